@@ -1,0 +1,59 @@
+"""Attention for encoder-decoder models, reusable alone: it needs torch and nothing else of this package.
+
+>>> import torch
+>>> states = torch.tensor([[[0.0, 1, 1], [5, 0, 1], [1, 1, 0], [0, 5, 1]]])  # (B=1, S=4, H=3)
+>>> attention = Attention(Dot(query_size=3, key_size=3))
+>>> source = attention.prepare(states, is_token=torch.tensor([[True, True, True, True]]))  # once a sentence
+>>> context, weights = attention(torch.tensor([[[10.0, 5, 10]]]), source)  # every step: scores 15, 60, 15, 35
+>>> context.round().tolist(), weights.round().tolist()
+([[[5.0, 0.0, 1.0]]], [[[0.0, 1.0, 0.0, 0.0]]])
+
+B sentences, S source positions, T queries. A `Scorer` compares queries with keys, a `Normaliser` makes
+weights of scores, a `Context` is what a decoder sees of the source, a `Summary` makes one vector of a sentence.
+"""
+
+from seq2seq_attn.attention.additive import Additive
+from seq2seq_attn.attention.attention import Attention
+from seq2seq_attn.attention.concat import Concat
+from seq2seq_attn.attention.constant import ConstantContext, FixedContext, MeanContext, NoContext
+from seq2seq_attn.attention.context import Context
+from seq2seq_attn.attention.cosine import Cosine
+from seq2seq_attn.attention.dot import Dot
+from seq2seq_attn.attention.general import General
+from seq2seq_attn.attention.location import Location
+from seq2seq_attn.attention.normaliser import Normaliser, Softmax, normaliser_class, normaliser_classes
+from seq2seq_attn.attention.registry import own_options
+from seq2seq_attn.attention.scaled_dot import ScaledDot
+from seq2seq_attn.attention.scorer import Scorer, scorer_class, scorer_classes
+from seq2seq_attn.attention.source import ConstantSource, Source
+from seq2seq_attn.attention.summary import LastState, LearnedPool, MeanState, Summary
+
+__all__ = [
+    "Additive",
+    "Attention",
+    "Concat",
+    "ConstantContext",
+    "ConstantSource",
+    "Context",
+    "Cosine",
+    "Dot",
+    "FixedContext",
+    "General",
+    "LastState",
+    "LearnedPool",
+    "Location",
+    "MeanContext",
+    "MeanState",
+    "NoContext",
+    "Normaliser",
+    "ScaledDot",
+    "Scorer",
+    "Softmax",
+    "Source",
+    "Summary",
+    "normaliser_class",
+    "normaliser_classes",
+    "own_options",
+    "scorer_class",
+    "scorer_classes",
+]

@@ -1,0 +1,37 @@
+"""The base of all contexts: what a decoder sees of the source at each step."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+from torch import nn
+
+from seq2seq_attn.attention.shapes import Contexts, IsToken, Keys, Query, Values, Weights
+
+
+class Context(nn.Module, ABC):
+    """The exchangeable part between encoder and decoder: the arms of an ablation differ in it alone.
+
+        source = context.prepare(keys, values=None, is_token=mask)
+        seen, weights = context(query, source)
+
+    The source is an immutable record with `select(rows)`. T queries at once are T steps, or T hypotheses of a
+    beam that read one and the same source.
+    """
+
+    value_size: int  # width of what the decoder sees
+    reads_query: ClassVar[bool]  # False: the query changes nothing, so all steps can be read at once
+
+    @abstractmethod
+    def prepare(self, keys: Keys, values: Values | None = None, is_token: IsToken | None = None) -> Any:
+        """All that does not depend on the query, once a sentence.
+
+        Values default to the keys. `is_token` is True where a token is, None where all are; what stands on
+        padding must be finite, and changes nothing. ValueError if a sentence has no token at all (not checked
+        where `is_token` lies on an accelerator).
+        """
+
+    @abstractmethod
+    def forward(self, query: Query, source: Any) -> tuple[Contexts, Weights]:
+        """Contexts (B, T, value_size) and the weights (B, T, S) under which they were read."""

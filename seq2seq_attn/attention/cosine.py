@@ -1,0 +1,45 @@
+"""Cosine: the angle between query and key, whatever their lengths."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from seq2seq_attn.attention.checks import need_positive
+from seq2seq_attn.attention.scorer import Scorer
+from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores
+
+
+class Cosine(Scorer):
+    """q · k / (|q| |k| τ) (Graves et al. 2014, eq. 5 and 6, with β = 1/τ). No parameters.
+
+    Scores lie in [-1/τ, 1/τ], so the temperature τ bounds how sharp a softmax can become: at τ = 1 no weight
+    over 50 keys can exceed e² / (e² + 49) = 0.13, hence the default of 0.1. A zero vector has no direction;
+    it scores 0.
+    """
+
+    equation = "q · k / (|q| |k| τ)"
+    source = "Graves et al. 2014, eq. 5 and 6"
+    needs_equal_sizes = True
+
+    def __init__(self, query_size: int, key_size: int, temperature: float = 0.1) -> None:
+        super().__init__(query_size, key_size)
+        need_positive(self, temperature=temperature)
+        self.temperature = temperature
+
+    def prepare(self, keys: Keys) -> Prepared:
+        """k / (|k| τ)."""
+        return _unit(keys) / self.temperature
+
+    def forward(self, query: Query, prepared: Prepared) -> Scores:
+        return torch.bmm(_unit(query), prepared.transpose(1, 2))
+
+
+def _unit(vectors: Tensor, smallest: float = 1e-8) -> Tensor:
+    """Vectors / their length; those shorter than `smallest` stay as they are.
+
+    Dividing by max(length, smallest) would be as safe from NaN, but would multiply the gradient of a zero
+    vector by 1 / smallest.
+    """
+    length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+    return vectors / torch.where(length > smallest, length, 1.0)

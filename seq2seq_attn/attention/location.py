@@ -1,0 +1,38 @@
+"""Location: where to look is decided by the query alone."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from seq2seq_attn.attention.checks import need_positive
+from seq2seq_attn.attention.scorer import Scorer
+from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores
+
+
+class Location(Scorer):
+    """Position j scores w_j · q, w_j being row j of W (Luong et al. 2015, eq. 8: a = softmax(W q)).
+
+    W is (max_length, query_size). What stands at a position plays no part. A source shorter than max_length
+    uses the top of W; in a longer one the positions from max_length on score -inf and are never read, as in the
+    paper. So a token must stand before max_length, as it does where padding is on the right.
+    """
+
+    equation = "w_j · q at position j"
+    source = "Luong et al. 2015, eq. 8"
+
+    def __init__(self, query_size: int, key_size: int, max_length: int = 50) -> None:
+        super().__init__(query_size, key_size)
+        need_positive(self, max_length=max_length)
+        self.position_layer = nn.Linear(query_size, max_length, bias=False)
+
+    def prepare(self, keys: Keys) -> Prepared:
+        """(B, S, 0): how many keys there are, and nothing of them."""
+        return keys.new_empty((*keys.shape[:2], 0))
+
+    def forward(self, query: Query, prepared: Prepared) -> Scores:
+        positions = prepared.shape[1]
+        scores = F.linear(query, self.position_layer.weight[:positions])
+        out_of_reach = positions - scores.shape[-1]
+        return F.pad(scores, (0, out_of_reach), value=-torch.inf) if out_of_reach else scores

@@ -1,0 +1,68 @@
+"""C, the whole sentence as one vector: the decoder's first state comes from it, `FixedContext` repeats it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import nn
+
+from seq2seq_attn.attention.checks import need_positive
+from seq2seq_attn.attention.normaliser import Softmax, uniform_weights
+from seq2seq_attn.attention.shapes import IsToken, States, StateSummary
+
+
+class Summary(nn.Module, ABC):
+    """States of a sentence in, one vector of the same width out; padding has no part in it."""
+
+    @abstractmethod
+    def forward(self, states: States, is_token: IsToken) -> StateSummary:
+        """(B, S, H) and (B, S), True where a token is, to (B, H). Every sentence needs a token."""
+
+
+class LastState(Summary):
+    """What the encoder knew at the end (Sutskever et al. 2014; Cho et al. 2014).
+
+    directions=1: the state at the last token. directions=2: states are [forward; backward], and each
+    direction stops at its own end: forward at the last token, backward at the first (position 0 where padding
+    is on the right).
+    """
+
+    def __init__(self, directions: int = 1) -> None:
+        super().__init__()
+        if directions not in (1, 2):
+            raise ValueError(f"LastState needs directions of 1 or 2, got {directions}")
+        self.directions = directions
+
+    def forward(self, states: States, is_token: IsToken) -> StateSummary:
+        sentences, positions = (torch.arange(size, device=states.device) for size in is_token.shape)
+        last = (positions * is_token).amax(dim=1)
+        if self.directions == 1:
+            return states[sentences, last]
+        if states.shape[-1] % 2:
+            raise ValueError(f"LastState(directions=2) needs an even state size, got {states.shape[-1]}")
+        forwards, backwards = states.chunk(2, dim=-1)
+        first = is_token.int().argmax(dim=1)  # argmax gives the first of equals
+        return torch.cat((forwards[sentences, last], backwards[sentences, first]), dim=-1)
+
+
+class MeanState(Summary):
+    """The mean of the states over the tokens."""
+
+    def forward(self, states: States, is_token: IsToken) -> StateSummary:
+        return torch.bmm(uniform_weights(states, is_token), states).squeeze(1)
+
+
+class LearnedPool(Summary):
+    """Σ_j a_j h_j, a_j = softmax_j(v · tanh(W h_j)) (Lin et al. 2017, eq. 5); W (size, size), v (size,)."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        need_positive(self, size=size)
+        self.hidden_layer = nn.Linear(size, size, bias=False)
+        self.v = nn.Linear(size, 1, bias=False)
+        self.normaliser = Softmax()
+
+    def forward(self, states: States, is_token: IsToken) -> StateSummary:
+        scores = self.v(torch.tanh(self.hidden_layer(states))).transpose(1, 2)  # (B, 1, S)
+        return torch.bmm(self.normaliser(scores, is_token[:, None]), states).squeeze(1)

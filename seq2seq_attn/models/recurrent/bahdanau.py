@@ -1,0 +1,51 @@
+"""The decoder of Bahdanau et al. 2015: read the source with H_{i-1}, then update."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from seq2seq_attn.attention import Context
+from seq2seq_attn.models.recurrent.cells import Cell
+from seq2seq_attn.models.recurrent.decoders import AnySource, Decoder, DecoderState, Reading
+
+
+class BahdanauDecoder(Decoder):
+    """C_i = read(H_{i-1});  H_i = cell([E y_{i-1}; C_i], H_{i-1})   (Bahdanau et al. 2015, eq. 4-6 and A.1.2).
+
+    The query of step i is the state *before* y_i, so row i of the weights tells where the model looked in order to
+    predict y_i.
+    """
+
+    def __init__(self, cell: Cell, context: Context, embedding_size: int) -> None:
+        super().__init__(cell, context)
+        self.from_token = nn.Linear(embedding_size, cell.gate_size)
+        self.from_context = ContextShare(context.value_size, cell.gate_size)
+
+    def token_share(self, embedded: Tensor) -> Tensor:
+        return self.from_token(embedded)
+
+    def advance(self, token_share: Tensor, state: DecoderState, source: AnySource) -> tuple[DecoderState, Reading]:
+        context, weights = self.read(self.cell.output(state.hidden), source)
+        hidden = self.cell(self.from_context(context, token_share), state.hidden)
+        return DecoderState(hidden), Reading(self.cell.output(hidden), context, weights)
+
+    def run(self, token_share: Tensor, state: DecoderState, source: AnySource) -> Reading:
+        if self.context.reads_query:
+            return super().run(token_share, state, source)
+        # Nothing is asked of the state, so every C_i is known before the first step.
+        steps = len(token_share)
+        query = self.cell.output(state.hidden)[:, None].expand(-1, steps, -1)
+        contexts, weights = (part.transpose(0, 1) for part in self.context(query, source))
+        hidden = self.cell.run(self.from_context(contexts, token_share), state.hidden)
+        return Reading(self.cell.output(hidden), contexts, weights)
+
+
+class ContextShare(nn.Module):
+    """Adds the context's share W C to the tokens' share of the gates; a context of width 0 has none."""
+
+    def __init__(self, context_size: int, gate_size: int) -> None:
+        super().__init__()
+        self.map = nn.Linear(context_size, gate_size, bias=False) if context_size else None
+
+    def forward(self, context: Tensor, token_share: Tensor) -> Tensor:
+        return token_share if self.map is None else token_share + self.map(context)

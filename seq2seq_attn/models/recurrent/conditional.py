@@ -1,0 +1,34 @@
+"""The conditional GRU of Nematus: two cells with the read between them."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from seq2seq_attn.attention import Context
+from seq2seq_attn.models.recurrent.bahdanau import ContextShare
+from seq2seq_attn.models.recurrent.cells import Cell
+from seq2seq_attn.models.recurrent.decoders import AnySource, Decoder, DecoderState, Reading
+
+
+class ConditionalDecoder(Decoder):
+    """H'_i = cell_1(E y_{i-1}, H_{i-1});  C_i = read(H'_i);  H_i = cell_2(C_i, H'_i)   (Sennrich et al. 2017, sec. 2).
+
+    The query has seen y_{i-1} but not y_i; row i of the weights was read while y_i was being predicted.
+    """
+
+    def __init__(self, cell: Cell, second: Cell, context: Context, embedding_size: int) -> None:
+        super().__init__(cell, context)
+        self.second = second
+        self.from_token = nn.Linear(embedding_size, cell.gate_size)
+        self.from_context = ContextShare(context.value_size, second.gate_size)
+        self.second_bias = nn.Parameter(second.recurrent.bias.new_zeros(second.gate_size))
+
+    def token_share(self, embedded: Tensor) -> Tensor:
+        return self.from_token(embedded)
+
+    def advance(self, token_share: Tensor, state: DecoderState, source: AnySource) -> tuple[DecoderState, Reading]:
+        between = self.cell(token_share, state.hidden)
+        context, weights = self.read(self.cell.output(between), source)
+        share = self.from_context(context, self.second_bias.to(context.dtype).expand(len(between), -1))
+        hidden = self.second(share, between)
+        return DecoderState(hidden), Reading(self.cell.output(hidden), context, weights)

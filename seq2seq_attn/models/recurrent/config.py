@@ -1,0 +1,193 @@
+"""The recurrent model's configuration, and the model that it describes."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any, Literal
+
+from pydantic import Field, PositiveInt, TypeAdapter, ValidationError, model_validator
+from torch import nn
+
+from seq2seq_attn import attention
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.models.recurrent.bahdanau import BahdanauDecoder
+from seq2seq_attn.models.recurrent.cells import CELLS
+from seq2seq_attn.models.recurrent.conditional import ConditionalDecoder
+from seq2seq_attn.models.recurrent.decoders import Decoder
+from seq2seq_attn.models.recurrent.embedding import Embedding
+from seq2seq_attn.models.recurrent.encoder import RecurrentEncoder
+from seq2seq_attn.models.recurrent.luong import LuongDecoder
+from seq2seq_attn.models.recurrent.readout import DeepOutput, PlainOutput
+from seq2seq_attn.models.recurrent.translator import RecurrentTranslator
+from seq2seq_attn.strict import Strict
+
+CellName = Literal["gru", "lstm", "rnn"]
+Probability = Field(default=0.0, ge=0.0, lt=1.0)
+
+
+def _check_options(part: type, options: dict[str, Any]) -> None:
+    """Options of a scorer against the parameters of its constructor: names and types."""
+    own = attention.own_options(part)
+    for name, value in options.items():
+        if name not in own:
+            near = difflib.get_close_matches(name, own, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it has: {', '.join(own) or 'none'}"
+            raise ValueError(f"{part.__name__} has no option {name!r}; {hint}")
+        try:
+            TypeAdapter(own[name].annotation).validate_python(value)
+        except ValidationError as error:
+            raise ValueError(f"{part.__name__}: {name} = {value!r}: {error.errors()[0]['msg']}") from None
+
+
+class EncoderConfig(Strict):
+    cell: CellName = "gru"
+    hidden_size: PositiveInt = 256  # of each direction
+    layers: PositiveInt = 1
+    bidirectional: bool = True
+
+
+class ScorerConfig(Strict, extra="allow"):
+    """A scorer's name, and beside it the scorer's own options: `{name: additive, hidden_size: 512}` or `additive`."""
+
+    name: str = "additive"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_alone(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _options_exist(self) -> ScorerConfig:
+        _check_options(attention.scorer_class(self.name), self.options)
+        return self
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return self.model_extra or {}
+
+
+class ContextConfig(Strict):
+    """What the decoder sees of the source at every step: the part in which the arms of an ablation differ."""
+
+    kind: Literal["attention", "mean", "fixed", "none"] = "attention"
+    scorer: ScorerConfig = ScorerConfig()
+    normaliser: str = "softmax"
+
+    @model_validator(mode="after")
+    def _normaliser_exists(self) -> ContextConfig:
+        attention.normaliser_class(self.normaliser)
+        return self
+
+
+class DecoderConfig(Strict):
+    kind: Literal["bahdanau", "luong", "conditional"] = "bahdanau"
+    cell: CellName = "gru"
+    hidden_size: PositiveInt = 512
+    input_feeding: bool = True  # of the luong decoder
+    readout: Literal["deep", "plain"] = "deep"
+    readout_size: PositiveInt | None = None  # of the deep readout; the embeddings' size unless given
+
+
+class DropoutConfig(Strict):
+    """Probabilities of dropping; `word` drops whole embedded words, `state` the encoder's states."""
+
+    embedding: float = Probability
+    word: float = Probability
+    state: float = Probability
+    readout: float = Probability
+
+
+class RecurrentConfig(Strict):
+    """GRU, LSTM or plain RNN encoder-decoder."""
+
+    kind: Literal["recurrent"] = "recurrent"
+    embedding_size: PositiveInt = 256
+    tie_embeddings: Literal["none", "target", "all"] = "none"
+    layer_norm: bool = False
+    encoder: EncoderConfig = EncoderConfig()
+    summary: Literal["last", "mean", "learned"] = "last"  # C, which sets H_0 = tanh(W C)
+    context: ContextConfig = ContextConfig()
+    decoder: DecoderConfig = DecoderConfig()
+    dropout: DropoutConfig = DropoutConfig()
+
+
+def build_recurrent(config: RecurrentConfig, source_size: int, target_size: int, joint: bool) -> RecurrentTranslator:
+    """The model for vocabularies of these sizes; `joint` says that both are the same one."""
+    dropout = config.dropout
+    embedding = {"dropout": dropout.embedding, "word_dropout": dropout.word}
+    source_embedding = Embedding(source_size, config.embedding_size, **embedding)
+    if config.tie_embeddings == "all":
+        if not joint:
+            raise UserError("model.tie_embeddings=all needs one vocabulary for both languages; set text.joint=true")
+        target_embedding = source_embedding
+    else:
+        target_embedding = Embedding(target_size, config.embedding_size, **embedding)
+    encoder = RecurrentEncoder(
+        config.embedding_size,
+        config.encoder.hidden_size,
+        cell=config.encoder.cell,
+        layers=config.encoder.layers,
+        bidirectional=config.encoder.bidirectional,
+        dropout=dropout.state,
+        layer_norm=config.layer_norm,
+    )
+    summary = _summary(config, encoder)
+    context = _context(config, encoder, summary)
+    decoder = _decoder(config, context)
+    readout, features = _readout(config, context)
+    output = nn.Linear(features, target_size)
+    if config.tie_embeddings != "none":
+        if features != config.embedding_size:
+            raise UserError(
+                f"model.tie_embeddings={config.tie_embeddings} needs features of the embeddings' size "
+                f"{config.embedding_size}, got {features}; use decoder.readout=deep without decoder.readout_size"
+            )
+        output.weight = target_embedding.table.weight
+    return RecurrentTranslator(
+        source_embedding, encoder, summary, target_embedding, decoder, readout, output, state_dropout=dropout.state
+    )
+
+
+def _summary(config: RecurrentConfig, encoder: RecurrentEncoder) -> attention.Summary:
+    if config.summary == "last":
+        return attention.LastState(directions=encoder.directions)
+    return attention.MeanState() if config.summary == "mean" else attention.LearnedPool(encoder.state_size)
+
+
+def _context(
+    config: RecurrentConfig, encoder: RecurrentEncoder, summary: attention.Summary
+) -> attention.Context:
+    kind, size = config.context.kind, encoder.state_size
+    if kind == "none":
+        return attention.NoContext()
+    if kind == "fixed":
+        return attention.FixedContext(summary, size)
+    if kind == "mean":
+        return attention.MeanContext(size)
+    scorer = config.context.scorer
+    try:
+        made = attention.scorer_class(scorer.name)(config.decoder.hidden_size, size, **scorer.options)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"model.context.scorer: {error}") from error
+    return attention.Attention(made, attention.normaliser_class(config.context.normaliser)())
+
+
+def _decoder(config: RecurrentConfig, context: attention.Context) -> Decoder:
+    options, size = config.decoder, config.embedding_size
+    cell = CELLS[options.cell](options.hidden_size, config.layer_norm)
+    if options.kind == "bahdanau":
+        return BahdanauDecoder(cell, context, size)
+    if options.kind == "luong":
+        return LuongDecoder(cell, context, size, input_feeding=options.input_feeding)
+    return ConditionalDecoder(cell, CELLS[options.cell](options.hidden_size, config.layer_norm), context, size)
+
+
+def _readout(config: RecurrentConfig, context: attention.Context) -> tuple[DeepOutput | PlainOutput, int]:
+    options = config.decoder
+    if options.readout == "plain":
+        return PlainOutput(dropout=config.dropout.readout), options.hidden_size
+    size = options.readout_size or config.embedding_size
+    readout = DeepOutput(
+        options.hidden_size, context.value_size, config.embedding_size, size, dropout=config.dropout.readout
+    )
+    return readout, size

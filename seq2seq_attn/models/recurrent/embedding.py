@@ -1,0 +1,32 @@
+"""Token embeddings with the two dropouts that belong to them."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+PADDING = 1  # id of `<pad>` (text/vocabulary.py)
+
+
+class Embedding(nn.Module):
+    """E[y] with dropout of single values, and of whole words (Gal & Ghahramani 2016, sec. 4.2, a mask a token).
+
+    Whole words are dropped without rescaling: a dropped word is one that the model must do without, not one that makes
+    the others louder.
+    """
+
+    def __init__(self, vocabulary_size: int, size: int, *, dropout: float = 0.0, word_dropout: float = 0.0) -> None:
+        super().__init__()
+        self.table = nn.Embedding(vocabulary_size, size, padding_idx=PADDING)
+        nn.init.normal_(self.table.weight, std=size**-0.5)
+        nn.init.zeros_(self.table.weight.data[PADDING])
+        self.dropout = nn.Dropout(dropout)
+        self.word_dropout = word_dropout
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """(..., size) of token ids (...)."""
+        embedded = self.dropout(self.table(tokens))
+        if self.training and self.word_dropout > 0:
+            kept = torch.rand(tokens.shape, device=tokens.device) >= self.word_dropout
+            embedded = embedded * kept.unsqueeze(-1)
+        return embedded

@@ -1,0 +1,54 @@
+"""The decoder of Luong et al. 2015: update, then read the source with H_i."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from seq2seq_attn.attention import Context
+from seq2seq_attn.models.recurrent.cells import Cell
+from seq2seq_attn.models.recurrent.decoders import AnySource, Decoder, DecoderState, Reading
+
+
+class LuongDecoder(Decoder):
+    """H_i = cell(E y_{i-1}, H_{i-1});  C_i = read(H_i);  H~_i = tanh(W [C_i; H_i])   (Luong et al. 2015, eq. 5).
+
+    The prediction is made from H~_i, which stands in the reading's place of H_i. Row i of the weights was read while
+    y_i was being predicted, as in every decoder here. With input feeding (sec. 3.3) H~_{i-1} joins the next input;
+    without it no step hangs on an earlier read, and all T queries are read in one call.
+    """
+
+    def __init__(
+        self, cell: Cell, context: Context, embedding_size: int, *, input_feeding: bool = True
+    ) -> None:
+        super().__init__(cell, context)
+        self.from_token = nn.Linear(embedding_size, cell.gate_size)
+        self.from_feed = nn.Linear(cell.hidden_size, cell.gate_size, bias=False) if input_feeding else None
+        self.combine = nn.Linear(context.value_size + cell.hidden_size, cell.hidden_size)
+
+    def start(self, hidden: Tensor) -> DecoderState:
+        feed = None if self.from_feed is None else torch.zeros_like(hidden)
+        return DecoderState(self.cell.initial(hidden), feed)
+
+    def token_share(self, embedded: Tensor) -> Tensor:
+        return self.from_token(embedded)
+
+    def advance(self, token_share: Tensor, state: DecoderState, source: AnySource) -> tuple[DecoderState, Reading]:
+        if self.from_feed is not None and state.feed is not None:
+            token_share = token_share + self.from_feed(state.feed)
+        hidden = self.cell(token_share, state.hidden)
+        context, weights = self.read(self.cell.output(hidden), source)
+        attentional = self.attentional(context, self.cell.output(hidden))
+        feed = None if self.from_feed is None else attentional
+        return DecoderState(hidden, feed), Reading(attentional, context, weights)
+
+    def run(self, token_share: Tensor, state: DecoderState, source: AnySource) -> Reading:
+        if self.from_feed is not None:
+            return super().run(token_share, state, source)
+        hidden = self.cell.output(self.cell.run(token_share, state.hidden))
+        context, weights = (part.transpose(0, 1) for part in self.context(hidden.transpose(0, 1), source))
+        return Reading(self.attentional(context, hidden), context, weights)
+
+    def attentional(self, context: Tensor, hidden: Tensor) -> Tensor:
+        """H~ = tanh(W [C; H]), eq. 5."""
+        return torch.tanh(self.combine(torch.cat((context, hidden), dim=-1)))

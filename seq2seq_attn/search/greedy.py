@@ -1,0 +1,67 @@
+"""Greedy search: at every step the most probable token."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from seq2seq_attn.models.translator import Sentences, Translator
+from seq2seq_attn.search.history import Choice, End, to_lists, trace
+from seq2seq_attn.search.hypothesis import Hypothesis
+from seq2seq_attn.search.options import SearchOptions
+from seq2seq_attn.search.scores import END, next_token_scores, staying
+
+
+@torch.inference_mode()
+def greedy_search(
+    translator: Translator, source: Sentences, options: SearchOptions, with_weights: bool = False
+) -> list[list[Hypothesis]]:
+    """One hypothesis for each of the B sentences.
+
+    y_i = argmax p(y | y_1 .. y_{i-1}, X), the lowest id among equals, until `</s>` or the maximum length.
+    """
+    lengths = source.lengths.tolist()
+    limits = [options.limit(length) for length in lengths]
+    device = source.tokens.device
+    memory = translator.encode(source)
+    state = translator.start(memory)
+
+    sentences = list(range(len(lengths)))
+    tokens = torch.full((len(sentences),), translator.start_token, device=device)
+    total = torch.zeros(len(sentences), device=device)  # log-probabilities so far
+    limit = torch.tensor(limits, device=device)
+    running = torch.ones_like(limit, dtype=torch.bool)
+    history: list[Choice] = []
+    totals: list[Tensor] = []
+    for length in range(1, max(limits) + 1):
+        output = translator.step(tokens, state, memory)
+        best, tokens = next_token_scores(output.logits, may_end=length >= options.min_length).max(dim=-1)
+        total = total + best
+        totals.append(total)
+        parents = torch.zeros_like(tokens)[:, None]
+        history.append(Choice(sentences, parents, tokens[:, None], output.weights if with_weights else None))
+
+        running = running & (tokens != END) & (length < limit)
+        state = output.state
+        rows = staying(running)
+        if len(rows) == 0:
+            break
+        if len(rows) < len(sentences):
+            sentences = [sentences[row] for row in rows.tolist()]
+            memory, state = memory.select(rows), state.select(rows)
+            tokens, total, limit, running = (part[rows] for part in (tokens, total, limit, running))
+    return trace(history, _ends(history, totals, limits, options), lengths)
+
+
+def _ends(history: list[Choice], totals: list[Tensor], limits: list[int], options: SearchOptions) -> list[list[End]]:
+    """The first `</s>` of each sentence, or its maximum length."""
+    ends: list[list[End]] = [[] for _ in limits]
+    log_probabilities, tokens = to_lists(totals), to_lists([choice.tokens for choice in history])
+    for step, choice in enumerate(history):
+        length = step + 1
+        for row, sentence in enumerate(choice.sentences):
+            closed = tokens[step][row][0] == END
+            if not ends[sentence] and (closed or length == limits[sentence]):
+                total = log_probabilities[step][row]
+                ends[sentence].append(End(total / options.penalty(length), total, length, 0, closed))
+    return ends

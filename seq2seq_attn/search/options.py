@@ -1,0 +1,48 @@
+"""What a search may be told."""
+
+from __future__ import annotations
+
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+
+from seq2seq_attn.strict import Strict
+
+
+class SearchOptions(Strict):
+    """Beam search; `beam_size` 1 is greedy search.
+
+    A length counts predicted tokens, `</s>` included, and is written |Y| below and S for the source.
+    """
+
+    beam_size: PositiveInt = 5
+    n_best: PositiveInt = 1  # hypotheses to return for each sentence
+    length_penalty: float = Field(default=1.0, ge=0.0, le=10.0)  # alpha; 0 ranks by the log-probability itself
+    min_length: PositiveInt = 1
+    max_length: PositiveInt = 256
+    max_length_ratio: PositiveFloat | None = 2.0  # a in `a * S + max_length_margin`; null leaves max_length alone
+    max_length_margin: NonNegativeInt = 10
+    batch_size: PositiveInt = 64  # sentences
+    batch_tokens: PositiveInt = 4096  # source tokens, padding included
+
+    @model_validator(mode="after")
+    def _limits_agree(self) -> SearchOptions:
+        if self.n_best > self.beam_size:
+            raise ValueError(
+                f"n_best={self.n_best} needs a beam at least as wide, got beam_size={self.beam_size}; "
+                f"set beam_size={self.n_best}"
+            )
+        if self.min_length > self.max_length:
+            raise ValueError(
+                f"min_length={self.min_length} is above max_length={self.max_length}; lower the one or raise the other"
+            )
+        return self
+
+    def penalty(self, length: int) -> float:
+        """lp(Y) = ((5 + |Y|) / 6)^alpha, by which log p(Y | X) is divided; Wu et al. 2016, equation 14."""
+        return ((5 + length) / 6) ** self.length_penalty
+
+    def limit(self, source_length: int) -> int:
+        """The longest |Y| for a source of this length: min(max_length, a S + margin), but never below min_length."""
+        limit: float = self.max_length
+        if self.max_length_ratio is not None:
+            limit = min(limit, self.max_length_ratio * source_length + self.max_length_margin)
+        return max(self.min_length, int(limit))

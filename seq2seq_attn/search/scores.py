@@ -1,0 +1,45 @@
+"""What greedy and beam search share of a step: the scores of the next token, and who stays in the batch."""
+
+from __future__ import annotations
+
+from math import inf
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from seq2seq_attn.models.sentences import PAD
+
+START = 2  # `<s>` (text/vocabulary.py)
+END = 3  # `</s>`
+
+# Selecting rows of the memory moves about as much as one step reads of it, so it pays once the rows that it drops,
+# summed over the steps to come, make a whole batch: with an eighth, after eight steps.
+WORTH_LEAVING = 1 / 8
+
+
+def next_token_scores(logits: Tensor, may_end: bool) -> Tensor:
+    """log p(token | tokens before) (N, V) of logits (N, V), in float32 or better.
+
+    -inf for `<pad>` and `<s>`, which are never produced, and for `</s>` where it may not come yet. The softmax still
+    runs over the whole vocabulary, so the numbers are those of forced decoding.
+    """
+    at_least_single = torch.promote_types(logits.dtype, torch.float32)
+    scores = F.log_softmax(logits, dim=-1, dtype=at_least_single)
+    scores[:, PAD] = scores[:, START] = -inf
+    if not may_end:
+        scores[:, END] = -inf
+    return scores
+
+
+def staying(running: Tensor) -> Tensor:
+    """Rows of the sentences that stay in the batch, in order; none when all are done. `running` (B,) is bool.
+
+    Finished sentences stay too, as rows that nobody reads, until enough of them leave together. This is the one place
+    of a step that waits for the device.
+    """
+    rows = running.nonzero().flatten()
+    leaving = len(running) - len(rows)
+    if len(rows) and leaving < WORTH_LEAVING * len(running):
+        return torch.arange(len(running), device=running.device)
+    return rows

@@ -1,0 +1,334 @@
+"""The words: English forms, their Chinese word, and what grammar must know of them.
+
+Chinese is simplified and written as segmented words. An English word has one Chinese word within its table, so the
+translation is decided by the word and the construction it stands in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+Row = TypeVar("Row")
+
+
+class Noun(NamedTuple):
+    singular: str
+    plural: str
+    chinese: str
+    measure: str  # the measure word that a number or demonstrative needs before this noun
+
+
+class Verb(NamedTuple):
+    base: str
+    third: str
+    past: str  # also the participle
+    progressive: str
+    chinese: str
+
+
+class Adjective(NamedTuple):
+    english: str
+    comparative: str
+    chinese: str
+
+
+class Entry(NamedTuple):
+    """A word that has one form in both languages."""
+
+    english: str
+    chinese: str
+
+
+def table(row: Callable[..., Row], text: str) -> tuple[Row, ...]:
+    """The rows of a table written one a line."""
+    return tuple(row(*line.split()) for line in text.strip().splitlines())
+
+
+NAMES = table(
+    Entry,
+    """
+    Tom      汤姆
+    Jerry    杰瑞
+    Spike    斯派克
+    Butch    布奇
+    Anna     安娜
+    Peter    彼得
+    Mary     玛丽
+    David    大卫
+    Emma     艾玛
+    Paul     保罗
+    Lucy     露西
+    John     约翰
+    """,
+)
+
+CREATURES = table(
+    Noun,
+    """
+    cat       cats       猫    只
+    dog       dogs       狗    条
+    mouse     mice       老鼠  只
+    bird      birds      鸟    只
+    duck      ducks      鸭子  只
+    rabbit    rabbits    兔子  只
+    monkey    monkeys    猴子  只
+    fox       foxes      狐狸  只
+    horse     horses     马    匹
+    cow       cows       奶牛  头
+    pig       pigs       猪    头
+    elephant  elephants  大象  头
+    snake     snakes     蛇    条
+    boy       boys       男孩  个
+    girl      girls      女孩  个
+    teacher   teachers   老师  位
+    doctor    doctors    医生  位
+    farmer    farmers    农民  名
+    soldier   soldiers   士兵  名
+    cook      cooks      厨师  名
+    """,
+)
+
+THINGS = table(
+    Noun,
+    """
+    book      books      书      本
+    notebook  notebooks  笔记本  本
+    hat       hats       帽子    顶
+    car       cars       汽车    辆
+    bicycle   bicycles   自行车  辆
+    flower    flowers    花      朵
+    letter    letters    信      封
+    chair     chairs     椅子    把
+    umbrella  umbrellas  雨伞    把
+    key       keys       钥匙    把
+    table     tables     桌子    张
+    photo     photos     照片    张
+    cake      cakes      蛋糕    块
+    apple     apples     苹果    个
+    egg       eggs       鸡蛋    个
+    shirt     shirts     衬衫    件
+    coat      coats      外套    件
+    lamp      lamps      台灯    盏
+    """,
+)
+
+PLACES = table(
+    Entry,
+    """
+    park     公园
+    kitchen  厨房
+    garden   花园
+    school   学校
+    forest   森林
+    village  村子
+    market   市场
+    station  车站
+    hotel    酒店
+    library  图书馆
+    """,
+)
+
+PREPOSITIONS = table(
+    Entry,
+    """
+    in       里
+    near     附近
+    behind   后面
+    outside  外面
+    beside   旁边
+    """,
+)
+
+# What someone does to someone: all of them go with 了, 正在 and 被.
+DEEDS = table(
+    Verb,
+    """
+    chase    chases    chased    chasing     追逐
+    help     helps     helped    helping     帮助
+    hug      hugs      hugged    hugging     拥抱
+    kick     kicks     kicked    kicking     踢
+    follow   follows   followed  following   跟踪
+    catch    catches   caught    catching    抓
+    save     saves     saved     saving      救
+    praise   praises   praised   praising    表扬
+    thank    thanks    thanked   thanking    感谢
+    mock     mocks     mocked    mocking     嘲笑
+    push     pushes    pushed    pushing     推
+    trick    tricks    tricked   tricking    欺骗
+    kiss     kisses    kissed    kissing     亲吻
+    protect  protects  protected protecting  保护
+    comfort  comforts  comforted comforting  安慰
+    attack   attacks   attacked  attacking   攻击
+    """,
+)
+
+# What someone does to a thing.
+CHORES = table(
+    Verb,
+    """
+    buy      buys      bought    buying      买
+    wash     washes    washed    washing     洗
+    carry    carries   carried   carrying    搬
+    repair   repairs   repaired  repairing   修理
+    collect  collects  collected collecting  收集
+    burn     burns     burned    burning     烧
+    check    checks    checked   checking    检查
+    touch    touches   touched   touching    摸
+    clean    cleans    cleaned   cleaning    擦
+    sniff    sniffs    sniffed   sniffing    闻
+    """,
+)
+
+# What someone does alone.
+ACTIVITIES = table(
+    Verb,
+    """
+    rest      rests      rested     resting      休息
+    cry       cries      cried      crying       哭
+    work      works      worked     working      工作
+    tremble   trembles   trembled   trembling    发抖
+    cough     coughs     coughed    coughing     咳嗽
+    complain  complains  complained complaining  抱怨
+    exercise  exercises  exercised  exercising   锻炼
+    escape    escapes    escaped    escaping     逃跑
+    """,
+)
+
+# How a thing goes from one to another; Chinese adds 给.
+TRANSFERS = table(
+    Verb,
+    """
+    sell    sells    sold      selling    卖
+    lend    lends    lent      lending    借
+    mail    mails    mailed    mailing    寄
+    hand    hands    handed    handing    交
+    return  returns  returned  returning  还
+    """,
+)
+
+# What takes a clause.
+SPEECH = table(
+    Verb,
+    """
+    say      says      said      saying     说
+    think    thinks    thought   thinking   认为
+    know     knows     knew      knowing    知道
+    hear     hears     heard     hearing    听说
+    believe  believes  believed  believing  相信
+    """,
+)
+
+TEMPERS = table(
+    Adjective,
+    """
+    big      bigger     大
+    small    smaller    小
+    fat      fatter     胖
+    lazy     lazier     懒
+    clever   cleverer   聪明
+    brave    braver     勇敢
+    young    younger    年轻
+    strong   stronger   强壮
+    happy    happier    快乐
+    kind     kinder     善良
+    quiet    quieter    安静
+    angry    angrier    愤怒
+    """,
+)
+
+LOOKS = table(
+    Entry,
+    """
+    red        红色
+    green      绿色
+    blue       蓝色
+    white      白色
+    black      黑色
+    yellow     黄色
+    new        新
+    old        旧
+    cheap      便宜
+    expensive  昂贵
+    """,
+)
+
+MANNERS = table(
+    Entry,
+    """
+    quietly    悄悄
+    carefully  小心
+    happily    高兴
+    angrily    生气
+    secretly   偷偷
+    slowly     慢慢
+    quickly    飞快
+    proudly    骄傲
+    """,
+)
+
+FREQUENCIES = table(
+    Entry,
+    """
+    often      经常
+    always     总是
+    sometimes  有时
+    never      从不
+    """,
+)
+
+MODALS = table(
+    Entry,
+    """
+    can     能
+    must    必须
+    should  应该
+    """,
+)
+
+NUMBERS = table(
+    Entry,
+    """
+    two    两
+    three  三
+    four   四
+    five   五
+    six    六
+    seven  七
+    eight  八
+    nine   九
+    ten    十
+    """,
+)
+
+OWNERS = table(
+    Entry,
+    """
+    my     我
+    your   你
+    our    我们
+    their  他们
+    """,
+)
+
+WEEKDAYS = table(
+    Entry,
+    """
+    Monday     星期一
+    Tuesday    星期二
+    Wednesday  星期三
+    Thursday   星期四
+    Friday     星期五
+    Saturday   星期六
+    Sunday     星期天
+    """,
+)
+
+DAY_PARTS = table(
+    Entry,
+    """
+    morning    早上
+    afternoon  下午
+    evening    晚上
+    """,
+)

@@ -1,0 +1,45 @@
+"""How a model is trained: the optimiser, the batches, and when to stop."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+
+from seq2seq_attn.strict import Strict
+
+
+class OptimiserConfig(Strict):
+    name: Literal["adam", "adamw"] = "adam"
+    learning_rate: PositiveFloat = 1e-3
+    betas: tuple[float, float] = (0.9, 0.999)
+    epsilon: PositiveFloat = 1e-8
+    weight_decay: NonNegativeFloat = 0.0
+    schedule: Literal["constant", "inverse_sqrt", "plateau"] = "constant"
+    warmup_steps: NonNegativeInt = 0  # of `constant` and `inverse_sqrt`
+    plateau_factor: float = Field(default=0.5, gt=0.0, lt=1.0)
+    plateau_patience: NonNegativeInt = 1  # validations without progress before the rate falls
+
+    @model_validator(mode="after")
+    def _plateau_starts_at_full_rate(self) -> OptimiserConfig:
+        if self.schedule == "plateau" and self.warmup_steps:
+            raise ValueError("schedule=plateau has no warm-up; set warmup_steps=0 or schedule=inverse_sqrt")
+        if self.schedule == "inverse_sqrt" and not self.warmup_steps:
+            raise ValueError("schedule=inverse_sqrt falls from the end of the warm-up; set warmup_steps")
+        return self
+
+
+class TrainingConfig(Strict):
+    optimiser: OptimiserConfig = OptimiserConfig()
+    batch_size: PositiveInt = 64
+    batch_unit: Literal["sentences", "tokens"] = "sentences"
+    label_smoothing: float = Field(default=0.0, ge=0.0, lt=1.0)
+    clip_norm: PositiveFloat | None = 1.0
+    max_epochs: PositiveInt = 50
+    max_steps: PositiveInt | None = None
+    validate_every: PositiveInt = 1  # epochs
+    monitor: Literal["bleu", "loss"] = "bleu"
+    patience: PositiveInt | None = 5  # validations without progress before training stops
+    precision: Literal["fp32", "bf16"] = "fp32"
+    accelerator: Literal["auto", "cpu", "cuda"] = "auto"
+    devices: PositiveInt = 1

@@ -1,0 +1,75 @@
+"""Cross-entropy over the vocabulary: projection, log-softmax and gradient in one pass over real tokens.
+
+The logits of a batch are the largest tensor of training. They are made and used up a chunk of tokens at a time, small
+enough to stay in the processor's cache, and never stand whole in fp32; their gradient is known as soon as they are,
+so the backward pass only hands it out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+CHUNK_VALUES = 1 << 20  # logits a chunk: 4 MB in fp32
+
+
+def vocabulary_loss(
+    features: Tensor, output: nn.Linear, targets: Tensor, label_smoothing: float = 0.0
+) -> tuple[Tensor, Tensor]:
+    """Sums over tokens of the smoothed loss, which has a gradient, and of -log p(target), which has none.
+
+    features (M, R), targets (M,) int64; with smoothing e the target distribution is (1 - e) at the target plus e / V
+    everywhere (Szegedy et al. 2016, sec. 7), as in `torch.nn.functional.cross_entropy`. The products are in autocast's
+    precision if it is on, everything between them in fp32 (in double for double features).
+    """
+    loss, log_loss = _VocabularyLoss.apply(features, output.weight, output.bias, targets, label_smoothing)
+    return loss, log_loss
+
+
+class _VocabularyLoss(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, features: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, smoothing: float
+    ) -> tuple[Tensor, Tensor]:
+        device = features.device.type
+        product = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
+        exact = torch.promote_types(weight.dtype, torch.float32)
+        wanted = ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
+        with torch.autocast(device, enabled=False):
+            x, w = features.to(product), weight.to(product)
+            rows = max(1, CHUNK_VALUES // len(w))
+            loss, log_loss = x.new_zeros((), dtype=exact), x.new_zeros((), dtype=exact)
+            gradient = x.new_empty((len(x), len(w))) if wanted else None
+            for start in range(0, len(x), rows):
+                chunk = slice(start, start + rows)
+                logits = F.linear(x[chunk], w).to(exact).add_(bias)
+                normaliser = logits.logsumexp(dim=-1, keepdim=True)
+                target = targets[chunk, None]
+                negative = normaliser - logits.gather(-1, target)
+                log_loss += negative.sum()
+                loss += (1 - smoothing) * negative.sum()
+                if smoothing:
+                    loss += smoothing * (normaliser.sum() - logits.mean(dim=-1).sum())
+                if gradient is not None:
+                    # d loss / d logits = softmax - target distribution
+                    logits.sub_(normaliser).exp_()
+                    if smoothing:
+                        logits.sub_(smoothing / len(w))
+                    logits.scatter_add_(-1, target, logits.new_full((), smoothing - 1).expand_as(target))
+                    gradient[chunk] = logits
+            if gradient is not None:
+                ctx.save_for_backward(
+                    (gradient @ w).to(features.dtype),
+                    (gradient.t() @ x).to(weight.dtype),
+                    gradient.sum(dim=0, dtype=exact).to(bias.dtype),
+                )
+        ctx.mark_non_differentiable(log_loss)
+        return loss, log_loss
+
+    @staticmethod
+    def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        features, weight, bias = ctx.saved_tensors
+        return features * scale.to(features.dtype), weight * scale, bias * scale, None, None

@@ -1,0 +1,107 @@
+"""The one LightningModule: what a training step and a validation are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import lightning
+import torch
+from torch import Tensor
+from torch.optim.lr_scheduler import ReduceLROnPlateau
+
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.models.translator import Translator
+from seq2seq_attn.training.batches import Batch
+from seq2seq_attn.training.config import TrainingConfig
+from seq2seq_attn.training.loss import vocabulary_loss
+from seq2seq_attn.training.optimiser import make_optimiser, warm_up
+
+Validate = Callable[[Translator], float]
+
+
+class TranslationModule(lightning.LightningModule):
+    """Trains a translator by teacher forcing; `validate` gives the BLEU of its translations of the validation set."""
+
+    def __init__(self, translator: Translator, config: TrainingConfig, validate: Validate | None = None) -> None:
+        super().__init__()
+        self.translator = translator
+        self.config = config
+        self.validate = validate
+        self.tokens = 0  # real target tokens trained on, in this process
+
+    def loss(self, batch: Batch, label_smoothing: float = 0.0) -> tuple[Tensor, Tensor, int]:
+        """Loss to minimise and -log p, both summed over the batch's tokens, and how many tokens these are."""
+        memory = self.translator.encode(batch.source)
+        features = self.translator.decode(self.translator.decoder_inputs(batch.target), memory).features
+        real = batch.target.is_token
+        targets = batch.target.tokens[real]
+        loss, negative = vocabulary_loss(features[real], self.translator.output, targets, label_smoothing)
+        return loss, negative, len(targets)
+
+    def training_step(self, batch: Batch, index: int) -> Tensor:
+        loss, negative, count = self.loss(batch, self.config.label_smoothing)
+        self.tokens += count
+        if self.global_step % 50 == 0 or batch.source.tokens.device.type == "cpu":
+            # On an accelerator the value is waited for, so it is asked for now and then only.
+            self._refuse_divergence(negative.item() / count)
+        return loss / count
+
+    def _refuse_divergence(self, value: float) -> None:
+        if not math.isfinite(value):
+            raise UserError(
+                f"training diverged: the loss is {value} at step {self.global_step + 1} (epoch {self.current_epoch + 1})"
+                f"; the checkpoints before it are kept; lower training.optimiser.learning_rate="
+                f"{self.config.optimiser.learning_rate} or training.clip_norm={self.config.clip_norm}"
+            )
+        if self.global_step % 10 == 0:
+            self.log("train_loss", value, batch_size=1)
+
+    def on_validation_epoch_start(self) -> None:
+        self._negative, self._count = 0.0, 0
+
+    def validation_step(self, batch: Batch, index: int) -> None:
+        _, negative, count = self.loss(batch)
+        self._negative += negative.item()
+        self._count += count
+
+    def on_validation_epoch_end(self) -> None:
+        scores = {"validation_loss": self._negative / max(1, self._count)}
+        if self.validate is not None:
+            scores["validation_bleu"] = self.validate(self.translator)
+        self.log_dict(scores, batch_size=1, sync_dist=True)
+
+    def configure_optimizers(self) -> Any:
+        config = self.config.optimiser
+        optimiser = make_optimiser([p for p in self.parameters() if p.requires_grad], config)
+        if config.schedule == "plateau":
+            plateau = ReduceLROnPlateau(
+                optimiser,
+                mode="max" if self.config.monitor == "bleu" else "min",
+                factor=config.plateau_factor,
+                patience=config.plateau_patience,
+            )
+            schedule = {
+                "scheduler": plateau,
+                "monitor": f"validation_{self.config.monitor}",
+                "frequency": self.config.validate_every,
+            }
+        else:
+            schedule = {"scheduler": warm_up(optimiser, config), "interval": "step"}
+        return {"optimizer": optimiser, "lr_scheduler": schedule}
+
+    def transfer_batch_to_device(self, batch: Batch, device: torch.device, dataloader_idx: int) -> Batch:
+        return batch.to(device)
+
+    # A resumed run draws the same dropout masks as one that was never interrupted.
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        checkpoint["random_state"] = torch.get_rng_state()
+        if torch.cuda.is_available():
+            checkpoint["cuda_random_state"] = torch.cuda.get_rng_state_all()
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        torch.set_rng_state(checkpoint["random_state"].cpu())
+        if torch.cuda.is_available() and "cuda_random_state" in checkpoint:
+            torch.cuda.set_rng_state_all([state.cpu() for state in checkpoint["cuda_random_state"]])
