@@ -57,9 +57,8 @@ class DataConfig(Strict):
 class TextConfig(Strict):
     """From text to tokens."""
 
-    tokeniser: Literal["word", "moses", "character", "sentencepiece"] = "sentencepiece"
-    model: Literal["bpe", "unigram"] = "bpe"  # of sentencepiece
-    vocabulary_size: PositiveInt | None = None  # at most; sentencepiece trains to exactly this, 8000 unless given
+    tokeniser: Literal["word", "moses", "character", "bpe", "unigram"] = "bpe"  # the last two: sentencepiece
+    vocabulary_size: PositiveInt | None = 8000  # bpe and unigram reach it exactly, the others keep at most so many
     minimum_frequency: PositiveInt = 1
     joint: bool = False  # one tokeniser and one vocabulary for both languages
     lowercase: bool = False

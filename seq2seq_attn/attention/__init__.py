@@ -9,7 +9,7 @@
 ([[[5.0, 0.0, 1.0]]], [[[0.0, 1.0, 0.0, 0.0]]])
 
 B sentences, S source positions, T queries. A `Scorer` compares queries with keys, a `Normaliser` makes
-weights of scores, a `Context` is what a decoder sees of the source, a `Summary` makes one vector of a sentence.
+weights of scores, a `Context` is what a decoder sees of the source, a `Summary` is a sentence as one vector.
 """
 
 from seq2seq_attn.attention.additive import Additive

@@ -15,8 +15,8 @@ class Location(Scorer):
     """Position j scores w_j · q, w_j being row j of W (Luong et al. 2015, eq. 8: a = softmax(W q)).
 
     W is (max_length, query_size). What stands at a position plays no part. A source shorter than max_length
-    uses the top of W; in a longer one the positions from max_length on score -inf and are never read, as in the
-    paper. So a token must stand before max_length, as it does where padding is on the right.
+    uses the top of W; in a longer one the positions from max_length on score -inf and are never read, as in
+    the paper. So a token must stand before max_length, as it does where padding is on the right.
     """
 
     equation = "w_j · q at position j"

@@ -8,8 +8,7 @@ import torch
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.translator import Sentences
-
-PAD = 1  # `<pad>` (text/vocabulary.py)
+from seq2seq_attn.text.vocabulary import PAD
 
 
 def pad(ids: Sequence[Sequence[int]], device: torch.device | str = "cpu") -> Sentences:
@@ -19,7 +18,9 @@ def pad(ids: Sequence[Sequence[int]], device: torch.device | str = "cpu") -> Sen
     """
     lengths = [len(sentence) for sentence in ids]
     if 0 in lengths:
-        raise UserError(f"sentence {lengths.index(0)} of the batch has no token; close every sentence by `</s>`")
+        raise UserError(
+            f"sentence {lengths.index(0)} of the batch has no token; close every sentence by `</s>`"
+        )
     longest = max(lengths)
     rows = [[*sentence, *[PAD] * (longest - len(sentence))] for sentence in ids]
     return Sentences(torch.tensor(rows, device=device), torch.tensor(lengths))

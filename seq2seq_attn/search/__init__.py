@@ -1,0 +1,19 @@
+"""Greedy search, beam search and forced decoding over any translator."""
+
+from seq2seq_attn.search.beam import beam_search
+from seq2seq_attn.search.corpus import force_corpus, search
+from seq2seq_attn.search.forced import Forced, force
+from seq2seq_attn.search.greedy import greedy_search
+from seq2seq_attn.search.hypothesis import Hypothesis
+from seq2seq_attn.search.options import SearchOptions
+
+__all__ = [
+    "Forced",
+    "Hypothesis",
+    "SearchOptions",
+    "beam_search",
+    "force",
+    "force_corpus",
+    "greedy_search",
+    "search",
+]

@@ -13,15 +13,17 @@ from seq2seq_attn.models.translator import Sentences, Translator
 from seq2seq_attn.search.history import Choice, End, to_lists, trace
 from seq2seq_attn.search.hypothesis import Hypothesis
 from seq2seq_attn.search.options import SearchOptions
-from seq2seq_attn.search.scores import END, next_token_scores, staying
+from seq2seq_attn.search.scores import next_token_scores, staying
+from seq2seq_attn.text.vocabulary import EOS
 
 
 class Beam(NamedTuple):
-    """B sentences in the batch, with k live hypotheses each: 1 before the first step, then K."""
+    """B sentences in the batch with k live (unfinished) hypotheses each: 1 before the first step, then K."""
 
-    live: Tensor  # (B, k): log-probabilities of the unfinished hypotheses, best first
-    best: Tensor  # (B, n): scores of the n best finished ones, best first; -inf where there is none yet
+    live: Tensor  # (B, k): their log-probabilities, best first
+    best: Tensor  # (B, n): scores of the n best finished hypotheses, best first; -inf where there is none yet
     finished: Tensor  # (B,): how many have finished
+    running: Tensor  # (B,) bool: whose search goes on
     limit: Tensor  # (B,): maximum length
     limit_penalty: Tensor  # (B,): lp at the maximum length
 
@@ -32,7 +34,9 @@ class Beam(NamedTuple):
 class Extended(NamedTuple):
     """What one step makes of the k live hypotheses of B sentences."""
 
-    closed: Tensor  # (B, k): log-probability of each with `</s>` behind it; -inf where that is not among the K best
+    closed: (
+        Tensor  # (B, k): log-probability of each closed by `</s>`; -inf where that is not among the K best
+    )
     live: Tensor  # (B, K): log-probabilities of the K best continuations by a word, best first
     parents: Tensor  # (B, K): which of the k each continues
     tokens: Tensor  # (B, K): by which token
@@ -44,15 +48,15 @@ def beam_search(
 ) -> list[list[Hypothesis]]:
     """The n best hypotheses of each of the B sentences, best first; fewer where fewer have finished.
 
-    A hypothesis is ranked by log p(Y | X) / lp(Y) with lp(Y) = ((5 + |Y|) / 6)^alpha (Wu et al. 2016, equation 14). It
-    finishes when its `</s>` is among the K best continuations of its sentence; K unfinished ones always go on. A
-    sentence is done when K hypotheses have finished, or when no live one can come among the n best, or at its maximum
-    length. The second rule is exact: log p falls with every token and lp rises, so the score of whatever continues a
-    live hypothesis is at most its own log p over lp at the maximum length. If none has finished by then, the live
+    A hypothesis is ranked by log p(Y | X) / lp(Y), lp(Y) = ((5 + |Y|) / 6)^alpha (Wu et al. 2016, eq. 14). It
+    finishes when its `</s>` is among the K best continuations of its sentence; K unfinished ones always go on.
+    A sentence is done when K hypotheses have finished, or no live one can come among the n best, or at its
+    maximum length. The second rule is exact: log p never rises and lp never falls, so what continues a live
+    hypothesis scores at most its log p over lp at the maximum length. If none has finished by then, the live
     hypotheses are returned as they stand.
 
-    Equal scores are broken as `torch.topk` breaks them, always alike for the same scores; finished hypotheses with
-    equal scores, by which finished first.
+    Ties within a step are broken as `torch.topk` breaks them, always alike for the same scores; of finished
+    hypotheses with equal scores the first to finish comes first.
     """
     lengths = source.lengths.tolist()
     limits = [options.limit(length) for length in lengths]
@@ -63,29 +67,28 @@ def beam_search(
     sentences = list(range(len(lengths)))
     tokens = torch.full((len(sentences),), translator.start_token, device=device)
     beam = _start(limits, options, device)
-    running = torch.ones_like(beam.limit, dtype=torch.bool)
     history: list[Choice] = []
     extensions: list[Extended] = []
     for length in range(1, max(limits) + 1):
         output = translator.step(tokens, state, memory)
         scores = next_token_scores(output.logits, may_end=length >= options.min_length)
-        extended = _extend(beam.live, scores, options.beam_size)
-        extended = extended._replace(closed=extended.closed.masked_fill(~running[:, None], -inf))
+        extended = _extend(beam, scores, options.beam_size)
         extensions.append(extended)
         weights = output.weights if with_weights else None
         history.append(Choice(sentences, extended.parents, extended.tokens, weights))
 
-        first = torch.arange(0, len(tokens), beam.live.shape[1], device=device)  # rows of the state: a sentence's first
-        beam = _update(beam, extended, options.penalty(length))
-        running = running & _goes_on(beam, options.beam_size, length)
+        first = torch.arange(
+            0, len(tokens), beam.live.shape[1], device=device
+        )  # the first row of each sentence
         hypotheses, tokens = first[:, None] + extended.parents, extended.tokens
-        rows = staying(running)
+        beam = _update(beam, extended, options, length)
+        rows = staying(beam.running)
         if len(rows) == 0:
             break
         if len(rows) < len(sentences):
             sentences = [sentences[row] for row in rows.tolist()]
             memory, beam = memory.select(rows), beam.select(rows)
-            running, hypotheses, tokens = (part.index_select(0, rows) for part in (running, hypotheses, tokens))
+            hypotheses, tokens = hypotheses[rows], tokens[rows]
         state, tokens = output.state.select(hypotheses.flatten()), tokens.flatten()
     return trace(history, _ends(history, extensions, limits, options), lengths)
 
@@ -96,59 +99,66 @@ def _start(limits: Sequence[int], options: SearchOptions, device: torch.device) 
         live=torch.zeros(count, 1, device=device),
         best=torch.full((count, options.n_best), -inf, device=device),
         finished=torch.zeros(count, dtype=torch.long, device=device),
+        running=torch.ones(count, dtype=torch.bool, device=device),
         limit=torch.tensor(limits, device=device),
         limit_penalty=torch.tensor([options.penalty(limit) for limit in limits], device=device),
     )
 
 
-def _extend(live: Tensor, scores: Tensor, beam_size: int) -> Extended:
-    """One step from live (B, k) and scores (B * k, V) of the next token."""
-    total = live[:, :, None] + scores.view(*live.shape, -1)
+def _extend(beam: Beam, scores: Tensor, beam_size: int) -> Extended:
+    """One step, from the scores (B * k, V) of the next token."""
+    total = beam.live[:, :, None] + scores.view(*beam.live.shape, -1)
     vocabulary_size = total.shape[-1]
     # Of 2K candidates at most K end a hypothesis, one for each, so that K are left to go on.
-    candidates, index = total.flatten(1).topk(min(2 * beam_size, live.shape[1] * vocabulary_size))
-    closed = total[:, :, END]
+    candidates, index = total.flatten(1).topk(min(2 * beam_size, total[0].numel()))
     kth_best = candidates[:, :beam_size][:, -1:]
-    is_end = index % vocabulary_size == END
+    closed = total[:, :, EOS]
+    closed = closed.masked_fill((closed < kth_best) | ~beam.running[:, None], -inf)
+
+    is_end = index % vocabulary_size == EOS
     live, order = candidates.masked_fill(is_end, -inf).topk(min(beam_size, candidates.shape[1]))
     index = index.gather(1, order)
-    return Extended(
-        closed=closed.masked_fill(closed < kth_best, -inf),
-        live=live,
-        parents=index // vocabulary_size,
-        tokens=index % vocabulary_size,
-    )
+    return Extended(closed, live, parents=index // vocabulary_size, tokens=index % vocabulary_size)
 
 
-def _update(beam: Beam, extended: Extended, penalty: float) -> Beam:
-    scores = torch.cat((beam.best, extended.closed / penalty), dim=1)
-    return beam._replace(
-        live=extended.live,
-        best=scores.topk(beam.best.shape[1]).values,
-        finished=beam.finished + (extended.closed > -inf).sum(dim=1),
-    )
-
-
-def _goes_on(beam: Beam, beam_size: int, length: int) -> Tensor:
-    """(B,) bool: the sentences whose search goes on after `length` tokens."""
-    can_win = beam.live[:, 0] / beam.limit_penalty > beam.best[:, -1]
-    return can_win & (beam.finished < beam_size) & (length < beam.limit)
+def _update(beam: Beam, extended: Extended, options: SearchOptions, length: int) -> Beam:
+    """The beam after `length` tokens."""
+    scores = torch.cat((beam.best, extended.closed / options.penalty(length)), dim=1)
+    best = scores.topk(options.n_best).values
+    finished = beam.finished + (extended.closed > -inf).sum(dim=1)
+    can_win = extended.live[:, 0] / beam.limit_penalty > best[:, -1]
+    running = beam.running & can_win & (finished < options.beam_size) & (length < beam.limit)
+    return beam._replace(live=extended.live, best=best, finished=finished, running=running)
 
 
 def _ends(
     history: Sequence[Choice], extensions: Sequence[Extended], limits: Sequence[int], options: SearchOptions
 ) -> list[list[End]]:
-    """The n best finished hypotheses of each sentence, or the live ones at its end where none has finished."""
-    finished: list[list[End]] = [[] for _ in limits]
-    cut: list[list[End]] = [[] for _ in limits]
-    closed, live = (to_lists([step[part] for step in extensions]) for part in (0, 1))
-    for step, choice in enumerate(history):
-        length = step + 1
-        penalty = options.penalty(length)
-        for row, sentence in enumerate(choice.sentences):
-            for slot, total in enumerate(closed[step][row]):
-                if total > -inf:
-                    finished[sentence].append(End(total / penalty, total, length, slot, True))
-            if length <= limits[sentence]:
-                ...
-    return ...
+    """The n best finished hypotheses of each sentence, or its last live ones where none has finished."""
+    closed = to_lists([extended.closed for extended in extensions])
+    ends: list[list[End]] = [[] for _ in limits]
+    for length, choice in enumerate(history, start=1):
+        for sentence, totals in zip(choice.sentences, closed[length - 1], strict=True):
+            ends[sentence] += _slots(totals, length, options, closed=True)
+    for sentence, limit in enumerate(limits):
+        length = min(limit, len(history))
+        while not ends[sentence] and length > 0:
+            if sentence in history[length - 1].sentences:
+                row = history[length - 1].sentences.index(sentence)
+                ends[sentence] = _slots(
+                    extensions[length - 1].live[row].tolist(), length, options, closed=False
+                )
+            length -= 1
+    return [sorted(found, key=lambda end: -end.score)[: options.n_best] for found in ends]
+
+
+def _slots(
+    log_probabilities: Sequence[float], length: int, options: SearchOptions, closed: bool
+) -> list[End]:
+    """The hypotheses of one sentence, |Y| = length, that have a probability."""
+    penalty = options.penalty(length)
+    return [
+        End(total / penalty, total, length, slot, closed)
+        for slot, total in enumerate(log_probabilities)
+        if total != -inf
+    ]

@@ -9,7 +9,8 @@ from seq2seq_attn.models.translator import Sentences, Translator
 from seq2seq_attn.search.history import Choice, End, to_lists, trace
 from seq2seq_attn.search.hypothesis import Hypothesis
 from seq2seq_attn.search.options import SearchOptions
-from seq2seq_attn.search.scores import END, next_token_scores, staying
+from seq2seq_attn.search.scores import next_token_scores, staying
+from seq2seq_attn.text.vocabulary import EOS
 
 
 @torch.inference_mode()
@@ -41,7 +42,7 @@ def greedy_search(
         parents = torch.zeros_like(tokens)[:, None]
         history.append(Choice(sentences, parents, tokens[:, None], output.weights if with_weights else None))
 
-        running = running & (tokens != END) & (length < limit)
+        running = running & (tokens != EOS) & (length < limit)
         state = output.state
         rows = staying(running)
         if len(rows) == 0:
@@ -53,14 +54,16 @@ def greedy_search(
     return trace(history, _ends(history, totals, limits, options), lengths)
 
 
-def _ends(history: list[Choice], totals: list[Tensor], limits: list[int], options: SearchOptions) -> list[list[End]]:
+def _ends(
+    history: list[Choice], totals: list[Tensor], limits: list[int], options: SearchOptions
+) -> list[list[End]]:
     """The first `</s>` of each sentence, or its maximum length."""
     ends: list[list[End]] = [[] for _ in limits]
     log_probabilities, tokens = to_lists(totals), to_lists([choice.tokens for choice in history])
     for step, choice in enumerate(history):
         length = step + 1
         for row, sentence in enumerate(choice.sentences):
-            closed = tokens[step][row][0] == END
+            closed = tokens[step][row][0] == EOS
             if not ends[sentence] and (closed or length == limits[sentence]):
                 total = log_probabilities[step][row]
                 ends[sentence].append(End(total / options.penalty(length), total, length, 0, closed))

@@ -33,14 +33,16 @@ class End(NamedTuple):
     closed: bool  # by `</s>`
 
 
-def trace(history: Sequence[Choice], ends: Sequence[Sequence[End]], lengths: Sequence[int]) -> list[list[Hypothesis]]:
+def trace(
+    history: Sequence[Choice], ends: Sequence[Sequence[End]], lengths: Sequence[int]
+) -> list[list[Hypothesis]]:
     """The hypotheses of sentences 0, 1, ... that end there; `lengths` are those of the sources."""
     steps = _Steps(history)
     found = [[_hypothesis(steps, sentence, end) for end in ends[sentence]] for sentence in range(len(ends))]
     if history[0].weights is None:
         return [[hypothesis for hypothesis, _ in hypotheses] for hypotheses in found]
-    rows = [path for hypotheses in found for _, path in hypotheses]
-    weights = iter(_gather([choice.weights for choice in history if choice.weights is not None], rows))
+    paths = [path for hypotheses in found for _, path in hypotheses]
+    weights = iter(_gather([choice.weights for choice in history if choice.weights is not None], paths))
     return [
         # A copy, lest one matrix that someone keeps hold on to those of the whole batch.
         [hypothesis._replace(weights=next(weights)[:, :length].clone()) for hypothesis, _ in hypotheses]
@@ -55,7 +57,7 @@ class _Steps:
         self.place = [{sentence: row for row, sentence in enumerate(choice.sentences)} for choice in history]
         self.tokens = to_lists([choice.tokens for choice in history])
         self.parents = to_lists([choice.parents for choice in history])
-        # Where the weights of a step begin when those of all steps are stacked, and how many rows a sentence has.
+        # With the weights of all steps stacked: where a step begins, and how many rows a sentence has in it.
         self.first, self.width = [0], []
         for choice in history:
             rows = 0 if choice.weights is None else len(choice.weights)
@@ -80,13 +82,16 @@ def _hypothesis(steps: _Steps, sentence: int, end: End) -> tuple[Hypothesis, lis
     return Hypothesis(tokens[::-1], end.log_probability, end.score, None), rows[::-1]
 
 
-def _gather(weights: list[Tensor], rows: list[list[int]]) -> tuple[Tensor, ...]:
+def _gather(weights: Sequence[Tensor], paths: Sequence[Sequence[int]]) -> tuple[Tensor, ...]:
     """The rows of all hypotheses with one gather and one transfer; a matrix (T', S) for each."""
-    flat = torch.tensor([row for path in rows for row in path], device=weights[0].device)
-    return torch.cat(weights).index_select(0, flat).float().cpu().split([len(path) for path in rows])
+    rows = torch.tensor([row for path in paths for row in path], dtype=torch.long, device=weights[0].device)
+    return torch.split(
+        torch.cat(tuple(weights)).index_select(0, rows).float().cpu(), [len(path) for path in paths]
+    )
 
 
 def to_lists(tensors: Sequence[Tensor]) -> list[Any]:
     """`[tensor.tolist() for tensor in tensors]` with a single transfer to the host."""
-    flat = torch.cat([tensor.flatten() for tensor in tensors]).cpu().split([tensor.numel() for tensor in tensors])
-    return [part.view(tensor.shape).tolist() for part, tensor in zip(flat, tensors, strict=True)]
+    flat = torch.cat([tensor.flatten() for tensor in tensors]).cpu()
+    parts = torch.split(flat, [tensor.numel() for tensor in tensors])
+    return [part.view(tensor.shape).tolist() for part, tensor in zip(parts, tensors, strict=True)]

@@ -15,5 +15,5 @@ class Hypothesis(NamedTuple):
     score: float  # what it was ranked by: the log-probability over the length penalty
     weights: Tensor | None  # (T', S') float32 on the CPU: row i was read while token i was predicted
 
-    # T' counts the predicted tokens: all of `tokens`, and `</s>` unless the hypothesis was cut at the maximum length.
-    # S' is the length of the source, `</s>` included. None unless the weights were asked for.
+    # T' counts the predicted tokens: all of `tokens`, and `</s>` unless the hypothesis was cut at the maximum
+    # length. S' is the length of the source, `</s>` included. None unless the weights were asked for.

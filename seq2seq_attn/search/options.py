@@ -15,10 +15,10 @@ class SearchOptions(Strict):
 
     beam_size: PositiveInt = 5
     n_best: PositiveInt = 1  # hypotheses to return for each sentence
-    length_penalty: float = Field(default=1.0, ge=0.0, le=10.0)  # alpha; 0 ranks by the log-probability itself
+    length_penalty: float = Field(default=1.0, ge=0.0, le=10.0)  # alpha; 0 ranks by log p itself
     min_length: PositiveInt = 1
     max_length: PositiveInt = 256
-    max_length_ratio: PositiveFloat | None = 2.0  # a in `a * S + max_length_margin`; null leaves max_length alone
+    max_length_ratio: PositiveFloat | None = 2.0  # a in a S + margin; null: max_length alone
     max_length_margin: NonNegativeInt = 10
     batch_size: PositiveInt = 64  # sentences
     batch_tokens: PositiveInt = 4096  # source tokens, padding included
@@ -32,16 +32,16 @@ class SearchOptions(Strict):
             )
         if self.min_length > self.max_length:
             raise ValueError(
-                f"min_length={self.min_length} is above max_length={self.max_length}; lower the one or raise the other"
+                f"min_length={self.min_length} is above max_length={self.max_length}; change one of them"
             )
         return self
 
     def penalty(self, length: int) -> float:
         """lp(Y) = ((5 + |Y|) / 6)^alpha, by which log p(Y | X) is divided; Wu et al. 2016, equation 14."""
-        return ((5 + length) / 6) ** self.length_penalty
+        return float(((5 + length) / 6) ** self.length_penalty)
 
     def limit(self, source_length: int) -> int:
-        """The longest |Y| for a source of this length: min(max_length, a S + margin), but never below min_length."""
+        """The longest |Y| for a source of length S: min(max_length, a S + margin), at least min_length."""
         limit: float = self.max_length
         if self.max_length_ratio is not None:
             limit = min(limit, self.max_length_ratio * source_length + self.max_length_margin)

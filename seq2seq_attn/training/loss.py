@@ -43,6 +43,7 @@ class _VocabularyLoss(torch.autograd.Function):
             rows = max(1, CHUNK_VALUES // len(w))
             loss, log_loss = x.new_zeros((), dtype=exact), x.new_zeros((), dtype=exact)
             gradient = x.new_empty((len(x), len(w))) if wanted else None
+            bias_gradient = torch.zeros_like(bias, dtype=exact)
             for start in range(0, len(x), rows):
                 chunk = slice(start, start + rows)
                 logits = F.linear(x[chunk], w).to(exact).add_(bias)
@@ -59,12 +60,13 @@ class _VocabularyLoss(torch.autograd.Function):
                     if smoothing:
                         logits.sub_(smoothing / len(w))
                     logits.scatter_add_(-1, target, logits.new_full((), smoothing - 1).expand_as(target))
+                    bias_gradient += logits.sum(dim=0)
                     gradient[chunk] = logits
             if gradient is not None:
                 ctx.save_for_backward(
                     (gradient @ w).to(features.dtype),
                     (gradient.t() @ x).to(weight.dtype),
-                    gradient.sum(dim=0, dtype=exact).to(bias.dtype),
+                    bias_gradient.to(bias.dtype),
                 )
         ctx.mark_non_differentiable(log_loss)
         return loss, log_loss

@@ -281,7 +281,7 @@ MODALS = table(
     Entry,
     """
     can     能
-    must    必须
+    may     可以
     should  应该
     """,
 )
@@ -323,6 +323,9 @@ WEEKDAYS = table(
     Sunday     星期天
     """,
 )
+
+LONG_AGO = (Entry("last week", "上周"), Entry("last month", "上个月"), Entry("last year", "去年"))
+LATER = (Entry("next week", "下周"), Entry("next month", "下个月"), Entry("next year", "明年"))
 
 DAY_PARTS = table(
     Entry,

@@ -1,0 +1,179 @@
+"""The comparison: train what is missing of a grid, and put its numbers together."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.evaluation.bootstrap import bleu_interval, paired_bootstrap
+from seq2seq_attn.evaluation.pharaoh import read_gold
+from seq2seq_attn.lab.align import attend
+from seq2seq_attn.lab.corpora import read_pairs
+from seq2seq_attn.lab.evaluate import TRANSLATIONS, evaluate
+from seq2seq_attn.lab.experiment import ArmRun, Grid
+from seq2seq_attn.lab.run import read_metrics, refuse_other_config, train
+from seq2seq_attn.lab.trained import TrainedModel
+from seq2seq_attn.report.results import ArmResult, BandResult, Comparison, Results, Spread
+from seq2seq_attn.text.files import read_lines, write_bytes
+
+EXAMPLE_LENGTHS = (8, 15, 24)  # words of the test sentences whose attention is shown
+
+
+def compare(
+    grid: Grid,
+    runs: Path,
+    output: Path,
+    *,
+    if_exists: Literal["resume", "overwrite"] = "resume",
+    say: Callable[[str], object] = lambda _: None,
+) -> Results:
+    """Trains and tests each arm and seed that is not there yet, and writes results, curves and attention as JSON.
+
+    Run folders are `runs/EXPERIMENT/ARM/seed-N`. An interrupted comparison goes on where it stopped.
+    """
+    for number, run in enumerate(grid.runs, start=1):
+        complete(run, runs, if_exists, lambda text, n=number: say(f"[{n}/{len(grid.runs)}] {text}"))  # type: ignore[misc]
+    results = collect(grid, runs)
+    results.save(output / "results.json")
+    _write_json(output / "curves.json", {arm: [_curve(r, runs) for r in group] for arm, group in grid.arms()})
+    _write_json(output / "attention.json", _examples(grid, runs))
+    return results
+
+
+def complete(
+    run: ArmRun, runs: Path, if_exists: Literal["resume", "overwrite"], say: Callable[[str], object]
+) -> None:
+    """Trains and tests one run, or what is missing of it."""
+    folder = runs / run.folder
+    metrics = read_metrics(folder) if if_exists == "resume" else {}
+    if metrics:
+        refuse_other_config(run.config, folder)
+    if "training" not in metrics:
+        say(f"{run.name}: training")
+        model = train(run.config, folder, name=run.name, if_exists=if_exists, say=say)
+    elif "test" not in metrics:
+        model = TrainedModel.load(folder)
+    else:
+        say(f"{run.name}: done before")
+        return
+    scores = evaluate(model, folder)
+    say(f"{run.name}: BLEU {scores['bleu']['value']:.2f} on the test set")
+
+
+def collect(grid: Grid, runs: Path) -> Results:
+    """The numbers of complete runs, over seeds and between arms."""
+    references = _references(grid)
+    tokenize = grid.runs[0].config.evaluation.tokenize
+    translations: dict[str, list[list[str]]] = {}
+    arms = []
+    for arm, group in grid.arms():
+        folders = [runs / run.folder for run in group]
+        translations[arm] = [read_lines(folder / TRANSLATIONS) for folder in folders]
+        metrics = [read_metrics(folder) for folder in folders]
+        tests = [each["test"] for each in metrics]
+        interval = bleu_interval(translations[arm], references, tokenize=tokenize)
+        flavours = [test["bleu_lc_tok"]["value"] for test in tests if "bleu_lc_tok" in test]
+        arms.append(
+            ArmResult(
+                name=arm,
+                parameters=metrics[0]["parameters"],
+                seeds=[run.seed for run in group],
+                bleu=_spread([test["bleu"]["value"] for test in tests], interval.low, interval.high),
+                bleu_lc_tok=_spread(flavours) if flavours else None,
+                chrf=_spread([test["chrf"]["value"] for test in tests]),
+                ter=_spread([test["ter"]["value"] for test in tests]),
+                bleu_by_length=_bands([test["bleu_by_length"] for test in tests]),
+                aer=None if tests[0].get("aer") is None else _spread([test["aer"] for test in tests]),
+                train_seconds=float(np.mean([each["training"]["seconds"] for each in metrics])),
+            )
+        )
+    baseline = grid.experiment.baseline
+    comparisons = []
+    for arm in grid.experiment.arms:
+        if arm != baseline:
+            pair = paired_bootstrap(translations[arm], translations[baseline], references, tokenize=tokenize)
+            comparisons.append(Comparison(arm, baseline, pair.difference, pair.low, pair.high, pair.p_value))
+    return Results(
+        experiment=grid.experiment.name,
+        arms=arms,
+        comparisons=comparisons,
+        signature=read_metrics(runs / grid.runs[0].folder)["test"]["bleu"]["signature"],
+        version=_made_with(grid, runs, "version"),
+        commit=_made_with(grid, runs, "commit"),
+        hardware=_made_with(grid, runs, "hardware"),
+    )
+
+
+def _made_with(grid: Grid, runs: Path, key: str) -> str:
+    """What the runs were trained with; several values where they were not all trained alike."""
+    values = [str(read_metrics(runs / run.folder)["made_with"][key]) for run in grid.runs]
+    return "; ".join(dict.fromkeys(values))
+
+
+def _references(grid: Grid) -> Sequence[str]:
+    files = grid.runs[0].config.data.test
+    if files is None:
+        raise UserError(f"experiment {grid.experiment.name}: data.test is missing; a comparison needs a test set")
+    return read_pairs(files).target
+
+
+def _spread(values: Sequence[float], low: float | None = None, high: float | None = None) -> Spread:
+    """Mean and standard deviation over seeds (n - 1 in the denominator; 0 with one seed)."""
+    std = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+    return Spread(mean=float(np.mean(values)), std=std, low=low, high=high)
+
+
+def _bands(runs: list[list[dict[str, Any]]]) -> list[BandResult]:
+    """BLEU of each length band, averaged over seeds."""
+    return [
+        BandResult(first["low"], first["high"], first["sentences"], float(np.mean([band["bleu"] for band in bands])))
+        for bands in zip(*runs, strict=True)
+        for first in bands[:1]
+    ]
+
+
+def _curve(run: ArmRun, runs: Path) -> dict[str, Any]:
+    """The validation figures of a run, epoch by epoch."""
+    with (runs / run.folder / "log" / "metrics.csv").open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row.get("validation_loss")]
+    columns = {"validation_loss": "validation_loss", "validation_bleu": "validation_bleu"}
+    return {"seed": run.seed, "epoch": [int(row["epoch"]) + 1 for row in rows]} | {
+        name: [float(row[column]) if row.get(column) else None for row in rows] for name, column in columns.items()
+    }
+
+
+def _examples(grid: Grid, runs: Path) -> list[dict[str, Any]]:
+    """Attention of each arm's first run over the same few test pairs, with gold links where they exist."""
+    files = grid.runs[0].config.data.test
+    if files is None:
+        return []
+    pairs = read_pairs(files)
+    lengths = np.array([len(line.split()) for line in pairs.source])
+    chosen = sorted({int(np.argmin(np.abs(lengths - length))) for length in EXAMPLE_LENGTHS})
+    gold = read_gold(files.alignments, len(pairs)).sure if files.alignments else None
+    examples = []
+    for arm, group in grid.arms():
+        model = TrainedModel.load(runs / group[0].folder)
+        seen = attend(model, [pairs.source[i] for i in chosen], [pairs.target[i] for i in chosen])
+        examples += [
+            {
+                "arm": arm,
+                "source": words.source,
+                "target": words.target,
+                "weights": np.round(words.weights, 4).tolist(),
+                "gold": sorted(gold[index]) if gold else None,
+            }
+            for index, words in zip(chosen, seen, strict=True)
+            if words is not None and words.weights.any()
+        ]
+    return examples
+
+
+def _write_json(path: Path, values: Any) -> None:
+    write_bytes(path, (json.dumps(values, ensure_ascii=False) + "\n").encode())

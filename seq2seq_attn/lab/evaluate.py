@@ -1,0 +1,75 @@
+"""What the test set says of one trained model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from seq2seq_attn.config import EvaluationConfig
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.evaluation.alignment import alignment_error_rate
+from seq2seq_attn.evaluation.lc_norm_tok import bleu_lc_tok
+from seq2seq_attn.evaluation.length import Band, bleu_by_length
+from seq2seq_attn.evaluation.metrics import bleu, chrf, ter
+from seq2seq_attn.evaluation.pharaoh import read_gold
+from seq2seq_attn.lab.align import attend
+from seq2seq_attn.lab.corpora import read_pairs
+from seq2seq_attn.lab.run import write_metrics
+from seq2seq_attn.lab.trained import Progress, TrainedModel
+from seq2seq_attn.text.files import read_lines, write_bytes
+
+TRANSLATIONS = "test.translations.txt"
+
+
+def evaluate(model: TrainedModel, folder: Path, progress: Progress | None = None) -> dict[str, Any]:
+    """Translates the test set into the run folder, and adds the scores to its metrics.
+
+    Scores as {name: {value, signature}}; BLEU by source length in words; AER where gold alignments exist and the
+    model reads the source at all.
+    """
+    files, options = model.config.data.test, model.config.evaluation
+    if files is None:
+        raise UserError("the configuration has no data.test to evaluate on")
+    pairs = read_pairs(files)
+    translations = model.translate(pairs.source, progress=progress)
+    write_bytes(folder / TRANSLATIONS, "".join(f"{line}\n" for line in translations).encode())
+    scores: dict[str, Any] = score(pairs.source, translations, pairs.target, options)
+    if files.lc_tok is not None:
+        flavour = bleu_lc_tok(translations, read_lines(files.lc_tok), model.config.text.target_language)
+        scores["bleu_lc_tok"] = {"value": flavour.value, "signature": flavour.signature}
+    if files.alignments is not None:
+        scores["aer"] = error_rate(model, pairs.source, pairs.target, files.alignments)
+    write_metrics(folder, {"test": scores})
+    return scores
+
+
+def score(
+    sources: Sequence[str], translations: Sequence[str], references: Sequence[str], options: EvaluationConfig
+) -> dict[str, Any]:
+    """BLEU, chrF and TER with their signatures, and BLEU by source length."""
+    found = {
+        "bleu": bleu(translations, references, tokenize=options.tokenize),
+        "chrf": chrf(translations, references),
+        "ter": ter(translations, references),
+    }
+    lengths = [len(line.split()) for line in sources]
+    bands = bleu_by_length(translations, references, lengths, length_bands(options), tokenize=options.tokenize)
+    return {name: {"value": each.value, "signature": each.signature} for name, each in found.items()} | {
+        "bleu_by_length": [
+            {"low": b.band.low, "high": b.band.high, "sentences": b.sentences, "bleu": b.score.value} for b in bands
+        ]
+    }
+
+
+def error_rate(model: TrainedModel, sources: Sequence[str], targets: Sequence[str], gold: Path) -> float | None:
+    """AER against a gold file; None for a model that reads no single state of the source."""
+    sure, possible = read_gold(gold, len(sources))
+    links = [frozenset() if pair is None else pair.links for pair in attend(model, sources, targets)]
+    return alignment_error_rate(links, sure, possible) if any(links) else None
+
+
+def length_bands(options: EvaluationConfig) -> list[Band]:
+    """Bands up to each upper end, and an open one above the last."""
+    lows = [1, *(end + 1 for end in options.bands)]
+    return [Band(low, high) for low, high in zip(lows, (*options.bands, None), strict=True)]

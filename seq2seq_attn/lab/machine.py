@@ -1,0 +1,52 @@
+"""What a figure was made with: package version, commit and hardware."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from pathlib import Path
+
+import torch
+
+import seq2seq_attn
+
+
+def made_with() -> dict[str, str | None]:
+    """What stands beside every figure of a run."""
+    return {"version": seq2seq_attn.__version__, "commit": commit(), "hardware": hardware()}
+
+
+def commit() -> str | None:
+    """The commit of the checkout that this package runs from, `+` behind it if files differ; None without one."""
+    folder = Path(__file__).resolve().parents[2]
+    if not (folder / ".git").exists():
+        return None
+    try:
+        git = ["git", "-C", str(folder)]
+        head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+        changed = subprocess.run(
+            [*git, "status", "--porcelain", "--untracked-files=no"], capture_output=True, text=True, check=True
+        ).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return head + ("+" if changed.strip() else "")
+
+
+def hardware() -> str:
+    """Processor or GPU, cores in use, and the torch release."""
+    if torch.cuda.is_available():
+        device = torch.cuda.get_device_name()
+    else:
+        device = f"{_processor()}, {torch.get_num_threads()} threads of {os.cpu_count()} cores"
+    return f"{device}; torch {torch.__version__}"
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

@@ -1,0 +1,143 @@
+"""One run: a configuration in, a folder with a trained model out."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import lightning
+
+from seq2seq_attn.config import Config, dump, load
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.evaluation.metrics import bleu
+from seq2seq_attn.lab.corpora import read_pairs, train_text
+from seq2seq_attn.lab.machine import made_with
+from seq2seq_attn.lab.trained import CONFIG, METRICS, TrainedModel, build
+from seq2seq_attn.models.translator import Translator
+from seq2seq_attn.search.options import SearchOptions
+from seq2seq_attn.text.codec import Codec, load_codecs, save_codecs
+from seq2seq_attn.text.corpus import ParallelCorpus
+from seq2seq_attn.text.files import write_bytes
+from seq2seq_attn.text.selection import filter_pairs
+from seq2seq_attn.training.batches import EncodedPairs, loader
+from seq2seq_attn.training.fit import LAST, fit
+
+IfExists = Literal["refuse", "resume", "overwrite"]
+MAY_CHANGE = ("max_epochs", "max_steps", "patience")  # of training, on resuming: how long, not what
+Say = Callable[[str], object]
+
+
+def train(
+    config: Config, folder: Path, *, name: str = "training", if_exists: IfExists = "refuse", say: Say = lambda _: None
+) -> TrainedModel:
+    """Trains the model of a configuration into a run folder, and returns it with the best weights.
+
+    A folder that exists is refused, resumed from its last checkpoint, or overwritten. Raises UserError for bad data
+    and for a loss that is not a number, `training.fit.Interrupted` on Ctrl-C.
+    """
+    train_pairs, validation_pairs = read_pairs(config.data.train), read_pairs(config.data.validation)
+    resuming = open_folder(config, folder, if_exists)
+    # Codecs and weights must not hang on what ran before in this process.
+    lightning.seed_everything(config.seed, workers=True, verbose=False)
+    source, target = _codecs(config, folder, train_pairs, resuming)
+    training = _encode(train_pairs, source, target, config.data.max_length, say)
+    validation = _encode(validation_pairs, source, target, config.data.max_length, say)
+    model = TrainedModel(config, source, target, build(config, source, target))
+    options = config.training
+    fitted = fit(
+        model.translator,
+        options,
+        loader(training, options.batch_size, options.batch_unit, config.seed),
+        loader(validation, options.batch_size, options.batch_unit),
+        _validation_bleu(model, validation_pairs),
+        folder,
+        name,
+        resuming,
+    )
+    model.save(folder)
+    metrics = {"parameters": model.parameters(), "training": fitted._asdict(), "made_with": made_with()}
+    write_metrics(folder, metrics)
+    return model
+
+
+def open_folder(config: Config, folder: Path, if_exists: IfExists) -> bool:
+    """Makes the run folder ready; True if its training is to be continued."""
+    if (folder / CONFIG).exists():
+        if if_exists == "refuse":
+            raise UserError(f"{folder}: this run exists; continue it with --resume or replace it with --overwrite")
+        if if_exists == "resume":
+            refuse_other_config(config, folder)
+            write_bytes(folder / CONFIG, dump(config).encode())
+            return (folder / "checkpoints" / LAST).exists()
+        shutil.rmtree(folder)
+    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"{folder}: exists and is not a run; name another folder with --output")
+    write_bytes(folder / CONFIG, dump(config).encode())
+    return False
+
+
+def refuse_other_config(config: Config, folder: Path) -> None:
+    """UserError if the folder's run has another configuration."""
+    old, new = (_flat(c.model_dump(mode="json")) for c in (load(Config, folder / CONFIG), config))
+    for key in sorted(old.keys() | new.keys()):
+        if old.get(key) != new.get(key) and key not in {f"training.{name}" for name in MAY_CHANGE}:
+            raise UserError(
+                f"{folder / CONFIG}: was trained with {key}={old.get(key)!r}, now it is {new.get(key)!r}; "
+                f"name another folder, or replace the run with --overwrite"
+            )
+
+
+def read_metrics(folder: Path) -> dict[str, Any]:
+    """What is known of a run: {} before its training has ended."""
+    path = folder / METRICS
+    if not path.exists():
+        return {}
+    try:
+        metrics = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UserError(f"{path}: not JSON ({error}); delete it and run again") from None
+    return dict(metrics)
+
+
+def write_metrics(folder: Path, metrics: dict[str, Any]) -> None:
+    """Adds to what is known of a run."""
+    text = json.dumps(read_metrics(folder) | metrics, indent=2, ensure_ascii=False)
+    write_bytes(folder / METRICS, f"{text}\n".encode())
+
+
+def _codecs(config: Config, folder: Path, pairs: ParallelCorpus, resuming: bool) -> tuple[Codec, Codec]:
+    if not resuming:
+        save_codecs(*train_text(config, pairs), folder)
+    return load_codecs(folder)
+
+
+def _encode(pairs: ParallelCorpus, source: Codec, target: Codec, max_length: int, say: Say) -> EncodedPairs:
+    """Ids of the pairs that are neither blank nor too long; says how many are not."""
+    ids = [source.encode(line) for line in pairs.source], [target.encode(line) for line in pairs.target]
+    lengths = ([len(sentence) - 1 for sentence in side] for side in ids)  # without `</s>`
+    filtered = filter_pairs(pairs, *lengths, max_length)
+    if len(filtered.kept) < len(pairs):
+        say(str(filtered))
+    return EncodedPairs(*([side[index] for index in filtered.kept] for side in ids))
+
+
+def _validation_bleu(model: TrainedModel, pairs: ParallelCorpus) -> Callable[[Translator], float]:
+    """BLEU of greedy translations: a beam would take several times as long to say the same of progress."""
+    greedy = model.config.search.model_copy(update={"beam_size": 1, "n_best": 1})
+    greedy = SearchOptions.model_validate(greedy.model_dump())
+
+    def validate(translator: Translator) -> float:
+        translations: Sequence[str] = model.translate(pairs.source, greedy)
+        return bleu(translations, pairs.target, tokenize=model.config.evaluation.tokenize).value
+
+    return validate
+
+
+def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return flat

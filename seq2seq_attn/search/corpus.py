@@ -1,0 +1,103 @@
+"""A corpus of any size: sorted by length, cut into batches, searched or scored, put back into its order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
+
+import torch
+
+from seq2seq_attn.models.sentences import pad
+from seq2seq_attn.models.translator import Sentences, Translator
+from seq2seq_attn.search.beam import beam_search
+from seq2seq_attn.search.forced import Forced, force
+from seq2seq_attn.search.greedy import greedy_search
+from seq2seq_attn.search.hypothesis import Hypothesis
+from seq2seq_attn.search.options import SearchOptions
+
+Corpus = Sequence[Sequence[int]]  # token ids, every sentence closed by `</s>`
+Progress = Callable[[int], object]  # called after each batch with its number of sentences
+
+_Found = TypeVar("_Found")
+
+
+def search(
+    translator: Translator,
+    sources: Corpus,
+    options: SearchOptions,
+    *,
+    with_weights: bool = False,
+    progress: Progress | None = None,
+) -> list[list[Hypothesis]]:
+    """The n best translations of each source, best first, in the order of the sources.
+
+    Runs in evaluation mode, which is undone afterwards, on the device of the model's parameters.
+    """
+    method = greedy_search if options.beam_size == 1 else beam_search
+
+    def decode(source: Sentences) -> list[list[Hypothesis]]:
+        return method(translator, source, options, with_weights)
+
+    return _in_batches(translator, decode, (sources,), options.batch_size, options.batch_tokens, progress)
+
+
+def force_corpus(
+    translator: Translator,
+    sources: Corpus,
+    targets: Corpus,
+    *,
+    batch_size: int = 64,
+    batch_tokens: int = 4096,
+    progress: Progress | None = None,
+) -> list[Forced]:
+    """Forced decoding of each pair, in the order of the pairs; otherwise as `search`."""
+
+    def score(source: Sentences, target: Sentences) -> list[Forced]:
+        return force(translator, source, target)
+
+    return _in_batches(translator, score, (sources, targets), batch_size, batch_tokens, progress)
+
+
+def _in_batches(
+    translator: Translator,
+    work: Callable[..., list[_Found]],
+    corpora: Sequence[Corpus],
+    batch_size: int,
+    batch_tokens: int,
+    progress: Progress | None,
+) -> list[_Found]:
+    """What `work` finds for each row of the parallel corpora, in their order."""
+    lengths = [max(map(len, row)) for row in zip(*corpora, strict=True)]
+    found: dict[int, _Found] = {}
+    with _evaluating(translator) as device:
+        for batch in _batches(lengths, batch_size, batch_tokens):
+            padded = [pad([corpus[index] for index in batch], device) for corpus in corpora]
+            found.update(zip(batch, work(*padded), strict=True))
+            if progress is not None:
+                progress(len(batch))
+    return [found[index] for index in range(len(lengths))]
+
+
+def _batches(lengths: Sequence[int], batch_size: int, batch_tokens: int) -> Iterator[list[int]]:
+    """Rows of similar length; the longest first, so that what does not fit in memory shows at once."""
+    batch: list[int] = []
+    for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
+        if batch and (len(batch) == batch_size or lengths[batch[0]] * (len(batch) + 1) > batch_tokens):
+            yield batch
+            batch = []
+        batch.append(index)
+    if batch:
+        yield batch
+
+
+@contextmanager
+def _evaluating(translator: Translator) -> Iterator[torch.device]:
+    """Evaluation mode, and afterwards every part's own mode again. Yields the model's device."""
+    modes = [(module, module.training) for module in translator.modules()]
+    translator.eval()
+    try:
+        yield next((parameter.device for parameter in translator.parameters()), torch.device("cpu"))
+    finally:
+        for module, training in modes:
+            module.training = training

@@ -1,0 +1,51 @@
+"""Which sentences share a batch: those of equal length, so that next to nothing is padding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from seq2seq_attn.errors import UserError
+
+UNITS = ("tokens", "sentences")
+
+
+def length_buckets(
+    source_lengths: Sequence[int],
+    target_lengths: Sequence[int],
+    *,
+    size: int,
+    unit: str = "tokens",
+    seed: int,
+    epoch: int = 0,
+) -> list[list[int]]:
+    """The batches of one epoch, in random order, as lists of sentence indices; each index is in exactly one.
+
+    In `tokens`, a batch of N sentences holds N * longest <= size on either side, padding included; a sentence
+    longer than that is a batch of its own. In `sentences`, every batch but one has `size` of them. Lengths
+    are those that the model sees, `</s>` included. The same seed and epoch give the same batches.
+    """
+    if size < 1 or unit not in UNITS:
+        raise UserError(
+            f"batches of {size} {unit}: the size must be at least 1, the unit one of {', '.join(UNITS)}"
+        )
+    source, target = np.asarray(source_lengths, dtype=np.int64), np.asarray(target_lengths, dtype=np.int64)
+    random = np.random.default_rng((seed, epoch))
+    # By target length, then by source length, up and down in turn: where one target length ends and the next
+    # begins, the source lengths meet. Equal pairs of lengths are in random order, so batches differ by epoch.
+    snake = np.where(target % 2 == 0, source, -source)
+    order = np.lexsort((random.random(len(source)), snake, target))
+
+    lengths = np.maximum(source, target) if unit == "tokens" else np.ones_like(source)
+
+    batches: list[list[int]] = []
+    longest = 0
+    for index, length in zip(order.tolist(), lengths[order].tolist(), strict=True):
+        longest = max(longest, length)
+        if not batches or (len(batches[-1]) + 1) * longest > size:
+            batches.append([])
+            longest = length
+        batches[-1].append(index)
+    random.shuffle(batches)
+    return batches

@@ -1,0 +1,71 @@
+"""Lines of text from a file, plain or gzip, and files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+from contextlib import suppress
+from pathlib import Path
+
+from seq2seq_attn.errors import UserError
+
+_GZIP_MAGIC = b"\x1f\x8b"  # never the start of UTF-8 text: 8b cannot follow an ASCII byte
+
+
+def read_bytes(path: Path | str) -> bytes:
+    """The file's content, decompressed if it is gzip, whatever its name ends in.
+
+    Raises UserError if the file is missing, unreadable or a broken gzip file.
+    """
+    try:
+        return decompressed(Path(path).read_bytes(), str(path))
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def decompressed(content: bytes, name: str) -> bytes:
+    """`content` without its gzip wrapping, if it has one; a broken one is a UserError about `name`."""
+    if not content.startswith(_GZIP_MAGIC):
+        return content
+    try:
+        return gzip.decompress(content)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise UserError(f"{name}: not a whole gzip file ({error}); fetch or copy it again") from None
+
+
+def read_lines(path: Path | str) -> list[str]:
+    """The lines of a UTF-8 file, without their ends (`\\n` or `\\r\\n`) and without a byte-order mark.
+
+    Only `\\n` ends a line: `str.splitlines` would also cut at U+2028 or a form feed and shift one side of a
+    parallel corpus against the other. Raises UserError for a missing or empty file, and with the line number
+    for bytes that are not UTF-8.
+    """
+    content = read_bytes(path)
+    if not content:
+        raise UserError(f"{path}: the file is empty")
+    try:
+        text = content.decode("utf-8").removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise UserError(
+            f"{path}, line {line}: not UTF-8 (byte 0x{content[error.start]:02x}); "
+            f"convert the file, for example with iconv -f LATIN1 -t UTF-8"
+        ) from None
+    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write the file under a temporary name beside its place, then rename it: nobody sees half of it."""
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished.write_bytes(content)
+        os.replace(unfinished, path)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror}") from None
+    finally:
+        with suppress(OSError):  # renamed already, or never there
+            unfinished.unlink()

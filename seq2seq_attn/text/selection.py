@@ -1,0 +1,80 @@
+"""Which pairs of a corpus are used: those that a model can learn from, and a split that leaks nothing."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.text.corpus import ParallelCorpus
+
+
+@dataclass(frozen=True)
+class Filtered:
+    """The pairs that stay, and how many were dropped and why. `str()` is one line for the user."""
+
+    corpus: ParallelCorpus
+    kept: list[int]  # their indices in the corpus that was filtered
+    blank: int
+    too_long: int
+    max_length: int
+
+    def __str__(self) -> str:
+        total = len(self.kept) + self.blank + self.too_long
+        return (
+            f"{self.corpus.name}: {len(self.kept):,} of {total:,} pairs kept; dropped {self.blank:,} "
+            f"with a blank side, {self.too_long:,} with more than {self.max_length:,} pieces"
+        )
+
+
+def filter_pairs(
+    corpus: ParallelCorpus, source_lengths: Sequence[int], target_lengths: Sequence[int], max_length: int
+) -> Filtered:
+    """Drop pairs with a blank side, or a side of more than `max_length` pieces (`</s>` not counted).
+
+    A side is blank when its length is 0. Raises UserError when nothing is left.
+    """
+    kept, blank, too_long = [], 0, 0
+    for index, lengths in enumerate(zip(source_lengths, target_lengths, strict=True)):
+        if min(lengths) == 0:
+            blank += 1
+        elif max(lengths) > max_length:
+            too_long += 1
+        else:
+            kept.append(index)
+    filtered = Filtered(corpus.select(kept), kept, blank, too_long, max_length)
+    if not kept:
+        raise UserError(f"nothing is left to train on: {filtered}; check the files, or raise the limit")
+    return filtered
+
+
+class Split(NamedTuple):
+    """A corpus in three parts that share no source sentence."""
+
+    train: ParallelCorpus
+    validation: ParallelCorpus
+    test: ParallelCorpus
+
+
+def split_by_source(corpus: ParallelCorpus, *, validation: int, test: int, seed: int) -> Split:
+    """Deal a corpus out by source sentence: all translations of one sentence fall into the same part.
+
+    `validation` and `test` count distinct source sentences. A split by lines would leak: corpora such as
+    Tatoeba's hold several translations of one sentence. Raises UserError when no sentence would be left for
+    training.
+    """
+    sentences = list(dict.fromkeys(corpus.source))
+    if validation + test >= len(sentences):
+        raise UserError(
+            f"{corpus.name}: {validation} validation and {test} test sentences leave none to train on; "
+            f"the corpus has {len(sentences)} distinct source sentences"
+        )
+    random.Random(seed).shuffle(sentences)
+    held_out = dict.fromkeys(sentences[:test], 2)
+    held_out |= dict.fromkeys(sentences[test : test + validation], 1)
+    parts: tuple[list[int], list[int], list[int]] = ([], [], [])
+    for index, sentence in enumerate(corpus.source):
+        parts[held_out.get(sentence, 0)].append(index)
+    return Split(*map(corpus.select, parts))

@@ -1,0 +1,92 @@
+"""Tokens and their ids, under the method names of `torchtext.vocab.Vocab` (0.12 and later)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.text.files import read_bytes, write_bytes
+
+SPECIALS = ("<unk>", "<pad>", "<s>", "</s>")
+UNK, PAD, BOS, EOS = range(len(SPECIALS))
+
+
+class Vocabulary:
+    """A list of distinct tokens whose places are their ids; the four special tokens are always 0 to 3.
+
+    `tokens` are the ordinary ones. An unknown token has the id of `<unk>`, as under torchtext's
+    `set_default_index(vocab["<unk>"])`.
+    """
+
+    def __init__(self, tokens: Iterable[str]) -> None:
+        self._itos = [*SPECIALS, *tokens]
+        self._stoi = {token: index for index, token in enumerate(self._itos)}
+        if len(self._stoi) < len(self._itos):
+            twice = next(token for token, count in Counter(self._itos).items() if count > 1)
+            raise UserError(f"vocabulary: the token {twice!r} stands in it twice; every token needs one id")
+
+    @classmethod
+    def build(
+        cls, sentences: Iterable[Iterable[str]], max_size: int | None = None, minimum_frequency: int = 1
+    ) -> Vocabulary:
+        """The most frequent tokens of some sentences, equally frequent ones in alphabetical order.
+
+        `max_size` counts the special tokens too, so it is the number of rows of an embedding.
+        """
+        if max_size is not None and max_size <= len(SPECIALS):
+            raise UserError(
+                f"vocabulary size {max_size}: the special tokens alone are {len(SPECIALS)}; take a larger one"
+            )
+        counts = Counter(token for sentence in sentences for token in sentence)
+        for special in SPECIALS:
+            del counts[special]
+        ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        frequent = [token for token, count in ranked if count >= minimum_frequency]
+        return cls(frequent if max_size is None else frequent[: max_size - len(SPECIALS)])
+
+    def __len__(self) -> int:
+        return len(self._itos)
+
+    def __contains__(self, token: object) -> bool:
+        return token in self._stoi
+
+    def __getitem__(self, token: str) -> int:
+        return self._stoi.get(token, UNK)
+
+    def lookup_indices(self, tokens: Iterable[str]) -> list[int]:
+        """The ids of tokens, `<unk>`'s for those it does not know."""
+        return [self[token] for token in tokens]
+
+    def lookup_tokens(self, indices: Sequence[int]) -> list[str]:
+        """The tokens of ids; IndexError for an id outside the vocabulary."""
+        for index in indices:
+            if not 0 <= index < len(self):
+                raise IndexError(f"id {index} is not in a vocabulary of {len(self)} tokens")
+        return [self._itos[index] for index in indices]
+
+    def get_itos(self) -> list[str]:
+        """All tokens in the order of their ids (a copy)."""
+        return list(self._itos)
+
+    def get_stoi(self) -> dict[str, int]:
+        """Token to id (a copy)."""
+        return dict(self._stoi)
+
+    def save(self, path: Path) -> None:
+        """Write one token a line, UTF-8: line n holds the token with id n - 1."""
+        write_bytes(path, "".join(f"{token}\n" for token in self._itos).encode("utf-8"))
+
+    @classmethod
+    def load(cls, path: Path) -> Vocabulary:
+        """Read what `save` wrote. Raises UserError for a file that is something else."""
+        try:
+            tokens = read_bytes(path).decode("utf-8").removesuffix("\n").split("\n")
+        except UnicodeDecodeError:
+            raise UserError(f"{path}: not a vocabulary: it is not UTF-8 text") from None
+        if tuple(tokens[: len(SPECIALS)]) != SPECIALS:
+            raise UserError(
+                f"{path}: not a vocabulary: its first lines must be {' '.join(SPECIALS)}, one a line"
+            )
+        return cls(tokens[len(SPECIALS) :])

@@ -1,0 +1,6 @@
+"""Shapes are checked at every call of the attention package while tests run, and only then."""
+
+from jaxtyping import install_import_hook
+
+# Before any test imports the package: the hook wraps modules as they are loaded.
+install_import_hook("seq2seq_attn.attention", "beartype.beartype")
