@@ -25,8 +25,8 @@ class Normaliser(nn.Module, ABC):
         """Weights (..., S) of scores (..., S); exactly 0 on padding and where a score is -inf.
 
         `is_token` is broadcast over the scores; None means that all are tokens. Every row needs a token whose
-        score is finite. Half precision is computed in float32 and cast back: a sum in bfloat16 loses the small
-        terms of a long row.
+        score is finite. Half precision is computed in float32 and cast back: a sum in bfloat16 loses the
+        small terms of a long row.
         """
         if is_token is not None:
             scores = torch.where(is_token, scores, -torch.inf)

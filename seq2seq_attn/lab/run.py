@@ -38,6 +38,7 @@ def train(
     A folder that exists is refused, resumed from its last checkpoint, or overwritten. Raises UserError for bad data
     and for a loss that is not a number, `training.fit.Interrupted` on Ctrl-C.
     """
+    making = made_with()  # at the start: files may change while a training runs
     train_pairs, validation_pairs = read_pairs(config.data.train), read_pairs(config.data.validation)
     resuming = open_folder(config, folder, if_exists)
     # Codecs and weights must not hang on what ran before in this process.
@@ -58,7 +59,7 @@ def train(
         resuming,
     )
     model.save(folder)
-    metrics = {"parameters": model.parameters(), "training": fitted._asdict(), "made_with": made_with()}
+    metrics = {"parameters": model.parameters(), "training": fitted._asdict(), "made_with": making}
     write_metrics(folder, metrics)
     return model
 

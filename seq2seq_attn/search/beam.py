@@ -49,11 +49,14 @@ def beam_search(
     """The n best hypotheses of each of the B sentences, best first; fewer where fewer have finished.
 
     A hypothesis is ranked by log p(Y | X) / lp(Y), lp(Y) = ((5 + |Y|) / 6)^alpha (Wu et al. 2016, eq. 14). It
-    finishes when its `</s>` is among the K best continuations of its sentence; K unfinished ones always go on.
-    A sentence is done when K hypotheses have finished, or no live one can come among the n best, or at its
-    maximum length. The second rule is exact: log p never rises and lp never falls, so what continues a live
-    hypothesis scores at most its log p over lp at the maximum length. If none has finished by then, the live
-    hypotheses are returned as they stand.
+    finishes when its `</s>` is among the K best continuations of its sentence; K others always go on.
+
+    A sentence is done at its maximum length, or before that
+    - when no live hypothesis can come among the n best. This is exact: log p never rises and lp never falls,
+      so what continues a live hypothesis scores at most its log p over lp at the maximum length;
+    - when K have finished and no live one is ahead of the best of them, each at its own length: the beam is
+      spent. Either rule finds the same best hypothesis whatever n is.
+    If none has finished by then, the live hypotheses are returned as they stand.
 
     Ties within a step are broken as `torch.topk` breaks them, always alike for the same scores; of finished
     hypotheses with equal scores the first to finish comes first.
@@ -123,11 +126,14 @@ def _extend(beam: Beam, scores: Tensor, beam_size: int) -> Extended:
 
 def _update(beam: Beam, extended: Extended, options: SearchOptions, length: int) -> Beam:
     """The beam after `length` tokens."""
-    scores = torch.cat((beam.best, extended.closed / options.penalty(length)), dim=1)
+    penalty = options.penalty(length)
+    scores = torch.cat((beam.best, extended.closed / penalty), dim=1)
     best = scores.topk(options.n_best).values
     finished = beam.finished + (extended.closed > -inf).sum(dim=1)
-    can_win = extended.live[:, 0] / beam.limit_penalty > best[:, -1]
-    running = beam.running & can_win & (finished < options.beam_size) & (length < beam.limit)
+    leader = extended.live[:, 0]
+    can_win = leader / beam.limit_penalty > best[:, -1]
+    unspent = (finished < options.beam_size) | (leader / penalty > best[:, 0])
+    running = beam.running & can_win & unspent & (length < beam.limit)
     return beam._replace(live=extended.live, best=best, finished=finished, running=running)
 
 
@@ -136,29 +142,29 @@ def _ends(
 ) -> list[list[End]]:
     """The n best finished hypotheses of each sentence, or its last live ones where none has finished."""
     closed = to_lists([extended.closed for extended in extensions])
-    ends: list[list[End]] = [[] for _ in limits]
+    finished: list[list[End]] = [[] for _ in limits]
     for length, choice in enumerate(history, start=1):
         for sentence, totals in zip(choice.sentences, closed[length - 1], strict=True):
-            ends[sentence] += _slots(totals, length, options, closed=True)
-    for sentence, limit in enumerate(limits):
-        length = min(limit, len(history))
-        while not ends[sentence] and length > 0:
+            finished[sentence] += _ends_after(length, totals, options, closed=True)
+
+    def cut(sentence: int) -> list[End]:
+        for length in range(min(limits[sentence], len(history)), 0, -1):
             if sentence in history[length - 1].sentences:
                 row = history[length - 1].sentences.index(sentence)
-                ends[sentence] = _slots(
-                    extensions[length - 1].live[row].tolist(), length, options, closed=False
-                )
-            length -= 1
-    return [sorted(found, key=lambda end: -end.score)[: options.n_best] for found in ends]
+                totals = extensions[length - 1].live[row].tolist()
+                if ends := _ends_after(length, totals, options, closed=False):
+                    return ends
+        return []
+
+    found = [ends or cut(sentence) for sentence, ends in enumerate(finished)]
+    return [sorted(ends, key=lambda end: -end.score)[: options.n_best] for ends in found]
 
 
-def _slots(
-    log_probabilities: Sequence[float], length: int, options: SearchOptions, closed: bool
-) -> list[End]:
-    """The hypotheses of one sentence, |Y| = length, that have a probability."""
+def _ends_after(length: int, totals: Sequence[float], options: SearchOptions, closed: bool) -> list[End]:
+    """Those of one sentence's hypotheses that end here: all with a log-probability above -inf."""
     penalty = options.penalty(length)
     return [
         End(total / penalty, total, length, slot, closed)
-        for slot, total in enumerate(log_probabilities)
+        for slot, total in enumerate(totals)
         if total != -inf
     ]

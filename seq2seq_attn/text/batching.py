@@ -10,6 +10,11 @@ from seq2seq_attn.errors import UserError
 
 UNITS = ("tokens", "sentences")
 
+# Longest over shortest target of a band. A narrow band spares the target padding, a wide one the source: it
+# holds more sentences to sort. In batches of 4,096 tokens of Multi30k, 5 % of the source and 3 % of the
+# target are padding; with every target length a band of its own it is 7 % and 1 %.
+_BAND = 9 / 8
+
 
 def length_buckets(
     source_lengths: Sequence[int],
@@ -32,10 +37,11 @@ def length_buckets(
         )
     source, target = np.asarray(source_lengths, dtype=np.int64), np.asarray(target_lengths, dtype=np.int64)
     random = np.random.default_rng((seed, epoch))
-    # By target length, then by source length, up and down in turn: where one target length ends and the next
-    # begins, the source lengths meet. Equal pairs of lengths are in random order, so batches differ by epoch.
-    snake = np.where(target % 2 == 0, source, -source)
-    order = np.lexsort((random.random(len(source)), snake, target))
+    # By bands of target length, and in a band by source length, up and down in turn: where one band ends and
+    # the next begins, the source lengths meet. Equal pairs are in random order, so batches differ by epoch.
+    _, band = np.unique(np.floor(np.log(target) / np.log(_BAND)), return_inverse=True)
+    snake = np.where(band % 2 == 0, source, -source)
+    order = np.lexsort((random.random(len(source)), target, snake, band))
 
     lengths = np.maximum(source, target) if unit == "tokens" else np.ones_like(source)
 

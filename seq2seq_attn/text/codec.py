@@ -57,9 +57,7 @@ class Codec:
         return line.lower() if self.lowercase else line
 
     def save(self, folder: Path, side: str) -> None:
-        """Write, for the side `source`: `source.tokeniser.json`, `source.vocabulary.txt`, and for sentencepiece
-        `source.sentencepiece.model`.
-        """
+        """Write `SIDE.tokeniser.json`, `SIDE.vocabulary.txt` and, with sentencepiece, its `.model` file."""
         options = self.tokeniser.options()
         files = {name: value for name, value in options.items() if isinstance(value, bytes)}
         for name, content in files.items():

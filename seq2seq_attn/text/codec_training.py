@@ -49,8 +49,8 @@ def train_codecs(
                 raise UserError(f"{kind} needs a vocabulary size, for example 8000")
             if minimum_frequency != 1:
                 raise UserError(
-                    f"minimum frequency {minimum_frequency}: {kind} chooses its pieces by the vocabulary size; "
-                    f"leave it at 1"
+                    f"minimum frequency {minimum_frequency}: {kind} chooses its pieces by the vocabulary "
+                    f"size alone; leave it at 1"
                 )
             pieces = SentencePiece.train(
                 lines,

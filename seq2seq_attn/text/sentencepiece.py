@@ -47,6 +47,8 @@ class SentencePiece(Tokeniser):
         targets do not want (`identity`). Raises UserError when the text cannot give that many pieces, or its
         characters need more.
         """
+        if not any(line.strip() for line in lines):
+            raise UserError(f"{model}: there is no text to learn pieces from ({len(lines)} lines, all blank)")
         trained = io.BytesIO()
         try:
             SentencePieceTrainer.train(
@@ -83,8 +85,7 @@ class SentencePiece(Tokeniser):
         """As `Tokeniser.word_indices`, by sentencepiece's own offsets: normalisation may rewrite the line."""
         words = word_of_character(line)
         pieces = self._processor.encode(line, out_type="immutable_proto").pieces
-        # Of several pieces that normalisation made of one character, the last spans it; the others are empty and
-        # stand before it.
+        # Of the pieces that normalisation made of one character, the last spans it, the others are empty.
         return [words[piece.end - 1 if piece.end > piece.begin else piece.begin] for piece in pieces]
 
     def vocabulary(self) -> Vocabulary:
@@ -102,6 +103,4 @@ def _explained(message: str, model: str, size: int, lines: int) -> str:
         return f"{model}: vocabulary size {size} is too large for {lines} lines; they give at most {most[1]}"
     if fewest := re.search(r"required_chars\. \d+ vs (\d+)", message):
         return f"{model}: vocabulary size {size} is too small: the characters alone need {fewest[1]}"
-    if "sentences_.empty()" in message:
-        return f"{model}: there is no text to learn pieces from ({lines} lines, all blank)"
     return f"{model}: sentencepiece refuses: {' '.join(message.split())}"

@@ -70,8 +70,8 @@ def embedding_of(vectors: HasVectors, vocabulary: Vocabulary, default: Tensor) -
     size, wanted = vectors.vectors.shape[1], (len(vocabulary), vectors.vectors.shape[1])
     if default.shape != wanted:
         raise UserError(
-            f"torchtext: {len(vocabulary)} tokens, vectors of {size} dimensions: the embedding must be {wanted}, "
-            f"not {tuple(default.shape)}; set the embedding size to {size}"
+            f"torchtext: {len(vocabulary)} tokens and vectors of {size} dimensions need an embedding of "
+            f"{wanted}, not {tuple(default.shape)}; set the embedding size to {size}"
         )
     matrix = default.clone()
     tokens = vocabulary.get_itos()[len(SPECIALS) :]

@@ -71,7 +71,6 @@ def fit(
         max_epochs=config.max_epochs,
         max_steps=config.max_steps or -1,
         check_val_every_n_epoch=config.validate_every,
-        gradient_clip_val=config.clip_norm,
         callbacks=callbacks,
         logger=_loggers(folder),
         log_every_n_steps=10,

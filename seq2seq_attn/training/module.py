@@ -72,6 +72,11 @@ class TranslationModule(lightning.LightningModule):
             scores["validation_bleu"] = self.validate(self.translator)
         self.log_dict(scores, batch_size=1, sync_dist=True)
 
+    def configure_gradient_clipping(self, *_: Any, **__: Any) -> None:
+        # Lightning refuses to clip for fused optimisers, which only matters where fp16 gradients are scaled.
+        if self.config.clip_norm is not None:
+            torch.nn.utils.clip_grad_norm_(self.parameters(), self.config.clip_norm)
+
     def configure_optimizers(self) -> Any:
         config = self.config.optimiser
         optimiser = make_optimiser([p for p in self.parameters() if p.requires_grad], config)

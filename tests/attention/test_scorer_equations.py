@@ -1,4 +1,4 @@
-"""Every scorer of ours against its paper's equation, written once more in NumPy, one pair of vectors at a time."""
+"""Every scorer of ours against the equation of its paper, written again in NumPy, one pair at a time."""
 
 import numpy as np
 import pytest
@@ -92,7 +92,7 @@ def test_additive_by_hand():
         scorer.energy.v.copy_(torch.tensor([2.0, -1]))
     query, keys = torch.tensor([[[0.5, -1]]]), torch.tensor([[[0.0], [1]]])
     scores = scorer(query, scorer.prepare(keys))
-    # hidden layers [0.5 + 0.5, -2] and [0.5 + 3.5, -2 + 1]; tanh(1) = .76159, tanh(2) = .96403, tanh(4) = .99933
+    # tanh of [0.5 + 0.5, -2] and of [0.5 + 3.5, -2 + 1]: tanh(1) = .76159, tanh(2) = .96403, tanh(4) = .99933
     expected = torch.tensor([[[2 * 0.76159 + 0.96403, 2 * 0.99933 + 0.76159]]])
     torch.testing.assert_close(scores, expected, rtol=0, atol=1e-4)
 

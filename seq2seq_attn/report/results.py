@@ -1,0 +1,146 @@
+"""What an experiment found: the records of results.json.
+
+The keys of the file are the fields below, in their order. Scores are in points from 0 to 100 (TER may be
+above), the alignment error rate from 0 to 1, times in seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveInt,
+    SerializerFunctionWrapHandler,
+    TypeAdapter,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
+from pydantic.dataclasses import dataclass
+
+from seq2seq_attn.report.files import STRICT, load
+from seq2seq_attn.text.files import write_bytes
+
+T = TypeVar("T")
+Many = Annotated[Sequence[T], AfterValidator(tuple)]  # any sequence comes in, a tuple stays
+NonEmpty = Annotated[Many[T], Field(min_length=1)]
+
+
+@dataclass(frozen=True, config=STRICT)
+class Spread:
+    """A score over the seeds of an arm."""
+
+    mean: float
+    std: NonNegativeFloat  # sample standard deviation over seeds; 0 with a single seed
+    low: float | None = None  # 95 % interval over resampled test sets; absent from the file where it is None
+    high: float | None = None
+
+    @model_serializer(mode="wrap")
+    def _what_is_known(self, dump: SerializerFunctionWrapHandler) -> dict[str, float]:
+        return {key: value for key, value in dump(self).items() if value is not None}
+
+
+@dataclass(frozen=True, config=STRICT)
+class BandResult:
+    """BLEU of the test sentences whose source has `low` to `high` words, both included; None: open above."""
+
+    low: NonNegativeInt
+    high: NonNegativeInt | None
+    sentences: PositiveInt
+    bleu: float  # mean over seeds
+
+    @property
+    def label(self) -> str:
+        return f"{self.low}+" if self.high is None else f"{self.low}-{self.high}"
+
+
+@dataclass(frozen=True, config=STRICT)
+class ArmResult:
+    """One row of the comparison: a model, trained once a seed."""
+
+    name: str
+    parameters: NonNegativeInt
+    seeds: NonEmpty[int]
+    bleu: Spread  # cased, detokenised, with its interval
+    bleu_lc_tok: Spread | None  # lowercased, tokenised: the flavour that the literature on Multi30k reports
+    chrf: Spread
+    ter: Spread
+    bleu_by_length: Many[BandResult]
+    aer: Spread | None  # None: no gold alignments, or the arm reads no source state
+    train_seconds: NonNegativeFloat  # mean over seeds
+
+    @field_validator("bleu")
+    @classmethod
+    def _has_an_interval(cls, bleu: Spread) -> Spread:
+        if bleu.low is None or bleu.high is None:
+            raise ValueError("needs low and high")
+        return bleu
+
+
+@dataclass(frozen=True, config=STRICT)
+class Comparison:
+    """An arm against the baseline on the same test set."""
+
+    arm: str
+    baseline: str
+    bleu_difference: float  # arm - baseline
+    low: float  # 95 % interval of the difference
+    high: float
+    p_value: Annotated[float, Field(ge=0, le=1)]  # two-sided; null hypothesis: no difference
+
+
+@dataclass(frozen=True, config=STRICT)
+class Results:
+    """An experiment: its arms, the others compared with the baseline, and how the numbers were made."""
+
+    experiment: str
+    arms: NonEmpty[ArmResult]
+    comparisons: Many[Comparison]
+    signature: str  # sacrebleu's, of `bleu`
+    version: str
+    commit: str
+    hardware: str
+
+    @model_validator(mode="after")
+    def _arms_can_be_laid_side_by_side(self) -> Results:
+        names = [arm.name for arm in self.arms]
+        if len(set(names)) < len(names):
+            raise ValueError(f"two arms have the same name: {', '.join(names)}")
+        for arm in self.arms:
+            if _bands(arm) != _bands(self.arms[0]):
+                raise ValueError(
+                    f"arms {names[0]!r} and {arm.name!r} differ in their bands of bleu_by_length"
+                )
+        strangers = {name for pair in self.comparisons for name in (pair.arm, pair.baseline)} - set(names)
+        if strangers:
+            raise ValueError(f"comparisons name {sorted(strangers)[0]!r}, which is not among the arms")
+        if len({pair.baseline for pair in self.comparisons}) > 1:
+            raise ValueError("comparisons have more than one baseline")
+        return self
+
+    @property
+    def baseline(self) -> str | None:
+        """The arm that the others are compared with; None where nothing is compared."""
+        return self.comparisons[0].baseline if self.comparisons else None
+
+    @classmethod
+    def load(cls, path: Path) -> Results:
+        """UserError with the file and the key if it is not what `save` writes."""
+        return load(_RESULTS, path)
+
+    def save(self, path: Path) -> None:
+        """Write JSON, whole or not at all."""
+        write_bytes(path, _RESULTS.dump_json(self, indent=2) + b"\n")
+
+
+def _bands(arm: ArmResult) -> list[tuple[int, int | None, int]]:
+    return [(band.low, band.high, band.sentences) for band in arm.bleu_by_length]
+
+
+_RESULTS = TypeAdapter(Results)

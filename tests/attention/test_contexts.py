@@ -1,0 +1,221 @@
+"""Attention and its kin: one contract, and what sets each of them apart."""
+
+import copy
+
+import pytest
+import torch
+
+from seq2seq_attn.attention import (
+    Additive,
+    Attention,
+    FixedContext,
+    General,
+    LastState,
+    LearnedPool,
+    MeanContext,
+    MeanState,
+    NoContext,
+    Normaliser,
+    Softmax,
+)
+
+B, T, S, QUERY, KEY, VALUE = 2, 3, 4, 5, 7, 6
+IS_TOKEN = torch.tensor([[True, True, True, True], [True, True, False, False]])
+
+CONTEXTS = {
+    "attention": lambda: Attention(Additive(QUERY, KEY, hidden_size=11), value_size=VALUE),
+    "fixed_last": lambda: FixedContext(LastState(directions=2), VALUE),
+    "fixed_mean": lambda: FixedContext(MeanState(), VALUE),
+    "fixed_learned_pool": lambda: FixedContext(LearnedPool(VALUE), VALUE),
+    "none": NoContext,
+    "mean": lambda: MeanContext(VALUE),
+}
+
+
+@pytest.fixture(params=CONTEXTS.values(), ids=CONTEXTS.keys())
+def context(request):
+    torch.manual_seed(4)
+    return request.param()
+
+
+@pytest.fixture
+def query():
+    return torch.randn(B, T, QUERY)
+
+
+@pytest.fixture
+def keys():
+    return torch.randn(B, S, KEY)
+
+
+@pytest.fixture
+def values():
+    return torch.randn(B, S, VALUE)
+
+
+def assert_same(ours, expected):
+    for one, other in zip(ours, expected, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_a_context_has_its_value_size_and_weights_a_source(context, query, keys, values):
+    seen, weights = context(query, context.prepare(keys, values, IS_TOKEN))
+    assert seen.shape == (B, T, context.value_size)
+    assert weights.shape == (B, T, S)
+    assert (weights[1, :, 2:] == 0).all()
+
+
+def test_queries_at_once_see_what_they_see_one_by_one(context, query, keys, values):
+    source = context.prepare(keys, values, IS_TOKEN)
+    steps = [context(query[:, t : t + 1], source) for t in range(T)]
+    assert_same(context(query, source), [torch.cat(parts, dim=1) for parts in zip(*steps, strict=True)])
+
+
+def test_the_query_matters_where_a_context_says_so_and_only_there(context, query, keys, values):
+    source = context.prepare(keys, values, IS_TOKEN)
+    seen, other = context(query, source)[0], context(query + 1, source)[0]
+    assert torch.equal(seen, other) != context.reads_query
+
+
+def test_more_padding_whatever_stands_on_it_changes_nothing(context, query, keys, values):
+    seen, weights = context(query, context.prepare(keys, values, IS_TOKEN))
+    longer = context.prepare(
+        torch.cat((keys, 1e3 * torch.randn(B, 2, KEY)), dim=1),
+        torch.cat((values, 1e3 * torch.randn(B, 2, VALUE)), dim=1),
+        torch.nn.functional.pad(IS_TOKEN, (0, 2)),
+    )
+    assert_same(context(query, longer), (seen, torch.nn.functional.pad(weights, (0, 2))))
+
+
+def test_rows_of_a_source_can_be_selected_and_repeated(context, query, keys, values):
+    rows = torch.tensor([1, 0, 1])
+    selected = context.prepare(keys, values, IS_TOKEN).select(rows)
+    expected = context.prepare(keys[rows], values[rows], IS_TOKEN[rows])
+    assert_same(context(query[rows], selected), context(query[rows], expected))
+
+
+def test_no_mask_means_that_all_are_tokens(context, query, keys, values):
+    all_tokens = torch.ones(B, S, dtype=torch.bool)
+    assert_same(
+        context(query, context.prepare(keys, values)),
+        context(query, context.prepare(keys, values, all_tokens)),
+    )
+    rows = torch.tensor([1])
+    selected = context.prepare(keys, values).select(rows)
+    assert_same(
+        context(query[rows], selected), context(query[rows], context.prepare(keys[rows], values[rows]))
+    )
+
+
+def test_a_source_is_immutable(context, keys, values):
+    source = context.prepare(keys, values)
+    with pytest.raises(AttributeError):
+        setattr(source, source._fields[0], keys)
+
+
+def test_a_sentence_without_a_token_is_refused(context, keys, values):
+    is_token = IS_TOKEN.clone()
+    is_token[1] = False
+    with pytest.raises(ValueError, match=r"no token in row\(s\) \[1\] of the source; keep at least `</s>`"):
+        context.prepare(keys, values, is_token)
+    with pytest.raises(ValueError, match="the source has no positions"):
+        context.prepare(keys[:, :0], values[:, :0])
+
+
+def test_a_mask_on_a_device_is_never_asked_for_its_contents(context, query, keys, values):
+    source = context.to("meta").prepare(keys.to("meta"), values.to("meta"), IS_TOKEN.to("meta"))
+    assert context(query.to("meta"), source)[1].shape == (B, T, S)  # tensors on `meta` have no contents
+
+
+def test_gradients_of_a_context_are_those_of_finite_differences(context, query, keys, values):
+    context = context.double()
+    inputs = [tensor.double().requires_grad_() for tensor in (query, keys, values)]
+
+    def read(query, keys, values, *parameters):  # the context's own, which gradcheck moves in place
+        return context(query, context.prepare(keys, values, IS_TOKEN))[0]
+
+    if context.value_size > 0:
+        assert torch.autograd.gradcheck(read, (*inputs, *context.parameters()))
+
+
+def test_a_context_comes_back_from_its_state_dict_and_from_a_deep_copy(context, query, keys, values):
+    source = context.prepare(keys, values, IS_TOKEN)
+    expected = context(query, source)
+    twin = copy.deepcopy(context)
+    with torch.no_grad():
+        for parameter in context.parameters():
+            parameter.fill_(0.25)
+    assert_same(twin(query, twin.prepare(keys, values, IS_TOKEN)), expected)
+    context.load_state_dict(twin.state_dict())
+    assert_same(context(query, context.prepare(keys, values, IS_TOKEN)), expected)
+
+
+def test_bfloat16_autocast_sees_nearly_the_same(context, query, keys, values):
+    expected, _ = context(query, context.prepare(keys, values, IS_TOKEN))
+    with torch.autocast("cpu", torch.bfloat16):
+        seen, weights = context(query, context.prepare(keys, values, IS_TOKEN))
+    torch.testing.assert_close(seen.float(), expected, rtol=0, atol=0.1)
+    assert (weights[1, :, 2:] == 0).all()
+
+
+def test_attention_is_the_sum_of_values_under_its_weights(query, keys, values):
+    attention = Attention(General(QUERY, KEY), value_size=VALUE)
+    seen, weights = attention(query, attention.prepare(keys, values, IS_TOKEN))
+    torch.testing.assert_close(weights.sum(dim=-1), torch.ones(B, T))
+    torch.testing.assert_close(seen, torch.einsum("bts,bsv->btv", weights, values))
+
+
+def test_values_default_to_the_keys(query, keys):
+    attention = Attention(General(QUERY, KEY))
+    assert attention.value_size == KEY
+    assert_same(
+        attention(query, attention.prepare(keys)), attention(query, attention.prepare(keys, values=keys))
+    )
+
+
+def test_attention_normalises_with_softmax_unless_given_another(query, keys, monkeypatch):
+    monkeypatch.setattr("seq2seq_attn.attention.normaliser._normalisers._classes", {})
+
+    class FirstToken(Normaliser):
+        def normalise(self, scores):
+            return torch.nn.functional.one_hot((scores > -torch.inf).int().argmax(-1), S).to(scores)
+
+    assert isinstance(Attention(General(QUERY, KEY)).normaliser, Softmax)
+    first = Attention(General(QUERY, KEY), FirstToken())
+    is_token = torch.tensor([[False, True, True, True], [False, False, False, True]])
+    seen, _ = first(query, first.prepare(keys, is_token=is_token))
+    assert torch.equal(seen, torch.stack((keys[0, 1], keys[1, 3]))[:, None].expand(B, T, KEY))
+
+
+def test_mean_context_is_the_mean_of_the_tokens(query, keys):
+    mean = MeanContext(KEY)
+    seen, weights = mean(query, mean.prepare(keys, is_token=IS_TOKEN))
+    expected = torch.stack((keys[0].mean(dim=0), keys[1, :2].mean(dim=0)))[:, None].expand(B, T, KEY)
+    torch.testing.assert_close(seen, expected)
+    assert weights[0].tolist() == [[0.25, 0.25, 0.25, 0.25]] * T
+    assert weights[1].tolist() == [[0.5, 0.5, 0.0, 0.0]] * T
+
+
+@pytest.mark.parametrize("summary", [LastState(), MeanState(), LearnedPool(KEY)])
+def test_fixed_context_is_its_summary_at_every_step_and_reads_nothing(summary, query, keys):
+    fixed = FixedContext(summary, KEY)
+    seen, weights = fixed(query, fixed.prepare(keys, is_token=IS_TOKEN))
+    torch.testing.assert_close(seen, summary(keys, IS_TOKEN)[:, None].expand(B, T, KEY))
+    assert (weights == 0).all()
+
+
+def test_no_context_has_width_0_and_reads_nothing(query, keys):
+    nothing = NoContext()
+    seen, weights = nothing(query, nothing.prepare(keys, is_token=IS_TOKEN))
+    assert nothing.value_size == 0
+    assert seen.shape == (B, T, 0)
+    assert (weights == 0).all()
+
+
+@pytest.mark.parametrize("name", ["fixed_mean", "none", "mean"])
+def test_a_context_that_ignores_the_query_copies_nothing_in_a_step(name, query, keys, values):
+    context = CONTEXTS[name]()
+    source = context.prepare(keys, values, IS_TOKEN)
+    seen, weights = context(query, source)
+    assert seen.data_ptr() == source.context.data_ptr()
+    assert weights.data_ptr() == source.weights.data_ptr()

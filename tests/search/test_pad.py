@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.models.sentences import pad
+
+
+def test_sentences_are_padded_on_the_right_to_the_longest():
+    sentences = pad([[5, 3], [3], [7, 6, 5, 3]])
+    assert sentences.tokens.tolist() == [[5, 3, 1, 1], [3, 1, 1, 1], [7, 6, 5, 3]]
+    assert sentences.lengths.tolist() == [2, 1, 4]
+    assert sentences.tokens.dtype == sentences.lengths.dtype == torch.int64
+    assert sentences.is_token.tolist() == [
+        [True, True, False, False],
+        [True, False, False, False],
+        [True] * 4,
+    ]
+
+
+def test_a_sentence_without_a_token_is_refused():
+    with pytest.raises(
+        UserError, match=r"sentence 1 of the batch has no token; close every sentence by `</s>`"
+    ):
+        pad([[5, 3], [], [3]])

@@ -1,0 +1,153 @@
+import json
+
+import pytest
+
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.text.codec import Codec, load_codecs, save_codecs
+from seq2seq_attn.text.codec_training import KINDS, train_codecs
+from seq2seq_attn.text.corpus import ParallelCorpus
+from seq2seq_attn.text.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
+from seq2seq_attn.text.word import Word
+
+CORPUS = ParallelCorpus(
+    [
+        f"{who} can't {what} dogs."
+        for who in ("The man", "The woman", "Jerry", "Nobody", "Tom", "The cat", "My mother")
+        for what in ("chase", "catch", "wash", "carry", "watch", "match")
+    ],
+    [
+        f"{who} kann Hunde nicht {what}."
+        for who in ("Der Mann", "Die Frau", "Jerry", "Niemand", "Tom", "Die Katze", "Meine Mutter")
+        for what in ("jagen", "fangen", "waschen", "tragen", "sehen", "ziehen")
+    ],
+)
+
+
+def train(kind, **options):
+    size = 38 if kind in ("bpe", "unigram") else None
+    return train_codecs(
+        CORPUS, kind, vocabulary_size=size, source_language="en", target_language="de", **options
+    )
+
+
+@pytest.fixture
+def words() -> Codec:
+    return Codec(Word(), Vocabulary(["dog", "the", "sees"]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_text_that_was_trained_on_comes_back(kind):
+    source, target = train(kind)
+    for line in CORPUS.source:
+        assert source.decode(source.encode(line)) == line
+    for line in CORPUS.target:
+        assert target.decode(target.encode(line)) == line
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_saved_codec_gives_the_same_ids(kind, tmp_path):
+    source, target = train(kind, lowercase=True)
+    save_codecs(source, target, tmp_path)
+    source_again, target_again = load_codecs(tmp_path)
+    for line in ["A DOG can't!", "Größe zählt", ""]:
+        assert source_again.encode(line) == source.encode(line)
+        assert target_again.encode(line) == target.encode(line)
+        assert source_again.decode(source.encode(line)) == source.decode(source.encode(line))
+    assert not list(tmp_path.glob("joint*"))
+    assert not list(tmp_path.glob("*.part"))
+
+
+@pytest.mark.parametrize("kind", ["word", "character", "bpe", "unigram"])
+def test_a_joint_codec_is_one_object_and_saved_once(kind, tmp_path):
+    source, target = train(kind, joint=True)
+    assert source is target
+    assert UNK not in source.encode(CORPUS.source[0]) + source.encode(CORPUS.target[0])
+    save_codecs(source, target, tmp_path)
+    assert {path.name.split(".")[0] for path in tmp_path.iterdir()} == {"joint"}
+    source_again, target_again = load_codecs(tmp_path)
+    assert source_again is target_again
+    assert source_again.encode("Jerry kann dogs") == source.encode("Jerry kann dogs")
+
+
+def test_moses_is_joint_only_within_one_language():
+    with pytest.raises(UserError, match="joint moses tokeniser for en and de"):
+        train("moses", joint=True)
+    source, target = train_codecs(CORPUS, "moses", joint=True)
+    assert source is target
+
+
+def test_sentences_end_in_the_end_token_and_unknown_words_are_unk(words):
+    assert words.encode("the cat sees the dog") == [5, UNK, 6, 5, 4, EOS]
+    assert words.encode("") == [EOS]
+
+
+def test_decoding_stops_at_the_end_token_and_leaves_special_tokens_out(words):
+    assert words.decode([BOS, 5, UNK, 4, PAD, 6, EOS, 4, 4]) == "the dog sees"
+    assert words.decode([5, 4]) == "the dog"
+    assert words.decode([EOS]) == words.decode([]) == ""
+
+
+def test_text_written_like_a_special_token_is_unknown_text(words):
+    assert words.encode("the </s> dog <pad>") == [5, UNK, 4, UNK, EOS]
+
+
+def test_lowercase_lowers_before_all_else():
+    codec = Codec(Word(), Vocabulary(["the", "dog"]), lowercase=True)
+    assert codec.pieces("The DOG") == ["the", "dog"]
+    assert codec.encode("The DOG") == [4, 5, EOS]
+    assert codec.word_indices("The DOG") == [0, 1]
+
+
+def test_minimum_frequency_and_vocabulary_size_bound_a_vocabulary_of_words():
+    source, target = train_codecs(CORPUS, "word", minimum_frequency=22, lowercase=True)
+    assert source.vocabulary.get_itos()[4:] == ["can't", "dogs."]
+    assert target.vocabulary.get_itos()[4:] == ["hunde", "kann", "nicht"]
+    source, target = train_codecs(CORPUS, "word", vocabulary_size=7)
+    assert source.vocabulary.get_itos()[4:] == ["can't", "dogs.", "The"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kind": "wrod"}, "tokeniser 'wrod': there is word, moses, character, bpe, unigram"),
+        ({"kind": "bpe"}, "bpe needs a vocabulary size"),
+        ({"kind": "unigram", "vocabulary_size": 45, "minimum_frequency": 2}, "minimum frequency 2: unigram"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(options, message):
+    with pytest.raises(UserError, match=message):
+        train_codecs(CORPUS, **options)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    save_codecs(*train("bpe"), tmp_path)
+    (tmp_path / "target.sentencepiece.model").unlink()
+    with pytest.raises(UserError, match=r"target\.sentencepiece\.model: no such file"):
+        load_codecs(tmp_path)
+    with pytest.raises(UserError, match=r"source\.tokeniser\.json: no such file"):
+        load_codecs(tmp_path / "elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("source.tokeniser.json", b"{"),
+        ("source.tokeniser.json", b"[]"),
+        (
+            "source.tokeniser.json",
+            json.dumps({"kind": "own", "options": {}, "files": [], "lowercase": 0}).encode(),
+        ),
+        (
+            "source.tokeniser.json",
+            json.dumps({"kind": "word", "options": {"a": 1}, "files": [], "lowercase": 0}).encode(),
+        ),
+        ("source.sentencepiece.model", b"not a model"),
+    ],
+)
+def test_a_foreign_file_is_named(tmp_path, name, content):
+    save_codecs(*train("unigram"), tmp_path)
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(
+        UserError, match=r"source\.tokeniser\.json: this and the files beside it make no tokeniser"
+    ):
+        load_codecs(tmp_path)

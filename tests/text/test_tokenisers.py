@@ -1,0 +1,175 @@
+import pytest
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.text.character import Character
+from seq2seq_attn.text.moses import Moses
+from seq2seq_attn.text.sentencepiece import SentencePiece
+from seq2seq_attn.text.tokeniser import word_of_character
+from seq2seq_attn.text.word import Word
+
+LINES = [
+    "A man in an orange hat starring at something.",
+    "A Boston Terrier is running on lush green grass in front of a white fence.",
+    "Five people wearing winter jackets and helmets stand in the snow.",
+    "People are fixing the roof of a house.",
+    "A man in light colored clothing photographs a group of men.",
+    "Ein Mann mit einem orangefarbenen Hut, der etwas anstarrt.",
+    "Leute reparieren das Dach eines Hauses.",
+]
+text = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\n"))
+
+
+@pytest.fixture(scope="module", params=["bpe", "unigram"])
+def trained(request) -> SentencePiece:
+    return SentencePiece.train(LINES, 85, request.param)
+
+
+def tokenisers() -> list:
+    return [Word(), Moses("en"), Character(), SentencePiece.train(LINES, 83, "bpe")]
+
+
+@pytest.mark.parametrize("tokeniser", tokenisers(), ids=lambda tokeniser: tokeniser.kind)
+class TestEveryTokeniser:
+    def test_gives_no_piece_for_a_blank_line(self, tokeniser):
+        assert tokeniser.encode("") == tokeniser.encode(" \t ") == []
+        assert tokeniser.word_indices(" \t ") == []
+        assert tokeniser.decode([]) == ""
+
+    @given(line=text)
+    @example(line="½x ﬁne…  汤姆\u3000杰瑞 ")
+    @example(line=" a\x00b \x1f c")
+    @settings(max_examples=60, deadline=None)
+    def test_names_for_each_piece_a_word_of_the_line_in_order(self, tokeniser, line):
+        pieces, indices = tokeniser.encode(line), tokeniser.word_indices(line)
+        assert len(indices) == len(pieces)
+        assert indices == sorted(indices)
+        assert all(0 <= index < len(line.split()) for index in indices)
+
+    def test_is_made_again_by_its_options(self, tokeniser):
+        again = type(tokeniser)(**tokeniser.options())
+        assert [again.encode(line) for line in LINES] == [tokeniser.encode(line) for line in LINES]
+
+
+def test_the_white_space_between_two_words_belongs_to_the_second():
+    assert word_of_character(" ab  c ") == [0, 0, 0, 1, 1, 1, 1]
+
+
+def test_words_are_what_white_space_separates():
+    assert Word().encode("two  dogs\tplay .") == ["two", "dogs", "play", "."]
+    assert Word().decode(["two", "dogs", "play", "."]) == "two dogs play ."
+    assert Word().word_indices("two  dogs\tplay .") == [0, 1, 2, 3]
+
+
+@given(text)
+@example("a ▁b▁▁ c ")
+def test_characters_give_the_line_back_exactly(line):
+    assume(line.strip())
+    assert Character().decode(Character().encode(line)) == line
+
+
+def test_characters_show_the_space_and_count_it_to_the_next_word():
+    assert Character().encode("if so") == ["i", "f", "▁", "s", "o"]
+    assert Character().word_indices("if so") == [0, 0, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("language", "line", "pieces"),
+    [
+        (
+            "en",
+            "Mr. Smith's dog can't swim, can it?",
+            ["Mr.", "Smith", "'s", "dog", "can", "'t", "swim", ",", "can", "it", "?"],
+        ),
+        ("en", 'He said "no" & left...', ["He", "said", '"', "no", '"', "&", "left", "..."]),
+        (
+            "de",
+            "Es kostet 3,50 Euro (z.B. hier).",
+            ["Es", "kostet", "3,50", "Euro", "(", "z.B.", "hier", ")", "."],
+        ),
+        ("fr", "L'homme n'a pas d'eau.", ["L'", "homme", "n'", "a", "pas", "d'", "eau", "."]),
+    ],
+)
+def test_moses_cuts_by_the_rules_of_the_language_and_joins_again(language, line, pieces):
+    moses = Moses(language)
+    assert moses.encode(line) == pieces
+    assert moses.decode(pieces) == line
+
+
+def test_moses_pieces_point_at_the_word_they_were_cut_from():
+    assert Moses("en").word_indices("Don't stop, Mr. Smith!") == [0, 0, 1, 1, 2, 3, 3]
+
+
+def test_moses_pieces_point_at_their_word_even_when_control_characters_vanish():
+    assert Moses("en").encode("a\x00b, c\x01d") == ["ab", ",", "cd"]
+    assert Moses("en").word_indices("a\x00b, c\x01d") == [0, 0, 1]
+
+
+def test_moses_refuses_a_language_that_is_no_code():
+    with pytest.raises(UserError, match="'german': give its ISO 639 code"):
+        Moses("german")
+
+
+@given(line=text)
+@example(line="A ﬁne ½ cup… 汤姆，杰瑞")
+@settings(max_examples=60, deadline=None)
+def test_sentencepiece_gives_the_normalised_line_back(trained, line):
+    assume("▁" not in line)
+    once = trained.decode(trained.encode(line))
+    assert trained.decode(trained.encode(once)) == once
+    if line.isascii() and line.isprintable():
+        assert once == " ".join(line.split())
+
+
+def test_sentencepiece_normalises_by_nfkc_unless_told_otherwise():
+    line = "汤姆，杰瑞？"
+    kept = SentencePiece.train([*LINES, line], 90, normalisation="identity")
+    assert SentencePiece.train([*LINES, line], 90).decode([line]) == line
+    assert "".join(SentencePiece.train([*LINES, line], 90).encode(line)) == "▁汤姆,杰瑞?"
+    assert kept.decode(kept.encode(line)) == line
+
+
+def test_sentencepiece_pieces_point_at_the_word_they_stand_in(trained):
+    line = " ½ of  ﬁne roofs"
+    pieces, indices = trained.encode(line), trained.word_indices(line)
+    by_word = ["".join(p for p, i in zip(pieces, indices, strict=True) if i == word) for word in range(4)]
+    assert by_word == ["▁1⁄2", "▁of", "▁fine", "▁roofs"]
+
+
+@pytest.mark.parametrize("model", ["bpe", "unigram"])
+def test_sentencepiece_trained_twice_gives_the_same_bytes(model):
+    assert SentencePiece.train(LINES, 85, model).model == SentencePiece.train(LINES, 85, model).model
+
+
+@pytest.mark.parametrize("model", ["bpe", "unigram"])
+def test_sentencepiece_says_how_many_pieces_the_text_can_give_at_most(model):
+    with pytest.raises(
+        UserError, match=r"vocabulary size 5000 is too large for 7 lines; they give at most \d+$"
+    ) as error:
+        SentencePiece.train(LINES, 5000, model)
+    most = int(str(error.value).split()[-1])
+    assert len(SentencePiece.train(LINES, most, model).vocabulary()) == most
+
+
+def test_sentencepiece_says_how_many_pieces_the_characters_need():
+    with pytest.raises(
+        UserError, match=r"vocabulary size 9 is too small: the characters alone need \d+$"
+    ) as error:
+        SentencePiece.train(LINES, 9)
+    fewest = int(str(error.value).split()[-1])
+    assert len(SentencePiece.train(LINES, fewest).vocabulary()) == fewest
+
+
+def test_sentencepiece_refuses_text_that_is_all_blank():
+    with pytest.raises(UserError, match="no text to learn pieces from"):
+        SentencePiece.train(["", " "], 50)
+
+
+def test_sentencepiece_vocabulary_has_the_ids_of_the_model(trained):
+    vocabulary = trained.vocabulary()
+    assert len(vocabulary) == 85
+    assert vocabulary.get_itos()[:4] == ["<unk>", "<pad>", "<s>", "</s>"]
+    for line in LINES:
+        pieces = trained.encode(line)
+        assert vocabulary.lookup_indices(pieces) == trained._processor.encode(line)
