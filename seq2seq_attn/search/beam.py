@@ -55,7 +55,7 @@ def beam_search(
     - when no live hypothesis can come among the n best. This is exact: log p never rises and lp never falls,
       so what continues a live hypothesis scores at most its log p over lp at the maximum length;
     - when K have finished and no live one is ahead of the best of them, each at its own length: the beam is
-      spent. Either rule finds the same best hypothesis whatever n is.
+      spent. Neither rule lets the best hypotheses depend on n.
     If none has finished by then, the live hypotheses are returned as they stand.
 
     Ties within a step are broken as `torch.topk` breaks them, always alike for the same scores; of finished
@@ -80,10 +80,8 @@ def beam_search(
         weights = output.weights if with_weights else None
         history.append(Choice(sentences, extended.parents, extended.tokens, weights))
 
-        first = torch.arange(
-            0, len(tokens), beam.live.shape[1], device=device
-        )  # the first row of each sentence
-        hypotheses, tokens = first[:, None] + extended.parents, extended.tokens
+        first_rows = torch.arange(0, len(tokens), beam.live.shape[1], device=device)  # of each sentence
+        hypotheses, tokens = first_rows[:, None] + extended.parents, extended.tokens
         beam = _update(beam, extended, options, length)
         rows = staying(beam.running)
         if len(rows) == 0:

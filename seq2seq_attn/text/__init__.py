@@ -1,1 +1,1 @@
-"""Text in, ids out: corpora, tokenisers, vocabularies, codecs and batches. No tensors here; training makes them."""
+"""Text in, ids out: corpora, tokenisers, vocabularies, codecs and batches. Tensors are made in training."""

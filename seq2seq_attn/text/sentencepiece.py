@@ -85,8 +85,8 @@ class SentencePiece(Tokeniser):
         """As `Tokeniser.word_indices`, by sentencepiece's own offsets: normalisation may rewrite the line."""
         words = word_of_character(line)
         pieces = self._processor.encode(line, out_type="immutable_proto").pieces
-        # Of the pieces that normalisation made of one character, the last spans it, the others are empty.
-        return [words[piece.end - 1 if piece.end > piece.begin else piece.begin] for piece in pieces]
+        # A piece never spans two words, and the white space before a word belongs to it: the start decides.
+        return [words[piece.begin] for piece in pieces]
 
     def vocabulary(self) -> Vocabulary:
         """All pieces, under the ids that the model itself gives them."""

@@ -52,16 +52,15 @@ def fit(
     _quiet()
     module = TranslationModule(translator, config, validate)
     monitor, mode = f"validation_{config.monitor}", "max" if config.monitor == "bleu" else "min"
+    checkpoints = folder / "checkpoints"
     best = ModelCheckpoint(
-        folder / "checkpoints",
-        filename="best",
-        monitor=monitor,
-        mode=mode,
-        save_last=True,
-        enable_version_counter=False,
+        checkpoints, filename="best", monitor=monitor, mode=mode, enable_version_counter=False
+    )
+    last = ModelCheckpoint(
+        checkpoints, filename="last", save_on_train_epoch_end=True, enable_version_counter=False
     )
     clock = Clock()
-    callbacks: list[Callback] = [clock, best, ProgressLine(name)]
+    callbacks: list[Callback] = [clock, best, last, ProgressLine(name)]
     if config.patience is not None:
         callbacks.append(EarlyStopping(monitor, mode=mode, patience=config.patience, check_finite=False))
     trainer = lightning.Trainer(
@@ -79,9 +78,9 @@ def fit(
         enable_model_summary=False,
         use_distributed_sampler=False,
     )
-    last = folder / "checkpoints" / LAST
+    start = checkpoints / LAST if resume else None
     try:
-        trainer.fit(module, training, validation, ckpt_path=last if resume and last.exists() else None)
+        trainer.fit(module, training, validation, ckpt_path=start, weights_only=True)
     except (KeyboardInterrupt, SystemExit) as stop:  # Lightning turns the first into the second
         raise Interrupted from stop
     if trainer.interrupted:

@@ -16,7 +16,7 @@ from seq2seq_attn.models.translator import Translator
 from seq2seq_attn.training.batches import Batch
 from seq2seq_attn.training.config import TrainingConfig
 from seq2seq_attn.training.loss import vocabulary_loss
-from seq2seq_attn.training.optimiser import make_optimiser, warm_up
+from seq2seq_attn.training.optimiser import make_optimiser, plateau, warm_up
 
 Validate = Callable[[Translator], float]
 
@@ -29,6 +29,8 @@ class TranslationModule(lightning.LightningModule):
         self.translator = translator
         self.config = config
         self.validate = validate
+        self.plateau: ReduceLROnPlateau | None = None
+        self._plateau_state: dict[str, Any] | None = None
         self.tokens = 0  # real target tokens trained on, in this process
 
     def loss(self, batch: Batch, label_smoothing: float = 0.0) -> tuple[Tensor, Tensor, int]:
@@ -71,42 +73,36 @@ class TranslationModule(lightning.LightningModule):
         if self.validate is not None:
             scores["validation_bleu"] = self.validate(self.translator)
         self.log_dict(scores, batch_size=1, sync_dist=True)
-
-    def configure_gradient_clipping(self, *_: Any, **__: Any) -> None:
-        # Lightning refuses to clip for fused optimisers, which only matters where fp16 gradients are scaled.
-        if self.config.clip_norm is not None:
-            torch.nn.utils.clip_grad_norm_(self.parameters(), self.config.clip_norm)
+        if self.plateau is not None:
+            self.plateau.step(scores[f"validation_{self.config.monitor}"])
 
     def configure_optimizers(self) -> Any:
         config = self.config.optimiser
         optimiser = make_optimiser([p for p in self.parameters() if p.requires_grad], config)
-        if config.schedule == "plateau":
-            plateau = ReduceLROnPlateau(
-                optimiser,
-                mode="max" if self.config.monitor == "bleu" else "min",
-                factor=config.plateau_factor,
-                patience=config.plateau_patience,
-            )
-            schedule = {
-                "scheduler": plateau,
-                "monitor": f"validation_{self.config.monitor}",
-                "frequency": self.config.validate_every,
+        if config.schedule != "plateau":
+            return {
+                "optimizer": optimiser,
+                "lr_scheduler": {"scheduler": warm_up(optimiser, config), "interval": "step"},
             }
-        else:
-            schedule = {"scheduler": warm_up(optimiser, config), "interval": "step"}
-        return {"optimizer": optimiser, "lr_scheduler": schedule}
+        # Lightning would step it after the epoch's checkpoint is written, and a resumed run would miss that step.
+        self.plateau = plateau(optimiser, config, "max" if self.config.monitor == "bleu" else "min")
+        if self._plateau_state is not None:
+            self.plateau.load_state_dict(self._plateau_state)
+        return optimiser
 
     def transfer_batch_to_device(self, batch: Batch, device: torch.device, dataloader_idx: int) -> Batch:
         return batch.to(device)
 
-    # A resumed run draws the same dropout masks as one that was never interrupted.
+    # A resumed run draws the same dropout masks, and lowers the rate at the same time, as one never interrupted.
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["random_state"] = torch.get_rng_state()
+        checkpoint["plateau"] = self.plateau and self.plateau.state_dict()
         if torch.cuda.is_available():
             checkpoint["cuda_random_state"] = torch.cuda.get_rng_state_all()
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         torch.set_rng_state(checkpoint["random_state"].cpu())
+        self._plateau_state = checkpoint["plateau"]
         if torch.cuda.is_available() and "cuda_random_state" in checkpoint:
             torch.cuda.set_rng_state_all([state.cpu() for state in checkpoint["cuda_random_state"]])

@@ -36,13 +36,13 @@ class Draw:
 
     def __init__(self, random: Random) -> None:
         self._random = random
-        self._decks: dict[int, list[Any]] = {}  # by identity of the table: tables are constants of the lexicon
+        self._decks: dict[tuple[Any, ...], list[Any]] = {}  # what is left of each table
 
-    def deal(self, table: Sequence[Item]) -> Item:
+    def deal(self, table: tuple[Item, ...]) -> Item:
         """An item of the table that this sentence has not used yet."""
-        deck = self._decks.get(id(table))
+        deck = self._decks.get(table)
         if not deck:
-            deck = self._decks[id(table)] = list(table)
+            deck = self._decks[table] = list(table)
         item: Item = deck.pop(below(self._random, len(deck)))
         return item
 

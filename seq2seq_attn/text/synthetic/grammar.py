@@ -7,7 +7,7 @@ is 了. The methods of `Grammar` choose words and put them into rules.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from random import Random
 from typing import Literal
 
@@ -18,7 +18,7 @@ from seq2seq_attn.text.synthetic.phrase import EMPTY, Phrase, Rule, word
 
 Tense = Literal["past", "habit", "ongoing", "modal", "future"]
 PRESENT: tuple[Tense, ...] = ("habit", "ongoing", "modal")
-TENSES: tuple[Tense, ...] = ("past", "past", "past", "future", "future", *PRESENT)  # repeats are weights
+TENSES: tuple[Tense, ...] = ("past", "past", "past", "future", "future", "habit", *PRESENT)  # repeats are weights
 
 # Noun phrases.
 BOTH = Rule("NAME and OTHER", "NAME 和 OTHER", "and-和")
@@ -51,14 +51,14 @@ ACTIVE = Rule(
     "SUBJECT AUXILIARY VERB OBJECT MANNER PLACE TIME", "SUBJECT TIME AUXILIARY PLACE MANNER VERB OBJECT"
 )
 WAS_DONE = Rule(
-    "PATIENT WAS VERB by AGENT PLACE TIME", "PATIENT TIME PLACE 被 AGENT VERB 了", "WAS-了 by-被"
+    "PATIENT WAS VERB by AGENT PLACE TIME", "PATIENT TIME PLACE 被 AGENT VERB WAS", "by-被"
 )
 WILL_BE_DONE = Rule(
     "PATIENT AUXILIARY VERB by AGENT PLACE TIME", "PATIENT TIME AUXILIARY PLACE 被 AGENT VERB", "by-被"
 )
 GAVE = Rule("GIVER VERB THING to TAKER TIME", "GIVER TIME 把 THING VERB 给 了 TAKER", "VERB-了 to-给")
 GIVE = Rule("GIVER MODAL VERB THING to TAKER TIME", "GIVER TIME MODAL 把 THING VERB 给 TAKER", "to-给")
-THERE = Rule("there BE THING WHERE the PLACE TIME", "TIME PLACE WHERE 有 THING", "BE-有")
+THERE = Rule("there BE THING WHERE the PLACE TIME", "TIME PLACE WHERE BE THING")
 COMPARED = Rule("SUBJECT BE QUALITY than OTHER", "SUBJECT BE 比 OTHER QUALITY", "than-比")
 DESCRIBED = Rule("SUBJECT BE QUALITY", "SUBJECT BE QUALITY")
 REPORT = Rule("SPEAKER VERB that CLAUSE", "SPEAKER VERB CLAUSE")
@@ -82,7 +82,7 @@ class Grammar:
     def maybe(self, probability: float, make: Callable[[], Phrase]) -> Phrase:
         return make() if self.draw.chance(probability) else EMPTY
 
-    def entry(self, table: Sequence[Entry]) -> Phrase:
+    def entry(self, table: tuple[Entry, ...]) -> Phrase:
         return entry(self.draw.deal(table))
 
     # Noun phrases: "the clever cat that chased Jerry" -> 追逐 了 杰瑞 的 聪明 的 猫.
@@ -99,7 +99,7 @@ class Grammar:
         return self.noun_phrase(self.draw.deal(lexicon.CREATURES), plural, temper, clause)
 
     def thing(self, plural: bool = False, relative: float = 0.0) -> Phrase:
-        clause = self.maybe(relative, lambda: WHOM_SOMEONE_DID(self.someone(), self.past(lexicon.CHORES)))
+        clause = self.maybe(relative, lambda: WHOM_SOMEONE_DID(self.name(), self.past(lexicon.CHORES)))
         look = self.maybe(0.5, lambda: adjective(*self.draw.deal(lexicon.LOOKS)))
         return self.noun_phrase(self.draw.deal(lexicon.THINGS), plural, look, clause)
 
@@ -137,17 +137,17 @@ class Grammar:
         if kind == "did to a thing":
             return WHO_DID(PERFECTIVE(self.past(lexicon.CHORES)), self.thing(self.draw.chance(0.3)))
         if kind == "whom":
-            return WHOM_SOMEONE_DID(self.someone(), self.past(lexicon.DEEDS))
+            return WHOM_SOMEONE_DID(self.name(), self.past(lexicon.DEEDS))
         return (WHO_WERE if plural else WHO_WAS)(self.past(lexicon.DEEDS), self.someone())
 
     # Verbs.
 
-    def past(self, verbs: Sequence[Verb]) -> Phrase:
+    def past(self, verbs: tuple[Verb, ...]) -> Phrase:
         """A past form or participle, without 了."""
         verb = self.draw.deal(verbs)
         return word(verb.past, verb.chinese)
 
-    def base(self, verbs: Sequence[Verb]) -> Phrase:
+    def base(self, verbs: tuple[Verb, ...]) -> Phrase:
         verb = self.draw.deal(verbs)
         return word(verb.base, verb.chinese)
 
@@ -224,7 +224,7 @@ class Grammar:
             return FRONTED(time, ACTIVE(subject, auxiliary, verb, happening, manner, place, EMPTY))
         return ACTIVE(subject, auxiliary, verb, happening, manner, place, time)
 
-    def happening(self, relative: float = 0.0) -> tuple[Sequence[Verb], Phrase]:
+    def happening(self, relative: float = 0.0) -> tuple[tuple[Verb, ...], Phrase]:
         """A table of verbs, and an object for them."""
         kind = self.draw.any(("deed", "deed", "chore", "chore", "activity"))
         if kind == "activity" and not relative:
@@ -243,7 +243,7 @@ class Grammar:
         agent = self.someone(self.draw.chance(0.2))
         place, time = self.maybe(0.35, lambda: self.place(tense)), self.maybe(0.4, lambda: self.time(tense))
         if tense == "past":
-            return WAS_DONE(patient, word("were" if plural else "was", ""), verb, agent, place, time)
+            return WAS_DONE(patient, word("were" if plural else "was", "了"), verb, agent, place, time)
         return WILL_BE_DONE(patient, BE(self.modal(tense)), verb, agent, place, time)
 
     def transfer(self, tense: Tense) -> Phrase:
@@ -258,7 +258,7 @@ class Grammar:
         plural = self.draw.chance(0.5)
         noun = self.draw.deal(self.draw.any((lexicon.CREATURES, lexicon.THINGS)))
         something = self.counted(noun, plural, word(noun.plural if plural else noun.singular, noun.chinese))
-        be = word("are" if plural else "is", "")
+        be = word("are" if plural else "is", "有")
         time = self.maybe(0.3, lambda: self.time(tense))
         where, place = self.entry(lexicon.PREPOSITIONS), self.entry(lexicon.PLACES)
         return THERE(be, something, where, place, time)

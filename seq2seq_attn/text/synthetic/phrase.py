@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 
@@ -21,6 +22,7 @@ class Phrase(NamedTuple):
 EMPTY = Phrase((), (), ())
 
 
+@cache
 def word(source: str, target: str) -> Phrase:
     """An entry of the lexicon: every word of one side is linked to every word of the other; a side may be empty."""
     left, right = tuple(source.split()), tuple(target.split())

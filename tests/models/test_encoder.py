@@ -1,0 +1,48 @@
+"""The encoder reads each sentence as if it were alone."""
+
+import pytest
+import torch
+
+from seq2seq_attn.models.recurrent.encoder import RecurrentEncoder
+
+LENGTHS = torch.tensor([3, 6, 1])
+
+
+@pytest.mark.parametrize("cell", ["gru", "lstm", "rnn"])
+@pytest.mark.parametrize("layer_norm", [False, True])
+def test_a_sentence_in_a_batch_has_the_states_that_it_has_alone(cell, layer_norm):
+    encoder = RecurrentEncoder(4, 5, cell=cell, layers=2, layer_norm=layer_norm).double().eval()
+    embedded = torch.randn(3, 6, 4, dtype=torch.double)
+    states = encoder(embedded, LENGTHS)
+    assert states.shape == (3, 6, 10)
+    for row, length in enumerate(LENGTHS.tolist()):
+        alone = encoder(embedded[row : row + 1, :length], torch.tensor([length]))
+        torch.testing.assert_close(states[row, :length], alone[0])
+        assert states[row, length:].abs().sum() == 0
+
+
+def test_what_stands_on_padding_is_never_read():
+    encoder = RecurrentEncoder(4, 5).double()
+    embedded = torch.randn(3, 6, 4, dtype=torch.double)
+    spoilt = embedded.clone()
+    spoilt[0, 3:] = torch.nan
+    torch.testing.assert_close(encoder(spoilt, LENGTHS), encoder(embedded, LENGTHS))
+
+
+def test_one_direction_knows_nothing_of_what_follows():
+    encoder = RecurrentEncoder(4, 5, bidirectional=False).double()
+    embedded = torch.randn(1, 6, 4, dtype=torch.double)
+    changed = embedded.clone()
+    changed[0, 4] += 1
+    before, after = (encoder(x, torch.tensor([6]))[0] for x in (embedded, changed))
+    torch.testing.assert_close(before[:4], after[:4])
+    assert not torch.allclose(before[4:], after[4:])
+
+
+def test_dropout_stands_between_layers_only():
+    embedded = torch.randn(2, 6, 4)
+    lengths = torch.tensor([6, 5])
+    one = RecurrentEncoder(4, 5, dropout=0.9)
+    torch.testing.assert_close(one(embedded, lengths), one(embedded, lengths))
+    two = RecurrentEncoder(4, 5, dropout=0.9, layers=2)
+    assert not torch.allclose(two(embedded, lengths), two(embedded, lengths))

@@ -1,0 +1,207 @@
+"""The recurrent translator keeps the translator's promises, with every decoder, cell and context."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.models.recurrent.config import RecurrentConfig, build_recurrent
+from seq2seq_attn.models.recurrent.decoders import Decoder
+from seq2seq_attn.models.translator import Sentences
+
+SOURCE_WORDS, TARGET_WORDS = 17, 13
+DRAW = torch.Generator().manual_seed(3)
+SOURCE = Sentences(torch.randint(4, SOURCE_WORDS, (3, 6), generator=DRAW), torch.tensor([6, 4, 2]))
+TARGET = Sentences(torch.randint(4, TARGET_WORDS, (3, 5), generator=DRAW), torch.tensor([5, 3, 4]))
+
+DECODERS = [
+    {"kind": "bahdanau"},
+    {"kind": "luong", "input_feeding": True},
+    {"kind": "luong", "input_feeding": False, "readout": "plain"},
+    {"kind": "conditional"},
+]
+CONTEXTS = [
+    {"kind": "attention"},
+    {"kind": "attention", "scorer": "general"},
+    {"kind": "mean"},
+    {"kind": "fixed"},
+    {"kind": "none"},
+]
+
+
+def make(decoder=DECODERS[0], context=CONTEXTS[0], joint=False, **changes):
+    torch.manual_seed(7)
+    values = {
+        "embedding_size": 7,
+        "encoder": {"hidden_size": 5},
+        "decoder": {"hidden_size": 11, **decoder},
+        "context": context,
+    }
+    config = RecurrentConfig.model_validate({**values, **changes})
+    return build_recurrent(config, SOURCE_WORDS, TARGET_WORDS, joint).double().eval()
+
+
+ARMS = list(itertools.product(DECODERS, CONTEXTS))
+
+
+@pytest.mark.parametrize(("decoder", "context"), ARMS)
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_steps_equal_teacher_forcing(decoder, context, cell):
+    model = make({**decoder, "cell": cell}, context, encoder={"hidden_size": 5, "cell": cell}, layer_norm=cell == "lstm")
+    memory = model.encode(SOURCE)
+    inputs, state = model.decoder_inputs(TARGET), model.start(memory)
+    logits, weights = model(SOURCE, TARGET), model.decode(inputs, memory).weights
+    for i in range(inputs.shape[1]):
+        step = model.step(inputs[:, i], state, memory)
+        torch.testing.assert_close(step.logits, logits[:, i])
+        torch.testing.assert_close(step.weights, weights[:, i])
+        state = step.state
+
+
+@pytest.mark.parametrize(("decoder", "context"), ARMS)
+def test_hypotheses_of_a_beam_read_the_same_memory_without_copies(decoder, context):
+    """N = B * K rows over B sentences give what K separate decodings give."""
+    model = make(decoder, context)
+    memory = model.encode(SOURCE)
+    beams = torch.tensor([[4, 5], [6, 7], [8, 9]])
+    rows = torch.arange(3).repeat_interleave(2)
+    together = model.step(beams.flatten(), model.start(memory).select(rows), memory)
+    for k in range(2):
+        alone = model.step(beams[:, k], model.start(memory), memory)
+        torch.testing.assert_close(together.logits.view(3, 2, -1)[:, k], alone.logits)
+        torch.testing.assert_close(together.state.hidden.view(3, 2, -1)[:, k], alone.state.hidden)
+
+
+@pytest.mark.parametrize(("decoder", "context"), ARMS)
+def test_more_padding_and_another_order_of_the_batch_change_nothing(decoder, context):
+    model = make(decoder, context)
+    order = torch.tensor([2, 0, 1])
+    wider = Sentences(
+        torch.cat((SOURCE.tokens, torch.full((3, 4), 16)), dim=1)[order], SOURCE.lengths[order]
+    )
+    longer = Sentences(torch.cat((TARGET.tokens, torch.full((3, 2), 12)), dim=1)[order], TARGET.lengths[order])
+    torch.testing.assert_close(model(wider, longer)[:, :5], model(SOURCE, TARGET)[order])
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_running_all_steps_in_one_call_equals_the_loop(decoder, context):
+    model = make(decoder, context)
+    memory = model.encode(SOURCE)
+    share = model.decoder.token_share(model.target_embedding(model.decoder_inputs(TARGET).t()))
+    fast = model.decoder.run(share, model.start(memory), memory.source)
+    loop = Decoder.run(model.decoder, share, model.start(memory), memory.source)
+    for got, expected in zip(fast, loop, strict=True):
+        torch.testing.assert_close(got, expected)
+
+
+def test_gradients_of_all_steps_in_one_call_equal_those_of_the_loop(monkeypatch):
+    model = make(DECODERS[2])
+    model(SOURCE, TARGET).square().sum().backward()
+    fast = {name: p.grad.clone() for name, p in model.named_parameters()}
+    model.zero_grad()
+    monkeypatch.setattr(type(model.decoder), "run", Decoder.run)
+    model(SOURCE, TARGET).square().sum().backward()
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(fast[name], parameter.grad, msg=name)
+
+
+def test_the_bahdanau_decoder_follows_the_equations_of_the_paper():
+    """Written again in NumPy from eq. 4-6 and A.1.2, one sentence, one number at a time."""
+    model = make()
+    p = {name: value.detach().numpy() for name, value in model.named_parameters()}
+    states = model.encoder(model.source_embedding(SOURCE.tokens), SOURCE.lengths)[0].detach().numpy()
+    sigmoid = lambda x: 1 / (1 + np.exp(-x))  # noqa: E731
+    summary = np.concatenate([states[-1, :5], states[0, 5:]])
+    hidden = np.tanh(p["initial.weight"] @ summary + p["initial.bias"])
+    logits = model(SOURCE, TARGET)[0].detach().numpy()
+    scorer, cell = "decoder.context.scorer.", "decoder.cell.recurrent."
+    for i, token in enumerate(model.decoder_inputs(TARGET)[0].tolist()):
+        embedded = p["target_embedding.table.weight"][token]
+        energy = np.tanh(
+            p[scorer + "query_layer.weight"] @ hidden
+            + states @ p[scorer + "key_layer.weight"].T
+            + p[scorer + "key_layer.bias"]
+        )
+        scores = energy @ p[scorer + "energy.v"]
+        weights = np.exp(scores) / np.exp(scores).sum()
+        context = weights @ states
+        gates = (
+            p["decoder.from_token.weight"] @ embedded
+            + p["decoder.from_token.bias"]
+            + p["decoder.from_context.map.weight"] @ context
+        )
+        recurrent = p[cell + "weight"] @ hidden + p[cell + "bias"]
+        reset, update = sigmoid(gates[:11] + recurrent[:11]), sigmoid(gates[11:22] + recurrent[11:22])
+        candidate = np.tanh(gates[22:] + reset * recurrent[22:])
+        hidden = (1 - update) * candidate + update * hidden
+        readout = np.tanh(
+            p["readout.combine.weight"] @ np.concatenate([hidden, context, embedded]) + p["readout.combine.bias"]
+        )
+        np.testing.assert_allclose(logits[i], p["output.weight"] @ readout + p["output.bias"], rtol=1e-9)
+
+
+def test_the_arms_of_an_ablation_differ_by_their_context_alone():
+    names = [set(dict(make(context=context).named_parameters())) for context in CONTEXTS]
+    for other in names[1:]:
+        assert all("context" in name for name in names[0] ^ other)
+
+
+@pytest.mark.parametrize("summary", ["last", "mean", "learned"])
+def test_the_fixed_context_is_the_summary_that_also_sets_the_first_state(summary):
+    model = make(context={"kind": "fixed"}, summary=summary)
+    memory = model.encode(SOURCE)
+    expected = torch.tanh(model.initial(memory.source.context[:, 0]))
+    torch.testing.assert_close(memory.initial, expected)
+
+
+def test_selected_rows_decode_as_before():
+    model = make()
+    memory = model.encode(SOURCE)
+    rows = torch.tensor([2, 0])
+    whole = model.step(torch.tensor([4, 5, 6]), model.start(memory), memory)
+    part = model.step(torch.tensor([6, 4]), model.start(memory).select(rows), memory.select(rows))
+    torch.testing.assert_close(part.logits, whole.logits[rows])
+
+
+def test_tied_embeddings_are_one_matrix():
+    target = make(tie_embeddings="target")
+    assert target.output.weight is target.target_embedding.table.weight
+    assert target.source_embedding.table.weight is not target.output.weight
+    config = RecurrentConfig(tie_embeddings="all", embedding_size=7)
+    every = build_recurrent(config, TARGET_WORDS, TARGET_WORDS, joint=True)
+    assert every.output.weight is every.target_embedding.table.weight is every.source_embedding.table.weight
+
+
+def test_ties_that_cannot_be_say_the_way_out():
+    with pytest.raises(UserError, match=r"text\.joint=true"):
+        make(tie_embeddings="all")
+    with pytest.raises(UserError, match="embeddings' size 7, got 11"):
+        make({"kind": "luong", "readout": "plain"}, tie_embeddings="target")
+
+
+def test_a_scorer_whose_sizes_do_not_fit_says_the_way_out():
+    with pytest.raises(UserError, match="Dot needs query_size == key_size, got 11 and 10; use General"):
+        make(context={"scorer": "dot"})
+
+
+def test_word_dropout_drops_whole_words_in_training_only():
+    model = make(dropout={"word": 0.5})
+    embedding = model.target_embedding
+    tokens = torch.randint(4, TARGET_WORDS, (40, 30))
+    assert (embedding(tokens).abs().sum(-1) > 0).all()
+    kept = embedding.train()(tokens).abs().sum(-1) > 0
+    assert 0.4 < kept.double().mean() < 0.6
+    again = embedding(tokens)
+    survived = again.abs().sum(-1) > 0
+    torch.testing.assert_close(again[survived], embedding.eval()(tokens)[survived])  # whole, and not rescaled
+
+
+def test_every_parameter_gets_a_gradient():
+    for decoder, context in ARMS:
+        model = make(decoder, context, summary="learned").train()
+        model(SOURCE, TARGET).square().sum().backward()
+        silent = [name for name, p in model.named_parameters() if p.grad is None or p.grad.abs().sum() == 0]
+        assert silent == [], (decoder, context)

@@ -1,0 +1,145 @@
+"""Training as a whole: it learns, stops early, resumes exactly, and refuses to go on with a loss that is no number."""
+
+import csv
+
+import pytest
+import torch
+
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.models.recurrent.config import RecurrentConfig, build_recurrent
+from seq2seq_attn.training.batches import EncodedPairs, loader
+from seq2seq_attn.training.config import TrainingConfig
+from seq2seq_attn.training.fit import fit
+
+END = 3
+
+
+def reversal_pairs(count=48, seed=0):
+    draw = torch.Generator().manual_seed(seed)
+    sentences = [
+        torch.randint(4, 11, (int(torch.randint(2, 6, (1,), generator=draw)),), generator=draw).tolist()
+        for _ in range(count)
+    ]
+    return EncodedPairs([[*s, END] for s in sentences], [[*s[::-1], END] for s in sentences])
+
+
+def small_model(**dropout):
+    torch.manual_seed(1)
+    config = RecurrentConfig.model_validate(
+        {
+            "embedding_size": 12,
+            "encoder": {"hidden_size": 10},
+            "decoder": {"hidden_size": 20},
+            "dropout": dropout,
+        }
+    )
+    return build_recurrent(config, 11, 11, joint=False)
+
+
+def run(folder, model=None, validate=None, resume=False, **changes):
+    values = {"monitor": "loss", "batch_size": 8, "max_epochs": 4, "patience": None, "accelerator": "cpu"}
+    config = TrainingConfig.model_validate(values | {"optimiser": {"learning_rate": 0.01}} | changes)
+    pairs, model = reversal_pairs(), model or small_model()
+    torch.manual_seed(2)
+    fitted = fit(
+        model,
+        config,
+        loader(pairs, config.batch_size, config.batch_unit, seed=5),
+        loader(reversal_pairs(16, seed=9), 16, "sentences"),
+        validate,
+        folder,
+        resume=resume,
+    )
+    return model, fitted
+
+
+def validation_losses(folder):
+    with (folder / "log" / "metrics.csv").open() as file:
+        return [float(row["validation_loss"]) for row in csv.DictReader(file) if row["validation_loss"]]
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_model_learns(tmp_path, precision):
+    _, fitted = run(tmp_path, max_epochs=20, precision=precision)
+    losses = validation_losses(tmp_path)
+    assert losses[-1] < 0.6 * losses[0]
+    assert fitted.best == pytest.approx(min(losses), abs=1e-5)
+    assert (fitted.epochs, fitted.steps) == (20, 20 * 6)
+    assert fitted.tokens_per_second > 0
+
+
+def test_a_resumed_training_ends_where_an_uninterrupted_one_does(tmp_path):
+    dropout = {"embedding": 0.3, "word": 0.1, "readout": 0.3}
+    whole, _ = run(tmp_path / "whole", small_model(**dropout), max_epochs=4)
+    run(tmp_path / "parts", small_model(**dropout), max_epochs=2)
+    parts, fitted = run(tmp_path / "parts", small_model(**dropout), max_epochs=4, resume=True)
+    assert fitted.steps == 4 * 6
+    for (name, expected), got in zip(whole.state_dict().items(), parts.state_dict().values(), strict=True):
+        torch.testing.assert_close(got, expected, msg=name)
+
+
+def test_training_stops_when_nothing_is_gained_and_keeps_the_best_weights(tmp_path):
+    """BLEU as told here rises to its best in the second epoch; two more without progress end the training."""
+    told = iter([1.0, 5.0, 4.0, 4.5, 99.0])
+    seen = []
+
+    def validate(translator):
+        seen.append(translator.output.bias.detach().clone())
+        return next(told)
+
+    model, fitted = run(tmp_path, validate=validate, monitor="bleu", max_epochs=5, patience=2)
+    assert len(seen) == 4
+    assert fitted.best == 5.0
+    torch.testing.assert_close(model.output.bias.detach(), seen[1])
+
+
+def rate(folder):
+    last = torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)
+    return last["optimizer_states"][0]["param_groups"][0]["lr"]
+
+
+def test_plateau_halves_the_rate_when_progress_ends_over_an_interruption_too(tmp_path):
+    """BLEU 3, then 2, 4, 4, 3: worse in the second, fourth and fifth epoch."""
+    plateau = {
+        "optimiser": {"learning_rate": 0.08, "schedule": "plateau", "plateau_patience": 0},
+        "monitor": "bleu",
+    }
+    for parts in ([5], [2, 5], [1, 2, 3, 4, 5]):
+        told = iter([3.0, 2.0, 4.0, 4.0, 3.0])
+        folder = tmp_path / str(len(parts))
+        rates = []
+        for number, epochs in enumerate(parts):
+            run(folder, validate=lambda _, told=told: next(told), resume=number > 0, max_epochs=epochs, **plateau)
+            rates.append(rate(folder))
+        assert rates[-1] == pytest.approx(0.01)
+    assert rates == pytest.approx([0.08, 0.04, 0.04, 0.02, 0.01])
+
+
+def test_the_last_checkpoint_is_the_last_epoch_s_though_an_earlier_was_better(tmp_path):
+    told = iter([9.0, 1.0])
+    run(tmp_path, validate=lambda _: next(told), monitor="bleu", max_epochs=2)
+    epochs = {
+        name: torch.load(tmp_path / "checkpoints" / f"{name}.ckpt", weights_only=True)["epoch"]
+        for name in ("best", "last")
+    }
+    assert epochs == {"best": 0, "last": 1}
+
+
+def test_a_loss_that_is_no_number_stops_training_and_says_at_which_step(tmp_path):
+    run(tmp_path, max_epochs=1)
+    kept = (tmp_path / "checkpoints" / "last.ckpt").read_bytes()
+    model = small_model()
+    with torch.no_grad():
+        model.output.bias.fill_(torch.nan)
+    with pytest.raises(UserError, match=r"loss is nan at step 1 .*lower training\.optimiser\.learning_rate=0\.01"):
+        run(tmp_path, model)
+    assert (tmp_path / "checkpoints" / "last.ckpt").read_bytes() == kept
+
+
+def test_gradients_are_clipped_to_the_norm(tmp_path):
+    model = small_model()
+    before = model.output.weight.detach().clone()
+    # With plain Adam a step's size hardly depends on the gradient's scale, but on epsilon it does.
+    optimiser = {"learning_rate": 1.0, "epsilon": 1.0}
+    run(tmp_path, model, max_steps=1, max_epochs=1, clip_norm=1e-6, optimiser=optimiser)
+    assert 0 < (model.output.weight - before).abs().max() < 1e-5

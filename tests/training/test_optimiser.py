@@ -1,0 +1,49 @@
+"""Learning-rate schedules, by hand."""
+
+import pytest
+import torch
+from pydantic import ValidationError
+
+from seq2seq_attn.training.config import OptimiserConfig
+from seq2seq_attn.training.optimiser import make_optimiser, warm_up
+
+
+def rates(config, steps):
+    parameter = torch.nn.Parameter(torch.ones(1))
+    optimiser = make_optimiser([parameter], config)
+    schedule = warm_up(optimiser, config)
+    found = []
+    for _ in range(steps):
+        found.append(optimiser.param_groups[0]["lr"])
+        optimiser.step()
+        schedule.step()
+    return found
+
+
+def test_inverse_square_root_rises_in_a_line_and_falls_with_the_root():
+    config = OptimiserConfig(learning_rate=0.4, schedule="inverse_sqrt", warmup_steps=4)
+    found = rates(config, 16)
+    assert found[:4] == pytest.approx([0.1, 0.2, 0.3, 0.4])
+    assert found[15] == pytest.approx(0.4 * (4 / 16) ** 0.5)
+
+
+def test_constant_stays_after_the_warm_up():
+    assert rates(OptimiserConfig(learning_rate=0.5), 3) == pytest.approx([0.5] * 3)
+    assert rates(OptimiserConfig(learning_rate=0.5, warmup_steps=2), 4) == pytest.approx([0.25, 0.5, 0.5, 0.5])
+
+
+def test_adamw_decays_the_weight_itself():
+    """Decoupled decay: with gradient 0, w shrinks by lr * decay a step; Adam's own decay would move it by about lr."""
+    for name, expected in (("adamw", 1 - 0.1 * 0.5), ("adam", 1 - 0.1)):
+        parameter = torch.nn.Parameter(torch.ones(1))
+        optimiser = make_optimiser([parameter], OptimiserConfig(name=name, learning_rate=0.1, weight_decay=0.5))
+        parameter.grad = torch.zeros(1)
+        optimiser.step()
+        assert parameter.item() == pytest.approx(expected, abs=1e-6)
+
+
+def test_schedules_that_cannot_be_are_refused():
+    with pytest.raises(ValidationError, match="plateau has no warm-up"):
+        OptimiserConfig(schedule="plateau", warmup_steps=10)
+    with pytest.raises(ValidationError, match="set warmup_steps"):
+        OptimiserConfig(schedule="inverse_sqrt")
