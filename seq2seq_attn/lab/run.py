@@ -26,7 +26,7 @@ from seq2seq_attn.training.batches import EncodedPairs, loader
 from seq2seq_attn.training.fit import LAST, fit
 
 IfExists = Literal["refuse", "resume", "overwrite"]
-MAY_CHANGE = ("max_epochs", "max_steps", "patience")  # of training, on resuming: how long, not what
+MAY_CHANGE = ("max_epochs", "patience")  # of training, on resuming: how long, not what
 Say = Callable[[str], object]
 
 

@@ -71,7 +71,7 @@ class ArmResult:
     bleu_lc_tok: Spread | None  # lowercased, tokenised: the flavour that the literature on Multi30k reports
     chrf: Spread
     ter: Spread
-    bleu_by_length: Many[BandResult]
+    bleu_by_length: NonEmpty[BandResult]
     aer: Spread | None  # None: no gold alignments, or the arm reads no source state
     train_seconds: NonNegativeFloat  # mean over seeds
 

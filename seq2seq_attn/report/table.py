@@ -171,9 +171,8 @@ def _p_value(p: float) -> str:
 def _lengths(arms: Sequence[ArmResult]) -> list[Column]:
     """A column a length band; the first says what all of them mean."""
     bands = arms[0].bleu_by_length
-    labels, counts = (
-        ", ".join(texts) for texts in zip(*((b.label, str(b.sentences)) for b in bands), strict=True)
-    )
+    labels = ", ".join(band.label for band in bands)
+    counts = ", ".join(str(band.sentences) for band in bands)
     meaning = f"{labels}: BLEU of the sentences with so many source words ({counts} sentences)"
     return [
         Column(
@@ -220,5 +219,9 @@ def _rich(part: Sequence[Column]) -> Table:
         else:
             table.add_column(column.header, justify="right", no_wrap=True)
     for row in zip(*(column.cells for column in part), strict=True):
-        table.add_row(*(Text.assemble(cell.value, (f"\n{cell.detail}".rstrip(), "dim")) for cell in row))
+        table.add_row(*(_two_lines(cell) for cell in row))
     return table
+
+
+def _two_lines(cell: Cell) -> Text:
+    return Text.assemble(cell.value, "\n", (cell.detail, "dim")) if cell.detail else Text(cell.value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from seq2seq_attn.report.pictures.bleu_by_length import bleu_by_length
 from seq2seq_attn.report.pictures.curves import curves
 from seq2seq_attn.report.pictures.style import render
 from seq2seq_attn.report.results import Results
+from seq2seq_attn.report.slug import slug
 from seq2seq_attn.report.table import markdown
 from seq2seq_attn.text.files import write_bytes
 
@@ -40,11 +40,6 @@ def write_report(folder: Path) -> list[Path]:
             write_bytes(path, render(figure, kind))
             written.append(path)
     return written
-
-
-def slug(name: str) -> str:
-    """A name as part of a file's: `distracted (C at every step)` is `distracted-c-at-every-step`."""
-    return re.sub(r"[^\w]+", "-", name.lower()).strip("-")
 
 
 def _refuse_strangers(path: Path, arms: Iterable[str], results: Results) -> None:

@@ -36,7 +36,6 @@ class TrainingConfig(Strict):
     label_smoothing: float = Field(default=0.0, ge=0.0, lt=1.0)
     clip_norm: PositiveFloat | None = 1.0
     max_epochs: PositiveInt = 50
-    max_steps: PositiveInt | None = None
     validate_every: PositiveInt = 1  # epochs
     monitor: Literal["bleu", "loss"] = "bleu"
     patience: PositiveInt | None = 5  # validations without progress before training stops

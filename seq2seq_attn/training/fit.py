@@ -68,7 +68,6 @@ def fit(
         devices=config.devices,
         precision={"fp32": "32-true", "bf16": "bf16-mixed"}[config.precision],  # type: ignore[arg-type]
         max_epochs=config.max_epochs,
-        max_steps=config.max_steps or -1,
         check_val_every_n_epoch=config.validate_every,
         callbacks=callbacks,
         logger=_loggers(folder),

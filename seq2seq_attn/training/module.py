@@ -76,6 +76,11 @@ class TranslationModule(lightning.LightningModule):
         if self.plateau is not None:
             self.plateau.step(scores[f"validation_{self.config.monitor}"])
 
+    def configure_gradient_clipping(self, *_: Any, **__: Any) -> None:
+        # Lightning refuses to clip for fused optimisers, which only matters where fp16 gradients are scaled.
+        if self.config.clip_norm is not None:
+            torch.nn.utils.clip_grad_norm_(self.parameters(), self.config.clip_norm)
+
     def configure_optimizers(self) -> Any:
         config = self.config.optimiser
         optimiser = make_optimiser([p for p in self.parameters() if p.requires_grad], config)

@@ -141,5 +141,5 @@ def test_gradients_are_clipped_to_the_norm(tmp_path):
     before = model.output.weight.detach().clone()
     # With plain Adam a step's size hardly depends on the gradient's scale, but on epsilon it does.
     optimiser = {"learning_rate": 1.0, "epsilon": 1.0}
-    run(tmp_path, model, max_steps=1, max_epochs=1, clip_norm=1e-6, optimiser=optimiser)
-    assert 0 < (model.output.weight - before).abs().max() < 1e-5
+    run(tmp_path, model, max_epochs=1, clip_norm=1e-3, optimiser=optimiser)
+    assert 0 < (model.output.weight - before).abs().max() < 6 * 1e-3

@@ -19,14 +19,16 @@ def curves(runs: Mapping[str, Sequence[Curve]]) -> Figure:
     with drawing(runs):
         figure = Figure(figsize=(10, 4.8), layout="constrained")
         left, right = figure.subplots(1, 2)
-        _panel(left, "validation BLEU", {arm: [_bleu(curve) for curve in each] for arm, each in runs.items()})
+        _panel(left, "validation BLEU", {arm: [_bleu(run) for run in each] for arm, each in runs.items()})
         _panel(
-            right, "validation loss", {arm: [_loss(curve) for curve in each] for arm, each in runs.items()}
+            right,
+            "validation loss, nats per token",
+            {arm: [_loss(run) for run in each] for arm, each in runs.items()},
         )
         left.set_ylim(bottom=0)
-        figure.suptitle(
-            "How fast each arm learns, and where it ends (thick: mean over seeds, thin: each seed)"
-        )
+        title = "How fast each arm learns, and where it ends"
+        several = any(len(each) > 1 for each in runs.values())
+        figure.suptitle(f"{title} (thick: mean over seeds, thin: each seed)" if several else title)
         legend_below(figure, right)
     return figure
 

@@ -55,11 +55,8 @@ def chinese_family() -> str | None:
 
 
 def _shipped_font() -> Path | None:
-    package = importlib.util.find_spec(
-        "zhplot"
-    )  # located, not imported: on import it changes matplotlib's settings
-    for folder in (package.submodule_search_locations or []) if package else []:
-        font = Path(folder) / "fonts" / "NotoSansSC-Regular.ttf"
-        if font.is_file():
-            return font
-    return None
+    # Located, not imported: an import changes matplotlib's settings.
+    package = importlib.util.find_spec("zhplot")
+    folders = (package and package.submodule_search_locations) or ()
+    fonts = (Path(folder) / "fonts" / "NotoSansSC-Regular.ttf" for folder in folders)
+    return next((font for font in fonts if font.is_file()), None)

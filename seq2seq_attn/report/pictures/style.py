@@ -17,11 +17,13 @@ from seq2seq_attn.report.pictures.fonts import families
 # Okabe & Ito's palette, which colour-blind readers can tell apart, without its yellow: too pale for a line.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-LINES = ("-", "--", "-.", ":")
+LINES = ("-", (0, (6, 1.5)), (0, (6, 1.5, 1.5, 1.5)), (0, (2.5, 1)))  # dashes and gaps, in line widths
 
 SETTINGS = {
     "font.size": 10,
     "axes.titlesize": 11,
+    "figure.titlesize": 11,
+    "figure.constrained_layout.h_pad": 0.08,  # inches
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,

@@ -8,6 +8,7 @@ is 了. The methods of `Grammar` choose words and put them into rules.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from random import Random
 from typing import Literal
 
@@ -22,8 +23,7 @@ TENSES: tuple[Tense, ...] = ("past", "past", "past", "future", "future", "habit"
 
 # Noun phrases.
 BOTH = Rule("NAME and OTHER", "NAME 和 OTHER", "and-和")
-NOMINAL = Rule("ADJECTIVE NOUN RELATIVE", "RELATIVE ADJECTIVE NOUN")
-DETERMINED = Rule("DETERMINER NOMINAL", "DETERMINER NOMINAL")
+NOMINAL = Rule("DETERMINER QUALITY NOUN RELATIVE", "DETERMINER RELATIVE QUALITY NOUN")
 OWNED = Rule("OWNER 's", "OWNER 的", "'s-的")
 WHO_DID = Rule("that VERB OBJECT", "VERB OBJECT 的", "that-的")
 WHOM_SOMEONE_DID = Rule("that SUBJECT VERB", "SUBJECT VERB 的", "that-的")
@@ -39,7 +39,6 @@ BE = Rule("MODAL be", "MODAL")
 # Adverbials.
 AT = Rule("WHERE the PLACE", "在 PLACE WHERE", "WHERE-在")
 AT_AFTER_ZHENGZAI = Rule("WHERE the PLACE", "PLACE WHERE")  # 正在 在 contracts to 正在
-MANNER = Rule("ADVERB", "ADVERB 地", "ADVERB-地")
 ON = Rule("on DAY PART", "DAY PART")
 DAY = Rule("DAY PART", "DAY PART")
 THIS = Rule("this PART", "今天 PART", "this-今天")
@@ -62,6 +61,14 @@ THERE = Rule("there BE THING WHERE the PLACE TIME", "TIME PLACE WHERE BE THING")
 COMPARED = Rule("SUBJECT BE QUALITY than OTHER", "SUBJECT BE 比 OTHER QUALITY", "than-比")
 DESCRIBED = Rule("SUBJECT BE QUALITY", "SUBJECT BE QUALITY")
 REPORT = Rule("SPEAKER VERB that CLAUSE", "SPEAKER VERB CLAUSE")
+
+
+@cache
+def counting(measure: str) -> Rule:
+    """What follows a number or "this": the noun asks for its own measure word, and is linked to it."""
+    return Rule(
+        "NUMBER QUALITY NOUN RELATIVE", f"NUMBER {measure} RELATIVE QUALITY NOUN", f"NOUN-{measure}"
+    )
 
 
 def entry(pair: Entry) -> Phrase:
@@ -104,24 +111,25 @@ class Grammar:
         return self.noun_phrase(self.draw.deal(lexicon.THINGS), plural, look, clause)
 
     def noun_phrase(self, noun: Noun, plural: bool, quality: Phrase, relative: Phrase) -> Phrase:
-        nominal = NOMINAL(quality, word(noun.plural if plural else noun.singular, noun.chinese), relative)
-        kinds = ["the", "counted", "counted"] if relative.source else ["the", "counted", "this", "owned"]
+        kinds = ("the", "counted", "counted") if relative.source else ("the", "counted", "this", "owned")
         kind = self.draw.any(kinds)
-        if kind == "the":
-            return DETERMINED(word("the", ""), nominal)
+        head = word(noun.plural if plural else noun.singular, noun.chinese)
         if kind == "counted":
-            return self.counted(noun, plural, nominal)
-        if kind == "owned":
-            return DETERMINED(self.owner(), nominal)
-        this = word("these", "这些") if plural else word("this", f"这 {noun.measure}")
-        return DETERMINED(this, nominal)
+            return self.counted(noun, plural, quality, relative)
+        if kind == "this" and not plural:
+            return counting(noun.measure)(word("this", "这"), quality, head, relative)
+        determiner = {"the": word("the", ""), "this": word("these", "这些")}.get(kind) or self.owner()
+        return NOMINAL(determiner, quality, head, relative)
 
-    def counted(self, noun: Noun, plural: bool, nominal: Phrase) -> Phrase:
+    def counted(self, noun: Noun, plural: bool, quality: Phrase = EMPTY, relative: Phrase = EMPTY) -> Phrase:
+        """One or more: "a cat" -> 一 只 猫, "three books" -> 三 本 书."""
+        head = word(noun.plural if plural else noun.singular, noun.chinese)
         if plural:
-            number = self.draw.deal(lexicon.NUMBERS)
-            return DETERMINED(word(number.english, f"{number.chinese} {noun.measure}"), nominal)
-        article = "an" if nominal.source[0][0] in "aeiou" else "a"
-        return DETERMINED(word(article, f"一 {noun.measure}"), nominal)
+            number = self.entry(lexicon.NUMBERS)
+        else:
+            following = (quality.source or head.source)[0]
+            number = word("an" if following[0] in "aeiou" else "a", "一")
+        return counting(noun.measure)(number, quality, head, relative)
 
     def owner(self) -> Phrase:
         if self.draw.chance(0.5):
@@ -174,7 +182,7 @@ class Grammar:
         return rule(self.entry(lexicon.PREPOSITIONS), self.entry(lexicon.PLACES))
 
     def manner(self) -> Phrase:
-        return MANNER(self.entry(lexicon.MANNERS))
+        return self.entry(lexicon.MANNERS)
 
     def time(self, tense: Tense) -> Phrase:
         """When, where the tense allows to say it: "on Monday morning", "last week", "every evening"."""
@@ -200,9 +208,9 @@ class Grammar:
 
     def clause(self, tense: Tense) -> Phrase:
         """Any clause of this tense."""
-        kinds: list[Callable[[Tense], Phrase]] = [self.event, self.event, self.event]
+        kinds: list[Callable[[Tense], Phrase]] = [self.event] * 4  # repeats are weights
         if tense in ("past", "future", "modal"):
-            kinds += [self.passive, self.transfer]
+            kinds += [self.passive, self.passive, self.transfer]
         if tense == "habit":
             kinds += [self.existence, self.comparison, self.description]
         return self.draw.any(kinds)(tense)
@@ -257,7 +265,7 @@ class Grammar:
     def existence(self, tense: Tense) -> Phrase:
         plural = self.draw.chance(0.5)
         noun = self.draw.deal(self.draw.any((lexicon.CREATURES, lexicon.THINGS)))
-        something = self.counted(noun, plural, word(noun.plural if plural else noun.singular, noun.chinese))
+        something = self.counted(noun, plural)
         be = word("are" if plural else "is", "有")
         time = self.maybe(0.3, lambda: self.time(tense))
         where, place = self.entry(lexicon.PREPOSITIONS), self.entry(lexicon.PLACES)

@@ -207,11 +207,12 @@ TEMPERS = table(
     big      bigger     大
     small    smaller    小
     lazy     lazier     懒
+    fat      fatter     胖
+    thin     thinner    瘦
+    silly    sillier    笨
     clever   cleverer   聪明
     brave    braver     勇敢
     young    younger    年轻
-    strong   stronger   强壮
-    happy    happier    快乐
     kind     kinder     善良
     angry    angrier    愤怒
     """,
@@ -220,30 +221,30 @@ TEMPERS = table(
 LOOKS = table(
     Entry,
     """
-    red        红色
-    green      绿色
-    blue       蓝色
-    white      白色
-    black      黑色
-    yellow     黄色
-    new        新
-    old        旧
-    cheap      便宜
-    expensive  昂贵
+    red     红
+    green   绿
+    blue    蓝
+    white   白
+    black   黑
+    yellow  黄
+    new     新
+    old     旧
+    dirty   脏
+    good    好
     """,
 )
 
 MANNERS = table(
     Entry,
     """
-    quietly    悄悄
-    carefully  小心
-    happily    高兴
-    angrily    生气
-    secretly   偷偷
-    slowly     慢慢
-    quickly    飞快
-    proudly    骄傲
+    quietly    悄悄地
+    carefully  小心地
+    happily    高兴地
+    angrily    生气地
+    secretly   偷偷地
+    slowly     慢慢地
+    quickly    飞快地
+    proudly    骄傲地
     """,
 )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from seq2seq_attn.text.synthetic import lexicon
-from seq2seq_attn.text.synthetic.grammar import DETERMINED, PERFECTIVE, Grammar, Tense
+from seq2seq_attn.text.synthetic.grammar import PERFECTIVE, Grammar, Tense, counting
 from seq2seq_attn.text.synthetic.phrase import EMPTY, Phrase, Rule, word
 
 DID = Rule(
@@ -67,7 +67,7 @@ def what(grammar: Grammar) -> Phrase:
 
 def how_many(grammar: Grammar) -> Phrase:
     noun = grammar.draw.deal(lexicon.THINGS)
-    things = DETERMINED(word("how many", f"几 {noun.measure}"), word(noun.plural, noun.chinese))
+    things = counting(noun.measure)(word("how many", "几"), EMPTY, word(noun.plural, noun.chinese), EMPTY)
     return HOW_MANY(things, subject(grammar), grammar.base(lexicon.CHORES), place(grammar), time(grammar))
 
 

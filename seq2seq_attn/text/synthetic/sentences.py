@@ -10,10 +10,10 @@ from seq2seq_attn.text.synthetic.questions import question
 
 STATEMENT = Rule("CLAUSE .", "CLAUSE 。", ".-。")
 
-# Subordination: Chinese says the conjunction twice, or at the clause's end.
-BECAUSE = Rule("because FIRST , SECOND", "因为 FIRST ， 所以 SECOND", "because-因为 because-所以 ,-，")
+# Subordination: Chinese may say the conjunction twice, or at the clause's end.
+BECAUSE = Rule("because FIRST , SECOND", "因为 FIRST ， SECOND", "because-因为 ,-，")
 ALTHOUGH = Rule("although FIRST , SECOND", "虽然 FIRST ， 但是 SECOND", "although-虽然 although-但是 ,-，")
-IF = Rule("if FIRST , SECOND", "如果 FIRST ， 那么 SECOND", "if-如果 if-那么 ,-，")
+IF = Rule("if FIRST , SECOND", "如果 FIRST ， SECOND", "if-如果 ,-，")
 WHEN = Rule("when FIRST , SECOND", "当 FIRST 时 ， SECOND", "when-当 when-时 ,-，")
 AFTER = Rule("after FIRST , SECOND", "FIRST 之后 ， SECOND", "after-之后 ,-，")
 SUBORDINATION = (BECAUSE, ALTHOUGH, IF, WHEN, AFTER)
