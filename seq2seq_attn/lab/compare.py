@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,10 +14,11 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.bootstrap import bleu_interval, paired_bootstrap
 from seq2seq_attn.evaluation.pharaoh import read_gold
 from seq2seq_attn.lab.align import attend
+from seq2seq_attn.lab.complete import complete_all
 from seq2seq_attn.lab.corpora import read_pairs
-from seq2seq_attn.lab.evaluate import TRANSLATIONS, evaluate
+from seq2seq_attn.lab.evaluate import TRANSLATIONS
 from seq2seq_attn.lab.experiment import ArmRun, Grid
-from seq2seq_attn.lab.run import read_metrics, refuse_other_config, train
+from seq2seq_attn.lab.run import Say, read_metrics
 from seq2seq_attn.lab.trained import TrainedModel
 from seq2seq_attn.report.results import ArmResult, BandResult, Comparison, Results, Spread
 from seq2seq_attn.text.files import read_lines, write_bytes
@@ -31,39 +32,20 @@ def compare(
     output: Path,
     *,
     if_exists: Literal["resume", "overwrite"] = "resume",
-    say: Callable[[str], object] = lambda _: None,
+    jobs: int = 1,
+    say: Say = lambda _: None,
 ) -> Results:
     """Trains and tests each arm and seed that is not there yet, and writes results, curves and attention as JSON.
 
-    Run folders are `runs/EXPERIMENT/ARM/seed-N`. An interrupted comparison goes on where it stopped.
+    Run folders are `runs/EXPERIMENT/ARM/seed-N`. An interrupted comparison goes on where it stopped. `jobs` runs are
+    trained at a time, each in a process with its share of the processor's cores.
     """
-    for number, run in enumerate(grid.runs, start=1):
-        complete(run, runs, if_exists, lambda text, n=number: say(f"[{n}/{len(grid.runs)}] {text}"))  # type: ignore[misc]
+    complete_all(grid.runs, runs, if_exists, jobs, say)
     results = collect(grid, runs)
     results.save(output / "results.json")
     _write_json(output / "curves.json", {arm: [_curve(r, runs) for r in group] for arm, group in grid.arms()})
     _write_json(output / "attention.json", _examples(grid, runs))
     return results
-
-
-def complete(
-    run: ArmRun, runs: Path, if_exists: Literal["resume", "overwrite"], say: Callable[[str], object]
-) -> None:
-    """Trains and tests one run, or what is missing of it."""
-    folder = runs / run.folder
-    metrics = read_metrics(folder) if if_exists == "resume" else {}
-    if metrics:
-        refuse_other_config(run.config, folder)
-    if "training" not in metrics:
-        say(f"{run.name}: training")
-        model = train(run.config, folder, name=run.name, if_exists=if_exists, say=say)
-    elif "test" not in metrics:
-        model = TrainedModel.load(folder)
-    else:
-        say(f"{run.name}: done before")
-        return
-    scores = evaluate(model, folder)
-    say(f"{run.name}: BLEU {scores['bleu']['value']:.2f} on the test set")
 
 
 def collect(grid: Grid, runs: Path) -> Results:

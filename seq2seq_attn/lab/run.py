@@ -31,12 +31,19 @@ Say = Callable[[str], object]
 
 
 def train(
-    config: Config, folder: Path, *, name: str = "training", if_exists: IfExists = "refuse", say: Say = lambda _: None
+    config: Config,
+    folder: Path,
+    *,
+    name: str = "training",
+    if_exists: IfExists = "refuse",
+    say: Say = lambda _: None,
+    bar: bool = True,
 ) -> TrainedModel:
-    """Trains the model of a configuration into a run folder, and returns it with the best weights.
+    """Trains the model of a configuration into a run folder; returns it with the best weights.
 
     A folder that exists is refused, resumed from its last checkpoint, or overwritten. Raises UserError for bad data
-    and for a loss that is not a number, `training.fit.Interrupted` on Ctrl-C.
+    and for a loss that is no number, `training.fit.Interrupted` on Ctrl-C. `bar=False` shows lines, for where several
+    runs share a terminal.
     """
     making = made_with()  # at the start: files may change while a training runs
     train_pairs, validation_pairs = read_pairs(config.data.train), read_pairs(config.data.validation)
@@ -56,7 +63,8 @@ def train(
         _validation_bleu(model, validation_pairs),
         folder,
         name,
-        resuming,
+        resume=resuming,
+        bar=bar,
     )
     model.save(folder)
     metrics = {"parameters": model.parameters(), "training": fitted._asdict(), "made_with": making}
@@ -118,8 +126,8 @@ def _codecs(config: Config, folder: Path, pairs: ParallelCorpus, resuming: bool)
 def _encode(pairs: ParallelCorpus, source: Codec, target: Codec, max_length: int, say: Say) -> EncodedPairs:
     """Ids of the pairs that are neither blank nor too long; says how many are not."""
     ids = [source.encode(line) for line in pairs.source], [target.encode(line) for line in pairs.target]
-    lengths = ([len(sentence) - 1 for sentence in side] for side in ids)  # without `</s>`
-    filtered = filter_pairs(pairs, *lengths, max_length)
+    source_lengths, target_lengths = ([len(sentence) - 1 for sentence in side] for side in ids)  # without `</s>`
+    filtered = filter_pairs(pairs, source_lengths, target_lengths, max_length)
     if len(filtered.kept) < len(pairs):
         say(str(filtered))
     return EncodedPairs(*([side[index] for index in filtered.kept] for side in ids))

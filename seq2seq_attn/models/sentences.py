@@ -18,9 +18,7 @@ def pad(ids: Sequence[Sequence[int]], device: torch.device | str = "cpu") -> Sen
     """
     lengths = [len(sentence) for sentence in ids]
     if 0 in lengths:
-        raise UserError(
-            f"sentence {lengths.index(0)} of the batch has no token; close every sentence by `</s>`"
-        )
+        raise UserError(f"sentence {lengths.index(0)} of the batch has no token; close every sentence by `</s>`")
     longest = max(lengths)
     rows = [[*sentence, *[PAD] * (longest - len(sentence))] for sentence in ids]
     return Sentences(torch.tensor(rows, device=device), torch.tensor(lengths))

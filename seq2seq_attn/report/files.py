@@ -11,9 +11,7 @@ from seq2seq_attn.errors import UserError
 
 T = TypeVar("T")
 
-STRICT = ConfigDict(
-    extra="forbid", allow_inf_nan=False
-)  # NaN is not JSON: other readers would refuse the file
+STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)  # NaN is not JSON: other readers would refuse the file
 
 
 def load(kind: TypeAdapter[T], path: Path) -> T:

@@ -114,9 +114,7 @@ class Results:
             raise ValueError(f"two arms have the same name: {', '.join(names)}")
         for arm in self.arms:
             if _bands(arm) != _bands(self.arms[0]):
-                raise ValueError(
-                    f"arms {names[0]!r} and {arm.name!r} differ in their bands of bleu_by_length"
-                )
+                raise ValueError(f"arms {names[0]!r} and {arm.name!r} differ in their bands of bleu_by_length")
         strangers = {name for pair in self.comparisons for name in (pair.arm, pair.baseline)} - set(names)
         if strangers:
             raise ValueError(f"comparisons name {sorted(strangers)[0]!r}, which is not among the arms")

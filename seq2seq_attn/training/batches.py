@@ -75,6 +75,6 @@ def collate(pairs: list[tuple[Ids, Ids]]) -> Batch:
     return Batch(pad(sources), pad(targets))
 
 
-def loader(pairs: EncodedPairs, size: int, unit: str, seed: int = 0) -> DataLoader[Batch]:
+def loader(pairs: EncodedPairs, size: int, unit: str, seed: int = 0) -> DataLoader[tuple[Ids, Ids]]:
     """Batches of `size` sentences or tokens."""
     return DataLoader(pairs, batch_sampler=Buckets(pairs, size, unit, seed), collate_fn=collate)

@@ -16,7 +16,7 @@ from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
 from torch.utils.data import DataLoader
 
 from seq2seq_attn.models.translator import Translator
-from seq2seq_attn.training.batches import Batch
+from seq2seq_attn.training.batches import Ids
 from seq2seq_attn.training.config import TrainingConfig
 from seq2seq_attn.training.module import TranslationModule, Validate
 from seq2seq_attn.training.progress import ProgressLine
@@ -24,7 +24,7 @@ from seq2seq_attn.training.progress import ProgressLine
 LAST = "last.ckpt"
 
 
-class Interrupted(Exception):
+class Interrupted(Exception):  # noqa: N818 - nothing went wrong
     """Ctrl-C during training; the last checkpoint is kept."""
 
 
@@ -41,26 +41,24 @@ class Fitted(NamedTuple):
 def fit(
     translator: Translator,
     config: TrainingConfig,
-    training: DataLoader[Batch],
-    validation: DataLoader[Batch],
+    training: DataLoader[tuple[Ids, Ids]],
+    validation: DataLoader[tuple[Ids, Ids]],
     validate: Validate | None,
     folder: Path,
     name: str = "training",
+    *,
     resume: bool = False,
+    bar: bool = True,
 ) -> Fitted:
     """Trains in place, with checkpoints in folder/checkpoints and curves in folder/log; loads the best weights."""
     _quiet()
     module = TranslationModule(translator, config, validate)
     monitor, mode = f"validation_{config.monitor}", "max" if config.monitor == "bleu" else "min"
     checkpoints = folder / "checkpoints"
-    best = ModelCheckpoint(
-        checkpoints, filename="best", monitor=monitor, mode=mode, enable_version_counter=False
-    )
-    last = ModelCheckpoint(
-        checkpoints, filename="last", save_on_train_epoch_end=True, enable_version_counter=False
-    )
+    best = ModelCheckpoint(checkpoints, filename="best", monitor=monitor, mode=mode, enable_version_counter=False)
+    last = ModelCheckpoint(checkpoints, filename="last", save_on_train_epoch_end=True, enable_version_counter=False)
     clock = Clock()
-    callbacks: list[Callback] = [clock, best, last, ProgressLine(name)]
+    callbacks: list[Callback] = [clock, best, last, ProgressLine(name, bar)]
     if config.patience is not None:
         callbacks.append(EarlyStopping(monitor, mode=mode, patience=config.patience, check_finite=False))
     trainer = lightning.Trainer(

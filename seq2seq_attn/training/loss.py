@@ -25,7 +25,9 @@ def vocabulary_loss(
     everywhere (Szegedy et al. 2016, sec. 7), as in `torch.nn.functional.cross_entropy`. The products are in autocast's
     precision if it is on, everything between them in fp32 (in double for double features).
     """
-    loss, log_loss = _VocabularyLoss.apply(features, output.weight, output.bias, targets, label_smoothing)
+    loss, log_loss = _VocabularyLoss.apply(  # type: ignore[no-untyped-call]
+        features, output.weight, output.bias, targets, label_smoothing
+    )
     return loss, log_loss
 
 
@@ -72,6 +74,6 @@ class _VocabularyLoss(torch.autograd.Function):
         return loss, log_loss
 
     @staticmethod
-    def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         features, weight, bias = ctx.saved_tensors
         return features * scale.to(features.dtype), weight * scale, bias * scale, None, None

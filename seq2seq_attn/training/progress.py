@@ -17,23 +17,33 @@ from seq2seq_attn.training.module import TranslationModule
 class ProgressLine(Callback):
     """Steps done of the steps at most, time left if none is saved by stopping early, and the last validation."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, bar: bool = True) -> None:
         self.name = name
         self.console = Console(file=sys.stderr)
+        self.wants_bar = bar and self.console.is_terminal
         self.bar: Progress | None = None
         self.task = TaskID(0)
         self.last = ""
 
     def on_train_start(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
         self.started, self.first_step = time.perf_counter(), trainer.global_step
-        if self.console.is_terminal:
-            columns = ("{task.description}", BarColumn(), "{task.completed}/{task.total} steps")
+        if self.wants_bar:
             self.bar = Progress(
-                *columns, TimeElapsedColumn(), TextColumn("at most"), TimeRemainingColumn(), TextColumn("{task.fields[last]}"),
-                console=self.console, transient=True,
-            )  # fmt: skip
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TextColumn("{task.completed}/{task.total} steps"),
+                TimeElapsedColumn(),
+                TextColumn("at most"),
+                TimeRemainingColumn(),
+                TextColumn("{task.fields[last]}"),
+                console=self.console,
+                transient=True,
+            )
             self.task = self.bar.add_task(
-                self.name, total=int(trainer.estimated_stepping_batches), completed=trainer.global_step, last=self.last
+                self.name,
+                total=int(trainer.estimated_stepping_batches),
+                completed=trainer.global_step,
+                last=self.last,
             )
             self.bar.start()
 
@@ -56,8 +66,9 @@ class ProgressLine(Callback):
             self.console.print(
                 f"{self.name}: epoch {trainer.current_epoch + 1}, step {trainer.global_step}/{total}, {self.last}, "
                 f"{module.tokens / seconds:,.0f} tokens/s, at most {left / 60:.1f} min left",
-                highlight=False, soft_wrap=True,
-            )  # fmt: skip
+                highlight=False,
+                soft_wrap=True,
+            )
 
     def on_train_end(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
         if self.bar is not None:

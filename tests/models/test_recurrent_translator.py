@@ -49,7 +49,9 @@ ARMS = list(itertools.product(DECODERS, CONTEXTS))
 @pytest.mark.parametrize(("decoder", "context"), ARMS)
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
 def test_steps_equal_teacher_forcing(decoder, context, cell):
-    model = make({**decoder, "cell": cell}, context, encoder={"hidden_size": 5, "cell": cell}, layer_norm=cell == "lstm")
+    model = make(
+        {**decoder, "cell": cell}, context, encoder={"hidden_size": 5, "cell": cell}, layer_norm=cell == "lstm"
+    )
     memory = model.encode(SOURCE)
     inputs, state = model.decoder_inputs(TARGET), model.start(memory)
     logits, weights = model(SOURCE, TARGET), model.decode(inputs, memory).weights
@@ -78,9 +80,7 @@ def test_hypotheses_of_a_beam_read_the_same_memory_without_copies(decoder, conte
 def test_more_padding_and_another_order_of_the_batch_change_nothing(decoder, context):
     model = make(decoder, context)
     order = torch.tensor([2, 0, 1])
-    wider = Sentences(
-        torch.cat((SOURCE.tokens, torch.full((3, 4), 16)), dim=1)[order], SOURCE.lengths[order]
-    )
+    wider = Sentences(torch.cat((SOURCE.tokens, torch.full((3, 4), 16)), dim=1)[order], SOURCE.lengths[order])
     longer = Sentences(torch.cat((TARGET.tokens, torch.full((3, 2), 12)), dim=1)[order], TARGET.lengths[order])
     torch.testing.assert_close(model(wider, longer)[:, :5], model(SOURCE, TARGET)[order])
 

@@ -4,9 +4,7 @@ import torch
 
 from seq2seq_attn.training.batches import Buckets, EncodedPairs, collate, loader
 
-PAIRS = EncodedPairs(
-    [[4] * (1 + i % 7) + [3] for i in range(53)], [[5] * (1 + i % 5) + [3] for i in range(53)]
-)
+PAIRS = EncodedPairs([[4] * (1 + i % 7) + [3] for i in range(53)], [[5] * (1 + i % 5) + [3] for i in range(53)])
 
 
 def test_every_pair_is_in_one_batch_of_an_epoch():

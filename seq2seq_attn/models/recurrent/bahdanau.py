@@ -22,7 +22,8 @@ class BahdanauDecoder(Decoder):
         self.from_context = ContextShare(context.value_size, cell.gate_size)
 
     def token_share(self, embedded: Tensor) -> Tensor:
-        return self.from_token(embedded)
+        share: Tensor = self.from_token(embedded)
+        return share
 
     def advance(self, token_share: Tensor, state: DecoderState, source: AnySource) -> tuple[DecoderState, Reading]:
         context, weights = self.read(self.cell.output(state.hidden), source)

@@ -32,7 +32,7 @@ class Cell(nn.Module, ABC):
         self.recurrent = nn.Linear(hidden_size, self.gate_size)
         self.input_norm = nn.LayerNorm(self.gate_size) if layer_norm else nn.Identity()
         self.recurrent_norm = nn.LayerNorm(self.gate_size) if layer_norm else nn.Identity()
-        for block in self.recurrent.weight.data.split(hidden_size):
+        for block in torch.split(self.recurrent.weight.data, hidden_size):
             nn.init.orthogonal_(block)
 
     def initial(self, hidden: Tensor) -> Tensor:
@@ -73,9 +73,9 @@ class GRUCell(Cell):
     gates = 3
 
     def update(self, inputs: Tensor, recurrent: Tensor, state: Tensor) -> Tensor:
-        sizes = (2 * self.hidden_size, self.hidden_size)
-        input_rz, input_n = inputs.split(sizes, dim=-1)
-        recurrent_rz, recurrent_n = recurrent.split(sizes, dim=-1)
+        sizes = [2 * self.hidden_size, self.hidden_size]
+        input_rz, input_n = torch.split(inputs, sizes, dim=-1)
+        recurrent_rz, recurrent_n = torch.split(recurrent, sizes, dim=-1)
         reset, update = torch.sigmoid(input_rz + recurrent_rz).chunk(2, dim=-1)
         candidate = torch.tanh(torch.addcmul(input_n, reset, recurrent_n))
         return torch.lerp(candidate, state, update)
@@ -93,9 +93,7 @@ class LSTMCell(Cell):
     def update(self, inputs: Tensor, recurrent: Tensor, state: Tensor) -> Tensor:
         input_gate, forget_gate, candidate, output_gate = (inputs + recurrent).chunk(4, dim=-1)
         memory = state[..., self.hidden_size :]
-        memory = torch.addcmul(
-            torch.sigmoid(forget_gate) * memory, torch.sigmoid(input_gate), torch.tanh(candidate)
-        )
+        memory = torch.addcmul(torch.sigmoid(forget_gate) * memory, torch.sigmoid(input_gate), torch.tanh(candidate))
         return torch.cat((torch.sigmoid(output_gate) * torch.tanh(memory), memory), dim=-1)
 
 

@@ -24,7 +24,8 @@ class ConditionalDecoder(Decoder):
         self.second_bias = nn.Parameter(second.recurrent.bias.new_zeros(second.gate_size))
 
     def token_share(self, embedded: Tensor) -> Tensor:
-        return self.from_token(embedded)
+        share: Tensor = self.from_token(embedded)
+        return share
 
     def advance(self, token_share: Tensor, state: DecoderState, source: AnySource) -> tuple[DecoderState, Reading]:
         between = self.cell(token_share, state.hidden)

@@ -144,7 +144,14 @@ def build_recurrent(config: RecurrentConfig, source_size: int, target_size: int,
             )
         output.weight = target_embedding.table.weight
     return RecurrentTranslator(
-        source_embedding, encoder, summary, target_embedding, decoder, readout, output, state_dropout=dropout.state
+        source_embedding,
+        encoder,
+        summary,
+        target_embedding,
+        decoder,
+        readout,
+        output,
+        state_dropout=dropout.state,
     )
 
 
@@ -154,9 +161,7 @@ def _summary(config: RecurrentConfig, encoder: RecurrentEncoder) -> attention.Su
     return attention.MeanState() if config.summary == "mean" else attention.LearnedPool(encoder.state_size)
 
 
-def _context(
-    config: RecurrentConfig, encoder: RecurrentEncoder, summary: attention.Summary
-) -> attention.Context:
+def _context(config: RecurrentConfig, encoder: RecurrentEncoder, summary: attention.Summary) -> attention.Context:
     kind, size = config.context.kind, encoder.state_size
     if kind == "none":
         return attention.NoContext()

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from seq2seq_attn.attention import ConstantSource, Context, Source
 from seq2seq_attn.models.recurrent.cells import Cell
 
-
 AnySource = Source | ConstantSource
 
 

@@ -25,7 +25,7 @@ class Embedding(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """(..., size) of token ids (...)."""
-        embedded = self.dropout(self.table(tokens))
+        embedded: Tensor = self.dropout(self.table(tokens))
         if self.training and self.word_dropout > 0:
             kept = torch.rand(tokens.shape, device=tokens.device) >= self.word_dropout
             embedded = embedded * kept.unsqueeze(-1)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-LAYERS: dict[str, type[nn.RNNBase]] = {"gru": nn.GRU, "lstm": nn.LSTM, "rnn": nn.RNN}
+LAYERS: dict[str, Callable[..., nn.RNNBase]] = {"gru": nn.GRU, "lstm": nn.LSTM, "rnn": nn.RNN}
 
 
 class RecurrentEncoder(nn.Module):
@@ -35,14 +36,16 @@ class RecurrentEncoder(nn.Module):
         self.layers = nn.ModuleList(
             LAYERS[cell](size, hidden_size, bidirectional=bidirectional, batch_first=True) for size in sizes
         )
-        self.norms = nn.ModuleList(
-            nn.LayerNorm(self.state_size) if layer_norm else nn.Identity() for _ in sizes
-        )
+        self.norms = nn.ModuleList(nn.LayerNorm(self.state_size) if layer_norm else nn.Identity() for _ in sizes)
         self.dropout = nn.Dropout(dropout)
         for name, parameter in self.named_parameters():
             if "weight_hh" in name:
-                for block in parameter.data.split(hidden_size):
+                for block in torch.split(parameter.data, hidden_size):
                     nn.init.orthogonal_(block)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return next(self.parameters()).dtype
 
     def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:
         """States (B, S, state_size) of embedded sources (B, S, input_size); lengths (B,) on the CPU."""
@@ -50,7 +53,7 @@ class RecurrentEncoder(nn.Module):
         on_cpu = embedded.device.type == "cpu"
         with torch.autocast("cpu", enabled=False) if on_cpu else nullcontext():
             if on_cpu:
-                embedded = embedded.to(self.layers[0].weight_ih_l0.dtype)
+                embedded = embedded.to(self.dtype)
             packed = pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
             for layer, norm in zip(self.layers, self.norms, strict=True):
                 if layer is not self.layers[0]:

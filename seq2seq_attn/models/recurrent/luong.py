@@ -18,9 +18,7 @@ class LuongDecoder(Decoder):
     without it no step hangs on an earlier read, and all T queries are read in one call.
     """
 
-    def __init__(
-        self, cell: Cell, context: Context, embedding_size: int, *, input_feeding: bool = True
-    ) -> None:
+    def __init__(self, cell: Cell, context: Context, embedding_size: int, *, input_feeding: bool = True) -> None:
         super().__init__(cell, context)
         self.from_token = nn.Linear(embedding_size, cell.gate_size)
         self.from_feed = nn.Linear(cell.hidden_size, cell.gate_size, bias=False) if input_feeding else None
@@ -31,7 +29,8 @@ class LuongDecoder(Decoder):
         return DecoderState(self.cell.initial(hidden), feed)
 
     def token_share(self, embedded: Tensor) -> Tensor:
-        return self.from_token(embedded)
+        share: Tensor = self.from_token(embedded)
+        return share
 
     def advance(self, token_share: Tensor, state: DecoderState, source: AnySource) -> tuple[DecoderState, Reading]:
         if self.from_feed is not None and state.feed is not None:

@@ -20,7 +20,8 @@ class DeepOutput(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, hidden: Tensor, context: Tensor, embedded: Tensor) -> Tensor:
-        return self.dropout(torch.tanh(self.combine(torch.cat((hidden, context, embedded), dim=-1))))
+        features: Tensor = self.dropout(torch.tanh(self.combine(torch.cat((hidden, context, embedded), dim=-1))))
+        return features
 
 
 class PlainOutput(nn.Module):
@@ -31,4 +32,5 @@ class PlainOutput(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, hidden: Tensor, context: Tensor, embedded: Tensor) -> Tensor:
-        return self.dropout(hidden)
+        features: Tensor = self.dropout(hidden)
+        return features

@@ -55,9 +55,7 @@ def _panel(axes: Axes, shown: AttentionMap, letters: int) -> AxesImage:
     axes.set_xlabel(textwrap.fill(shown.arm, width=letters), fontsize=11)
     for source, target in shown.gold or ():
         corner = source - 0.5, target - 0.5
-        axes.add_patch(
-            Rectangle(corner, 1, 1, fill=False, edgecolor=GOLD, linewidth=1.2, clip_on=False, zorder=3)
-        )
+        axes.add_patch(Rectangle(corner, 1, 1, fill=False, edgecolor=GOLD, linewidth=1.2, clip_on=False, zorder=3))
     return image
 
 

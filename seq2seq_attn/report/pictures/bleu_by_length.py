@@ -17,9 +17,7 @@ def bleu_by_length(results: Results) -> Figure:
         axes = figure.add_subplot()
         for arm in results.arms:
             scores = [band.bleu for band in arm.bleu_by_length]
-            axes.plot(
-                range(len(bands)), scores, label=arm.name, linewidth=2, markersize=7, **styles[arm.name]
-            )
+            axes.plot(range(len(bands)), scores, label=arm.name, linewidth=2, markersize=7, **styles[arm.name])
         axes.set_xticks(range(len(bands)), [f"{band.label}\n({band.sentences})" for band in bands])
         axes.set_xlabel("source length in words (number of test sentences)")
         axes.set_ylabel("BLEU, mean over seeds")

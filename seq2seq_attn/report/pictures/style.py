@@ -62,12 +62,11 @@ def legend_below(figure: Figure, axes: Axes) -> None:
 
 
 def render(figure: Figure, kind: str) -> bytes:
-    """The picture as "png" or "svg"; equal figures give equal bytes."""
+    """The picture as "png" or "svg"; a figure made and rendered alike has the same bytes."""
     metadata: dict[str, Any] = {"Date": None} if kind == "svg" else {"Software": None}
     buffer = io.BytesIO()
     with matplotlib.rc_context(SETTINGS), warnings.catch_warnings():
-        warnings.filterwarnings(
-            "ignore", message="Glyph .* missing from font"
-        )  # `fonts` has said it in one line
+        # Once a character would be too often: `fonts` has said it in one line.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure.savefig(buffer, format=kind, metadata=metadata, bbox_inches="tight")
     return buffer.getvalue()

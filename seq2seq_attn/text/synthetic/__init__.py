@@ -62,7 +62,8 @@ def make(name: str, folder: str | Path, seed: int = SEED) -> Path:
     Raises:
         UserError: no corpus of this name is made here, or the folder cannot be written.
     """
-    return write(parts(name, seed), _recipe(name).sides, Path(folder))
+    write(parts(name, seed), _recipe(name).sides, Path(folder))
+    return Path(folder)
 
 
 def _recipe(name: str) -> Recipe:

@@ -1,15 +1,29 @@
 """The words: English forms, their Chinese word, and what grammar must know of them.
 
-Chinese is simplified and written as segmented words. An English word has one Chinese word within its table, so the
-translation is decided by the word and the construction it stands in.
+Chinese is simplified and segmented: 的 and 地 that only make an adjective, a pronoun or an adverb are written with it,
+while 了 and the 的 of owners and clauses are words. An English word has one Chinese word within its table, so the word
+and the construction it stands in decide the translation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar
+
+from seq2seq_attn.text.synthetic.phrase import Phrase, word
 
 Row = TypeVar("Row")
+
+
+class Entry(NamedTuple):
+    """A word that has one form in both languages."""
+
+    english: str
+    chinese: str
+
+    @property
+    def phrase(self) -> Phrase:
+        return word(self.english, self.chinese)
 
 
 class Noun(NamedTuple):
@@ -17,6 +31,9 @@ class Noun(NamedTuple):
     plural: str
     chinese: str
     measure: str  # the measure word that a number or demonstrative needs before this noun
+
+    def phrase(self, plural: bool) -> Phrase:
+        return word(self.plural if plural else self.singular, self.chinese)
 
 
 class Verb(NamedTuple):
@@ -26,18 +43,20 @@ class Verb(NamedTuple):
     progressive: str
     chinese: str
 
+    def phrase(self, form: Literal["base", "third", "past", "progressive"]) -> Phrase:
+        english: str = getattr(self, form)
+        return word(english, self.chinese)
+
 
 class Adjective(NamedTuple):
-    english: str
+    positive: str
     comparative: str
     chinese: str
 
-
-class Entry(NamedTuple):
-    """A word that has one form in both languages."""
-
-    english: str
-    chinese: str
+    @property
+    def before_noun(self) -> Phrase:
+        """An adjective of one syllable goes straight before its noun, a longer one takes 的."""
+        return word(self.positive, self.chinese if len(self.chinese) == 1 else f"{self.chinese}的")
 
 
 def table(row: Callable[..., Row], text: str) -> tuple[Row, ...]:
@@ -285,10 +304,10 @@ NUMBERS = table(
 OWNERS = table(
     Entry,
     """
-    my     我
-    your   你
-    our    我们
-    their  他们
+    my     我的
+    your   你的
+    our    我们的
+    their  他们的
     """,
 )
 

@@ -64,9 +64,7 @@ class Rule:
         return Phrase(source, target, tuple(links))
 
 
-def _lay_out(
-    symbols: list[str], parts: dict[str, tuple[str, ...]]
-) -> tuple[tuple[str, ...], dict[str, range]]:
+def _lay_out(symbols: list[str], parts: dict[str, tuple[str, ...]]) -> tuple[tuple[str, ...], dict[str, range]]:
     """The words of one side, and where the words of each symbol stand."""
     words: list[str] = []
     positions = {}

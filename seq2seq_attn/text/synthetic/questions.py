@@ -5,20 +5,21 @@ In Chinese the asked word stays where its answer would stand, and 吗 marks what
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from seq2seq_attn.text.synthetic import lexicon
-from seq2seq_attn.text.synthetic.grammar import PERFECTIVE, Grammar, Tense, counting
+from seq2seq_attn.text.synthetic.clauses import action
+from seq2seq_attn.text.synthetic.draw import Draw
+from seq2seq_attn.text.synthetic.nouns import counting, someone
 from seq2seq_attn.text.synthetic.phrase import EMPTY, Phrase, Rule, word
+from seq2seq_attn.text.synthetic.verbs import PERFECTIVE, Tense, modal
+from seq2seq_attn.text.synthetic.verbs import place as any_place
+from seq2seq_attn.text.synthetic.verbs import time as any_time
 
 DID = Rule(
     "did SUBJECT VERB OBJECT PLACE TIME ?",
     "SUBJECT TIME PLACE VERB 了 OBJECT 吗 ？",
     "did-了 ?-吗 ?-？",
 )
-WILL = Rule(
-    "MODAL SUBJECT VERB OBJECT PLACE TIME ?", "SUBJECT TIME MODAL PLACE VERB OBJECT 吗 ？", "?-吗 ?-？"
-)
+WILL = Rule("MODAL SUBJECT VERB OBJECT PLACE TIME ?", "SUBJECT TIME MODAL PLACE VERB OBJECT 吗 ？", "?-吗 ?-？")
 WHO = Rule("who VERB OBJECT PLACE TIME ?", "谁 TIME PLACE VERB OBJECT ？", "who-谁 ?-？")
 WHOM = Rule("who did SUBJECT VERB PLACE TIME ?", "SUBJECT TIME PLACE VERB 了 谁 ？", "who-谁 did-了 ?-？")
 WHAT = Rule("what did SUBJECT VERB PLACE TIME ?", "SUBJECT TIME PLACE VERB 了 什么 ？", "what-什么 did-了 ?-？")
@@ -35,66 +36,66 @@ WHY = Rule(
 )
 
 
-def question(grammar: Grammar) -> Phrase:
+def question(draw: Draw) -> Phrase:
     """A question of any kind."""
-    return grammar.draw.any(QUESTIONS)(grammar)
+    return draw.any(QUESTIONS)(draw)
 
 
-def did(grammar: Grammar) -> Phrase:
-    return DID(subject(grammar), *action(grammar), place(grammar), time(grammar))
+def did(draw: Draw) -> Phrase:
+    return DID(subject(draw), *deed(draw), place(draw), time(draw))
 
 
-def will(grammar: Grammar) -> Phrase:
-    return WILL(grammar.modal("future"), subject(grammar), *action(grammar), place(grammar), time(grammar, "future"))
+def will(draw: Draw) -> Phrase:
+    return WILL(modal(draw, "future"), subject(draw), *deed(draw), place(draw), time(draw, "future"))
 
 
-def can(grammar: Grammar) -> Phrase:
-    return WILL(grammar.modal("modal"), subject(grammar), *action(grammar), place(grammar), EMPTY)
+def can(draw: Draw) -> Phrase:
+    return WILL(modal(draw, "modal"), subject(draw), *deed(draw), place(draw), EMPTY)
 
 
-def who(grammar: Grammar) -> Phrase:
-    verbs, happening = grammar.happening()
-    return WHO(PERFECTIVE(grammar.past(verbs)), happening, place(grammar), time(grammar))
+def who(draw: Draw) -> Phrase:
+    verb, happening = action(draw)
+    return WHO(PERFECTIVE(verb.phrase("past")), happening, place(draw), time(draw))
 
 
-def whom(grammar: Grammar) -> Phrase:
-    return WHOM(subject(grammar), grammar.base(lexicon.DEEDS), place(grammar), time(grammar))
+def whom(draw: Draw) -> Phrase:
+    return WHOM(subject(draw), draw.deal(lexicon.DEEDS).phrase("base"), place(draw), time(draw))
 
 
-def what(grammar: Grammar) -> Phrase:
-    return WHAT(subject(grammar), grammar.base(lexicon.CHORES), place(grammar), time(grammar))
+def what(draw: Draw) -> Phrase:
+    return WHAT(subject(draw), draw.deal(lexicon.CHORES).phrase("base"), place(draw), time(draw))
 
 
-def how_many(grammar: Grammar) -> Phrase:
-    noun = grammar.draw.deal(lexicon.THINGS)
-    things = counting(noun.measure)(word("how many", "几"), EMPTY, word(noun.plural, noun.chinese), EMPTY)
-    return HOW_MANY(things, subject(grammar), grammar.base(lexicon.CHORES), place(grammar), time(grammar))
+def how_many(draw: Draw) -> Phrase:
+    noun, verb = draw.deal(lexicon.THINGS), draw.deal(lexicon.CHORES)
+    things = counting(noun.measure)(word("how many", "几"), EMPTY, noun.phrase(plural=True), EMPTY)
+    return HOW_MANY(things, subject(draw), verb.phrase("base"), place(draw), time(draw))
 
 
-def where(grammar: Grammar) -> Phrase:
-    return WHERE(subject(grammar), *action(grammar), time(grammar))
+def where(draw: Draw) -> Phrase:
+    return WHERE(subject(draw), *deed(draw), time(draw))
 
 
-def why(grammar: Grammar) -> Phrase:
-    return WHY(subject(grammar), *action(grammar), place(grammar), time(grammar))
+def why(draw: Draw) -> Phrase:
+    return WHY(subject(draw), *deed(draw), place(draw), time(draw))
 
 
-QUESTIONS: tuple[Callable[[Grammar], Phrase], ...] = (did, did, will, can, who, whom, what, how_many, where, why)
+QUESTIONS = (did, did, will, can, who, whom, what, how_many, where, why)  # repeats are weights
 
 
-def subject(grammar: Grammar) -> Phrase:
-    return grammar.someone(grammar.draw.chance(0.3), relative=0.15)
+def subject(draw: Draw) -> Phrase:
+    return someone(draw, plural=draw.chance(0.3), relative=0.15)
 
 
-def action(grammar: Grammar) -> tuple[Phrase, Phrase]:
+def deed(draw: Draw) -> tuple[Phrase, Phrase]:
     """A verb in its base form and its object."""
-    verbs, happening = grammar.happening()
-    return grammar.base(verbs), happening
+    verb, happening = action(draw)
+    return verb.phrase("base"), happening
 
 
-def place(grammar: Grammar) -> Phrase:
-    return grammar.maybe(0.4, lambda: grammar.place("past"))
+def place(draw: Draw) -> Phrase:
+    return any_place(draw, "past") if draw.chance(0.4) else EMPTY
 
 
-def time(grammar: Grammar, tense: Tense = "past") -> Phrase:
-    return grammar.maybe(0.4, lambda: grammar.time(tense))
+def time(draw: Draw, tense: Tense = "past") -> Phrase:
+    return any_time(draw, tense) if draw.chance(0.4) else EMPTY

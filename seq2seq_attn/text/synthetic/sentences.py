@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
-from seq2seq_attn.text.synthetic.grammar import PRESENT, Grammar
+from seq2seq_attn.text.synthetic.clauses import PRESENT, any_tense, clause, event, report
+from seq2seq_attn.text.synthetic.draw import Draw
+from seq2seq_attn.text.synthetic.nouns import someone, something
 from seq2seq_attn.text.synthetic.phrase import Phrase, Rule
 from seq2seq_attn.text.synthetic.questions import question
 
@@ -18,16 +20,16 @@ WHEN = Rule("when FIRST , SECOND", "当 FIRST 时 ， SECOND", "when-当 when-�
 AFTER = Rule("after FIRST , SECOND", "FIRST 之后 ， SECOND", "after-之后 ,-，")
 SUBORDINATION = (BECAUSE, ALTHOUGH, IF, WHEN, AFTER)
 
-# Coordination. Only the first three may also join a question to what was said before it.
+# Coordination: the comma that Chinese needs comes with the conjunction. Only the first two may lead to a question.
 COORDINATION = (
-    Rule("LEFT , and RIGHT", "LEFT ， 而且 RIGHT", "and-而且 ,-，"),
-    Rule("LEFT , but RIGHT", "LEFT ， 但是 RIGHT", "but-但是 ,-，"),
-    Rule("LEFT , so RIGHT", "LEFT ， 所以 RIGHT", "so-所以 ,-，"),
-    Rule("LEFT , while RIGHT", "LEFT ， 而 RIGHT", "while-而 ,-，"),
-    Rule("LEFT , or RIGHT", "LEFT ， 或者 RIGHT", "or-或者 ,-，"),
-    Rule("LEFT , yet RIGHT", "LEFT ， 不过 RIGHT", "yet-不过 ,-，"),
+    Rule("LEFT but RIGHT", "LEFT ， 但是 RIGHT", "but-， but-但是"),
+    Rule("LEFT so RIGHT", "LEFT ， 所以 RIGHT", "so-， so-所以"),
+    Rule("LEFT and then RIGHT", "LEFT ， 然后 RIGHT", "and-， then-然后"),
+    Rule("LEFT while RIGHT", "LEFT ， 而 RIGHT", "while-， while-而"),
+    Rule("LEFT or RIGHT", "LEFT ， 或者 RIGHT", "or-， or-或者"),
+    Rule("LEFT yet RIGHT", "LEFT ， 不过 RIGHT", "yet-， yet-不过"),
 )
-BEFORE_QUESTION = COORDINATION[:3]
+BEFORE_QUESTION: tuple[Rule, ...] = COORDINATION[:2]
 
 
 def sentence(random: Random, clauses: int) -> Phrase:
@@ -35,40 +37,41 @@ def sentence(random: Random, clauses: int) -> Phrase:
 
     It is made from its end: a question or a statement, and what goes before it.
     """
-    grammar = Grammar(random)
-    if grammar.draw.chance(0.2):
-        rest, left, conjunctions = question(grammar), clauses - 1, BEFORE_QUESTION
+    draw = Draw(random)
+    if draw.chance(0.2):
+        rest, left, conjunctions = question(draw), clauses - 1, BEFORE_QUESTION
     else:
-        last, used = statement(grammar, clauses)
+        last, used = statement(draw, clauses)
         rest, left, conjunctions = STATEMENT(last), clauses - used, COORDINATION
     while left > 0:
-        before, used = statement(grammar, left)
-        rest = grammar.draw.deal(conjunctions)(before, rest)
+        before, used = statement(draw, left)
+        rest = draw.deal(conjunctions)(before, rest)
         left, conjunctions = left - used, COORDINATION
     return rest
 
 
 def fragment(random: Random) -> Phrase:
     """Someone or something, as in the title of a picture."""
-    grammar = Grammar(random)
-    plural = grammar.draw.chance(0.4)
-    return grammar.someone(plural, 0.3) if grammar.draw.chance(0.5) else grammar.thing(plural, 0.3)
+    draw = Draw(random)
+    plural = draw.chance(0.4)
+    make = draw.any((someone, something))
+    return make(draw, plural, relative=0.3)
 
 
-def statement(grammar: Grammar, clauses: int) -> tuple[Phrase, int]:
+def statement(draw: Draw, clauses: int) -> tuple[Phrase, int]:
     """A main clause with what depends on it, of `clauses` clauses at most, and how many it has."""
-    if clauses >= 2 and grammar.draw.chance(0.4):
-        return subordinate(grammar), 2
-    if grammar.draw.chance(0.15):
-        return grammar.report(), 1
-    return grammar.clause(grammar.tense()), 1
+    if clauses >= 2 and draw.chance(0.4):
+        return subordinate(draw), 2
+    if draw.chance(0.15):
+        return report(draw), 1
+    return clause(draw, any_tense(draw)), 1
 
 
-def subordinate(grammar: Grammar) -> Phrase:
+def subordinate(draw: Draw) -> Phrase:
     """Two clauses, the first depending on the second, in tenses that go together."""
-    rule = grammar.draw.deal(SUBORDINATION)
+    rule = draw.deal(SUBORDINATION)
     if rule is IF:
-        return IF(grammar.event(grammar.draw.any(PRESENT)), grammar.clause("future"))
+        return IF(event(draw, draw.any(PRESENT)), clause(draw, "future"))
     if rule in (WHEN, AFTER):
-        return rule(grammar.event("past", deniable=False), grammar.clause("past"))
-    return rule(grammar.clause(grammar.tense()), grammar.clause(grammar.tense()))
+        return rule(event(draw, "past", deniable=False), clause(draw, "past"))
+    return rule(clause(draw, any_tense(draw)), clause(draw, any_tense(draw)))

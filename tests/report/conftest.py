@@ -1,0 +1,142 @@
+"""An experiment of three arms, two length bands and two seeds, as a results folder holds it."""
+
+import copy
+import json
+
+import pytest
+
+RESULTS = {
+    "experiment": "toy",
+    "arms": [
+        {
+            "name": "distracted (C at every step)",
+            "parameters": 1234567,
+            "seeds": [1, 2],
+            "bleu": {"mean": 20.04, "std": 0.51, "low": 18.9, "high": 21.12},
+            "bleu_lc_tok": None,
+            "chrf": {"mean": 31.0, "std": 0.4},
+            "ter": {"mean": 71.0, "std": 1.24},
+            "bleu_by_length": [
+                {"low": 1, "high": 10, "sentences": 7, "bleu": 40.0},
+                {"low": 11, "high": None, "sentences": 5, "bleu": 12.3},
+            ],
+            "aer": None,
+            "train_seconds": 59.2,
+        },
+        {
+            "name": "mean of states",
+            "parameters": 999,
+            "seeds": [1, 2],
+            "bleu": {"mean": 18.0, "std": 0.3, "low": 17.0, "high": 19.0},
+            "bleu_lc_tok": None,
+            "chrf": {"mean": 30.0, "std": 0.5},
+            "ter": {"mean": 72.0, "std": 0.6},
+            "bleu_by_length": [
+                {"low": 1, "high": 10, "sentences": 7, "bleu": 38.0},
+                {"low": 11, "high": None, "sentences": 5, "bleu": 10.0},
+            ],
+            "aer": {"mean": 0.8, "std": 0.0},
+            "train_seconds": 150.0,
+        },
+        {
+            "name": "注意力",
+            "parameters": 2000000,
+            "seeds": [1, 2],
+            "bleu": {"mean": 45.26, "std": 0.75, "low": 44.0, "high": 46.5},
+            "bleu_lc_tok": None,
+            "chrf": {"mean": 55.5, "std": 0.2},
+            "ter": {"mean": 40.1, "std": 0.9},
+            "bleu_by_length": [
+                {"low": 1, "high": 10, "sentences": 7, "bleu": 47.5},
+                {"low": 11, "high": None, "sentences": 5, "bleu": 44.4},
+            ],
+            "aer": {"mean": 0.1234, "std": 0.0126},
+            "train_seconds": 7200.0,
+        },
+    ],
+    "comparisons": [
+        {
+            "arm": "mean of states",
+            "baseline": "distracted (C at every step)",
+            "bleu_difference": -2.04,
+            "low": -4.16,
+            "high": 0.1,
+            "p_value": 0.0514,
+        },
+        {
+            "arm": "注意力",
+            "baseline": "distracted (C at every step)",
+            "bleu_difference": 25.22,
+            "low": 23.96,
+            "high": 26.5,
+            "p_value": 0.000999,
+        },
+    ],
+    "signature": "nrefs:1|case:mixed|tok:zh",
+    "version": "0.1.0",
+    "commit": "abc1234",
+    "hardware": "two cores",
+}
+
+CURVES = {
+    "注意力": [
+        {
+            "seed": 1,
+            "epoch": [1, 2, 3],
+            "validation_loss": [3.0, 2.0, 1.0],
+            "validation_bleu": [None, 20.0, 30.0],
+        },
+        {"seed": 2, "epoch": [1, 2], "validation_loss": [5.0, 2.5], "validation_bleu": [None, 24.0]},
+    ],
+    "mean of states": [
+        {"seed": 1, "epoch": [1, 2], "validation_loss": [4.0, 3.5], "validation_bleu": [5.0, 6.0]},
+    ],
+}
+
+ATTENTION = [
+    {
+        "arm": "注意力",
+        "source": ["Tom", "chases", "Jerry"],
+        "target": ["汤姆", "追逐"],
+        "weights": [[0.7, 0.2, 0.1], [0.05, 0.9, 0.05]],
+        "gold": [[0, 0], [2, 1]],
+    },
+    {
+        "arm": "mean of states",
+        "source": ["Tom", "chases", "Jerry"],
+        "target": ["汤姆", "追逐"],
+        "weights": [[0.33, 0.33, 0.34], [0.33, 0.33, 0.34]],
+        "gold": None,
+    },
+    {
+        "arm": "注意力",
+        "source": ["Spike", "sleeps"],
+        "target": ["斯派克"],
+        "weights": [[0.6, 0.4]],
+        "gold": None,
+    },
+]
+
+
+@pytest.fixture
+def values():
+    """The three files' contents by name, free to be changed."""
+    files = {"results.json": RESULTS, "curves.json": CURVES, "attention.json": ATTENTION}
+    return copy.deepcopy(files)
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write contents into a results folder, and return it."""
+
+    def write(contents):
+        for name, value in contents.items():
+            (tmp_path / name).write_text(json.dumps(value, ensure_ascii=False), encoding="utf-8")
+        return tmp_path
+
+    return write
+
+
+@pytest.fixture
+def folder(values, write):
+    return write(values)

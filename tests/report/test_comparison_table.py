@@ -1,0 +1,164 @@
+"""The comparison table: cells worked by hand, for the terminal and as Markdown."""
+
+import io
+import re
+
+import pytest
+from rich.console import Console
+
+from seq2seq_attn.report.results import Results
+from seq2seq_attn.report.table import markdown, terminal
+
+
+def shown(results, width):
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    console.print(terminal(results, width))
+    return console.file.getvalue()
+
+
+@pytest.fixture
+def load(values, write):
+    """The results after a change of the JSON values."""
+
+    def load(change=lambda results: None):
+        change(values["results.json"])
+        return Results.load(write(values) / "results.json")
+
+    return load
+
+
+def table_rows(text):
+    """The cells of each line of a Markdown table: header, rule, rows."""
+    return [re.split(r" (?<!\\)\| ", line[2:-2]) for line in text.splitlines() if line.startswith("| ")]
+
+
+def test_markdown_cells_are_those_worked_by_hand(load):
+    header, rule, *rows = table_rows(markdown(load()))
+    assert header == (
+        [
+            "Arm",
+            "Parameters",
+            "BLEU",
+            "Difference",
+            "p",
+            "1-10",
+            "11+",
+            "AER",
+            "Training",
+            "chrF",
+            "TER",
+            "BLEU 95 %",
+        ]
+    )
+    assert rule == ["---"] + ["---:"] * 11
+    assert rows == [
+        ["distracted (C at every step)", "1,234,567", "20.0 ± 0.5", "baseline", "", "40.0", "12.3",
+         "–", "59 s", "31.0 ± 0.4", "71.0 ± 1.2", "[18.9, 21.1]"],
+        ["mean of states", "999", "18.0 ± 0.3", "-2.0 [-4.2, +0.1]", "0.051", "38.0", "10.0",
+         "0.800 ± 0.000", "2.5 min", "30.0 ± 0.5", "72.0 ± 0.6", "[17.0, 19.0]"],
+        ["注意力", "2,000,000", "45.3 ± 0.8", "+25.2 [+24.0, +26.5]", "< 0.001", "47.5", "44.4",
+         "0.123 ± 0.013", "2.0 h", "55.5 ± 0.2", "40.1 ± 0.9", "[44.0, 46.5]"],
+    ]  # fmt: skip
+
+
+def test_the_notes_say_what_the_numbers_are_and_how_they_were_made(load):
+    for text in (markdown(load()), shown(load(), 120)):
+        assert "Seeds: 1, 2\n" in text.replace("  ", "")
+        for note in (
+            "nrefs:1|case:mixed|tok:zh",
+            "seq2seq_attn 0.1.0, commit abc1234, on two cores",
+            "1-10, 11+: BLEU of the sentences with so many source words (7, 5 sentences)",
+            "AER: alignment error rate",
+        ):
+            assert note in text
+
+
+def test_the_terminal_shows_the_same_numbers_as_markdown(load):
+    text = shown(load(), 120)
+    for row in table_rows(markdown(load()))[2:]:
+        for cell in row[1:]:
+            for number in re.findall(r"[-+]?[\d,.]*\d", cell):
+                assert number in text
+
+
+@pytest.mark.parametrize("width", [120, 100, 80, 60, 40])
+def test_no_number_is_cut_however_narrow_the_terminal(load, width):
+    text = shown(load(), width)
+    assert "…" not in text
+    assert max(len(line) for line in text.splitlines()) <= width
+    for cell in ("1,234,567", "± 0.8", "[+24.0, +26.5]", "< 0.001", "44.4", "0.123", "± 0.013", "2.5 min"):
+        assert cell in text
+
+
+def test_optional_columns_fill_what_room_there_is_and_open_no_table_of_their_own(load):
+    wide, narrow = shown(load(), 120), shown(load(), 96)
+    assert "chrF" in wide
+    assert "BLEU 95 %" in wide
+    assert "BLEU 95 %" not in narrow
+    assert narrow.count("注意力") == 1
+
+
+def test_names_of_arms_are_printed_as_they_are(load):
+    def rename(results):
+        results["arms"][1]["name"] = results["comparisons"][0]["arm"] = "a|b [bold]c[/bold]"
+
+    results = load(rename)
+    assert "a|b [bold]c[/bold]" in shown(results, 120)
+    assert "| a\\|b [bold]c[/bold] | 999 |" in markdown(results)
+
+
+def test_one_seed_has_no_standard_deviation(load):
+    def single(results):
+        for arm in results["arms"]:
+            arm["seeds"] = [7]
+
+    text = markdown(load(single))
+    assert "±" not in "".join(line for line in text.splitlines() if line.startswith("|"))
+    assert "Seeds: 7" in text
+
+
+def test_seeds_that_differ_between_arms_are_listed_by_arm(load):
+    def another(results):
+        results["arms"][1]["seeds"] = [1, 2, 3]
+
+    assert "Seeds: distracted (C at every step): 1, 2; mean of states: 1, 2, 3; 注意力: 1, 2" in markdown(load(another))
+
+
+def test_the_lowercased_flavour_has_a_column_only_where_some_arm_has_it(load):
+    assert "BLEU lc" not in markdown(load())
+
+    def one(results):
+        results["arms"][2]["bleu_lc_tok"] = {"mean": 46.04, "std": 0.26}
+
+    rows = table_rows(markdown(load(one)))
+    assert [row[3] for row in rows] == ["BLEU lc", "---:", "–", "–", "46.0 ± 0.3"]
+
+
+def test_without_gold_alignments_there_is_no_error_rate(load):
+    def none(results):
+        for arm in results["arms"]:
+            arm["aer"] = None
+
+    assert "AER" not in markdown(load(none))
+
+
+def test_without_comparisons_there_is_no_difference_column(load):
+    text = markdown(load(lambda results: results.update(comparisons=[])))
+    assert "Difference" not in text
+    assert "baseline" not in text
+
+
+@pytest.mark.parametrize(("p", "cell"), [(0.0, "< 0.001"), (0.00099, "< 0.001"), (0.001, "0.001"), (1.0, "1.000")])
+def test_a_p_value_is_never_rounded_to_zero(load, p, cell):
+    def change(results):
+        results["comparisons"][0]["p_value"] = p
+
+    assert table_rows(markdown(load(change)))[3][4] == cell
+
+
+@pytest.mark.parametrize(("seconds", "cell"), [(0.4, "0 s"), (60, "1.0 min"), (3599, "60.0 min"), (3600, "1.0 h")])
+def test_training_time_has_a_unit_that_fits(load, seconds, cell):
+    def change(results):
+        results["arms"][0]["train_seconds"] = seconds
+
+    assert table_rows(markdown(load(change)))[2][8] == cell

@@ -1,0 +1,183 @@
+"""results.json, curves.json and attention.json: exactly as specified, read strictly."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.report.observations import load_attention, load_curves
+from seq2seq_attn.report.results import ArmResult, BandResult, Comparison, Results, Spread
+
+
+def built_by_hand():
+    """A small experiment, made as the lab makes it: lists, and spreads without an interval."""
+    fields = {
+        "parameters": 5,
+        "seeds": [3],
+        "chrf": Spread(3.0, 0.0),
+        "ter": Spread(4.0, 0.0),
+        "train_seconds": 6.0,
+    }
+    arms = [
+        ArmResult(
+            name=name,
+            bleu=Spread(mean, 0.0, low=1.0, high=9.0),
+            bleu_lc_tok=Spread(2.5, 0.0),
+            bleu_by_length=[BandResult(1, None, 8, 2.0)],
+            aer=None,
+            **fields,
+        )
+        for name, mean in (("a", 2.0), ("b", 7.0))
+    ]
+    return Results("x", arms, [Comparison("b", "a", 5.0, 4.0, 6.0, 0.5)], "sig", "0.1", "c0ffee", "cpu")
+
+
+def test_the_file_has_exactly_the_specified_keys_in_their_order(tmp_path):
+    path = tmp_path / "results.json"
+    built_by_hand().save(path)
+    arm = {
+        "name": "a",
+        "parameters": 5,
+        "seeds": [3],
+        "bleu": {"mean": 2.0, "std": 0.0, "low": 1.0, "high": 9.0},
+        "bleu_lc_tok": {"mean": 2.5, "std": 0.0},
+        "chrf": {"mean": 3.0, "std": 0.0},
+        "ter": {"mean": 4.0, "std": 0.0},
+        "bleu_by_length": [{"low": 1, "high": None, "sentences": 8, "bleu": 2.0}],
+        "aer": None,
+        "train_seconds": 6.0,
+    }
+    expected = {
+        "experiment": "x",
+        "arms": [arm, arm | {"name": "b", "bleu": {"mean": 7.0, "std": 0.0, "low": 1.0, "high": 9.0}}],
+        "comparisons": [{"arm": "b", "baseline": "a", "bleu_difference": 5.0, "low": 4.0, "high": 6.0, "p_value": 0.5}],
+        "signature": "sig",
+        "version": "0.1",
+        "commit": "c0ffee",
+        "hardware": "cpu",
+    }
+    written = path.read_text(encoding="utf-8")
+    assert json.loads(written) == expected
+    assert json.dumps(json.loads(written)) == json.dumps(expected)  # the order too
+
+
+def test_what_is_saved_is_loaded_as_an_equal_record(tmp_path, folder, values):
+    results = built_by_hand()
+    results.save(tmp_path / "saved.json")
+    assert Results.load(tmp_path / "saved.json") == results
+    loaded = Results.load(folder / "results.json")
+    loaded.save(tmp_path / "again.json")
+    assert json.loads((tmp_path / "again.json").read_text(encoding="utf-8")) == values["results.json"]
+
+
+def test_chinese_names_are_readable_in_the_file(tmp_path, folder):
+    Results.load(folder / "results.json").save(tmp_path / "again.json")
+    assert "注意力" in (tmp_path / "again.json").read_text(encoding="utf-8")
+
+
+def at(contents, keys, value):
+    """Set contents[k1][k2]... to the value, or drop the last key."""
+    *path, last = keys
+    for key in path:
+        contents = contents[key]
+    if value is DROP:
+        del contents[last]
+    else:
+        contents[last] = value
+
+
+DROP = object()
+MALFORMED = {
+    "a missing key": ("results.json", ("signature",), DROP, ["signature", "missing"]),
+    "a missing key deep inside": (
+        "results.json",
+        ("arms", 1, "bleu", "mean"),
+        DROP,
+        ["arms.1.bleu.mean", "missing"],
+    ),
+    "no interval of BLEU": (
+        "results.json",
+        ("arms", 0, "bleu", "low"),
+        DROP,
+        ["arms.0.bleu", "low and high"],
+    ),
+    "an unknown key": ("results.json", ("arms", 0, "blue"), 3, ["arms.0.blue", "no such key"]),
+    "a number as text": ("results.json", ("arms", 0, "parameters"), "12", ["arms.0.parameters", "'12'"]),
+    "a probability above 1": (
+        "results.json",
+        ("comparisons", 0, "p_value"),
+        1.5,
+        ["comparisons.0.p_value", "1.5"],
+    ),
+    "NaN": ("results.json", ("arms", 0, "bleu", "mean"), float("nan"), ["arms.0.bleu.mean", "finite"]),
+    "no arm": ("results.json", ("arms",), [], ["arms"]),
+    "no seed": ("results.json", ("arms", 2, "seeds"), [], ["arms.2.seeds"]),
+    "a comparison of nobody": ("results.json", ("comparisons", 0, "arm"), "nobody", ["'nobody'"]),
+    "two baselines": ("results.json", ("comparisons", 0, "baseline"), "注意力", ["more than one baseline"]),
+    "two arms of one name": (
+        "results.json",
+        ("arms", 2, "name"),
+        "mean of states",
+        ["same name", "mean of states"],
+    ),
+    "other bands": ("results.json", ("arms", 1, "bleu_by_length", 0, "high"), 9, ["mean of states", "bands"]),
+    "a curve cut short": ("curves.json", ("注意力", 0, "epoch"), [1], ["注意力.0", "differ in length"]),
+    "a row of weights too few": (
+        "attention.json",
+        (0, "weights"),
+        [[0.7, 0.2, 0.1]],
+        ["0", "2 rows", "3 numbers"],
+    ),
+    "scores for weights": ("attention.json", (0, "weights", 1, 0), 7.5, ["0.weights.1.0", "7.5"]),
+    "a link outside of the sentence": ("attention.json", (0, "gold", 0), [3, 0], ["3-0"]),
+    "no target word": ("attention.json", (0, "target"), [], ["0.target"]),
+}
+LOAD = {"results.json": Results.load, "curves.json": load_curves, "attention.json": load_attention}
+
+
+@pytest.mark.parametrize("case", MALFORMED)
+def test_a_malformed_file_is_refused_in_one_line_with_file_and_key(case, values, write):
+    name, keys, value, words = MALFORMED[case]
+    at(values[name], keys, value)
+    path = write(values) / name
+    with pytest.raises(UserError) as error:
+        LOAD[name](path)
+    message = str(error.value)
+    assert message.startswith(f"{path}: ")
+    assert "\n" not in message
+    for word in words:
+        assert word in message
+
+
+def test_a_missing_truncated_or_unreadable_file_is_said_so(tmp_path):
+    path = tmp_path / "results.json"
+    with pytest.raises(UserError, match=r"results\.json: no such file"):
+        Results.load(path)
+    path.write_text('{"experiment": "x", "arms": [')
+    with pytest.raises(UserError, match=r"results\.json: not JSON: .* line 1 column"):
+        Results.load(path)
+    with pytest.raises(UserError, match="cannot be read"):
+        Results.load(tmp_path)
+
+
+def test_curves_and_attention_are_read_as_written(folder):
+    curves = load_curves(folder / "curves.json")
+    assert [run.seed for run in curves["注意力"]] == [1, 2]
+    assert curves["注意力"][0].validation_bleu == (None, 20.0, 30.0)
+    first = load_attention(folder / "attention.json")[0]
+    assert first.weights == ((0.7, 0.2, 0.1), (0.05, 0.9, 0.05))
+    assert first.gold == ((0, 0), (2, 1))
+
+
+def test_the_report_needs_neither_torch_nor_the_lab_nor_pyplot():
+    check = """
+import sys
+import seq2seq_attn.report.write
+from seq2seq_attn.report.pictures.fonts import chinese_family
+chinese_family()
+print(sorted({"torch", "seq2seq_attn.lab", "matplotlib.pyplot", "zhplot"} & sys.modules.keys()))
+"""
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

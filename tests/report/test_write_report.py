@@ -1,0 +1,64 @@
+"""The report of a results folder."""
+
+import pytest
+
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.report.results import Results
+from seq2seq_attn.report.slug import slug
+from seq2seq_attn.report.table import markdown
+from seq2seq_attn.report.write import write_report
+
+JSON = {"results.json", "curves.json", "attention.json"}
+
+
+def test_table_and_pictures_are_written_and_their_paths_returned(folder):
+    written = write_report(folder)
+    pictures = [
+        "bleu_by_length",
+        "curves",
+        "attention_1_注意力",
+        "attention_1_mean-of-states",
+        "attention_1",  # both arms beside each other
+        "attention_2_注意力",  # one arm only: nothing to lay beside it
+    ]
+    expected = {"table.md"} | {f"{name}.{kind}" for name in pictures for kind in ("png", "svg")}
+    assert {path.name for path in written} == expected
+    assert {path.name for path in folder.iterdir()} == expected | JSON
+    assert (folder / "table.md").read_text(encoding="utf-8") == markdown(Results.load(folder / "results.json"))
+    for path in written:
+        start = {".png": b"\x89PNG", ".svg": b"<?xml", ".md": b"# toy"}[path.suffix]
+        assert path.read_bytes().startswith(start)
+
+
+def test_the_order_of_arms_in_the_curves_file_changes_no_colour(values, write):
+    folder = write(values)
+    write_report(folder)
+    before = (folder / "curves.svg").read_bytes()
+    values["curves.json"] = dict(reversed(values["curves.json"].items()))
+    write_report(write(values))
+    assert (folder / "curves.svg").read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["curves.json", "attention.json"])
+def test_an_arm_that_the_results_do_not_have_is_refused_and_nothing_written(name, values, write):
+    if name == "curves.json":
+        values[name]["stranger"] = []
+    else:
+        values[name][1]["arm"] = "stranger"
+    folder = write(values)
+    with pytest.raises(UserError, match=rf"{name}: arm 'stranger' is not in results.json, which has distracted"):
+        write_report(folder)
+    assert {path.name for path in folder.iterdir()} == JSON
+
+
+@pytest.mark.parametrize("name", sorted(JSON))
+def test_a_malformed_file_is_refused_before_anything_is_written(name, folder):
+    (folder / name).write_text("{")
+    with pytest.raises(UserError, match=rf"{name}: not JSON"):
+        write_report(folder)
+    assert {path.name for path in folder.iterdir()} == JSON
+
+
+def test_a_slug_keeps_letters_and_digits_of_any_script():
+    assert slug("distracted (C at every step)") == "distracted-c-at-every-step"
+    assert slug("注意力 2 (加性)") == "注意力-2-加性"
