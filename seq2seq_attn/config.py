@@ -163,7 +163,8 @@ def _explain(record: type[Strict], error: ValidationError, path: Path | None) ->
     shown = "" if isinstance(value, (dict, Strict)) else f" = {value!r}"
     allowed = first.get("ctx", {}).get("expected", "") if first["type"] == "literal_error" else ""
     near = _nearest(str(value), [word.strip("' ") for word in str(allowed).replace(" or ", ",").split(",")])
-    return f"{place}{name}{shown}: {message}{near}"
+    subject = f"{name}{shown}: " if name else ""  # none where the rule is one of the whole record
+    return f"{place}{subject}{message}{near}"
 
 
 def _keys_at(record: type[Strict], keys: tuple[str, ...]) -> list[str]:

@@ -1,8 +1,7 @@
-"""The program `seq2seq-attn`, one command a capability; it is told from its bodies' imports down what each needs.
+"""The program `seq2seq-attn`: one command a capability.
 
-Commands import what is heavy (torch, lightning, sacrebleu, matplotlib) inside their bodies, so that `--help` answers
-at once. Answers go to stdout, everything else to stderr. Exit codes: 0 done, 1 failed, 2 bad usage or bad input, said
-in one line, 130 interrupted.
+Answers go to stdout, everything else to stderr. It exits with 0 when done, 2 for bad usage or bad input, said in one
+line, and 130 when interrupted; any other exception is a defect of the program, keeps its traceback and exits with 1.
 """
 
 from __future__ import annotations
@@ -10,9 +9,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from io import TextIOWrapper
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import typer
 
@@ -20,31 +18,38 @@ from seq2seq_attn.cli.app import app
 from seq2seq_attn.cli.console import say
 from seq2seq_attn.errors import UserError
 
-# What typer raises for a wrong command line: the base is click's own in older releases, and private in newer ones.
-_UsageError = typer.BadParameter.__mro__[1]
+PROGRAM = "seq2seq-attn"
+
+# What typer raises for a wrong command line. It has no name that holds in all releases: once click's, now private.
+_UsageError: Any = typer.BadParameter.__mro__[1]
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the program on these arguments (those of the process unless given), and exit."""
+    """Run the program on these arguments, those of the process unless given, and exit."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(encoding="utf-8")  # Chinese, whatever the locale
+            stream.reconfigure(encoding="utf-8")  # whatever the locale: text comes in as UTF-8, too
     sys.exit(_run(arguments))
 
 
 def _run(arguments: Sequence[str] | None) -> int:
     try:
-        code = app(arguments, prog_name="seq2seq-attn", standalone_mode=False)
+        code: Any = app(arguments, prog_name=PROGRAM, standalone_mode=False)
         sys.stdout.flush()
     except UserError as error:
         return _refuse(str(error))
+    except _UsageError as error:
+        context = error.ctx
+        return _refuse(f"{error.format_message()} See {context.command_path if context else PROGRAM} --help")
     except BrokenPipeError:
-        _discard_output()
+        # The reader of stdout has gone. Without this, Python would flush to it once more at exit, and complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (KeyboardInterrupt, typer.Abort):
         return 130
-    except Exception as error:
-        if isinstance(error, _UsageError):
-            return _refuse(_usage(error))
-        raise  # a defect of the program: Python prints the traceback and exits with 1
-    return code if isinstance(code, int) else 0
+    return code or 0
+
+
+def _refuse(message: str) -> int:
+    say(f"{PROGRAM}: {' '.join(message.split())}")
+    return 2

@@ -21,6 +21,7 @@ from seq2seq_attn.lab.experiment import ArmRun, Grid
 from seq2seq_attn.lab.run import Say, read_metrics
 from seq2seq_attn.lab.trained import TrainedModel
 from seq2seq_attn.report.results import ArmResult, BandResult, Comparison, Results, Spread
+from seq2seq_attn.text.corpus import ParallelCorpus
 from seq2seq_attn.text.files import read_lines, write_bytes
 
 EXAMPLE_LENGTHS = (8, 15, 24)  # words of the test sentences whose attention is shown
@@ -40,17 +41,17 @@ def compare(
     Run folders are `runs/EXPERIMENT/ARM/seed-N`. An interrupted comparison goes on where it stopped. `jobs` runs are
     trained at a time, each in a process with its share of the processor's cores.
     """
+    references = _test_pairs(grid).target
     complete_all(grid.runs, runs, if_exists, jobs, say)
-    results = collect(grid, runs)
+    results = collect(grid, runs, references)
     results.save(output / "results.json")
     _write_json(output / "curves.json", {arm: [_curve(r, runs) for r in group] for arm, group in grid.arms()})
     _write_json(output / "attention.json", _examples(grid, runs))
     return results
 
 
-def collect(grid: Grid, runs: Path) -> Results:
+def collect(grid: Grid, runs: Path, references: Sequence[str]) -> Results:
     """The numbers of complete runs, over seeds and between arms."""
-    references = _references(grid)
     tokenize = grid.runs[0].config.evaluation.tokenize
     translations: dict[str, list[list[str]]] = {}
     arms = []
@@ -98,11 +99,11 @@ def _made_with(grid: Grid, runs: Path, key: str) -> str:
     return "; ".join(dict.fromkeys(values))
 
 
-def _references(grid: Grid) -> Sequence[str]:
+def _test_pairs(grid: Grid) -> ParallelCorpus:
     files = grid.runs[0].config.data.test
     if files is None:
         raise UserError(f"experiment {grid.experiment.name}: data.test is missing; a comparison needs a test set")
-    return read_pairs(files).target
+    return read_pairs(files)
 
 
 def _spread(values: Sequence[float], low: float | None = None, high: float | None = None) -> Spread:
@@ -121,24 +122,28 @@ def _bands(runs: list[list[dict[str, Any]]]) -> list[BandResult]:
 
 
 def _curve(run: ArmRun, runs: Path) -> dict[str, Any]:
-    """The validation figures of a run, epoch by epoch."""
-    with (runs / run.folder / "log" / "metrics.csv").open(encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row.get("validation_loss")]
-    columns = {"validation_loss": "validation_loss", "validation_bleu": "validation_bleu"}
-    return {"seed": run.seed, "epoch": [int(row["epoch"]) + 1 for row in rows]} | {
-        name: [float(row[column]) if row.get(column) else None for row in rows] for name, column in columns.items()
+    """The validation figures of a run, epoch by epoch, those before an interruption included."""
+    epochs: dict[int, dict[str, str]] = {}
+    versions = (runs / run.folder / "log").glob("version_*/metrics.csv")
+    for path in sorted(versions, key=lambda path: int(path.parent.name.removeprefix("version_"))):
+        with path.open(encoding="utf-8", newline="") as file:
+            epochs |= {int(row["epoch"]) + 1: row for row in csv.DictReader(file) if row.get("validation_loss")}
+    rows = [epochs[epoch] for epoch in sorted(epochs)]
+    return {
+        "seed": run.seed,
+        "epoch": sorted(epochs),
+        "validation_loss": [float(row["validation_loss"]) for row in rows],
+        "validation_bleu": [float(row["validation_bleu"]) if row.get("validation_bleu") else None for row in rows],
     }
 
 
 def _examples(grid: Grid, runs: Path) -> list[dict[str, Any]]:
     """Attention of each arm's first run over the same few test pairs, with gold links where they exist."""
-    files = grid.runs[0].config.data.test
-    if files is None:
-        return []
-    pairs = read_pairs(files)
+    pairs = _test_pairs(grid)
     lengths = np.array([len(line.split()) for line in pairs.source])
     chosen = sorted({int(np.argmin(np.abs(lengths - length))) for length in EXAMPLE_LENGTHS})
-    gold = read_gold(files.alignments, len(pairs)).sure if files.alignments else None
+    files = grid.runs[0].config.data.test
+    gold = read_gold(files.alignments, len(pairs)).sure if files and files.alignments else None
     examples = []
     for arm, group in grid.arms():
         model = TrainedModel.load(runs / group[0].folder)

@@ -9,13 +9,12 @@ from typing import Any
 from seq2seq_attn.config import EvaluationConfig
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import alignment_error_rate
-from seq2seq_attn.evaluation.lc_norm_tok import bleu_lc_tok
-from seq2seq_attn.evaluation.length import Band, bleu_by_length
-from seq2seq_attn.evaluation.metrics import bleu, chrf, ter
+from seq2seq_attn.evaluation.length import Band
 from seq2seq_attn.evaluation.pharaoh import read_gold
 from seq2seq_attn.lab.align import attend
 from seq2seq_attn.lab.corpora import read_pairs
 from seq2seq_attn.lab.run import write_metrics
+from seq2seq_attn.lab.scores import score, score_by_length, score_lc_tok
 from seq2seq_attn.lab.trained import Progress, TrainedModel
 from seq2seq_attn.text.files import read_lines, write_bytes
 
@@ -34,32 +33,17 @@ def evaluate(model: TrainedModel, folder: Path, progress: Progress | None = None
     pairs = read_pairs(files)
     translations = model.translate(pairs.source, progress=progress)
     write_bytes(folder / TRANSLATIONS, "".join(f"{line}\n" for line in translations).encode())
-    scores: dict[str, Any] = score(pairs.source, translations, pairs.target, options)
+    scores: dict[str, Any] = score(translations, pairs.target, options.tokenize)
     if files.lc_tok is not None:
-        flavour = bleu_lc_tok(translations, read_lines(files.lc_tok), model.config.text.target_language)
-        scores["bleu_lc_tok"] = {"value": flavour.value, "signature": flavour.signature}
+        language = model.config.text.target_language
+        scores["bleu_lc_tok"] = score_lc_tok(translations, read_lines(files.lc_tok), language)
+    scores["bleu_by_length"] = score_by_length(
+        pairs.source, translations, pairs.target, options.tokenize, length_bands(options)
+    )
     if files.alignments is not None:
         scores["aer"] = error_rate(model, pairs.source, pairs.target, files.alignments)
     write_metrics(folder, {"test": scores})
     return scores
-
-
-def score(
-    sources: Sequence[str], translations: Sequence[str], references: Sequence[str], options: EvaluationConfig
-) -> dict[str, Any]:
-    """BLEU, chrF and TER with their signatures, and BLEU by source length."""
-    found = {
-        "bleu": bleu(translations, references, tokenize=options.tokenize),
-        "chrf": chrf(translations, references),
-        "ter": ter(translations, references),
-    }
-    lengths = [len(line.split()) for line in sources]
-    bands = bleu_by_length(translations, references, lengths, length_bands(options), tokenize=options.tokenize)
-    return {name: {"value": each.value, "signature": each.signature} for name, each in found.items()} | {
-        "bleu_by_length": [
-            {"low": b.band.low, "high": b.band.high, "sentences": b.sentences, "bleu": b.score.value} for b in bands
-        ]
-    }
 
 
 def error_rate(model: TrainedModel, sources: Sequence[str], targets: Sequence[str], gold: Path) -> float | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,6 +10,7 @@ from pydantic import Field, model_validator
 
 from seq2seq_attn.config import Config, load, merge, override, parse, read_yaml
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.report.slug import slug
 from seq2seq_attn.strict import Strict
 
 
@@ -87,8 +87,3 @@ def make_grid(experiment: Experiment, base: dict[str, Any], path: Path | None = 
                 raise UserError(f"{f'{path}: ' if path else ''}arm {arm!r}: {error}") from None
             runs.append(ArmRun(arm, seed, config, Path(experiment.name) / slug(arm) / f"seed-{seed}"))
     return Grid(experiment, runs)
-
-
-def slug(name: str) -> str:
-    """A name as a folder: `distracted (C at every step)` is `distracted-c-at-every-step`."""
-    return re.sub(r"[^\w]+", "-", name.lower()).strip("-")

@@ -73,9 +73,14 @@ class TrainedModel:
         with_weights: bool = False,
         progress: Progress | None = None,
         warn: Callable[[str], object] = lambda _: None,
+        first_line: int = 1,
     ) -> list[list[Hypothesis]]:
-        """Hypotheses of each line, best first; none for a blank line. A line over `data.max_length` is cut."""
-        ids = [self._cut(self.source.encode(line), number, warn) for number, line in enumerate(lines, start=1)]
+        """Hypotheses of each line, best first; none for a blank line.
+
+        A line over `data.max_length` is cut, and `warn` told so; `first_line` is the number that it gives to the first.
+        """
+        numbered = enumerate(lines, start=first_line)
+        ids = [self._cut(self.source.encode(line), number, warn) for number, line in numbered]
         filled = [index for index, sentence in enumerate(ids) if len(sentence) > 1]
         found: list[list[Hypothesis]] = [[] for _ in lines]
         options = options or self.config.search

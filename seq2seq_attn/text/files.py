@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import zlib
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -46,15 +48,22 @@ def read_lines(path: Path | str) -> list[str]:
     content = read_bytes(path)
     if not content:
         raise UserError(f"{path}: the file is empty")
-    try:
-        text = content.decode("utf-8").removeprefix("\ufeff")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise UserError(
-            f"{path}, line {line}: not UTF-8 (byte 0x{content[error.start]:02x}); "
-            f"convert the file, for example with iconv -f LATIN1 -t UTF-8"
-        ) from None
-    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+    return list(decoded_lines(io.BytesIO(content), str(path)))
+
+
+def decoded_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
+    """The lines of a binary stream one by one, as `read_lines` gives them; `name` stands in the error."""
+    for number, line in enumerate(stream, start=1):
+        try:
+            text = line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise UserError(
+                f"{name}, line {number}: not UTF-8 (byte 0x{line[error.start]:02x}); "
+                f"convert the file, for example with iconv -f LATIN1 -t UTF-8"
+            ) from None
+        if number == 1:
+            text = text.removeprefix("\ufeff")
+        yield text.removesuffix("\n").removesuffix("\r")
 
 
 def write_bytes(path: Path, content: bytes) -> None:

@@ -127,10 +127,13 @@ class Clock(Callback):
 
 
 def _loggers(folder: Path) -> list[Logger]:
-    """Curves as CSV always, for TensorBoard where it is installed (the extra `[tensorboard]`)."""
-    loggers: list[Logger] = [CSVLogger(folder, name="log", version="")]
+    """Curves as CSV always, for TensorBoard where it is installed (the extra `[tensorboard]`).
+
+    A resumed training logs into the next version_N: Lightning would delete what the one before it wrote.
+    """
+    loggers: list[Logger] = [CSVLogger(folder, name="log")]
     if importlib.util.find_spec("tensorboard"):
-        loggers.append(TensorBoardLogger(folder, name="log", version=""))
+        loggers.append(TensorBoardLogger(folder, name="log"))
     return loggers
 
 

@@ -54,7 +54,7 @@ def run(folder, model=None, validate=None, resume=False, **changes):
 
 
 def validation_losses(folder):
-    with (folder / "log" / "metrics.csv").open() as file:
+    with (folder / "log" / "version_0" / "metrics.csv").open() as file:
         return [float(row["validation_loss"]) for row in csv.DictReader(file) if row["validation_loss"]]
 
 
@@ -131,7 +131,7 @@ def test_a_loss_that_is_no_number_stops_training_and_says_at_which_step(tmp_path
     model = small_model()
     with torch.no_grad():
         model.output.bias.fill_(torch.nan)
-    with pytest.raises(UserError, match=r"loss is nan at step 1 .*lower training\.optimiser\.learning_rate=0\.01"):
+    with pytest.raises(UserError, match=r"loss is nan at step 1, epoch 1; .*lower training\.optimiser\.learning_rate=0\.01"):
         run(tmp_path, model)
     assert (tmp_path / "checkpoints" / "last.ckpt").read_bytes() == kept
 

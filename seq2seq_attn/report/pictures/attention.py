@@ -17,6 +17,7 @@ from seq2seq_attn.report.observations import AttentionMap
 from seq2seq_attn.report.pictures.style import drawing
 
 LETTER = 0.07  # inches, of 9-point type; a Chinese character is as wide as two
+NAME_LETTER = 0.085  # inches, of 11-point type
 GOLD = "#D55E00"
 
 
@@ -35,7 +36,7 @@ def heatmap(maps: Sequence[AttentionMap]) -> Figure:
         figure = Figure(figsize=(max(columns * width + 0.8, 4.5), rows * height + 0.5), layout="compressed")
         panels = figure.subplots(rows, columns, squeeze=False)
         for axes, shown in zip(panels.flat, maps, strict=False):
-            image = _panel(axes, shown, letters=int(width / LETTER))
+            image = _panel(axes, shown, letters=max(20, int(cell * len(shown.source) / NAME_LETTER)))
         for axes in panels.flat[len(maps) :]:
             axes.set_axis_off()
         figure.colorbar(image, ax=panels, label="attention weight", shrink=0.7, aspect=25, ticks=[0, 0.5, 1])

@@ -44,19 +44,25 @@ def clause(draw: Draw, tense: Tense) -> Phrase:
     return draw.any(kinds)(draw, tense)
 
 
-def event(draw: Draw, tense: Tense, deniable: bool = True) -> Phrase:
-    """Someone does something: "Tom carried a book carefully in the park on Monday"."""
+def event(draw: Draw, tense: Tense, dependent: bool = False) -> Phrase:
+    """Someone does something: "Tom carried a book carefully in the park on Monday".
+
+    A dependent clause is not denied, and does not begin with the time.
+    """
     plural = draw.chance(0.3)
     subject = someone(draw, plural, relative=0.25)
     closed = draw.chance(0.25)  # by a relative clause: no adverbial may follow, it would seem to belong there
     verb, happening = action(draw, relative=float(closed))
-    auxiliary, verb_phrase = predicate(draw, verb, tense, plural, denied=deniable and draw.chance(0.2))
-    manner = draw.deal(lexicon.MANNERS).phrase if not closed and draw.chance(0.25) else EMPTY
-    where = place(draw, tense) if not closed and draw.chance(0.4) else EMPTY
-    when = time(draw, tense) if draw.chance(0.5) else EMPTY
-    if closed or draw.chance(0.3):
-        return FRONTED(when, ACTIVE(subject, auxiliary, verb_phrase, happening, manner, where, EMPTY))
-    return ACTIVE(subject, auxiliary, verb_phrase, happening, manner, where, when)
+    auxiliary, verb_phrase = predicate(draw, verb, tense, plural, denied=not dependent and draw.chance(0.2))
+    if closed:
+        manner = where = EMPTY
+    else:
+        manner = draw.deal(lexicon.MANNERS).phrase if draw.chance(0.25) else EMPTY
+        where = place(draw, tense) if draw.chance(0.4) else EMPTY
+    fronted = closed or draw.chance(0.3)
+    when = time(draw, tense) if draw.chance(0.5) and not (fronted and dependent) else EMPTY
+    opening, end = (when, EMPTY) if fronted else (EMPTY, when)
+    return FRONTED(opening, ACTIVE(subject, auxiliary, verb_phrase, happening, manner, where, end))
 
 
 def action(draw: Draw, relative: float = 0.0) -> tuple[Verb, Phrase]:

@@ -24,7 +24,7 @@ SUBORDINATION = (BECAUSE, ALTHOUGH, IF, WHEN, AFTER)
 COORDINATION = (
     Rule("LEFT but RIGHT", "LEFT ， 但是 RIGHT", "but-， but-但是"),
     Rule("LEFT so RIGHT", "LEFT ， 所以 RIGHT", "so-， so-所以"),
-    Rule("LEFT and then RIGHT", "LEFT ， 然后 RIGHT", "and-， then-然后"),
+    Rule("LEFT and then RIGHT", "LEFT ， 然后 RIGHT", "then-， then-然后"),
     Rule("LEFT while RIGHT", "LEFT ， 而 RIGHT", "while-， while-而"),
     Rule("LEFT or RIGHT", "LEFT ， 或者 RIGHT", "or-， or-或者"),
     Rule("LEFT yet RIGHT", "LEFT ， 不过 RIGHT", "yet-， yet-不过"),
@@ -58,9 +58,12 @@ def fragment(random: Random) -> Phrase:
     return make(draw, plural, relative=0.3)
 
 
-def statement(draw: Draw, clauses: int) -> tuple[Phrase, int]:
-    """A main clause with what depends on it, of `clauses` clauses at most, and how many it has."""
-    if clauses >= 2 and draw.chance(0.4):
+def statement(draw: Draw, left: int) -> tuple[Phrase, int]:
+    """The next main clause from the end, when `left` clauses are to come, and how many of them it takes.
+
+    Only the sentence's beginning has a subordinate clause: one after a conjunction would be hard to read.
+    """
+    if left == 2 and draw.chance(0.5):
         return subordinate(draw), 2
     if draw.chance(0.15):
         return report(draw), 1
@@ -70,8 +73,8 @@ def statement(draw: Draw, clauses: int) -> tuple[Phrase, int]:
 def subordinate(draw: Draw) -> Phrase:
     """Two clauses, the first depending on the second, in tenses that go together."""
     rule = draw.deal(SUBORDINATION)
-    if rule is IF:
-        return IF(event(draw, draw.any(PRESENT)), clause(draw, "future"))
-    if rule in (WHEN, AFTER):
-        return rule(event(draw, "past", deniable=False), clause(draw, "past"))
+    if rule is AFTER:
+        return AFTER(event(draw, "past", dependent=True), clause(draw, "past"))
+    if rule in (IF, WHEN):
+        return rule(event(draw, draw.any(PRESENT), dependent=True), clause(draw, "future"))
     return rule(clause(draw, any_tense(draw)), clause(draw, any_tense(draw)))

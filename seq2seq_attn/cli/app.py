@@ -1,0 +1,77 @@
+"""The commands, put together.
+
+A command imports what it needs in its body: torch alone takes seconds, and `--help` must answer at once.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import seq2seq_attn
+from seq2seq_attn.cli import compare, data, evaluate, force, scorers, train, translate
+from seq2seq_attn.cli.console import answer
+from seq2seq_attn.cli.options import examples
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        answer(f"seq2seq-attn {seq2seq_attn.__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True, epilog=examples("seq2seq-attn demo", "seq2seq-attn train --help"))
+def program(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Encoder-decoder translation with pluggable attention, and the ablation that shows what attention is for."""
+    if context.invoked_subcommand is None:
+        answer(context.get_help())
+
+
+app.command(epilog=examples("seq2seq-attn demo", "seq2seq-attn demo --quick --output /tmp/demo"))(compare.demo)
+app.add_typer(data.app, name="data")
+app.command(
+    epilog=examples(
+        "seq2seq-attn train experiments/x.yaml --output runs/x training.batch_size=32",
+        "seq2seq-attn train experiments/x.yaml --output runs/x --resume training.max_epochs=80",
+        "seq2seq-attn train mine.yaml --plugin my_scorer.py model.context.scorer=my_scorer",
+    )
+)(train.train)
+app.command(
+    epilog=examples(
+        "seq2seq-attn translate runs/x test.en > test.de",
+        "echo 'Tom chases Jerry' | seq2seq-attn translate runs/x",
+        "seq2seq-attn translate runs/x test.en.gz --beam-size 10 --n-best 3 > test.jsonl",
+    )
+)(translate.translate)
+app.command(
+    epilog=examples(
+        "seq2seq-attn evaluate runs/x",
+        "seq2seq-attn evaluate --hypotheses mine.de --references test.de --baseline theirs.de",
+        "seq2seq-attn evaluate --hypotheses mine.de --references test.de --lc-tok test.lc.norm.tok.de --language de",
+    )
+)(evaluate.evaluate)
+app.command(
+    epilog=examples(
+        "seq2seq-attn compare experiments/multi30k-en-de/experiment.yaml",
+        "seq2seq-attn compare experiments/x/experiment.yaml seeds=[1,2,3] training.max_epochs=20 --jobs 2",
+    )
+)(compare.compare)
+app.command(epilog=examples("seq2seq-attn report experiments/multi30k-en-de/results"))(compare.report)
+app.command(
+    epilog=examples(
+        "seq2seq-attn align runs/x --source test.en --target test.de > test.align",
+        "seq2seq-attn align runs/x --source test.en --target test.zh --gold test.align --json",
+    )
+)(force.align)
+app.command(epilog=examples("seq2seq-attn score runs/x --source test.en --target test.de"))(force.score)
+app.command(
+    epilog=examples("seq2seq-attn scorers", "seq2seq-attn scorers --query-size 256 --key-size 256 --plugin mine.py")
+)(scorers.scorers)

@@ -1,0 +1,92 @@
+"""`compare`, `report` and `demo`: experiments as tables and pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from seq2seq_attn.cli.console import answer, say
+from seq2seq_attn.cli.interruption import resumable
+from seq2seq_attn.cli.options import Overrides, Plugin, argument, folder
+from seq2seq_attn.cli.verdict import verdict
+
+if TYPE_CHECKING:
+    from seq2seq_attn.report.results import Results
+
+RUNS = Path("runs")
+
+
+def compare(
+    experiment: Annotated[Path, argument("EXPERIMENT", "The YAML file of an experiment.")],
+    overrides: Overrides = None,
+    runs: Annotated[Path, folder("Run folders are DIR/EXPERIMENT/ARM/seed-N.")] = RUNS,
+    output: Annotated[
+        Path | None, folder("For the table and pictures; results/ beside EXPERIMENT unless given.")
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Runs trained at a time, which share the processor's cores.")] = 1,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Train all runs anew.")] = False,
+    plugin: Plugin = None,
+) -> None:
+    """Train the arms of an experiment, and compare them.
+
+    Each arm is trained once a seed, unless it was before, and scored on the test set. Ctrl-C loses nothing: the same command goes on where it stopped. Overrides change the base of all arms, or the
+    experiment itself, as in seeds=[1,2,3].
+    """
+    with resumable("finished runs and the last checkpoint are kept"):
+        from seq2seq_attn.lab.compare import compare as compare_arms
+        from seq2seq_attn.lab.experiment import read_experiment
+        from seq2seq_attn.lab.plugin import load_plugins
+
+        load_plugins(plugin)
+        grid = read_experiment(experiment, tuple(overrides or ()))
+        shown = output or experiment.parent / "results"
+        results = compare_arms(grid, runs, shown, if_exists="overwrite" if overwrite else "resume", jobs=jobs, say=say)
+        _show(results, shown)
+
+
+def report(
+    results: Annotated[Path, argument("FOLDER", "With the results.json that compare wrote.")],
+) -> None:
+    """Make the table and pictures of a results folder again.
+
+    They come from its results.json, curves.json and attention.json; no model is loaded.
+    """
+    from seq2seq_attn.report.results import Results
+    from seq2seq_attn.report.write import RESULTS
+
+    _show(Results.load(results / RESULTS), results)
+
+
+def demo(
+    output: Annotated[Path, folder("For runs, table and pictures.")] = RUNS / "demo",
+    quick: Annotated[bool, typer.Option("--quick", help="Train for a moment only: a check that all works.")] = False,
+) -> None:
+    """See within minutes what attention is for.
+
+    Four arms, of which one can look back at the source, learn to translate the embedded corpus from English to
+    Chinese. Ctrl-C loses nothing: the same command goes on where it stopped.
+    """
+    with resumable("finished runs and the last checkpoint are kept"):
+        from seq2seq_attn.lab.demo import demo as run_demo
+
+        _show(run_demo(output, quick, say), output)
+
+
+def _show(results: Results, place: Path) -> None:
+    """The table, what it says in words, and the files of the report, which are written first."""
+    from rich.console import Console
+
+    from seq2seq_attn.report.table import terminal
+    from seq2seq_attn.report.write import write_report
+
+    written = write_report(place)
+    console = Console()
+    console.print(terminal(results, console.width))
+    answer("")
+    for sentence in verdict(results):
+        answer(sentence)
+    answer(f"\n{place}:")
+    for path in written:
+        answer(f"  {path.relative_to(place)}")

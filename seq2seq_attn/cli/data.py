@@ -1,0 +1,146 @@
+"""`data`: corpora by name, and what is in them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from seq2seq_attn.cli.console import answer, answer_json, answer_table, progress
+from seq2seq_attn.cli.options import AsJson, argument, examples, folder
+
+if TYPE_CHECKING:
+    from seq2seq_attn.text.corpus import ParallelCorpus
+
+app = typer.Typer(no_args_is_help=True)
+
+Name = Annotated[str, argument("NAME", "A corpus of `data list`.")]
+To = Annotated[Path | None, folder("The folder to write into.")]
+
+
+@app.callback(help="List, fetch, make and count corpora.")
+def data() -> None:
+    """The group itself does nothing."""
+
+
+@app.command("list", epilog=examples("seq2seq-attn data list"))
+def list_corpora(as_json: AsJson = False) -> None:
+    """List the corpora that the package can fetch or make."""
+    from dataclasses import asdict
+
+    from seq2seq_attn.text.manifest import corpora
+
+    if as_json:
+        answer_json([asdict(corpus) | {"is_made": corpus.is_made} for corpus in corpora().values()])
+        return
+    rows = [
+        [corpus.name, "make" if corpus.is_made else "get", corpus.description, corpus.size, corpus.licence]
+        for corpus in corpora().values()
+    ]
+    answer_table(["name", "data ...", "what it is", "size", "licence"], rows)
+
+
+@app.command(
+    epilog=examples(
+        "seq2seq-attn data get multi30k-en-de",
+        "seq2seq-attn data get multi30k-en-de --from /mnt/corpora",
+    )
+)
+def get(
+    name: Name,
+    to: To = None,
+    from_folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="DIR",
+            help="Take the files from this folder instead of their public addresses.",
+        ),
+    ] = None,
+) -> None:
+    """Fetch a corpus.
+
+    The sha256 of each file is checked. Prints the folder, which is data/downloaded/NAME unless given.
+    """
+    from seq2seq_attn.text.download import get as fetch
+
+    with progress(f"{name}, bytes") as advance:
+        received: dict[str, int] = {}
+
+        def count(address: str, done: int, total: int | None) -> None:
+            advance(done - received.get(address, 0))
+            received[address] = done
+
+        place = fetch(name, to, from_folder, count)
+    answer(str(place))
+
+
+@app.command(epilog=examples("seq2seq-attn data make reverse --to /tmp/reverse --seed 7"))
+def make(
+    name: Name,
+    to: To = None,
+    seed: Annotated[int | None, typer.Option(help="The corpus's own unless given.")] = None,
+) -> None:
+    """Make a corpus with known word alignments.
+
+    Prints the folder, which is data/NAME unless given; files of the same names in it are replaced.
+    """
+    from seq2seq_attn.errors import UserError
+    from seq2seq_attn.text.manifest import find
+    from seq2seq_attn.text.synthetic import SEED
+    from seq2seq_attn.text.synthetic import make as make_corpus
+
+    if not find(name).is_made:
+        raise UserError(f"{name} is fetched, not made: seq2seq-attn data get {name}")
+    answer(str(make_corpus(name, to or Path("data") / name, SEED if seed is None else seed)))
+
+
+@app.command(
+    epilog=examples(
+        "seq2seq-attn data stats tom-and-jerry",
+        "seq2seq-attn data stats train.en.gz train.de.gz --json",
+    )
+)
+def stats(
+    source: Annotated[str, argument("SOURCE|NAME", "Source sentences, or alone: a corpus by name.")],
+    target: Annotated[Path | None, argument("TARGET", "Their translations, line by line.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Count the pairs and words of a corpus.
+
+    A word is what stands between blanks; counted are running words, distinct words, and words a line.
+    """
+    from dataclasses import asdict
+
+    from seq2seq_attn.text.corpus import read_parallel
+    from seq2seq_attn.text.stats import stats as count
+
+    corpora = _by_name(source) if target is None else {"corpus": read_parallel(source, target)}
+    counts = {part: count(corpus) for part, corpus in corpora.items()}
+    if as_json:
+        answer_json({part: asdict(counted) for part, counted in counts.items()})
+        return
+    rows = [
+        [
+            part, side, f"{counted.pairs:,}", f"{of.tokens:,}", f"{of.types:,}",
+            f"{of.mean_length:.1f}", f"{of.median_length:g}", str(of.max_length),
+        ]
+        for part, counted in counts.items()
+        for side, of in (("source", counted.source), ("target", counted.target))
+    ]  # fmt: skip
+    answer_table(["part", "side", "lines", "words", "distinct", "mean a line", "median", "longest"], rows)
+
+
+def _by_name(name: str) -> dict[str, ParallelCorpus]:
+    """The parts of a corpus that is here already."""
+    from seq2seq_attn.errors import UserError
+    from seq2seq_attn.text.folder import read_folder
+    from seq2seq_attn.text.manifest import find
+
+    corpus = find(name)
+    place = Path("data") / name if corpus.is_made else Path("data/downloaded") / name
+    if not place.is_dir():
+        way = "make" if corpus.is_made else "get"
+        raise UserError(f"{place}: no such folder; run: seq2seq-attn data {way} {name}")
+    return read_folder(place, [file.name for file in corpus.files])

@@ -1,0 +1,87 @@
+"""`evaluate`: scores of a run on its test set, or of any system's output."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from seq2seq_attn.cli.console import answer_json, progress
+from seq2seq_attn.cli.options import AsJson, Plugin, argument, file
+from seq2seq_attn.cli.scores import answer_scores
+from seq2seq_attn.errors import UserError
+
+
+def evaluate(
+    run: Annotated[Path | None, argument("RUN", "A run folder: its test set is translated.")] = None,
+    hypotheses: Annotated[Path | None, file("Translations to score instead, one a line.")] = None,
+    references: Annotated[Path | None, file("Their references, line by line.")] = None,
+    source: Annotated[Path | None, file("Their sources: adds BLEU by source length.")] = None,
+    lc_tok: Annotated[
+        Path | None, file("References lowercased, normalised and tokenised: adds the BLEU that papers report.")
+    ] = None,
+    language: Annotated[str, typer.Option(help="Of the translations, for --lc-tok: en, de, ...")] = "en",
+    tokenize: Annotated[
+        str, typer.Option(help="sacrebleu's tokeniser for BLEU: 13a, zh, intl, char, none, ...")
+    ] = "13a",
+    baseline: Annotated[
+        Path | None, file("Another system's translations: adds the difference, by paired bootstrap.")
+    ] = None,
+    as_json: AsJson = False,
+    plugin: Plugin = None,
+) -> None:
+    """Score a run on its test set, or files of translations.
+
+    BLEU, chrF and TER come with their sacrebleu signatures, BLEU by source length and AER where they can be had. A run's translations are kept in its folder, the scores in its metrics.json.
+    """
+    if run is not None and not any((hypotheses, references, source, lc_tok, baseline)):
+        scores = _score_run(run, plugin)
+    elif run is None and hypotheses is not None and references is not None:
+        scores = _score_files(hypotheses, references, source, lc_tok, language, tokenize, baseline)
+    else:
+        raise UserError("evaluate takes either RUN alone, or --hypotheses FILE and --references FILE; see --help")
+    if as_json:
+        answer_json(scores)
+    else:
+        answer_scores(scores)
+
+
+def _score_run(run: Path, plugin: list[Path] | None) -> dict[str, Any]:
+    from seq2seq_attn.lab.evaluate import evaluate as evaluate_run
+    from seq2seq_attn.lab.plugin import load_plugins
+    from seq2seq_attn.lab.trained import TrainedModel
+
+    load_plugins(plugin)
+    model = TrainedModel.load(run)
+    with progress("test set") as advance:
+        return evaluate_run(model, run, advance)
+
+
+def _score_files(
+    hypotheses: Path,
+    references: Path,
+    source: Path | None,
+    lc_tok: Path | None,
+    language: str,
+    tokenize: str,
+    baseline: Path | None,
+) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from seq2seq_attn.evaluation.bootstrap import paired_bootstrap
+    from seq2seq_attn.lab.scores import score, score_by_length, score_lc_tok
+    from seq2seq_attn.text.corpus import read_parallel
+
+    pairs = read_parallel(hypotheses, references)
+    translations, expected = pairs.source, pairs.target
+    scores = score(translations, expected, tokenize)
+    if lc_tok is not None:
+        scores["bleu_lc_tok"] = score_lc_tok(translations, read_parallel(lc_tok, references).source, language)
+    if source is not None:
+        sources = read_parallel(source, references).source
+        scores["bleu_by_length"] = score_by_length(sources, translations, expected, tokenize)
+    if baseline is not None:
+        theirs = read_parallel(baseline, references).source
+        scores["difference"] = asdict(paired_bootstrap([translations], [theirs], expected, tokenize))
+    return scores

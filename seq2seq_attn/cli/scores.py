@@ -1,0 +1,32 @@
+"""Scores as lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from seq2seq_attn.cli.console import answer
+
+_NAMES = {"bleu": "BLEU", "bleu_lc_tok": "BLEU lc.norm.tok", "chrf": "chrF2", "ter": "TER"}
+
+
+def answer_scores(scores: Mapping[str, Any]) -> None:
+    """What `lab.evaluate` found: each score with its signature, the error rate, and BLEU by length."""
+    for key, name in _NAMES.items():
+        if key in scores:
+            answer(f"{name:<17}{scores[key]['value']:6.2f}  {scores[key]['signature']}")
+    if scores.get("aer") is not None:
+        answer(f"{'AER':<16}{scores['aer']:7.3f}  alignment error rate against the gold links, 0 is best")
+    for band in scores.get("bleu_by_length", ()):
+        length = f"{band['low']}+" if band["high"] is None else f"{band['low']}-{band['high']}"
+        answer(f"{'BLEU ' + length:<17}{band['bleu']:6.2f}  {band['sentences']:,} sentences of {length} source words")
+    if "difference" in scores:
+        answer_difference(scores["difference"])
+
+
+def answer_difference(pair: Mapping[str, Any]) -> None:
+    """What the paired bootstrap says."""
+    answer(
+        f"{'BLEU difference':<16}{pair['difference']:+7.2f}  95 % interval [{pair['low']:+.2f}, {pair['high']:+.2f}], "
+        f"p = {pair['p_value']:.3f}, {pair['signature']}"
+    )

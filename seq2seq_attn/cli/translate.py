@@ -1,0 +1,95 @@
+"""`translate`: lines in, lines out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from seq2seq_attn.cli.console import answer, answer_json, progress, say
+from seq2seq_attn.cli.options import AsJson, Plugin, Run, argument
+
+if TYPE_CHECKING:
+    from seq2seq_attn.lab.trained import TrainedModel
+    from seq2seq_attn.search.hypothesis import Hypothesis
+    from seq2seq_attn.search.options import SearchOptions
+
+CHUNK = 512  # lines that are translated together: sorted by length they fill their batches well
+
+
+def translate(
+    run: Run,
+    file: Annotated[
+        Path | None, argument("FILE", "Source sentences, one a line, plain or .gz; stdin unless given.")
+    ] = None,
+    beam_size: Annotated[int | None, typer.Option(help="Hypotheses kept a sentence; 1 is greedy search.")] = None,
+    n_best: Annotated[int | None, typer.Option(help="Translations a line, best first, as JSON lines.")] = None,
+    length_penalty: Annotated[
+        float | None, typer.Option(help="log p is divided by ((5 + tokens) / 6) to this power; 0 ranks by log p.")
+    ] = None,
+    min_length: Annotated[int | None, typer.Option(help="Target tokens at least, </s> included.")] = None,
+    max_length: Annotated[int | None, typer.Option(help="Target tokens at most, </s> included.")] = None,
+    as_json: AsJson = False,
+    plugin: Plugin = None,
+) -> None:
+    """Translate a file or stdin, line by line.
+
+    There is a line out for every line in, a blank one for a blank one. What is not given here is taken from the run's configuration. With --json or --n-best above 1 a line out is
+    {"source", "translations": [{"text", "score", "log_probability"}]}, the score being log p over the length penalty.
+    A line with more tokens than the run's data.max_length is cut, with a warning.
+    """
+    from seq2seq_attn.lab.plugin import load_plugins
+    from seq2seq_attn.lab.trained import TrainedModel
+    from seq2seq_attn.text.files import decoded_lines, read_lines
+
+    load_plugins(plugin)
+    lines: Iterable[str] = read_lines(file) if file else decoded_lines(sys.stdin.buffer, "stdin")
+    model = TrainedModel.load(run)
+    options = _options(
+        model.config.search,
+        beam_size=beam_size,
+        n_best=n_best,
+        length_penalty=length_penalty,
+        min_length=min_length,
+        max_length=max_length,
+    )
+    as_json = as_json or options.n_best > 1
+    size = 1 if file is None and sys.stdin.isatty() else CHUNK
+    done = 0
+    with progress("lines", len(lines) if isinstance(lines, list) else None) as advance:
+        for chunk in _chunks(lines, size):
+            found = model.search(chunk, options, progress=advance, warn=say, first_line=done + 1)
+            advance(sum(not hypotheses for hypotheses in found))  # blank lines were not searched
+            for line, hypotheses in zip(chunk, found, strict=True):
+                _answer(model, line, hypotheses, as_json)
+            sys.stdout.flush()
+            done += len(chunk)
+
+
+def _options(base: SearchOptions, **given: Any) -> SearchOptions:
+    """The run's own options with those that were given laid over them."""
+    from seq2seq_attn.config import parse
+    from seq2seq_attn.search.options import SearchOptions
+
+    return parse(SearchOptions, base.model_dump() | {key: value for key, value in given.items() if value is not None})
+
+
+def _chunks(lines: Iterable[str], size: int) -> Iterator[Sequence[str]]:
+    rest = iter(lines)
+    while chunk := list(islice(rest, size)):
+        yield chunk
+
+
+def _answer(model: TrainedModel, line: str, hypotheses: Sequence[Hypothesis], as_json: bool) -> None:
+    if not as_json:
+        answer(model.text(hypotheses[0]) if hypotheses else "")
+        return
+    translations = [
+        {"text": model.text(found), "score": found.score, "log_probability": found.log_probability}
+        for found in hypotheses
+    ]
+    answer_json({"source": line, "translations": translations})

@@ -1,0 +1,46 @@
+"""A user's own scorers, from a Python file."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from collections.abc import Iterable
+from pathlib import Path
+
+from seq2seq_attn.attention import normaliser_classes, scorer_classes
+from seq2seq_attn.errors import UserError
+
+
+def load_plugins(paths: Iterable[Path] | None) -> None:
+    """Import each file, so that the `Scorer` and `Normaliser` classes in it can be named in a config.
+
+    UserError: a file is missing, fails to import (with the line), or defines no such class.
+    """
+    for path in paths or ():
+        load_plugin(path)
+
+
+def load_plugin(path: Path) -> None:
+    """Import one file; see `load_plugins`."""
+    name = f"plugin_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise UserError(f"{path}: no such Python file; --plugin takes one that defines a subclass of Scorer")
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise UserError(f"{path}{_line(error, spec.origin)}: {type(error).__name__}: {error}") from error
+    parts = (*scorer_classes().values(), *normaliser_classes().values())
+    if not any(part.__module__ == name for part in parts):
+        raise UserError(f"{path}: defines no scorer; write a class that has Scorer as its base, and its methods")
+
+
+def _line(error: Exception, file: str | None) -> str:
+    """`, line 3` where the file went wrong."""
+    if isinstance(error, SyntaxError) and error.filename == file:
+        return f", line {error.lineno}"
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    return f", line {lines[-1]}" if lines else ""

@@ -1,0 +1,40 @@
+"""What a comparison permits to conclude, in words."""
+
+from __future__ import annotations
+
+from seq2seq_attn.report.results import ArmResult, Comparison, Results
+
+SIGNIFICANT = 0.05
+
+
+def conclusion(results: Results) -> list[str]:
+    """A sentence a comparison, then where the best arm and the baseline differ: by source length, in alignment."""
+    best = max(results.arms, key=lambda arm: arm.bleu.mean)
+    shown = [arm for arm in results.arms if arm is best or arm.name == results.baseline]
+    sentences = [_verdict(pair) for pair in results.comparisons]
+    sentences += [_length(arm) for arm in shown if len(arm.bleu_by_length) > 1 and arm.bleu_by_length[0].bleu > 0]
+    if best.aer is not None:
+        sentences.append(f"Read as an alignment, {best.name} has an error rate (AER) of {best.aer.mean:.3f}.")
+    if any(len(arm.seeds) == 1 for arm in results.arms):
+        sentences.append(
+            "One seed: the intervals speak of other test sentences, not of other trainings; "
+            "compare several seeds before you publish."
+        )
+    return sentences
+
+
+def _verdict(pair: Comparison) -> str:
+    difference = f"{pair.bleu_difference:+.1f} BLEU, 95 % interval {pair.low:+.1f} to {pair.high:+.1f}"
+    p = "p < 0.001" if pair.p_value < 0.001 else f"p = {pair.p_value:.3f}"
+    if pair.p_value >= SIGNIFICANT:
+        return f"{pair.arm} and {pair.baseline} cannot be told apart ({difference}, {p})."
+    word = "better" if pair.bleu_difference > 0 else "worse"
+    return f"{pair.arm} is {word} than {pair.baseline} ({difference}, {p})."
+
+
+def _length(arm: ArmResult) -> str:
+    first, last = arm.bleu_by_length[0], arm.bleu_by_length[-1]
+    return (
+        f"On sentences of {last.label} words {arm.name} keeps {last.bleu / first.bleu:.0%} "
+        f"of its BLEU on those of {first.label} ({first.bleu:.1f} to {last.bleu:.1f})."
+    )

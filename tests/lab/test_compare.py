@@ -1,0 +1,96 @@
+"""A comparison: trains what is missing, and its numbers are those of the runs."""
+
+import json
+
+import numpy as np
+import pytest
+
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.evaluation.bootstrap import paired_bootstrap
+from seq2seq_attn.lab import complete as complete_file
+from seq2seq_attn.lab.compare import compare
+from seq2seq_attn.lab.experiment import read_experiment
+from seq2seq_attn.lab.run import read_metrics
+from seq2seq_attn.report.results import Results
+
+
+@pytest.fixture
+def results(grid, tmp_path):
+    return compare(grid, tmp_path / "runs", tmp_path / "results")
+
+
+def test_the_table_holds_what_the_runs_hold(results, grid, tmp_path):
+    assert Results.load(tmp_path / "results" / "results.json") == results
+    assert [arm.name for arm in results.arms] == ["distracted", "attention"]
+    for arm, (_, runs) in zip(results.arms, grid.arms(), strict=True):
+        metrics = [read_metrics(tmp_path / "runs" / run.folder) for run in runs]
+        scores = [each["test"]["bleu"]["value"] for each in metrics]
+        assert arm.seeds == (1, 2)
+        assert arm.bleu.mean == pytest.approx(np.mean(scores))
+        assert arm.bleu.std == pytest.approx(abs(scores[0] - scores[1]) / 2**0.5)
+        assert arm.parameters == metrics[0]["parameters"]
+    assert results.arms[0].aer is None, "the distracted decoder reads no single state"
+    assert 0 <= results.arms[1].aer.mean <= 1
+    assert results.arms[0].parameters < results.arms[1].parameters
+
+
+def test_the_difference_is_the_paired_bootstrap_of_the_written_translations(results, grid, tmp_path):
+    written = {
+        arm: [(tmp_path / "runs" / run.folder / "test.translations.txt").read_text().splitlines() for run in runs]
+        for arm, runs in grid.arms()
+    }
+    references = grid.runs[0].config.data.test.target.read_text().splitlines()
+    expected = paired_bootstrap(written["attention"], written["distracted"], references, tokenize="none")
+    (pair,) = results.comparisons
+    assert (pair.arm, pair.baseline) == ("attention", "distracted")
+    assert (pair.bleu_difference, pair.low, pair.high, pair.p_value) == (
+        expected.difference,
+        expected.low,
+        expected.high,
+        expected.p_value,
+    )
+
+
+def test_curves_and_attention_are_written_beside(results, tmp_path):
+    curves = json.loads((tmp_path / "results" / "curves.json").read_text())
+    assert [curve["seed"] for curve in curves["attention"]] == [1, 2]
+    assert curves["attention"][0]["epoch"] == [1, 2]
+    assert all(len(curve["validation_bleu"]) == 2 for curve in curves["distracted"])
+    shown = json.loads((tmp_path / "results" / "attention.json").read_text())
+    assert {entry["arm"] for entry in shown} == {"attention"}
+    for entry in shown:
+        assert np.shape(entry["weights"]) == (len(entry["target"]), len(entry["source"]))
+        assert entry["gold"]
+
+
+def test_what_is_done_is_not_done_again_and_what_is_missing_is(results, grid, tmp_path, monkeypatch):
+    trained = []
+    real = complete_file.train
+    monkeypatch.setattr(complete_file, "train", lambda *a, **k: trained.append(k["name"]) or real(*a, **k))
+    compare(grid, tmp_path / "runs", tmp_path / "results")
+    assert trained == []
+    (tmp_path / "runs" / grid.runs[1].folder / "metrics.json").unlink()
+    again = compare(grid, tmp_path / "runs", tmp_path / "results")
+    assert trained == ["distracted, seed 2"]
+    assert [arm.bleu for arm in again.arms] == [arm.bleu for arm in results.arms]
+
+
+def test_several_jobs_find_the_same_as_one(results, grid, tmp_path):
+    parallel = compare(grid, tmp_path / "parallel", tmp_path / "results-2", jobs=2)
+    for one, two in zip(results.arms, parallel.arms, strict=True):
+        assert two.bleu.mean == pytest.approx(one.bleu.mean, abs=1e-6)
+
+
+def test_runs_of_another_configuration_are_not_taken_for_done(results, experiment_file, tmp_path):
+    other = read_experiment(experiment_file, ("training.batch_size=9",))
+    with pytest.raises(UserError, match=r"training\.batch_size=8, now it is 9"):
+        compare(other, tmp_path / "runs", tmp_path / "results")
+
+
+def test_a_comparison_without_a_test_set_is_refused_before_training(grid, tmp_path):
+    config = grid.runs[0].config
+    blind = config.model_copy(update={"data": config.data.model_copy(update={"test": None})})
+    runs = [run._replace(config=blind) for run in grid.runs]
+    with pytest.raises(UserError, match=r"data\.test is missing"):
+        compare(grid._replace(runs=runs), tmp_path / "runs", tmp_path / "results")
+    assert not (tmp_path / "runs").exists()

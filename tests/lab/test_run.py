@@ -1,0 +1,121 @@
+"""One run: a folder that holds all of it, and nothing lost."""
+
+import json
+
+import pytest
+import torch
+
+from seq2seq_attn.config import Config, load, parse
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.lab.evaluate import evaluate
+from seq2seq_attn.lab.run import read_metrics, train
+from seq2seq_attn.lab.trained import TrainedModel
+
+
+@pytest.fixture
+def config(grid):
+    return grid.runs[2].config
+
+
+@pytest.fixture
+def trained(config, tmp_path):
+    return train(config, tmp_path / "run")
+
+
+def changed(config, **training):
+    values = config.model_dump(mode="json")
+    return parse(Config, values | {"training": values["training"] | training})
+
+
+def test_a_run_folder_holds_all_that_translating_needs(trained, tmp_path):
+    again = TrainedModel.load(tmp_path / "run")
+    assert again.config == trained.config
+    lines = ["a b c", "", "e d"]
+    assert again.translate(lines) == trained.translate(lines)
+    assert again.translate(lines)[1] == ""
+    metrics = read_metrics(tmp_path / "run")
+    assert metrics["training"]["epochs"] == 2
+    assert metrics["parameters"] == sum(p.numel() for p in trained.translator.parameters())
+    assert {"version", "commit", "hardware"} == set(metrics["made_with"])
+
+
+def test_the_same_seed_trains_the_same_model_whatever_ran_before(trained, config, tmp_path):
+    torch.rand(17)
+    again = train(config, tmp_path / "again")
+    for name, value in trained.translator.state_dict().items():
+        torch.testing.assert_close(again.translator.state_dict()[name], value, rtol=0, atol=0)
+
+
+def test_a_run_that_exists_is_refused_continued_or_replaced(trained, config, tmp_path):
+    folder = tmp_path / "run"
+    before = (folder / "model.safetensors").read_bytes()
+    with pytest.raises(UserError, match=r"this run exists; continue it with --resume or replace it with --overwrite"):
+        train(config, folder)
+    assert (folder / "model.safetensors").read_bytes() == before
+    train(changed(config, max_epochs=3), folder, if_exists="resume")
+    assert read_metrics(folder)["training"]["epochs"] == 3
+    train(config, folder, if_exists="overwrite")
+    assert (folder / "model.safetensors").read_bytes() == before
+
+
+def test_resuming_with_another_configuration_names_the_difference(trained, config, tmp_path):
+    with pytest.raises(UserError, match=r"training\.batch_size=8, now it is 9"):
+        train(changed(config, batch_size=9), tmp_path / "run", if_exists="resume")
+
+
+def test_a_folder_that_is_no_run_is_never_touched(config, tmp_path):
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter.txt").write_text("years of work")
+    for if_exists in ("refuse", "resume", "overwrite"):
+        with pytest.raises(UserError, match="exists and is not a run"):
+            train(config, tmp_path / "thesis", if_exists=if_exists)
+    assert (tmp_path / "thesis" / "chapter.txt").read_text() == "years of work"
+
+
+@pytest.mark.parametrize(
+    "spoil", [lambda content: content[:100], lambda content: b"PK\x03\x04" + content, lambda content: b""]
+)
+def test_a_truncated_or_foreign_model_file_is_named(trained, tmp_path, spoil):
+    path = tmp_path / "run" / "model.safetensors"
+    path.write_bytes(spoil(path.read_bytes()))
+    with pytest.raises(UserError, match=r"model\.safetensors: not the model of .* or not whole"):
+        TrainedModel.load(tmp_path / "run")
+
+
+def test_the_weights_of_another_model_are_refused(trained, config, tmp_path):
+    values = config.model_dump(mode="json")
+    values["model"]["decoder"]["hidden_size"] = 11
+    train(parse(Config, values), tmp_path / "wider")
+    (tmp_path / "wider" / "model.safetensors").rename(tmp_path / "run" / "model.safetensors")
+    with pytest.raises(UserError, match="not the model of"):
+        TrainedModel.load(tmp_path / "run")
+
+
+def test_an_unfinished_run_says_how_to_go_on(trained, tmp_path):
+    (tmp_path / "run" / "model.safetensors").unlink()
+    with pytest.raises(UserError, match="--resume"):
+        TrainedModel.load(tmp_path / "run")
+
+
+def test_long_lines_are_reported_in_training_and_cut_in_translation(config, tmp_path):
+    values = config.model_dump(mode="json")
+    values["data"]["max_length"] = 3
+    said, warned = [], []
+    model = train(parse(Config, values), tmp_path / "short", say=said.append)
+    assert any("20 of 40 pairs kept" in text and "20 for more than 3 pieces" in text for text in said)
+    cut, short = model.translate(["a b c d e", "a b c"], warn=warned.append)
+    assert cut == short
+    assert warned == ["line 1: 5 tokens, cut to data.max_length=3"]
+
+
+def test_evaluation_is_of_the_lines_that_are_written(trained, tmp_path):
+    scores = evaluate(trained, tmp_path / "run")
+    lines = (tmp_path / "run" / "test.translations.txt").read_text().splitlines()
+    assert lines == trained.translate(trained.config.data.test.source.read_text().splitlines())
+    assert json.loads((tmp_path / "run" / "metrics.json").read_text())["test"] == scores
+    assert [band["sentences"] for band in scores["bleu_by_length"]] == [6, 6]
+    assert 0 <= scores["aer"] <= 1
+
+
+def test_a_saved_configuration_reads_back_as_it_was(trained, tmp_path):
+    assert load(Config, tmp_path / "run" / "config.yaml") == trained.config

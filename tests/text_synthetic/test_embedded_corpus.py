@@ -1,0 +1,175 @@
+"""The corpus in data/tom-and-jerry, as it was committed."""
+
+import gzip
+from collections import Counter
+from itertools import islice
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.text.synthetic import MADE, SIDES, lexicon, make
+from seq2seq_attn.text.synthetic.tom_and_jerry import BANDS, pairs
+
+FOLDER = Path(__file__).parents[2] / "data" / "tom-and-jerry"
+FILES = [
+    f"{part}.{side}{'.gz' if part == 'train' else ''}"
+    for part in ("train", "validation", "test")
+    for side in ("en", "zh", "align")
+]
+
+# What the constructions bring; the rest of the words is in the tables of the lexicon.
+FUNCTION_WORDS = """
+    that-的 's-的 by-被 and-和 than-比 to-给 not-没有 not-不 will-会 is-正在 are-正在 is-很 are-很 is-有 are-有
+    did-了 was-了 were-了 a-一 an-一 this-这 these-这些 this-今天 every-每天 yesterday-昨天 tomorrow-明天
+    in-在 near-在 behind-在 outside-在 beside-在
+    .-。 ,-， ?-？ ?-吗 who-谁 what-什么 where-在 where-哪里 why-为什么 how-几 many-几
+    because-因为 although-虽然 although-但是 if-如果 when-当 when-时 after-之后
+    but-但是 so-所以 then-然后 while-而 or-或者 yet-不过 but-， so-， then-， while-， or-， yet-，
+"""
+
+
+class Part:
+    """One part of the committed corpus, read without the package."""
+
+    def __init__(self, name: str) -> None:
+        self.source, self.target, links = (_read(f"{name}.{side}").splitlines() for side in ("en", "zh", "align"))
+        self.links = [[tuple(map(int, link.split("-"))) for link in line.split()] for line in links]
+
+    def __iter__(self):
+        sides = ([line.split(" ") for line in side] for side in (self.source, self.target))
+        return zip(*sides, self.links, strict=True)
+
+
+def _read(name: str) -> str:
+    path = FOLDER / name
+    return path.read_text("utf-8") if path.exists() else gzip.decompress((FOLDER / f"{name}.gz").read_bytes()).decode()
+
+
+@pytest.fixture(scope="module")
+def corpus() -> dict[str, Part]:
+    return {name: Part(name) for name in ("train", "validation", "test")}
+
+
+def bands(part: Part) -> list[int]:
+    counts = Counter((len(line.split()) - 1) // 10 for line in part.source)
+    return [counts[band] for band in range(max(counts) + 1)]
+
+
+def dictionary() -> set[tuple[str, str]]:
+    """All pairs of words that the lexicon and the constructions make translations."""
+    known = {tuple(pair.rsplit("-", 1)) for pair in FUNCTION_WORDS.split()}
+    for verb in (*lexicon.DEEDS, *lexicon.CHORES, *lexicon.ACTIVITIES, *lexicon.TRANSFERS, *lexicon.SPEECH):
+        *forms, chinese = verb
+        known |= {(form, chinese) for form in forms} | {(verb.past, "了")}
+    for noun in (*lexicon.CREATURES, *lexicon.THINGS):
+        known |= {(form, chinese) for form in noun[:2] for chinese in noun[2:]}
+    for temper in lexicon.TEMPERS:
+        known |= {(form, temper.chinese) for form in temper[:2]} | {(temper.positive, f"{temper.chinese}的")}
+    tables = [table for table in vars(lexicon).values() if isinstance(table, tuple)]
+    for entry in (row for table in tables for row in table if isinstance(row, lexicon.Entry)):
+        known |= {(english, entry.chinese) for english in entry.english.split()}
+    return known
+
+
+def test_the_generator_rebuilds_the_committed_bytes(tmp_path: Path) -> None:
+    made = make("tom-and-jerry", tmp_path / "made")
+    assert sorted(path.name for path in made.iterdir()) == sorted(FILES)
+    for name in FILES:
+        ours, theirs = (made / name).read_bytes(), (FOLDER / name).read_bytes()
+        if name.endswith(".gz"):  # builds of zlib compress differently
+            ours, theirs = gzip.decompress(ours), gzip.decompress(theirs)
+        assert ours == theirs, name
+
+
+def test_the_sizes_and_the_bands_of_length_are_as_documented(corpus: dict[str, Part]) -> None:
+    assert bands(corpus["train"]) == [3600, 3000, 2400, 1800, 1200]
+    assert bands(corpus["validation"]) == [200] * 5
+    assert bands(corpus["test"]) == [400] * 5
+
+
+def test_no_source_sentence_stands_twice_in_one_part_or_in_two(corpus: dict[str, Part]) -> None:
+    sources = [line for part in corpus.values() for line in part.source]
+    assert len(set(sources)) == len(sources) == 15_000
+
+
+def test_every_word_of_validation_and_test_occurs_in_training(corpus: dict[str, Part]) -> None:
+    for side in ("source", "target"):
+        known, *rest = ({word for line in getattr(part, side) for word in line.split()} for part in corpus.values())
+        assert rest[0] <= known
+        assert rest[1] <= known
+
+
+def test_every_word_is_frequent_in_training(corpus: dict[str, Part]) -> None:
+    for side in (corpus["train"].source, corpus["train"].target):
+        counts = Counter(word for line in side for word in line.split())
+        assert 150 < len(counts) < 350
+        assert min(counts.values()) >= 20
+
+
+def test_every_link_joins_translations(corpus: dict[str, Part]) -> None:
+    linked = {(source[i], target[j]) for part in corpus.values() for source, target, links in part for i, j in links}
+    assert linked - dictionary() == set()
+
+
+def test_only_words_without_counterpart_have_no_link(corpus: dict[str, Part]) -> None:
+    alone_in_english, alone_in_chinese = set(), set()
+    for source, target, links in corpus["test"]:
+        alone_in_english |= {source[i] for i in set(range(len(source))) - {i for i, _ in links}}
+        alone_in_chinese |= {target[j] for j in set(range(len(target))) - {j for _, j in links}}
+    assert alone_in_english == {"the", "there", "on", "is", "are", "was", "were", "did", "be", "that", "and"}
+    assert alone_in_chinese == {"把"}
+
+
+def test_links_are_sorted_and_stand_once(corpus: dict[str, Part]) -> None:
+    for _, _, links in corpus["test"]:
+        assert links == sorted(set(links))
+
+
+def test_the_order_of_words_differs_between_the_languages(corpus: dict[str, Part]) -> None:
+    crossing, taus = 0, []
+    for source, _, links in corpus["test"]:
+        if len(source) > 10:
+            signs = [(i - k) * (j - m) for n, (i, j) in enumerate(links) for k, m in links[:n]]
+            agree, differ = sum(sign > 0 for sign in signs), sum(sign < 0 for sign in signs)
+            crossing += differ > 0
+            taus.append((agree - differ) / (agree + differ))
+    assert crossing / len(taus) > 0.98  # of the sentences of more than ten words
+    assert 0.6 < sum(taus) / len(taus) < 0.9  # Kendall's tau: 1 in the same order, -1 in reverse; clauses stay in order
+
+
+def test_a_sentence_has_one_translation_and_one_alignment() -> None:
+    translations = {}
+    for pair in islice(pairs(Random(11), BANDS[0]), 8000):
+        assert translations.setdefault(pair.source, pair) == pair
+    assert len(translations) < 8000  # some came more than once, so there was something to compare
+
+
+def test_content_words_seldom_repeat_in_a_long_sentence(corpus: dict[str, Part]) -> None:
+    content = {entry.english for entry in lexicon.NAMES}
+    content |= {form for noun in (*lexicon.CREATURES, *lexicon.THINGS) for form in noun[:2]}
+    for source, _, _ in corpus["test"]:
+        assert max(Counter(word for word in source if word in content).values(), default=0) <= 2
+
+
+def test_a_seed_gives_its_own_sentences_and_always_the_same() -> None:
+    first, again, other = (list(islice(pairs(Random(seed), BANDS[2]), 7)) for seed in (2, 2, 3))
+    assert first == again
+    assert not set(first) & set(other)
+
+
+def test_every_made_corpus_says_what_it_is_and_what_its_sides_are_called() -> None:
+    assert list(MADE) == list(SIDES) == ["tom-and-jerry", "copy", "reverse", "sort"]
+    assert all(MADE.values())
+
+
+def test_a_misspelt_name_is_answered_with_the_right_one(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"'tom-and-jery'.*try tom-and-jerry"):
+        make("tom-and-jery", tmp_path)
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file")
+    with pytest.raises(UserError, match="taken"):
+        make("copy", tmp_path / "taken")
