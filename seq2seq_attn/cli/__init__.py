@@ -39,8 +39,8 @@ def _run(arguments: Sequence[str] | None) -> int:
     except UserError as error:
         return _refuse(str(error))
     except _UsageError as error:
-        context = error.ctx
-        return _refuse(f"{error.format_message()} See {context.command_path if context else PROGRAM} --help")
+        command = error.ctx.command_path if error.ctx else PROGRAM
+        return _refuse(f"{error.format_message()} (see {command} --help)")
     except BrokenPipeError:
         # The reader of stdout has gone. Without this, Python would flush to it once more at exit, and complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -31,8 +31,9 @@ def compare(
 ) -> None:
     """Train the arms of an experiment, and compare them.
 
-    Each arm is trained once a seed, unless it was before, and scored on the test set. Ctrl-C loses nothing: the same command goes on where it stopped. Overrides change the base of all arms, or the
-    experiment itself, as in seeds=[1,2,3].
+    Each arm is trained once a seed, unless it was before, and scored on the test set. Ctrl-C loses nothing: the
+    same command goes on where it stopped. Overrides change the base of all arms, or the experiment itself, as in
+    seeds=[1,2,3].
     """
     with resumable("finished runs and the last checkpoint are kept"):
         from seq2seq_attn.lab.compare import compare as compare_arms

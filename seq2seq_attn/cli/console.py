@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -26,18 +26,17 @@ def answer_json(value: Any) -> None:
     answer(json.dumps(value, ensure_ascii=False))
 
 
-def answer_table(headers: list[str], rows: list[list[str]]) -> None:
-    """A table without cut cells: they are folded to the width of the terminal."""
-    from rich import box
+def answer_entries(entries: Mapping[str, Sequence[str]]) -> None:
+    """Names, and beside each what there is to say of it, as many lines as that takes."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False)
-    for header in headers:
-        table.add_column(header, overflow="fold")
-    for row in rows:
-        table.add_row(*map(Text, row))
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, lines in entries.items():
+        table.add_row(Text(name, style="bold"), Text("\n".join(lines)))
     Console().print(table)
 
 

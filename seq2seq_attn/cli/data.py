@@ -7,21 +7,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seq2seq_attn.cli.console import answer, answer_json, answer_table, progress
+from seq2seq_attn.cli.console import answer, answer_entries, answer_json, progress
 from seq2seq_attn.cli.options import AsJson, argument, examples, folder
 
 if TYPE_CHECKING:
     from seq2seq_attn.text.corpus import ParallelCorpus
+    from seq2seq_attn.text.stats import CorpusStatistics
 
-app = typer.Typer(no_args_is_help=True)
+app = typer.Typer()
 
 Name = Annotated[str, argument("NAME", "A corpus of `data list`.")]
 To = Annotated[Path | None, folder("The folder to write into.")]
 
 
-@app.callback(help="List, fetch, make and count corpora.")
-def data() -> None:
-    """The group itself does nothing."""
+@app.callback(invoke_without_command=True)
+def data(context: typer.Context) -> None:
+    """List, fetch, make and count corpora."""
+    if context.invoked_subcommand is None:
+        answer(context.get_help())
 
 
 @app.command("list", epilog=examples("seq2seq-attn data list"))
@@ -34,11 +37,17 @@ def list_corpora(as_json: AsJson = False) -> None:
     if as_json:
         answer_json([asdict(corpus) | {"is_made": corpus.is_made} for corpus in corpora().values()])
         return
-    rows = [
-        [corpus.name, "make" if corpus.is_made else "get", corpus.description, corpus.size, corpus.licence]
-        for corpus in corpora().values()
-    ]
-    answer_table(["name", "data ...", "what it is", "size", "licence"], rows)
+    answer_entries(
+        {
+            name: [
+                corpus.description,
+                f"size: {corpus.size}",
+                f"licence: {corpus.licence}",
+                f"seq2seq-attn data {'make' if corpus.is_made else 'get'} {name}",
+            ]
+            for name, corpus in corpora().items()
+        }
+    )
 
 
 @app.command(
@@ -121,15 +130,16 @@ def stats(
     if as_json:
         answer_json({part: asdict(counted) for part, counted in counts.items()})
         return
-    rows = [
-        [
-            part, side, f"{counted.pairs:,}", f"{of.tokens:,}", f"{of.types:,}",
-            f"{of.mean_length:.1f}", f"{of.median_length:g}", str(of.max_length),
-        ]
-        for part, counted in counts.items()
-        for side, of in (("source", counted.source), ("target", counted.target))
-    ]  # fmt: skip
-    answer_table(["part", "side", "lines", "words", "distinct", "mean a line", "median", "longest"], rows)
+    answer_entries({part: _lines(counted) for part, counted in counts.items()})
+
+
+def _lines(counted: CorpusStatistics) -> list[str]:
+    sides = {"source": counted.source, "target": counted.target}
+    return [f"{counted.pairs:,} pairs"] + [
+        f"{side}: {of.tokens:,} words ({of.types:,} distinct), "
+        f"{of.mean_length:.1f} a line (median {of.median_length:g}, at most {of.max_length})"
+        for side, of in sides.items()
+    ]
 
 
 def _by_name(name: str) -> dict[str, ParallelCorpus]:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from seq2seq_attn.cli.console import answer_json, progress
+from seq2seq_attn.cli.model import load_model
 from seq2seq_attn.cli.options import AsJson, Plugin, argument, file
 from seq2seq_attn.cli.scores import answer_scores
 from seq2seq_attn.errors import UserError
@@ -33,7 +34,8 @@ def evaluate(
 ) -> None:
     """Score a run on its test set, or files of translations.
 
-    BLEU, chrF and TER come with their sacrebleu signatures, BLEU by source length and AER where they can be had. A run's translations are kept in its folder, the scores in its metrics.json.
+    BLEU, chrF and TER come with their sacrebleu signatures, BLEU by source length and AER where they can be had. A
+    run's translations are kept in its folder, the scores in its metrics.json.
     """
     if run is not None and not any((hypotheses, references, source, lc_tok, baseline)):
         scores = _score_run(run, plugin)
@@ -49,11 +51,8 @@ def evaluate(
 
 def _score_run(run: Path, plugin: list[Path] | None) -> dict[str, Any]:
     from seq2seq_attn.lab.evaluate import evaluate as evaluate_run
-    from seq2seq_attn.lab.plugin import load_plugins
-    from seq2seq_attn.lab.trained import TrainedModel
 
-    load_plugins(plugin)
-    model = TrainedModel.load(run)
+    model = load_model(run, plugin)
     with progress("test set") as advance:
         return evaluate_run(model, run, advance)
 

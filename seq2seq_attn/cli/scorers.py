@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seq2seq_attn.cli.console import answer_json, answer_table
+from seq2seq_attn.cli.console import answer_entries, answer_json
 from seq2seq_attn.cli.options import AsJson, Plugin
 
 if TYPE_CHECKING:
@@ -21,7 +21,8 @@ def scorers(
 ) -> None:
     """List the scorers that attention can be made of.
 
-    Each with its name in a configuration, equation, parameters at these sizes, options and their defaults, and source.
+    Each with its name in a configuration, its equation in the query q and the key k, where it was published, how many
+    parameters it has at these sizes, and its options with their defaults.
     """
     from seq2seq_attn.attention import scorer_classes
     from seq2seq_attn.lab.plugin import load_plugins
@@ -31,8 +32,7 @@ def scorers(
     if as_json:
         answer_json(found)
         return
-    headers = ["name", "F(q, k)", f"parameters at {query_size}, {key_size}", "options", "source"]
-    answer_table(headers, [_row(description) for description in found])
+    answer_entries({each["name"]: _lines(each) for each in found})
 
 
 def _describe(name: str, scorer: type[Scorer], query_size: int, key_size: int) -> dict[str, Any]:
@@ -57,12 +57,11 @@ def _describe(name: str, scorer: type[Scorer], query_size: int, key_size: int) -
     return description | {"parameters": sum(parameter.numel() for parameter in made.parameters())}
 
 
-def _row(description: dict[str, Any]) -> list[str]:
+def _lines(description: dict[str, Any]) -> list[str]:
     parameters, options = description["parameters"], description["options"]
+    said = ", ".join(f"{option}={'null' if value is None else value}" for option, value in options.items())
     return [
-        description["name"],
-        description["equation"],
-        description["error"] if parameters is None else f"{parameters:,}",
-        ", ".join(f"{option}={'null' if value is None else value}" for option, value in options.items()),
-        description["source"],
+        f"{description['equation']}   ({description['source']})",
+        description["error"] if parameters is None else f"parameters: {parameters:,}",
+        *([f"options: {said}"] if said else []),
     ]

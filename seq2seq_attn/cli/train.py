@@ -24,7 +24,8 @@ def train(
 ) -> None:
     """Train one model, and score it.
 
-    The weights that did best on the validation set are kept, and scored on the test set if the configuration has one. Ctrl-C keeps the last checkpoint, for --resume.
+    The weights that did best on the validation set are kept, and scored on the test set if the configuration has
+    one. Ctrl-C keeps the last checkpoint, for --resume.
     """
     if resume and overwrite:
         raise UserError("--resume goes on with a run and --overwrite deletes it; give one of them")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from seq2seq_attn.cli.console import answer, answer_json, progress, say
+from seq2seq_attn.cli.model import load_model
 from seq2seq_attn.cli.options import AsJson, Plugin, Run, argument
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def translate(
         Path | None, argument("FILE", "Source sentences, one a line, plain or .gz; stdin unless given.")
     ] = None,
     beam_size: Annotated[int | None, typer.Option(help="Hypotheses kept a sentence; 1 is greedy search.")] = None,
-    n_best: Annotated[int | None, typer.Option(help="Translations a line, best first, as JSON lines.")] = None,
+    n_best: Annotated[int | None, typer.Option(help="Translations a line at most, best first, as JSON.")] = None,
     length_penalty: Annotated[
         float | None, typer.Option(help="log p is divided by ((5 + tokens) / 6) to this power; 0 ranks by log p.")
     ] = None,
@@ -38,17 +39,15 @@ def translate(
 ) -> None:
     """Translate a file or stdin, line by line.
 
-    There is a line out for every line in, a blank one for a blank one. What is not given here is taken from the run's configuration. With --json or --n-best above 1 a line out is
-    {"source", "translations": [{"text", "score", "log_probability"}]}, the score being log p over the length penalty.
-    A line with more tokens than the run's data.max_length is cut, with a warning.
+    There is a line out for every line in, a blank one for a blank one. What is not given here is taken from the
+    run's configuration. With --json or --n-best above 1 a line out is {"source", "translations": [{"text", "score",
+    "log_probability"}]}, the score being log p over the length penalty. A line with more tokens than the run's
+    data.max_length is cut, with a warning.
     """
-    from seq2seq_attn.lab.plugin import load_plugins
-    from seq2seq_attn.lab.trained import TrainedModel
     from seq2seq_attn.text.files import decoded_lines, read_lines
 
-    load_plugins(plugin)
     lines: Iterable[str] = read_lines(file) if file else decoded_lines(sys.stdin.buffer, "stdin")
-    model = TrainedModel.load(run)
+    model = load_model(run, plugin)
     options = _options(
         model.config.search,
         beam_size=beam_size,

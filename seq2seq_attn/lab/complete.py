@@ -15,6 +15,7 @@ import torch
 
 from seq2seq_attn.lab.evaluate import evaluate
 from seq2seq_attn.lab.experiment import ArmRun
+from seq2seq_attn.lab.plugin import load_plugins, loaded_plugins
 from seq2seq_attn.lab.run import Say, read_metrics, refuse_other_config, train
 from seq2seq_attn.lab.trained import TrainedModel
 from seq2seq_attn.training.fit import Interrupted
@@ -35,7 +36,7 @@ def complete_all(grid: Sequence[ArmRun], runs: Path, if_exists: IfDone, jobs: in
         return
     threads = max(1, (os.cpu_count() or 1) // jobs)
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, context, torch.set_num_threads, (threads,)) as pool:
+    with ProcessPoolExecutor(jobs, context, _begin, (threads, loaded_plugins())) as pool:
         work = partial(complete, runs=runs, if_exists=if_exists, say=_to_stderr, bar=False)
         try:
             for number, future in enumerate(as_completed([pool.submit(work, run) for run in grid]), start=1):
@@ -63,6 +64,12 @@ def complete(run: ArmRun, runs: Path, if_exists: IfDone, say: Say, bar: bool = T
         return
     scores = evaluate(model, folder)
     say(f"{run.name}: BLEU {scores['bleu']['value']:.2f} on the test set")
+
+
+def _begin(threads: int, plugins: Sequence[Path]) -> None:
+    """A new process knows nothing of what this one has loaded."""
+    torch.set_num_threads(threads)
+    load_plugins(plugins)
 
 
 def _to_stderr(text: str) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from seq2seq_attn.config import Config, PairFiles
+from typing import NamedTuple
+
+from seq2seq_attn.config import Config, PairFiles, TestFiles
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.evaluation.pharaoh import GoldCorpus, read_gold
 from seq2seq_attn.text.codec import Codec
 from seq2seq_attn.text.codec_training import train_codecs
 from seq2seq_attn.text.corpus import ParallelCorpus, read_parallel, read_tsv
+from seq2seq_attn.text.files import read_lines
 
 
 def read_pairs(files: PairFiles) -> ParallelCorpus:
@@ -16,6 +20,24 @@ def read_pairs(files: PairFiles) -> ParallelCorpus:
     if files.source is None or files.target is None:
         raise UserError("a corpus needs either source and target, or tsv")
     return read_parallel(files.source, files.target)
+
+
+class TestSet(NamedTuple):
+    """Test pairs, and what is known of them beside."""
+
+    pairs: ParallelCorpus
+    lc_tok: list[str] | None  # the reference lowercased, normalised and tokenised
+    gold: GoldCorpus | None  # word alignments
+
+
+def read_test(files: TestFiles) -> TestSet:
+    """The test set that a configuration names."""
+    pairs = read_pairs(files)
+    lc_tok = None if files.lc_tok is None else read_lines(files.lc_tok)
+    if lc_tok is not None and len(lc_tok) != len(pairs):
+        raise UserError(f"{files.lc_tok}: {len(lc_tok)} lines for the {len(pairs)} pairs of {pairs.name}")
+    gold = None if files.alignments is None else read_gold(files.alignments, len(pairs))
+    return TestSet(pairs, lc_tok, gold)
 
 
 def train_text(config: Config, corpus: ParallelCorpus) -> tuple[Codec, Codec]:

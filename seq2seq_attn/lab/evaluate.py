@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +9,14 @@ from seq2seq_attn.config import EvaluationConfig
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import alignment_error_rate
 from seq2seq_attn.evaluation.length import Band
-from seq2seq_attn.evaluation.pharaoh import read_gold
+from seq2seq_attn.evaluation.pharaoh import GoldCorpus
 from seq2seq_attn.lab.align import attend
-from seq2seq_attn.lab.corpora import read_pairs
+from seq2seq_attn.lab.corpora import read_test
 from seq2seq_attn.lab.run import write_metrics
 from seq2seq_attn.lab.scores import score, score_by_length, score_lc_tok
 from seq2seq_attn.lab.trained import Progress, TrainedModel
-from seq2seq_attn.text.files import read_lines, write_bytes
+from seq2seq_attn.text.corpus import ParallelCorpus
+from seq2seq_attn.text.files import write_bytes
 
 TRANSLATIONS = "test.translations.txt"
 
@@ -30,27 +30,26 @@ def evaluate(model: TrainedModel, folder: Path, progress: Progress | None = None
     files, options = model.config.data.test, model.config.evaluation
     if files is None:
         raise UserError("the configuration has no data.test to evaluate on")
-    pairs = read_pairs(files)
+    pairs, lc_tok, gold = read_test(files)
     translations = model.translate(pairs.source, progress=progress)
     write_bytes(folder / TRANSLATIONS, "".join(f"{line}\n" for line in translations).encode())
     scores: dict[str, Any] = score(translations, pairs.target, options.tokenize)
-    if files.lc_tok is not None:
-        language = model.config.text.target_language
-        scores["bleu_lc_tok"] = score_lc_tok(translations, read_lines(files.lc_tok), language)
+    if lc_tok is not None:
+        scores["bleu_lc_tok"] = score_lc_tok(translations, lc_tok, model.config.text.target_language)
     scores["bleu_by_length"] = score_by_length(
         pairs.source, translations, pairs.target, options.tokenize, length_bands(options)
     )
-    if files.alignments is not None:
-        scores["aer"] = error_rate(model, pairs.source, pairs.target, files.alignments)
+    if gold is not None:
+        scores["aer"] = error_rate(model, pairs, gold)
     write_metrics(folder, {"test": scores})
     return scores
 
 
-def error_rate(model: TrainedModel, sources: Sequence[str], targets: Sequence[str], gold: Path) -> float | None:
-    """AER against a gold file; None for a model that reads no single state of the source."""
-    sure, possible = read_gold(gold, len(sources))
-    links = [frozenset() if pair is None else pair.links for pair in attend(model, sources, targets)]
-    return alignment_error_rate(links, sure, possible) if any(links) else None
+def error_rate(model: TrainedModel, pairs: ParallelCorpus, gold: GoldCorpus) -> float | None:
+    """AER against gold links; None for a model that reads no single state of the source."""
+    attended = attend(model, pairs.source, pairs.target)
+    links = [frozenset() if pair is None else pair.links for pair in attended]
+    return alignment_error_rate(links, *gold) if any(links) else None
 
 
 def length_bands(options: EvaluationConfig) -> list[Band]:

@@ -11,6 +11,13 @@ from pathlib import Path
 from seq2seq_attn.attention import normaliser_classes, scorer_classes
 from seq2seq_attn.errors import UserError
 
+_loaded: list[Path] = []  # beside the registries of scorers and normalisers, which these files have filled
+
+
+def loaded_plugins() -> tuple[Path, ...]:
+    """The files loaded so far, for a process that is to know the same classes."""
+    return tuple(_loaded)
+
 
 def load_plugins(paths: Iterable[Path] | None) -> None:
     """Import each file, so that the `Scorer` and `Normaliser` classes in it can be named in a config.
@@ -33,6 +40,7 @@ def load_plugin(path: Path) -> None:
     except Exception as error:
         del sys.modules[name]
         raise UserError(f"{path}{_line(error, spec.origin)}: {type(error).__name__}: {error}") from error
+    _loaded.append(path)
     parts = (*scorer_classes().values(), *normaliser_classes().values())
     if not any(part.__module__ == name for part in parts):
         raise UserError(f"{path}: defines no scorer; write a class that has Scorer as its base, and its methods")

@@ -13,7 +13,7 @@ import lightning
 from seq2seq_attn.config import Config, dump, load
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.metrics import bleu
-from seq2seq_attn.lab.corpora import read_pairs, train_text
+from seq2seq_attn.lab.corpora import read_pairs, read_test, train_text
 from seq2seq_attn.lab.machine import made_with
 from seq2seq_attn.lab.trained import CONFIG, METRICS, TrainedModel, build
 from seq2seq_attn.models.translator import Translator
@@ -47,13 +47,16 @@ def train(
     """
     making = made_with()  # at the start: files may change while a training runs
     train_pairs, validation_pairs = read_pairs(config.data.train), read_pairs(config.data.validation)
-    resuming = open_folder(config, folder, if_exists)
+    if config.data.test is not None:
+        read_test(config.data.test)  # what is wrong with it is better known now than after the training
+    resuming = may_resume(config, folder, if_exists)
     # Codecs and weights must not hang on what ran before in this process.
     lightning.seed_everything(config.seed, workers=True, verbose=False)
-    source, target = _codecs(config, folder, train_pairs, resuming)
+    source, target = load_codecs(folder) if resuming else train_text(config, train_pairs)
     training = _encode(train_pairs, source, target, config.data.max_length, say)
     validation = _encode(validation_pairs, source, target, config.data.max_length, say)
     model = TrainedModel(config, source, target, build(config, source, target))
+    open_folder(model, folder, resuming)
     options = config.training
     fitted = fit(
         model.translator,
@@ -72,20 +75,27 @@ def train(
     return model
 
 
-def open_folder(config: Config, folder: Path, if_exists: IfExists) -> bool:
-    """Makes the run folder ready; True if its training is to be continued."""
-    if (folder / CONFIG).exists():
-        if if_exists == "refuse":
-            raise UserError(f"{folder}: this run exists; continue it with --resume or replace it with --overwrite")
-        if if_exists == "resume":
-            refuse_other_config(config, folder)
-            write_bytes(folder / CONFIG, dump(config).encode())
-            return (folder / "checkpoints" / LAST).exists()
+def may_resume(config: Config, folder: Path, if_exists: IfExists) -> bool:
+    """True if the folder's training is to be continued, False if one begins; UserError if it may not be touched."""
+    if not (folder / CONFIG).exists():
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise UserError(f"{folder}: exists and is not a run; name another folder with --output")
+        return False
+    if if_exists == "refuse":
+        raise UserError(f"{folder}: this run exists; continue it with --resume or replace it with --overwrite")
+    if if_exists == "overwrite":
+        return False
+    refuse_other_config(config, folder)
+    return (folder / "checkpoints" / LAST).exists()
+
+
+def open_folder(model: TrainedModel, folder: Path, resuming: bool) -> None:
+    """The folder as it is when training begins: configuration and codecs, and what else a run to be resumed has."""
+    if not resuming and folder.exists():
         shutil.rmtree(folder)
-    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError(f"{folder}: exists and is not a run; name another folder with --output")
-    write_bytes(folder / CONFIG, dump(config).encode())
-    return False
+    write_bytes(folder / CONFIG, dump(model.config).encode())
+    if not resuming:
+        save_codecs(model.source, model.target, folder)
 
 
 def refuse_other_config(config: Config, folder: Path) -> None:
@@ -115,12 +125,6 @@ def write_metrics(folder: Path, metrics: dict[str, Any]) -> None:
     """Adds to what is known of a run."""
     text = json.dumps(read_metrics(folder) | metrics, indent=2, ensure_ascii=False)
     write_bytes(folder / METRICS, f"{text}\n".encode())
-
-
-def _codecs(config: Config, folder: Path, pairs: ParallelCorpus, resuming: bool) -> tuple[Codec, Codec]:
-    if not resuming:
-        save_codecs(*train_text(config, pairs), folder)
-    return load_codecs(folder)
 
 
 def _encode(pairs: ParallelCorpus, source: Codec, target: Codec, max_length: int, say: Say) -> EncodedPairs:

@@ -1,0 +1,95 @@
+"""The program in this process, and one small trained run that all tests share."""
+
+import io
+import random
+import sys
+from typing import NamedTuple
+
+import pytest
+import yaml
+
+from seq2seq_attn.cli import main
+
+
+class Answer(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def program(capsys, monkeypatch):
+    """Runs the program on its arguments, with stdin as bytes or none."""
+
+    def run(*arguments, stdin=b""):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as exit:
+            main([str(argument) for argument in arguments])
+        return Answer(exit.value.code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def refused(program):
+    """As `program`, for what must be refused: exit code 2 and one line on stderr, which is returned."""
+
+    def run(*arguments, stdin=b""):
+        answer = program(*arguments, stdin=stdin)
+        assert answer.code == 2
+        assert answer.out == ""
+        assert answer.err.startswith("seq2seq-attn: ")
+        assert answer.err.count("\n") == 1, answer.err
+        return answer.err
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def toy(tmp_path_factory):
+    """Sequences of letters and the same backwards, with gold links, and `toy.yaml` for a run on them."""
+    folder = tmp_path_factory.mktemp("toy")
+    draw = random.Random(3)
+    for part, count in {"train": 60, "validation": 9, "test": 7}.items():
+        sources = [[draw.choice("abcde") for _ in range(draw.randint(1, 4))] for _ in range(count)]
+        sides = {
+            "src": [" ".join(letters) for letters in sources],
+            "tgt": [" ".join(reversed(letters)) for letters in sources],
+            "align": [" ".join(f"{len(s) - 1 - j}-{j}" for j in range(len(s))) for s in sources],
+        }
+        for side, lines in sides.items():
+            (folder / f"{part}.{side}").write_text("".join(f"{line}\n" for line in lines))
+    files = {p: {"source": f"{folder}/{p}.src", "target": f"{folder}/{p}.tgt"} for p in ("train", "validation", "test")}
+    config = {
+        "data": files | {"test": files["test"] | {"alignments": f"{folder}/test.align"}, "max_length": 8},
+        "text": {"tokeniser": "word"},
+        "model": {
+            "embedding_size": 6,
+            "encoder": {"hidden_size": 5},
+            "decoder": {"hidden_size": 11},
+            "context": {"scorer": {"name": "additive", "hidden_size": 7}},
+        },
+        "training": {
+            "optimiser": {"learning_rate": 0.03},
+            "batch_size": 12,
+            "max_epochs": 6,
+            "patience": None,
+            "monitor": "loss",
+            "accelerator": "cpu",
+        },
+        "search": {"max_length": 20},
+        "evaluation": {"tokenize": "none", "bands": [2, 3]},
+    }
+    (folder / "toy.yaml").write_text(yaml.safe_dump(config))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def trained(toy):
+    """The run folder of `toy.yaml`; tests only read it."""
+    folder = toy / "run"
+    with pytest.raises(SystemExit) as exit:
+        main(["train", str(toy / "toy.yaml"), "--output", str(folder)])
+    assert exit.value.code == 0
+    return folder

@@ -1,0 +1,116 @@
+"""`compare`, `report` and `demo`: a table, what it says in words, and pictures."""
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+import yaml
+
+from seq2seq_attn.cli.verdict import verdict
+from seq2seq_attn.report.results import Comparison, Results
+
+
+@pytest.fixture(scope="session")
+def experiment(toy):
+    """An attention arm and a distracted one, an epoch each, on the toy corpus."""
+    folder = toy / "experiment"
+    folder.mkdir()
+    (folder / "experiment.yaml").write_text(
+        yaml.safe_dump(
+            {
+                "name": "toy",
+                "baseline": "distracted",
+                "arms": {"attention": {}, "distracted": ["model.context.kind=fixed"]},
+                "base": "../toy.yaml",
+            }
+        )
+    )
+    return folder
+
+
+def test_an_experiment_gives_a_table_a_verdict_and_pictures(program, experiment, tmp_path):
+    compare = "compare", experiment / "experiment.yaml", "--runs", tmp_path / "runs", "training.max_epochs=1"
+    answer = program(*compare)
+    results = Results.load(experiment / "results/results.json")
+    assert answer.code == 0
+    assert verdict(results)[0] in answer.out
+    listed = answer.out.partition(f"{experiment / 'results'}:\n")[2].split()
+    assert {"table.md", "bleu_by_length.png", "bleu_by_length.svg", "curves.png"} <= set(listed)
+    assert all((experiment / "results" / name).stat().st_size for name in listed)
+
+    model = tmp_path / "runs/toy/attention/seed-1/model.safetensors"
+    made = model.stat().st_mtime_ns
+    again = program(*compare, "--output", tmp_path / "elsewhere")
+    assert "done before" in again.err
+    assert model.stat().st_mtime_ns == made
+    assert (tmp_path / "elsewhere/results.json").exists()
+
+    shown = program("report", tmp_path / "elsewhere")
+    assert (shown.code, shown.err) == (0, "")
+    assert shown.out == again.out
+
+    program(*compare, "--overwrite", "--output", tmp_path / "elsewhere")
+    assert model.stat().st_mtime_ns > made
+
+
+def test_the_demo_shows_what_it_found(program, experiment, tmp_path, monkeypatch):
+    """`lab.demo` is stood in for: it trains for minutes."""
+    asked = []
+
+    def demo(output, quick, say):
+        asked.append((output, quick))
+        arguments = ["compare", experiment / "experiment.yaml", "--runs", tmp_path / "runs", "--output", output]
+        assert program(*arguments, "training.max_epochs=1").code == 0
+        return Results.load(output / "results.json")
+
+    monkeypatch.setitem(sys.modules, "seq2seq_attn.lab.demo", SimpleNamespace(demo=demo))
+    answer = program("demo", "--quick", "--output", tmp_path / "demo")
+    assert asked == [(tmp_path / "demo", True)]
+    assert "attention" in answer.out
+    assert "BLEU (95 % interval" in answer.out
+    assert f"\n{tmp_path / 'demo'}:\n" in answer.out
+    assert (tmp_path / "demo/bleu_by_length.png").exists()
+
+
+@pytest.mark.parametrize("command", ["compare", "demo"])
+def test_ctrl_c_gives_the_command_that_goes_on(program, experiment, tmp_path, monkeypatch, command):
+    from seq2seq_attn.lab import compare, demo
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(compare, "compare", interrupted)
+    monkeypatch.setattr(demo, "demo", interrupted)
+    arguments = [command, *([str(experiment / "experiment.yaml"), "--overwrite"] if command == "compare" else [])]
+    monkeypatch.setattr(sys, "argv", ["/some where/seq2seq-attn", *arguments])
+    answer = program(*arguments)
+    assert (answer.code, answer.out) == (130, "")
+    assert "finished runs and the last checkpoint are kept" in answer.err
+    goes_on = [argument for argument in arguments if argument != "--overwrite"]  # that would begin anew
+    assert answer.err.splitlines()[-1].strip() == " ".join(["'/some where/seq2seq-attn'", *goes_on])
+
+
+@pytest.mark.parametrize(
+    ("difference", "low", "high", "p", "sentence"),
+    [
+        (12.34, 10.0, 14.2, 0.0002, "a is better than b by 12.3 BLEU (95 % interval +10.0 to +14.2, p < 0.001)."),
+        (-3.0, -5.0, -1.0, 0.004, "a is worse than b by 3.0 BLEU (95 % interval -5.0 to -1.0, p = 0.004)."),
+        (0.4, -0.3, 1.1, 0.21, "a is not certainly different from b: +0.4 BLEU (95 % interval -0.3 to +1.1, p = 0.210)."),
+    ],
+)
+def test_the_verdict_says_which_is_better_and_how_certain_that_is(difference, low, high, p, sentence):
+    results = SimpleNamespace(comparisons=(Comparison("a", "b", difference, low, high, p),))
+    assert verdict(results) == [sentence]
+
+
+def test_the_largest_difference_comes_first():
+    pairs = [Comparison(name, "b", value, value - 1, value + 1, 0.01) for name, value in (("x", 2.0), ("y", -9.0))]
+    assert [sentence[0] for sentence in verdict(SimpleNamespace(comparisons=tuple(pairs)))] == ["y", "x"]
+
+
+def test_an_unknown_arm_or_key_is_refused_before_anything_is_trained(refused, experiment, tmp_path):
+    compare = "compare", experiment / "experiment.yaml", "--runs", tmp_path / "runs", "--output", tmp_path / "out"
+    assert "'batch_size'" in refused(*compare, "training.bach_size=3")
+    message = refused(*compare, "baseline=distrcted")
+    assert "experiment.yaml: baseline 'distrcted' is not among the arms: attention, distracted" in message
+    assert not list(tmp_path.iterdir())

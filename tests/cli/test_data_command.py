@@ -1,0 +1,89 @@
+"""`data`: corpora by name, and what is in them."""
+
+import gzip
+import hashlib
+import json
+
+import pytest
+
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.text import download
+from seq2seq_attn.text.folder import read_folder
+from seq2seq_attn.text.manifest import Corpus, CorpusFile, corpora
+
+
+def test_the_list_names_every_corpus_and_how_to_have_it(program):
+    answer = program("data", "list")
+    for name, corpus in corpora().items():
+        assert f"seq2seq-attn data {'make' if corpus.is_made else 'get'} {name}" in answer.out
+    listed = {each["name"]: each for each in json.loads(program("data", "list", "--json").out)}
+    assert list(listed) == list(corpora())
+    assert listed["reverse"]["is_made"]
+    assert not listed["multi30k-en-de"]["is_made"]
+
+
+def test_a_corpus_is_taken_from_a_folder_and_counted_by_name(program, refused, tmp_path, monkeypatch):
+    files = {"train.en": b"a b\nc\n", "train.fr": b"x\ny z x\n", "LICENCE": b"free\n"}
+    entries = tuple(CorpusFile(name, hashlib.sha256(content).hexdigest()) for name, content in files.items())
+    tiny = Corpus("tiny", "two pairs", "2 pairs", "free", "nowhere", "nobody", files=entries)
+    monkeypatch.setattr(download, "find", lambda name: tiny)
+    monkeypatch.setattr("seq2seq_attn.text.manifest.find", lambda name: tiny)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    for name, content in files.items():
+        (tmp_path / "elsewhere" / name).write_bytes(content)
+
+    assert "seq2seq-attn data get tiny" in refused("data", "stats", "tiny")
+    assert program("data", "get", "tiny", "--from", "elsewhere") == (0, "data/downloaded/tiny\n", "")
+    counted = json.loads(program("data", "stats", "tiny", "--json").out)
+    assert list(counted) == ["train"]
+    assert counted["train"]["pairs"] == 2
+    assert counted["train"]["source"]["types"] == 3
+    assert counted["train"]["target"] == {
+        "tokens": 4, "types": 3, "mean_length": 2.0, "median_length": 2.0, "max_length": 3,
+    }  # fmt: skip
+
+
+def test_a_made_corpus_is_the_same_for_the_same_seed_and_another_for_another(program, tmp_path):
+    def made(folder, *options):
+        assert program("data", "make", "reverse", "--to", tmp_path / folder, *options).out == f"{tmp_path / folder}\n"
+        return (tmp_path / folder / "test.source").read_bytes()
+
+    first = made("one", "--seed", "7")
+    assert made("two", "--seed", "7") == first
+    assert made("three") != first
+
+
+def test_two_files_are_counted(program, toy):
+    answer = program("data", "stats", toy / "test.src", toy / "test.tgt")
+    assert "7 pairs" in answer.out
+    assert "source: " in answer.out
+
+
+def test_names_that_are_not_known_or_not_of_that_kind_are_refused(refused):
+    assert "multi30k-en-de" in refused("data", "get", "multi30k")
+    assert "data make reverse" in refused("data", "get", "reverse")
+    assert "data get scan" in refused("data", "make", "scan")
+    assert "reverse" in refused("data", "stats", "revers")
+
+
+def test_the_corpora_of_a_folder_are_its_pairs_of_files_and_its_tables(tmp_path):
+    (tmp_path / "dev.de").write_text("d1\nd2\n")
+    (tmp_path / "dev.en.gz").write_bytes(gzip.compress(b"e1\ne2\n"))
+    (tmp_path / "dev.align").write_text("0-0\n0-0\n")
+    (tmp_path / "more.tsv").write_text("one\tuno\n")
+    (tmp_path / "alone.txt").write_text("x\n")
+    found = read_folder(tmp_path)
+    assert {part: (list(pairs.source), list(pairs.target)) for part, pairs in found.items()} == {
+        "dev": (["d1", "d2"], ["e1", "e2"]),
+        "more": (["one"], ["uno"]),
+    }
+    assert list(read_folder(tmp_path, ["dev.en.gz", "dev.de"])["dev"].source) == ["e1", "e2"]
+
+
+def test_a_folder_without_parallel_files_is_refused(tmp_path):
+    (tmp_path / "alone.txt").write_text("x\n")
+    with pytest.raises(UserError, match="no two files"):
+        read_folder(tmp_path)
+    with pytest.raises(UserError, match="no such folder"):
+        read_folder(tmp_path / "nowhere")

@@ -1,0 +1,108 @@
+"""`evaluate`: scores of a run, and of any system's output."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import sacrebleu
+
+REFERENCES = ["the cat sat on the mat", "a dog ran to the big house", "they saw it there at once"]
+GOOD = ["the cat sat on a mat", "a dog ran to the big house", "they saw it here at once"]
+BAD = ["the cat is on a mat", "one dog went to a house", "they see it"]
+
+
+@pytest.fixture
+def files(tmp_path):
+    for name, lines in {"references": REFERENCES, "good": GOOD, "bad": BAD}.items():
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    return tmp_path
+
+
+@pytest.fixture
+def good(files):
+    return ["--hypotheses", files / "good", "--references", files / "references"]
+
+
+def test_a_run_is_scored_on_its_own_test_set(program, trained, toy):
+    answer = program("evaluate", trained)
+    assert answer.code == 0
+    translations = (trained / "test.translations.txt").read_text()
+    assert translations == program("translate", trained, toy / "test.src").out
+    scores = json.loads((trained / "metrics.json").read_text())["test"]
+    assert json.loads(program("evaluate", trained, "--json").out) == scores
+    gold = ["--source", toy / "test.src", "--target", toy / "test.tgt", "--gold", toy / "test.align", "--json"]
+    assert scores["aer"] == json.loads(program("align", trained, *gold).out)["aer"]
+    assert [(band["low"], band["high"]) for band in scores["bleu_by_length"]][0] == (1, 2)
+    for shown in ("BLEU ", "chrF2 ", "TER ", "AER ", f"{scores['aer']:.3f}", scores["bleu"]["signature"]):
+        assert shown in answer.out
+
+
+def test_files_get_the_scores_of_sacrebleu_with_its_signatures(program, good):
+    scores = json.loads(program("evaluate", *good, "--json").out)
+    assert scores["bleu"]["value"] == pytest.approx(sacrebleu.corpus_bleu(GOOD, [REFERENCES]).score)
+    assert scores["chrf"]["value"] == pytest.approx(sacrebleu.corpus_chrf(GOOD, [REFERENCES]).score)
+    assert scores["ter"]["value"] == pytest.approx(sacrebleu.corpus_ter(GOOD, [REFERENCES]).score)
+    text = program("evaluate", *good).out
+    for name in ("bleu", "chrf", "ter"):
+        assert scores[name]["signature"] in text
+        assert f"{scores[name]['value']:.2f}" in text
+
+
+def test_sources_add_bleu_by_length(program, good, files):
+    bands = json.loads(program("evaluate", *good, "--source", files / "bad", "--json").out)["bleu_by_length"]
+    assert bands == [{"low": 1, "high": 10, "sentences": 3, "bleu": pytest.approx(sacrebleu_of(GOOD))}]
+
+
+def sacrebleu_of(hypotheses):
+    return sacrebleu.corpus_bleu(hypotheses, [REFERENCES]).score
+
+
+def test_a_baseline_adds_the_difference_with_its_interval(program, good, files):
+    pair = json.loads(program("evaluate", *good, "--baseline", files / "bad", "--json").out)["difference"]
+    assert pair["difference"] == pytest.approx(sacrebleu_of(GOOD) - sacrebleu_of(BAD))
+    assert pair["low"] < pair["difference"] < pair["high"]
+    assert f"{pair['difference']:+.2f}" in program("evaluate", *good, "--baseline", files / "bad").out
+
+
+def test_lowercased_references_add_the_bleu_of_that_flavour(program, tmp_path):
+    (tmp_path / "hypotheses").write_text("Zwei Hunde, die im Schnee spielen.\n")
+    (tmp_path / "references").write_text("Zwei Hunde, die im Schnee rennen.\n")
+    (tmp_path / "lc").write_text("zwei hunde , die im schnee spielen .\n")
+    scores = program(
+        "evaluate", "--hypotheses", tmp_path / "hypotheses", "--references", tmp_path / "references",
+        "--lc-tok", tmp_path / "lc", "--language", "de", "--json",
+    )  # fmt: skip
+    scores = json.loads(scores.out)
+    assert scores["bleu_lc_tok"]["value"] == pytest.approx(100)
+    assert scores["bleu"]["value"] < 90
+
+
+def test_files_are_scored_without_torch(files):
+    arguments = ["evaluate", "--hypotheses", str(files / "good"), "--references", str(files / "references")]
+    script = f"""
+import sys
+from seq2seq_attn.cli import main
+try:
+    main({arguments})
+finally:
+    assert "torch" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("given", [[], ["run", "--hypotheses", "h"], ["--hypotheses", "h"], ["run", "--baseline", "b"]])
+def test_either_a_run_or_files(refused, given):
+    assert "either RUN alone, or --hypotheses FILE and --references FILE" in refused("evaluate", *given)
+
+
+def test_files_of_different_lengths_are_refused_with_both_counts(refused, good, tmp_path):
+    (tmp_path / "short").write_text("one\ntwo\n")
+    for option in ("--source", "--lc-tok", "--baseline"):
+        message = refused("evaluate", *good, option, tmp_path / "short")
+        assert "short has 2 lines" in message
+        assert "references has 3" in message
+
+
+def test_an_unknown_tokeniser_names_its_neighbour(refused, good):
+    assert "'13a'" in refused("evaluate", *good, "--tokenize", "13b")

@@ -1,0 +1,105 @@
+"""Help, version and usage: what the program answers before it works."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+COMMANDS = ["demo", "train", "translate", "evaluate", "compare", "report", "align", "score", "scorers"]
+DATA_COMMANDS = ["list", "get", "make", "stats"]
+HEAVY = {
+    "torch", "lightning", "sacrebleu", "sacremoses", "sentencepiece", "matplotlib", "numpy", "safetensors", "pydantic",
+    "yaml",
+}  # fmt: skip
+
+
+def test_help_imports_nothing_heavy():
+    every = [[], *([command] for command in COMMANDS), ["data"], *(["data", command] for command in DATA_COMMANDS)]
+    script = f"""
+import json, sys
+from seq2seq_attn.cli import main
+for command in {every}:
+    try:
+        main([*command, "--help"])
+    except SystemExit as exit:
+        assert exit.code == 0, command
+print(json.dumps(sorted(sys.modules)), file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert not HEAVY & set(json.loads(done.stderr))
+
+
+@pytest.mark.parametrize("command", [*([c] for c in COMMANDS), *(["data", c] for c in DATA_COMMANDS)])
+def test_every_command_explains_itself_with_an_example(program, command):
+    answer = program(*command, "--help")
+    assert (answer.code, answer.err) == (0, "")
+    assert f"\n    seq2seq-attn {' '.join(command)}" in answer.out
+
+
+def test_every_line_of_the_list_of_commands_is_whole(program):
+    answer = program("--help")
+    for command in COMMANDS:
+        assert f"\n  {command} " in answer.out
+    assert "..." not in answer.out.partition("Commands:")[2].partition("Examples:")[0]
+
+
+@pytest.mark.parametrize("group", [[], ["data"]])
+def test_without_a_command_the_help_is_shown(program, group):
+    assert program(*group) == program(*group, "--help")
+
+
+def test_the_version(program):
+    import seq2seq_attn
+
+    assert program("--version").out == f"seq2seq-attn {seq2seq_attn.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["trian"], ["trian", "'train'", "seq2seq-attn --help"]),
+        (["train"], ["CONFIG", "seq2seq-attn train --help"]),
+        (["train", "x.yaml", "--outptu", "y"], ["--outptu", "--output"]),
+        (["scorers", "--query-size", "many"], ["--query-size", "integer"]),
+        (["scorers", "--query-size", "0"], ["--query-size", "greater than or equal to 1"]),
+        (["data", "fetch"], ["fetch", "seq2seq-attn data --help"]),
+        (["translate"], ["RUN"]),
+    ],
+)
+def test_a_wrong_command_line_is_refused_in_one_line(refused, arguments, words):
+    message = refused(*arguments)
+    for word in words:
+        assert word in message
+
+
+def test_a_defect_keeps_its_traceback(monkeypatch):
+    from seq2seq_attn.cli import main
+    from seq2seq_attn.text import manifest
+
+    def broken():
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(manifest, "corpora", broken)
+    with pytest.raises(ZeroDivisionError):
+        main(["data", "list"])
+
+
+def test_an_interruption_says_nothing_where_nothing_is_lost(program, monkeypatch):
+    from seq2seq_attn.text import manifest
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(manifest, "corpora", interrupted)
+    assert program("data", "list") == (130, "", "")
+
+
+def test_a_reader_that_goes_away_is_no_error():
+    listing = subprocess.Popen(
+        [sys.executable, "-m", "seq2seq_attn", "data", "list", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    listing.stdout.close()
+    assert listing.stderr.read() == b""
+    assert listing.wait() == 1
+    listing.stderr.close()

@@ -1,0 +1,110 @@
+"""`train`: what it leaves behind, and what it does when it is interrupted or cannot go on."""
+
+import csv
+import json
+import shlex
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+
+def test_a_run_folder_is_whole_and_the_answer_says_how_it_went(program, toy, tmp_path):
+    answer = program("train", toy / "toy.yaml", "--output", tmp_path / "run", "training.max_epochs=1")
+    assert answer.code == 0
+    metrics = json.loads((tmp_path / "run/metrics.json").read_text())
+    assert f"best validation loss {metrics['training']['best']:.2f}" in answer.out
+    assert metrics["test"]["bleu"]["signature"] in answer.out
+    assert answer.err.splitlines()[-1] == f"next: seq2seq-attn translate {tmp_path / 'run'} FILE"
+    files = {path.name for path in (tmp_path / "run").iterdir()}
+    assert {"config.yaml", "model.safetensors", "metrics.json", "checkpoints", "log"} <= files
+    assert not [name for name in files if name.endswith(".part")]
+
+
+def test_overrides_lie_over_the_file_and_the_folder_has_its_name_by_default(program, toy, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    program("train", toy / "toy.yaml", "training.max_epochs=1", "model.decoder.hidden_size=13", "data.test=null")
+    config = (tmp_path / "runs/toy/config.yaml").read_text()
+    assert "hidden_size: 13" in config
+
+
+def test_a_run_is_replaced_or_continued_only_where_that_is_asked_for(program, refused, toy, tmp_path):
+    train = "train", toy / "toy.yaml", "--output", tmp_path / "run", "data.test=null"
+    program(*train, "training.max_epochs=1")
+    before = (tmp_path / "run/model.safetensors").read_bytes()
+    message = refused(*train, "training.max_epochs=1")
+    assert "--resume" in message
+    assert "--overwrite" in message
+    assert "one of them" in refused(*train, "--resume", "--overwrite")
+    assert "model.embedding_size=6" in refused(*train, "--resume", "model.embedding_size=7")
+    assert (tmp_path / "run/model.safetensors").read_bytes() == before
+
+    assert "2 epochs" in program(*train, "--resume", "training.max_epochs=2").out
+    assert program(*train, "--overwrite", "training.max_epochs=1", "model.embedding_size=7").code == 0
+
+
+def epochs(path):
+    with path.open(newline="") as file:
+        return [int(row["epoch"]) for row in csv.DictReader(file) if row["validation_loss"]]
+
+
+def test_ctrl_c_keeps_the_last_checkpoint_and_the_printed_command_goes_on(program, toy, tmp_path):
+    run, last = tmp_path / "a run", tmp_path / "a run/checkpoints/last.ckpt"
+    training = subprocess.Popen(
+        [
+            sys.executable, "-m", "seq2seq_attn", "train", toy / "toy.yaml", "--output", run,
+            "training.max_epochs=60", "training.batch_size=60", "data.test=null",
+        ],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    while not last.exists():
+        assert training.poll() is None
+        time.sleep(0.02)
+    training.send_signal(signal.SIGINT)
+    out, err = training.communicate(timeout=60)
+    assert (training.returncode, out) == (130, "")
+    assert last.exists()
+    assert "Traceback" not in err
+
+    interrupted, command = err.splitlines()[-2:]
+    assert f"the last checkpoint of {run} is kept" in interrupted
+    python, dash_m, package, *arguments = shlex.split(command)
+    assert (python, dash_m, package) == (sys.executable, "-m", "seq2seq_attn")
+    assert arguments[-1] == "--resume"
+    assert "60 epochs" in program(*arguments).out
+    before, after = (epochs(path) for path in sorted((run / "log").glob("*/metrics.csv")))
+    assert before
+    assert before + after == list(range(60))  # each epoch once: it went on where it had stopped
+
+
+def test_a_loss_that_is_no_number_stops_the_training_and_names_the_step(refused, toy, tmp_path):
+    message = refused(
+        "train", toy / "toy.yaml", "--output", tmp_path / "run", "training.optimiser.learning_rate=3e38",
+        "training.clip_norm=null",
+    )  # fmt: skip
+    assert "at step " in message
+    assert "learning_rate=3e+38" in message
+    assert not (tmp_path / "run/model.safetensors").exists()
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("training.bach_size=3", ["training.bach_size", "'batch_size'"]),
+        ("model.context.scorer=aditive", ["aditive", "'additive'"]),
+        ("model.context.scorer.hiden_size=3", ["hiden_size", "'hidden_size'"]),
+        ("model.decoder.cell=gruu", ["gruu", "'gru'"]),
+        ("training.batch_size=many", ["training.batch_size", "many"]),
+        ("training.batch_size", ["key.path=value"]),
+        ("model.context.scorer=dot", ["got 11 and 10", "use General"]),
+        ("data.max_length=0", ["data.max_length"]),
+        ("model.tie_embeddings=all", ["text.joint"]),
+    ],
+)
+def test_a_configuration_that_cannot_be_is_refused_before_anything_is_written(refused, toy, tmp_path, override, words):
+    message = refused("train", toy / "toy.yaml", "--output", tmp_path / "run", override)
+    for word in words:
+        assert word in message
+    assert not (tmp_path / "run").exists()

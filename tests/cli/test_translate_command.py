@@ -1,0 +1,110 @@
+"""`translate`: lines in, lines out."""
+
+import gzip
+import json
+import os
+import pty
+import subprocess
+import sys
+import threading
+
+import pytest
+
+
+def lines(text):
+    assert text.endswith("\n")
+    return text[:-1].split("\n")
+
+
+def test_every_line_gives_one_line_blank_ones_too(program, trained):
+    answer = program("translate", trained, stdin=b"a b c\n\n   \nd e\n")
+    first, *blank, last = lines(answer.out)
+    assert (answer.code, answer.err) == (0, "")
+    assert first
+    assert blank == ["", ""]
+    assert last
+
+
+def test_a_file_is_translated_as_stdin_is_compressed_or_not(program, trained, toy, tmp_path):
+    content = (toy / "test.src").read_bytes()
+    (tmp_path / "test.src.gz").write_bytes(gzip.compress(content))
+    from_stdin = program("translate", trained, stdin=content).out
+    assert len(lines(from_stdin)) == 7
+    assert program("translate", trained, toy / "test.src").out == from_stdin
+    assert program("translate", trained, tmp_path / "test.src.gz").out == from_stdin
+
+
+def test_a_last_line_without_its_end_and_windows_line_ends_are_read_alike(program, trained):
+    assert program("translate", trained, stdin=b"a b\r\nc").out == program("translate", trained, stdin=b"a b\nc\n").out
+
+
+def test_no_input_gives_no_output(program, trained):
+    assert program("translate", trained, stdin=b"") == (0, "", "")
+
+
+def test_json_gives_the_text_with_its_score(program, trained):
+    plain = lines(program("translate", trained, stdin=b"a b c\n\n").out)
+    first, blank = map(json.loads, lines(program("translate", trained, "--json", stdin=b"a b c\n\n").out))
+    assert first["source"] == "a b c"
+    (found,) = first["translations"]
+    assert found["text"] == plain[0]
+    length = len(found["text"].split()) + 1  # and </s>
+    assert found["score"] == pytest.approx(found["log_probability"] / ((5 + length) / 6))
+    assert blank == {"source": "", "translations": []}
+
+
+def test_the_n_best_come_best_first_as_json(program, trained):
+    answer = program("translate", trained, "--n-best", "3", "--beam-size", "7", stdin=b"a b c\nd\n")
+    for line, source in zip(lines(answer.out), ["a b c", "d"], strict=True):
+        found = json.loads(line)
+        scores = [translation["score"] for translation in found["translations"]]
+        assert found["source"] == source
+        assert len(scores) == 3
+        assert scores == sorted(scores, reverse=True)
+
+
+def test_options_lie_over_those_of_the_run(program, trained):
+    def words(*options):
+        return [len(line.split()) for line in lines(program("translate", trained, *options, stdin=b"a\nb c\n").out)]
+
+    assert words("--min-length", "8", "--max-length", "8") == [7, 7]  # and </s>
+    assert max(words("--max-length", "2")) <= 2
+    ranked = json.loads(program("translate", trained, "--length-penalty", "0", "--json", stdin=b"a b\n").out)
+    assert ranked["translations"][0]["score"] == ranked["translations"][0]["log_probability"]
+
+
+def test_a_line_over_the_limit_is_cut_and_named(program, trained, monkeypatch):
+    from seq2seq_attn.cli import translate
+
+    monkeypatch.setattr(translate, "CHUNK", 2)  # the number of the line counts from the start all the same
+    long, cut = "a b c d e a b c d", "a b c d e a b c"
+    answer = program("translate", trained, stdin=f"a\nb\n{long}\n".encode())
+    assert answer.err == "line 3: 9 tokens, cut to data.max_length=8\n"
+    assert lines(answer.out)[2] == lines(program("translate", trained, stdin=f"{cut}\n".encode()).out)[0]
+
+
+def test_what_was_read_before_a_bad_line_is_answered_first(program, trained, monkeypatch):
+    from seq2seq_attn.cli import translate
+
+    monkeypatch.setattr(translate, "CHUNK", 2)
+    answer = program("translate", trained, stdin=b"a\nb\nc\ncaf\xe9\n")
+    assert answer.code == 2
+    assert len(lines(answer.out)) == 2
+    assert "stdin, line 4: not UTF-8 (byte 0xe9)" in answer.err
+
+
+def test_a_typed_line_is_answered_at_once(trained):
+    keyboard, terminal = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "seq2seq_attn", "translate", trained], stdin=terminal, stdout=subprocess.PIPE
+    )
+    os.close(terminal)
+    too_late = threading.Timer(60, process.kill)
+    too_late.start()
+    with process, os.fdopen(keyboard, "wb", buffering=0) as typed:
+        for line in (b"a b c\n", b"d\n"):
+            typed.write(line)
+            assert process.stdout.readline().strip()  # comes before the next line is typed
+        typed.write(b"\x04")  # Ctrl-D
+        assert process.wait() == 0
+    too_late.cancel()
