@@ -53,7 +53,7 @@ def list_corpora(as_json: AsJson = False) -> None:
 @app.command(
     epilog=examples(
         "seq2seq-attn data get multi30k-en-de",
-        "seq2seq-attn data get multi30k-en-de --from /mnt/corpora",
+        "seq2seq-attn data get multi30k-en-de --from ../shared/data",
     )
 )
 def get(

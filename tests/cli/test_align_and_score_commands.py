@@ -14,7 +14,7 @@ def pairs(tmp_path):
         (tmp_path / "target").write_text("".join(f"{line}\n" for line in targets))
         return "--source", tmp_path / "source", "--target", tmp_path / "target"
 
-    return write("a b c|d e|d".split("|"), "c b a||e d".split("|"))
+    return write(["a b c", "d e", "d"], ["c b a", "", "e d"])
 
 
 def parse(line):

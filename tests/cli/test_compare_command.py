@@ -95,7 +95,13 @@ def test_ctrl_c_gives_the_command_that_goes_on(program, experiment, tmp_path, mo
     [
         (12.34, 10.0, 14.2, 0.0002, "a is better than b by 12.3 BLEU (95 % interval +10.0 to +14.2, p < 0.001)."),
         (-3.0, -5.0, -1.0, 0.004, "a is worse than b by 3.0 BLEU (95 % interval -5.0 to -1.0, p = 0.004)."),
-        (0.4, -0.3, 1.1, 0.21, "a is not certainly different from b: +0.4 BLEU (95 % interval -0.3 to +1.1, p = 0.210)."),
+        (
+            0.4,
+            -0.3,
+            1.1,
+            0.21,
+            "a is not certainly different from b: +0.4 BLEU (95 % interval -0.3 to +1.1, p = 0.210).",
+        ),
     ],
 )
 def test_the_verdict_says_which_is_better_and_how_certain_that_is(difference, low, high, p, sentence):

@@ -9,7 +9,7 @@ import pytest
 COMMANDS = ["demo", "train", "translate", "evaluate", "compare", "report", "align", "score", "scorers"]
 DATA_COMMANDS = ["list", "get", "make", "stats"]
 HEAVY = {
-    "torch", "lightning", "sacrebleu", "sacremoses", "sentencepiece", "matplotlib", "numpy", "safetensors", "pydantic",
+    "torch", "lightning", "sacrebleu", "sacremoses", "sentencepiece", "matplotlib", "numpy", "safetensors",
     "yaml",
 }  # fmt: skip
 

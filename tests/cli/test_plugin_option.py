@@ -1,10 +1,11 @@
 """`--plugin`: a user's own scorer, from a file."""
 
 import json
-import subprocess
-import sys
 
 import pytest
+
+from seq2seq_attn.attention import scorer, scorer_classes
+from seq2seq_attn.lab.plugin import loaded_plugins
 
 SCORER = '''
 import torch
@@ -31,7 +32,11 @@ class Distance(Scorer):
 
 
 @pytest.fixture
-def plugin(tmp_path):
+def plugin(tmp_path, monkeypatch):
+    """Writes a plugin; what it registers is forgotten after the test."""
+    monkeypatch.setattr(scorer._scorers, "_classes", scorer_classes())
+    monkeypatch.setattr("seq2seq_attn.lab.plugin._loaded", [])
+
     def write(text, name="mine.py"):
         (tmp_path / name).write_text(text)
         return tmp_path / name
@@ -39,32 +44,59 @@ def plugin(tmp_path):
     return write
 
 
-def seq2seq_attn(*arguments):
-    """A process of its own: what a plugin registers would stay for the other tests."""
-    done = subprocess.run([sys.executable, "-m", "seq2seq_attn", *arguments], capture_output=True, text=True)
-    return done.returncode, done.stdout, done.stderr
-
-
-def test_a_scorer_of_a_file_can_be_listed_trained_and_loaded(plugin, toy, tmp_path):
+def test_the_listing_has_the_scorer_of_a_file(program, plugin):
     file = plugin(SCORER)
-    script = f"""
-import json, sys
-from seq2seq_attn.cli import main
+    listed = {each["name"]: each for each in json.loads(program("scorers", "--json", "--plugin", file).out)}
+    assert (listed["distance"]["equation"], listed["distance"]["options"]) == ("-s |q - k|", {"scale": 2.0})
+    assert {"additive", "dot"} <= set(listed)
 
-def program(*arguments):
-    try:
-        main(arguments)
-    except SystemExit as exit:
-        print(json.dumps(exit.code))
 
-program("scorers", "--json", "--plugin", "{file}")
-program("train", "{toy / "toy.yaml"}", "--plugin", "{file}", "--output", "{tmp_path / "run"}", "training.max_epochs=1",
-        "model.context.scorer={{name: distance, scale: 3.0, hidden_size: null}}", "model.decoder.hidden_size=10")
-program("train", "{toy / "toy.yaml"}", "--output", "{tmp_path / "run"}", "training.max_epochs=1",
-        "model.context.scorer=distance", "model.decoder.hidden_size=10")
-"""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    scorers, code, *trained = done.stdout.splitlines()
-    (found,) = (each for each in json.loads(scorers) if each["name"] == "distance")
-    assert (found["equation"], found["options"]) == ("-s |q - k|", {"scale": 2.0})
-    assert code == "0"
+def test_a_run_can_be_trained_with_it_and_used_with_it_and_not_without(program, refused, plugin, toy, tmp_path):
+    file, run = plugin(SCORER), tmp_path / "run"
+    trained = program(
+        "train", toy / "toy.yaml", "--plugin", file, "--output", run, "training.max_epochs=1",
+        "model.context.scorer=distance", "model.decoder.hidden_size=10",
+    )  # fmt: skip
+    assert trained.code == 0
+    assert loaded_plugins() == (file,)
+    pairs = "--source", toy / "test.src", "--target", toy / "test.tgt"
+    for command in (
+        ["translate", run, toy / "test.src"], ["evaluate", run], ["align", run, *pairs], ["score", run, *pairs],
+    ):  # fmt: skip
+        assert program(*command, "--plugin", file).code == 0
+    scorer._scorers._classes.pop("distance")
+    assert "no scorer 'distance'" in refused("translate", run, toy / "test.src")
+
+
+def test_sizes_that_its_scorer_cannot_take_are_refused(refused, plugin, toy, tmp_path):
+    message = refused(
+        "train",
+        toy / "toy.yaml",
+        "--plugin",
+        plugin(SCORER),
+        "--output",
+        tmp_path / "run",
+        "model.context.scorer=distance",
+    )
+    assert "Distance needs query_size == key_size, got 11 and 10" in message
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("import torch\nx = 1 +\n", ["mine.py, line 2: SyntaxError"]),
+        ("import math\n\nmath.sqrt(-1)\n", ["mine.py, line 3: ValueError: "]),
+        ("import nowhere_at_all\n", ["mine.py, line 1: ModuleNotFoundError", "nowhere_at_all"]),
+        ("x = 1\n", ["mine.py: defines no scorer"]),
+        ("from seq2seq_attn.attention import Additive\n", ["mine.py: defines no scorer"]),
+        (SCORER.replace("class Distance", "class Dot"), ["mine.py, line 6", "'dot' exists twice"]),
+    ],
+)
+def test_a_file_that_is_no_plugin_is_refused_with_its_line(refused, plugin, text, words):
+    message = refused("scorers", "--plugin", plugin(text))
+    for word in words:
+        assert word in message
+
+
+def test_a_missing_plugin_is_named(refused, tmp_path):
+    assert f"{tmp_path / 'nowhere.py'}: no such Python file" in refused("scorers", "--plugin", tmp_path / "nowhere.py")

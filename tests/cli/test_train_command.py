@@ -55,7 +55,7 @@ def test_ctrl_c_keeps_the_last_checkpoint_and_the_printed_command_goes_on(progra
     training = subprocess.Popen(
         [
             sys.executable, "-m", "seq2seq_attn", "train", toy / "toy.yaml", "--output", run,
-            "training.max_epochs=60", "training.batch_size=60", "data.test=null",
+            "training.max_epochs=40", "training.batch_size=60", "data.test=null",
         ],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
@@ -73,10 +73,10 @@ def test_ctrl_c_keeps_the_last_checkpoint_and_the_printed_command_goes_on(progra
     python, dash_m, package, *arguments = shlex.split(command)
     assert (python, dash_m, package) == (sys.executable, "-m", "seq2seq_attn")
     assert arguments[-1] == "--resume"
-    assert "60 epochs" in program(*arguments).out
+    assert "40 epochs" in program(*arguments).out
     before, after = (epochs(path) for path in sorted((run / "log").glob("*/metrics.csv")))
     assert before
-    assert before + after == list(range(60))  # each epoch once: it went on where it had stopped
+    assert before + after == list(range(40))  # each epoch once: it went on where it had stopped
 
 
 def test_a_loss_that_is_no_number_stops_the_training_and_names_the_step(refused, toy, tmp_path):
