@@ -4,8 +4,8 @@
 
 FOLDER holds train.bpe.en and train.bpe.de (Multi30k en-de, lowercased and tokenised, joint BPE of 8,000 merges) and
 their joint.vocab, one entry a line: the files on which JoeyNMT and OpenNMT-py are measured. The model has their sizes:
-GRU encoder 256 a direction, GRU decoder 512, embeddings 256, dropout 0.3, 64 sentences a batch, Adam, norm clipped to 1.
-Steps are timed one by one after a warm-up; the figure is that of all tokens over all timed seconds.
+GRU encoder 256 a direction, GRU decoder 512, embeddings 256, dropout 0.3, 64 sentences a batch, Adam, gradient norm
+clipped to 1. The figure is that of all tokens over all seconds after a warm-up.
 """
 
 from __future__ import annotations

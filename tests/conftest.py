@@ -3,6 +3,4 @@
 from jaxtyping import install_import_hook
 
 # Before any test imports the package: the hook wraps modules as they are loaded. An int may be a float.
-install_import_hook(
-    "seq2seq_attn.attention", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
-)
+install_import_hook("seq2seq_attn.attention", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")

@@ -20,9 +20,7 @@ class Attention(Context):
 
     reads_query = True
 
-    def __init__(
-        self, scorer: Scorer, normaliser: Normaliser | None = None, value_size: int | None = None
-    ) -> None:
+    def __init__(self, scorer: Scorer, normaliser: Normaliser | None = None, value_size: int | None = None) -> None:
         super().__init__()
         self.scorer = scorer
         self.normaliser = Softmax() if normaliser is None else normaliser

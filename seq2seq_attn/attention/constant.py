@@ -19,9 +19,7 @@ class ConstantContext(Context):
 
     reads_query = False
 
-    def prepare(
-        self, keys: Keys, values: Values | None = None, is_token: IsToken | None = None
-    ) -> ConstantSource:
+    def prepare(self, keys: Keys, values: Values | None = None, is_token: IsToken | None = None) -> ConstantSource:
         refuse_empty(keys, is_token)
         if is_token is None:
             is_token = keys.new_ones(keys.shape[:2], dtype=torch.bool)

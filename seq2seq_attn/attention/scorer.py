@@ -35,8 +35,7 @@ class Scorer(nn.Module, ABC):
         need_positive(self, query_size=query_size, key_size=key_size)
         if self.needs_equal_sizes and query_size != key_size:
             raise ValueError(
-                f"{type(self).__name__} needs query_size == key_size, "
-                f"got {query_size} and {key_size}; use General"
+                f"{type(self).__name__} needs query_size == key_size, got {query_size} and {key_size}; use General"
             )
         self.query_size = query_size
         self.key_size = key_size

@@ -51,6 +51,4 @@ def refuse_empty(keys: Keys, is_token: IsToken | None) -> None:
     if is_token is not None and is_token.device.type == "cpu":
         empty = (~is_token.any(dim=1)).nonzero().flatten().tolist()
         if empty:
-            raise ValueError(
-                f"no token in row(s) {empty} of the source; keep at least `</s>` in every sentence"
-            )
+            raise ValueError(f"no token in row(s) {empty} of the source; keep at least `</s>` in every sentence")

@@ -10,7 +10,6 @@ import typer
 from seq2seq_attn.cli.console import answer, say
 from seq2seq_attn.cli.interruption import resumable
 from seq2seq_attn.cli.options import Overrides, Plugin, argument, folder
-from seq2seq_attn.cli.verdict import verdict
 
 if TYPE_CHECKING:
     from seq2seq_attn.report.results import Results
@@ -79,14 +78,15 @@ def _show(results: Results, place: Path) -> None:
     """The table, what it says in words, and the files of the report, which are written first."""
     from rich.console import Console
 
+    from seq2seq_attn.report.conclusion import conclusion
     from seq2seq_attn.report.table import terminal
     from seq2seq_attn.report.write import write_report
 
     written = write_report(place)
-    console = Console()
+    console = Console() if Console().is_terminal else Console(width=120)  # a file has no width of its own
     console.print(terminal(results, console.width))
     answer("")
-    for sentence in verdict(results):
+    for sentence in conclusion(results):
         answer(sentence)
     answer(f"\n{place}:")
     for path in written:

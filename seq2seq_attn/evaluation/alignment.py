@@ -45,9 +45,7 @@ class Agreement:
         return 1 - (self.predicted_and_sure + self.predicted_and_possible) / (self.predicted + self.sure)
 
 
-def agreement(
-    predicted: Sequence[Links], sure: Sequence[Links], possible: Sequence[Links] | None = None
-) -> Agreement:
+def agreement(predicted: Sequence[Links], sure: Sequence[Links], possible: Sequence[Links] | None = None) -> Agreement:
     """Compare links, one set a sentence pair; without `possible`, the sure links are all that are possible.
 
     A sure link counts as possible whether or not `possible` holds it.
@@ -60,9 +58,7 @@ def agreement(
             "ones; line i of each must belong to the same sentence pair"
         )
     if not any(sure):
-        raise UserError(
-            "nothing to score: the gold alignment has no sure link; check that it is the right file"
-        )
+        raise UserError("nothing to score: the gold alignment has no sure link; check that it is the right file")
     pairs = list(zip(predicted, sure, possible, strict=True))
     return Agreement(
         predicted=sum(len(a) for a, _, _ in pairs),

@@ -25,15 +25,11 @@ def hard_links(weights: ArrayLike, threshold: float = 0.0, minimum_mass: float =
     """
     rows = enumerate(np.asarray(weights, dtype=np.float64))
     return frozenset(
-        (int(row.argmax()), target)
-        for target, row in rows
-        if row.sum() > minimum_mass and row.max() >= threshold
+        (int(row.argmax()), target) for target, row in rows if row.sum() > minimum_mass and row.max() >= threshold
     )
 
 
-def merge_pieces(
-    weights: ArrayLike, source_words: Sequence[int], target_words: Sequence[int]
-) -> NDArray[np.float64]:
+def merge_pieces(weights: ArrayLike, source_words: Sequence[int], target_words: Sequence[int]) -> NDArray[np.float64]:
     """Weights between words from weights between pieces: the sum over source, the mean over target pieces.
 
     So a word's row is a distribution where its pieces' rows are. `source_words[j]` is the word, counted from

@@ -113,9 +113,7 @@ def _observed_bleu(statistics: NDArray[np.int64], metric: BLEU) -> float:
     return float(_bleu(statistics.sum(axis=1).tolist(), metric).mean())
 
 
-def _resampled_bleu(
-    statistics: NDArray[np.int64], draws: NDArray[np.float64], metric: BLEU
-) -> NDArray[np.float64]:
+def _resampled_bleu(statistics: NDArray[np.int64], draws: NDArray[np.float64], metric: BLEU) -> NDArray[np.float64]:
     """(resamples,): mean BLEU of the runs on each resample."""
     # The sums are whole numbers and exact; sacrebleu divides them in float32, so that is what it gets.
     sums = (draws @ statistics).astype(np.float32)  # (runs, resamples, 10)

@@ -21,9 +21,7 @@ class Score:
     signature: str  # sacrebleu's, version included: all it takes to make the number again
 
 
-def bleu(
-    hypotheses: Sequence[str], references: Sequence[str], tokenize: str = "13a", lowercase: bool = False
-) -> Score:
+def bleu(hypotheses: Sequence[str], references: Sequence[str], tokenize: str = "13a", lowercase: bool = False) -> Score:
     """Corpus BLEU (Papineni et al., 2002) of detokenised lines; higher is better.
 
     `tokenize` is one of sacrebleu's tokenisers: "13a" for most languages, "zh" for Chinese, "none" for lines
@@ -56,8 +54,7 @@ def bleu_metric(tokenize: str, lowercase: bool, may_be_tokenised: bool = True) -
     if tokenize not in BLEU.TOKENIZERS:
         nearest = difflib.get_close_matches(tokenize, BLEU.TOKENIZERS, n=1, cutoff=0)[0]
         raise UserError(
-            f"sacrebleu has no tokeniser {tokenize!r}; did you mean {nearest!r}? "
-            f"It has {', '.join(BLEU.TOKENIZERS)}"
+            f"sacrebleu has no tokeniser {tokenize!r}; did you mean {nearest!r}? It has {', '.join(BLEU.TOKENIZERS)}"
         )
     return BLEU(lowercase=lowercase, tokenize=tokenize, force=may_be_tokenised)
 

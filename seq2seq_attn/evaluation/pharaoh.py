@@ -41,9 +41,7 @@ def parse_links(line: str, place: str = "links") -> Gold:
     for word in line.split():
         match = _LINK.fullmatch(word)
         if match is None:
-            raise UserError(
-                f"{place}: {word!r} is no link; write i-j, or ipj for one that is possible, not sure"
-            )
+            raise UserError(f"{place}: {word!r} is no link; write i-j, or ipj for one that is possible, not sure")
         link = int(match[1]), int(match[3])
         possible.add(link)
         if match[2] == "-":
@@ -69,9 +67,7 @@ def read_gold(path: Path, sentences: int | None = None) -> GoldCorpus:
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"{path}: cannot read alignments ({error}); check the path and the file") from error
     if sentences is not None and len(lines) != sentences:
-        raise UserError(
-            f"{path}: {len(lines)} lines for {sentences} sentence pairs; each needs its line of links"
-        )
+        raise UserError(f"{path}: {len(lines)} lines for {sentences} sentence pairs; each needs its line of links")
     # What is not UTF-8 is no link either: so the error that names the line catches it.
     gold = [
         parse_links(line.decode("utf-8", errors="replace"), f"{path}, line {number}")

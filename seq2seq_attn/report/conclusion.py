@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from seq2seq_attn.report.results import ArmResult, Comparison, Results
 
-SIGNIFICANT = 0.05
-
 
 def conclusion(results: Results) -> list[str]:
-    """A sentence a comparison, then where the best arm and the baseline differ: by source length, in alignment."""
+    """Each arm against the baseline, the largest difference first; then what is to be said of single arms.
+
+    That is what length does to the best arm and to the baseline, how well the best arm aligns, and what one seed
+    cannot tell.
+    """
     best = max(results.arms, key=lambda arm: arm.bleu.mean)
     shown = [arm for arm in results.arms if arm is best or arm.name == results.baseline]
-    sentences = [_verdict(pair) for pair in results.comparisons]
+    sentences = [_verdict(pair) for pair in sorted(results.comparisons, key=lambda pair: -abs(pair.bleu_difference))]
     sentences += [_length(arm) for arm in shown if len(arm.bleu_by_length) > 1 and arm.bleu_by_length[0].bleu > 0]
     if best.aer is not None:
         sentences.append(f"Read as an alignment, {best.name} has an error rate (AER) of {best.aer.mean:.3f}.")
@@ -24,12 +26,14 @@ def conclusion(results: Results) -> list[str]:
 
 
 def _verdict(pair: Comparison) -> str:
-    difference = f"{pair.bleu_difference:+.1f} BLEU, 95 % interval {pair.low:+.1f} to {pair.high:+.1f}"
+    """A difference counts as certain where its 95 % interval leaves out 0."""
     p = "p < 0.001" if pair.p_value < 0.001 else f"p = {pair.p_value:.3f}"
-    if pair.p_value >= SIGNIFICANT:
-        return f"{pair.arm} and {pair.baseline} cannot be told apart ({difference}, {p})."
-    word = "better" if pair.bleu_difference > 0 else "worse"
-    return f"{pair.arm} is {word} than {pair.baseline} ({difference}, {p})."
+    how_sure = f"95 % interval {pair.low:+.1f} to {pair.high:+.1f}, {p}"
+    if pair.low <= 0 <= pair.high:
+        difference = f"{pair.bleu_difference:+.1f} BLEU ({how_sure})"
+        return f"{pair.arm} is not certainly different from {pair.baseline}: {difference}."
+    direction = "better" if pair.bleu_difference > 0 else "worse"
+    return f"{pair.arm} is {direction} than {pair.baseline} by {abs(pair.bleu_difference):.1f} BLEU ({how_sure})."
 
 
 def _length(arm: ArmResult) -> str:

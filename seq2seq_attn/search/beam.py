@@ -34,9 +34,7 @@ class Beam(NamedTuple):
 class Extended(NamedTuple):
     """What one step makes of the k live hypotheses of B sentences."""
 
-    closed: (
-        Tensor  # (B, k): log-probability of each closed by `</s>`; -inf where that is not among the K best
-    )
+    closed: Tensor  # (B, k): log-probability of each closed by `</s>`; -inf where that is not among the K best
     live: Tensor  # (B, K): log-probabilities of the K best continuations by a word, best first
     parents: Tensor  # (B, K): which of the k each continues
     tokens: Tensor  # (B, K): by which token
@@ -161,8 +159,4 @@ def _ends(
 def _ends_after(length: int, totals: Sequence[float], options: SearchOptions, closed: bool) -> list[End]:
     """Those of one sentence's hypotheses that end here: all with a log-probability above -inf."""
     penalty = options.penalty(length)
-    return [
-        End(total / penalty, total, length, slot, closed)
-        for slot, total in enumerate(totals)
-        if total != -inf
-    ]
+    return [End(total / penalty, total, length, slot, closed) for slot, total in enumerate(totals) if total != -inf]

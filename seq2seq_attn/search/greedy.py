@@ -54,9 +54,7 @@ def greedy_search(
     return trace(history, _ends(history, totals, limits, options), lengths)
 
 
-def _ends(
-    history: list[Choice], totals: list[Tensor], limits: list[int], options: SearchOptions
-) -> list[list[End]]:
+def _ends(history: list[Choice], totals: list[Tensor], limits: list[int], options: SearchOptions) -> list[list[End]]:
     """The first `</s>` of each sentence, or its maximum length."""
     ends: list[list[End]] = [[] for _ in limits]
     log_probabilities, tokens = to_lists(totals), to_lists([choice.tokens for choice in history])

@@ -33,9 +33,7 @@ class End(NamedTuple):
     closed: bool  # by `</s>`
 
 
-def trace(
-    history: Sequence[Choice], ends: Sequence[Sequence[End]], lengths: Sequence[int]
-) -> list[list[Hypothesis]]:
+def trace(history: Sequence[Choice], ends: Sequence[Sequence[End]], lengths: Sequence[int]) -> list[list[Hypothesis]]:
     """The hypotheses of sentences 0, 1, ... that end there; `lengths` are those of the sources."""
     steps = _Steps(history)
     found = [[_hypothesis(steps, sentence, end) for end in ends[sentence]] for sentence in range(len(ends))]
@@ -85,9 +83,7 @@ def _hypothesis(steps: _Steps, sentence: int, end: End) -> tuple[Hypothesis, lis
 def _gather(weights: Sequence[Tensor], paths: Sequence[Sequence[int]]) -> tuple[Tensor, ...]:
     """The rows of all hypotheses with one gather and one transfer; a matrix (T', S) for each."""
     rows = torch.tensor([row for path in paths for row in path], dtype=torch.long, device=weights[0].device)
-    return torch.split(
-        torch.cat(tuple(weights)).index_select(0, rows).float().cpu(), [len(path) for path in paths]
-    )
+    return torch.split(torch.cat(tuple(weights)).index_select(0, rows).float().cpu(), [len(path) for path in paths])
 
 
 def to_lists(tensors: Sequence[Tensor]) -> list[Any]:

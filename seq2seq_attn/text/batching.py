@@ -32,9 +32,7 @@ def length_buckets(
     are those that the model sees, `</s>` included. The same seed and epoch give the same batches.
     """
     if size < 1 or unit not in UNITS:
-        raise UserError(
-            f"batches of {size} {unit}: the size must be at least 1, the unit one of {', '.join(UNITS)}"
-        )
+        raise UserError(f"batches of {size} {unit}: the size must be at least 1, the unit one of {', '.join(UNITS)}")
     source, target = np.asarray(source_lengths, dtype=np.int64), np.asarray(target_lengths, dtype=np.int64)
     random = np.random.default_rng((seed, epoch))
     # By bands of target length, and in a band by source length, up and down in turn: where one band ends and

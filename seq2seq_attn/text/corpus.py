@@ -59,8 +59,6 @@ def read_tsv(path: Path | str, columns: tuple[int, int] = (0, 1)) -> ParallelCor
     needed = max(columns) + 1
     for number, row in enumerate(rows, start=1):
         if len(row) < needed:
-            raise UserError(
-                f"{path}, line {number}: {len(row)} tab-separated columns, at least {needed} are needed"
-            )
+            raise UserError(f"{path}, line {number}: {len(row)} tab-separated columns, at least {needed} are needed")
     source, target = columns
     return ParallelCorpus([row[source] for row in rows], [row[target] for row in rows], str(path))

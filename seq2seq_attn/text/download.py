@@ -22,9 +22,7 @@ _TIMEOUT = 30  # seconds without an answer
 _CHUNK = 1 << 16
 
 
-def get(
-    name: str, to: Path | None = None, from_folder: Path | None = None, progress: Progress | None = None
-) -> Path:
+def get(name: str, to: Path | None = None, from_folder: Path | None = None, progress: Progress | None = None) -> Path:
     """Fetch corpus `name` into the folder `to` (default `data/downloaded/NAME`) and return that folder.
 
     Files that are there already and right are left alone. `from_folder` takes them from a folder of that
@@ -38,9 +36,7 @@ def get(
     return fetch(corpus, to or Path("data/downloaded") / name, from_folder, progress)
 
 
-def fetch(
-    corpus: Corpus, folder: Path, from_folder: Path | None = None, progress: Progress | None = None
-) -> Path:
+def fetch(corpus: Corpus, folder: Path, from_folder: Path | None = None, progress: Progress | None = None) -> Path:
     """As `get`, for a corpus that need not be in the manifest."""
     if from_folder is not None and not from_folder.is_dir():
         raise UserError(f"{from_folder}: no such folder; --from takes one that holds {corpus.files[0].name}")
@@ -65,18 +61,14 @@ def fetch(
 def _from_folder(corpus: Corpus, file: CorpusFile, folder: Path) -> bytes:
     """The file as text, from `folder/FILE` or `folder/CORPUS/FILE`, gzip or not whatever its name says."""
     places = [
-        place / name
-        for place in (folder, folder / corpus.name)
-        for name in (file.name, file.name.removesuffix(".gz"))
+        place / name for place in (folder, folder / corpus.name) for name in (file.name, file.name.removesuffix(".gz"))
     ]
     place = next((place for place in places if place.is_file()), None)
     if place is None:
         raise UserError(f"{folder}: neither {file.name} nor {corpus.name}/{file.name} is in this folder")
     content = read_bytes(place)
     if _sha256(content) != file.sha256:
-        raise UserError(
-            f"{place}: not the file of the corpus {corpus.name} (its sha256 differs); it was not copied"
-        )
+        raise UserError(f"{place}: not the file of the corpus {corpus.name} (its sha256 differs); it was not copied")
     return content
 
 

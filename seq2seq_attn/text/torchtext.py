@@ -31,9 +31,7 @@ class Embedding(NamedTuple):
     coverage: float  # share of the ordinary tokens that had a vector
 
 
-def vocabulary_of(
-    vocab: Any, specials: Iterable[str] = ("<unk>", "<pad>", "<bos>", "<sos>", "<eos>")
-) -> Vocabulary:
+def vocabulary_of(vocab: Any, specials: Iterable[str] = ("<unk>", "<pad>", "<bos>", "<sos>", "<eos>")) -> Vocabulary:
     """The ordinary tokens of a `torchtext.vocab.Vocab`, in its order, after this package's special tokens.
 
     Its own `specials`, by the names that its `Field` gave them, are left out wherever they stand (at the end
@@ -51,9 +49,7 @@ def corpus_of(dataset: Any, source: str = "src", target: str = "trg") -> Paralle
     """
     for name in (source, target):
         if name not in dataset.fields:
-            raise UserError(
-                f"torchtext: the dataset has no field {name!r}; it has {', '.join(dataset.fields)}"
-            )
+            raise UserError(f"torchtext: the dataset has no field {name!r}; it has {', '.join(dataset.fields)}")
     return ParallelCorpus(
         [_line(getattr(example, source)) for example in dataset.examples],
         [_line(getattr(example, target)) for example in dataset.examples],

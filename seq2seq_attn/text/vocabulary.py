@@ -86,7 +86,5 @@ class Vocabulary:
         except UnicodeDecodeError:
             raise UserError(f"{path}: not a vocabulary: it is not UTF-8 text") from None
         if tuple(tokens[: len(SPECIALS)]) != SPECIALS:
-            raise UserError(
-                f"{path}: not a vocabulary: its first lines must be {' '.join(SPECIALS)}, one a line"
-            )
+            raise UserError(f"{path}: not a vocabulary: its first lines must be {' '.join(SPECIALS)}, one a line")
         return cls(tokens[len(SPECIALS) :])

@@ -53,9 +53,9 @@ class TranslationModule(lightning.LightningModule):
     def _refuse_divergence(self, value: float) -> None:
         if not math.isfinite(value):
             raise UserError(
-                f"training diverged: the loss is {value} at step {self.global_step + 1}, epoch {self.current_epoch + 1};"
-                f" the checkpoints before it are kept; lower training.optimiser.learning_rate="
-                f"{self.config.optimiser.learning_rate} or training.clip_norm={self.config.clip_norm}"
+                f"training diverged: the loss is {value} at step {self.global_step + 1}, "
+                f"epoch {self.current_epoch + 1}; the checkpoints before it are kept; lower "
+                f"training.optimiser.learning_rate={self.config.optimiser.learning_rate} or training.clip_norm={self.config.clip_norm}"
             )
         if self.global_step % 10 == 0:
             self.log("train_loss", value, batch_size=1)

@@ -102,9 +102,7 @@ def test_no_mask_means_that_all_are_tokens(context, query, keys, values):
     )
     rows = torch.tensor([1])
     selected = context.prepare(keys, values).select(rows)
-    assert_same(
-        context(query[rows], selected), context(query[rows], context.prepare(keys[rows], values[rows]))
-    )
+    assert_same(context(query[rows], selected), context(query[rows], context.prepare(keys[rows], values[rows])))
 
 
 def test_a_source_is_immutable(context, keys, values):
@@ -168,9 +166,7 @@ def test_attention_is_the_sum_of_values_under_its_weights(query, keys, values):
 def test_values_default_to_the_keys(query, keys):
     attention = Attention(General(QUERY, KEY))
     assert attention.value_size == KEY
-    assert_same(
-        attention(query, attention.prepare(keys)), attention(query, attention.prepare(keys, values=keys))
-    )
+    assert_same(attention(query, attention.prepare(keys)), attention(query, attention.prepare(keys, values=keys)))
 
 
 def test_attention_normalises_with_softmax_unless_given_another(query, keys, monkeypatch):

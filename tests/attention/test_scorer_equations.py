@@ -133,9 +133,7 @@ def test_cosine_scores_a_zero_vector_0_and_gives_it_a_small_gradient():
 def test_cosine_does_not_see_the_length_of_a_vector():
     scorer = Cosine(KEY, KEY)
     query, keys = torch.randn(B, T, KEY), torch.randn(B, S, KEY)
-    torch.testing.assert_close(
-        scorer(query, scorer.prepare(keys)), scorer(1000 * query, scorer.prepare(0.001 * keys))
-    )
+    torch.testing.assert_close(scorer(query, scorer.prepare(keys)), scorer(1000 * query, scorer.prepare(0.001 * keys)))
 
 
 def test_location_never_reads_beyond_its_longest_length():
@@ -157,7 +155,5 @@ def test_scaled_dot_under_softmax_is_torchs_attention():
     query, keys, values = torch.randn(B, T, KEY), torch.randn(B, S, KEY), torch.randn(B, S, HIDDEN)
     is_token = torch.tensor([[True, True, True, True], [True, True, False, False]])
     context, _ = attention(query, attention.prepare(keys, values, is_token))
-    expected = torch.nn.functional.scaled_dot_product_attention(
-        query, keys, values, attn_mask=is_token[:, None]
-    )
+    expected = torch.nn.functional.scaled_dot_product_attention(query, keys, values, attn_mask=is_token[:, None])
     torch.testing.assert_close(context, expected)

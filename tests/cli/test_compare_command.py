@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from seq2seq_attn.cli.verdict import verdict
-from seq2seq_attn.report.results import Comparison, Results
+from seq2seq_attn.report.conclusion import conclusion
+from seq2seq_attn.report.results import Results
 
 
 @pytest.fixture(scope="session")
@@ -28,12 +28,12 @@ def experiment(toy):
     return folder
 
 
-def test_an_experiment_gives_a_table_a_verdict_and_pictures(program, experiment, tmp_path):
+def test_an_experiment_gives_a_table_a_conclusion_and_pictures(program, experiment, tmp_path):
     compare = "compare", experiment / "experiment.yaml", "--runs", tmp_path / "runs", "training.max_epochs=1"
     answer = program(*compare)
     results = Results.load(experiment / "results/results.json")
     assert answer.code == 0
-    assert verdict(results)[0] in answer.out
+    assert conclusion(results)[0] in answer.out
     listed = answer.out.partition(f"{experiment / 'results'}:\n")[2].split()
     assert {"table.md", "bleu_by_length.png", "bleu_by_length.svg", "curves.png"} <= set(listed)
     assert all((experiment / "results" / name).stat().st_size for name in listed)
@@ -88,30 +88,6 @@ def test_ctrl_c_gives_the_command_that_goes_on(program, experiment, tmp_path, mo
     assert "finished runs and the last checkpoint are kept" in answer.err
     goes_on = [argument for argument in arguments if argument != "--overwrite"]  # that would begin anew
     assert answer.err.splitlines()[-1].strip() == " ".join(["'/some where/seq2seq-attn'", *goes_on])
-
-
-@pytest.mark.parametrize(
-    ("difference", "low", "high", "p", "sentence"),
-    [
-        (12.34, 10.0, 14.2, 0.0002, "a is better than b by 12.3 BLEU (95 % interval +10.0 to +14.2, p < 0.001)."),
-        (-3.0, -5.0, -1.0, 0.004, "a is worse than b by 3.0 BLEU (95 % interval -5.0 to -1.0, p = 0.004)."),
-        (
-            0.4,
-            -0.3,
-            1.1,
-            0.21,
-            "a is not certainly different from b: +0.4 BLEU (95 % interval -0.3 to +1.1, p = 0.210).",
-        ),
-    ],
-)
-def test_the_verdict_says_which_is_better_and_how_certain_that_is(difference, low, high, p, sentence):
-    results = SimpleNamespace(comparisons=(Comparison("a", "b", difference, low, high, p),))
-    assert verdict(results) == [sentence]
-
-
-def test_the_largest_difference_comes_first():
-    pairs = [Comparison(name, "b", value, value - 1, value + 1, 0.01) for name, value in (("x", 2.0), ("y", -9.0))]
-    assert [sentence[0] for sentence in verdict(SimpleNamespace(comparisons=tuple(pairs)))] == ["y", "x"]
 
 
 def test_an_unknown_arm_or_key_is_refused_before_anything_is_trained(refused, experiment, tmp_path):

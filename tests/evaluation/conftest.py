@@ -32,8 +32,7 @@ def spoil() -> Callable[..., list[str]]:
     def spoil(lines: list[str], rate: float, seed: int) -> list[str]:
         draw = random.Random(seed)
         return [
-            " ".join(draw.choice(WORDS) if draw.random() < rate else word for word in line.split())
-            for line in lines
+            " ".join(draw.choice(WORDS) if draw.random() < rate else word for word in line.split()) for line in lines
         ]
 
     return spoil

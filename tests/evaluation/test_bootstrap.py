@@ -21,14 +21,10 @@ def test_the_interval_of_one_run_is_that_of_sacrebleus_command(references, spoil
 
 
 @pytest.mark.parametrize("rate", [0.25, 0.3, 0.36])  # p about 0.03, 0.17 and 0.08
-def test_the_paired_test_of_one_run_each_is_that_of_sacrebleus_command(
-    references, spoil, sacrebleu_command, rate
-):
+def test_the_paired_test_of_one_run_each_is_that_of_sacrebleus_command(references, spoil, sacrebleu_command, rate):
     system, baseline = spoil(references, rate, seed=2), spoil(references, 0.3, seed=3)
     options = "--paired-bs", "--paired-bs-n", "300", "-tok", "intl", "-lc"
-    of_baseline, of_system = (
-        row["BLEU"] for row in sacrebleu_command(references, [baseline, system], *options)
-    )
+    of_baseline, of_system = (row["BLEU"] for row in sacrebleu_command(references, [baseline, system], *options))
     result = paired_bootstrap([system], [baseline], references, "intl", lowercase=True, resamples=300)
     assert result.p_value == of_system["p_value"]
     assert result.difference == of_system["score"] - of_baseline["score"]

@@ -24,9 +24,7 @@ def test_bleu_chrf_and_ter_are_those_of_sacrebleus_command(references, spoil, sa
         assert score.signature.endswith(f"version:{sacrebleu.__version__}")
 
 
-def test_lowercased_bleu_and_another_tokeniser_are_those_of_sacrebleus_command(
-    references, spoil, sacrebleu_command
-):
+def test_lowercased_bleu_and_another_tokeniser_are_those_of_sacrebleus_command(references, spoil, sacrebleu_command):
     hypotheses = spoil(references, 0.3, seed=2)
     printed = sacrebleu_command(references, [hypotheses], "-lc", "-tok", "char", "-w", "10")
     score = bleu(hypotheses, references, tokenize="char", lowercase=True)

@@ -102,7 +102,7 @@ def test_long_lines_are_reported_in_training_and_cut_in_translation(config, tmp_
     values["data"]["max_length"] = 3
     said, warned = [], []
     model = train(parse(Config, values), tmp_path / "short", say=said.append)
-    assert any("20 of 40 pairs kept" in text and "20 for more than 3 pieces" in text for text in said)
+    assert any("20 of 40 pairs kept" in text and "20 with more than 3 pieces" in text for text in said)
     cut, short = model.translate(["a b c d e", "a b c"], warn=warned.append)
     assert cut == short
     assert warned == ["line 1: 5 tokens, cut to data.max_length=3"]

@@ -20,9 +20,7 @@ class Stepwise(Translator):
         self.seen: list[tuple[int, int]] = []  # of each step: rows of the memory, hypotheses
         self.projected: list[int] = []  # of each call: positions that were projected
 
-    def advance(
-        self, tokens: Tensor, state: NamedTuple, memory: NamedTuple
-    ) -> tuple[Tensor, NamedTuple, Tensor]:
+    def advance(self, tokens: Tensor, state: NamedTuple, memory: NamedTuple) -> tuple[Tensor, NamedTuple, Tensor]:
         """Features (N, R), the next state, weights (N, S)."""
         raise NotImplementedError
 
@@ -112,9 +110,7 @@ def expected_weights(kind: int, tokens: list[int], rows: int, columns: int) -> T
 
 
 def random_table(seed: int, kinds: int = 5, positions: int = 4, vocabulary: int = 9) -> TableTranslator:
-    logits = torch.randn(
-        kinds, positions, vocabulary, vocabulary, generator=torch.Generator().manual_seed(seed)
-    )
+    logits = torch.randn(kinds, positions, vocabulary, vocabulary, generator=torch.Generator().manual_seed(seed))
     return TableTranslator(2 * logits.double())
 
 

@@ -56,9 +56,7 @@ def test_a_beam_as_wide_as_the_space_equals_exhaustive_search_over_three_words(a
             expected = every_translation(translator, kind, longest, options)[:n_best]
             assert [h.tokens for h in hypotheses] == [tokens for _, _, tokens in expected]
             assert [h.score for h in hypotheses] == pytest.approx([score for score, _, _ in expected])
-            assert [h.log_probability for h in hypotheses] == pytest.approx(
-                [total for _, total, _ in expected]
-            )
+            assert [h.log_probability for h in hypotheses] == pytest.approx([total for _, total, _ in expected])
 
 
 def plain_beam_search(translator, kind, options, limit):
@@ -123,9 +121,7 @@ def test_the_n_best_are_sorted_distinct_and_begin_like_a_shorter_list(alpha):
     for seed in range(6):
         translator = GruTranslator(seed)
         lists = {
-            n: beam_search(
-                translator, pad(SOURCES), SearchOptions(beam_size=4, n_best=n, length_penalty=alpha), True
-            )
+            n: beam_search(translator, pad(SOURCES), SearchOptions(beam_size=4, n_best=n, length_penalty=alpha), True)
             for n in (1, 2, 4)
         }
         for hypotheses in lists[4]:
@@ -140,9 +136,7 @@ def test_the_log_probability_is_the_total_of_forced_decoding():
     options = SearchOptions(beam_size=3, n_best=3)
     for seed in range(4):
         translator = GruTranslator(seed)
-        for source, hypotheses in zip(
-            SOURCES, beam_search(translator, pad(SOURCES), options, True), strict=True
-        ):
+        for source, hypotheses in zip(SOURCES, beam_search(translator, pad(SOURCES), options, True), strict=True):
             for hypothesis in hypotheses:
                 closed = [*hypothesis.tokens, EOS]
                 (forced,) = force(translator, pad([source]), pad([closed]))
@@ -225,9 +219,7 @@ def test_a_finished_sentence_is_not_searched_on_while_it_waits_to_leave(search):
         translator = random_table(seed, kinds=5, positions=9, vocabulary=7)
         translator.table[..., EOS] -= 2.0
         together = search(translator, pad(sources), options, with_weights=True)
-        assert_same(
-            together, [search(translator, pad([source]), options, with_weights=True)[0] for source in sources]
-        )
+        assert_same(together, [search(translator, pad([source]), options, with_weights=True)[0] for source in sources])
 
 
 def test_a_sentence_stops_once_no_live_hypothesis_can_come_among_the_n_best():
@@ -326,9 +318,7 @@ def test_half_precision_logits_are_summed_in_single_precision():
     options = SearchOptions(beam_size=3, n_best=3)
     for search in (beam_search, greedy_search):
         for h in search(translator, pad([[4, EOS]]), options)[0]:
-            assert h.log_probability == pytest.approx(
-                sum(exact.log_probabilities(4, [*h.tokens, EOS])), abs=1e-5
-            )
+            assert h.log_probability == pytest.approx(sum(exact.log_probabilities(4, [*h.tokens, EOS])), abs=1e-5)
 
 
 def test_a_model_that_gives_no_allowed_token_a_probability_keeps_what_it_had():

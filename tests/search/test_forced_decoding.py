@@ -33,17 +33,13 @@ def test_weights_have_the_size_of_their_own_pair_and_belong_to_its_prefixes():
     for source, target, forced in zip(
         sources, TARGETS, force(random_table(1), pad(sources), pad(TARGETS)), strict=True
     ):
-        torch.testing.assert_close(
-            forced.weights, expected_weights(source[0], target[:-1], len(target), len(source))
-        )
+        torch.testing.assert_close(forced.weights, expected_weights(source[0], target[:-1], len(target), len(source)))
         assert forced.log_probabilities.shape == (len(target),)
 
 
 def test_padding_never_changes_a_forced_score():
     translator = GruTranslator(5)
-    for source, target, forced in zip(
-        SOURCES, TARGETS, force(translator, pad(SOURCES), pad(TARGETS)), strict=True
-    ):
+    for source, target, forced in zip(SOURCES, TARGETS, force(translator, pad(SOURCES), pad(TARGETS)), strict=True):
         (alone,) = force(translator, pad([source]), pad([target]))
         assert forced.total == pytest.approx(alone.total, rel=1e-12)
         torch.testing.assert_close(forced.log_probabilities, alone.log_probabilities)

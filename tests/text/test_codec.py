@@ -25,9 +25,7 @@ CORPUS = ParallelCorpus(
 
 def train(kind, **options):
     size = 38 if kind in ("bpe", "unigram") else None
-    return train_codecs(
-        CORPUS, kind, vocabulary_size=size, source_language="en", target_language="de", **options
-    )
+    return train_codecs(CORPUS, kind, vocabulary_size=size, source_language="en", target_language="de", **options)
 
 
 @pytest.fixture
@@ -147,7 +145,5 @@ def test_a_missing_file_is_named(tmp_path):
 def test_a_foreign_file_is_named(tmp_path, name, content):
     save_codecs(*train("unigram"), tmp_path)
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(
-        UserError, match=r"source\.tokeniser\.json: this and the files beside it make no tokeniser"
-    ):
+    with pytest.raises(UserError, match=r"source\.tokeniser\.json: this and the files beside it make no tokeniser"):
         load_codecs(tmp_path)

@@ -62,9 +62,7 @@ def tiny(server):
 
 def contents(folder):
     return {
-        str(path.relative_to(folder)): gzip.decompress(path.read_bytes())
-        if path.suffix == ".gz"
-        else path.read_bytes()
+        str(path.relative_to(folder)): gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
         for path in folder.rglob("*")
         if path.is_file()
     }
@@ -95,9 +93,7 @@ def test_files_that_are_there_and_right_are_left_alone(tiny, server, tmp_path):
 
 def test_a_file_that_has_changed_at_its_address_leaves_nothing_behind(tiny, server, tmp_path):
     (server[0] / "train.en").write_bytes(b"changed\n")
-    with pytest.raises(
-        UserError, match=r"train\.en\.gz: what http.*/train\.en holds is not the file .*--from DIR"
-    ):
+    with pytest.raises(UserError, match=r"train\.en\.gz: what http.*/train\.en holds is not the file .*--from DIR"):
         fetch(tiny, tmp_path / "to")
     assert not (tmp_path / "to").exists()
 
@@ -121,9 +117,7 @@ def test_an_address_that_does_not_hold_the_file_is_named_with_the_way_out(
 def test_without_a_network_the_file_the_address_and_the_way_out_are_named(tmp_path, monkeypatch):
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     file = CorpusFile("x.txt", sha256(b"x"), "http://127.0.0.1:9/x.txt")
-    with pytest.raises(
-        UserError, match=r"x\.txt cannot be fetched from http://127\.0\.0\.1:9/x\.txt .*--from DIR"
-    ):
+    with pytest.raises(UserError, match=r"x\.txt cannot be fetched from http://127\.0\.0\.1:9/x\.txt .*--from DIR"):
         fetch(corpus_of(file), tmp_path / "to")
 
 
@@ -155,9 +149,7 @@ def test_a_folder_may_hold_the_files_or_the_folder_of_the_corpus(tmp_path, insid
 def test_a_wrong_or_missing_file_in_the_folder_is_named_and_not_copied(tmp_path):
     (tmp_path / "disk").mkdir()
     corpus = corpus_of(CorpusFile("train.en.gz", sha256(ENGLISH)))
-    with pytest.raises(
-        UserError, match=r"disk: neither train\.en\.gz nor tiny/train\.en\.gz is in this folder"
-    ):
+    with pytest.raises(UserError, match=r"disk: neither train\.en\.gz nor tiny/train\.en\.gz is in this folder"):
         fetch(corpus, tmp_path / "to", from_folder=tmp_path / "disk")
     (tmp_path / "disk" / "train.en").write_bytes(b"other\n")
     with pytest.raises(UserError, match=r"disk/train\.en: not the file of the corpus tiny"):

@@ -14,9 +14,7 @@ def test_blank_and_long_pairs_are_dropped_and_counted():
     assert filtered.kept == [0]
     assert (filtered.blank, filtered.too_long) == (2, 2)
     assert (filtered.corpus.source, filtered.corpus.target) == (["a"], ["A"])
-    assert str(filtered) == (
-        "mine: 1 of 5 pairs kept; dropped 2 with a blank side, 2 with more than 7 pieces"
-    )
+    assert str(filtered) == ("mine: 1 of 5 pairs kept; dropped 2 with a blank side, 2 with more than 7 pieces")
 
 
 def test_a_pair_just_at_the_limit_stays():

@@ -153,9 +153,7 @@ def test_sentencepiece_says_how_many_pieces_the_text_can_give_at_most(model):
 
 
 def test_sentencepiece_says_how_many_pieces_the_characters_need():
-    with pytest.raises(
-        UserError, match=r"vocabulary size 9 is too small: the characters alone need \d+$"
-    ) as error:
+    with pytest.raises(UserError, match=r"vocabulary size 9 is too small: the characters alone need \d+$") as error:
         SentencePiece.train(LINES, 9)
     fewest = int(str(error.value).split()[-1])
     assert len(SentencePiece.train(LINES, fewest).vocabulary()) == fewest

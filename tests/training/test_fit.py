@@ -131,7 +131,9 @@ def test_a_loss_that_is_no_number_stops_training_and_says_at_which_step(tmp_path
     model = small_model()
     with torch.no_grad():
         model.output.bias.fill_(torch.nan)
-    with pytest.raises(UserError, match=r"loss is nan at step 1, epoch 1; .*lower training\.optimiser\.learning_rate=0\.01"):
+    with pytest.raises(
+        UserError, match=r"loss is nan at step 1, epoch 1; .*lower training\.optimiser\.learning_rate=0\.01"
+    ):
         run(tmp_path, model)
     assert (tmp_path / "checkpoints" / "last.ckpt").read_bytes() == kept
 

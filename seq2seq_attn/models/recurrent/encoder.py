@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
+from seq2seq_attn.models.recurrent.cells import CELLS, initialise
+
 LAYERS: dict[str, Callable[..., nn.RNNBase]] = {"gru": nn.GRU, "lstm": nn.LSTM, "rnn": nn.RNN}
 
 
@@ -38,10 +40,10 @@ class RecurrentEncoder(nn.Module):
         )
         self.norms = nn.ModuleList(nn.LayerNorm(self.state_size) if layer_norm else nn.Identity() for _ in sizes)
         self.dropout = nn.Dropout(dropout)
-        for name, parameter in self.named_parameters():
-            if "weight_hh" in name:
-                for block in torch.split(parameter.data, hidden_size):
-                    nn.init.orthogonal_(block)
+        for layer in self.layers:
+            for end in ("l0", "l0_reverse")[: self.directions]:
+                recurrent, bias = (getattr(layer, f"{kind}_hh_{end}") for kind in ("weight", "bias"))
+                initialise(recurrent.data, bias.data, CELLS[cell].keep)
 
     @property
     def dtype(self) -> torch.dtype:
