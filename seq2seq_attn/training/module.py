@@ -55,7 +55,8 @@ class TranslationModule(lightning.LightningModule):
             raise UserError(
                 f"training diverged: the loss is {value} at step {self.global_step + 1}, "
                 f"epoch {self.current_epoch + 1}; the checkpoints before it are kept; lower "
-                f"training.optimiser.learning_rate={self.config.optimiser.learning_rate} or training.clip_norm={self.config.clip_norm}"
+                f"training.optimiser.learning_rate={self.config.optimiser.learning_rate} or "
+                f"training.clip_norm={self.config.clip_norm}"
             )
         if self.global_step % 10 == 0:
             self.log("train_loss", value, batch_size=1)
