@@ -14,6 +14,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from seq2seq_attn.models.recurrent.kernels import gru_update
+
 
 class Cell(nn.Module, ABC):
     """One recurrent step H_i = f(g_i, H_{i-1}), with g_i (N, gate_size) the input's share of the gates.
@@ -41,9 +43,10 @@ class Cell(nn.Module, ABC):
             return hidden
         return torch.cat((hidden, hidden.new_zeros(len(hidden), self.state_size - self.hidden_size)), dim=-1)
 
-    def output(self, state: Tensor) -> Tensor:
+    @classmethod
+    def output(cls, state: Tensor) -> Tensor:
         """H (..., hidden_size) of a state (..., state_size)."""
-        return state if self.states == 1 else state[..., : self.hidden_size]
+        return state if cls.states == 1 else state[..., : state.shape[-1] // cls.states]
 
     def forward(self, inputs: Tensor, state: Tensor) -> Tensor:
         """The next state (N, state_size) from g (N, gate_size) and the state (N, state_size)."""
@@ -58,8 +61,9 @@ class Cell(nn.Module, ABC):
             states.append(state)
         return torch.stack(states)
 
+    @staticmethod
     @abstractmethod
-    def update(self, inputs: Tensor, recurrent: Tensor, state: Tensor) -> Tensor:
+    def update(inputs: Tensor, recurrent: Tensor, state: Tensor) -> Tensor:
         """The cell's own equation: g (N, gate_size), W H_{i-1} + b (N, gate_size) and the old state give the new."""
 
 
@@ -86,13 +90,9 @@ class GRUCell(Cell):
     gates = 3
     keep = 1  # z
 
-    def update(self, inputs: Tensor, recurrent: Tensor, state: Tensor) -> Tensor:
-        sizes = [2 * self.hidden_size, self.hidden_size]
-        input_rz, input_n = torch.split(inputs, sizes, dim=-1)
-        recurrent_rz, recurrent_n = torch.split(recurrent, sizes, dim=-1)
-        reset, update = torch.sigmoid(input_rz + recurrent_rz).chunk(2, dim=-1)
-        candidate = torch.tanh(torch.addcmul(input_n, reset, recurrent_n))
-        return torch.lerp(candidate, state, update)
+    @staticmethod
+    def update(inputs: Tensor, recurrent: Tensor, state: Tensor) -> Tensor:
+        return gru_update(inputs, recurrent, state)
 
 
 class LSTMCell(Cell):
@@ -105,9 +105,10 @@ class LSTMCell(Cell):
     states = 2
     keep = 1  # f
 
-    def update(self, inputs: Tensor, recurrent: Tensor, state: Tensor) -> Tensor:
+    @staticmethod
+    def update(inputs: Tensor, recurrent: Tensor, state: Tensor) -> Tensor:
         input_gate, forget_gate, candidate, output_gate = (inputs + recurrent).chunk(4, dim=-1)
-        memory = state[..., self.hidden_size :]
+        memory = state[..., state.shape[-1] // 2 :]
         memory = torch.addcmul(torch.sigmoid(forget_gate) * memory, torch.sigmoid(input_gate), torch.tanh(candidate))
         return torch.cat((torch.sigmoid(output_gate) * torch.tanh(memory), memory), dim=-1)
 
@@ -117,7 +118,8 @@ class RNNCell(Cell):
 
     gates = 1
 
-    def update(self, inputs: Tensor, recurrent: Tensor, state: Tensor) -> Tensor:
+    @staticmethod
+    def update(inputs: Tensor, recurrent: Tensor, state: Tensor) -> Tensor:
         return torch.tanh(inputs + recurrent)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from seq2seq_attn.models.recurrent.cells import CELLS, initialise
+from seq2seq_attn.models.recurrent.packed import run_packed
 
 LAYERS: dict[str, Callable[..., nn.RNNBase]] = {"gru": nn.GRU, "lstm": nn.LSTM, "rnn": nn.RNN}
 
@@ -32,6 +33,7 @@ class RecurrentEncoder(nn.Module):
         layer_norm: bool = False,
     ) -> None:
         super().__init__()
+        self.cell = CELLS[cell]
         self.directions = 2 if bidirectional else 1
         self.state_size = self.directions * hidden_size
         sizes = [input_size] + [self.state_size] * (layers - 1)
@@ -43,25 +45,23 @@ class RecurrentEncoder(nn.Module):
         for layer in self.layers:
             for end in ("l0", "l0_reverse")[: self.directions]:
                 recurrent, bias = (getattr(layer, f"{kind}_hh_{end}") for kind in ("weight", "bias"))
-                initialise(recurrent.data, bias.data, CELLS[cell].keep)
-
-    @property
-    def dtype(self) -> torch.dtype:
-        return next(self.parameters()).dtype
+                initialise(recurrent.data, bias.data, self.cell.keep)
 
     def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:
         """States (B, S, state_size) of embedded sources (B, S, input_size); lengths (B,) on the CPU."""
-        # The CPU's recurrent kernels are slower under autocast than in fp32; cuDNN's are not.
-        on_cpu = embedded.device.type == "cpu"
-        with torch.autocast("cpu", enabled=False) if on_cpu else nullcontext():
-            if on_cpu:
-                embedded = embedded.to(self.dtype)
-            packed = pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
-            for layer, norm in zip(self.layers, self.norms, strict=True):
-                if layer is not self.layers[0]:
-                    packed = _map(self.dropout, packed)
-                packed = _map(norm, layer(packed)[0])
-            return pad_packed_sequence(packed, batch_first=True, total_length=embedded.shape[1])[0]
+        packed = pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
+        for layer, norm in zip(self.layers, self.norms, strict=True):
+            if layer is not self.layers[0]:
+                packed = _map(self.dropout, packed)
+            packed = _map(norm, self._read(cast(nn.RNNBase, layer), packed))
+        return pad_packed_sequence(packed, batch_first=True, total_length=embedded.shape[1])[0]
+
+    def _read(self, layer: nn.RNNBase, packed: PackedSequence) -> PackedSequence:
+        """Torch's own layer, but where it is slow: in training on the CPU."""
+        if torch.is_grad_enabled() and packed.data.device.type == "cpu":
+            return run_packed(layer, self.cell, packed)
+        read: PackedSequence = layer(packed)[0]
+        return read
 
 
 def _map(module: nn.Module, packed: PackedSequence) -> PackedSequence:
