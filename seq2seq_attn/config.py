@@ -68,6 +68,7 @@ class TextConfig(Strict):
 
 class EvaluationConfig(Strict):
     tokenize: Literal["13a", "zh", "intl", "char", "none", "ja-mecab", "ko-mecab"] = "13a"  # sacrebleu's, for BLEU
+    ter: bool = True  # sacrebleu takes a minute of it for a thousand long translations that are bad
     bands: tuple[PositiveInt, ...] = (10, 20, 30, 40, 50)  # upper ends of the source-length bands, in words
 
 

@@ -61,16 +61,15 @@ def collect(grid: Grid, runs: Path, references: Sequence[str]) -> Results:
         metrics = [read_metrics(folder) for folder in folders]
         tests = [each["test"] for each in metrics]
         interval = bleu_interval(translations[arm], references, tokenize=tokenize)
-        flavours = [test["bleu_lc_tok"]["value"] for test in tests if "bleu_lc_tok" in test]
         arms.append(
             ArmResult(
                 name=arm,
                 parameters=metrics[0]["parameters"],
                 seeds=[run.seed for run in group],
                 bleu=_spread([test["bleu"]["value"] for test in tests], interval.low, interval.high),
-                bleu_lc_tok=_spread(flavours) if flavours else None,
+                bleu_lc_tok=_where_known(tests, "bleu_lc_tok"),
                 chrf=_spread([test["chrf"]["value"] for test in tests]),
-                ter=_spread([test["ter"]["value"] for test in tests]),
+                ter=_where_known(tests, "ter"),
                 bleu_by_length=_bands([test["bleu_by_length"] for test in tests]),
                 aer=None if tests[0].get("aer") is None else _spread([test["aer"] for test in tests]),
                 train_seconds=float(np.mean([each["training"]["seconds"] for each in metrics])),
@@ -110,6 +109,12 @@ def _spread(values: Sequence[float], low: float | None = None, high: float | Non
     """Mean and standard deviation over seeds (n - 1 in the denominator; 0 with one seed)."""
     std = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
     return Spread(mean=float(np.mean(values)), std=std, low=low, high=high)
+
+
+def _where_known(tests: Sequence[dict[str, Any]], name: str) -> Spread | None:
+    """A score that not every test set has, or not every configuration asks for."""
+    values = [test[name]["value"] for test in tests if name in test]
+    return _spread(values) if values else None
 
 
 def _bands(runs: list[list[dict[str, Any]]]) -> list[BandResult]:

@@ -33,7 +33,7 @@ def evaluate(model: TrainedModel, folder: Path, progress: Progress | None = None
     pairs, lc_tok, gold = read_test(files)
     translations = model.translate(pairs.source, progress=progress)
     write_bytes(folder / TRANSLATIONS, "".join(f"{line}\n" for line in translations).encode())
-    scores: dict[str, Any] = score(translations, pairs.target, options.tokenize)
+    scores: dict[str, Any] = score(translations, pairs.target, options.tokenize, options.ter)
     if lc_tok is not None:
         scores["bleu_lc_tok"] = score_lc_tok(translations, lc_tok, model.config.text.target_language)
     scores["bleu_by_length"] = score_by_length(

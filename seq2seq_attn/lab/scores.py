@@ -10,13 +10,13 @@ from seq2seq_attn.evaluation.length import DEFAULT_BANDS, Band, bleu_by_length
 from seq2seq_attn.evaluation.metrics import Score, bleu, chrf, ter
 
 
-def score(translations: Sequence[str], references: Sequence[str], tokenize: str) -> dict[str, Any]:
+def score(
+    translations: Sequence[str], references: Sequence[str], tokenize: str, with_ter: bool = True
+) -> dict[str, Any]:
     """BLEU, chrF and TER."""
-    found = {
-        "bleu": bleu(translations, references, tokenize=tokenize),
-        "chrf": chrf(translations, references),
-        "ter": ter(translations, references),
-    }
+    found = {"bleu": bleu(translations, references, tokenize=tokenize), "chrf": chrf(translations, references)}
+    if with_ter:
+        found["ter"] = ter(translations, references)
     return {name: _signed(each) for name, each in found.items()}
 
 

@@ -70,7 +70,7 @@ class ArmResult:
     bleu: Spread  # cased, detokenised, with its interval
     bleu_lc_tok: Spread | None  # lowercased, tokenised: the flavour that the literature on Multi30k reports
     chrf: Spread
-    ter: Spread
+    ter: Spread | None  # None: not asked for (evaluation.ter)
     bleu_by_length: NonEmpty[BandResult]
     aer: Spread | None  # None: no gold alignments, or the arm reads no source state
     train_seconds: NonNegativeFloat  # mean over seeds

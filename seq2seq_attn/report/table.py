@@ -71,7 +71,7 @@ def columns(results: Results) -> list[Column]:
             "Training: time of a run, mean over seeds",
         ),
         Column("chrF", [_over_seeds(arm, arm.chrf) for arm in arms], "chrF: higher is better", optional=True),
-        Column("TER", [_over_seeds(arm, arm.ter) for arm in arms], "TER: lower is better", optional=True),
+        *_where_known("TER", arms, [arm.ter for arm in arms], "TER: lower is better", optional=True),
         Column(
             "BLEU 95 %",
             [Cell(f"[{arm.bleu.low:.1f}, {arm.bleu.high:.1f}]") for arm in arms],
@@ -132,7 +132,12 @@ def _over_seeds(arm: ArmResult, spread: Spread, digits: int = 1) -> Cell:
 
 
 def _where_known(
-    header: str, arms: Sequence[ArmResult], spreads: Sequence[Spread | None], meaning: str, digits: int = 1
+    header: str,
+    arms: Sequence[ArmResult],
+    spreads: Sequence[Spread | None],
+    meaning: str,
+    digits: int = 1,
+    optional: bool = False,
 ) -> list[Column]:
     """A column if any arm has the score."""
     if not any(spreads):
@@ -141,7 +146,7 @@ def _where_known(
         NOTHING if spread is None else _over_seeds(arm, spread, digits)
         for arm, spread in zip(arms, spreads, strict=True)
     ]
-    return [Column(header, cells, meaning)]
+    return [Column(header, cells, meaning, optional)]
 
 
 def _difference(results: Results) -> list[Column]:

@@ -25,7 +25,6 @@ class Cell(nn.Module, ABC):
 
     gates: ClassVar[int]  # blocks of hidden_size in the pre-activations
     states: ClassVar[int] = 1  # blocks of hidden_size in the state
-    keep: ClassVar[int | None] = None  # which block of the gates keeps the old state, where one does
 
     def __init__(self, hidden_size: int, layer_norm: bool = False) -> None:
         super().__init__()
@@ -35,7 +34,7 @@ class Cell(nn.Module, ABC):
         self.recurrent = nn.Linear(hidden_size, self.gate_size)
         self.input_norm = nn.LayerNorm(self.gate_size) if layer_norm else nn.Identity()
         self.recurrent_norm = nn.LayerNorm(self.gate_size) if layer_norm else nn.Identity()
-        initialise(self.recurrent.weight.data, self.recurrent.bias.data, self.keep)
+        initialise(self.recurrent.weight.data)
 
     def initial(self, hidden: Tensor) -> Tensor:
         """The state (N, state_size) whose output is `hidden`; a memory cell starts at zero."""
@@ -67,17 +66,10 @@ class Cell(nn.Module, ABC):
         """The cell's own equation: g (N, gate_size), W H_{i-1} + b (N, gate_size) and the old state give the new."""
 
 
-def initialise(recurrent: Tensor, bias: Tensor, keep: int | None) -> None:
-    """Orthogonal blocks (Saxe et al. 2014), and a bias of 1 for the gate that keeps the state, in place.
-
-    At 0 that gate lets go of half the state at every step, and of what the encoder said within ten: a decoder that
-    knows the source by H_0 alone would not learn (Jozefowicz et al. 2015, sec. 2, on the forget gate).
-    """
-    hidden_size = recurrent.shape[1]
-    for block in torch.split(recurrent, hidden_size):
+def initialise(recurrent: Tensor) -> None:
+    """Each gate's (H, H) block of W becomes orthogonal, in place (Saxe et al. 2014)."""
+    for block in torch.split(recurrent, recurrent.shape[1]):
         nn.init.orthogonal_(block)
-    if keep is not None:
-        bias[keep * hidden_size : (keep + 1) * hidden_size].fill_(1.0)
 
 
 class GRUCell(Cell):
@@ -88,7 +80,6 @@ class GRUCell(Cell):
     """
 
     gates = 3
-    keep = 1  # z
 
     @staticmethod
     def update(inputs: Tensor, recurrent: Tensor, state: Tensor) -> Tensor:
@@ -103,7 +94,6 @@ class LSTMCell(Cell):
 
     gates = 4
     states = 2
-    keep = 1  # f
 
     @staticmethod
     def update(inputs: Tensor, recurrent: Tensor, state: Tensor) -> Tensor:

@@ -42,10 +42,9 @@ class RecurrentEncoder(nn.Module):
         )
         self.norms = nn.ModuleList(nn.LayerNorm(self.state_size) if layer_norm else nn.Identity() for _ in sizes)
         self.dropout = nn.Dropout(dropout)
-        for layer in self.layers:
-            for end in ("l0", "l0_reverse")[: self.directions]:
-                recurrent, bias = (getattr(layer, f"{kind}_hh_{end}") for kind in ("weight", "bias"))
-                initialise(recurrent.data, bias.data, self.cell.keep)
+        for name, parameter in self.named_parameters():
+            if "weight_hh" in name:
+                initialise(parameter.data)
 
     def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:
         """States (B, S, state_size) of embedded sources (B, S, input_size); lengths (B,) on the CPU."""
