@@ -67,9 +67,15 @@ class TextConfig(Strict):
 
 
 class EvaluationConfig(Strict):
-    tokenize: Literal["13a", "zh", "intl", "char", "none", "ja-mecab", "ko-mecab"] = "13a"  # sacrebleu's, for BLEU
+    tokenize: Literal["13a", "zh", "intl", "char", "none"] = "13a"  # sacrebleu's, for BLEU
     ter: bool = True  # sacrebleu takes a minute of it for a thousand long translations that are bad
     bands: tuple[PositiveInt, ...] = (10, 20, 30, 40, 50)  # upper ends of the source-length bands, in words
+
+    @model_validator(mode="after")
+    def _bands_rise(self) -> EvaluationConfig:
+        if list(self.bands) != sorted(set(self.bands)):
+            raise ValueError(f"bands={list(self.bands)} must rise, as in [10, 20, 30]")
+        return self
 
 
 class Config(Strict):

@@ -22,6 +22,10 @@ class Attention(Context):
 
     def __init__(self, scorer: Scorer, normaliser: Normaliser | None = None, value_size: int | None = None) -> None:
         super().__init__()
+        if scorer.needs_history:
+            raise ValueError(
+                f"{type(scorer).__name__} needs the weights of earlier steps, which Attention does not keep"
+            )
         self.scorer = scorer
         self.normaliser = Softmax() if normaliser is None else normaliser
         self.value_size = scorer.key_size if value_size is None else value_size

@@ -60,8 +60,11 @@ def report(
 
 
 def demo(
-    output: Annotated[Path, folder("For runs, table and pictures.")] = RUNS / "demo",
+    output: Annotated[
+        Path | None, folder("For runs, table and pictures; runs/demo unless given, runs/demo-quick for --quick.")
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Train for a moment only: a check that all works.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Train all runs anew.")] = False,
 ) -> None:
     """See within minutes what attention is for.
 
@@ -71,7 +74,8 @@ def demo(
     with resumable("finished runs and the last checkpoint are kept"):
         from seq2seq_attn.lab.demo import demo as run_demo
 
-        _show(run_demo(output, quick, say), output)
+        place = output or RUNS / ("demo-quick" if quick else "demo")
+        _show(run_demo(place, quick, say, "overwrite" if overwrite else "resume"), place)
 
 
 def _show(results: Results, place: Path) -> None:

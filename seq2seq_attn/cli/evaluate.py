@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from seq2seq_attn.cli.console import answer_json, progress
+from seq2seq_attn.cli.console import answer_json, progress, say
 from seq2seq_attn.cli.model import load_model
 from seq2seq_attn.cli.options import AsJson, Plugin, argument, file
 from seq2seq_attn.cli.scores import answer_scores
@@ -54,7 +54,7 @@ def _score_run(run: Path, plugin: list[Path] | None) -> dict[str, Any]:
 
     model = load_model(run, plugin)
     with progress("test set") as advance:
-        return evaluate_run(model, run, advance)
+        return evaluate_run(model, run, advance, say)
 
 
 def _score_files(

@@ -48,5 +48,5 @@ def train(
         )
         if settings.data.test is not None:
             with progress("test set") as advance:
-                answer_scores(evaluate(model, run, advance))
+                answer_scores(evaluate(model, run, advance, say))
     say(f"next: seq2seq-attn translate {run} FILE")

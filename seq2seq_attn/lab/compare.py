@@ -10,18 +10,18 @@ from typing import Any, Literal
 
 import numpy as np
 
+from seq2seq_attn.config import TestFiles
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.bootstrap import bleu_interval, paired_bootstrap
-from seq2seq_attn.evaluation.pharaoh import read_gold
+from seq2seq_attn.evaluation.bootstrap import Runs, bleu_interval, paired_bootstrap
+from seq2seq_attn.evaluation.lc_norm_tok import lc_norm_tok
 from seq2seq_attn.lab.align import attend
 from seq2seq_attn.lab.complete import complete_all
-from seq2seq_attn.lab.corpora import read_pairs
+from seq2seq_attn.lab.corpora import TestSet, read_test
 from seq2seq_attn.lab.evaluate import TRANSLATIONS
 from seq2seq_attn.lab.experiment import ArmRun, Grid
 from seq2seq_attn.lab.run import Say, read_metrics
 from seq2seq_attn.lab.trained import TrainedModel
 from seq2seq_attn.report.results import ArmResult, BandResult, Comparison, Results, Spread
-from seq2seq_attn.text.corpus import ParallelCorpus
 from seq2seq_attn.text.files import read_lines, write_bytes
 
 EXAMPLE_LENGTHS = (8, 15, 24)  # words of the test sentences whose attention is shown
@@ -41,17 +41,18 @@ def compare(
     Run folders are `runs/EXPERIMENT/ARM/seed-N`. An interrupted comparison goes on where it stopped. `jobs` runs are
     trained at a time, each in a process with its share of the processor's cores.
     """
-    references = _test_pairs(grid).target
+    test = read_test(_test_files(grid))
     complete_all(grid.runs, runs, if_exists, jobs, say)
-    results = collect(grid, runs, references)
+    results = collect(grid, runs, test)
     results.save(output / "results.json")
     _write_json(output / "curves.json", {arm: [_curve(r, runs) for r in group] for arm, group in grid.arms()})
-    _write_json(output / "attention.json", _examples(grid, runs))
+    _write_json(output / "attention.json", _examples(grid, runs, test))
     return results
 
 
-def collect(grid: Grid, runs: Path, references: Sequence[str]) -> Results:
+def collect(grid: Grid, runs: Path, test_set: TestSet) -> Results:
     """The numbers of complete runs, over seeds and between arms."""
+    references, language = test_set.pairs.target, grid.runs[0].config.text.target_language
     tokenize = grid.runs[0].config.evaluation.tokenize
     translations: dict[str, list[list[str]]] = {}
     arms = []
@@ -67,7 +68,7 @@ def collect(grid: Grid, runs: Path, references: Sequence[str]) -> Results:
                 parameters=metrics[0]["parameters"],
                 seeds=[run.seed for run in group],
                 bleu=_spread([test["bleu"]["value"] for test in tests], interval.low, interval.high),
-                bleu_lc_tok=_where_known(tests, "bleu_lc_tok"),
+                bleu_lc_tok=_lc_tok(tests, translations[arm], test_set.lc_tok, language),
                 chrf=_spread([test["chrf"]["value"] for test in tests]),
                 ter=_where_known(tests, "ter"),
                 bleu_by_length=_bands([test["bleu_by_length"] for test in tests]),
@@ -85,7 +86,7 @@ def collect(grid: Grid, runs: Path, references: Sequence[str]) -> Results:
         experiment=grid.experiment.name,
         arms=arms,
         comparisons=comparisons,
-        signature=read_metrics(runs / grid.runs[0].folder)["test"]["bleu"]["signature"],
+        signature=_signature(read_metrics(runs / grid.runs[0].folder)["test"]),
         version=_made_with(grid, runs, "version"),
         commit=_made_with(grid, runs, "commit"),
         hardware=_made_with(grid, runs, "hardware"),
@@ -98,17 +99,34 @@ def _made_with(grid: Grid, runs: Path, key: str) -> str:
     return "; ".join(dict.fromkeys(values))
 
 
-def _test_pairs(grid: Grid) -> ParallelCorpus:
+def _test_files(grid: Grid) -> TestFiles:
     files = grid.runs[0].config.data.test
     if files is None:
         raise UserError(f"experiment {grid.experiment.name}: data.test is missing; a comparison needs a test set")
-    return read_pairs(files)
+    return files
 
 
 def _spread(values: Sequence[float], low: float | None = None, high: float | None = None) -> Spread:
     """Mean and standard deviation over seeds (n - 1 in the denominator; 0 with one seed)."""
     std = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
     return Spread(mean=float(np.mean(values)), std=std, low=low, high=high)
+
+
+def _lc_tok(
+    tests: Sequence[dict[str, Any]], translations: Runs, references: Sequence[str] | None, language: str
+) -> Spread | None:
+    """The lowercased tokenised flavour, where the corpus has references for it."""
+    if references is None:
+        return None
+    processed = [[lc_norm_tok(line, language) for line in run] for run in translations]
+    interval = bleu_interval(processed, references, tokenize="none", lowercase=True)
+    return _spread([test["bleu_lc_tok"]["value"] for test in tests], interval.low, interval.high)
+
+
+def _signature(test: dict[str, Any]) -> str:
+    """Of BLEU, and of its lowercased tokenised flavour where there is one."""
+    signatures = [test[name]["signature"] for name in ("bleu", "bleu_lc_tok") if name in test]
+    return "; lowercased tokenised: ".join(signatures)
 
 
 def _where_known(tests: Sequence[dict[str, Any]], name: str) -> Spread | None:
@@ -142,13 +160,12 @@ def _curve(run: ArmRun, runs: Path) -> dict[str, Any]:
     }
 
 
-def _examples(grid: Grid, runs: Path) -> list[dict[str, Any]]:
+def _examples(grid: Grid, runs: Path, test_set: TestSet) -> list[dict[str, Any]]:
     """Attention of each arm's first run over the same few test pairs, with gold links where they exist."""
-    pairs = _test_pairs(grid)
+    pairs = test_set.pairs
     lengths = np.array([len(line.split()) for line in pairs.source])
     chosen = sorted({int(np.argmin(np.abs(lengths - length))) for length in EXAMPLE_LENGTHS})
-    files = grid.runs[0].config.data.test
-    gold = read_gold(files.alignments, len(pairs)).sure if files and files.alignments else None
+    gold = test_set.gold and test_set.gold.sure
     examples = []
     for arm, group in grid.arms():
         model = TrainedModel.load(runs / group[0].folder)

@@ -62,7 +62,7 @@ def complete(run: ArmRun, runs: Path, if_exists: IfDone, say: Say, bar: bool = T
     else:
         say(f"{run.name}: done before")
         return
-    scores = evaluate(model, folder)
+    scores = evaluate(model, folder, say=say)
     say(f"{run.name}: BLEU {scores['bleu']['value']:.2f} on the test set")
 
 

@@ -10,7 +10,8 @@ from typing import Any
 from seq2seq_attn.config import load, merge
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.lab.compare import compare
-from seq2seq_attn.lab.experiment import Experiment, make_grid
+from seq2seq_attn.lab.complete import IfDone
+from seq2seq_attn.lab.experiment import Experiment, Grid, make_grid
 from seq2seq_attn.lab.run import Say
 from seq2seq_attn.report.results import Results
 from seq2seq_attn.text.synthetic import make
@@ -19,19 +20,24 @@ CORPUS = "tom-and-jerry"
 QUICK: dict[str, Any] = {"data": {"max_length": 12}, "training": {"max_epochs": 1}}  # shows that it runs, no more
 
 
-def demo(output: Path, quick: bool = False, say: Say = lambda _: None) -> Results:
+def demo(output: Path, quick: bool = False, say: Say = lambda _: None, if_exists: IfDone = "resume") -> Results:
     """Trains and compares the four arms of `demo.yaml`; results and run folders go into `output`.
 
     An interrupted demo goes on where it stopped; a finished one shows its results again.
     """
+    return compare(
+        demo_grid(output, quick), output / "runs", output, if_exists=if_exists, jobs=os.cpu_count() or 1, say=say
+    )
+
+
+def demo_grid(output: Path, quick: bool = False) -> Grid:
+    """The runs of the demo; the corpus is made in `output` where there is no checkout to take it from."""
     with as_file(files(__package__) / "demo.yaml") as path:
         experiment = load(Experiment, path)
     if isinstance(experiment.base, Path):
         raise UserError("demo.yaml holds its base itself")
     base = merge(experiment.base, {"data": _paths(experiment.base["data"], _corpus(output))})
-    grid = make_grid(experiment, merge(base, QUICK) if quick else base)
-    runs = output / ("runs-quick" if quick else "runs")
-    return compare(grid, runs, output, jobs=os.cpu_count() or 1, say=say)
+    return make_grid(experiment, merge(base, QUICK) if quick else base)
 
 
 def _corpus(output: Path) -> Path:

@@ -12,7 +12,7 @@ from seq2seq_attn.evaluation.length import Band
 from seq2seq_attn.evaluation.pharaoh import GoldCorpus
 from seq2seq_attn.lab.align import attend
 from seq2seq_attn.lab.corpora import read_test
-from seq2seq_attn.lab.run import write_metrics
+from seq2seq_attn.lab.run import Say, write_metrics
 from seq2seq_attn.lab.scores import score, score_by_length, score_lc_tok
 from seq2seq_attn.lab.trained import Progress, TrainedModel
 from seq2seq_attn.text.corpus import ParallelCorpus
@@ -21,7 +21,9 @@ from seq2seq_attn.text.files import write_bytes
 TRANSLATIONS = "test.translations.txt"
 
 
-def evaluate(model: TrainedModel, folder: Path, progress: Progress | None = None) -> dict[str, Any]:
+def evaluate(
+    model: TrainedModel, folder: Path, progress: Progress | None = None, say: Say = lambda _: None
+) -> dict[str, Any]:
     """Translates the test set into the run folder, and adds the scores to its metrics.
 
     Scores as {name: {value, signature}}; BLEU by source length in words; AER where gold alignments exist and the
@@ -31,7 +33,7 @@ def evaluate(model: TrainedModel, folder: Path, progress: Progress | None = None
     if files is None:
         raise UserError("the configuration has no data.test to evaluate on")
     pairs, lc_tok, gold = read_test(files)
-    translations = model.translate(pairs.source, progress=progress)
+    translations = model.translate(pairs.source, progress=progress, warn=lambda text: say(f"test set, {text}"))
     write_bytes(folder / TRANSLATIONS, "".join(f"{line}\n" for line in translations).encode())
     scores: dict[str, Any] = score(translations, pairs.target, options.tokenize, options.ter)
     if lc_tok is not None:

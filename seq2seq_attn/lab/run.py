@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import lightning
+import torch
 
 from seq2seq_attn.config import Config, dump, load
 from seq2seq_attn.errors import UserError
@@ -45,6 +46,8 @@ def train(
     and for a loss that is no number, `training.fit.Interrupted` on Ctrl-C. `bar=False` shows lines, for where several
     runs share a terminal.
     """
+    if config.training.accelerator == "cuda" and not torch.cuda.is_available():
+        raise UserError("training.accelerator=cuda, but this machine has no CUDA device; set it to auto or cpu")
     making = made_with()  # at the start: files may change while a training runs
     train_pairs, validation_pairs = read_pairs(config.data.train), read_pairs(config.data.validation)
     if config.data.test is not None:

@@ -100,7 +100,8 @@ class SentencePiece(Tokeniser):
 def _explained(message: str, model: str, size: int, lines: int) -> str:
     """One line for the user from sentencepiece's own message, which names a line of C++ and a condition."""
     if most := re.search(r"value <= (\d+)", message):
-        return f"{model}: vocabulary size {size} is too large for {lines} lines; they give at most {most[1]}"
+        too_large = f"{model}: vocabulary size {size} is too large for {lines} lines"
+        return f"{too_large}; set text.vocabulary_size to at most {most[1]}"
     if fewest := re.search(r"required_chars\. \d+ vs (\d+)", message):
         return f"{model}: vocabulary size {size} is too small: the characters alone need {fewest[1]}"
     return f"{model}: sentencepiece refuses: {' '.join(message.split())}"

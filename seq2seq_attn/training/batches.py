@@ -45,10 +45,9 @@ class EncodedPairs(Dataset[tuple[Ids, Ids]]):
 class Buckets(Sampler[list[int]]):
     """Length buckets, drawn anew from (seed, epoch); Lightning calls `set_epoch`, so a resumed run draws the same."""
 
-    def __init__(self, pairs: EncodedPairs, size: int, unit: str, seed: int, replicas: int = 1, rank: int = 0) -> None:
+    def __init__(self, pairs: EncodedPairs, size: int, unit: str, seed: int) -> None:
         self.lengths = [len(ids) for ids in pairs.source], [len(ids) for ids in pairs.target]
         self.size, self.unit, self.seed = size, unit, seed
-        self.replicas, self.rank = replicas, rank
         self.epoch = 0
         self.batches = self._draw()
 
@@ -58,9 +57,7 @@ class Buckets(Sampler[list[int]]):
             self.batches = self._draw()
 
     def _draw(self) -> list[list[int]]:
-        batches = length_buckets(*self.lengths, size=self.size, unit=self.unit, seed=self.seed, epoch=self.epoch)
-        whole = len(batches) // self.replicas * self.replicas
-        return batches[self.rank : whole or None : self.replicas]
+        return length_buckets(*self.lengths, size=self.size, unit=self.unit, seed=self.seed, epoch=self.epoch)
 
     def __iter__(self) -> Iterator[list[int]]:
         return iter(self.batches)

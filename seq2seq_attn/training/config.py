@@ -41,4 +41,12 @@ class TrainingConfig(Strict):
     patience: PositiveInt | None = 5  # validations without progress before training stops
     precision: Literal["fp32", "bf16"] = "fp32"
     accelerator: Literal["auto", "cpu", "cuda"] = "auto"
-    devices: PositiveInt = 1
+
+    @model_validator(mode="after")
+    def _is_validated_at_all(self) -> TrainingConfig:
+        if self.validate_every > self.max_epochs:
+            raise ValueError(
+                f"validate_every={self.validate_every} is above max_epochs={self.max_epochs}: "
+                "no model would be kept; lower it"
+            )
+        return self

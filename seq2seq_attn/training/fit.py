@@ -15,6 +15,7 @@ from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
 from torch.utils.data import DataLoader
 
+from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.translator import Translator
 from seq2seq_attn.training.batches import Ids
 from seq2seq_attn.training.config import TrainingConfig
@@ -63,7 +64,7 @@ def fit(
         callbacks.append(EarlyStopping(monitor, mode=mode, patience=config.patience, check_finite=False))
     trainer = lightning.Trainer(
         accelerator={"auto": "auto", "cpu": "cpu", "cuda": "gpu"}[config.accelerator],
-        devices=config.devices,
+        devices=1,
         precision={"fp32": "32-true", "bf16": "bf16-mixed"}[config.precision],  # type: ignore[arg-type]
         max_epochs=config.max_epochs,
         check_val_every_n_epoch=config.validate_every,
@@ -75,7 +76,7 @@ def fit(
         enable_model_summary=False,
         use_distributed_sampler=False,
     )
-    start = checkpoints / LAST if resume else None
+    start = _whole(checkpoints / LAST) if resume else None
     try:
         trainer.fit(module, training, validation, ckpt_path=start, weights_only=True)
     except (KeyboardInterrupt, SystemExit) as stop:  # Lightning turns the first into the second
@@ -124,6 +125,17 @@ class Clock(Callback):
     def load_state_dict(self, state_dict: dict[str, float]) -> None:
         self.seconds, self.training_seconds = state_dict["seconds"], state_dict["training_seconds"]
         self.tokens = int(state_dict["tokens"])
+
+
+def _whole(checkpoint: Path) -> Path:
+    """The checkpoint, if it can be read; UserError if it is truncated or foreign."""
+    try:
+        torch.load(checkpoint, map_location="cpu", weights_only=True)["optimizer_states"]
+    except Exception as error:  # torch raises a different one for every way in which a file can be broken
+        raise UserError(
+            f"{checkpoint}: not a whole checkpoint ({type(error).__name__}); begin anew with --overwrite"
+        ) from None
+    return checkpoint
 
 
 def _loggers(folder: Path) -> list[Logger]:

@@ -50,18 +50,31 @@ class TranslationModule(lightning.LightningModule):
             self._refuse_divergence(negative.item() / count)
         return loss / count
 
+    def on_train_epoch_end(self) -> None:
+        self._refuse_broken_weights()
+
+    def _refuse_broken_weights(self) -> None:
+        """Before a checkpoint is written: the last step of an epoch has no loss after it that would tell."""
+        if not all(torch.isfinite(parameter).all() for parameter in self.parameters()):
+            self._refuse_divergence(math.nan)
+
     def _refuse_divergence(self, value: float) -> None:
         if not math.isfinite(value):
+            clip = (
+                f"lower training.clip_norm={self.config.clip_norm}"
+                if self.config.clip_norm
+                else "set training.clip_norm"
+            )
             raise UserError(
                 f"training diverged: the loss is {value} at step {self.global_step + 1}, "
                 f"epoch {self.current_epoch + 1}; the checkpoints before it are kept; lower "
-                f"training.optimiser.learning_rate={self.config.optimiser.learning_rate} or "
-                f"training.clip_norm={self.config.clip_norm}"
+                f"training.optimiser.learning_rate={self.config.optimiser.learning_rate} or {clip}"
             )
         if self.global_step % 10 == 0:
             self.log("train_loss", value, batch_size=1)
 
     def on_validation_epoch_start(self) -> None:
+        self._refuse_broken_weights()
         self._negative, self._count = 0.0, 0
 
     def validation_step(self, batch: Batch, index: int) -> None:

@@ -57,7 +57,7 @@ def test_the_demo_shows_what_it_found(program, experiment, tmp_path, monkeypatch
     """`lab.demo` is stood in for: it trains for minutes."""
     asked = []
 
-    def demo(output, quick, say):
+    def demo(output, quick, say, if_exists):
         asked.append((output, quick))
         arguments = ["compare", experiment / "experiment.yaml", "--runs", tmp_path / "runs", "--output", output]
         assert program(*arguments, "training.max_epochs=1").code == 0

@@ -51,6 +51,21 @@ def test_the_difference_is_the_paired_bootstrap_of_the_written_translations(resu
     )
 
 
+def test_the_lowercased_tokenised_flavour_has_its_own_interval_and_signature(grid, tmp_path):
+    test = grid.runs[0].config.data.test
+    config = {
+        "data": grid.runs[0].config.data.model_copy(update={"test": test.model_copy(update={"lc_tok": test.target})})
+    }
+    runs = [run._replace(config=run.config.model_copy(update=config)) for run in grid.runs[2:3]]
+    lone = grid.experiment.model_copy(update={"arms": {"attention": {}}, "baseline": "attention"})
+    results = compare(grid._replace(experiment=lone, runs=runs), tmp_path / "runs", tmp_path / "results")
+    (arm,) = results.arms
+    # Letters are the same lowercased and tokenised: both flavours see the same lines.
+    assert arm.bleu_lc_tok == arm.bleu
+    assert results.signature.count("version:") == 2
+    assert "; lowercased tokenised: nrefs:1|case:lc" in results.signature
+
+
 def test_curves_and_attention_are_written_beside(results, tmp_path):
     curves = json.loads((tmp_path / "results" / "curves.json").read_text())
     assert [curve["seed"] for curve in curves["attention"]] == [1, 2]

@@ -1,6 +1,7 @@
 """One run: a folder that holds all of it, and nothing lost."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -115,6 +116,24 @@ def test_evaluation_is_of_the_lines_that_are_written(trained, tmp_path):
     assert json.loads((tmp_path / "run" / "metrics.json").read_text())["test"] == scores
     assert [band["sentences"] for band in scores["bleu_by_length"]] == [6, 6]
     assert 0 <= scores["aer"] <= 1
+
+
+def test_test_sentences_that_are_cut_are_told(trained, tmp_path):
+    config = trained.config
+    short = replace(
+        trained, config=config.model_copy(update={"data": config.data.model_copy(update={"max_length": 3})})
+    )
+    said = []
+    evaluate(short, tmp_path / "run", say=said.append)
+    assert len(said) == 6
+    assert said[0].startswith("test set, line ")
+
+
+def test_a_gpu_that_is_not_there_is_refused_before_anything_is_written(config, tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(UserError, match="this machine has no CUDA device"):
+        train(changed(config, accelerator="cuda"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_saved_configuration_reads_back_as_it_was(trained, tmp_path):

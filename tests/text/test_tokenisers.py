@@ -145,7 +145,7 @@ def test_sentencepiece_trained_twice_gives_the_same_bytes(model):
 @pytest.mark.parametrize("model", ["bpe", "unigram"])
 def test_sentencepiece_says_how_many_pieces_the_text_can_give_at_most(model):
     with pytest.raises(
-        UserError, match=r"vocabulary size 5000 is too large for 7 lines; they give at most \d+$"
+        UserError, match=r"vocabulary size 5000 is too large for 7 lines; set text\.vocabulary_size to at most \d+$"
     ) as error:
         SentencePiece.train(LINES, 5000, model)
     most = int(str(error.value).split()[-1])

@@ -22,12 +22,6 @@ def test_epochs_differ_and_repeat_by_number():
     assert list(buckets) == first
 
 
-def test_replicas_share_the_batches_out_in_equal_numbers():
-    parts = [list(Buckets(PAIRS, 8, "sentences", seed=1, replicas=2, rank=rank)) for rank in (0, 1)]
-    assert [len(part) for part in parts] == [3, 3]
-    assert not {tuple(batch) for batch in parts[0]} & {tuple(batch) for batch in parts[1]}
-
-
 def test_a_batch_holds_the_sentences_that_went_in():
     batch = collate([([4, 5, 3], [6, 3]), ([7, 3], [8, 9, 10, 3])])
     assert batch.source.tokens[batch.source.is_token].tolist() == [4, 5, 3, 7, 3]

@@ -4,6 +4,7 @@ import csv
 
 import pytest
 import torch
+from pydantic import ValidationError
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.recurrent.config import RecurrentConfig, build_recurrent
@@ -136,6 +137,30 @@ def test_a_loss_that_is_no_number_stops_training_and_says_at_which_step(tmp_path
     ):
         run(tmp_path, model)
     assert (tmp_path / "checkpoints" / "last.ckpt").read_bytes() == kept
+
+
+def test_weights_that_the_last_step_of_an_epoch_broke_are_never_kept(tmp_path):
+    """One step an epoch: no loss is computed after it that could tell."""
+    one_step = {"batch_size": 48, "monitor": "loss"}
+    run(tmp_path, max_epochs=1, **one_step)
+    kept = {path: path.read_bytes() for path in (tmp_path / "checkpoints").iterdir()}
+    broken = {"optimiser": {"learning_rate": 3e38}, "clip_norm": None}
+    with pytest.raises(UserError, match=r"loss is nan at step 2, epoch 1; .*set training\.clip_norm"):
+        run(tmp_path, small_model(), max_epochs=1, **one_step, **broken)
+    assert {path: path.read_bytes() for path in kept} == kept
+
+
+def test_a_truncated_checkpoint_is_refused(tmp_path):
+    run(tmp_path, max_epochs=1)
+    path = tmp_path / "checkpoints" / "last.ckpt"
+    path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(UserError, match=r"last\.ckpt: not a whole checkpoint .*--overwrite"):
+        run(tmp_path, max_epochs=2, resume=True)
+
+
+def test_a_training_that_would_never_be_validated_is_refused():
+    with pytest.raises(ValidationError, match="validate_every=3 is above max_epochs=2"):
+        TrainingConfig(validate_every=3, max_epochs=2)
 
 
 def test_gradients_are_clipped_to_the_norm(tmp_path):
