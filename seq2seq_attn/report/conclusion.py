@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from seq2seq_attn.report.results import ArmResult, Comparison, Results
 
+ENOUGH = 30  # sentences; the BLEU of a handful says nothing
+
 
 def conclusion(results: Results) -> list[str]:
     """Each arm against the baseline, the largest difference first; then what is to be said of single arms.
@@ -14,7 +16,7 @@ def conclusion(results: Results) -> list[str]:
     best = max(results.arms, key=lambda arm: arm.bleu.mean)
     shown = [arm for arm in results.arms if arm is best or arm.name == results.baseline]
     sentences = [_verdict(pair) for pair in sorted(results.comparisons, key=lambda pair: -abs(pair.bleu_difference))]
-    sentences += [_length(arm) for arm in shown if len(arm.bleu_by_length) > 1 and arm.bleu_by_length[0].bleu > 0]
+    sentences += filter(None, map(_length, shown))
     if best.aer is not None:
         sentences.append(f"Read as an alignment, {best.name} has an error rate (AER) of {best.aer.mean:.3f}.")
     if any(len(arm.seeds) == 1 for arm in results.arms):
@@ -36,8 +38,12 @@ def _verdict(pair: Comparison) -> str:
     return f"{pair.arm} is {direction} than {pair.baseline} by {abs(pair.bleu_difference):.1f} BLEU ({how_sure})."
 
 
-def _length(arm: ArmResult) -> str:
-    first, last = arm.bleu_by_length[0], arm.bleu_by_length[-1]
+def _length(arm: ArmResult) -> str | None:
+    """From the shortest to the longest band that has sentences enough to speak of; None if there are not two."""
+    bands = [band for band in arm.bleu_by_length if band.sentences >= ENOUGH]
+    if len(bands) < 2 or bands[0].bleu == 0:
+        return None
+    first, last = bands[0], bands[-1]
     return (
         f"On sentences of {last.label} words {arm.name} keeps {last.bleu / first.bleu:.0%} "
         f"of its BLEU on those of {first.label} ({first.bleu:.1f} to {last.bleu:.1f})."

@@ -10,7 +10,7 @@ from seq2seq_attn.report.results import ArmResult, BandResult, Comparison, Sprea
 
 def arm(name, bleu, short=40.0, long=10.0, seeds=(1, 2), aer=None):
     spread, other = Spread(bleu, 0.0, bleu - 1, bleu + 1), Spread(1.0, 0.0)
-    bands = (BandResult(1, 10, 5, short), BandResult(11, 20, 5, long))
+    bands = (BandResult(1, 10, 50, short), BandResult(11, 20, 30, long), BandResult(21, 30, 2, 99.0))
     return ArmResult(name, 7, seeds, spread, None, other, other, bands, aer, 1.0)
 
 
