@@ -34,7 +34,7 @@ def compare(
     same command goes on where it stopped. Overrides change the base of all arms, or the experiment itself, as in
     seeds=[1,2,3].
     """
-    with resumable("finished runs and the last checkpoint are kept"):
+    with resumable("finished runs are kept, and the others up to their last whole epoch"):
         from seq2seq_attn.lab.compare import compare as compare_arms
         from seq2seq_attn.lab.experiment import read_experiment
         from seq2seq_attn.lab.plugin import load_plugins
@@ -71,7 +71,7 @@ def demo(
     Four arms, of which one can look back at the source, learn to translate the embedded corpus from English to
     Chinese. Ctrl-C loses nothing: the same command goes on where it stopped.
     """
-    with resumable("finished runs and the last checkpoint are kept"):
+    with resumable("finished runs are kept, and the others up to their last whole epoch"):
         from seq2seq_attn.lab.demo import demo as run_demo
 
         place = output or RUNS / ("demo-quick" if quick else "demo")

@@ -30,7 +30,7 @@ def train(
     if resume and overwrite:
         raise UserError("--resume goes on with a run and --overwrite deletes it; give one of them")
     run = output or Path("runs") / config.stem
-    with resumable(f"the last checkpoint of {run} is kept", "--resume"):
+    with resumable(f"{run} keeps what was trained up to the last whole epoch", "--resume"):
         from seq2seq_attn.config import Config, load
         from seq2seq_attn.lab.evaluate import evaluate
         from seq2seq_attn.lab.plugin import load_plugins

@@ -85,7 +85,7 @@ def test_ctrl_c_gives_the_command_that_goes_on(program, experiment, tmp_path, mo
     monkeypatch.setattr(sys, "argv", ["/some where/seq2seq-attn", *arguments])
     answer = program(*arguments)
     assert (answer.code, answer.out) == (130, "")
-    assert "finished runs and the last checkpoint are kept" in answer.err
+    assert "finished runs are kept, and the others up to their last whole epoch" in answer.err
     goes_on = [argument for argument in arguments if argument != "--overwrite"]  # that would begin anew
     assert answer.err.splitlines()[-1].strip() == " ".join(["'/some where/seq2seq-attn'", *goes_on])
 
