@@ -55,12 +55,14 @@ def collect(grid: Grid, runs: Path, test_set: TestSet) -> Results:
     references, language = test_set.pairs.target, grid.runs[0].config.text.target_language
     tokenize = grid.runs[0].config.evaluation.tokenize
     translations: dict[str, list[list[str]]] = {}
+    made_with: list[dict[str, Any]] = []
     arms = []
     for arm, group in grid.arms():
         folders = [runs / run.folder for run in group]
         translations[arm] = [read_lines(folder / TRANSLATIONS) for folder in folders]
         metrics = [read_metrics(folder) for folder in folders]
         tests = [each["test"] for each in metrics]
+        made_with += [each["made_with"] for each in metrics]
         interval = bleu_interval(translations[arm], references, tokenize=tokenize)
         arms.append(
             ArmResult(
@@ -86,17 +88,16 @@ def collect(grid: Grid, runs: Path, test_set: TestSet) -> Results:
         experiment=grid.experiment.name,
         arms=arms,
         comparisons=comparisons,
-        signature=_signature(read_metrics(runs / grid.runs[0].folder)["test"]),
-        version=_made_with(grid, runs, "version"),
-        commit=_made_with(grid, runs, "commit"),
-        hardware=_made_with(grid, runs, "hardware"),
+        signature=_signature(tests),
+        version=_all_of(made_with, "version"),
+        commit=_all_of(made_with, "commit"),
+        hardware=_all_of(made_with, "hardware"),
     )
 
 
-def _made_with(grid: Grid, runs: Path, key: str) -> str:
+def _all_of(made_with: Sequence[dict[str, Any]], key: str) -> str:
     """What the runs were trained with; several values where they were not all trained alike."""
-    values = [str(read_metrics(runs / run.folder)["made_with"][key]) for run in grid.runs]
-    return "; ".join(dict.fromkeys(values))
+    return "; ".join(dict.fromkeys(str(each[key]) for each in made_with))
 
 
 def _test_files(grid: Grid) -> TestFiles:
@@ -123,9 +124,9 @@ def _lc_tok(
     return _spread([test["bleu_lc_tok"]["value"] for test in tests], interval.low, interval.high)
 
 
-def _signature(test: dict[str, Any]) -> str:
-    """Of BLEU, and of its lowercased tokenised flavour where there is one."""
-    signatures = [test[name]["signature"] for name in ("bleu", "bleu_lc_tok") if name in test]
+def _signature(tests: Sequence[dict[str, Any]]) -> str:
+    """Of BLEU, the same for all runs, and of its lowercased tokenised flavour where there is one."""
+    signatures = [tests[0][name]["signature"] for name in ("bleu", "bleu_lc_tok") if name in tests[0]]
     return "; lowercased tokenised: ".join(signatures)
 
 

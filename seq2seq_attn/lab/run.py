@@ -142,8 +142,7 @@ def _encode(pairs: ParallelCorpus, source: Codec, target: Codec, max_length: int
 
 def _validation_bleu(model: TrainedModel, pairs: ParallelCorpus) -> Callable[[Translator], float]:
     """BLEU of greedy translations: a beam would take several times as long to say the same of progress."""
-    greedy = model.config.search.model_copy(update={"beam_size": 1, "n_best": 1})
-    greedy = SearchOptions.model_validate(greedy.model_dump())
+    greedy = SearchOptions.model_validate(model.config.search.model_dump() | {"beam_size": 1, "n_best": 1})
 
     def validate(translator: Translator) -> float:
         translations: Sequence[str] = model.translate(pairs.source, greedy)

@@ -74,7 +74,6 @@ def fit(
         num_sanity_val_steps=0,
         enable_progress_bar=False,
         enable_model_summary=False,
-        use_distributed_sampler=False,
     )
     start = _whole(checkpoints / LAST) if resume else None
     try:

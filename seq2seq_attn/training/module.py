@@ -86,7 +86,7 @@ class TranslationModule(lightning.LightningModule):
         scores = {"validation_loss": self._negative / max(1, self._count)}
         if self.validate is not None:
             scores["validation_bleu"] = self.validate(self.translator)
-        self.log_dict(scores, batch_size=1, sync_dist=True)
+        self.log_dict(scores, batch_size=1)
         if self.plateau is not None:
             self.plateau.step(scores[f"validation_{self.config.monitor}"])
 
