@@ -17,6 +17,7 @@ from seq2seq_attn.bench.floor import measure_bytes, measure_products
 from seq2seq_attn.bench.job import Effort, Job, Outcome, What
 from seq2seq_attn.bench.profile import measure_profile
 from seq2seq_attn.bench.training import measure_training
+from seq2seq_attn.memory import keep_freed_memory
 
 MEASURES: dict[What, Callable[[Job, Effort], Outcome]] = {
     "training": measure_training,
@@ -33,6 +34,7 @@ MEASURES: dict[What, Callable[[Job, Effort], Outcome]] = {
 def measure(job: Job, effort: Effort) -> Outcome:
     """The figure, measured here and now."""
     torch.set_num_threads(job.threads)
+    keep_freed_memory()
     return MEASURES[job.what](job, effort)
 
 

@@ -18,6 +18,7 @@ from seq2seq_attn.lab.corpora import read_pairs, read_test, train_text
 from seq2seq_attn.lab.machine import made_with
 from seq2seq_attn.lab.pretrained import Pretrained, start_from_vectors
 from seq2seq_attn.lab.trained import CONFIG, METRICS, TrainedModel, build
+from seq2seq_attn.memory import keep_freed_memory
 from seq2seq_attn.models.translator import Translator
 from seq2seq_attn.search.options import SearchOptions
 from seq2seq_attn.text.codec import Codec, load_codecs, save_codecs
@@ -55,6 +56,7 @@ def train(
     if config.data.test is not None:
         read_test(config.data.test)  # what is wrong with it is better known now than after the training
     resuming = may_resume(config, folder, if_exists)
+    keep_freed_memory()
     # Codecs and weights must not hang on what ran before in this process.
     lightning.seed_everything(config.seed, workers=True, verbose=False)
     source, target = load_codecs(folder) if resuming else train_text(config, train_pairs)

@@ -13,6 +13,7 @@ from safetensors.torch import load_model, save_model
 
 from seq2seq_attn.config import Config, load
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.memory import keep_freed_memory
 from seq2seq_attn.models.recurrent.config import build_recurrent
 from seq2seq_attn.models.recurrent.translator import RecurrentTranslator
 from seq2seq_attn.models.translator import Translator
@@ -49,6 +50,7 @@ class TrainedModel:
     @classmethod
     def load(cls, folder: Path, device: str | torch.device | None = None) -> TrainedModel:
         """The model of a run folder. No file of it is unpickled."""
+        keep_freed_memory()
         if not (folder / CONFIG).exists():
             raise UserError(f"{folder}: not a run folder (no {CONFIG}); train writes one: seq2seq-attn train --help")
         config = load(Config, folder / CONFIG)

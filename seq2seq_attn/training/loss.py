@@ -1,8 +1,8 @@
 """Cross-entropy over the vocabulary: projection, log-softmax and gradient in one pass over real tokens.
 
-The logits of a batch are the largest tensor of training. They are made and used up a chunk of tokens at a time, small
-enough to stay in the processor's cache, and never stand whole in fp32; their gradient is known as soon as they are,
-so the backward pass only hands it out.
+The logits of a batch are the largest tensor of training. There is one such tensor, in the precision of the product: a
+chunk of tokens after the other, small enough to stay in the processor's cache, its logits are taken to fp32 and their
+gradient is put in their place. It is known as soon as they are, so the backward pass only hands it out.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-CHUNK_VALUES = 1 << 20  # logits a chunk: 4 MB in fp32
+from seq2seq_attn.models.products import product
+
+CHUNK_VALUES = 1 << 18  # logits a chunk: 1 MB in fp32
 
 
 def vocabulary_loss(
@@ -37,43 +38,38 @@ class _VocabularyLoss(torch.autograd.Function):
         ctx: Any, features: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, smoothing: float
     ) -> tuple[Tensor, Tensor]:
         device = features.device.type
-        product = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
+        dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
         exact = torch.promote_types(weight.dtype, torch.float32)
         wanted = ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
         with torch.autocast(device, enabled=False):
-            x, w, b = features.to(product), weight.to(product), bias.to(product)
+            x, w, b = features.to(dtype), weight.to(dtype), bias.to(dtype)
             tokens, words = len(x), len(w)
             log_loss, at_targets = x.new_zeros((), dtype=exact), x.new_zeros((), dtype=exact)
-            gradient = x.new_empty((tokens, words)) if wanted else None
+            logits = product(x, w, b)
             bias_gradient = torch.zeros_like(bias, dtype=exact)
             rows = max(1, CHUNK_VALUES // words)
-            for start in range(0, tokens, rows):
-                chunk = slice(start, start + rows)
-                logits = F.linear(x[chunk], w, b).to(exact)
-                target = targets[chunk, None]
-                of_target = logits.gather(-1, target)
-                at_targets += of_target.sum()
-                largest = logits.amax(dim=-1, keepdim=True)
-                exponentials = logits.sub_(largest).exp_()
-                total = exponentials.sum(dim=-1, keepdim=True)
-                of_target -= total.log().add_(largest)
-                log_loss -= of_target.sum()
-                if gradient is not None:
+            for chunk, target in zip(torch.split(logits, rows), torch.split(targets[:, None], rows), strict=True):
+                of_target, largest = chunk.gather(-1, target), chunk.amax(dim=-1, keepdim=True)
+                probabilities = torch.softmax(chunk, dim=-1, dtype=exact)
+                # log Σ exp = the largest logit less the log of its probability, which is never small
+                log_probability = of_target.to(exact) - largest + probabilities.amax(dim=-1, keepdim=True).log_()
+                at_targets += of_target.sum(dtype=exact)
+                log_loss -= log_probability.sum()
+                if wanted:
                     # d loss / d logits = softmax, less 1 - e at the target, less e / V everywhere (that one below)
-                    scale = total.reciprocal_()
-                    bias_gradient += torch.mv(exponentials.t(), scale.squeeze(-1))
-                    gradient[chunk] = exponentials.mul_(scale).scatter_(
-                        -1, target, of_target.exp_().sub_(1 - smoothing)
-                    )
+                    bias_gradient += probabilities.sum(dim=0)
+                    chunk.copy_(probabilities.scatter_(-1, target, log_probability.exp_().sub_(1 - smoothing)))
             share = smoothing / words
             sum_of_features, sum_of_weights = (part.sum(dim=0, dtype=exact) for part in (x, weight))
             mean_logits = (sum_of_features @ sum_of_weights + tokens * bias.sum(dtype=exact)) / words
             loss = log_loss + smoothing * (at_targets - mean_logits)
-            if gradient is not None:
+            if wanted:
+                gradient = logits
                 counts = torch.bincount(targets, minlength=words)
                 bias_gradient -= (1 - smoothing) * counts.to(exact) + tokens * share
-                of_features = (gradient @ w).sub_((share * sum_of_weights).to(product))
-                of_weight = (gradient.t() @ x).to(weight.dtype).sub_((share * sum_of_features).to(weight.dtype))
+                of_features = product(gradient, w.t()).sub_((share * sum_of_weights).to(dtype))
+                of_weight = product(gradient.t(), x.t()).to(weight.dtype)
+                of_weight -= (share * sum_of_features).to(weight.dtype)
                 ctx.save_for_backward(of_features.to(features.dtype), of_weight, bias_gradient.to(bias.dtype))
         ctx.mark_non_differentiable(log_loss)
         return loss, log_loss

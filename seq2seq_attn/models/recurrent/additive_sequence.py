@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from seq2seq_attn.attention import Source
+from seq2seq_attn.models.products import plus_product, product
 from seq2seq_attn.models.recurrent.kernels import derivatives
 
 
@@ -61,11 +62,11 @@ class _AdditiveSequence(torch.autograd.Function):
         dtype, (steps, sentences, _), size = inputs.dtype, inputs.shape, initial.shape[-1]
         values, state, doubled = values.to(dtype), initial.to(dtype), 2 * prepared
         # One product a step for all that hangs on H: the gates' share of the state, and the query.
-        from_state = torch.cat((recurrent, from_query)).to(dtype).t()
+        from_state = torch.cat((recurrent, from_query)).to(dtype)
         state_bias = torch.cat((bias, bias.new_zeros(len(from_query)))).to(dtype)
-        read = from_context.to(dtype).t()
+        read = from_context.to(dtype)
         empty = inputs.new_empty
-        shares = empty(steps, sentences, from_state.shape[1])
+        shares = empty(steps, sentences, len(from_state) - 2 * size)
         states, contexts = empty(steps, sentences, size), empty(steps, sentences, values.shape[-1])
         attention = empty(steps, sentences, 1, values.shape[1])
         gates, candidates, before = empty(steps, sentences, 2 * size), torch.empty_like(states), []
@@ -73,20 +74,21 @@ class _AdditiveSequence(torch.autograd.Function):
         with torch.autocast(inputs.device.type, enabled=False):
             for t in range(steps):
                 before.append(state)
-                share = torch.addmm(state_bias, state, from_state, out=shares[t])
+                share = product(state, from_state, state_bias)
+                shares[t] = share[:, 2 * size :]
                 torch.add(doubled, 2 * share[:, None, 3 * size :], out=hidden).sigmoid_()
                 scores = (torch.matmul(hidden, 2 * exact) - exact.sum())[:, None]
                 scores = scores if is_token is None else torch.where(is_token, scores, -torch.inf)
                 attention[t] = torch.softmax(scores, dim=-1)
                 context = torch.bmm(attention[t], values).squeeze(1)
                 contexts[t] = context
-                x = torch.addmm(inputs[t], context, read)
+                x = plus_product(inputs[t], context, read)
                 torch.add(x[:, : 2 * size], share[:, : 2 * size], out=gates[t]).sigmoid_()
                 reset, update = gates[t].chunk(2, dim=-1)
                 torch.addcmul(x[:, 2 * size :], reset, share[:, 2 * size : 3 * size], out=candidates[t]).tanh_()
                 state = torch.lerp(candidates[t], state, update, out=states[t])
         ctx.save_for_backward(
-            torch.stack(before), shares[..., 2 * size :], gates, candidates, attention, contexts, doubled, values,
+            torch.stack(before), shares, gates, candidates, attention, contexts, doubled, values,
             from_query, v, from_context, recurrent,
         )  # fmt: skip
         return states, contexts, attention.squeeze(2)
@@ -105,8 +107,8 @@ class _AdditiveSequence(torch.autograd.Function):
         factors = torch.stack((of_n, of_r, of_z, of_n * gates[..., :size]), dim=2)  # (T, B, 4, H)
         to_gates = before.new_empty(steps, sentences, 4 * size + len(v))
         to_contexts, to_scores = torch.empty_like(contexts), attention.new_empty(attention.shape, dtype=doubled.dtype)
-        read = torch.cat((from_context[2 * size :], from_context[: 2 * size])).to(dtype)
-        from_state = torch.cat((recurrent, from_query)).to(dtype)
+        read = torch.cat((from_context[2 * size :], from_context[: 2 * size])).to(dtype).t()
+        from_state = torch.cat((recurrent, from_query)).to(dtype).t()
         hidden, slopes = torch.empty_like(doubled), torch.zeros_like(doubled)
         exact = v.to(doubled.dtype)
         of_v = exact.new_zeros(1, len(v))
@@ -115,7 +117,7 @@ class _AdditiveSequence(torch.autograd.Function):
             if of_states is not None:
                 carried = carried + of_states[t]
             torch.mul(carried[:, None], factors[t], out=to_gates[t, :, : 4 * size].view(sentences, 4, size))
-            of_context = torch.mm(to_gates[t, :, : 3 * size], read)
+            of_context = product(to_gates[t, :, : 3 * size], read)
             to_contexts[t] = of_context if of_contexts is None else of_context.add_(of_contexts[t])
             of_weights = torch.bmm(to_contexts[t, :, None], values.transpose(1, 2))
             if of_attention is not None:
@@ -130,10 +132,10 @@ class _AdditiveSequence(torch.autograd.Function):
             hidden.addcmul_(hidden, hidden, value=-1)
             slopes.addcmul_(of_scores.transpose(1, 2), hidden)
             torch.mul(torch.bmm(of_scores, hidden).squeeze(1), 4 * exact, out=to_gates[t, :, 4 * size :])
-            carried = torch.addmm(carried * update[t], to_gates[t, :, size:], from_state)
+            carried = plus_product(carried * update[t], to_gates[t, :, size:], from_state)
         to_gates = to_gates.flatten(0, 1)
-        of_state = to_gates[:, size:].t() @ before.flatten(0, 1)
-        of_read = to_gates[:, : 3 * size].t() @ contexts.flatten(0, 1)
+        of_state = product(to_gates[:, size:].t(), before.flatten(0, 1).t())
+        of_read = product(to_gates[:, : 3 * size].t(), contexts.flatten(0, 1).t())
         return (
             torch.cat((to_gates[:, size : 3 * size], to_gates[:, :size]), dim=-1).view(steps, sentences, -1),
             carried,

@@ -7,6 +7,7 @@ from typing import cast
 from torch import Tensor, nn
 
 from seq2seq_attn.attention import AnySource, Context, Source
+from seq2seq_attn.models.products import Linear
 from seq2seq_attn.models.recurrent.additive_sequence import AdditiveWeights, additive_sequence
 from seq2seq_attn.models.recurrent.cells import Cell
 from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderState, Reading
@@ -21,7 +22,7 @@ class BahdanauDecoder(Decoder):
 
     def __init__(self, cell: Cell, context: Context, embedding_size: int) -> None:
         super().__init__(cell, context)
-        self.from_token = nn.Linear(embedding_size, cell.gate_size)
+        self.from_token = Linear(embedding_size, cell.gate_size)
         self.from_context = ContextShare(context.value_size, cell.gate_size)
 
     def token_share(self, embedded: Tensor) -> Tensor:
@@ -39,12 +40,11 @@ class BahdanauDecoder(Decoder):
             return Reading(*additive_sequence(token_share, state.hidden, cast(Source, source), additive))
         if self.context.reads_query:
             return super().run(token_share, state, source)
-        # Nothing is asked of the state, so every C_i is known before the first step.
-        steps = len(token_share)
-        query = self.cell.output(state.hidden)[:, None].expand(-1, steps, -1)
-        contexts, weights = (part.transpose(0, 1) for part in self.context(query, source))
-        hidden = self.cell.run(self.from_context(contexts, token_share), state.hidden)
-        return Reading(self.cell.output(hidden), contexts, weights)
+        # Nothing is asked of the state, so what is read is the same at every step, and known before the first.
+        query = self.cell.output(state.hidden)[:, None]
+        context, weights = (part.transpose(0, 1) for part in self.context(query, source))
+        hidden = self.cell.output(self.cell.run(self.from_context(context, token_share), state.hidden))
+        return Reading(hidden, *(part.expand(len(hidden), -1, -1) for part in (context, weights)))
 
     def _additive_weights(self) -> AdditiveWeights | None:
         """What `additive_sequence` takes, if it is the model that it computes."""
@@ -59,7 +59,7 @@ class ContextShare(nn.Module):
 
     def __init__(self, context_size: int, gate_size: int) -> None:
         super().__init__()
-        self.map = nn.Linear(context_size, gate_size, bias=False) if context_size else None
+        self.map = Linear(context_size, gate_size, bias=False) if context_size else None
 
     def forward(self, context: Tensor, token_share: Tensor) -> Tensor:
         return token_share if self.map is None else token_share + self.map(context)

@@ -12,9 +12,9 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
+from seq2seq_attn.models.products import Linear, linear
 from seq2seq_attn.models.recurrent.kernels import first_rows, gru_sequence, gru_update
 
 
@@ -34,7 +34,7 @@ class Cell(nn.Module, ABC):
         self.layer_norm = layer_norm
         self.gate_size = self.gates * hidden_size
         self.state_size = self.states * hidden_size
-        self.recurrent = nn.Linear(hidden_size, self.gate_size)
+        self.recurrent = Linear(hidden_size, self.gate_size)
         self.input_norm = nn.LayerNorm(self.gate_size) if layer_norm else nn.Identity()
         self.recurrent_norm = nn.LayerNorm(self.gate_size) if layer_norm else nn.Identity()
         initialise(self.recurrent.weight.data)
@@ -74,7 +74,7 @@ class Cell(nn.Module, ABC):
         state, outputs = inputs.new_zeros(0, cls.states * weight.shape[1]), []
         for step in gates[::-1] if reverse else gates:
             state = first_rows(state, len(step))  # sentences end or, read backwards, begin
-            state = cls.update(step, F.linear(cls.output(state), weight, bias), state)
+            state = cls.update(step, linear(cls.output(state), weight, bias), state)
             outputs.append(cls.output(state))
         return torch.cat(outputs[::-1] if reverse else outputs)
 

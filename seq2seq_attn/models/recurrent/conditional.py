@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from seq2seq_attn.attention import AnySource, Context
+from seq2seq_attn.models.products import Linear
 from seq2seq_attn.models.recurrent.bahdanau import ContextShare
 from seq2seq_attn.models.recurrent.cells import Cell
 from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderState, Reading
@@ -19,7 +20,7 @@ class ConditionalDecoder(Decoder):
     def __init__(self, cell: Cell, second: Cell, context: Context, embedding_size: int) -> None:
         super().__init__(cell, context)
         self.second = second
-        self.from_token = nn.Linear(embedding_size, cell.gate_size)
+        self.from_token = Linear(embedding_size, cell.gate_size)
         self.from_context = ContextShare(context.value_size, second.gate_size)
         self.second_bias = nn.Parameter(second.recurrent.bias.new_zeros(second.gate_size))
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, PositiveInt, model_validator
-from torch import nn
 
 from seq2seq_attn import attention
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.models.products import Linear
 from seq2seq_attn.models.recurrent.bahdanau import BahdanauDecoder
 from seq2seq_attn.models.recurrent.cells import CELLS
 from seq2seq_attn.models.recurrent.conditional import ConditionalDecoder
@@ -107,7 +107,7 @@ def build_recurrent(config: RecurrentConfig, source_size: int, target_size: int,
     context = build_context(config.context, config.decoder.hidden_size, encoder, summary)
     decoder = _decoder(config, context)
     readout, features = _readout(config, context)
-    output = nn.Linear(features, target_size)
+    output = Linear(features, target_size)
     if config.tie_embeddings != "none":
         if features != config.embedding_size:
             raise UserError(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from seq2seq_attn.models.dropout import Dropout
+
 PADDING = 1  # id of `<pad>` (text/vocabulary.py)
 
 
@@ -20,7 +22,7 @@ class Embedding(nn.Module):
         self.table = nn.Embedding(vocabulary_size, size, padding_idx=PADDING)
         nn.init.normal_(self.table.weight, std=size**-0.5)
         nn.init.zeros_(self.table.weight.data[PADDING])
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.word_dropout = word_dropout
 
     def forward(self, tokens: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
+from seq2seq_attn.models.dropout import Dropout
 from seq2seq_attn.models.recurrent.cells import CELLS, initialise
 from seq2seq_attn.models.recurrent.packed import run_packed
 
@@ -41,7 +42,7 @@ class RecurrentEncoder(nn.Module):
             LAYERS[cell](size, hidden_size, bidirectional=bidirectional, batch_first=True) for size in sizes
         )
         self.norms = nn.ModuleList(nn.LayerNorm(self.state_size) if layer_norm else nn.Identity() for _ in sizes)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         for name, parameter in self.named_parameters():
             if "weight_hh" in name:
                 initialise(parameter.data)

@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from seq2seq_attn.models.products import plus_product, product
+
 
 def gru_update(inputs: Tensor, recurrent: Tensor, state: Tensor) -> Tensor:
     """`plain_gru_update` as one node of the graph.
@@ -83,29 +85,30 @@ class _GRUSequence(torch.autograd.Function):
         ctx: Any, inputs: Tensor, counts: list[int], initial: Tensor | None, weight: Tensor, bias: Tensor, reverse: bool
     ) -> Tensor:
         size = weight.shape[1]
-        w, b = weight.to(inputs.dtype).t(), bias.to(inputs.dtype)
+        w, b = weight.to(inputs.dtype), bias.to(inputs.dtype)
         gates, candidates = inputs.new_empty(len(inputs), 2 * size), inputs.new_empty(len(inputs), size)
-        recurrent, states = torch.empty_like(inputs), torch.empty_like(candidates)
+        recurrent_n, states = torch.empty_like(candidates), torch.empty_like(candidates)
         state = inputs.new_zeros(0, size) if initial is None else initial.to(inputs.dtype)
         before = []
         with torch.autocast(inputs.device.type, enabled=False):
-            for x, u, rz, n, h in _steps(counts, reverse, inputs, recurrent, gates, candidates, states):
+            for x, u_n, rz, n, h in _steps(counts, reverse, inputs, recurrent_n, gates, candidates, states):
                 state = first_rows(state, len(x))
                 before.append(state)
-                torch.addmm(b, state, w, out=u)
+                u = product(state, w, b)
+                u_n.copy_(u[:, 2 * size :])
                 torch.add(x[:, : 2 * size], u[:, : 2 * size], out=rz).sigmoid_()
-                torch.addcmul(x[:, 2 * size :], rz[:, :size], u[:, 2 * size :], out=n).tanh_()
+                torch.addcmul(x[:, 2 * size :], rz[:, :size], u_n, out=n).tanh_()
                 state = torch.lerp(n, state, rz[:, size:], out=h)
         ctx.counts, ctx.reverse, ctx.starts_at_zero = counts, reverse, initial is None
         kept = torch.cat(before[::-1] if reverse else before)
-        ctx.save_for_backward(kept, gates, candidates, recurrent[:, 2 * size :], weight)
+        ctx.save_for_backward(kept, gates, candidates, recurrent_n, weight)
         return states
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         (gradient,) = gradients
         before, gates, n, recurrent_n, weight = ctx.saved_tensors
-        w = weight.to(before.dtype)
+        w = weight.to(before.dtype).t()
         update = gates[..., weight.shape[1] :]
         of_n, of_r, of_z = derivatives(before, gates, n, recurrent_n)
         factors = torch.stack((of_r, of_z, of_n * gates[..., : weight.shape[1]]), dim=1)  # (M, 3, H)
@@ -116,11 +119,11 @@ class _GRUSequence(torch.autograd.Function):
         ):
             torch.add(g, first_rows(carried, len(g)), out=of_h)
             torch.mul(of_h[:, None], factor, out=of_u)
-            carried = torch.addmm(of_h * z, of_u.flatten(1), w)
+            carried = plus_product(of_h * z, of_u.flatten(1), w)
         of_recurrent = of_recurrent.flatten(1)
         of_inputs = of_recurrent.clone()
         torch.mul(of_states, of_n, out=of_inputs[:, -weight.shape[1] :])
-        of_weight = (of_recurrent.t() @ before).to(weight.dtype)
+        of_weight = product(of_recurrent.t(), before.t()).to(weight.dtype)
         of_bias = of_recurrent.sum(dim=0).to(weight.dtype)
         return of_inputs, None, None if ctx.starts_at_zero else carried, of_weight, of_bias, None
 

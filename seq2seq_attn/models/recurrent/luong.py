@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from seq2seq_attn.attention import AnySource, Context
+from seq2seq_attn.models.products import Linear
 from seq2seq_attn.models.recurrent.cells import Cell
 from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderState, Reading
 
@@ -20,9 +21,9 @@ class LuongDecoder(Decoder):
 
     def __init__(self, cell: Cell, context: Context, embedding_size: int, *, input_feeding: bool = True) -> None:
         super().__init__(cell, context)
-        self.from_token = nn.Linear(embedding_size, cell.gate_size)
-        self.from_feed = nn.Linear(cell.hidden_size, cell.gate_size, bias=False) if input_feeding else None
-        self.combine = nn.Linear(context.value_size + cell.hidden_size, cell.hidden_size)
+        self.from_token = Linear(embedding_size, cell.gate_size)
+        self.from_feed = Linear(cell.hidden_size, cell.gate_size, bias=False) if input_feeding else None
+        self.combine = Linear(context.value_size + cell.hidden_size, cell.hidden_size)
 
     def start(self, hidden: Tensor, source: AnySource) -> DecoderState:
         state = super().start(hidden, source)

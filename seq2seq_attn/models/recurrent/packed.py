@@ -7,10 +7,10 @@ fills a tensor of the whole batch with zeros: training time quadratic in length.
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence
 
+from seq2seq_attn.models.products import linear
 from seq2seq_attn.models.recurrent.cells import Cell
 
 
@@ -22,6 +22,6 @@ def run_packed(layer: nn.RNNBase, cell: type[Cell], packed: PackedSequence) -> P
         ending = "l0_reverse" if reverse else "l0"
         weights = (getattr(layer, f"{name}_{ending}") for name in ("weight_ih", "bias_ih", "weight_hh", "bias_hh"))
         from_input, input_bias, recurrent, recurrent_bias = weights
-        gates = F.linear(packed.data, from_input, input_bias)
+        gates = linear(packed.data, from_input, input_bias)
         outputs.append(cell.read(gates, counts, recurrent, recurrent_bias, reverse=bool(reverse)))
     return packed._replace(data=torch.cat(outputs, dim=-1))

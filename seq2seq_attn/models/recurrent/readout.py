@@ -5,6 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from seq2seq_attn.models.dropout import Dropout
+from seq2seq_attn.models.products import Linear
+
 
 class DeepOutput(nn.Module):
     """t_i = tanh(W [H_i; C_i; E y_{i-1}])   (Pascanu et al. 2014; Bahdanau et al. 2015, A.2.2, with tanh for maxout).
@@ -16,8 +19,8 @@ class DeepOutput(nn.Module):
         self, hidden_size: int, context_size: int, embedding_size: int, size: int, *, dropout: float = 0.0
     ) -> None:
         super().__init__()
-        self.combine = nn.Linear(hidden_size + context_size + embedding_size, size)
-        self.dropout = nn.Dropout(dropout)
+        self.combine = Linear(hidden_size + context_size + embedding_size, size)
+        self.dropout = Dropout(dropout)
 
     def forward(self, hidden: Tensor, context: Tensor, embedded: Tensor) -> Tensor:
         features: Tensor = self.dropout(torch.tanh(self.combine(torch.cat((hidden, context, embedded), dim=-1))))
@@ -29,7 +32,7 @@ class PlainOutput(nn.Module):
 
     def __init__(self, *, dropout: float = 0.0) -> None:
         super().__init__()
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, hidden: Tensor, context: Tensor, embedded: Tensor) -> Tensor:
         features: Tensor = self.dropout(hidden)

@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq_attn.attention import AnySource, Summary
+from seq2seq_attn.models.dropout import Dropout
+from seq2seq_attn.models.products import Linear
 from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderState
 from seq2seq_attn.models.recurrent.embedding import Embedding
 from seq2seq_attn.models.recurrent.encoder import RecurrentEncoder
@@ -47,12 +49,12 @@ class RecurrentTranslator(Translator):
         self.source_embedding = source_embedding
         self.encoder = encoder
         self.summary = summary
-        self.initial = nn.Linear(encoder.state_size, decoder.hidden_size)
+        self.initial = Linear(encoder.state_size, decoder.hidden_size)
         self.target_embedding = target_embedding
         self.decoder = decoder
         self.readout = readout
         self.output = output
-        self.state_dropout = nn.Dropout(state_dropout)
+        self.state_dropout = Dropout(state_dropout)
 
     def encode(self, source: Sentences) -> RecurrentMemory:
         is_token = source.is_token

@@ -1,0 +1,98 @@
+"""Matrix products by the fastest way that the processor has; the plain statement of each is torch's own.
+
+Torch gives products in fp32 to MKL, which takes its fast paths on Intel's processors only. oneDNN, which torch has for
+bf16, takes them everywhere: on an AMD EPYC with AVX-512 it is more than twice as fast at the shapes of training
+(benchmarks/README.md). In bf16 torch goes to oneDNN itself, but copies the bias to every row beforehand. Which way is
+taken hangs on the processor and on the shape alone, so that a run repeated gives the same numbers.
+"""
+
+from __future__ import annotations
+
+import platform
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+LEAST = 1 << 20  # multiplications below which the call costs more than oneDNN saves
+
+
+class Linear(nn.Linear):
+    """`torch.nn.Linear` with this module's products."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return linear(input, self.weight, self.bias)
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """`torch.nn.functional.linear`, first derivatives only: x (..., K), weight (N, K), bias (N,) give (..., N)."""
+    if torch.is_autocast_enabled(x.device.type) or not _by_onednn(x, weight):
+        return F.linear(x, weight, bias)
+    result: Tensor = _Linear.apply(x, weight, bias)  # type: ignore[no-untyped-call]
+    return result
+
+
+def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x W' + b outside of the graph, for what has its derivative written by hand."""
+    if not _by_onednn(x, weight):
+        return F.linear(x, weight, bias)
+    result: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+    return result
+
+
+def plus_product(addend: Tensor, x: Tensor, weight: Tensor) -> Tensor:
+    """a + x W' outside of the graph: a (M, N), x (M, K), weight (N, K)."""
+    if not _by_onednn(x, weight):
+        return torch.addmm(addend, x, weight.t())
+    return product(x, weight).add_(addend)
+
+
+class _Linear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        ctx.has_bias = bias is not None
+        return product(x, weight, bias)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        of_x, of_weight, _ = ctx.needs_input_grad
+        rows = gradient.reshape(-1, len(weight))
+        return (
+            product(gradient, weight.t()) if of_x else None,
+            product(rows.t(), x.reshape(-1, x.shape[-1]).t()) if of_weight else None,
+            rows.sum(dim=0) if ctx.has_bias else None,
+        )
+
+
+def _by_onednn(x: Tensor, weight: Tensor) -> bool:
+    return (
+        x.device.type == "cpu"
+        and x.dtype == weight.dtype
+        and x.numel() * len(weight) >= LEAST
+        and onednn_is_faster(x.dtype)
+        and not torch.compiler.is_compiling()  # which chooses the products itself
+    )
+
+
+@cache
+def onednn_is_faster(dtype: torch.dtype) -> bool:
+    """In bf16 where the processor has it, in fp32 where MKL would compute on a processor that is not Intel's."""
+    if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+        return False
+    if dtype == torch.bfloat16:
+        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    by_mkl: bool = torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
+    return dtype == torch.float32 and by_mkl and "GenuineIntel" not in _maker()
+
+
+def _maker() -> str:
+    try:
+        return Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return platform.processor()
