@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import seq2seq_attn
-from seq2seq_attn.cli import bench, check, compare, data, evaluate, force, scorers, train, translate, walk
+from seq2seq_attn.cli import align, bench, check, compare, data, evaluate, score, scorers, train, translate, walk
 from seq2seq_attn.cli.console import answer
 from seq2seq_attn.cli.options import examples
 
@@ -49,6 +49,7 @@ app.command(
         "seq2seq-attn translate runs/x test.en > test.de",
         "echo 'Tom chases Jerry' | seq2seq-attn translate runs/x",
         "seq2seq-attn translate runs/x test.en.gz --beam-size 10 --n-best 3 > test.jsonl",
+        "seq2seq-attn translate runs/x test.en --n-best 5 --attention attention.jsonl > test.jsonl",
     )
 )(translate.translate)
 app.command(
@@ -56,6 +57,7 @@ app.command(
         "seq2seq-attn evaluate runs/x",
         "seq2seq-attn evaluate --hypotheses mine.de --references test.de --baseline theirs.de",
         "seq2seq-attn evaluate --hypotheses mine.de --references test.de --lc-tok test.lc.norm.tok.de --language de",
+        "seq2seq-attn evaluate --links mine.align --gold test.align",
     )
 )(evaluate.evaluate)
 app.command(
@@ -64,14 +66,16 @@ app.command(
         "seq2seq-attn compare experiments/x/experiment.yaml seeds=[1,2,3] training.max_epochs=20 --jobs 2",
     )
 )(compare.compare)
-app.command(epilog=examples("seq2seq-attn report experiments/multi30k-en-de/results"))(compare.report)
+app.command(epilog=examples("seq2seq-attn report experiments/multi30k-en-de"))(compare.report)
 app.command(
     epilog=examples(
         "seq2seq-attn align runs/x --source test.en --target test.de > test.align",
         "seq2seq-attn align runs/x --source test.en --target test.zh --gold test.align --json",
+        "seq2seq-attn align runs/en-de --reverse runs/de-en --source test.en --target test.de --gold test.align",
+        "seq2seq-attn align runs/x --source test.en --target test.de --attention attention.npz",
     )
-)(force.align)
-app.command(epilog=examples("seq2seq-attn score runs/x --source test.en --target test.de"))(force.score)
+)(align.align)
+app.command(epilog=examples("seq2seq-attn score runs/x --source test.en --target test.de"))(score.score)
 app.command(
     epilog=examples("seq2seq-attn scorers", "seq2seq-attn scorers --query-size 256 --key-size 256 --plugin mine.py")
 )(scorers.scorers)

@@ -10,7 +10,7 @@ import typer
 from seq2seq_attn.cli.console import answer_json, progress, say
 from seq2seq_attn.cli.model import load_model
 from seq2seq_attn.cli.options import AsJson, Plugin, argument, file
-from seq2seq_attn.cli.scores import answer_scores
+from seq2seq_attn.cli.scores import answer_scores, rates
 from seq2seq_attn.errors import UserError
 
 
@@ -29,20 +29,29 @@ def evaluate(
     baseline: Annotated[
         Path | None, file("Another system's translations: adds the difference, with two paired tests of it.")
     ] = None,
+    links: Annotated[Path | None, file("Word links to score instead, Pharaoh format, as align prints them.")] = None,
+    gold: Annotated[Path | None, file("Gold links, line by line, or those of another system.")] = None,
     as_json: AsJson = False,
     plugin: Plugin = None,
 ) -> None:
-    """Score a run on its test set, or files of translations.
+    """Score a run on its test set, or files.
 
     BLEU, chrF, TER and exact matches come with their signatures, BLEU by source length and AER where they can be
-    had. A run's translations are kept in its folder, the scores in its metrics.json.
+    had. A run's translations are kept in its folder, the scores in its metrics.json. Word links get AER, precision,
+    recall and F1; F1 against another system's links tells how far the two agree, whichever of them is called gold.
     """
-    if run is not None and not any((hypotheses, references, source, lc_tok, baseline)):
+    files = (hypotheses, references, source, lc_tok, baseline)
+    if run is not None and not any((*files, links, gold)):
         scores = _score_run(run, plugin)
-    elif run is None and hypotheses is not None and references is not None:
+    elif run is None and links is not None and gold is not None and not any(files):
+        scores = _score_links(links, gold)
+    elif run is None and hypotheses is not None and references is not None and not (links or gold):
         scores = _score_files(hypotheses, references, source, lc_tok, language, tokenize, baseline)
     else:
-        raise UserError("evaluate takes either RUN alone, or --hypotheses FILE and --references FILE; see --help")
+        raise UserError(
+            "evaluate takes RUN alone, or --hypotheses FILE and --references FILE, or --links FILE and --gold FILE; "
+            "see --help"
+        )
     if as_json:
         answer_json(scores)
     else:
@@ -55,6 +64,14 @@ def _score_run(run: Path, plugin: list[Path] | None) -> dict[str, Any]:
     model = load_model(run, plugin)
     with progress("test set") as advance:
         return evaluate_run(model, run, advance, say)
+
+
+def _score_links(links: Path, gold: Path) -> dict[str, Any]:
+    from seq2seq_attn.evaluation.alignment import agreement
+    from seq2seq_attn.evaluation.pharaoh import read_gold
+
+    predicted = read_gold(links).possible  # all of them
+    return rates(agreement(predicted, *read_gold(gold, len(predicted))))
 
 
 def _score_files(

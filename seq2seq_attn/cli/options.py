@@ -43,3 +43,7 @@ Plugin = Annotated[
     list[Path] | None,
     file("A Python file to import first: its Scorer classes can be named in a configuration. Repeatable."),
 ]
+AttentionFile = Annotated[
+    Path | None,
+    file("Write what was read, token by token, as JSON lines (.jsonl) or for NumPy (.npz): see docs/alignment.md."),
+]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +13,7 @@ import typer
 
 from seq2seq_attn.cli.console import answer, answer_json, progress, say
 from seq2seq_attn.cli.model import load_model
-from seq2seq_attn.cli.options import AsJson, Plugin, Run, argument
+from seq2seq_attn.cli.options import AsJson, AttentionFile, Plugin, Run, argument
 
 if TYPE_CHECKING:
     from seq2seq_attn.lab.trained import TrainedModel
@@ -34,6 +35,7 @@ def translate(
     ] = None,
     min_length: Annotated[int | None, typer.Option(help="Target tokens at least, </s> included.")] = None,
     max_length: Annotated[int | None, typer.Option(help="Target tokens at most, </s> included.")] = None,
+    attention: AttentionFile = None,
     as_json: AsJson = False,
     plugin: Plugin = None,
 ) -> None:
@@ -42,12 +44,15 @@ def translate(
     There is a line out for every line in, a blank one for a blank one. What is not given here is taken from the
     run's configuration. With --json or --n-best above 1 a line out is {"source", "translations": [{"text", "score",
     "log_probability"}]}, the score being log p over the length penalty. A line with more tokens than the run's
-    data.max_length is cut, with a warning.
+    data.max_length is cut, with a warning. --attention has the weights of every translation that --n-best asks for.
     """
+    from seq2seq_attn.lab.attention_file import attention_file
+    from seq2seq_attn.lab.token_attention import of_search
     from seq2seq_attn.text.files import decoded_lines, read_lines
 
     lines: Iterable[str] = read_lines(file) if file else decoded_lines(sys.stdin.buffer, "stdin")
-    model = load_model(run, plugin)
+    writing = attention_file(attention) if attention else nullcontext()
+    model = load_model(run, plugin).frozen()
     options = _options(
         model.config.search,
         beam_size=beam_size,
@@ -59,12 +64,16 @@ def translate(
     as_json = as_json or options.n_best > 1
     size = 1 if file is None and sys.stdin.isatty() else CHUNK
     done = 0
-    with progress("lines", len(lines) if isinstance(lines, list) else None) as advance:
+    with progress("lines", len(lines) if isinstance(lines, list) else None) as advance, writing as write:
         for chunk in _chunks(lines, size):
-            found = model.search(chunk, options, progress=advance, warn=say, first_line=done + 1)
+            found = model.search(
+                chunk, options, with_weights=write is not None, progress=advance, warn=say, first_line=done + 1
+            )
             advance(sum(not hypotheses for hypotheses in found))  # blank lines were not searched
             for line, hypotheses in zip(chunk, found, strict=True):
                 _answer(model, line, hypotheses, as_json)
+                if write is not None:
+                    write(of_search(model, line, hypotheses))
             sys.stdout.flush()
             done += len(chunk)
 

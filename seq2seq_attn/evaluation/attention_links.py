@@ -1,32 +1,39 @@
 """Word alignments from attention weights.
 
-A matrix of weights has a row for each target token and a column for each source token. Row i was read while
-token i was being *predicted*, whatever the decoder: its query is the state before (Bahdanau) or after (Luong)
-the update on token i - 1, and has never seen token i. So the links of row i are those of target token i.
-`</s>` is no word: cut its row and column off first, `weights[:-1, :-1]`; what a row read of it is then
-missing from the row's sum.
+Forced decoding gives a matrix of weights with a row for each target token and a column for each source token, `</s>`
+last on both sides. Row i was read while token i was being *predicted*, whatever the decoder; what its query knows of
+the target by then is
+
+    bahdanau       H_{i-1}    tokens up to i - 2
+    luong          H_i        tokens up to i - 1, with or without input feeding
+    conditional    H'_i       tokens up to i - 1
+
+so no row has seen its own token. `word_rows` says which row is a target word's; then pieces are merged into words, and
+weights become links.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from seq2seq_attn.evaluation.pharaoh import Link
 
+Row = Literal["predicted", "read"]
 
-def hard_links(weights: ArrayLike, threshold: float = 0.0, minimum_mass: float = 0.0) -> frozenset[Link]:
-    """Link each target word to the source word it read most, the first of equals: at most one link a row.
 
-    `weights` is (target words, source words). A row gives no link where its largest weight is below
-    `threshold`, or its sum not above `minimum_mass`; so a row that read nothing, all zeros, never gives one.
+def word_rows(weights: ArrayLike, row: Row = "predicted") -> NDArray[np.float64]:
+    """The rows of the target's words, `</s>` cut off on both sides: (T - 1, S - 1) of (T, S).
+
+    Token i has row i, read while the token was being predicted, or with `read` row i + 1: that of the step that takes
+    the token as its input (Shift-Att of Chen et al. 2020). What a row read of `</s>` is missing from its sum.
     """
-    rows = enumerate(np.asarray(weights, dtype=np.float64))
-    return frozenset(
-        (int(row.argmax()), target) for target, row in rows if row.sum() > minimum_mass and row.max() >= threshold
-    )
+    matrix = np.asarray(weights, dtype=np.float64)
+    of_words = matrix[:-1] if row == "predicted" else matrix[1:]
+    return of_words[:, :-1]
 
 
 def merge_pieces(weights: ArrayLike, source_words: Sequence[int], target_words: Sequence[int]) -> NDArray[np.float64]:
@@ -51,3 +58,19 @@ def merge_pieces(weights: ArrayLike, source_words: Sequence[int], target_words: 
 def _membership(words: Sequence[int]) -> NDArray[np.float64]:
     """(pieces, words): 1 where the piece came from the word, else 0."""
     return np.eye(max(words, default=-1) + 1)[np.asarray(words, dtype=np.intp)]
+
+
+def argmax_links(weights: ArrayLike) -> frozenset[Link]:
+    """Link each target word to the source word it read most, the first of equals: at most one link a row.
+
+    `weights` is (target words, source words). A row that read nothing, all zeros, gives no link.
+    """
+    rows = enumerate(np.asarray(weights, dtype=np.float64))
+    return frozenset((int(row.argmax()), target) for target, row in rows if row.sum() > 0)
+
+
+def threshold_links(weights: ArrayLike, threshold: float) -> frozenset[Link]:
+    """Link every two words with a weight of at least `threshold`; a weight of 0 never links. Any number a row."""
+    matrix = np.asarray(weights, dtype=np.float64)
+    linked = (matrix >= threshold) & (matrix > 0)
+    return frozenset((int(source), int(target)) for target, source in np.argwhere(linked))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Sequence, Set
 from pathlib import Path
 from typing import NamedTuple
 
@@ -74,3 +74,20 @@ def read_gold(path: Path, sentences: int | None = None) -> GoldCorpus:
         for number, line in enumerate(lines, start=1)
     ]
     return GoldCorpus([pair.sure for pair in gold], [pair.possible for pair in gold])
+
+
+def read_gold_of(path: Path, sources: Sequence[str], targets: Sequence[str]) -> GoldCorpus:
+    """The links of a file between the words of these sentence pairs.
+
+    UserError: as of `read_gold`, or a link to a word that its sentence does not have, as where words count from 1.
+    """
+    gold = read_gold(path, len(sources))
+    for number, (links, source, target) in enumerate(zip(gold.possible, sources, targets, strict=True), start=1):
+        words = len(source.split()), len(target.split())
+        for i, j in sorted(links):
+            if i >= words[0] or j >= words[1]:
+                raise UserError(
+                    f"{path}, line {number}: link {i}-{j}, but the pair has {words[0]} source and {words[1]} target "
+                    "words; words are what white space separates, counted from 0"
+                )
+    return gold

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from seq2seq_attn.evaluation.attention_links import hard_links, merge_pieces
+from seq2seq_attn.evaluation.attention_links import Row, argmax_links, merge_pieces, threshold_links, word_rows
 from seq2seq_attn.evaluation.pharaoh import Links
+from seq2seq_attn.lab.token_attention import TokenAttention, of_forced
 from seq2seq_attn.lab.trained import Progress, TrainedModel
 from seq2seq_attn.search.forced import Forced
+from seq2seq_attn.text.corpus import ParallelCorpus
+
+CHUNK = 512  # pairs whose weights are held at once: sorted by length they fill their batches well
 
 
 class WordAttention(NamedTuple):
@@ -24,7 +28,7 @@ class WordAttention(NamedTuple):
     @property
     def links(self) -> Links:
         """Each target word with the source word that was read most; none where nothing was read."""
-        return hard_links(self.weights)
+        return argmax_links(self.weights)
 
 
 def attend(
@@ -41,8 +45,35 @@ def attend(
     ]
 
 
-def words_of(model: TrainedModel, source: str, target: str, forced: Forced) -> WordAttention:
-    """The weights of one pair between its words."""
-    weights: Any = forced.weights[:-1, :-1].numpy()
-    words = merge_pieces(weights, model.source.word_indices(source), model.target.word_indices(target))
+def words_of(model: TrainedModel, source: str, target: str, forced: Forced, row: Row = "predicted") -> WordAttention:
+    """The weights of one pair between its words; `row` as in `word_rows`."""
+    weights: Any = forced.weights.numpy()
+    words = merge_pieces(word_rows(weights, row), model.source.word_indices(source), model.target.word_indices(target))
     return WordAttention(source.split(), target.split(), words)
+
+
+def align_by_attention(
+    model: TrainedModel,
+    pairs: ParallelCorpus,
+    *,
+    threshold: float | None = None,
+    row: Row = "predicted",
+    write: Callable[[TokenAttention], object] | None = None,
+    progress: Progress | None = None,
+) -> list[Links]:
+    """The links of each pair, by argmax or by `threshold_links`; none for a pair with a blank side.
+
+    `write` is given what was read in each pair, token by token, in the order of the pairs.
+    """
+    found: list[Links] = []
+    for first in range(0, len(pairs), CHUNK):
+        sources, targets = pairs.source[first : first + CHUNK], pairs.target[first : first + CHUNK]
+        for source, target, forced in zip(sources, targets, model.force(sources, targets, progress), strict=True):
+            if write is not None:
+                write(of_forced(model, source, target, forced))
+            if forced is None:
+                found.append(frozenset())
+                continue
+            words = words_of(model, source, target, forced, row)
+            found.append(words.links if threshold is None else threshold_links(words.weights, threshold))
+    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from safetensors.torch import load_model, save_model
 from seq2seq_attn.config import Config, load
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.memory import keep_freed_memory
+from seq2seq_attn.models.frozen import frozen
 from seq2seq_attn.models.recurrent.config import build_recurrent
 from seq2seq_attn.models.recurrent.translator import RecurrentTranslator
 from seq2seq_attn.models.translator import Translator
@@ -38,6 +39,13 @@ def count_parameters(translator: Translator) -> int:
     return sum(parameter.numel() for parameter in translator.parameters())
 
 
+def read_config(folder: Path) -> Config:
+    """The configuration of a run folder."""
+    if not (folder / CONFIG).exists():
+        raise UserError(f"{folder}: not a run folder (no {CONFIG}); train writes one: seq2seq-attn train --help")
+    return load(Config, folder / CONFIG)
+
+
 @dataclass(frozen=True)
 class TrainedModel:
     """A translator between two codecs."""
@@ -51,9 +59,7 @@ class TrainedModel:
     def load(cls, folder: Path, device: str | torch.device | None = None) -> TrainedModel:
         """The model of a run folder. No file of it is unpickled."""
         keep_freed_memory()
-        if not (folder / CONFIG).exists():
-            raise UserError(f"{folder}: not a run folder (no {CONFIG}); train writes one: seq2seq-attn train --help")
-        config = load(Config, folder / CONFIG)
+        config = read_config(folder)
         source, target = load_codecs(folder)
         translator = build(config, source, target)
         path = folder / MODEL
@@ -72,6 +78,10 @@ class TrainedModel:
         unfinished = folder / f"{MODEL}.part"
         save_model(self.translator, str(unfinished), metadata={"format": "seq2seq_attn"})
         unfinished.rename(folder / MODEL)
+
+    def frozen(self) -> TrainedModel:
+        """The same model with its weights laid out for translating, once for many calls; it cannot be trained on."""
+        return replace(self, translator=frozen(self.translator))
 
     def search(
         self,
@@ -93,7 +103,7 @@ class TrainedModel:
         found: list[list[Hypothesis]] = [[] for _ in lines]
         options = options or self.config.search
         hypotheses = search(
-            self.translator, [ids[i] for i in filled], options, with_weights=with_weights, progress=progress
+            frozen(self.translator), [ids[i] for i in filled], options, with_weights=with_weights, progress=progress
         )
         for index, best in zip(filled, hypotheses, strict=True):
             found[index] = best

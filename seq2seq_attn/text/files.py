@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from seq2seq_attn.errors import UserError
 
@@ -83,13 +84,37 @@ def decoded_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Write the file under a temporary name beside its place, then rename it: nobody sees half of it."""
+    with writing(path) as file, explained(path):
+        file.write(content)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[BinaryIO]:
+    """A file to be written piece by piece; it gets its name when the block ends, and is gone if an exception ends it.
+
+    Write into it under `explained`: what else goes wrong in the block is not the file's fault.
+    """
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished.write_bytes(content)
-        os.replace(unfinished, path)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written: {error.strerror}") from None
+        with explained(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = unfinished.open("wb")
+        try:
+            yield file
+        finally:
+            with explained(path):
+                file.close()  # writes what is left in its buffer
+        with explained(path):
+            os.replace(unfinished, path)
     finally:
         with suppress(OSError):  # renamed already, or never there
             unfinished.unlink()
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """An OSError of the block as a UserError: the file cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror}") from None

@@ -1,6 +1,7 @@
 """`align` and `score`: what a model makes of given translations."""
 
 import json
+import sys
 
 import pytest
 
@@ -42,19 +43,76 @@ def test_links_are_those_of_the_weights(program, trained, pairs):
 
 def test_the_error_rate_against_gold_is_the_one_worked_by_hand(program, trained, pairs, tmp_path):
     found = [parse(line) for line in program("align", trained, *pairs).out.removesuffix("\n").split("\n")]
-    # Gold: what was found in the first pair but its first link, which is wrong; in the last pair one link more.
-    gold = [found[0][1:], [], [*found[2], (7, 7)]]
+    # Gold: what was found, but for the first link of the first pair, in whose place there is another one.
+    missed = next((i, j) for i in range(3) for j in range(3) if (i, j) not in found[0])
+    gold = [[missed, *found[0][1:]], [], found[2]]
     (tmp_path / "gold").write_text("".join(" ".join(f"{i}-{j}" for i, j in line) + "\n" for line in gold))
-    predicted, sure, both = 3 + 2, 2 + 3, 2 + 2
+    predicted, sure, both = 3 + 2, 3 + 2, 2 + 2
     aer, precision, recall = 1 - 2 * both / (predicted + sure), both / predicted, both / sure
+    f1 = 2 * precision * recall / (precision + recall)
 
     answer = program("align", trained, *pairs, "--gold", tmp_path / "gold")
-    assert answer.err == f"aer {aer:.4f}, precision {precision:.4f}, recall {recall:.4f}\n"
+    assert answer.err == f"aer {aer:.4f}, precision {precision:.4f}, recall {recall:.4f}, f1 {f1:.4f}\n"
     assert [parse(line) for line in answer.out.removesuffix("\n").split("\n")] == found
 
     values = json.loads(program("align", trained, *pairs, "--gold", tmp_path / "gold", "--json").out)
     assert [[tuple(link) for link in line] for line in values.pop("links")] == found
-    assert values == pytest.approx({"aer": aer, "precision": precision, "recall": recall})
+    assert values == pytest.approx({"aer": aer, "precision": precision, "recall": recall, "f1": f1})
+
+    # And so `evaluate` says of the links alone, whoever has made them.
+    (tmp_path / "links").write_text(answer.out)
+    files = "--links", tmp_path / "links", "--gold", tmp_path / "gold"
+    assert json.loads(program("evaluate", *files, "--json").out) == pytest.approx(values)
+    assert f"AER               {aer:.3f}" in program("evaluate", *files).out
+
+
+def links_of(program, trained, pairs, *options):
+    values = json.loads(program("align", trained, *pairs, "--json", *options).out)
+    return [{tuple(link) for link in pair} for pair in values["links"]]
+
+
+def test_links_by_threshold_and_by_row_are_those_of_the_weights(program, trained, pairs):
+    from seq2seq_attn.lab.trained import TrainedModel
+
+    (forced,) = TrainedModel.load(trained).force(["a b c"], ["c b a"])
+    predicted, read = forced.weights[:3, :3].numpy(), forced.weights[1:, :3].numpy()
+    found = links_of(program, trained, pairs, "--threshold", "0.2")[0]
+    assert found == {(i, j) for j in range(3) for i in range(3) if predicted[j, i] >= 0.2}
+    found = links_of(program, trained, pairs, "--row", "read")[0]
+    assert found == {(int(row.argmax()), j) for j, row in enumerate(read)}
+
+
+def test_two_directions_are_symmetrised(program, refused, trained, pairs):
+    # The toy's two languages are one, so that its model can serve as its own reverse.
+    _, source, _, target = pairs
+    turned = "--source", target, "--target", source
+    forward = links_of(program, trained, pairs)
+    backward = [{(j, i) for i, j in pair} for pair in links_of(program, trained, turned)]
+    assert forward != backward
+
+    def joined(*options):
+        return links_of(program, trained, pairs, "--reverse", trained, *options)
+
+    assert joined("--symmetrise", "union") == [a | b for a, b in zip(forward, backward, strict=True)]
+    assert joined("--symmetrise", "intersection") == [a & b for a, b in zip(forward, backward, strict=True)]
+    assert joined() == joined("--symmetrise", "grow-diag-final-and")
+    assert "--reverse RUN" in refused("align", trained, *pairs, "--symmetrise", "union")
+    assert "grow-diag-final" in refused("align", trained, *pairs, "--reverse", trained, "--symmetrise", "final")
+
+
+def test_eflomal_learns_from_the_pairs_of_the_run(program, trained, toy):
+    pytest.importorskip("eflomal")
+    files = "--source", toy / "test.src", "--target", toy / "test.tgt", "--gold", toy / "test.align"
+    answer = program("align", trained, *files, "--aligner", "eflomal", "--json")
+    assert answer.code == 0
+    assert len(json.loads(answer.out)["links"]) == 7
+    assert json.loads(answer.out)["aer"] < 0.5
+
+
+def test_without_eflomal_the_way_to_it_is_named(refused, trained, pairs, monkeypatch):
+    monkeypatch.setitem(sys.modules, "eflomal", None)
+    assert "pip install 'seq2seq_attn[align]'" in refused("align", trained, *pairs, "--aligner", "eflomal")
+    assert "reads no weights" in refused("align", trained, *pairs, "--aligner", "eflomal", "--threshold", "0.2")
 
 
 def test_the_score_is_the_sum_over_the_tokens(program, trained, pairs):

@@ -95,9 +95,19 @@ finally:
     subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
 
 
-@pytest.mark.parametrize("given", [[], ["run", "--hypotheses", "h"], ["--hypotheses", "h"], ["run", "--baseline", "b"]])
+@pytest.mark.parametrize(
+    "given",
+    [
+        [],
+        ["run", "--hypotheses", "h"],
+        ["--hypotheses", "h"],
+        ["run", "--baseline", "b"],
+        ["--links", "l"],
+        ["--links", "l", "--gold", "g", "--references", "r"],
+    ],
+)
 def test_either_a_run_or_files(refused, given):
-    assert "either RUN alone, or --hypotheses FILE and --references FILE" in refused("evaluate", *given)
+    assert "RUN alone, or --hypotheses FILE and --references FILE, or --links" in refused("evaluate", *given)
 
 
 def test_files_of_different_lengths_are_refused_with_both_counts(refused, good, tmp_path):

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import gzip
 
+import numpy as np
 import pytest
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import agreement, alignment_error_rate
-from seq2seq_attn.evaluation.pharaoh import format_links, parse_links, read_gold
+from seq2seq_attn.evaluation.pharaoh import format_links, parse_links, read_gold, read_gold_of
 
 
 def test_a_dash_is_sure_and_both_other_marks_are_possible():
@@ -55,6 +56,20 @@ def test_a_gold_file_of_another_length_is_refused_with_both_counts(tmp_path):
         read_gold(path, sentences=3)
 
 
+def test_a_link_to_a_word_that_there_is_not_is_refused(tmp_path):
+    path = tmp_path / "gold.align"
+    sources, targets = ["a b", "c d  e"], ["x", "y z"]
+    path.write_text("1-0\n0p1 2-1\n", encoding="utf-8")
+    assert read_gold_of(path, sources, targets) == read_gold(path)
+    for link in ("3-1", "0p2"):  # as if words were counted from 1
+        path.write_text(f"1-0\n2-1 {link}\n", encoding="utf-8")
+        shown = link.replace("p", "-")
+        with pytest.raises(
+            UserError, match=rf"gold\.align, line 2: link {shown}, but the pair has 3 source and 2 target"
+        ):
+            read_gold_of(path, sources, targets)
+
+
 def test_a_gold_file_that_cannot_be_read_is_refused(tmp_path):
     with pytest.raises(UserError, match=r"none\.align: cannot read"):
         read_gold(tmp_path / "none.align")
@@ -72,6 +87,22 @@ def test_error_rate_worked_by_hand():
     found = agreement(predicted, sure, possible)
     assert (found.precision, found.recall) == (3 / 4, 2 / 3)
     assert found.f1 == pytest.approx(2 * (3 / 4) * (2 / 3) / (3 / 4 + 2 / 3))
+
+
+def test_the_rates_are_those_of_matrices_of_links():
+    draw = np.random.default_rng(5)
+    predicted, sure, possible = draw.random((3, 40, 6, 7)) < np.reshape([0.3, 0.2, 0.2], (3, 1, 1, 1))
+    possible |= sure
+    found = agreement(*([set(map(tuple, np.argwhere(pair))) for pair in side] for side in (predicted, sure, possible)))
+    assert found.precision == pytest.approx(possible[predicted].mean())
+    assert found.recall == pytest.approx(predicted[sure].mean())
+    hits = (predicted & sure).sum() + (predicted & possible).sum()
+    assert found.error_rate == pytest.approx(1 - hits / (predicted.sum() + sure.sum()))
+
+
+def test_the_agreement_of_two_alignments_is_the_same_from_either_side():
+    one, other = [parse_links("0-0 1-1 2-2").sure, set()], [parse_links("0-0 1-2").sure, parse_links("3-1").sure]
+    assert agreement(one, other).f1 == agreement(other, one).f1 == pytest.approx(2 * 1 / (3 + 3))
 
 
 def test_links_are_counted_over_the_corpus_not_averaged_over_sentences():

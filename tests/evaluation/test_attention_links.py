@@ -3,32 +3,41 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from seq2seq_attn.evaluation.attention_links import hard_links, merge_pieces
+from seq2seq_attn.evaluation.attention_links import argmax_links, merge_pieces, threshold_links, word_rows
+
+
+def test_a_word_has_the_row_that_predicted_it_or_the_row_of_the_step_that_read_it():
+    # Two target words and </s>, three source words and </s>.
+    weights = [[0.1, 0.2, 0.3, 0.4], [0.5, 0.1, 0.1, 0.3], [0.0, 0.4, 0.5, 0.1]]
+    np.testing.assert_array_equal(word_rows(weights), [[0.1, 0.2, 0.3], [0.5, 0.1, 0.1]])
+    np.testing.assert_array_equal(word_rows(weights, "read"), [[0.5, 0.1, 0.1], [0.0, 0.4, 0.5]])
 
 
 def test_each_target_word_links_to_the_source_word_it_read_most():
     weights = [[0.1, 0.2, 0.7], [0.6, 0.3, 0.1]]  # 2 target words, 3 source words
-    assert hard_links(weights) == {(2, 0), (0, 1)}
-    assert hard_links(np.array(weights)) == hard_links(weights)
+    assert argmax_links(weights) == {(2, 0), (0, 1)}
+    assert argmax_links(np.array(weights)) == argmax_links(weights)
 
 
 def test_of_equal_weights_the_first_source_word_is_linked():
-    assert hard_links([[0.2, 0.4, 0.4]]) == {(1, 0)}
+    assert argmax_links([[0.2, 0.4, 0.4]]) == {(1, 0)}
 
 
-def test_a_row_below_the_threshold_gives_no_link():
-    weights = [[0.5, 0.3, 0.2], [0.4, 0.3, 0.3]]
-    assert hard_links(weights, threshold=0.5) == {(0, 0)}
+def test_a_row_that_read_nothing_gives_no_link():
+    assert argmax_links([[0.0, 0.0, 0.0], [0.2, 0.1, 0.0]]) == {(0, 1)}
+    assert threshold_links([[0.0, 0.0, 0.0], [0.2, 0.1, 0.0]], 0.0) == {(0, 1), (1, 1)}
 
 
-def test_a_row_that_read_too_little_gives_no_link():
-    weights = [[0.0, 0.0, 0.0], [0.2, 0.1, 0.0], [0.2, 0.2, 0.1]]  # the rest went to </s>
-    assert hard_links(weights) == {(0, 1), (0, 2)}
-    assert hard_links(weights, minimum_mass=0.4) == {(0, 2)}
+def test_all_words_from_the_threshold_on_are_linked():
+    weights = [[0.1, 0.2, 0.7], [0.4, 0.4, 0.2]]
+    assert threshold_links(weights, 0.4) == {(2, 0), (0, 1), (1, 1)}
+    assert threshold_links(weights, 0.2) == {(1, 0), (2, 0), (0, 1), (1, 1), (2, 1)}
+    assert threshold_links(weights, 0.8) == frozenset()
 
 
 def test_sentences_without_words_have_no_links():
-    assert hard_links(np.zeros((0, 3))) == hard_links(np.zeros((2, 0))) == hard_links([]) == frozenset()
+    assert argmax_links(np.zeros((0, 3))) == argmax_links(np.zeros((2, 0))) == argmax_links([]) == frozenset()
+    assert threshold_links(np.zeros((0, 3)), 0.5) == threshold_links(np.zeros((2, 0)), 0.5) == frozenset()
 
 
 def test_pieces_are_summed_over_the_source_and_averaged_over_the_target():
@@ -53,7 +62,7 @@ def test_words_of_one_piece_each_keep_their_weights():
 def test_a_word_without_pieces_has_no_weight_and_no_link():
     words = merge_pieces([[0.7, 0.3], [0.2, 0.8]], source_words=[0, 2], target_words=[1, 2])
     np.testing.assert_array_equal(words, [[0, 0, 0], [0.7, 0, 0.3], [0.2, 0, 0.8]])
-    assert hard_links(words) == {(0, 1), (2, 2)}
+    assert argmax_links(words) == {(0, 1), (2, 2)}
 
 
 def test_weights_that_still_hold_the_end_of_sentence_are_refused():

@@ -1,0 +1,30 @@
+"""Whose weights a row holds: what the query of row i has seen of the target, decoder by decoder."""
+
+import pytest
+import torch
+
+from seq2seq_attn.models.recurrent.config import RecurrentConfig, build_recurrent
+from seq2seq_attn.models.sentences import pad
+from seq2seq_attn.search import force
+from seq2seq_attn.text.vocabulary import EOS
+
+SOURCE, WORDS = [7, 5, 9, 4, EOS], [6, 4, 8, 5, 7, 4]
+DECODERS = {
+    "bahdanau": ({"kind": "bahdanau"}, 2),
+    "luong": ({"kind": "luong", "input_feeding": False}, 1),
+    "luong with input feeding": ({"kind": "luong"}, 1),
+    "conditional": ({"kind": "conditional"}, 1),
+}
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_the_first_row_to_see_a_token_comes_after_the_one_that_predicts_it(name):
+    decoder, distance = DECODERS[name]
+    torch.manual_seed(3)
+    config = {"embedding_size": 6, "encoder": {"hidden_size": 5}, "decoder": {**decoder, "hidden_size": 11}}
+    model = build_recurrent(RecurrentConfig.model_validate(config), 10, 9, False).double().eval()
+    for token in range(len(WORDS)):
+        changed = [*WORDS[:token], 1, *WORDS[token + 1 :]]
+        one, other = force(model, pad([SOURCE, SOURCE]), pad([[*WORDS, EOS], [*changed, EOS]]))
+        difference = (one.weights - other.weights).abs().amax(dim=1)
+        assert (difference > 1e-6).tolist() == [row >= token + distance for row in range(len(WORDS) + 1)]
