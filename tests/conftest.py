@@ -1,6 +1,11 @@
-"""Shapes are checked at every call of the attention package while tests run, and only then."""
+"""What holds while tests run, and only then: shapes are checked at every call of the attention package."""
+
+import signal
 
 from jaxtyping import install_import_hook
 
 # Before any test imports the package: the hook wraps modules as they are loaded. An int may be a float.
 install_import_hook("seq2seq_attn.attention", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
+
+# What a shell starts in the background ignores Ctrl-C, and so would the programs that tests interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
