@@ -48,7 +48,9 @@ def test_every_command_that_is_named_exists():
     assert known <= table
 
 
-@pytest.mark.parametrize("text", ["README.md", "CONTRIBUTING.md", "data/README.md", "examples/README.md"])
+@pytest.mark.parametrize(
+    "text", ["README.md", "CONTRIBUTING.md", "data/README.md", "examples/README.md", "docs/alignment.md"]
+)
 def test_what_is_linked_is_there(text):
     page = ROOT / text
     links = re.findall(r"\]\((?!http)([^)#]+)", page.read_text(encoding="utf-8"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seq2seq_attn.cli.console import answer, say
-from seq2seq_attn.cli.interruption import resumable
+from seq2seq_attn.cli.interruption import portable_command, resumable
 from seq2seq_attn.cli.options import Overrides, Plugin, argument, folder
 
 if TYPE_CHECKING:
@@ -21,9 +21,7 @@ def compare(
     experiment: Annotated[Path, argument("EXPERIMENT", "The YAML file of an experiment.")],
     overrides: Overrides = None,
     runs: Annotated[Path, folder("Run folders are DIR/EXPERIMENT/ARM/seed-N.")] = RUNS,
-    output: Annotated[
-        Path | None, folder("For the table and pictures; results/ beside EXPERIMENT unless given.")
-    ] = None,
+    output: Annotated[Path | None, folder("For the report; results/ beside EXPERIMENT unless given.")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Runs trained at a time, which share the processor's cores.")] = 1,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Train all runs anew.")] = False,
     plugin: Plugin = None,
@@ -42,21 +40,35 @@ def compare(
         load_plugins(plugin)
         grid = read_experiment(experiment, tuple(overrides or ()))
         shown = output or experiment.parent / "results"
-        results = compare_arms(grid, runs, shown, if_exists="overwrite" if overwrite else "resume", jobs=jobs, say=say)
+        results = compare_arms(
+            grid,
+            runs,
+            shown,
+            if_exists="overwrite" if overwrite else "resume",
+            jobs=jobs,
+            command=portable_command(),
+            say=say,
+        )
         _show(results, shown)
 
 
 def report(
-    results: Annotated[Path, argument("FOLDER", "With the results.json that compare wrote.")],
+    experiment: Annotated[
+        Path,
+        argument("EXPERIMENT", "Its YAML file, its folder, or the folder with the results.json that compare wrote."),
+    ],
 ) -> None:
-    """Make the table and pictures of a results folder again.
+    """Make the report of an experiment again.
 
-    They come from its results.json, curves.json and attention.json; no model is loaded.
+    Page, tables and pictures come from the JSON files of its results; no model is loaded. report.html is one file
+    that needs no network.
     """
     from seq2seq_attn.report.results import Results
     from seq2seq_attn.report.write import RESULTS
 
-    _show(Results.load(results / RESULTS), results)
+    folder = experiment.parent if experiment.is_file() else experiment
+    place = folder / "results" if (folder / "results" / RESULTS).exists() else folder
+    _show(Results.load(place / RESULTS), place)
 
 
 def demo(
@@ -75,7 +87,7 @@ def demo(
         from seq2seq_attn.lab.demo import demo as run_demo
 
         place = output or RUNS / ("demo-quick" if quick else "demo")
-        _show(run_demo(place, quick, say, "overwrite" if overwrite else "resume"), place)
+        _show(run_demo(place, quick, say, "overwrite" if overwrite else "resume", portable_command()), place)
 
 
 def _show(results: Results, place: Path) -> None:

@@ -28,8 +28,16 @@ def resumable(kept: str, *more: str) -> Iterator[None]:
 
 def this_command(*more: str) -> str:
     """The command line of this process for a shell, with more arguments, and without what would start anew."""
-    arguments = [argument for argument in sys.argv[1:] if argument not in ("--overwrite", *more)]
-    return shlex.join([*_program(), *arguments, *more])
+    return shlex.join([*_program(), *_arguments(*more), *more])
+
+
+def portable_command() -> str:
+    """The same as it reads where the program is installed: for a report, which others read."""
+    return shlex.join(["seq2seq-attn", *_arguments()])
+
+
+def _arguments(*but: str) -> list[str]:
+    return [argument for argument in sys.argv[1:] if argument not in ("--overwrite", *but)]
 
 
 def _program() -> list[str]:

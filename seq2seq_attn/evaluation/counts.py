@@ -42,6 +42,10 @@ class BleuCounts:
     def sentences(self) -> int:
         return self.counts.shape[1]
 
+    def of_sentences(self, rows: Sequence[int]) -> BleuCounts:
+        """The same of these sentences alone."""
+        return BleuCounts(self.counts[:, rows], self.metric)
+
     def bleu(self) -> NDArray[np.float64]:
         """(runs,): BLEU of each run on the test set as it is."""
         return self.bleu_of(self.counts.sum(axis=1).tolist())

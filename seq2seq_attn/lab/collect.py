@@ -11,6 +11,7 @@ import numpy as np
 from seq2seq_attn.evaluation.bootstrap import bleu_interval
 from seq2seq_attn.evaluation.counts import BleuCounts
 from seq2seq_attn.evaluation.lc_norm_tok import lc_norm_tok
+from seq2seq_attn.evaluation.length import Band
 from seq2seq_attn.evaluation.seeds import t_interval
 from seq2seq_attn.lab.corpora import TestSet
 from seq2seq_attn.lab.differences import differences
@@ -44,7 +45,7 @@ def collect(grid: Grid, runs: Path, test_set: TestSet) -> Results:
     made_with = [each["made_with"] for arm in arms.values() for each in arm.metrics]
     return Results(
         experiment=grid.experiment.name,
-        arms=[_row(name, arm, counts[name], test_set.lc_tok) for name, arm in arms.items()],
+        arms=[_row(name, arm, counts[name], test_set) for name, arm in arms.items()],
         comparisons=compared.comparisons,
         signature="; lowercased tokenised: ".join(signatures[k] for k in ("bleu", "bleu_lc_tok") if k in signatures),
         version=_all_of(made_with, "version"),
@@ -65,7 +66,7 @@ def _read(group: list[ArmRun], runs: Path, references: Sequence[str]) -> Arm:
     return arm
 
 
-def _row(name: str, arm: Arm, counts: BleuCounts, lc_tok: Sequence[str] | None) -> ArmResult:
+def _row(name: str, arm: Arm, counts: BleuCounts, test_set: TestSet) -> ArmResult:
     """A row of the table."""
     first, tests = arm.runs[0], arm.tests
     trainings = [each["training"] for each in arm.metrics]
@@ -75,10 +76,10 @@ def _row(name: str, arm: Arm, counts: BleuCounts, lc_tok: Sequence[str] | None) 
         parameters=arm.metrics[0]["parameters"],
         seeds=[run.seed for run in arm.runs],
         bleu=_spread([test["bleu"]["value"] for test in tests], interval.low, interval.high),
-        bleu_lc_tok=_lc_tok(arm, lc_tok),
+        bleu_lc_tok=_lc_tok(arm, test_set.lc_tok),
         chrf=_spread([test["chrf"]["value"] for test in tests]),
         ter=_where_known(tests, "ter"),
-        bleu_by_length=_bands([test["bleu_by_length"] for test in tests]),
+        bleu_by_length=_bands([test["bleu_by_length"] for test in tests], counts, test_set.pairs.source),
         aer=_if_measured(tests, "aer"),
         train_seconds=float(np.mean([training["seconds"] for training in trainings])),
         perplexity=_if_measured(tests, "perplexity"),
@@ -118,13 +119,16 @@ def _if_measured(tests: Sequence[dict[str, Any]], name: str) -> Spread | None:
     return _spread(values) if len(values) == len(tests) else None
 
 
-def _bands(runs: list[list[dict[str, Any]]]) -> list[BandResult]:
-    """BLEU of each length band, averaged over seeds."""
-    return [
-        BandResult(first["low"], first["high"], first["sentences"], float(np.mean([band["bleu"] for band in bands])))
-        for bands in zip(*runs, strict=True)
-        for first in bands[:1]
-    ]
+def _bands(runs: list[list[dict[str, Any]]], counts: BleuCounts, sources: Sequence[str]) -> list[BandResult]:
+    """BLEU of each length band, averaged over seeds, and its interval."""
+    lengths = [len(line.split()) for line in sources]
+    bands = []
+    for first, *others in zip(*runs, strict=True):
+        band = Band(first["low"], first["high"])
+        interval = bleu_interval(counts.of_sentences([row for row, length in enumerate(lengths) if length in band]))
+        bleu = float(np.mean([run["bleu"] for run in (first, *others)]))
+        bands.append(BandResult(band.low, band.high, first["sentences"], bleu, interval.low, interval.high))
+    return bands
 
 
 def _signatures(arms: Iterable[Arm]) -> dict[str, str]:

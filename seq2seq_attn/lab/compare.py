@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import csv
 import json
+import os
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-
 from seq2seq_attn.config import TestFiles
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.lab.align import attend
 from seq2seq_attn.lab.collect import collect
 from seq2seq_attn.lab.complete import complete_all
-from seq2seq_attn.lab.corpora import TestSet, read_test
-from seq2seq_attn.lab.experiment import ArmRun, Grid
+from seq2seq_attn.lab.corpora import read_test
+from seq2seq_attn.lab.experiment import Grid
 from seq2seq_attn.lab.match_parameters import match_parameters
+from seq2seq_attn.lab.observe import observe
 from seq2seq_attn.lab.run import Say
-from seq2seq_attn.lab.trained import TrainedModel
+from seq2seq_attn.report.making import Making, save_making
 from seq2seq_attn.report.results import Results
-from seq2seq_attn.text.files import write_bytes
-
-EXAMPLE_LENGTHS = (8, 15, 24)  # words of the test sentences whose attention is shown
 
 
 def compare(
@@ -32,20 +27,22 @@ def compare(
     *,
     if_exists: Literal["resume", "overwrite"] = "resume",
     jobs: int = 1,
+    command: str = "",
     say: Say = lambda _: None,
 ) -> Results:
-    """Trains and tests each arm and seed that is not there yet, and writes results, curves and attention as JSON.
+    """Trains and tests each arm and seed that is not there yet, and writes as JSON all that a report needs.
 
     Run folders are `runs/EXPERIMENT/ARM/seed-N`. An interrupted comparison goes on where it stopped. `jobs` runs are
-    trained at a time, each in a process with its share of the processor's cores.
+    trained at a time, each in a process with its share of the processor's cores. `command` is what the report gives
+    for making it again.
     """
     test = read_test(_test_files(grid))
     grid = match_parameters(grid, say)
     complete_all(grid.runs, runs, if_exists, jobs, say)
     results = collect(grid, runs, test)
     results.save(output / "results.json")
-    _write_json(output / "curves.json", {arm: [_curve(r, runs) for r in group] for arm, group in grid.arms()})
-    _write_json(output / "attention.json", _examples(grid, runs, test))
+    observe(grid, runs, test, output, results.signatures["chrf"])
+    save_making(_making(grid, command), output / "making.json")
     return results
 
 
@@ -56,45 +53,15 @@ def _test_files(grid: Grid) -> TestFiles:
     return files
 
 
-def _curve(run: ArmRun, runs: Path) -> dict[str, Any]:
-    """The validation figures of a run, epoch by epoch, those before an interruption included."""
-    epochs: dict[int, dict[str, str]] = {}
-    versions = (runs / run.folder / "log").glob("version_*/metrics.csv")
-    for path in sorted(versions, key=lambda path: int(path.parent.name.removeprefix("version_"))):
-        with path.open(encoding="utf-8", newline="") as file:
-            epochs |= {int(row["epoch"]) + 1: row for row in csv.DictReader(file) if row.get("validation_loss")}
-    rows = [epochs[epoch] for epoch in sorted(epochs)]
-    return {
-        "seed": run.seed,
-        "epoch": sorted(epochs),
-        "validation_loss": [float(row["validation_loss"]) for row in rows],
-        "validation_bleu": [float(row["validation_bleu"]) if row.get("validation_bleu") else None for row in rows],
-    }
+def _making(grid: Grid, command: str) -> Making:
+    """Paths within the working directory are written as from there, so that they are those of any checkout."""
+    here = f"{Path.cwd()}{os.sep}"
+    configurations = {arm: json.loads(group[0].config.model_dump_json()) for arm, group in grid.arms()}
+    return Making(grid.experiment.question, command, _shortened(configurations, here))
 
 
-def _examples(grid: Grid, runs: Path, test_set: TestSet) -> list[dict[str, Any]]:
-    """Attention of each arm's first run over the same few test pairs, with gold links where they exist."""
-    pairs = test_set.pairs
-    lengths = np.array([len(line.split()) for line in pairs.source])
-    chosen = sorted({int(np.argmin(np.abs(lengths - length))) for length in EXAMPLE_LENGTHS})
-    gold = test_set.gold and test_set.gold.sure
-    examples = []
-    for arm, group in grid.arms():
-        model = TrainedModel.load(runs / group[0].folder)
-        seen = attend(model, [pairs.source[i] for i in chosen], [pairs.target[i] for i in chosen])
-        examples += [
-            {
-                "arm": arm,
-                "source": words.source,
-                "target": words.target,
-                "weights": np.round(words.weights, 4).tolist(),
-                "gold": sorted(gold[index]) if gold else None,
-            }
-            for index, words in zip(chosen, seen, strict=True)
-            if words is not None and words.weights.any()
-        ]
-    return examples
-
-
-def _write_json(path: Path, values: Any) -> None:
-    write_bytes(path, (json.dumps(values, ensure_ascii=False) + "\n").encode())
+def _shortened(value: Any, prefix: str) -> Any:
+    """The value with the prefix taken off all text in it."""
+    if isinstance(value, dict):
+        return {key: _shortened(each, prefix) for key, each in value.items()}
+    return value.removeprefix(prefix) if isinstance(value, str) else value

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from seq2seq_attn.config import Config, PairFiles, TestFiles
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.pharaoh import GoldCorpus, read_gold
+from seq2seq_attn.evaluation.pharaoh import GoldCorpus, read_gold_of
 from seq2seq_attn.text.codec import Codec
 from seq2seq_attn.text.codec_training import train_codecs
 from seq2seq_attn.text.corpus import ParallelCorpus, read_parallel, read_tsv
@@ -36,7 +36,7 @@ def read_test(files: TestFiles) -> TestSet:
     lc_tok = None if files.lc_tok is None else read_lines(files.lc_tok)
     if lc_tok is not None and len(lc_tok) != len(pairs):
         raise UserError(f"{files.lc_tok}: {len(lc_tok)} lines for the {len(pairs)} pairs of {pairs.name}")
-    gold = None if files.alignments is None else read_gold(files.alignments, len(pairs))
+    gold = None if files.alignments is None else read_gold_of(files.alignments, pairs.source, pairs.target)
     return TestSet(pairs, lc_tok, gold)
 
 

@@ -20,13 +20,25 @@ CORPUS = "tom-and-jerry"
 QUICK: dict[str, Any] = {"data": {"max_length": 12}, "training": {"max_epochs": 1}}  # shows that it runs, no more
 
 
-def demo(output: Path, quick: bool = False, say: Say = lambda _: None, if_exists: IfDone = "resume") -> Results:
+def demo(
+    output: Path,
+    quick: bool = False,
+    say: Say = lambda _: None,
+    if_exists: IfDone = "resume",
+    command: str = "seq2seq-attn demo",
+) -> Results:
     """Trains and compares the four arms of `demo.yaml`; results and run folders go into `output`.
 
     An interrupted demo goes on where it stopped; a finished one shows its results again.
     """
     return compare(
-        demo_grid(output, quick), output / "runs", output, if_exists=if_exists, jobs=os.cpu_count() or 1, say=say
+        demo_grid(output, quick),
+        output / "runs",
+        output,
+        if_exists=if_exists,
+        jobs=os.cpu_count() or 1,
+        command=command,
+        say=say,
     )
 
 

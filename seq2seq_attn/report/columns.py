@@ -6,7 +6,10 @@ from collections.abc import Sequence
 
 from seq2seq_attn.report.column import NOTHING, Cell, Column
 from seq2seq_attn.report.difference_columns import difference_columns
-from seq2seq_attn.report.results import ArmResult, Results, Spread
+from seq2seq_attn.report.results import ArmResult, BandResult, Results, Spread
+
+OVER_SEEDS = "", "std"
+LIMITS = "low", "high"
 
 
 def columns(results: Results) -> list[Column]:
@@ -14,11 +17,12 @@ def columns(results: Results) -> list[Column]:
     arms = results.arms
     return [
         Column("Arm", [Cell(arm.name) for arm in arms]),
-        Column("Parameters", [Cell(f"{arm.parameters:,}") for arm in arms], _widened(arms)),
+        Column("Parameters", [Cell(f"{arm.parameters:,}", numbers=(arm.parameters,)) for arm in arms], _widened(arms)),
         Column(
             "BLEU",
             [_over_seeds(arm, arm.bleu) for arm in arms],
             "BLEU: cased, detokenised, higher is better; mean over seeds ± their standard deviation",
+            parts=OVER_SEEDS,
         ),
         *_where_known(
             "BLEU lc",
@@ -37,10 +41,11 @@ def columns(results: Results) -> list[Column]:
         ),
         Column(
             "Training",
-            [Cell(_duration(arm.train_seconds)) for arm in arms],
+            [Cell(_duration(arm.train_seconds), numbers=(arm.train_seconds,)) for arm in arms],
             "Training: time of a run, mean over seeds",
+            parts=("seconds",),
         ),
-        Column("chrF", [_over_seeds(arm, arm.chrf) for arm in arms], "chrF: higher is better", optional=True),
+        *_where_known("chrF", arms, [arm.chrf for arm in arms], "chrF: higher is better", optional=True),
         *_where_known("TER", arms, [arm.ter for arm in arms], "TER: lower is better", optional=True),
         *_intervals(arms),
         *_where_known(
@@ -77,7 +82,10 @@ def _widened(arms: Sequence[ArmResult]) -> str:
 
 
 def _over_seeds(arm: ArmResult, spread: Spread, digits: int = 1) -> Cell:
-    return Cell(f"{spread.mean:.{digits}f}", f"± {spread.std:.{digits}f}" if len(arm.seeds) > 1 else "")
+    mean = f"{spread.mean:.{digits}f}"
+    if len(arm.seeds) == 1:
+        return Cell(mean, numbers=(spread.mean,))
+    return Cell(mean, f"± {spread.std:.{digits}f}", (spread.mean, spread.std))
 
 
 def _where_known(
@@ -95,7 +103,7 @@ def _where_known(
         NOTHING if spread is None else _over_seeds(arm, spread, digits)
         for arm, spread in zip(arms, spreads, strict=True)
     ]
-    return [Column(header, cells, meaning, optional)]
+    return [Column(header, cells, meaning, optional, OVER_SEEDS)]
 
 
 def _intervals(arms: Sequence[ArmResult]) -> list[Column]:
@@ -108,21 +116,28 @@ def _intervals(arms: Sequence[ArmResult]) -> list[Column]:
             sentences,
             "95 % sentences: interval of BLEU over resampled test sets, of these very trainings",
             optional=True,
+            parts=LIMITS,
         ),
-        Column("95 % seeds", seeds, "95 % seeds: t interval of BLEU over seeds, on this very test set", optional=True),
+        Column(
+            "95 % seeds",
+            seeds,
+            "95 % seeds: t interval of BLEU over seeds, on this very test set",
+            optional=True,
+            parts=LIMITS,
+        ),
     ]
     return [column for column in columns if set(column.cells) != {NOTHING}]
 
 
 def _limits(low: float | None, high: float | None) -> Cell:
-    return NOTHING if low is None or high is None else Cell(f"[{low:.1f}, {high:.1f}]")
+    return NOTHING if low is None or high is None else Cell(f"[{low:.1f}, {high:.1f}]", numbers=(low, high))
 
 
 def _speed(arms: Sequence[ArmResult]) -> list[Column]:
     rates = [arm.tokens_per_second for arm in arms]
     if not any(rates):
         return []
-    cells = [NOTHING if rate is None else Cell(f"{rate:,.0f}") for rate in rates]
+    cells = [NOTHING if rate is None else Cell(f"{rate:,.0f}", numbers=(rate,)) for rate in rates]
     return [
         Column("Tokens/s", cells, "Tokens/s: target tokens a second in training, validation excluded", optional=True)
     ]
@@ -137,11 +152,18 @@ def _lengths(arms: Sequence[ArmResult]) -> list[Column]:
     return [
         Column(
             band.label,
-            [Cell(f"{arm.bleu_by_length[index].bleu:.1f}") for arm in arms],
+            [_in_band(arm.bleu_by_length[index]) for arm in arms],
             meaning if index == 0 else "",
+            parts=("", *LIMITS),
         )
         for index, band in enumerate(bands)
     ]
+
+
+def _in_band(band: BandResult) -> Cell:
+    """BLEU alone: with an interval in every band the table would be too wide to be read."""
+    limits = [limit for limit in (band.bleu_low, band.bleu_high) if limit is not None]
+    return Cell(f"{band.bleu:.1f}", numbers=(band.bleu, *limits))
 
 
 def _duration(seconds: float) -> str:

@@ -19,6 +19,7 @@ def difference_columns(results: Results) -> list[Column]:
             _difference,
             "Difference: BLEU minus the baseline's, with its 95 % interval over resampled test sets",
             of_baseline="baseline",
+            parts=("", "low", "high"),
         ),
         _column(
             results,
@@ -40,6 +41,7 @@ def difference_columns(results: Results) -> list[Column]:
             "Detectable: the true difference in BLEU that is found at 5 % in 80 % of cases, by such a test set and by "
             "so many seeds",
             optional=True,
+            parts=("", "seeds"),
         ),
         _column(
             results,
@@ -60,21 +62,26 @@ def _column(
     meaning: str,
     optional: bool = False,
     of_baseline: str = "",
+    parts: tuple[str, ...] = ("",),
 ) -> Column:
     """A cell a comparison, beside its arm."""
     cells = {pair.arm: cell(pair) for pair in results.comparisons} | {results.baseline: Cell(of_baseline)}
-    return Column(header, [cells.get(arm.name, NOTHING) for arm in results.arms], meaning, optional)
+    return Column(header, [cells.get(arm.name, NOTHING) for arm in results.arms], meaning, optional, parts)
 
 
 def _difference(pair: Comparison) -> Cell:
-    return Cell(f"{pair.bleu_difference:+.1f}", f"[{pair.low:+.1f}, {pair.high:+.1f}]")
+    numbers = pair.bleu_difference, pair.low, pair.high
+    return Cell(f"{pair.bleu_difference:+.1f}", f"[{pair.low:+.1f}, {pair.high:+.1f}]", numbers)
 
 
 def _p(p: float) -> Cell:
-    return Cell("< 0.001" if p < 0.001 else f"{p:.3f}")
+    return Cell("< 0.001" if p < 0.001 else f"{p:.3f}", numbers=(p,))
 
 
 def _detectable(pair: Comparison) -> Cell:
     if not pair.detectable:  # not computed, or the two say the same on every resample
         return NOTHING
-    return Cell(f"{pair.detectable:.1f}", "" if pair.seeds is None else f"seeds {pair.seeds.detectable:.1f}")
+    value = f"{pair.detectable:.1f}"
+    if pair.seeds is None:
+        return Cell(value, numbers=(pair.detectable,))
+    return Cell(value, f"seeds {pair.seeds.detectable:.1f}", (pair.detectable, pair.seeds.detectable))

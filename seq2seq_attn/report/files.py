@@ -8,6 +8,7 @@ from typing import TypeVar
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.text.files import write_bytes
 
 T = TypeVar("T")
 
@@ -27,6 +28,11 @@ def load(kind: TypeAdapter[T], path: Path, writer: str = "seq2seq-attn compare")
         raise UserError(f"{path}: cannot be read: {error.strerror}") from None
     except ValidationError as error:
         raise UserError(f"{path}: {_explain(error)}; `{writer}` writes it anew") from None
+
+
+def save(kind: TypeAdapter[T], record: T, path: Path) -> None:
+    """Write what `load` reads, whole or not at all."""
+    write_bytes(path, kind.dump_json(record) + b"\n")
 
 
 def _explain(error: ValidationError) -> str:

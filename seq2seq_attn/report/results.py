@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -54,16 +54,26 @@ class Spread:
 
 @dataclass(frozen=True, config=STRICT)
 class BandResult:
-    """BLEU of the test sentences whose source has `low` to `high` words, both included; None: open above."""
+    """BLEU of the test sentences whose source has `low` to `high` words, both included; None: open above.
+
+    Limits of BLEU that are None are absent from the file.
+    """
 
     low: NonNegativeInt
     high: NonNegativeInt | None
     sentences: PositiveInt
     bleu: float  # mean over seeds
+    bleu_low: float | None = None  # 95 % interval over resampled sentences of the band
+    bleu_high: float | None = None
 
     @property
     def label(self) -> str:
         return f"{self.low}+" if self.high is None else f"{self.low}-{self.high}"
+
+    @model_serializer(mode="wrap")
+    def _what_is_known(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        limits = "bleu_low", "bleu_high"
+        return {key: value for key, value in dump(self).items() if value is not None or key not in limits}
 
 
 @dataclass(frozen=True, config=STRICT)

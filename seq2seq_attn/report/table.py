@@ -33,7 +33,7 @@ def notes(results: Results, shown: Iterable[Column]) -> list[str]:
     return [
         *(column.meaning for column in shown if column.meaning),
         *_correction(results),
-        f"Seeds: {_seeds(results.arms)}",
+        f"Seeds: {seeds(results.arms)}",
         *_signatures(results),
         f"Made with seq2seq_attn {results.version}, commit {results.commit}, on {results.hardware}",
     ]
@@ -49,7 +49,7 @@ def markdown(results: Results) -> str:
             "",
             _line(column.header for column in shown),
             _line(["---", *["---:"] * (len(shown) - 1)]),
-            *(_line(" ".join(filter(None, cell)) for cell in row) for row in rows),
+            *(_line(cell.line for cell in row) for row in rows),
             "",
             *(f"- {note}" for note in notes(results, shown)),
             "",
@@ -82,10 +82,11 @@ def _signatures(results: Results) -> list[str]:
     return [f"Signature of {SIGNED.get(key, key)}: {signature}" for key, signature in signatures.items()]
 
 
-def _seeds(arms: Sequence[ArmResult]) -> str:
+def seeds(arms: Sequence[ArmResult]) -> str:
+    """Those of all arms, or arm by arm where they differ."""
     lists = {arm.name: ", ".join(map(str, arm.seeds)) for arm in arms}
     alike = len(set(lists.values())) == 1
-    return lists[arms[0].name] if alike else "; ".join(f"{name}: {seeds}" for name, seeds in lists.items())
+    return lists[arms[0].name] if alike else "; ".join(f"{name}: {own}" for name, own in lists.items())
 
 
 def _line(cells: Iterable[str]) -> str:

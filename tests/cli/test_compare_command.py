@@ -41,7 +41,7 @@ def test_an_experiment_gives_a_table_a_conclusion_and_pictures(program, experime
     assert answer.code == 0
     assert conclusion(results)[0] in answer.out
     listed = answer.out.partition(f"{experiment / 'results'}:\n")[2].split()
-    assert {"table.md", "bleu_by_length.png", "bleu_by_length.svg", "curves.png"} <= set(listed)
+    assert {"report.html", "table.md", "table.tex", "table.csv", "bleu_by_length.png", "curves.svg"} <= set(listed)
     assert all((experiment / "results" / name).stat().st_size for name in listed)
 
     model = tmp_path / "runs/toy/attention/seed-1/model.safetensors"
@@ -54,6 +54,8 @@ def test_an_experiment_gives_a_table_a_conclusion_and_pictures(program, experime
     shown = program("report", tmp_path / "elsewhere")
     assert (shown.code, shown.err) == (0, "")
     assert shown.out == again.out
+    for named in (experiment, experiment / "experiment.yaml"):
+        assert program("report", named).out == answer.out
 
     program(*compare, "--overwrite", "--output", tmp_path / "elsewhere")
     assert model.stat().st_mtime_ns > made
@@ -63,7 +65,7 @@ def test_the_demo_shows_what_it_found(program, experiment, tmp_path, monkeypatch
     """`lab.demo` is stood in for: it trains for minutes."""
     asked = []
 
-    def demo(output, quick, say, if_exists):
+    def demo(output, quick, say, if_exists, command):
         asked.append((output, quick))
         arguments = ["compare", experiment / "experiment.yaml", "--runs", tmp_path / "runs", "--output", output]
         assert program(*arguments, "training.max_epochs=1").code == 0

@@ -1,11 +1,14 @@
 """A comparison: trains what is missing, and its numbers are those of the runs."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from seq2seq_attn.config import Config, parse
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.evaluation.bootstrap import bleu_interval
 from seq2seq_attn.evaluation.counts import BleuCounts
 from seq2seq_attn.evaluation.metrics import exact_match
 from seq2seq_attn.lab import complete as complete_file
@@ -14,6 +17,7 @@ from seq2seq_attn.lab.differences import differences
 from seq2seq_attn.lab.experiment import read_experiment
 from seq2seq_attn.lab.run import read_metrics
 from seq2seq_attn.report.results import Results
+from seq2seq_attn.report.write import read_contents
 
 
 @pytest.fixture
@@ -48,11 +52,19 @@ def written(grid, tmp_path):
     return grid.runs[0].config.data.test.target.read_text().splitlines(), files
 
 
-def test_the_comparison_is_that_of_the_written_translations(results, grid, tmp_path):
+def test_comparison_and_intervals_are_those_of_the_written_translations(results, grid, tmp_path):
     references, files = written(grid, tmp_path)
     counts = {arm: BleuCounts.of(runs, references, "none") for arm, runs in files.items()}
     assert results.comparisons == tuple(differences(counts, "distracted").comparisons)
     assert results.comparisons[0].arm == "attention"
+    sources = grid.runs[0].config.data.test.source.read_text().splitlines()
+    for arm in results.arms:
+        for band in arm.bleu_by_length:
+            rows = [row for row, line in enumerate(sources) if band.low <= len(line.split()) <= (band.high or 99)]
+            interval = bleu_interval(counts[arm.name].of_sentences(rows))
+            alone = [[run[row] for row in rows] for run in files[arm.name]]
+            assert interval == bleu_interval(BleuCounts.of(alone, [references[row] for row in rows], "none"))
+            assert (band.bleu_low, band.bleu_high) == (interval.low, interval.high)
 
 
 def test_exact_matches_are_counted_in_the_translations_whenever_the_runs_were_tested(results, grid, tmp_path):
@@ -104,6 +116,28 @@ def test_curves_and_attention_are_written_beside(results, tmp_path):
     for entry in shown:
         assert np.shape(entry["weights"]) == (len(entry["target"]), len(entry["source"]))
         assert entry["gold"]
+
+
+def test_what_a_report_shows_of_sentences_and_of_its_making_is_written_beside(grid, tmp_path, toy_corpus, monkeypatch):
+    monkeypatch.chdir(toy_corpus)
+    question = grid.experiment.model_copy(update={"question": "why?"})
+    compare(grid._replace(experiment=question), tmp_path / "runs", tmp_path / "results", command="the command")
+    references, files = written(grid, tmp_path)
+    contents = read_contents(tmp_path / "results")
+    for example in contents.examples:
+        assert [reading.arm for reading in example.readings] == ["distracted", "attention"]
+        assert example.reference == references[example.line - 1]
+        assert len(example.gold) == len(example.reference.split())
+    for sentence in contents.sentences.sentences:
+        shown = {arm: each.text for arm, each in sentence.translations.items()}
+        assert shown == {arm: runs[0][sentence.line - 1] for arm, runs in files.items()}
+    assert contents.sentences.signature == contents.results.signatures["chrf"]
+    assert (contents.making.question, contents.making.command) == ("why?", "the command")
+    assert contents.making.differences() == {"model.context.kind": ["fixed", "attention"]}
+    for run in grid.runs[::2]:
+        made = parse(Config, contents.making.configurations[run.arm])
+        assert made.model_copy(update={"data": run.config.data}) == run.config
+        assert made.data.test.target == Path("test.target"), "paths are as from the working directory"
 
 
 def test_what_is_done_is_not_done_again_and_what_is_missing_is(results, grid, tmp_path, monkeypatch):

@@ -149,11 +149,148 @@ ATTENTION = [
 ]
 
 
+# Of subwords: "chases" is two tokens of the source, 追逐 one of the target. The beam is of 2.
+EXAMPLES = [
+    {
+        "line": 4,
+        "source": "Tom chases",
+        "reference": "汤姆 追逐",
+        "gold": [[0, 0], [1, 1]],
+        "readings": [
+            {
+                "arm": "注意力",
+                "seed": 1,
+                "beam_size": 2,
+                "source": ["▁Tom", "▁chas", "es", "</s>"],
+                "source_words": [0, 1, 1],
+                "target_words": [0, 1],
+                "norms": [1.0, 2.0, 2.0, 4.0],
+                "beam": [
+                    {
+                        "token": "汤姆",
+                        "log_probability": -0.1,
+                        "weights": [0.7, 0.1, 0.1, 0.1],
+                        "scores": [3.5, 1.5, 1.5, 1.5],
+                    },
+                    {"token": "杰瑞", "log_probability": -2.5},
+                    {
+                        "token": "追逐",
+                        "log_probability": -0.2,
+                        "parent": 0,
+                        "weights": [0.0, 0.5, 0.4, 0.1],
+                        "scores": [-4.0, 2.0, 1.75, 0.5],
+                    },
+                    {
+                        "token": "看",
+                        "log_probability": -3.0,
+                        "parent": 0,
+                        "weights": [0.0, 0.5, 0.4, 0.1],
+                        "scores": [-4.0, 2.0, 1.75, 0.5],
+                    },
+                    {
+                        "token": "</s>",
+                        "log_probability": -0.3,
+                        "parent": 2,
+                        "weights": [0.0, 0.0, 0.2, 0.8],
+                        "scores": [0.0, 0.25, 1.0, 2.5],
+                    },
+                    {
+                        "token": "</s>",
+                        "log_probability": -0.4,
+                        "parent": 3,
+                        "weights": [0.1, 0.1, 0.1, 0.7],
+                        "scores": [0.0, 0.0, 0.0, 2.0],
+                    },
+                ],
+                "hypotheses": [
+                    {"last": 4, "log_probability": -0.6, "score": -0.45},
+                    {"last": 5, "log_probability": -3.5, "score": -2.625},
+                ],
+                "reference": [
+                    {
+                        "token": "汤姆",
+                        "log_probability": -0.1,
+                        "weights": [0.7, 0.1, 0.1, 0.1],
+                        "scores": [3.5, 1.5, 1.5, 1.5],
+                    },
+                    {
+                        "token": "追逐",
+                        "log_probability": -0.2,
+                        "weights": [0.0, 0.5, 0.4, 0.1],
+                        "scores": [-4.0, 2.0, 1.75, 0.5],
+                    },
+                    {
+                        "token": "</s>",
+                        "log_probability": -0.3,
+                        "weights": [0.0, 0.0, 0.2, 0.8],
+                        "scores": [0.0, 0.25, 1.0, 2.5],
+                    },
+                ],
+            },
+            {
+                "arm": "distracted (C at every step)",
+                "seed": 1,
+                "beam_size": 2,
+                "source": ["▁Tom", "▁chas", "es", "</s>"],
+                "source_words": [0, 1, 1],
+                "target_words": [0, 1],
+                "norms": None,
+                "beam": [
+                    {"token": "杰瑞", "log_probability": -1.0},
+                    {"token": "</s>", "log_probability": -0.5, "parent": 0},
+                ],
+                "hypotheses": [{"last": 1, "log_probability": -1.5, "score": -1.25}],
+                "reference": [
+                    {"token": "汤姆", "log_probability": -2.0},
+                    {"token": "追逐", "log_probability": -2.25},
+                    {"token": "</s>", "log_probability": -0.5},
+                ],
+            },
+        ],
+    }
+]
+
+
+def _sentence(line, distracted, mean, attention):
+    scores = {"distracted (C at every step)": distracted, "mean of states": mean, "注意力": attention}
+    translations = {arm: {"text": f"{arm[0]}{line}", "score": score} for arm, score in scores.items()}
+    return {"line": line, "source": f"source {line}", "reference": f"reference {line}", "translations": translations}
+
+
+SENTENCES = {
+    "metric": "chrF2",
+    "signature": "nc:6",
+    "sentences": [
+        _sentence(2, 10.0, 20.0, 90.5),
+        _sentence(3, 50.0, 40.0, 30.0),
+        _sentence(5, 30.0, 30.0, 60.0),
+        _sentence(8, 5.0, 0.0, 35.0),
+    ],
+}
+
+MAKING = {
+    "question": "What is attention for?",
+    "command": "seq2seq-attn compare toy.yaml 'seeds=[1,2]'",
+    "configurations": {
+        "distracted (C at every step)": {"seed": 1, "model": {"context": {"kind": "fixed"}, "size": 5}},
+        "mean of states": {"seed": 1, "model": {"context": {"kind": "mean"}, "size": 5}},
+        "注意力": {"seed": 1, "model": {"context": {"kind": "attention"}, "size": 5}},
+    },
+}
+
+
 @pytest.fixture
 def values():
     """The three files' contents by name, free to be changed."""
     files = {"results.json": RESULTS, "curves.json": CURVES, "attention.json": ATTENTION}
     return copy.deepcopy(files)
+
+
+@pytest.fixture
+def all_values(values):
+    """Those of a comparison of today, which writes three files more."""
+    more = {"examples.json": EXAMPLES, "sentences.json": SENTENCES, "making.json": MAKING}
+    return values | copy.deepcopy(more)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from seq2seq_attn.report.write import write_report
 JSON = {"results.json", "curves.json", "attention.json"}
 
 
-def test_table_and_pictures_are_written_and_their_paths_returned(folder):
+def test_page_tables_and_pictures_are_written_and_their_paths_returned(folder):
     written = write_report(folder)
     pictures = [
         "bleu_by_length",
@@ -21,13 +21,16 @@ def test_table_and_pictures_are_written_and_their_paths_returned(folder):
         "attention_1",  # both arms beside each other
         "attention_2_注意力",  # one arm only: nothing to lay beside it
     ]
-    expected = {"table.md"} | {f"{name}.{kind}" for name in pictures for kind in ("png", "svg")}
+    expected = {"report.html", "table.md", "table.tex", "table.csv"} | {
+        f"{name}.{kind}" for name in pictures for kind in ("png", "svg")
+    }
     assert {path.name for path in written} == expected
     assert {path.name for path in folder.iterdir()} == expected | JSON
     assert (folder / "table.md").read_text(encoding="utf-8") == markdown(Results.load(folder / "results.json"))
     for path in written:
-        start = {".png": b"\x89PNG", ".svg": b"<?xml", ".md": b"# toy"}[path.suffix]
-        assert path.read_bytes().startswith(start)
+        starts = {".png": b"\x89PNG", ".svg": b"<?xml", ".md": b"# toy", ".tex": b"% Needs", ".csv": b"Arm,"}
+        starts[".html"] = b"<!doctype html>"
+        assert path.read_bytes().startswith(starts[path.suffix])
 
 
 def test_the_order_of_arms_in_the_curves_file_changes_no_colour(values, write):
@@ -49,6 +52,16 @@ def test_an_arm_that_the_results_do_not_have_is_refused_and_nothing_written(name
     with pytest.raises(UserError, match=rf"{name}: arm 'stranger' is not in results.json, which has distracted"):
         write_report(folder)
     assert {path.name for path in folder.iterdir()} == JSON
+
+
+@pytest.mark.parametrize("name", ["examples.json", "making.json"])
+def test_neither_may_the_files_that_came_later_name_one(name, all_values, write):
+    folder = write(all_values)
+    text = (folder / name).read_text().replace("distracted (C at every step)", "stranger")
+    (folder / name).write_text(text)
+    with pytest.raises(UserError, match=rf"{name}: arm 'stranger' is not in results.json"):
+        write_report(folder)
+    assert {path.name for path in folder.iterdir()} == set(all_values)
 
 
 @pytest.mark.parametrize("name", sorted(JSON))

@@ -19,11 +19,11 @@ def curves(runs: Mapping[str, Sequence[Curve]]) -> Figure:
     with drawing(runs):
         figure = Figure(figsize=(10, 4.8), layout="constrained")
         left, right = figure.subplots(1, 2)
-        _panel(left, "validation BLEU", {arm: [_bleu(run) for run in each] for arm, each in runs.items()})
+        _panel(left, "validation BLEU", {arm: [bleu_points(run) for run in each] for arm, each in runs.items()})
         _panel(
             right,
             "validation loss, nats per token",
-            {arm: [_loss(run) for run in each] for arm, each in runs.items()},
+            {arm: [loss_points(run) for run in each] for arm, each in runs.items()},
         )
         left.set_ylim(bottom=0)
         title = "How fast each arm learns, and where it ends"
@@ -40,12 +40,12 @@ def mean_over_seeds(seeds: Sequence[Points]) -> Points:
     return [(epoch, sum(values[epoch] for values in by_epoch) / len(by_epoch)) for epoch in shared]
 
 
-def _bleu(curve: Curve) -> Points:
+def bleu_points(curve: Curve) -> Points:
     pairs = zip(curve.epoch, curve.validation_bleu, strict=True)
     return [(epoch, bleu) for epoch, bleu in pairs if bleu is not None]
 
 
-def _loss(curve: Curve) -> Points:
+def loss_points(curve: Curve) -> Points:
     return list(zip(curve.epoch, curve.validation_loss, strict=True))
 
 

@@ -1,0 +1,268 @@
+"""The page: its numbers are those of the JSON files, it needs nothing beside it, and text stays text."""
+
+import json
+import re
+
+import pytest
+from html_tree import parse
+
+from seq2seq_attn.report.conclusion import conclusion
+from seq2seq_attn.report.html.page import page
+from seq2seq_attn.report.table import markdown
+from seq2seq_attn.report.write import read_contents
+
+
+@pytest.fixture
+def made(all_values, write):
+    """The page of the results folder, after a change of its values."""
+
+    def made(change=lambda values: None):
+        change(all_values)
+        return page(read_contents(write(all_values)))
+
+    return made
+
+
+@pytest.fixture
+def tree(made):
+    return parse(made())
+
+
+def data(tree):
+    return json.loads(tree.id("data").parts[0])
+
+
+def test_the_table_is_that_of_markdown(tree, folder):
+    table = tree.id("results").one("table")
+    rows = [[cell.text for cell in row.all("th") + row.all("td")] for row in table.all("tr")]
+    lines = markdown(read_contents(folder).results).splitlines()
+    expected = [line[2:-2].split(" | ") for line in lines if line.startswith("| ") and "---" not in line]
+    assert rows == [[cell.strip() for cell in row] for row in expected]
+
+
+def test_question_conclusion_and_making_are_told(tree, folder, all_values):
+    assert tree.one("h1").text == "What is attention for?"
+    words = [item.text for item in tree.id("conclusion").all("li")]
+    assert words == conclusion(read_contents(folder).results)
+    making = tree.id("making").text
+    for text in ("seq2seq-attn compare toy.yaml 'seeds=[1,2]'", "abc1234", "two cores", "Seeds 1, 2", "ar:10000"):
+        assert text in making
+    changed = tree.id("making").one("table", "changed")
+    assert [row.text for row in changed.all("tr")][1:] == ["model.context.kind fixed mean attention"]
+    assert [pre.text for pre in tree.id("making").all("pre")][2] == "seed: 1 model: context: kind: attention size: 5"
+
+
+def test_scores_at_a_glance_are_those_of_the_results(tree, all_values):
+    tracks = [span.attributes["style"] for span in tree.id("conclusion").all("span", "track")]
+    shown = [[float(number) for number in re.findall(r"[\d.]+", style)] for style in tracks]
+    bleu = [arm["bleu"] for arm in all_values["results.json"]["arms"]]
+    assert shown == [[each["low"], each["high"], each["mean"]] for each in bleu]
+
+
+def points(chart):
+    """(x, y, value) of each point of each line that has one."""
+    lines = []
+    for group in chart.all("g", "series"):
+        places = [(each.attributes["transform"], float(each.attributes["data-y"])) for each in group.all("g", "point")]
+        if places:
+            lines.append([(*map(float, re.findall(r"[\d.]+", place)), value) for place, value in places])
+    return lines
+
+
+def assert_drawn_to_scale(lines):
+    """Equal steps of the value are equal steps on the drawing, upwards."""
+    drawn = sorted((value, y) for line in lines for _, y, value in line)
+    (least, bottom), (most, top) = drawn[0], drawn[-1]
+    assert top < bottom
+    for value, y in drawn:
+        assert y == pytest.approx(bottom + (value - least) * (top - bottom) / (most - least), abs=0.02)
+
+
+def test_bleu_by_length_draws_the_bands_of_each_arm_to_scale(tree):
+    lines = points(tree.id("length").one("figure"))
+    assert [[value for _, _, value in line] for line in lines] == [[40.0, 12.3], [38.0, 10.0], [47.5, 44.4]]
+    assert_drawn_to_scale(lines)
+    titles = [title.text for title in tree.id("length").all("title")]
+    assert titles[-1] == "注意力, 11+ words: BLEU 44.4"
+    assert [tick.text for tick in tree.id("length").all("text")][-4:-2] == ["1-10 (7)", "11+ (5)"]
+
+
+def test_a_band_s_interval_is_shaded_and_said_where_it_is_known(made):
+    def change(values):
+        values["results.json"]["arms"][2]["bleu_by_length"][0] |= {"bleu_low": 45.0, "bleu_high": 50.0}
+        values["results.json"]["arms"][2]["bleu_by_length"][1] |= {"bleu_low": 40.0, "bleu_high": 46.25}
+
+    length = parse(made(change)).id("length")
+    (band,) = length.all("path", "band")
+    ((x0, y0, _), (x1, y1, _)) = points(length.one("figure"))[2]
+    corners = [tuple(map(float, pair)) for pair in re.findall(r"([\d.]+) ([\d.]+)", band.attributes["d"])]
+    assert [x for x, _ in corners] == [x0, x1, x1, x0]
+    scale = (y1 - y0) / (44.4 - 47.5)
+    assert [y for _, y in corners] == pytest.approx(
+        [y0 + scale * (limit - 47.5) for limit in (50.0, 46.25, 40.0, 45.0)], abs=0.02
+    )
+    assert "BLEU 44.4, 95 % [40.0, 46.2]" in length.text
+    assert not parse(made()).id("curves").all("path", "band")
+
+
+def test_learning_curves_draw_the_mean_of_the_seeds_and_each_seed(tree):
+    bleu, loss = tree.id("curves").all("figure")
+    assert [[value for _, _, value in line] for line in points(bleu)] == [[5.0, 6.0], [22.0]]
+    assert [[value for _, _, value in line] for line in points(loss)] == [[4.0, 3.5], [4.0, 2.25]]
+    assert_drawn_to_scale(points(loss))
+    assert len(loss.all("path", "seed")) == 2
+    assert [item.text for item in loss.one("ul", "legend").all("li")] == [
+        "distracted (C at every step)", "mean of states", "注意力",
+    ]  # fmt: skip
+
+
+def test_an_arm_looks_alike_wherever_it_is_drawn(tree):
+    def style(element):
+        return next(name for name in element.attributes["class"].split() if re.fullmatch(r"s\d", name))
+
+    rows = tree.one("table", "results").one("tbody").all("tr") + tree.one("dl", "forest").all("div")
+    third = {style(row) for row in rows if "注意力" in row.text}
+    legends = {style(item.one("svg")) for item in tree.all("li") if item.text == "注意力"}
+    assert third == legends == {"s2"}
+
+
+def test_the_heat_map_holds_the_weights_on_the_reference_and_outlines_gold_tokens(tree, all_values):
+    (table,) = tree.all("table", "heat")
+    reading = all_values["examples.json"][0]["readings"][0]
+    assert [cell.text for cell in table.one("thead").all("th")] == reading["source"]
+    rows = table.one("tbody").all("tr")
+    assert [row.one("th").text for row in rows] == ["汤姆", "追逐", "</s>"]
+    assert [[float(cell.text) for cell in row.all("td")] for row in rows] == [
+        s["weights"] for s in reading["reference"]
+    ]
+    for cell in table.one("tbody").all("td"):
+        assert cell.attributes.get("style") == (None if cell.text == "0" else f"--w:{cell.text}")
+    gold = [(column, row) for row, line in enumerate(rows) for column, cell in enumerate(line.all("td"))
+            if "gold" in (cell.attributes.get("class") or "")]  # fmt: skip
+    assert gold == [(0, 0), (1, 1), (2, 1)]  # both tokens of "chases"
+    assert "It reads no single source word" in tree.id("attention").text
+
+
+def test_the_script_is_given_every_translation_with_its_scores_and_weights(tree, all_values):
+    (example,) = data(tree)["examples"]
+    reading = example["readings"][0]
+    given = all_values["examples.json"][0]["readings"][0]
+    paths = {path["name"]: [reading["looks"][place][:4] for place in path["looks"]] for path in reading["paths"]}
+    assert list(paths) == ["the reference", "hypothesis 1", "hypothesis 2"]
+    beam = given["beam"]
+    for name, places in {"hypothesis 1": (0, 2, 4), "hypothesis 2": (0, 3, 5)}.items():
+        steps = [beam[place] for place in places]
+        assert paths[name] == [[s["token"], s["log_probability"], s["weights"], s["scores"]] for s in steps]
+    assert [path["score"] for path in reading["paths"]] == [None, -0.45, -2.625]
+    assert data(tree)["best"] == "注意力"
+
+
+def test_the_share_of_a_source_token_is_its_weight_times_the_length_of_what_is_summed(tree):
+    (example,) = data(tree)["examples"]
+    attention, distracted = example["readings"]
+    shares = [attention["looks"][place][4] for place in attention["paths"][0]["looks"]]
+    # The lengths are 1, 2, 2 and 4; so the first row is 0.7, 0.2, 0.2 and 0.4 of 1.5.
+    assert shares == [[0.4667, 0.1333, 0.1333, 0.2667], [0.0, 0.4545, 0.3636, 0.1818], [0.0, 0.0, 0.1111, 0.8889]]
+    assert {look[4] for look in distracted["looks"]} == {None}
+
+
+def test_the_beam_is_a_tree_of_its_steps_with_their_probabilities(tree):
+    beam, *_ = tree.all("div", "tree")
+    nodes = {(node.text, node.attributes["style"]) for node in beam.all("span")}
+    assert nodes == {
+        ("<s>", "grid-area: 1/1"),
+        ("汤姆 0.90", "grid-area: 1/2"),
+        ("追逐 0.82", "grid-area: 1/3"),
+        ("</s> 0.74 #1", "grid-area: 1/4"),
+        ("看 0.05", "grid-area: 2/3"),
+        ("</s> 0.67 #2", "grid-area: 2/4"),
+        ("杰瑞 0.08", "grid-area: 2/2"),
+    }
+    translations = [item.text for item in tree.all("ol", "found")[0].all("li")]
+    assert translations == ["汤姆 追逐 </s> score −0.450", "汤姆 看 </s> score −2.625"]
+
+
+def test_each_comparison_shows_what_it_gains_and_loses_most_on(tree):
+    details = tree.id("sentences").all("details")
+    assert [each.one("summary").text for each in details] == [
+        "mean of states against distracted (C at every step)",
+        "注意力 against distracted (C at every step)",
+    ]
+    shown = [article.one("p", "eyebrow").text for article in details[1].all("article")]
+    assert shown == ["Sentence 2 +80.5", "Sentence 5 +30.0", "Sentence 3 −20.0", "Sentence 8 +30.0"]
+    first = details[1].all("article")[0].text
+    assert first.startswith(
+        "Sentence 2 +80.5 source 2 reference 2 注意力 90.5 注2 distracted (C at every step) 10.0 d2"
+    )
+
+
+def test_nothing_is_fetched_from_anywhere(made):
+    text = made()
+    for element in parse(text):
+        for name, value in element.attributes.items():
+            if name in {"src", "href", "action", "srcset", "poster", "data", "xlink:href"}:
+                assert value.startswith("#") or value == "data:,", f"{element.name} {name}={value}"
+    assert not re.search(r"url\(|@import|https?:|//cdn|fetch\(|XMLHttp|import\(", text)
+    assert "default-src 'none'" in text
+
+
+ODD = "</script><img src=x onerror=alert(1)> & \"quotes\" 'x' {{ 7*7 }} مرحبا \u2028 <!--"
+
+
+def test_the_script_finds_in_the_page_what_it_asks_for(made):
+    text = made()
+    script = parse(text).all("script")[1].parts[0]
+    ids = {element.attributes.get("id") for element in parse(text)}
+    assert set(re.findall(r'byId\("([\w-]+)"\)', script)) <= ids
+    assert ids >= {"beam-0-0", "beam-0-1"}
+
+
+def test_text_of_any_kind_stays_text(made):
+    def change(values):
+        for name, value in values.items():
+            values[name] = json.loads(json.dumps(value).replace("mean of states", "<i>&amp;</i>"))
+        values["making.json"]["question"] = values["making.json"]["command"] = ODD
+        values["examples.json"][0]["source"] = values["examples.json"][0]["readings"][0]["source"][1] = ODD
+        values["examples.json"][0]["readings"][0]["reference"][0]["token"] = ODD
+        values["examples.json"][0]["readings"][0]["beam"][0]["token"] = ODD
+        values["sentences.json"]["sentences"][0]["source"] = ODD
+
+    tree = parse(made(change))
+    odd = " ".join(ODD.split())
+    assert tree.one("h1").text == odd
+    assert not tree.all("img")
+    assert len(tree.all("script")) == 2
+    assert data(tree)["examples"][0]["readings"][0]["source"][1] == ODD
+    assert odd in [bdi.text for bdi in tree.one("table", "heat").all("bdi")]
+    assert "<i>&amp;</i>" in [bdi.text for bdi in tree.one("dl", "forest").all("bdi")]
+    assert {place.attributes["dir"] for place in tree.all("p", "text")} == {"auto"}  # Arabic begins at the right
+
+
+def test_results_from_before_give_a_report_that_says_what_they_lack(folder):
+    tree = parse(page(read_contents(folder)))
+    assert tree.one("h1").text == "toy"
+    missing = [each.text for each in tree.all("p", "missing")]
+    assert [text.partition(";")[0] for text in missing] == [
+        "These results hold no scores and no beams",
+        "These results hold no single sentences",
+        "These results hold no configurations",
+    ]
+    first, *_ = tree.all("table", "heat")
+    assert [[float(cell.text) for cell in row.all("td")] for row in first.one("tbody").all("tr")] == [
+        [0.7, 0.2, 0.1], [0.05, 0.9, 0.05],
+    ]  # fmt: skip
+    assert not tree.all("div", "tree")
+    assert [each["readings"][0]["looks"][0] for each in data(tree)["examples"]] == [
+        ["汤姆", None, [0.7, 0.2, 0.1], None, None], ["斯派克", None, [0.6, 0.4], None, None],
+    ]  # fmt: skip
+
+
+def test_an_experiment_of_one_arm_without_weights_or_curves_has_a_page(values, write):
+    values["results.json"] |= {"arms": values["results.json"]["arms"][:1], "comparisons": []}
+    tree = parse(page(read_contents(write(values | {"curves.json": {}, "attention.json": []}))))
+    assert "No arm reads single states" in tree.id("attention").text
+    assert "hold no learning curves" in tree.id("curves").text
+
+
+def test_the_same_results_give_the_same_page(made):
+    assert made() == made()
