@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor, nn
 
 from seq2seq_attn.attention.precision import autocast_off, full_precision
 from seq2seq_attn.attention.shapes import Prepared, Query, Scores
+
+IN_CACHE = 1 << 18  # numbers: a megabyte
 
 
 class Energy(nn.Module):
@@ -28,11 +32,20 @@ class Energy(nn.Module):
 
     def forward(self, queries: Query, prepared: Prepared, pairs: Tensor | None = None) -> Scores:
         """What hangs on a query and a key together, `pairs` (B, T, S, A), may be added to the sum of the two."""
-        hidden = full_precision(queries)[:, :, None] + prepared[:, None]
-        if pairs is not None:
-            hidden = hidden + full_precision(pairs)
-        with autocast_off(hidden):
-            v = full_precision(self.v)
-            # In place: the sum (B, T, S, A) is by far the largest tensor of a scorer, and nothing else needs it.
-            scores = torch.matmul(hidden.mul_(2).sigmoid_(), 2 * v) - v.sum()
-        return scores.to(queries.dtype)
+        keys = prepared[:, None] if pairs is None else prepared[:, None] + full_precision(pairs)
+        with autocast_off(keys):
+            doubled, v = 2 * full_precision(queries)[:, :, None], full_precision(self.v)
+            scores = [torch.matmul(torch.add(x, y, alpha=2).sigmoid_(), 2 * v) for x, y in _by_sentences(doubled, keys)]
+            return (torch.cat(scores) - v.sum()).to(queries.dtype)
+
+
+def _by_sentences(queries: Tensor, keys: Tensor) -> Iterable[tuple[Tensor, Tensor]]:
+    """(B, T, 1, A) and (B, 1 or T, S, A) whole or, in a search on a processor, a few sentences at a time.
+
+    Their sum (B, T, S, A) is by far the largest tensor of a step: so it never leaves the cache.
+    """
+    if torch.compiler.is_compiling() or queries.device.type != "cpu" or not torch.is_inference_mode_enabled():
+        return [(queries, keys)]
+    of_one = queries.shape[1] * keys.shape[2] * keys.shape[3]
+    sentences = max(1, IN_CACHE // max(1, of_one))
+    return zip(torch.split(queries, sentences), torch.split(keys, sentences), strict=True)

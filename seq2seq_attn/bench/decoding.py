@@ -10,6 +10,7 @@ from seq2seq_attn.bench.corpus import corpus_of
 from seq2seq_attn.bench.job import BEAM_SIZE, DECODED_LENGTH, Effort, Job, Outcome
 from seq2seq_attn.bench.models import build
 from seq2seq_attn.bench.timing import peak_bytes, seconds
+from seq2seq_attn.models.inference import for_inference
 from seq2seq_attn.search import SearchOptions, search
 from seq2seq_attn.training.batches import Ids
 
@@ -41,7 +42,9 @@ def chosen(lengths: Sequence[int], job: Job, effort: Effort) -> list[int]:
 def _decoder(job: Job, effort: Effort) -> tuple[Callable[[Sequence[Ids]], object], list[Ids]]:
     """What translates sentences, and the sentences."""
     corpus = corpus_of(job, effort)
-    model = build(job, corpus.entries).to(effort.device)
+    precision = torch.autocast(effort.device, torch.bfloat16, enabled=job.precision == "bf16")
+    with precision:
+        model = for_inference(build(job, corpus.entries).to(effort.device).eval())
     options = SearchOptions(
         beam_size=BEAM_SIZE if job.what.endswith("beam") else 1,
         min_length=job.steps,
@@ -52,7 +55,7 @@ def _decoder(job: Job, effort: Effort) -> tuple[Callable[[Sequence[Ids]], object
     )
 
     def decode(sources: Sequence[Ids]) -> None:
-        with torch.autocast(effort.device, torch.bfloat16, enabled=job.precision == "bf16"):
+        with precision:
             search(model, sources, options)
 
     return decode, [corpus.test[index] for index in chosen([len(ids) for ids in corpus.test], job, effort)]

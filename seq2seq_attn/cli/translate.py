@@ -35,6 +35,7 @@ def translate(
     ] = None,
     min_length: Annotated[int | None, typer.Option(help="Target tokens at least, </s> included.")] = None,
     max_length: Annotated[int | None, typer.Option(help="Target tokens at most, </s> included.")] = None,
+    precision: Annotated[str | None, typer.Option(help="Of the products: fp32, or bf16, which is faster.")] = None,
     attention: AttentionFile = None,
     as_json: AsJson = False,
     plugin: Plugin = None,
@@ -52,7 +53,7 @@ def translate(
 
     lines: Iterable[str] = read_lines(file) if file else decoded_lines(sys.stdin.buffer, "stdin")
     writing = attention_file(attention) if attention else nullcontext()
-    model = load_model(run, plugin).frozen()
+    model = load_model(run, plugin)
     options = _options(
         model.config.search,
         beam_size=beam_size,
@@ -60,7 +61,9 @@ def translate(
         length_penalty=length_penalty,
         min_length=min_length,
         max_length=max_length,
+        precision=precision,
     )
+    model = model.for_inference(options)
     as_json = as_json or options.n_best > 1
     size = 1 if file is None and sys.stdin.isatty() else CHUNK
     done = 0

@@ -14,7 +14,7 @@ from safetensors.torch import load_model, save_model
 from seq2seq_attn.config import Config, load
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.memory import keep_freed_memory
-from seq2seq_attn.models.frozen import frozen
+from seq2seq_attn.models.inference import for_inference
 from seq2seq_attn.models.recurrent.config import build_recurrent
 from seq2seq_attn.models.recurrent.translator import RecurrentTranslator
 from seq2seq_attn.models.translator import Translator
@@ -35,8 +35,8 @@ def build(config: Config, source: Codec, target: Codec) -> RecurrentTranslator:
 
 
 def count_parameters(translator: Translator) -> int:
-    """Trained numbers; a tied matrix counts once."""
-    return sum(parameter.numel() for parameter in translator.parameters())
+    """Trained numbers; a tied matrix counts once, what is frozen not at all."""
+    return sum(parameter.numel() for parameter in translator.parameters() if parameter.requires_grad)
 
 
 def read_config(folder: Path) -> Config:
@@ -79,9 +79,12 @@ class TrainedModel:
         save_model(self.translator, str(unfinished), metadata={"format": "seq2seq_attn"})
         unfinished.rename(folder / MODEL)
 
-    def frozen(self) -> TrainedModel:
-        """The same model with its weights laid out for translating, once for many calls; it cannot be trained on."""
-        return replace(self, translator=frozen(self.translator))
+    def for_inference(self, options: SearchOptions | None = None) -> TrainedModel:
+        """The same model laid out once for many searches in the precision of these options; no longer for training."""
+        options = options or self.config.search
+        device = next(self.translator.parameters()).device
+        with options.autocast(device.type):
+            return replace(self, translator=for_inference(self.translator))
 
     def search(
         self,
@@ -102,9 +105,8 @@ class TrainedModel:
         filled = [index for index, sentence in enumerate(ids) if len(sentence) > 1]
         found: list[list[Hypothesis]] = [[] for _ in lines]
         options = options or self.config.search
-        hypotheses = search(
-            frozen(self.translator), [ids[i] for i in filled], options, with_weights=with_weights, progress=progress
-        )
+        translator = self.for_inference(options).translator
+        hypotheses = search(translator, [ids[i] for i in filled], options, with_weights=with_weights, progress=progress)
         for index, best in zip(filled, hypotheses, strict=True):
             found[index] = best
         return found
@@ -135,7 +137,7 @@ class TrainedModel:
         return found
 
     def parameters(self) -> int:
-        """Trained numbers; a tied matrix counts once."""
+        """Trained numbers; a tied matrix counts once, what is frozen not at all."""
         return count_parameters(self.translator)
 
     def _cut(self, ids: list[int], number: int, warn: Callable[[str], object]) -> list[int]:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from seq2seq_attn.models.translator import Sentences, Translator
+from seq2seq_attn.search.continuations import best_continuations
 from seq2seq_attn.search.history import Choice, End, to_lists, trace
 from seq2seq_attn.search.hypothesis import Hypothesis
 from seq2seq_attn.search.options import SearchOptions
@@ -106,18 +107,15 @@ def _start(limits: Sequence[int], options: SearchOptions, device: torch.device) 
 
 def _extend(beam: Beam, scores: Tensor, beam_size: int) -> Extended:
     """One step, from the scores (B * k, V) of the next token."""
-    total = beam.live[:, :, None] + scores.view(*beam.live.shape, -1)
-    vocabulary_size = total.shape[-1]
     # Of 2K candidates at most K end a hypothesis, one for each, so that K are left to go on.
-    candidates, index = total.flatten(1).topk(min(2 * beam_size, total[0].numel()))
-    kth_best = candidates[:, :beam_size][:, -1:]
-    closed = total[:, :, EOS]
+    candidates = best_continuations(beam.live, scores, 2 * beam_size)
+    kth_best = candidates.scores[:, :beam_size][:, -1:]
+    closed = beam.live + scores[:, EOS].view_as(beam.live)
     closed = closed.masked_fill((closed < kth_best) | ~beam.running[:, None], -inf)
 
-    is_end = index % vocabulary_size == EOS
-    live, order = candidates.masked_fill(is_end, -inf).topk(min(beam_size, candidates.shape[1]))
-    index = index.gather(1, order)
-    return Extended(closed, live, parents=index // vocabulary_size, tokens=index % vocabulary_size)
+    going_on = candidates.scores.masked_fill(candidates.tokens == EOS, -inf)
+    live, order = going_on.topk(min(beam_size, going_on.shape[1]))
+    return Extended(closed, live, candidates.parents.gather(1, order), candidates.tokens.gather(1, order))
 
 
 def _update(beam: Beam, extended: Extended, options: SearchOptions, length: int) -> Beam:

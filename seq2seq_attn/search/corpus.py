@@ -37,7 +37,8 @@ def search(
     method = greedy_search if options.beam_size == 1 else beam_search
 
     def decode(source: Sentences) -> list[list[Hypothesis]]:
-        return method(translator, source, options, with_weights)
+        with options.autocast(source.tokens.device.type):
+            return method(translator, source, options, with_weights)
 
     return _in_batches(translator, decode, (sources,), options.batch_size, options.batch_tokens, progress)
 

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from seq2seq_attn.models.translator import Sentences, Translator
+from seq2seq_attn.search.continuations import most_probable
 from seq2seq_attn.search.history import Choice, End, to_lists, trace
 from seq2seq_attn.search.hypothesis import Hypothesis
 from seq2seq_attn.search.options import SearchOptions
@@ -36,7 +37,7 @@ def greedy_search(
     totals: list[Tensor] = []
     for length in range(1, max(limits) + 1):
         output = translator.step(tokens, state, memory)
-        best, tokens = next_token_scores(output.logits, may_end=length >= options.min_length).max(dim=-1)
+        best, tokens = most_probable(next_token_scores(output.logits, may_end=length >= options.min_length))
         total = total + best
         totals.append(total)
         parents = torch.zeros_like(tokens)[:, None]

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+from typing import Literal
+
+import torch
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from seq2seq_attn.strict import Strict
@@ -22,6 +26,7 @@ class SearchOptions(Strict):
     max_length_margin: NonNegativeInt = 10
     batch_size: PositiveInt = 64  # sentences
     batch_tokens: PositiveInt = 4096  # source tokens, padding included
+    precision: Literal["fp32", "bf16"] = "fp32"  # of the products; probabilities are summed in fp32
 
     @model_validator(mode="after")
     def _limits_agree(self) -> SearchOptions:
@@ -37,6 +42,10 @@ class SearchOptions(Strict):
     def penalty(self, length: int) -> float:
         """lp(Y) = ((5 + |Y|) / 6)^alpha, by which log p(Y | X) is divided; Wu et al. 2016, equation 14."""
         return float(((5 + length) / 6) ** self.length_penalty)
+
+    def autocast(self, device: str) -> AbstractContextManager[object]:
+        """What a search runs in on such a device; fp32 leaves it as the caller has it."""
+        return torch.autocast(device, torch.bfloat16) if self.precision == "bf16" else nullcontext()
 
     def limit(self, source_length: int) -> int:
         """The longest |Y| for a source of length S: min(max_length, a S + margin), at least min_length."""

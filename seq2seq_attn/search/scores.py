@@ -37,6 +37,6 @@ def staying(running: Tensor) -> Tensor:
     """
     rows = running.nonzero().flatten()
     leaving = len(running) - len(rows)
-    if len(rows) and leaving < WORTH_LEAVING * len(running):
+    if len(rows) and 0 < leaving < WORTH_LEAVING * len(running):
         return torch.arange(len(running), device=running.device)
     return rows

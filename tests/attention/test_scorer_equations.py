@@ -19,6 +19,7 @@ from seq2seq_attn.attention import (
     NormalisedAdditive,
     ScaledDot,
     Sigmoid,
+    energy,
     scorer_classes,
 )
 
@@ -295,3 +296,14 @@ def test_scaled_dot_under_softmax_is_torchs_attention():
     context, _ = attention(query, attention.prepare(keys, values, is_token))
     expected = torch.nn.functional.scaled_dot_product_attention(query, keys, values, attn_mask=is_token[:, None])
     torch.testing.assert_close(context, expected)
+
+
+@pytest.mark.parametrize("numbers", [1, 2 * 3 * 4 * 5])
+@pytest.mark.parametrize("name", ["additive", "neural_coverage"])
+def test_a_search_scores_a_few_sentences_at_a_time_as_all_at_once(name, numbers, monkeypatch):
+    scorer = scorer_classes()[name](7, 6, hidden_size=5).eval()
+    query, prepared = torch.randn(5, 3, 7), scorer.prepare(torch.randn(5, 4, 6))
+    scores = scorer(query, prepared)
+    monkeypatch.setattr(energy, "IN_CACHE", numbers)  # one sentence, two sentences
+    with torch.inference_mode():
+        torch.testing.assert_close(scorer(query, prepared), scores)

@@ -33,13 +33,13 @@ def counted(config, lengths):
 
 
 # What a step multiplies though it need not: states that are zero (the encoder's first, forward and back and for its
-# weights; the first that is fed back, which has no gradient), and the distracted arm's context anew at every step.
+# weights; the first that is fed back, which has no gradient), and the distracted arm's context in every step's readout.
 ZERO_STATES = 2 * 3 * (2 * SENTENCES * DIRECTION * 3 * DIRECTION)
 SURPLUS = {
     "additive": ZERO_STATES,
     "general": ZERO_STATES,
     "general-feed": ZERO_STATES + 2 * (2 * SENTENCES * DECODER * GATES),
-    "distracted": ZERO_STATES + 3 * (2 * (TARGET - 1) * SENTENCES * STATE * (GATES + EMBEDDING)),
+    "distracted": ZERO_STATES + 3 * (2 * (TARGET - 1) * SENTENCES * STATE * EMBEDDING),
 }
 
 # v · tanh(...), forward and back to both, is elementwise work here; torch may do it with products of a vector.

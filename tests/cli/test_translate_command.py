@@ -108,3 +108,16 @@ def test_a_typed_line_is_answered_at_once(trained):
         typed.write(b"\x04")  # Ctrl-D
         assert process.wait() == 0
     too_late.cancel()
+
+
+def test_bf16_is_near_fp32_and_no_other_precision_is_taken(program, trained):
+    def log_probability(*precision):
+        answer = program("translate", trained, "--json", "--max-length", "1", *precision, stdin=b"a b c\n")
+        return json.loads(answer.out)["translations"][0]["log_probability"]
+
+    exact, near = log_probability(), log_probability("--precision", "bf16")
+    assert near == pytest.approx(exact, abs=0.1)
+    assert near != exact
+    answer = program("translate", trained, "--precision", "fp8", stdin=b"a\n")
+    assert answer.code == 2
+    assert "fp8" in answer.err

@@ -46,3 +46,16 @@ def test_dropout_stands_between_layers_only():
     torch.testing.assert_close(one(embedded, lengths), one(embedded, lengths))
     two = RecurrentEncoder(4, 5, dropout=0.9, layers=2)
     assert not torch.allclose(two(embedded, lengths), two(embedded, lengths))
+
+
+@pytest.mark.parametrize("cell", ["gru", "lstm", "rnn"])
+def test_translating_reads_a_sentence_as_training_does_alone_and_in_company(cell):
+    encoder = RecurrentEncoder(4, 5, cell=cell, layers=2).eval()
+    embedded = torch.randn(3, 6, 4)
+    trained = encoder(embedded, LENGTHS)
+    with torch.inference_mode():
+        torch.testing.assert_close(encoder(embedded, LENGTHS), trained, rtol=1e-5, atol=1e-6)
+        alone = encoder(embedded[1:2], LENGTHS[1:2])
+        torch.testing.assert_close(alone, trained[1:2], rtol=1e-5, atol=1e-6)
+        with torch.autocast("cpu", torch.bfloat16):  # a sentence alone is read in full precision
+            assert torch.equal(encoder(embedded[1:2], LENGTHS[1:2]), alone)

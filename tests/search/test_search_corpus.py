@@ -105,3 +105,18 @@ def test_forced_decoding_of_a_corpus_keeps_its_order():
         (alone,) = force(translator, pad([source]), pad([target]))
         assert forced.total == pytest.approx(alone.total, rel=1e-9)
         torch.testing.assert_close(forced.weights, alone.weights)
+
+
+def test_bf16_multiplies_in_half_precision_and_fp32_as_its_caller_does():
+    seen = []
+
+    class Asked(GruTranslator):
+        def step(self, tokens, state, memory):
+            seen.append(torch.is_autocast_enabled("cpu"))
+            return super().step(tokens, state, memory)
+
+    for precision in ("bf16", "fp32"):
+        search(Asked(1), corpus(4, 5, 2), SearchOptions(precision=precision, max_length=1))
+    with torch.autocast("cpu", torch.bfloat16):
+        search(Asked(1), corpus(4, 5, 2), SearchOptions(max_length=1))
+    assert seen == [True, False, True]

@@ -57,10 +57,11 @@ class RecurrentEncoder(nn.Module):
         return pad_packed_sequence(packed, batch_first=True, total_length=embedded.shape[1])[0]
 
     def _read(self, layer: nn.RNNBase, packed: PackedSequence) -> PackedSequence:
-        """Torch's own layer, but where it is slow: in training on the CPU."""
-        if torch.is_grad_enabled() and packed.data.device.type == "cpu":
+        """Torch's own layer, but where it is slow: on the CPU, unless a single sentence is to be translated."""
+        if packed.data.device.type == "cpu" and (torch.is_grad_enabled() or packed.batch_sizes[0] > 1):
             return run_packed(layer, self.cell, packed)
-        read: PackedSequence = layer(packed)[0]
+        with torch.autocast("cpu", enabled=False):  # it would cast the weights at every step
+            read: PackedSequence = layer(packed)[0]
         return read
 
 

@@ -1,0 +1,73 @@
+"""A model whose weights change no more, laid out for the products of decoding.
+
+A step of decoding multiplies a few rows with every matrix of the decoder, so that fetching the matrix is most of the
+work. oneDNN reads one that lies in the order in which its kernel wants it two to four times as fast as MKL reads rows
+as they stand, and autocast casts every matrix anew at every step. Both are done here once.
+"""
+
+from __future__ import annotations
+
+import copy
+from itertools import chain
+from typing import TypeGuard, TypeVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from seq2seq_attn.models.products import Linear, onednn_is_faster
+
+Model = TypeVar("Model", bound=nn.Module)
+
+
+def for_inference(model: Model) -> Model:
+    """The same model for inference alone, with the weights as they are now; itself where nothing is to be gained.
+
+    Its linear layers compute in the precision of this moment: autocast's, if it is on, or that of the weights. Beside
+    what was laid out for them it shares all weights with `model`; it stays on this device, and hooks on linear layers
+    do not come along.
+    """
+    layers = {id(layer): InferenceLinear(layer) for layer in model.modules() if _gains(layer)}
+    if not layers:
+        return model
+    shared = {id(tensor): tensor for tensor in chain(model.parameters(), model.buffers())}
+    return copy.deepcopy(model, {**shared, **layers})
+
+
+class InferenceLinear(nn.Linear):
+    """A linear layer whose weight was cast and laid out beforehand."""
+
+    def __init__(self, layer: nn.Linear) -> None:
+        super().__init__(layer.in_features, layer.out_features, layer.bias is not None, device="meta")
+        self.weight, self.bias = layer.weight, layer.bias
+        self.dtype = _dtype(layer)
+        self.by_onednn = _by_onednn(layer)
+        with torch.no_grad():
+            self.added = None if layer.bias is None else layer.bias.to(self.dtype)
+            cast = layer.weight.to(self.dtype)
+            self.laid_out = torch.ops.mkldnn._reorder_linear_weight(cast) if self.by_onednn else cast
+
+    def forward(self, input: Tensor) -> Tensor:
+        input = input.to(self.dtype)
+        if not self.by_onednn:
+            return F.linear(input, self.laid_out, self.added)
+        result: Tensor = torch.ops.mkldnn._linear_pointwise(input, self.laid_out, self.added, "none", [], "")
+        return result
+
+
+def _gains(layer: nn.Module) -> TypeGuard[nn.Linear]:
+    """Whether it is a linear layer, and none of the user's own kind, that is to be cast or laid out otherwise."""
+    if not isinstance(layer, nn.Linear) or type(layer) not in (nn.Linear, Linear):
+        return False
+    return _by_onednn(layer) or _dtype(layer) != layer.weight.dtype
+
+
+def _by_onednn(layer: nn.Linear) -> bool:
+    return layer.weight.device.type == "cpu" and onednn_is_faster(_dtype(layer))
+
+
+def _dtype(layer: nn.Linear) -> torch.dtype:
+    """What the layer computes in: as in torch, autocast changes float32 alone."""
+    weight, device = layer.weight, layer.weight.device.type
+    casts = torch.is_autocast_enabled(device) and weight.dtype == torch.float32
+    return torch.get_autocast_dtype(device) if casts else weight.dtype
