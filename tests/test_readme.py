@@ -49,7 +49,16 @@ def test_every_command_that_is_named_exists():
 
 
 @pytest.mark.parametrize(
-    "text", ["README.md", "CONTRIBUTING.md", "data/README.md", "examples/README.md", "docs/alignment.md"]
+    "text",
+    [
+        "README.md",
+        "CONTRIBUTING.md",
+        "data/README.md",
+        "docs/alignment.md",
+        "docs/explanation.md",
+        "examples/README.md",
+        "experiments/ladder/README.md",
+    ],
 )
 def test_what_is_linked_is_there(text):
     page = ROOT / text

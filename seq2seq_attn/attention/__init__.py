@@ -21,6 +21,7 @@ from seq2seq_attn.attention.concat import Concat
 from seq2seq_attn.attention.constant import ConstantContext, FixedContext, MeanContext, NoContext
 from seq2seq_attn.attention.context import Context
 from seq2seq_attn.attention.cosine import Cosine
+from seq2seq_attn.attention.counterfactual import Change, Counterfactual, CounterfactualSource
 from seq2seq_attn.attention.coverage import LinguisticCoverage, NeuralCoverage
 from seq2seq_attn.attention.dot import Dot
 from seq2seq_attn.attention.entmax15 import Entmax15
@@ -42,6 +43,7 @@ from seq2seq_attn.attention.registry import own_options
 from seq2seq_attn.attention.relative import Relative
 from seq2seq_attn.attention.scaled_dot import ScaledDot
 from seq2seq_attn.attention.scorer import HistoryScorer, MakeScorer, Scorer, scorer_class, scorer_classes
+from seq2seq_attn.attention.shuffled import Shuffled
 from seq2seq_attn.attention.sigmoid import Sigmoid
 from seq2seq_attn.attention.softmax import Softmax
 from seq2seq_attn.attention.source import AnySource, ConstantSource, Source
@@ -55,6 +57,7 @@ __all__ = [
     "AnySource",
     "Attention",
     "Biaffine",
+    "Change",
     "ChunkwiseAttention",
     "ChunkwiseSource",
     "Concat",
@@ -62,6 +65,8 @@ __all__ = [
     "ConstantSource",
     "Context",
     "Cosine",
+    "Counterfactual",
+    "CounterfactualSource",
     "Dot",
     "Entmax15",
     "FixedContext",
@@ -93,6 +98,7 @@ __all__ = [
     "Relative",
     "ScaledDot",
     "Scorer",
+    "Shuffled",
     "Sigmoid",
     "Softmax",
     "Source",

@@ -47,6 +47,10 @@ class Context(nn.Module, ABC):
         """W and v where all there is to reading is softmax_j v · tanh(W q + k'_j), as in `Scorer.additive_form`."""
         return None
 
+    def reader(self) -> Context:
+        """The part that sums values under its weights: this one, or the attention that it stands around."""
+        return self
+
     def start(self, source: Any) -> History:
         """The history before the first step, of one hypothesis a sentence: tensors (B, 1, ...)."""
         return NOTHING

@@ -38,6 +38,9 @@ class KeyValueAttention(Context):
             raise ValueError("KeyValueAttention takes its values from the states; give no others")
         return self.attention.prepare(*self.halves(keys), is_token)
 
+    def reader(self) -> Context:
+        return self.attention.reader()
+
     def start(self, source: Any) -> History:
         return self.attention.start(source)
 

@@ -76,6 +76,9 @@ class MultiHead(Context):
         )
         return MultiHeadSource(of_heads, self.heads)
 
+    def reader(self) -> Context:
+        return self.attention.reader()
+
     def start(self, source: MultiHeadSource) -> History:
         return each_tensor(self._by_sentence, self.attention.start(source.of_heads))
 

@@ -10,7 +10,20 @@ from typing import Annotated
 import typer
 
 import seq2seq_attn
-from seq2seq_attn.cli import align, bench, check, compare, data, evaluate, score, scorers, train, translate, walk
+from seq2seq_attn.cli import (
+    align,
+    bench,
+    check,
+    compare,
+    data,
+    evaluate,
+    faithfulness,
+    score,
+    scorers,
+    train,
+    translate,
+    walk,
+)
 from seq2seq_attn.cli.console import answer
 from seq2seq_attn.cli.options import examples
 
@@ -76,6 +89,12 @@ app.command(
     )
 )(align.align)
 app.command(epilog=examples("seq2seq-attn score runs/x --source test.en --target test.de"))(score.score)
+app.command(
+    epilog=examples(
+        "seq2seq-attn faithfulness runs/x --source test.en --target test.de",
+        "seq2seq-attn faithfulness runs/x --source test.en --target test.de --sentences 200 --json",
+    )
+)(faithfulness.faithfulness)
 app.command(
     epilog=examples("seq2seq-attn scorers", "seq2seq-attn scorers --query-size 256 --key-size 256 --plugin mine.py")
 )(scorers.scorers)

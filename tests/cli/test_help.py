@@ -8,7 +8,7 @@ import pytest
 
 COMMANDS = [
     "demo", "train", "translate", "evaluate", "compare", "report",
-    "align", "score", "scorers", "walk", "check", "bench",
+    "align", "score", "faithfulness", "scorers", "walk", "check", "bench",
 ]  # fmt: skip
 DATA_COMMANDS = ["list", "get", "make", "stats"]
 HEAVY = {

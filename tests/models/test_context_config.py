@@ -96,6 +96,7 @@ def test_separate_values_are_the_other_half_of_each_direction():
             {"normaliser": "monotonic", "chunk": {"scorer": "dot"}},
             "model.context.chunk.scorer: Dot needs query_size == key_size",
         ),
+        ({"frozen_scorer": True, "heads": 2}, "frozen_scorer=true would leave the projections of the heads"),
         ({"chunk": {"size": 2}}, "chunk needs normaliser=monotonic, which says where it ends, got softmax"),
         ({"window": "local_q"}, "there is no window 'local_q'; did you mean 'local_"),
         ({"window": {"name": "local_m", "width": 3}}, "LocalM has no option 'width'; did you mean 'half_width'"),
@@ -119,3 +120,17 @@ def test_states_that_cannot_be_halved_are_refused():
         UserError, match="separate_values=true halves the 9 numbers of an encoder state; choose an even"
     ):
         build({"separate_values": True}, direction=9)
+
+
+def test_a_frozen_scorer_is_the_one_part_that_is_not_trained():
+    chunk = {"normaliser": "monotonic", "chunk": {"size": 3}}
+    for context in ({}, {"window": "local_p"}, {"separate_values": True}, chunk):
+        built = build({"frozen_scorer": True, **context})
+        frozen = {name for name, parameter in built.named_parameters() if not parameter.requires_grad}
+        assert frozen == {name for name, _ in built.named_parameters() if "scorer." in name}
+        assert frozen
+
+
+def test_a_scorer_with_nothing_to_freeze_is_refused():
+    with pytest.raises(UserError, match="frozen_scorer=true: dot has no parameters; choose one that has"):
+        build({"frozen_scorer": True, "scorer": "dot"}, direction=QUERY // 2)

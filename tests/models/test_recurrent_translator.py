@@ -36,6 +36,7 @@ REMEMBERING = [  # of their scorer, normaliser, window or chunk, what comes befo
     {"scorer": {"name": "relative", "scorer": {"name": "additive", "hidden_size": 4}, "max_distance": 2}},
     {"scorer": "general", "window": {"name": "local_m", "half_width": 1}},
     {"scorer": "linguistic_coverage", "window": {"name": "local_p", "half_width": 2}},
+    {"scorer": "general", "normaliser": "shuffled"},
     {"normaliser": {"name": "monotonic", "noise": 0}},
     {"normaliser": {"name": "monotonic", "noise": 0}, "chunk": {"size": 2, "scorer": "location_aware"}},
 ]

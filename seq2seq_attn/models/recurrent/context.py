@@ -29,6 +29,7 @@ class ContextConfig(Strict):
 
     kind: Literal["attention", "mean", "fixed", "none"] = "attention"
     scorer: ScorerConfig = ScorerConfig()
+    frozen_scorer: bool = False  # its parameters stay as they were drawn: what does it bring to train them?
     normaliser: NormaliserConfig = NormaliserConfig()
     window: WindowConfig | None = None
     chunk: ChunkConfig | None = None  # with normaliser=monotonic: chunkwise attention
@@ -39,6 +40,12 @@ class ContextConfig(Strict):
     def _a_chunk_ends_somewhere(self) -> ContextConfig:
         if self.chunk is not None and self.normaliser.name != "monotonic":
             raise ValueError(f"chunk needs normaliser=monotonic, which says where it ends, got {self.normaliser.name}")
+        return self
+
+    @model_validator(mode="after")
+    def _what_is_frozen_is_all_that_scores(self) -> ContextConfig:
+        if self.frozen_scorer and self.heads > 1:
+            raise ValueError("frozen_scorer=true would leave the projections of the heads to be trained; set heads=1")
         return self
 
 
@@ -79,14 +86,25 @@ def _one_head(
 ) -> attention.Attention | attention.ChunkwiseAttention:
     window = config.window
     one = attention.Attention(
-        _made("scorer", partial(config.scorer, query_size, key_size)),
+        _scorer("scorer", config.scorer, config, query_size, key_size),
         _made("normaliser", config.normaliser),
         None if window is None else _made("window", partial(window, query_size)),
     )
     if config.chunk is None:
         return one
-    of_chunk = _made("chunk.scorer", partial(config.chunk.scorer, query_size, key_size))
+    of_chunk = _scorer("chunk.scorer", config.chunk.scorer, config, query_size, key_size)
     return attention.ChunkwiseAttention(one, of_chunk, config.chunk.size)
+
+
+def _scorer(
+    place: str, scorer: ScorerConfig, config: ContextConfig, query_size: int, key_size: int
+) -> attention.Scorer:
+    made = _made(place, partial(scorer, query_size, key_size))
+    if not config.frozen_scorer:
+        return made
+    if not any(True for _ in made.parameters()):
+        raise UserError(f"model.context.frozen_scorer=true: {scorer.name} has no parameters; choose one that has")
+    return made.requires_grad_(False)
 
 
 def _made(place: str, make: Callable[[], Made]) -> Made:

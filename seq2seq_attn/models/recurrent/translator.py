@@ -57,8 +57,12 @@ class RecurrentTranslator(Translator):
         self.state_dropout = Dropout(state_dropout)
 
     def encode(self, source: Sentences) -> RecurrentMemory:
+        return self.encode_embedded(self.source_embedding(source.tokens), source)
+
+    def encode_embedded(self, embedded: Tensor, source: Sentences) -> RecurrentMemory:
+        """The memory of sources that are embedded already, (B, S, E): who does that can ask for the gradient there."""
         is_token = source.is_token
-        states = self.encoder(self.source_embedding(source.tokens), source.lengths)
+        states = self.encoder(embedded, source.lengths)
         states = self.state_dropout(states)
         prepared = self.decoder.context.prepare(states, is_token=is_token)
         return RecurrentMemory(prepared, torch.tanh(self.initial(self.summary(states, is_token))))

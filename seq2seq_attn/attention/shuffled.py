@@ -1,0 +1,44 @@
+"""Shuffled: weights as sharp as those of softmax that say nothing of where to look."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from seq2seq_attn.attention.history import History
+from seq2seq_attn.attention.normaliser import HistoryNormaliser
+from seq2seq_attn.attention.permutation import reordered
+from seq2seq_attn.attention.shapes import ScoreRows
+
+PRIME = 65_537  # 2 modulo 3, so that no two numbers below it have the same cube
+
+
+class Shuffled(HistoryNormaliser):
+    """a_j = softmax_π(j)(e), with π a permutation of the tokens, another one at every step: a baseline.
+
+    (Jain & Wallace 2019 permute the weights of a trained model; this one is trained with it.) What is read differs from
+    attention in nothing but the choice of the tokens.
+
+    In training mode π is drawn from torch's generator. In evaluation mode it is shuffled, too: whole weights would be
+    something that the decoder has never seen. But there π hangs on the numbers of the step and of the token alone, so
+    that a translation can be repeated, and what else is in the batch or in the beam changes nothing.
+    """
+
+    equation = "a_j = exp(e_π(j)) / Σ_k exp(e_k), π another permutation at every step"
+    source = 'after Jain & Wallace 2019, "attention permutation"'
+
+    def start(self, scores: ScoreRows) -> History:
+        return scores.new_zeros(scores.shape[:2], dtype=torch.int64)
+
+    def normalise_after(self, scores: ScoreRows, history: History) -> ScoreRows:
+        is_open = scores > torch.finfo(scores.dtype).min  # where a scorer itself excludes what is no padding
+        keys = torch.rand_like(scores) if self.training else _keys(is_open.cumsum(dim=-1), history).to(scores.dtype)
+        return reordered(torch.softmax(scores, dim=-1), is_open, keys)
+
+    def advance(self, history: History, weights: ScoreRows) -> History:
+        return history + 1
+
+
+def _keys(tokens: Tensor, steps: Tensor) -> Tensor:
+    """As good as random, (B, K, S), for the numbers of tokens (B, K, S) and steps (B, K): cubes modulo a prime."""
+    return (40_503 * tokens + 12_553 * steps[..., None]).remainder(PRIME) ** 3 % PRIME

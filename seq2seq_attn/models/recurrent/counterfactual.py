@@ -1,0 +1,20 @@
+"""A trained model that reads its source under other weights than its own."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from itertools import chain
+
+from seq2seq_attn.attention import Change, Counterfactual
+from seq2seq_attn.models.recurrent.translator import RecurrentTranslator
+
+
+def counterfactual(translator: RecurrentTranslator, changes: Sequence[Change]) -> RecurrentTranslator:
+    """The same model, parameters shared, for batches that hold their sentences 1 + len(changes) times.
+
+    What each copy sees says `Counterfactual`; around it nothing is changed, whatever heads or halves there are.
+    """
+    reader = translator.decoder.context.reader()
+    shared = {id(tensor): tensor for tensor in chain(translator.parameters(), translator.buffers())}
+    return copy.deepcopy(translator, {**shared, id(reader): Counterfactual(reader, changes)})

@@ -1,0 +1,105 @@
+"""A model that reads under changed weights: any decoder, any attention, and nothing else of it is another."""
+
+import copy
+
+import pytest
+import torch
+
+from seq2seq_attn.attention import Counterfactual, MeanContext, changes
+from seq2seq_attn.models.recurrent.config import RecurrentConfig, build_recurrent
+from seq2seq_attn.models.recurrent.counterfactual import counterfactual
+from seq2seq_attn.models.translator import Sentences
+
+DRAW = torch.Generator().manual_seed(3)
+SOURCE = Sentences(torch.randint(4, 17, (3, 6), generator=DRAW), torch.tensor([6, 4, 2]))
+TARGET = Sentences(torch.randint(4, 13, (3, 5), generator=DRAW), torch.tensor([5, 3, 4]))
+
+DECODERS = [
+    {"kind": "bahdanau"},
+    {"kind": "luong", "input_feeding": True},
+    {"kind": "luong", "input_feeding": False},
+    {"kind": "conditional"},
+]
+CONTEXTS = [
+    {},  # the additive scorer, whose steps a decoder takes together with its own
+    {"scorer": "scaled_dot", "heads": 2, "separate_values": True},
+    {"scorer": "linguistic_coverage"},
+    {"normaliser": "hard", "window": "local_p"},
+    {"normaliser": "monotonic", "chunk": {"size": 2, "scorer": "location_aware"}, "heads": 3},
+    {"kind": "mean"},
+]
+
+
+def make(decoder=DECODERS[0], context=CONTEXTS[0]):
+    torch.manual_seed(7)
+    values = {"embedding_size": 7, "encoder": {"hidden_size": 4}, "decoder": {"hidden_size": 12, **decoder}}
+    return build_recurrent(RecurrentConfig.model_validate(values | {"context": context}), 17, 13, False).double().eval()
+
+
+def same(weights, is_token):
+    return weights
+
+
+def decoded(model, copies=1):
+    """Logits (copies, B, T, V) and weights (copies, B, T, S) of the batch, so many times over."""
+    memory = model.encode(SOURCE).select(torch.arange(3).repeat(copies))
+    found = model.decode(model.decoder_inputs(TARGET).repeat(copies, 1), memory)
+    return [part.unflatten(0, (copies, 3)) for part in (model.project(found.features), found.weights)]
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_weights_that_are_left_as_they_are_give_the_model_itself(decoder, context):
+    model = make(decoder, context)
+    logits, weights = decoded(model)
+    for ours, expected in zip(decoded(counterfactual(model, [same, same]), 3), (logits, weights), strict=True):
+        torch.testing.assert_close(ours, expected.expand_as(ours))
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize("context", [{}, {"scorer": "general"}, {"scorer": "linguistic_coverage"}])
+def test_uniform_weights_are_the_mean_context_in_the_place_of_attention(decoder, context):
+    model = make(decoder, context)
+    mean = copy.deepcopy(model)
+    mean.decoder.context = MeanContext(model.decoder.context.value_size)
+    logits, weights = decoded(counterfactual(model, [changes.uniform]), 2)
+    expected = decoded(mean)
+    torch.testing.assert_close(logits[1:], expected[0])
+    torch.testing.assert_close(weights[1:], expected[1])
+    assert not torch.allclose(logits[0], logits[1])
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize("context", CONTEXTS[:-1])
+def test_each_copy_is_changed_by_its_own_change_of_the_weights_of_a_model_left_alone(decoder, context):
+    model = make(decoder, context)
+    _, own = decoded(model)
+    last = torch.arange(6) == (SOURCE.lengths - 1)[:, None]  # of each sentence
+    heard = []
+
+    def on_the_last(weights, is_token):
+        heard.append(weights)
+        heads = len(weights) // 3
+        return last.repeat_interleave(heads, dim=0)[:, None].expand_as(weights).double()
+
+    _, weights = decoded(counterfactual(model, [same, on_the_last]), 3)
+    torch.testing.assert_close(weights[:2], own.expand(2, -1, -1, -1))
+    assert torch.equal(weights[2], last[:, None].expand(3, 5, 6).double())
+    together = torch.cat(heard, dim=1).unflatten(0, (3, -1)).mean(dim=1)  # over heads
+    torch.testing.assert_close(together, own[0])
+
+
+def test_an_erased_token_is_not_read():
+    logits, weights = decoded(counterfactual(make(), [changes.without_the_most_read]), 2)
+    highest = weights[0].argmax(dim=-1, keepdim=True)
+    assert (weights[1].gather(-1, highest) == 0).all()
+    torch.testing.assert_close(weights[1].sum(dim=-1), torch.ones(3, 5).double())
+    assert not torch.allclose(logits[0], logits[1])
+
+
+def test_the_model_itself_stays_as_it_was_and_shares_its_parameters():
+    model = make(context=CONTEXTS[1])
+    changed = counterfactual(model, [changes.uniform])
+    assert not any(isinstance(module, Counterfactual) for module in model.modules())
+    ours = {id(parameter) for parameter in model.parameters()}
+    assert {id(parameter) for parameter in changed.parameters()} == ours
