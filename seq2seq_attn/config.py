@@ -52,6 +52,7 @@ class DataConfig(Strict):
     validation: PairFiles
     test: TestFiles | None = None
     max_length: PositiveInt = 100  # tokens of a side; longer pairs are left out of training, and counted
+    max_training_length: PositiveInt | None = None  # of the training pairs alone; None: max_length
 
 
 class TextConfig(Strict):

@@ -107,6 +107,35 @@ def make(
 
 @app.command(
     epilog=examples(
+        "seq2seq-attn data split bible.en.gz bible.de.gz --to data/downloaded/bible --validation 500 --test 2000"
+    )
+)
+def split(
+    source: Annotated[Path, argument("SOURCE", "Source sentences.")],
+    target: Annotated[Path, argument("TARGET", "Their translations, line by line.")],
+    to: Annotated[Path, folder("The folder to write into; files of the same names in it are replaced.")],
+    validation: Annotated[int, typer.Option(help="Distinct source sentences of the validation part.", min=1)],
+    test: Annotated[int, typer.Option(help="Those of the test part.", min=1)],
+    seed: Annotated[int, typer.Option(help="Of the dice.")] = 1,
+) -> None:
+    """Deal a corpus out into training, validation and test part.
+
+    All translations of one source sentence fall into the same part; pairs with a blank side into none. Writes
+    train.source, train.target and so on, and prints how many pairs each part has.
+    """
+    from seq2seq_attn.text.corpus import read_parallel
+    from seq2seq_attn.text.selection import split_by_source
+
+    corpus = read_parallel(source, target)
+    pairs = zip(corpus.source, corpus.target, strict=True)
+    filled = [row for row, pair in enumerate(pairs) if all(map(str.strip, pair))]
+    parts = split_by_source(corpus.select(filled), validation=validation, test=test, seed=seed)
+    parts.save(to)
+    answer_entries({part: [f"{len(pairs):,} pairs"] for part, pairs in parts._asdict().items()})
+
+
+@app.command(
+    epilog=examples(
         "seq2seq-attn data stats tom-and-jerry",
         "seq2seq-attn data stats train.en.gz train.de.gz --json",
         "seq2seq-attn data stats train.tsv",

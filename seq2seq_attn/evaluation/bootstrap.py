@@ -1,14 +1,15 @@
 """Bootstrap resampling (Koehn, 2004): how far BLEU moves when the test set is drawn anew.
 
 Resamples, interval and p-value are sacrebleu's, to the last digit. Beyond sacrebleu, the difference between
-two systems has an interval, and several training seeds of a system are pooled: on each resample its score is
-the mean of its runs' BLEU. Only the test set is drawn anew, never the seeds: the interval speaks of other
-test sets for these very runs, and the spread over seeds has to be reported beside it (`seeds`).
+two systems has an interval, and so has a rate; several training seeds of a system are pooled: on each resample
+its score is the mean of its runs' BLEU. Only the test set is drawn anew, never the seeds: the interval speaks of
+other test sets for these very runs, and the spread over seeds has to be reported beside it (`seeds`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +45,20 @@ def bleu_interval(system: BleuCounts, resamples: int = 1000, seed: int = 12345) 
     return Interval(float(scores.mean()), *_central_95(scores))
 
 
+def rate_interval(counts: NDArray[np.int64]) -> Interval:
+    """The interval of a rate Σ part / Σ whole over the sentences, taken for each run and averaged, as of BLEU.
+
+    `counts` is (runs, sentences, 2): part and whole. Resamples in which a run has nothing to count are left out.
+    ValueError: a run has nothing to count at all.
+    """
+    if not counts[..., 1].sum(axis=1).all():
+        raise ValueError("a run has nothing to count: every whole is 0")
+    sums = _draws(counts.shape[1], resamples=1000, seed=12345) @ counts  # (runs, resamples, 2)
+    sums = sums[:, sums[..., 1].all(axis=0)]
+    rates = (sums[..., 0] / sums[..., 1]).mean(axis=0)
+    return Interval(float(rates.mean()), *_central_95(rates))
+
+
 def paired_bootstrap(
     system: BleuCounts, baseline: BleuCounts, resamples: int = 1000, seed: int = 12345
 ) -> PairedResult:
@@ -69,12 +84,15 @@ def paired_bootstrap(
     )
 
 
+@lru_cache(maxsize=1)  # many systems and rates are drawn from one test set, one after another
 def _draws(sentences: int, resamples: int, seed: int) -> NDArray[np.float64]:
     """(resamples, sentences): how often a sentence is in a resample; sacrebleu's random numbers."""
     picks = np.random.default_rng(seed).choice(sentences, size=(resamples, sentences), replace=True)
     cells = picks + sentences * np.arange(resamples)[:, None]
     times = np.bincount(cells.ravel(), minlength=resamples * sentences)
-    return times.reshape(resamples, sentences).astype(np.float64)
+    drawn = times.reshape(resamples, sentences).astype(np.float64)
+    drawn.flags.writeable = False
+    return drawn
 
 
 def _resampled_bleu(system: BleuCounts, draws: NDArray[np.float64]) -> NDArray[np.float64]:

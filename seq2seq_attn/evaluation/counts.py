@@ -1,14 +1,15 @@
-"""What BLEU is made of: sacrebleu's counts of words and n-grams, taken once a sentence and summed for each resample."""
+"""What BLEU and chrF are made of: sacrebleu's counts, taken once a sentence and summed for each resample or group."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sacrebleu import BLEU
+from sacrebleu import BLEU, CHRF
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.metrics import bleu_metric, require_pairs
@@ -60,3 +61,36 @@ class BleuCounts:
         for key, value in settings.items():
             signature.update(key, value)
         return str(signature)
+
+
+@dataclass(frozen=True)
+class ChrfCounts:
+    """chrF's counts of character n-grams of a system's runs on a test set."""
+
+    counts: NDArray[np.int64]  # (runs, sentences, 18): their sums over sentences make the chrF2 of a run
+    metric: CHRF
+
+    @classmethod
+    def of(cls, runs: Runs, references: Sequence[str]) -> ChrfCounts:
+        """Count. Errors as of `BleuCounts.of`."""
+        if not runs:
+            raise UserError("nothing to score: a system without runs; give the hypotheses of at least one")
+        for hypotheses in runs:
+            require_pairs(hypotheses, references)
+        metric = _chrf_against(tuple(references))
+        counts = [metric._extract_corpus_statistics(hypotheses, None) for hypotheses in runs]
+        return cls(np.array(counts, dtype=np.int64), metric)
+
+    def of_sentences(self, rows: Sequence[int]) -> ChrfCounts:
+        """The same of these sentences alone."""
+        return ChrfCounts(self.counts[:, rows], self.metric)
+
+    def chrf(self) -> NDArray[np.float64]:
+        """(runs,): chrF2 of each run."""
+        sums = self.counts.sum(axis=1).tolist()
+        return np.array([self.metric._compute_score_from_stats(run).score for run in sums], dtype=np.float64)
+
+
+@lru_cache(maxsize=1)  # the systems of a comparison have the same references, whose n-grams it counts once
+def _chrf_against(references: tuple[str, ...]) -> CHRF:
+    return CHRF(references=[references])

@@ -5,12 +5,15 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sacrebleu import BLEU, CHRF, TER
 from sacrebleu.metrics.base import Metric
 
 from seq2seq_attn import __version__
 from seq2seq_attn.errors import UserError
+
+_TOKENISERS: dict[str, Any] = {}  # sacrebleu's, by name
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,9 @@ def bleu_metric(tokenize: str, lowercase: bool, may_be_tokenised: bool = True) -
         raise UserError(
             f"sacrebleu has no tokeniser {tokenize!r}; did you mean {nearest!r}? It has {', '.join(BLEU.TOKENIZERS)}"
         )
-    return BLEU(lowercase=lowercase, tokenize=tokenize, force=may_be_tokenised)
+    metric = BLEU(lowercase=lowercase, tokenize=tokenize, force=may_be_tokenised)
+    metric.tokenizer = _TOKENISERS.setdefault(tokenize, metric.tokenizer)  # it remembers the lines that it has cut
+    return metric
 
 
 def corpus_score(metric: Metric, hypotheses: Sequence[str], references: Sequence[str]) -> Score:

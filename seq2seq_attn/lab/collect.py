@@ -4,73 +4,64 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.bootstrap import bleu_interval
 from seq2seq_attn.evaluation.counts import BleuCounts
+from seq2seq_attn.evaluation.groups import group_score
 from seq2seq_attn.evaluation.lc_norm_tok import lc_norm_tok
 from seq2seq_attn.evaluation.length import Band
 from seq2seq_attn.evaluation.seeds import t_interval
-from seq2seq_attn.lab.corpora import TestSet
+from seq2seq_attn.lab.arm import Arm
+from seq2seq_attn.lab.corpora import TestSet, read_pairs
 from seq2seq_attn.lab.differences import differences
-from seq2seq_attn.lab.evaluate import TRANSLATIONS
-from seq2seq_attn.lab.experiment import ArmRun, Grid
-from seq2seq_attn.lab.run import read_metrics
-from seq2seq_attn.lab.scores import score_exact_match
+from seq2seq_attn.lab.experiment import Grid
+from seq2seq_attn.lab.run import Say
+from seq2seq_attn.lab.where import where_arms_differ
 from seq2seq_attn.report.results import ArmResult, BandResult, Results, Spread
-from seq2seq_attn.text.files import read_lines
+from seq2seq_attn.text.corpus import ParallelCorpus
 
 
-class Arm(NamedTuple):
-    """The runs of an arm, one a seed, and what each has left in its folder."""
-
-    runs: list[ArmRun]
-    translations: list[list[str]]
-    metrics: list[dict[str, Any]]
-
-    @property
-    def tests(self) -> list[dict[str, Any]]:
-        return [each["test"] for each in self.metrics]
-
-
-def collect(grid: Grid, runs: Path, test_set: TestSet) -> Results:
+def collect(grid: Grid, runs: Path, test_set: TestSet, say: Say = lambda _: None) -> Results:
     """The results of a grid whose runs are all trained and tested."""
-    references, tokenize = test_set.pairs.target, grid.runs[0].config.evaluation.tokenize
-    arms = {name: _read(group, runs, references) for name, group in grid.arms()}
-    counts = {name: BleuCounts.of(arm.translations, references, tokenize) for name, arm in arms.items()}
-    compared = differences(counts, grid.experiment.baseline)
+    arms = {name: Arm.load(group, runs, test_set.pairs.target) for name, group in grid.arms()}
+    compared = differences({name: arm.bleu for name, arm in arms.items()}, grid.experiment.baseline)
     signatures = _signatures(arms.values())
     made_with = [each["made_with"] for arm in arms.values() for each in arm.metrics]
     return Results(
         experiment=grid.experiment.name,
-        arms=[_row(name, arm, counts[name], test_set) for name, arm in arms.items()],
+        arms=[_row(name, arm, test_set) for name, arm in arms.items()],
         comparisons=compared.comparisons,
         signature="; lowercased tokenised: ".join(signatures[k] for k in ("bleu", "bleu_lc_tok") if k in signatures),
         version=_all_of(made_with, "version"),
         commit=_all_of(made_with, "commit"),
         hardware=_all_of(made_with, "hardware"),
         signatures=signatures | compared.signatures,
+        where=where_arms_differ(arms, test_set, grid.runs[0].config, training_text(grid, say)),
     )
 
 
-def _read(group: list[ArmRun], runs: Path, references: Sequence[str]) -> Arm:
-    folders = [runs / run.folder for run in group]
-    arm = Arm(
-        group, [read_lines(folder / TRANSLATIONS) for folder in folders], [read_metrics(folder) for folder in folders]
-    )
-    for test, translations in zip(arm.tests, arm.translations, strict=True):
-        # Counted here, as runs that were tested before it was measured do not have it.
-        test["exact_match"] = score_exact_match(translations, references)
-    return arm
+def training_text(grid: Grid, say: Say) -> ParallelCorpus | None:
+    """What all runs were trained on, to tell its rare words; None, and a word about it, where it cannot be had."""
+    first, *others = (run.config.data.train for run in grid.runs)
+    if any(other != first for other in others):
+        say("no scores by the frequency of words: not all runs have the same data.train")
+        return None
+    try:
+        return read_pairs(first)
+    except UserError as error:
+        say(f"no scores by the frequency of words: {error}")
+        return None
 
 
-def _row(name: str, arm: Arm, counts: BleuCounts, test_set: TestSet) -> ArmResult:
+def _row(name: str, arm: Arm, test_set: TestSet) -> ArmResult:
     """A row of the table."""
     first, tests = arm.runs[0], arm.tests
     trainings = [each["training"] for each in arm.metrics]
-    interval = bleu_interval(counts)
+    interval = bleu_interval(arm.bleu)
     return ArmResult(
         name=name,
         parameters=arm.metrics[0]["parameters"],
@@ -79,7 +70,7 @@ def _row(name: str, arm: Arm, counts: BleuCounts, test_set: TestSet) -> ArmResul
         bleu_lc_tok=_lc_tok(arm, test_set.lc_tok),
         chrf=_spread([test["chrf"]["value"] for test in tests]),
         ter=_where_known(tests, "ter"),
-        bleu_by_length=_bands([test["bleu_by_length"] for test in tests], counts, test_set.pairs.source),
+        bleu_by_length=_bands(arm, test_set.pairs.source),
         aer=_if_measured(tests, "aer"),
         train_seconds=float(np.mean([training["seconds"] for training in trainings])),
         perplexity=_if_measured(tests, "perplexity"),
@@ -119,15 +110,14 @@ def _if_measured(tests: Sequence[dict[str, Any]], name: str) -> Spread | None:
     return _spread(values) if len(values) == len(tests) else None
 
 
-def _bands(runs: list[list[dict[str, Any]]], counts: BleuCounts, sources: Sequence[str]) -> list[BandResult]:
-    """BLEU of each length band, averaged over seeds, and its interval."""
+def _bands(arm: Arm, sources: Sequence[str]) -> list[BandResult]:
+    """The scores of each length band that the runs were tested by."""
     lengths = [len(line.split()) for line in sources]
     bands = []
-    for first, *others in zip(*runs, strict=True):
-        band = Band(first["low"], first["high"])
-        interval = bleu_interval(counts.of_sentences([row for row, length in enumerate(lengths) if length in band]))
-        bleu = float(np.mean([run["bleu"] for run in (first, *others)]))
-        bands.append(BandResult(band.low, band.high, first["sentences"], bleu, interval.low, interval.high))
+    for tested in arm.tests[0]["bleu_by_length"]:
+        band = Band(tested["low"], tested["high"])
+        score = group_score([row for row, length in enumerate(lengths) if length in band], arm.bleu, arm.chrf)
+        bands.append(BandResult(band.low, band.high, score.sentences, score.bleu, score.low, score.high, score.chrf))
     return bands
 
 

@@ -39,7 +39,7 @@ def compare(
     test = read_test(_test_files(grid))
     grid = match_parameters(grid, say)
     complete_all(grid.runs, runs, if_exists, jobs, say)
-    results = collect(grid, runs, test)
+    results = collect(grid, runs, test, say)
     results.save(output / "results.json")
     observe(grid, runs, test, output, results.signatures["chrf"])
     save_making(_making(grid, command), output / "making.json")

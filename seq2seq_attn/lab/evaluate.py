@@ -14,6 +14,7 @@ from seq2seq_attn.evaluation.length import Band
 from seq2seq_attn.evaluation.pharaoh import GoldCorpus
 from seq2seq_attn.lab.align import words_of
 from seq2seq_attn.lab.corpora import read_test
+from seq2seq_attn.lab.reading import Reading
 from seq2seq_attn.lab.run import Say, write_metrics
 from seq2seq_attn.lab.scores import score, score_by_length, score_lc_tok
 from seq2seq_attn.lab.trained import Progress, TrainedModel
@@ -26,7 +27,7 @@ TRANSLATIONS = "test.translations.txt"
 def evaluate(
     model: TrainedModel, folder: Path, progress: Progress | None = None, say: Say = lambda _: None
 ) -> dict[str, Any]:
-    """Translates the test set into the run folder, and adds the scores to its metrics.
+    """Translates the test set into the run folder with what was read of it, and adds the scores to its metrics.
 
     Scores as {name: {value, signature}}; BLEU by source length in words; and what `score_references` gives.
     """
@@ -42,31 +43,36 @@ def evaluate(
     scores["bleu_by_length"] = score_by_length(
         pairs.source, translations, pairs.target, options.tokenize, length_bands(options)
     )
-    scores |= score_references(model, pairs, gold)
+    forced_scores, reading = score_references(model, pairs, gold)
+    reading.save(folder)
+    scores |= forced_scores
     write_metrics(folder, {"test": scores})
     return scores
 
 
-def score_references(model: TrainedModel, pairs: ParallelCorpus, gold: GoldCorpus | None = None) -> dict[str, Any]:
+def score_references(
+    model: TrainedModel, pairs: ParallelCorpus, gold: GoldCorpus | None = None
+) -> tuple[dict[str, Any], Reading]:
     """What forced decoding of the references says: perplexity, entropy of the weights, AER against gold links.
 
     Perplexity, exp(-Σ log p / Σ tokens), is that of a token of the model's own vocabulary, `</s>` counted. Entropy and
-    AER are None for a model that reads no single state of the source.
+    AER are None for a model that reads no single state of the source. Links and entropies of each pair come beside.
     """
     forced = model.force(pairs.source, pairs.target)
     known = [pair for pair in forced if pair is not None]
     tokens = sum(len(pair.log_probabilities) for pair in known)
+    weights = [pair and pair.weights.double().numpy() for pair in forced]
     scores: dict[str, Any] = {
         "perplexity": math.exp(-sum(pair.total for pair in known) / max(1, tokens)),
-        "attention_entropy": attention_entropy(pair.weights.double().numpy() for pair in known),
+        "attention_entropy": attention_entropy(each for each in weights if each is not None),
     }
+    links = [
+        frozenset() if pair is None else words_of(model, source, target, pair).links
+        for source, target, pair in zip(pairs.source, pairs.target, forced, strict=True)
+    ]
     if gold is not None:
-        links = [
-            frozenset() if pair is None else words_of(model, source, target, pair).links
-            for source, target, pair in zip(pairs.source, pairs.target, forced, strict=True)
-        ]
         scores["aer"] = alignment_error_rate(links, *gold) if any(links) else None
-    return scores
+    return scores, Reading(links, [None if each is None else attention_entropy([each]) for each in weights])
 
 
 def length_bands(options: EvaluationConfig) -> list[Band]:

@@ -60,7 +60,7 @@ def train(
     # Codecs and weights must not hang on what ran before in this process.
     lightning.seed_everything(config.seed, workers=True, verbose=False)
     source, target = load_codecs(folder) if resuming else train_text(config, train_pairs)
-    training = _encode(train_pairs, source, target, config.data.max_length, say)
+    training = _encode(train_pairs, source, target, config.data.max_training_length or config.data.max_length, say)
     validation = _encode(validation_pairs, source, target, config.data.max_length, say)
     translator = build(config, source, target)
     coverage = None if resuming else start_from_vectors(translator, config, source, target, pretrained, say)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from seq2seq_attn.report.results import LEVEL, AcrossSeeds, ArmResult, Comparison, Results
-
-ENOUGH = 30  # sentences; the BLEU of a handful says nothing
+from seq2seq_attn.report.results import ENOUGH, LEVEL, AcrossSeeds, ArmResult, Comparison, Results
+from seq2seq_attn.report.where_in_words import where_in_words
 
 
 def conclusion(results: Results) -> list[str]:
     """Each arm against the baseline, the largest difference first; then what is to be said of single arms.
 
-    That is what length does to the best arm and to the baseline, how well the best arm aligns, and what one seed
-    cannot tell.
+    That is what length does to the best arm and to the baseline, where else they lie apart, how well the best arm
+    aligns, and what one seed cannot tell.
     """
     best = max(results.arms, key=lambda arm: arm.bleu.mean)
     shown = [arm for arm in results.arms if arm is best or arm.name == results.baseline]
@@ -21,6 +20,7 @@ def conclusion(results: Results) -> list[str]:
         if pair.seeds is not None:
             sentences.append(_in_other_trainings(pair, pair.seeds))
     sentences += filter(None, [_correction(results), *map(_length, shown)])
+    sentences += where_in_words(results.where, best.name, results.baseline)
     if best.aer is not None:
         sentences.append(f"Read as an alignment, {best.name} has an error rate (AER) of {best.aer.mean:.3f}.")
     if any(len(arm.seeds) == 1 for arm in results.arms):

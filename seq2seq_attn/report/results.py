@@ -26,6 +26,7 @@ from pydantic import (
 from pydantic.dataclasses import dataclass
 
 from seq2seq_attn.report.files import STRICT, load
+from seq2seq_attn.report.where import Where
 from seq2seq_attn.text.files import write_bytes
 
 T = TypeVar("T")
@@ -33,6 +34,7 @@ Many = Annotated[Sequence[T], AfterValidator(tuple)]  # any sequence comes in, a
 NonEmpty = Annotated[Many[T], Field(min_length=1)]
 Probability = Annotated[float, Field(ge=0, le=1)]
 
+ENOUGH = 30  # sentences; the BLEU of a handful says nothing
 LEVEL = 0.05  # below which a corrected p-value counts as significant
 
 
@@ -56,7 +58,7 @@ class Spread:
 class BandResult:
     """BLEU of the test sentences whose source has `low` to `high` words, both included; None: open above.
 
-    Limits of BLEU that are None are absent from the file.
+    What is None and came later is absent from the file.
     """
 
     low: NonNegativeInt
@@ -65,6 +67,7 @@ class BandResult:
     bleu: float  # mean over seeds
     bleu_low: float | None = None  # 95 % interval over resampled sentences of the band
     bleu_high: float | None = None
+    chrf: float | None = None  # mean over seeds
 
     @property
     def label(self) -> str:
@@ -72,8 +75,8 @@ class BandResult:
 
     @model_serializer(mode="wrap")
     def _what_is_known(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        limits = "bleu_low", "bleu_high"
-        return {key: value for key, value in dump(self).items() if value is not None or key not in limits}
+        later = "bleu_low", "bleu_high", "chrf"
+        return {key: value for key, value in dump(self).items() if value is not None or key not in later}
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -162,6 +165,7 @@ class Results:
     commit: str
     hardware: str
     signatures: Mapping[str, str] = Field(default_factory=dict)  # of each score and test, by its key
+    where: Where | None = None  # where the arms differ; None: not measured
 
     @model_validator(mode="after")
     def _arms_can_be_laid_side_by_side(self) -> Results:
@@ -174,6 +178,8 @@ class Results:
         strangers = {name for pair in self.comparisons for name in (pair.arm, pair.baseline)} - set(names)
         if strangers:
             raise ValueError(f"comparisons name {sorted(strangers)[0]!r}, which is not among the arms")
+        if self.where is not None and (strange := self.where.arms - set(names)):
+            raise ValueError(f"where names {sorted(strange)[0]!r}, which is not among the arms")
         if len({pair.baseline for pair in self.comparisons}) > 1:
             raise ValueError("comparisons have more than one baseline")
         return self

@@ -12,6 +12,7 @@ from rich.text import Text
 from seq2seq_attn.report.column import Cell, Column
 from seq2seq_attn.report.columns import columns
 from seq2seq_attn.report.results import ArmResult, Results
+from seq2seq_attn.report.where_tables import EXPLAINED, where_tables
 
 ARM_WIDTH = 22  # longer names are wrapped in the terminal
 GAP = 1  # between columns, in the terminal
@@ -40,21 +41,23 @@ def notes(results: Results, shown: Iterable[Column]) -> list[str]:
 
 
 def markdown(results: Results) -> str:
-    """The table and its notes as GitHub Markdown, every column."""
+    """The table and its notes as GitHub Markdown, every column; then where the arms differ."""
     shown = columns(results)
-    rows = zip(*(column.cells for column in shown), strict=True)
-    return "\n".join(
-        [
-            f"# {results.experiment}",
-            "",
-            _line(column.header for column in shown),
-            _line(["---", *["---:"] * (len(shown) - 1)]),
-            *(_line(cell.line for cell in row) for row in rows),
-            "",
-            *(f"- {note}" for note in notes(results, shown)),
-            "",
-        ]
-    )
+    lines = [f"# {results.experiment}", "", *_markdown(shown), "", *(f"- {note}" for note in notes(results, shown))]
+    tables = list(where_tables(results))
+    if tables:
+        lines += ["", "## Where it helps", "", EXPLAINED]
+    for table in tables:
+        lines += ["", f"### {table.name.capitalize()}", "", table.meaning, "", *_markdown(table.columns)]
+    return "\n".join([*lines, ""])
+
+
+def _markdown(shown: Sequence[Column]) -> list[str]:
+    return [
+        _line(column.header for column in shown),
+        _line(["---", *["---:"] * (len(shown) - 1)]),
+        *(_line(cell.line for cell in row) for row in zip(*(column.cells for column in shown), strict=True)),
+    ]
 
 
 def terminal(results: Results, width: int = 120) -> RenderableType:

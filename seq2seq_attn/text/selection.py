@@ -5,10 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.text.corpus import ParallelCorpus
+from seq2seq_attn.text.files import write_bytes
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,12 @@ class Split(NamedTuple):
     train: ParallelCorpus
     validation: ParallelCorpus
     test: ParallelCorpus
+
+    def save(self, folder: Path) -> None:
+        """Write `PART.source` and `PART.target`, plain text, one sentence a line."""
+        for part, corpus in self._asdict().items():
+            for side, lines in (("source", corpus.source), ("target", corpus.target)):
+                write_bytes(folder / f"{part}.{side}", "".join(f"{line}\n" for line in lines).encode())
 
 
 def split_by_source(corpus: ParallelCorpus, *, validation: int, test: int, seed: int) -> Split:

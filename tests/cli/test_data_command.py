@@ -54,6 +54,25 @@ def test_a_made_corpus_is_the_same_for_the_same_seed_and_another_for_another(pro
     assert made("three") != first
 
 
+def test_a_split_has_every_pair_once_and_no_source_in_two_parts(program, refused, tmp_path):
+    sources = [f"s{k % 9}" for k in range(20)] + [" ", "s1"]
+    targets = [f"t{k}" for k in range(21)] + [""]
+    for name, lines in (("x.en", sources), ("x.de", targets)):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    files = tmp_path / "x.en", tmp_path / "x.de"
+    options = "--to", tmp_path / "parts", "--validation", "2", "--test", "3"
+    assert program("data", "split", *files, *options).code == 0
+    parts = {
+        part: [(tmp_path / "parts" / f"{part}.{side}").read_text().splitlines() for side in ("source", "target")]
+        for part in ("train", "validation", "test")
+    }
+    pairs = [pair for sides in parts.values() for pair in zip(*sides, strict=True)]
+    assert sorted(pairs) == sorted(zip(sources[:20], targets[:20], strict=True)), "without those with a blank side"
+    assert [len(set(sides[0])) for sides in parts.values()] == [4, 2, 3]
+    assert sum(len(set(sides[0])) for sides in parts.values()) == len({source for source, _ in pairs})
+    assert "leave none to train on" in refused("data", "split", *files, *options[:-1], "7")
+
+
 def test_two_files_are_counted(program, toy):
     answer = program("data", "stats", toy / "test.src", toy / "test.tgt")
     assert "7 pairs" in answer.out

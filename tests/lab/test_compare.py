@@ -10,8 +10,9 @@ from seq2seq_attn.config import Config, parse
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.bootstrap import bleu_interval
 from seq2seq_attn.evaluation.counts import BleuCounts
-from seq2seq_attn.evaluation.metrics import exact_match
+from seq2seq_attn.evaluation.metrics import chrf, exact_match
 from seq2seq_attn.lab import complete as complete_file
+from seq2seq_attn.lab.collect import training_text
 from seq2seq_attn.lab.compare import compare
 from seq2seq_attn.lab.differences import differences
 from seq2seq_attn.lab.experiment import read_experiment
@@ -41,6 +42,8 @@ def test_the_table_holds_what_the_runs_hold(results, grid, tmp_path):
     assert results.arms[0].aer is None, "the distracted decoder reads no single state"
     assert 0 <= results.arms[1].aer.mean <= 1
     assert results.arms[0].parameters < results.arms[1].parameters
+    assert list(results.where.breakdowns[-1].arms) == ["attention"], "it alone has weights"
+    assert [row[0] is not None for row in results.where.agreement.f1] == [True], "between its two seeds"
 
 
 def written(grid, tmp_path):
@@ -65,6 +68,9 @@ def test_comparison_and_intervals_are_those_of_the_written_translations(results,
             alone = [[run[row] for row in rows] for run in files[arm.name]]
             assert interval == bleu_interval(BleuCounts.of(alone, [references[row] for row in rows], "none"))
             assert (band.bleu_low, band.bleu_high) == (interval.low, interval.high)
+            assert band.chrf == pytest.approx(
+                np.mean([chrf(run, [references[r] for r in rows]).value for run in alone])
+            )
 
 
 def test_exact_matches_are_counted_in_the_translations_whenever_the_runs_were_tested(results, grid, tmp_path):
@@ -150,6 +156,20 @@ def test_what_is_done_is_not_done_again_and_what_is_missing_is(results, grid, tm
     again = compare(grid, tmp_path / "runs", tmp_path / "results")
     assert trained == ["distracted, seed 2"]
     assert [arm.bleu for arm in again.arms] == [arm.bleu for arm in results.arms]
+
+
+def test_training_text_that_is_gone_or_not_the_same_for_all_arms_is_said_and_done_without(grid, tmp_path):
+    said = []
+    moved = grid.runs[0].config.data.train.model_copy(update={"source": tmp_path / "gone"})
+
+    def change(run):
+        data = run.config.data.model_copy(update={"train": moved})
+        return run._replace(config=run.config.model_copy(update={"data": data}))
+
+    for runs in (list(map(change, grid.runs)), [change(grid.runs[0]), *grid.runs[1:]]):
+        assert training_text(grid._replace(runs=runs), said.append) is None
+    assert "gone: no such file" in said[0]
+    assert "not all runs have the same data.train" in said[1]
 
 
 def test_several_jobs_find_the_same_as_one(results, grid, tmp_path):

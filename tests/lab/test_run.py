@@ -9,6 +9,8 @@ import torch
 
 from seq2seq_attn.config import Config, load, parse
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.lab.align import attend
+from seq2seq_attn.lab.corpora import read_pairs
 from seq2seq_attn.lab.evaluate import evaluate, score_references
 from seq2seq_attn.lab.run import read_metrics, train
 from seq2seq_attn.lab.trained import TrainedModel
@@ -111,6 +113,16 @@ def test_long_lines_are_reported_in_training_and_cut_in_translation(config, tmp_
     assert warned == ["line 1: 5 tokens, cut to data.max_length=3"]
 
 
+def test_a_limit_of_the_training_pairs_is_theirs_alone(config, tmp_path):
+    values = changed(config, max_epochs=1).model_dump(mode="json")
+    values["data"]["max_training_length"] = 3
+    said, warned = [], []
+    model = train(parse(Config, values), tmp_path / "short", say=said.append)
+    assert [text.split(";")[0] for text in said] == [f"{read_pairs(config.data.train).name}: 20 of 40 pairs kept"]
+    model.translate(["a b c d e"], warn=warned.append)
+    assert warned == []
+
+
 def test_evaluation_is_of_the_lines_that_are_written(trained, tmp_path):
     scores = evaluate(trained, tmp_path / "run")
     lines = (tmp_path / "run" / "test.translations.txt").read_text().splitlines()
@@ -124,12 +136,15 @@ def test_evaluation_is_of_the_lines_that_are_written(trained, tmp_path):
 
 def test_perplexity_and_entropy_are_those_of_the_references(trained):
     pairs = ParallelCorpus(["a b", "c d e"], ["y x", "z y x"], "by hand")
-    scores = score_references(trained, pairs)
+    scores, reading = score_references(trained, pairs)
     forced = trained.force(pairs.source, pairs.target)
     log_probabilities = np.concatenate([each.log_probabilities.numpy() for each in forced])
     assert scores["perplexity"] == pytest.approx(np.exp(-log_probabilities.mean()), rel=1e-5)
     rows = np.concatenate([(-w * np.log2(w)).sum(axis=1) for w in (f.weights.double().numpy() for f in forced)])
     assert scores["attention_entropy"] == pytest.approx(rows.mean())
+    ends = np.cumsum([len(each.weights) for each in forced])[:-1]
+    assert reading.entropies == pytest.approx([of_pair.mean() for of_pair in np.split(rows, ends)])
+    assert reading.links == [words.links for words in attend(trained, pairs.source, pairs.target)]
 
 
 def test_test_sentences_that_are_cut_are_told(trained, tmp_path):

@@ -107,6 +107,7 @@ RESULTS = {
     "commit": "abc1234",
     "hardware": "two cores",
     "signatures": {"bleu": "nrefs:1|case:mixed|tok:zh", "chrf": "nc:6", "randomisation": "ar:10000"},
+    "where": None,
 }
 
 CURVES = {
@@ -251,6 +252,60 @@ EXAMPLES = [
 ]
 
 
+def _group(sentences, words, bleu, chrf, bounds=""):
+    limits = {"low": bleu - 1, "high": bleu + 1.5}
+    return {"sentences": sentences, "words": words, "bleu": bleu, **limits, "chrf": chrf, "bounds": bounds}
+
+
+def _rate(value, of):
+    return {"value": value, "low": value - 0.0625, "high": value + 0.0625, "of": of}
+
+
+WHERE = {
+    "breakdowns": [
+        {
+            "name": "rarest source word",
+            "meaning": "How often it occurs.",
+            "groups": ["1-5", "51+"],
+            "arms": {
+                "distracted (C at every step)": [_group(31, 11.75, 10.5, 20.25), _group(1230, 8.0, 30.0, 40.0)],
+                "注意力": [_group(31, 11.75, 30.0, 41.5), _group(1230, 8.0, 40.0, 50.0)],
+            },
+        },
+        {
+            "name": "entropy of the weights",
+            "meaning": "In bits.",
+            "groups": ["sharpest", "middle", "most even"],
+            "arms": {
+                "mean of states": [
+                    _group(40, 5.0, 12.0, 22.0, "to 2 bits"),
+                    None,
+                    _group(44, 9.0, 11.0, 20.0, "over 2 bits"),
+                ],
+                "注意力": [
+                    _group(50, 6.0, 60.0, 62.0, "to 0.5 bits"),
+                    None,
+                    _group(55, 7.0, 42.0, 43.0, "over 0.5 bits"),
+                ],
+            },
+        },
+    ],
+    "rates": [
+        {
+            "name": "repetition and omission",
+            "meaning": "What is said twice, and what is not.",
+            "groups": ["repeated bigrams", "length"],
+            "arms": {
+                "distracted (C at every step)": [_rate(0.5, 70), _rate(0.75, 80)],
+                "mean of states": [None, _rate(0.9, 80)],
+                "注意力": [_rate(0.125, 90), _rate(0.8125, 80)],
+            },
+        }
+    ],
+    "agreement": {"arms": ["mean of states", "注意力"], "f1": [[None, 0.25], [0.25, 0.875]]},
+}
+
+
 def _sentence(line, distracted, mean, attention):
     scores = {"distracted (C at every step)": distracted, "mean of states": mean, "注意力": attention}
     translations = {arm: {"text": f"{arm[0]}{line}", "score": score} for arm, score in scores.items()}
@@ -288,7 +343,8 @@ def values():
 
 @pytest.fixture
 def all_values(values):
-    """Those of a comparison of today, which writes three files more."""
+    """Those of a comparison of today, which writes three files more, and where the arms differ."""
+    values["results.json"]["where"] = copy.deepcopy(WHERE)
     more = {"examples.json": EXAMPLES, "sentences.json": SENTENCES, "making.json": MAKING}
     return values | copy.deepcopy(more)
 

@@ -214,3 +214,13 @@ def test_training_time_has_a_unit_that_fits(load, seconds, cell):
         results["arms"][0]["train_seconds"] = seconds
 
     assert table_rows(markdown(load(change)))[2][11] == cell
+
+
+def test_markdown_goes_on_with_a_table_a_breakdown(all_values, write):
+    text = markdown(Results.load(write(all_values) / "results.json")).partition("## Where it helps")[2]
+    names = [line[4:] for line in text.splitlines() if line.startswith("### ")]
+    assert names == ["Rarest source word", "Entropy of the weights", "Repetition and omission", "Agreement of links"]
+    assert "| Arm | 1-5 (31 of 12 words) | 51+ (1,230 of 8 words) |" in text
+    assert "| 注意力 | 30.0 [29.0, 31.5], chrF 41.5 | 40.0 [39.0, 41.5], chrF 50.0 |" in text
+    assert "| mean of states | – | 90.0 % [83.8, 96.2] |" in text
+    assert "| 注意力 | 25.0 | 87.5 |" in text

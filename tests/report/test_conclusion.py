@@ -6,6 +6,7 @@ import pytest
 
 from seq2seq_attn.report.conclusion import conclusion
 from seq2seq_attn.report.results import AcrossSeeds, ArmResult, BandResult, Comparison, Significance, Spread
+from seq2seq_attn.report.where import Breakdown, GroupResult, Rate, Rates, Where
 
 
 def arm(name, bleu, short=40.0, long=10.0, seeds=(1, 2), aer=None):
@@ -21,9 +22,9 @@ def pair(difference, low, high, p, seeds=None, arm="a", from_before=False):
     return Comparison(arm, "b", difference, low, high, 0.5, 0.5, 1.74, Significance(0.5, p), seeds)
 
 
-def said(*comparisons, arms=None):
+def said(*comparisons, arms=None, where=None):
     arms = arms or (arm("a", 30.0), arm("b", 20.0))
-    return conclusion(SimpleNamespace(arms=arms, comparisons=comparisons, baseline="b"))
+    return conclusion(SimpleNamespace(arms=arms, comparisons=comparisons, baseline="b", where=where))
 
 
 @pytest.mark.parametrize(
@@ -116,3 +117,60 @@ def test_an_alignment_is_spoken_of_where_the_best_arm_has_one():
 def test_a_single_seed_is_warned_of():
     assert "One seed" in said(arms=(arm("a", 30.0, seeds=(1,)), arm("b", 20.0)))[-1]
     assert not any("seed" in sentence for sentence in said())
+
+
+def group(bleu, half=1.0, sentences=30, bounds=""):
+    return GroupResult(sentences, 20.0, bleu, bleu - half, bleu + half, 50.0, bounds)
+
+
+def of(*breakdowns, rates=()):
+    """What is said beyond what is said without."""
+    return [sentence for sentence in said(where=Where(breakdowns, rates)) if sentence not in said()]
+
+
+def between(ours, theirs, groups=("rare", "common", "lost")):
+    return of(Breakdown("rarity", "", groups[: len(ours)], {"a": tuple(ours), "b": tuple(theirs)}))
+
+
+def test_where_the_best_arm_gains_most_and_least_is_said_if_the_gains_lie_apart():
+    ours, theirs = (group(40.0), group(41.0), group(30.0)), (group(12.0), group(31.0), group(10.0))
+    # gains of 28, 10 and 20, each uncertain by 2
+    (sentence,) = between(ours, theirs)
+    assert sentence == (
+        "By rarity, a gains most over b at rare (40.0 against 12.0 BLEU) and least at common (41.0 against 31.0 BLEU)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ((group(40.0), group(30.0)), (group(22.0), group(14.0))),  # gains of 18 and 16, each uncertain by 2
+        ((group(40.0), group(30.0)), (group(22.0), group(29.0))),  # the second gain is none
+        ((group(40.0), group(30.0)), (group(22.0), None)),
+        ((group(40.0), group(30.0)), (group(22.0), group(20.0, sentences=29))),
+    ],
+)
+def test_nothing_is_said_of_groups_that_the_numbers_do_not_tell_apart(ours, theirs):
+    assert between(ours, theirs) == []
+
+
+def test_an_arm_with_groups_of_its_own_is_compared_with_itself_alone():
+    def entropy(first, last):
+        groups = {
+            "a": (group(first, bounds="to 1 bits"), group(1.0, bounds="1 to 2 bits"), group(last, bounds="over 2 bits"))
+        }
+        return of(Breakdown("entropy", "", ("sharpest", "middle", "most even"), groups))
+
+    assert entropy(50.0, 40.0) == [
+        "By entropy, a has 50.0 BLEU on the sharpest third of the sentences and 40.0 on the most even."
+    ]
+    assert entropy(50.0, 49.0) == []
+
+
+def test_rates_are_said_where_their_intervals_lie_apart():
+    def rate(value):
+        return Rate(value, value - 0.01, value + 0.01, 100)
+
+    table = {"a": (rate(0.02), rate(0.5), rate(0.9)), "b": (rate(0.1), rate(0.51), None), "c": (None, None, None)}
+    rates = Rates("said twice", "", ("words", "sentences", "length"), table)
+    assert of(rates=(rates,)) == ["Said twice, a against b: words 2.0% against 10.0%."]

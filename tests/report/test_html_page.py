@@ -28,14 +28,17 @@ def tree(made):
     return parse(made())
 
 
+def cells(table):
+    return [[cell.text for cell in row.all("th") + row.all("td")] for row in table.all("tr")]
+
+
 def data(tree):
     return json.loads(tree.id("data").parts[0])
 
 
 def test_the_table_is_that_of_markdown(tree, folder):
-    table = tree.id("results").one("table")
-    rows = [[cell.text for cell in row.all("th") + row.all("td")] for row in table.all("tr")]
-    lines = markdown(read_contents(folder).results).splitlines()
+    rows = cells(tree.id("results").one("table"))
+    lines = markdown(read_contents(folder).results).partition("## Where")[0].splitlines()
     expected = [line[2:-2].split(" | ") for line in lines if line.startswith("| ") and "---" not in line]
     assert rows == [[cell.strip() for cell in row] for row in expected]
 
@@ -105,6 +108,59 @@ def test_a_band_s_interval_is_shaded_and_said_where_it_is_known(made):
     assert not parse(made()).id("curves").all("path", "band")
 
 
+def test_each_breakdown_is_drawn_to_scale_with_its_intervals_and_tabled(tree, all_values):
+    section = tree.id("where")
+    drawn = section.all("figure")
+    for figure, breakdown in zip(drawn, all_values["results.json"]["where"]["breakdowns"], strict=True):
+        expected = [[each["bleu"] for each in row if each] for row in breakdown["arms"].values()]
+        lines = points(figure)
+        assert [[value for _, _, value in line] for line in lines] == expected
+        assert_drawn_to_scale(lines)
+        assert len(figure.all("path", "band")) == len(expected)
+        assert figure.one("figcaption").text == breakdown["name"].capitalize()
+        assert breakdown["meaning"] in section.text
+    assert [item.text for item in drawn[1].one("ul", "legend").all("li")] == ["mean of states", "注意力"]
+    titles = [title.text for title in section.all("title")]
+    assert titles[0] == (
+        "distracted (C at every step), 1-5: BLEU 10.5, 95 % [9.5, 12.0], chrF 20.2; sentences: 31 of 12 words"
+    )
+    assert titles[-1].startswith("注意力, most even (over 0.5 bits): BLEU 42.0")
+    rarest, entropy, *_ = section.all("table")
+    assert cells(rarest) == [
+        ["Arm", "1-5 (31 of 12 words)", "51+ (1,230 of 8 words)"],
+        ["distracted (C at every step)", "10.5 [9.5, 12.0], chrF 20.2", "30.0 [29.0, 31.5], chrF 40.0"],
+        ["注意力", "30.0 [29.0, 31.5], chrF 41.5", "40.0 [39.0, 41.5], chrF 50.0"],
+    ]
+    assert cells(entropy)[2][1:3] == ["60.0 [59.0, 61.5], chrF 62.0; to 0.5 bits: 50 of 6 words", "–"]
+
+
+def test_rates_and_the_agreement_of_links_are_tabled(tree):
+    rates, links = tree.id("where").all("table")[2:]
+    assert cells(rates) == [
+        ["Arm", "repeated bigrams", "length"],
+        ["distracted (C at every step)", "50.0 % [43.8, 56.2]", "75.0 % [68.8, 81.2]"],
+        ["mean of states", "–", "90.0 % [83.8, 96.2]"],
+        ["注意力", "12.5 % [6.2, 18.8]", "81.2 % [75.0, 87.5]"],
+    ]
+    assert cells(links) == [
+        ["Arm", "mean of states", "注意力"],
+        ["mean of states", "–", "25.0"],
+        ["注意力", "25.0", "87.5"],
+    ]
+
+
+def test_the_length_bands_have_a_table_once_their_chrf_is_known(made):
+    def change(values):
+        for arm in values["results.json"]["arms"]:
+            for band in arm["bleu_by_length"]:
+                band |= {"bleu_low": band["bleu"] - 2, "bleu_high": band["bleu"] + 3, "chrf": band["bleu"] + 0.5}
+
+    assert not parse(made()).id("length").all("table")
+    table = parse(made(change)).id("length").one("table")
+    assert cells(table)[0] == ["Arm", "1-10 (7)", "11+ (5)"]
+    assert cells(table)[3] == ["注意力", "47.5 [45.5, 50.5], chrF 48.0", "44.4 [42.4, 47.4], chrF 44.9"]
+
+
 def test_learning_curves_draw_the_mean_of_the_seeds_and_each_seed(tree):
     bleu, loss = tree.id("curves").all("figure")
     assert [[value for _, _, value in line] for line in points(bleu)] == [[5.0, 6.0], [22.0]]
@@ -120,7 +176,7 @@ def test_an_arm_looks_alike_wherever_it_is_drawn(tree):
     def style(element):
         return next(name for name in element.attributes["class"].split() if re.fullmatch(r"s\d", name))
 
-    rows = tree.one("table", "results").one("tbody").all("tr") + tree.one("dl", "forest").all("div")
+    rows = tree.id("results").one("tbody").all("tr") + tree.one("dl", "forest").all("div")
     third = {style(row) for row in rows if "注意力" in row.text}
     legends = {style(item.one("svg")) for item in tree.all("li") if item.text == "注意力"}
     assert third == legends == {"s2"}
@@ -243,6 +299,7 @@ def test_results_from_before_give_a_report_that_says_what_they_lack(folder):
     assert tree.one("h1").text == "toy"
     missing = [each.text for each in tree.all("p", "missing")]
     assert [text.partition(";")[0] for text in missing] == [
+        "These results hold no breakdowns",
         "These results hold no scores and no beams",
         "These results hold no single sentences",
         "These results hold no configurations",

@@ -86,6 +86,7 @@ def test_the_file_has_exactly_the_specified_keys_in_their_order(tmp_path):
         "commit": "c0ffee",
         "hardware": "cpu",
         "signatures": {"bleu": "sig"},
+        "where": None,
     }
     written = path.read_text(encoding="utf-8")
     assert json.loads(written) == expected
@@ -109,6 +110,14 @@ def test_a_file_from_before_the_tests_of_several_seeds_is_loaded(values, write):
     results = Results.load(write(values) / "results.json")
     assert results.signatures == {}
     assert [pair.significant for pair in results.comparisons] == [False, True]
+
+
+def test_where_arms_differ_is_loaded_as_it_was_saved_and_may_be_absent(tmp_path, all_values, write):
+    loaded = Results.load(write(all_values) / "results.json")
+    loaded.save(tmp_path / "again.json")
+    assert json.loads((tmp_path / "again.json").read_text())["where"] == all_values["results.json"]["where"]
+    del all_values["results.json"]["where"]
+    assert Results.load(write(all_values) / "results.json").where is None
 
 
 def test_chinese_names_are_readable_in_the_file(tmp_path, folder):
@@ -167,6 +176,19 @@ MALFORMED = {
         "mean of states",
         ["same name", "mean of states"],
     ),
+    "a breakdown with a group too few": (
+        "results.json",
+        ("where", "breakdowns", 0, "groups"),
+        ["1-5"],
+        ["where.breakdowns.0", "has 2 entries for 1 groups"],
+    ),
+    "an agreement that is not square": (
+        "results.json",
+        ("where", "agreement", "f1"),
+        [[None, 0.5]],
+        ["where.agreement", "f1 needs 2 rows"],
+    ),
+    "a breakdown of nobody": ("results.json", ("where", "agreement", "arms", 0), "nobody", ["'nobody'"]),
     "other bands": ("results.json", ("arms", 1, "bleu_by_length", 0, "high"), 9, ["mean of states", "bands"]),
     "a curve cut short": ("curves.json", ("注意力", 0, "epoch"), [1], ["注意力.0", "differ in length"]),
     "a row of weights too few": (
@@ -183,10 +205,10 @@ LOAD = {"results.json": Results.load, "curves.json": load_curves, "attention.jso
 
 
 @pytest.mark.parametrize("case", MALFORMED)
-def test_a_malformed_file_is_refused_in_one_line_with_file_and_key(case, values, write):
+def test_a_malformed_file_is_refused_in_one_line_with_file_and_key(case, all_values, write):
     name, keys, value, words = MALFORMED[case]
-    at(values[name], keys, value)
-    path = write(values) / name
+    at(all_values[name], keys, value)
+    path = write(all_values) / name
     with pytest.raises(UserError) as error:
         LOAD[name](path)
     message = str(error.value)

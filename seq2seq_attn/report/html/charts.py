@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from seq2seq_attn.report.html.chart import Chart, Series, Value, chart
 from seq2seq_attn.report.observations import Curve
 from seq2seq_attn.report.pictures.curves import Points, bleu_points, loss_points, mean_over_seeds
 from seq2seq_attn.report.results import BandResult, Results
+from seq2seq_attn.report.where import Breakdown
+from seq2seq_attn.report.where_tables import size
 
 MOST_TICKS = 12  # epochs that are named below a learning curve
 
@@ -21,6 +23,31 @@ def bleu_by_length(results: Results) -> Chart:
     ]
     ticks = [(float(place), (band.label, f"({band.sentences:,})")) for place, band in enumerate(bands)]
     return chart("BLEU by source length", "source words (test sentences)", "BLEU", series, ticks)
+
+
+def breakdown_chart(results: Results, breakdown: Breakdown) -> Chart:
+    """A line an arm over the groups, within its interval."""
+    series = [
+        Series(arm.name, style, list(_in_groups(arm.name, breakdown)))
+        for style, arm in enumerate(results.arms)
+        if arm.name in breakdown.arms
+    ]
+    first = next(iter(breakdown.arms.values()))
+    ticks = [
+        (float(place), (label,) if result is None or result.bounds else (label, f"({result.sentences:,})"))
+        for place, (label, result) in enumerate(zip(breakdown.groups, first, strict=True))
+    ]
+    return chart(breakdown.name.capitalize(), breakdown.name, "BLEU", series, ticks)
+
+
+def _in_groups(arm: str, breakdown: Breakdown) -> Iterator[Value]:
+    for place, (label, result) in enumerate(zip(breakdown.groups, breakdown.arms[arm], strict=True)):
+        if result is not None:
+            interval = f"95 % [{result.low:.1f}, {result.high:.1f}]"
+            own = f" ({result.bounds})" if result.bounds else ""
+            scores = f"BLEU {result.bleu:.1f}, {interval}, chrF {result.chrf:.1f}"
+            text = f"{arm}, {label}{own}: {scores}; sentences: {size(result)}"
+            yield Value(place, result.bleu, text, result.low, result.high)
 
 
 def learning_curves(results: Results, runs: Mapping[str, Sequence[Curve]]) -> list[Chart]:

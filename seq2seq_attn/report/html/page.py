@@ -11,13 +11,14 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from seq2seq_attn.report.columns import columns
 from seq2seq_attn.report.conclusion import conclusion
 from seq2seq_attn.report.examples import Example
-from seq2seq_attn.report.html.charts import bleu_by_length, learning_curves
+from seq2seq_attn.report.html.charts import bleu_by_length, breakdown_chart, learning_curves
 from seq2seq_attn.report.html.readings import as_data, from_examples, from_maps
 from seq2seq_attn.report.making import Making
 from seq2seq_attn.report.observations import AttentionMap, Curve
 from seq2seq_attn.report.results import Results
 from seq2seq_attn.report.sentences import SHOWN, Sentences
 from seq2seq_attn.report.table import SIGNED, notes, seeds
+from seq2seq_attn.report.where_tables import EXPLAINED, LENGTH, where_tables
 
 
 class Contents(NamedTuple):
@@ -35,6 +36,7 @@ def page(contents: Contents) -> str:
     """The report as HTML that needs nothing beside it."""
     results = contents.results
     shown = columns(results)
+    tables = list(where_tables(results))
     looks = from_maps(contents.maps) if contents.examples is None else from_examples(contents.examples)
     return _ENVIRONMENT.get_template("page.html").render(
         results=results,
@@ -43,6 +45,13 @@ def page(contents: Contents) -> str:
         columns=shown,
         notes=notes(results, shown),
         length_chart=bleu_by_length(results),
+        length_tables=[table for table in tables if table.name == LENGTH],
+        where=[
+            (table, table.breakdown and breakdown_chart(results, table.breakdown))
+            for table in tables
+            if table.name != LENGTH
+        ],
+        explained=EXPLAINED,
         curve_charts=learning_curves(results, contents.curves),
         has_curves=any(contents.curves.values()),
         has_bands=any(band.bleu_low is not None for arm in results.arms for band in arm.bleu_by_length),
