@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from seq2seq_attn.models.products import Linear, onednn_is_faster
+from seq2seq_attn.models.products import Linear, by_onednn, onednn_is_faster
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -51,8 +51,7 @@ class InferenceLinear(nn.Linear):
         input = input.to(self.dtype)
         if not self.by_onednn:
             return F.linear(input, self.laid_out, self.added)
-        result: Tensor = torch.ops.mkldnn._linear_pointwise(input, self.laid_out, self.added, "none", [], "")
-        return result
+        return by_onednn(input, self.laid_out, self.added)
 
 
 def _gains(layer: nn.Module) -> TypeGuard[nn.Linear]:

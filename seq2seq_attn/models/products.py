@@ -4,6 +4,9 @@ Torch gives products in fp32 to MKL, which takes its fast paths on Intel's proce
 bf16, takes them everywhere: on an AMD EPYC with AVX-512 it is more than twice as fast at the shapes of training
 (benchmarks/README.md). In bf16 torch goes to oneDNN itself, but copies the bias to every row beforehand. Which way is
 taken hangs on the processor and on the shape alone, so that a run repeated gives the same numbers.
+
+oneDNN compiles a kernel for every shape, half a millisecond each, and keeps the last thousand. Batches of sentences have
+more shapes than that, so products are made of few: rows are filled up to a round number, and a sum over rows is cut.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 LEAST = 1 << 20  # multiplications below which the call costs more than oneDNN saves
+FINE, COARSE = 16, 64  # counts of rows are multiples of the first up to SMALL, of the second beyond
+SMALL = 256
 
 
 class Linear(nn.Linear):
@@ -39,8 +44,7 @@ def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x W' + b outside of the graph, for what has its derivative written by hand."""
     if not _by_onednn(x, weight):
         return F.linear(x, weight, bias)
-    result: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
-    return result
+    return by_onednn(x, weight, bias)
 
 
 def plus_product(addend: Tensor, x: Tensor, weight: Tensor) -> Tensor:
@@ -48,6 +52,24 @@ def plus_product(addend: Tensor, x: Tensor, weight: Tensor) -> Tensor:
     if not _by_onednn(x, weight):
         return torch.addmm(addend, x, weight.t())
     return product(x, weight).add_(addend)
+
+
+def summed_product(left: Tensor, right: Tensor) -> Tensor:
+    """Σ_m l_m r_m' (N, K) outside of the graph, l (M, N), r (M, K): a weight's gradient."""
+    whole = len(left) // COARSE * COARSE
+    if not _by_onednn(left[:whole], right[:whole].t()):
+        return left.t() @ right
+    result: Tensor = torch.ops.mkldnn._linear_pointwise(left[:whole].t(), right[:whole].t(), None, "none", [], "")
+    return result.addmm_(left[whole:].t(), right[whole:])
+
+
+def by_onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """x W' + b by oneDNN, W as it lies or as it was laid out for it, in one of few shapes."""
+    rows = x.flatten(0, -2)
+    missing = -len(rows) % (FINE if len(rows) <= SMALL else COARSE)
+    whole = F.pad(rows, (0, 0, 0, missing)) if missing and len(rows) > FINE else rows
+    result: Tensor = torch.ops.mkldnn._linear_pointwise(whole, weight, bias, "none", [], "")
+    return result[: len(rows)].view(*x.shape[:-1], -1)
 
 
 class _Linear(torch.autograd.Function):
@@ -65,7 +87,7 @@ class _Linear(torch.autograd.Function):
         rows = gradient.reshape(-1, len(weight))
         return (
             product(gradient, weight.t()) if of_x else None,
-            product(rows.t(), x.reshape(-1, x.shape[-1]).t()) if of_weight else None,
+            summed_product(rows, x.reshape(-1, x.shape[-1])) if of_weight else None,
             rows.sum(dim=0) if ctx.has_bias else None,
         )
 

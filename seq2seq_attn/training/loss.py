@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from seq2seq_attn.models.products import product
+from seq2seq_attn.models.products import product, summed_product
 
 CHUNK_VALUES = 1 << 18  # logits a chunk: 1 MB in fp32
 
@@ -68,7 +68,7 @@ class _VocabularyLoss(torch.autograd.Function):
                 counts = torch.bincount(targets, minlength=words)
                 bias_gradient -= (1 - smoothing) * counts.to(exact) + tokens * share
                 of_features = product(gradient, w.t()).sub_((share * sum_of_weights).to(dtype))
-                of_weight = product(gradient.t(), x.t()).to(weight.dtype)
+                of_weight = summed_product(gradient, x).to(weight.dtype)
                 of_weight -= (share * sum_of_features).to(weight.dtype)
                 ctx.save_for_backward(of_features.to(features.dtype), of_weight, bias_gradient.to(bias.dtype))
         ctx.mark_non_differentiable(log_loss)

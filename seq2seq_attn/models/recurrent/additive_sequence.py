@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from seq2seq_attn.attention import Source
-from seq2seq_attn.models.products import plus_product, product
+from seq2seq_attn.models.products import plus_product, product, summed_product
 from seq2seq_attn.models.recurrent.kernels import derivatives
 
 
@@ -134,8 +134,8 @@ class _AdditiveSequence(torch.autograd.Function):
             torch.mul(torch.bmm(of_scores, hidden).squeeze(1), 4 * exact, out=to_gates[t, :, 4 * size :])
             carried = plus_product(carried * update[t], to_gates[t, :, size:], from_state)
         to_gates = to_gates.flatten(0, 1)
-        of_state = product(to_gates[:, size:].t(), before.flatten(0, 1).t())
-        of_read = product(to_gates[:, : 3 * size].t(), contexts.flatten(0, 1).t())
+        of_state = summed_product(to_gates[:, size:], before.flatten(0, 1))
+        of_read = summed_product(to_gates[:, : 3 * size], contexts.flatten(0, 1))
         return (
             torch.cat((to_gates[:, size : 3 * size], to_gates[:, :size]), dim=-1).view(steps, sentences, -1),
             carried,

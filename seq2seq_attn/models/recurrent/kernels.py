@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from seq2seq_attn.models.products import plus_product, product
+from seq2seq_attn.models.products import plus_product, product, summed_product
 
 
 def gru_update(inputs: Tensor, recurrent: Tensor, state: Tensor) -> Tensor:
@@ -123,7 +123,7 @@ class _GRUSequence(torch.autograd.Function):
         of_recurrent = of_recurrent.flatten(1)
         of_inputs = of_recurrent.clone()
         torch.mul(of_states, of_n, out=of_inputs[:, -weight.shape[1] :])
-        of_weight = product(of_recurrent.t(), before.t()).to(weight.dtype)
+        of_weight = summed_product(of_recurrent, before).to(weight.dtype)
         of_bias = of_recurrent.sum(dim=0).to(weight.dtype)
         return of_inputs, None, None if ctx.starts_at_zero else carried, of_weight, of_bias, None
 
