@@ -5,8 +5,8 @@ bf16, takes them everywhere: on an AMD EPYC with AVX-512 it is more than twice a
 (benchmarks/README.md). In bf16 torch goes to oneDNN itself, but copies the bias to every row beforehand. Which way is
 taken hangs on the processor and on the shape alone, so that a run repeated gives the same numbers.
 
-oneDNN compiles a kernel for every shape, half a millisecond each, and keeps the last thousand. Batches of sentences have
-more shapes than that, so products are made of few: rows are filled up to a round number, and a sum over rows is cut.
+oneDNN compiles a kernel for every shape, half a millisecond each, and keeps the last thousand. Batches of sentences
+have more shapes than that, so products are made of few: rows are filled up to a round number, a sum over rows is cut.
 """
 
 from __future__ import annotations
