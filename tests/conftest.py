@@ -1,8 +1,13 @@
 """What holds while tests run, and only then: shapes are checked at every call of the attention package."""
 
+import os
 import signal
 
 from jaxtyping import install_import_hook
+
+# Before torch is loaded, and for the programs that tests start: threads gain nothing on small tensors, and wait for
+# each other where cores are shared.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # Before any test imports the package: the hook wraps modules as they are loaded. An int may be a float.
 install_import_hook("seq2seq_attn.attention", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")

@@ -57,7 +57,8 @@ def test_a_scorer_of_ones_own_is_checked_and_gets_its_row_in_the_table(tmp_path)
     assert done.returncode == 0, done.stderr
     assert " 0 wrong" in done.stdout
     table = (tmp_path / "runs" / "own-scorer" / "results" / "table.md").read_text(encoding="utf-8")
-    rows = {cells[1].strip(): cells[2:] for line in table.splitlines() if len(cells := line.split("|")) > 4}
+    first = table.partition("\n## ")[0].splitlines()
+    rows = {cells[1].strip(): cells[2:] for line in first if len(cells := line.split("|")) > 4}
     parameters = {arm: int(rows[arm][0].replace(",", "")) for arm in ("general", "low rank")}
     assert parameters["general"] - parameters["low rank"] == 64 * 96 - 8 * (64 + 96)  # W against A and B of rank 8
     assert float(rows["low rank"][1]) >= 0  # BLEU: it was trained and scored
