@@ -7,14 +7,13 @@ as they stand, and autocast casts every matrix anew at every step. Both are done
 
 from __future__ import annotations
 
-import copy
-from itertools import chain
 from typing import TypeGuard, TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from seq2seq_attn.models.exchange import exchanged
 from seq2seq_attn.models.products import Linear, by_onednn, onednn_is_faster
 
 Model = TypeVar("Model", bound=nn.Module)
@@ -27,11 +26,8 @@ def for_inference(model: Model) -> Model:
     what was laid out for them it shares all weights with `model`; it stays on this device, and hooks on linear layers
     do not come along.
     """
-    layers = {id(layer): InferenceLinear(layer) for layer in model.modules() if _gains(layer)}
-    if not layers:
-        return model
-    shared = {id(tensor): tensor for tensor in chain(model.parameters(), model.buffers())}
-    return copy.deepcopy(model, {**shared, **layers})
+    layers: dict[nn.Module, nn.Module] = {layer: InferenceLinear(layer) for layer in model.modules() if _gains(layer)}
+    return exchanged(model, layers) if layers else model
 
 
 class InferenceLinear(nn.Linear):

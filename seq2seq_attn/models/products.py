@@ -51,7 +51,7 @@ def plus_product(addend: Tensor, x: Tensor, weight: Tensor) -> Tensor:
     """a + x W' outside of the graph: a (M, N), x (M, K), weight (N, K)."""
     if not _by_onednn(x, weight):
         return torch.addmm(addend, x, weight.t())
-    return product(x, weight).add_(addend)
+    return by_onednn(x, weight, None).add_(addend)
 
 
 def summed_product(left: Tensor, right: Tensor) -> Tensor:

@@ -64,7 +64,7 @@ class _VocabularyLoss(torch.autograd.Function):
             mean_logits = (sum_of_features @ sum_of_weights + tokens * bias.sum(dtype=exact)) / words
             loss = log_loss + smoothing * (at_targets - mean_logits)
             if wanted:
-                gradient = logits
+                gradient = logits  # in whose place it stands
                 counts = torch.bincount(targets, minlength=words)
                 bias_gradient -= (1 - smoothing) * counts.to(exact) + tokens * share
                 of_features = product(gradient, w.t()).sub_((share * sum_of_weights).to(dtype))

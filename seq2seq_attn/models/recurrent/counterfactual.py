@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
-from itertools import chain
 
 from seq2seq_attn.attention import Change, Counterfactual
+from seq2seq_attn.models.exchange import exchanged
 from seq2seq_attn.models.recurrent.translator import RecurrentTranslator
 
 
@@ -16,5 +15,4 @@ def counterfactual(translator: RecurrentTranslator, changes: Sequence[Change]) -
     What each copy sees says `Counterfactual`; around it nothing is changed, whatever heads or halves there are.
     """
     reader = translator.decoder.context.reader()
-    shared = {id(tensor): tensor for tensor in chain(translator.parameters(), translator.buffers())}
-    return copy.deepcopy(translator, {**shared, id(reader): Counterfactual(reader, changes)})
+    return exchanged(translator, {reader: Counterfactual(reader, changes)})
