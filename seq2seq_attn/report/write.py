@@ -28,6 +28,8 @@ from seq2seq_attn.text.files import write_bytes
 RESULTS, CURVES, ATTENTION = "results.json", "curves.json", "attention.json"
 EXAMPLES, SENTENCES, MAKING = "examples.json", "sentences.json", "making.json"
 
+PICTURED = 6  # arms, at most, whose weights are files of their own; beyond it the page alone shows them, two at a time
+
 T = TypeVar("T")
 
 
@@ -100,6 +102,8 @@ def _figures(
     for shown in maps:
         sentences.setdefault(shown.source, []).append(shown)
     for number, arms in enumerate(sentences.values(), start=1):
+        if len(arms) > PICTURED:
+            continue
         for shown in arms:
             yield f"attention_{number}_{slug(shown.arm)}", heatmap([shown])
         if len(arms) > 1:

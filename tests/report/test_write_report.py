@@ -3,6 +3,7 @@
 import pytest
 
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.report import write as writing
 from seq2seq_attn.report.results import Results
 from seq2seq_attn.report.slug import slug
 from seq2seq_attn.report.table import markdown
@@ -31,6 +32,12 @@ def test_page_tables_and_pictures_are_written_and_their_paths_returned(folder):
         starts = {".png": b"\x89PNG", ".svg": b"<?xml", ".md": b"# toy", ".tex": b"% Needs", ".csv": b"Arm,"}
         starts[".html"] = b"<!doctype html>"
         assert path.read_bytes().startswith(starts[path.suffix])
+
+
+def test_a_sentence_that_too_many_arms_have_read_is_left_to_the_page(folder, monkeypatch):
+    monkeypatch.setattr(writing, "PICTURED", 1)
+    drawn = {path.stem for path in write_report(folder) if path.suffix == ".svg"}
+    assert drawn == {"bleu_by_length", "curves", "attention_2_注意力"}
 
 
 def test_the_order_of_arms_in_the_curves_file_changes_no_colour(values, write):
