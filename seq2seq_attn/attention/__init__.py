@@ -36,6 +36,7 @@ from seq2seq_attn.attention.location_aware import LocationAware
 from seq2seq_attn.attention.mlp import MLP
 from seq2seq_attn.attention.monotonic import Monotonic
 from seq2seq_attn.attention.multi_head import MultiHead, MultiHeadSource
+from seq2seq_attn.attention.multiplicative import Multiplicative
 from seq2seq_attn.attention.negative_squared_distance import NegativeSquaredDistance
 from seq2seq_attn.attention.normalised_additive import NormalisedAdditive
 from seq2seq_attn.attention.normaliser import HistoryNormaliser, Normaliser, normaliser_class, normaliser_classes
@@ -90,6 +91,7 @@ __all__ = [
     "Monotonic",
     "MultiHead",
     "MultiHeadSource",
+    "Multiplicative",
     "NegativeSquaredDistance",
     "NeuralCoverage",
     "NoContext",

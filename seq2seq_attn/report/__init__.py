@@ -2,7 +2,7 @@
 
 `results` what results.json holds, `where` its part on groups and rates; `observations` curves.json and attention.json;
 `examples`, `sentences` and `making` the files of their names. `columns` makes the cells of the comparison,
-`where_tables` those of its parts, which `table` writes for the terminal and as Markdown, `as_latex` and `as_csv` as
-their names say; `conclusion` puts it in words. `pictures` the figures; `html` the page; `write` all of it into the
-folder.
+`where_tables` those of its parts, which `table` writes for the terminal and as Markdown, `as_latex`, `as_csv` and
+`where_as_csv` as their names say; `conclusion` puts it in words. `pictures` the figures; `html` the page; `write` all
+of it into the folder.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from seq2seq_attn.report.column import Column
 from seq2seq_attn.report.columns import columns
@@ -14,12 +14,15 @@ Values = tuple[str, list[float | str]]  # a header, and what stands below it
 
 
 def as_csv(results: Results) -> str:
-    """A line an arm, under a line of headers; an empty field where nothing is known. RFC 4180, but for its CR."""
+    """A line an arm, under a line of headers; an empty field where nothing is known."""
     headers, values = zip(*(each for column in columns(results) for each in _values(column)), strict=True)
+    return csv_text([headers, *zip(*values, strict=True)])
+
+
+def csv_text(rows: Iterable[Iterable[object]]) -> str:
+    """A line a row, None as an empty field. RFC 4180, but for its CR."""
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(headers)
-    writer.writerows(zip(*values, strict=True))
+    csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue()
 
 

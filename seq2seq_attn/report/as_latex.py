@@ -3,13 +3,14 @@ r"""The comparison as LaTeX tables with the rules of booktabs, to be taken in wi
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from seq2seq_attn.report.column import Cell, Column
 from seq2seq_attn.report.columns import columns
 from seq2seq_attn.report.results import Results
 from seq2seq_attn.report.slug import slug
 from seq2seq_attn.report.table import notes
+from seq2seq_attn.report.where_tables import where_tables
 
 HEAD = r"""% Needs \usepackage{booktabs,adjustbox}; XeLaTeX or LuaLaTeX where names go beyond the Latin alphabet."""
 
@@ -43,16 +44,12 @@ SPECIAL = {
 
 
 def as_latex(results: Results) -> str:
-    """A table of what is always shown and one of what is optional; how the numbers were made stands in comments."""
-    arm, *rest = columns(results)
-    name = slug(results.experiment)
-    tables = [
-        _table([arm, *(column for column in rest if column.optional == optional)], results.experiment, label)
-        for optional, label in ((False, name), (True, f"{name}-more"))
-        if any(column.optional == optional for column in rest)
-    ]
+    """A table of what is always shown, one of what is optional, and those of where the arms differ.
+
+    How the numbers were made stands in comments.
+    """
     making = [f"% {note}" for note in notes(results, ())]
-    return "\n".join([HEAD, *making, *tables, ""])
+    return "\n".join([HEAD, *making, *_comparison(results), *_where(results), ""])
 
 
 def escape(text: str) -> str:
@@ -61,14 +58,29 @@ def escape(text: str) -> str:
     return re.sub(r"(?<=\d)-(?=\d)", "--", re.sub(r"(?<!\w)-(?=\d)", "$-$", escaped))
 
 
-def _table(shown: Sequence[Column], experiment: str, label: str) -> str:
+def _comparison(results: Results) -> Iterator[str]:
+    arm, *rest = columns(results)
+    name = slug(results.experiment)
+    for optional, label in ((False, name), (True, f"{name}-more")):
+        shown = [column for column in rest if column.optional == optional]
+        if shown:
+            meanings = "; ".join(column.meaning for column in shown if column.meaning)
+            yield _table([arm, *shown], f"{results.experiment}. {meanings}.", label)
+
+
+def _where(results: Results) -> Iterator[str]:
+    for table in where_tables(results):
+        caption = f"{results.experiment}, {table.name}. {table.meaning} {table.in_cells}".rstrip()
+        yield _table(table.columns, caption, f"{slug(results.experiment)}-{slug(table.name)}")
+
+
+def _table(shown: Sequence[Column], caption: str, label: str) -> str:
     rows = zip(*(column.cells for column in shown), strict=True)
-    meanings = "; ".join(column.meaning for column in shown if column.meaning)
     return TABLE % {
         "alignment": "r" * (len(shown) - 1),
         "header": " & ".join(escape(column.header) for column in shown),
         "rows": "\n".join(rf"{' & '.join(map(_cell, row))} \\" for row in rows),
-        "caption": escape(f"{experiment}. {meanings}."),
+        "caption": escape(caption),
         "label": label,
     }
 

@@ -10,6 +10,7 @@ from seq2seq_attn.report.results import ArmResult, Results
 from seq2seq_attn.report.where import Breakdown, GroupResult, LinkAgreement, Rate, Rates
 
 LENGTH = "source length"
+AGREEMENT = "agreement of links"
 EXPLAINED = (
     "Of each group of test sentences BLEU with its 95 % interval over resampled sentences, and chrF; of each rate its "
     "interval, too."
@@ -23,18 +24,29 @@ class WhereTable(NamedTuple):
     meaning: str
     columns: list[Column]
     breakdown: Breakdown | None = None  # that it shows
+    in_cells: str = ""  # what a cell holds, where the table stands alone
 
 
 def where_tables(results: Results) -> Iterator[WhereTable]:
-    """Those that there is something to show in; the length bands first, as they are a breakdown, too."""
-    by_length = length_breakdown(results)
-    for breakdown in (*((by_length,) if by_length else ()), *(results.where.breakdowns if results.where else ())):
-        yield WhereTable(breakdown.name, breakdown.meaning, _groups(breakdown), breakdown)
+    """Those that there is something to show in."""
+    for breakdown in breakdowns(results):
+        in_cells = "BLEU with its 95 % interval over resampled sentences, and chrF."
+        yield WhereTable(breakdown.name, breakdown.meaning, _groups(breakdown), breakdown, in_cells)
     if results.where is not None:
         for rates in results.where.rates:
-            yield WhereTable(rates.name, rates.meaning, _rates(rates))
+            in_cells = "With 95 % intervals over resampled sentences."
+            yield WhereTable(rates.name, rates.meaning, _rates(rates), in_cells=in_cells)
         if results.where.agreement is not None:
             yield _agreement(results.where.agreement)
+
+
+def breakdowns(results: Results) -> Iterator[Breakdown]:
+    """The length bands first, as they are one, too."""
+    by_length = length_breakdown(results)
+    if by_length is not None:
+        yield by_length
+    if results.where is not None:
+        yield from results.where.breakdowns
 
 
 def length_breakdown(results: Results) -> Breakdown | None:
@@ -111,4 +123,4 @@ def _agreement(links: LinkAgreement) -> WhereTable:
         Column(arm, [NOTHING if value is None else Cell(f"{100 * value:.1f}", numbers=(value,)) for value in column])
         for arm, column in zip(links.arms, zip(*links.f1, strict=True), strict=True)
     ]
-    return WhereTable("agreement of links", meaning, [Column("Arm", [Cell(arm) for arm in links.arms]), *columns])
+    return WhereTable(AGREEMENT, meaning, [Column("Arm", [Cell(arm) for arm in links.arms]), *columns])

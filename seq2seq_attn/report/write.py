@@ -23,6 +23,7 @@ from seq2seq_attn.report.results import Results
 from seq2seq_attn.report.sentences import load_sentences
 from seq2seq_attn.report.slug import slug
 from seq2seq_attn.report.table import markdown
+from seq2seq_attn.report.where_as_csv import where_as_csv
 from seq2seq_attn.text.files import write_bytes
 
 RESULTS, CURVES, ATTENTION = "results.json", "curves.json", "attention.json"
@@ -34,7 +35,7 @@ T = TypeVar("T")
 
 
 def write_report(folder: Path) -> list[Path]:
-    """Make report.html, the table as Markdown, LaTeX and CSV, and the pictures (PNG and SVG) of the folder's JSON.
+    """Make report.html, the tables as Markdown, LaTeX and CSV, and the pictures (PNG and SVG) of the folder's JSON.
 
     The paths written. UserError if a file is missing or malformed; then nothing is written.
     """
@@ -45,10 +46,11 @@ def write_report(folder: Path) -> list[Path]:
         "table.md": markdown(results),
         "table.tex": as_latex(results),
         "table.csv": as_csv(results),
+        "where.csv": where_as_csv(results),
     }
-    for name, text in texts.items():
-        write_bytes(folder / name, text.encode())
-    written = [folder / name for name in texts]
+    written = [folder / name for name, text in texts.items() if text]
+    for path in written:
+        write_bytes(path, texts[path.name].encode())
     for name, figure in _figures(results, contents.curves, contents.maps):
         for kind in ("png", "svg"):
             path = folder / f"{name}.{kind}"

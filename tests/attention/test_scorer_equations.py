@@ -15,6 +15,7 @@ from seq2seq_attn.attention import (
     Dot,
     General,
     Location,
+    Multiplicative,
     NegativeSquaredDistance,
     NormalisedAdditive,
     ScaledDot,
@@ -67,6 +68,10 @@ EQUATIONS = {  # config name: a scorer of ours, and F(q, k) at position j
     "dot": (lambda: Dot(KEY, KEY), lambda w, q, k, j: (q * k).sum()),
     "scaled_dot": (lambda: ScaledDot(KEY, KEY), lambda w, q, k, j: (q * k).sum() / np.sqrt(KEY)),
     "general": (lambda: General(QUERY, KEY), general),
+    "multiplicative": (
+        lambda: Multiplicative(QUERY, KEY, hidden_size=HIDDEN),
+        lambda w, q, k, j: (w["query_layer.weight"] @ q) @ (w["key_layer.weight"] @ k),
+    ),
     "additive": (lambda: Additive(QUERY, KEY, hidden_size=HIDDEN), additive),
     "concat": (lambda: Concat(QUERY, KEY, hidden_size=HIDDEN), concat),
     "normalised_additive": (lambda: NormalisedAdditive(QUERY, KEY, HIDDEN, initial_offset=-2), normalised_additive),

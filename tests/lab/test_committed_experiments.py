@@ -1,15 +1,18 @@
 """The experiments in `experiments/`: what their files say can be made and trained."""
 
+import re
 from pathlib import Path
 
 import pytest
 import torch
 
 from seq2seq_attn.attention import FixedContext, LastState, LearnedPool, MeanContext, MeanState, NoContext, Shuffled
+from seq2seq_attn.lab.cache import Cache
 from seq2seq_attn.lab.corpora import read_pairs, train_text
 from seq2seq_attn.lab.experiment import read_experiment
 from seq2seq_attn.lab.match_parameters import match_parameters
 from seq2seq_attn.lab.trained import build, count_parameters
+from seq2seq_attn.models.recurrent.config import build_recurrent
 from seq2seq_attn.models.sentences import pad
 from seq2seq_attn.training.batches import Batch
 from seq2seq_attn.training.module import TranslationModule
@@ -19,11 +22,12 @@ FILES = sorted(ROOT.glob("experiments/*/experiment.yaml"))
 
 
 @pytest.fixture(scope="module")
-def ladder():
+def ladder(tmp_path_factory):
     """The arms of the ladder: of each its configuration as it is run, its model, and whether it was widened."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)  # what the files name counts from there
-        grid = match_parameters(read_experiment(ROOT / "experiments/ladder/experiment.yaml"))
+        cache = Cache(tmp_path_factory.mktemp("cache"))
+        grid = match_parameters(read_experiment(ROOT / "experiments/ladder/experiment.yaml"), cache)
         pairs = read_pairs(grid.runs[0].config.data.train)
     codecs = train_text(grid.runs[0].config, pairs)
     torch.manual_seed(6)
@@ -36,6 +40,23 @@ def ladder():
 def test_every_arm_has_a_valid_configuration(path):
     grid = read_experiment(path)
     assert len(grid.runs) == len(grid.experiment.arms) * len(grid.experiment.seeds)
+
+
+@pytest.mark.parametrize("path", FILES, ids=[path.parent.name for path in FILES])
+def test_every_arm_makes_a_model_that_predicts(path):
+    source, target = pad([[5, 6, 7, 3], [8, 3]]), pad([[4, 5, 3], [6, 7, 9]])
+    for run in read_experiment(path).runs:
+        model = build_recurrent(run.config.model, 11, 11, run.config.text.joint)
+        with torch.inference_mode():
+            assert model.eval()(source, target).isfinite().all(), run.arm
+
+
+@pytest.mark.parametrize("name", ["bahdanau2015", "luong2015", "britz2017"])
+def test_every_arm_of_a_published_table_has_the_figure_of_its_paper_beside_it(name):
+    folder = ROOT / "experiments" / name
+    page = (folder / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([^|]+) \| \d+\.\d+(?: ± \d+\.\d+)? \|", page, flags=re.MULTILINE)
+    assert rows == list(read_experiment(folder / "experiment.yaml").experiment.arms)
 
 
 def test_the_rungs_of_the_ladder_are_what_they_are_called(ladder):

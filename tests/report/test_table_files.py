@@ -10,6 +10,7 @@ from seq2seq_attn.report.as_csv import as_csv
 from seq2seq_attn.report.as_latex import as_latex, escape
 from seq2seq_attn.report.results import Results
 from seq2seq_attn.report.table import markdown
+from seq2seq_attn.report.where_as_csv import where_as_csv
 
 
 @pytest.fixture
@@ -17,8 +18,17 @@ def results(folder):
     return Results.load(folder / "results.json")
 
 
-def records(results):
-    return list(csv.DictReader(io.StringIO(as_csv(results))))
+@pytest.fixture
+def whole(all_values, write):
+    """Results with all that tells where the arms differ."""
+    for arm in all_values["results.json"]["arms"]:
+        for place, band in enumerate(arm["bleu_by_length"]):
+            band |= {"bleu_low": band["bleu"] - 2, "bleu_high": band["bleu"] + 3, "chrf": 50.5 + place}
+    return Results.load(write(all_values) / "results.json")
+
+
+def records(results, write_csv=as_csv):
+    return list(csv.DictReader(io.StringIO(write_csv(results))))
 
 
 def numbers(records, *headers):
@@ -56,29 +66,71 @@ def test_the_intervals_of_the_length_bands_stand_in_the_csv_file_where_they_are_
     assert "11+ low" not in rows[0]
 
 
-def test_the_latex_tables_have_the_cells_of_the_markdown_table(results):
-    plain = {r"\\": "", "$-$": "-", "$<$": "<", r"$\pm$": "±", "--": "–", "{[}": "["}
-    cells = {}
+@pytest.mark.parametrize("which", ["results", "whole"])
+def test_the_latex_tables_have_the_cells_of_the_markdown_tables(which, request):
+    results = request.getfixturevalue(which)
+    plain = {r"\\": "", "$-$": "-", "$<$": "<", r"$\pm$": "±", "--": "–", "{[}": "[", r"\%": "%"}
+    in_latex, in_markdown = {}, {}
     for line in as_latex(results).splitlines():
         if " & " in line and not line.startswith("%"):
             text = re.sub(r"\{\\footnotesize (.*?)\}(?= |$)", r"\1", line)
             for latex, character in plain.items():
                 text = text.replace(latex, character)
             arm, *rest = (cell.strip() for cell in re.split(r" & ", text))
-            cells.setdefault(arm, []).extend(cell.replace("\\%", "%") for cell in rest)
-    lines = [line for line in markdown(results).splitlines() if line.startswith("| ") and "---" not in line]
-    for line in lines:
-        arm, *rest = (cell.strip() for cell in line[2:-2].split(" | "))
-        rest = [cell.replace("1-10", "1–10") for cell in rest]
-        assert sorted(cells[arm]) == sorted(rest)
+            in_latex.setdefault(arm, []).extend(rest)
+    for line in markdown(results).splitlines():
+        if line.startswith("| ") and "---" not in line:
+            arm, *rest = (re.sub(r"(?<=\d)-(?=\d)", "–", cell.strip()) for cell in line[2:-2].split(" | "))
+            in_markdown.setdefault(arm, []).extend(rest)
+    assert {arm: sorted(cells) for arm, cells in in_latex.items()} == {
+        arm: sorted(cells) for arm, cells in in_markdown.items()
+    }
 
 
-def test_every_row_of_a_latex_table_has_a_cell_for_each_column(results):
-    for table in as_latex(results).split(r"\begin{tabular}")[1:]:
-        columns = re.match(r"\{(l r*|lr*)\}", table)[1]
+@pytest.mark.parametrize(("which", "tables"), [("results", 2), ("whole", 2 + 3 + 1 + 1)])
+def test_every_row_of_a_latex_table_has_a_cell_for_each_column(which, tables, request):
+    found = as_latex(request.getfixturevalue(which)).split(r"\begin{tabular}")[1:]
+    assert len(found) == tables
+    for table in found:
+        columns = re.match(r"\{(lr+)\}", table)[1]
         rows = [line for line in table.split(r"\bottomrule")[0].splitlines() if line.endswith(r"\\")]
-        assert len(rows) == 4
+        assert len(rows) in (3, 4)
         assert {row.count(" & ") for row in rows} == {len(columns) - 1}
+
+
+def test_a_latex_table_says_what_it_shows_and_is_referred_to_by_a_label_of_its_own(whole):
+    text = as_latex(whole)
+    assert r"\caption{toy, rarest source word. How often it occurs. BLEU with its 95 \% interval over" in text
+    labels = re.findall(r"\\label\{tab:(.*?)\}", text)
+    assert labels[:4] == ["toy", "toy-more", "toy-source-length", "toy-rarest-source-word"]
+    assert len(set(labels)) == len(labels) == text.count(r"\caption{")
+
+
+def test_each_number_that_tells_where_arms_differ_has_a_line_in_a_csv_file(whole, all_values):
+    lines = {
+        (row["table"], row["group"], row["arm"], row["measure"]): row for row in records(whole, write_csv=where_as_csv)
+    }
+
+    def line(*key):
+        return tuple(lines[key][name] for name in ("value", "low", "high", "of", "bounds"))
+
+    assert line("source length", "11+", "mean of states", "BLEU") == ("10.0", "8.0", "13.0", "5", "")
+    assert line("source length", "1-10", "注意力", "chrF") == ("50.5", "", "", "7", "")
+    assert line("rarest source word", "1-5", "注意力", "source words") == ("11.75", "", "", "31", "")
+    sharpest = "entropy of the weights", "sharpest", "注意力", "BLEU"
+    assert line(*sharpest) == ("60.0", "59.0", "61.5", "50", "to 0.5 bits")
+    rate = "repetition and omission", "repeated bigrams", "distracted (C at every step)", "rate"
+    assert line(*rate) == ("0.5", "0.4375", "0.5625", "70", "")
+    assert line("agreement of links", "注意力", "mean of states", "F1") == ("0.25", "", "", "", "")
+    where = all_values["results.json"]["where"]
+    groups = sum(group is not None for table in where["breakdowns"] for arm in table["arms"].values() for group in arm)
+    rates = sum(rate is not None for table in where["rates"] for arm in table["arms"].values() for rate in arm)
+    bands, agreements = 3 * 2, 3  # no length is known of a band's sentences beside its bounds
+    assert len(lines) == 2 * bands + 3 * groups + rates + agreements
+
+
+def test_where_nothing_tells_how_arms_differ_there_is_no_such_file(results):
+    assert where_as_csv(results) == ""
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from seq2seq_attn.models.recurrent.embedding import Embedding
 from seq2seq_attn.models.recurrent.encoder import RecurrentEncoder
 from seq2seq_attn.models.recurrent.luong import LuongDecoder
 from seq2seq_attn.models.recurrent.readout import DeepOutput, PlainOutput
+from seq2seq_attn.models.recurrent.reversed_encoder import AnyEncoder, ReversedEncoder
 from seq2seq_attn.models.recurrent.translator import RecurrentTranslator
 from seq2seq_attn.strict import Strict
 
@@ -31,6 +32,13 @@ class EncoderConfig(Strict):
     hidden_size: PositiveInt = 256  # of each direction
     layers: PositiveInt = 1
     bidirectional: bool = True
+    reverse_source: bool = False  # from the last word to the first; positions stay those of the sentence as written
+
+    @model_validator(mode="after")
+    def _what_is_read_both_ways_has_no_reverse(self) -> EncoderConfig:
+        if self.reverse_source and self.bidirectional:
+            raise ValueError("reverse_source=true is for one direction, two read both ways; set bidirectional=false")
+        return self
 
 
 class DecoderConfig(Strict):
@@ -94,15 +102,7 @@ def build_recurrent(config: RecurrentConfig, source_size: int, target_size: int,
         target_embedding = source_embedding
     else:
         target_embedding = Embedding(target_size, config.embedding_size, **embedding)
-    encoder = RecurrentEncoder(
-        config.embedding_size,
-        config.encoder.hidden_size,
-        cell=config.encoder.cell,
-        layers=config.encoder.layers,
-        bidirectional=config.encoder.bidirectional,
-        dropout=dropout.state,
-        layer_norm=config.layer_norm,
-    )
+    encoder = _encoder(config)
     summary = _summary(config, encoder)
     context = build_context(config.context, config.decoder.hidden_size, encoder, summary)
     decoder = _decoder(config, context)
@@ -127,7 +127,21 @@ def build_recurrent(config: RecurrentConfig, source_size: int, target_size: int,
     )
 
 
-def _summary(config: RecurrentConfig, encoder: RecurrentEncoder) -> attention.Summary:
+def _encoder(config: RecurrentConfig) -> AnyEncoder:
+    options = config.encoder
+    encoder = RecurrentEncoder(
+        config.embedding_size,
+        options.hidden_size,
+        cell=options.cell,
+        layers=options.layers,
+        bidirectional=options.bidirectional,
+        dropout=config.dropout.state,
+        layer_norm=config.layer_norm,
+    )
+    return ReversedEncoder(encoder) if options.reverse_source else encoder
+
+
+def _summary(config: RecurrentConfig, encoder: AnyEncoder) -> attention.Summary:
     if config.summary == "last":
         return attention.LastState(directions=encoder.directions)
     return attention.MeanState() if config.summary == "mean" else attention.LearnedPool(encoder.state_size)

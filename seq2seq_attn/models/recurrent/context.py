@@ -10,8 +10,8 @@ from pydantic import PositiveInt, model_validator
 
 from seq2seq_attn import attention
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.models.recurrent.encoder import RecurrentEncoder
 from seq2seq_attn.models.recurrent.parts import NormaliserConfig, ScorerConfig, WindowConfig
+from seq2seq_attn.models.recurrent.reversed_encoder import AnyEncoder
 from seq2seq_attn.strict import Strict
 
 Made = TypeVar("Made")
@@ -50,7 +50,7 @@ class ContextConfig(Strict):
 
 
 def build_context(
-    config: ContextConfig, query_size: int, encoder: RecurrentEncoder, summary: attention.Summary
+    config: ContextConfig, query_size: int, encoder: AnyEncoder, summary: attention.Summary
 ) -> attention.Context:
     """The context for a decoder of this size; `summary` is what the fixed one repeats."""
     size, directions = encoder.state_size, encoder.directions

@@ -12,8 +12,8 @@ from seq2seq_attn.models.dropout import Dropout
 from seq2seq_attn.models.products import Linear
 from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderState
 from seq2seq_attn.models.recurrent.embedding import Embedding
-from seq2seq_attn.models.recurrent.encoder import RecurrentEncoder
 from seq2seq_attn.models.recurrent.readout import DeepOutput, PlainOutput
+from seq2seq_attn.models.recurrent.reversed_encoder import AnyEncoder
 from seq2seq_attn.models.translator import Decoded, Sentences, Step, Translator
 
 
@@ -36,7 +36,7 @@ class RecurrentTranslator(Translator):
     def __init__(
         self,
         source_embedding: Embedding,
-        encoder: RecurrentEncoder,
+        encoder: AnyEncoder,
         summary: Summary,
         target_embedding: Embedding,
         decoder: Decoder,

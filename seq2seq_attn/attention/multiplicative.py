@@ -1,0 +1,35 @@
+"""Multiplicative: query and key meet in a space of their own."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from seq2seq_attn.attention.checks import need_positive
+from seq2seq_attn.attention.scorer import Scorer
+from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores
+
+
+class Multiplicative(Scorer):
+    """W q · U k (Britz et al. 2017, eq. 7): `General` with a matrix Wᵀ U of rank hidden_size at most.
+
+    W is (hidden_size, query_size), U (hidden_size, key_size); hidden_size None takes query_size.
+    """
+
+    equation = "W q · U k"
+    source = "Britz et al. 2017, eq. 7"
+
+    def __init__(self, query_size: int, key_size: int, hidden_size: int | None = None) -> None:
+        super().__init__(query_size, key_size)
+        hidden_size = query_size if hidden_size is None else hidden_size
+        need_positive(self, hidden_size=hidden_size)
+        self.query_layer = nn.Linear(query_size, hidden_size, bias=False)
+        self.key_layer = nn.Linear(key_size, hidden_size, bias=False)
+
+    def prepare(self, keys: Keys) -> Prepared:
+        """U k (B, S, hidden_size)."""
+        projected: Prepared = self.key_layer(keys)
+        return projected
+
+    def forward(self, query: Query, prepared: Prepared) -> Scores:
+        return torch.bmm(self.query_layer(query), prepared.transpose(1, 2))

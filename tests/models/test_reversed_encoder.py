@@ -1,0 +1,71 @@
+"""A source that is read backwards: the states stand where the words are written."""
+
+import pytest
+import torch
+from torch import nn
+
+from seq2seq_attn.config import parse
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.models.recurrent.config import RecurrentConfig, build_recurrent
+from seq2seq_attn.models.recurrent.encoder import RecurrentEncoder
+from seq2seq_attn.models.recurrent.reversed_encoder import ReversedEncoder
+from seq2seq_attn.models.sentences import pad
+
+EOS = 3
+WRITTEN = [[5, 6, 7, 8, EOS], [9, 10, EOS], [11, EOS]]
+BACKWARDS = [[8, 7, 6, 5, EOS], [10, 9, EOS], [11, EOS]]
+TARGET = pad([[4, 5, EOS], [6, EOS], [7, 8, 9, EOS]])
+
+
+def make(reverse_source, **context):
+    torch.manual_seed(2)
+    config = {
+        "embedding_size": 7,
+        "encoder": {"hidden_size": 5, "cell": "lstm", "bidirectional": False, "reverse_source": reverse_source},
+        "decoder": {"kind": "luong", "hidden_size": 11},
+        "context": {"scorer": "general", **context},
+    }
+    return build_recurrent(RecurrentConfig.model_validate(config), 13, 17, joint=False).double().eval()
+
+
+def test_the_states_are_those_of_torch_over_the_words_from_last_to_first_each_at_its_own_word():
+    encoder = RecurrentEncoder(4, 5, cell="lstm", bidirectional=False).double().eval()
+    torch_lstm = nn.LSTM(4, 5, batch_first=True).double()
+    torch_lstm.load_state_dict(encoder.layers[0].state_dict())
+    embedded, lengths = torch.randn(3, 6, 4, dtype=torch.double), torch.tensor([4, 6, 1])
+    states = ReversedEncoder(encoder)(embedded, lengths)
+    for row, length in enumerate(lengths.tolist()):
+        read = [*range(length - 2, -1, -1), length - 1]
+        expected, _ = torch_lstm(embedded[row, read])
+        torch.testing.assert_close(states[row, read], expected)
+        assert states[row, length:].abs().sum() == 0
+
+
+def test_reading_backwards_is_reading_the_sentence_written_backwards_with_weights_where_words_are_written():
+    backwards, forwards = make(True), make(False)
+    forwards.load_state_dict(
+        {name.replace("encoder.encoder", "encoder"): w for name, w in backwards.state_dict().items()}
+    )
+    source, mirrored = pad(WRITTEN), pad(BACKWARDS)
+    torch.testing.assert_close(backwards(source, TARGET), forwards(mirrored, TARGET))
+    inputs = backwards.decoder_inputs(TARGET)
+    weights, of_mirrored = (
+        model.decode(inputs, model.encode(sentences)).weights
+        for model, sentences in ((backwards, source), (forwards, mirrored))
+    )
+    for row, sentence in enumerate(WRITTEN):
+        words = len(sentence) - 1
+        torch.testing.assert_close(weights[row, :, :words], of_mirrored[row, :, :words].flip(-1))
+        torch.testing.assert_close(weights[row, :, words], of_mirrored[row, :, words])
+    assert not torch.allclose(weights, of_mirrored)
+
+
+def test_a_window_moves_over_the_sentence_as_written():
+    model = make(True, window={"name": "local_m", "half_width": 1})
+    weights = model.decode(torch.tensor([[4, 5]]), model.encode(pad(WRITTEN[:1]))).weights[0]
+    assert (weights > 0).tolist() == [[True, True, False, False, False], [True, True, True, False, False]]
+
+
+def test_an_encoder_of_two_directions_has_no_reverse():
+    with pytest.raises(UserError, match=r"^encoder: reverse_source=true .* set bidirectional=false"):
+        parse(RecurrentConfig, {"encoder": {"reverse_source": True}})
