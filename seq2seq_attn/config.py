@@ -37,6 +37,11 @@ class PairFiles(Strict):
             raise ValueError("needs either source and target, or tsv")
         return self
 
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The files, source before target."""
+        return tuple(path for path in (self.source, self.target, self.tsv) if path is not None)
+
 
 class TestFiles(PairFiles):
     """Test pairs, and what is known of them beside."""

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from seq2seq_attn.bench.job import Effort, Job
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.text.codec import Codec
+from seq2seq_attn.text.encoded import EncodedSentences, Ids
 from seq2seq_attn.text.files import read_lines
 from seq2seq_attn.text.vocabulary import EOS, SPECIALS, Vocabulary
 from seq2seq_attn.text.word import Word
-from seq2seq_attn.training.batches import Batch, EncodedPairs, Ids, loader
+from seq2seq_attn.training.batches import Batch, EncodedPairs, loader
 
 SOURCE, TARGET, TEST, VOCABULARY = "train.bpe.en", "train.bpe.de", "test.bpe.en", "joint.vocab"
 
@@ -49,7 +50,7 @@ def read_corpus(folder: Path) -> Corpus:
     source, target, test = ([codec.encode(line) for line in lines[name]] for name in (SOURCE, TARGET, TEST))
     entries = len(codec.vocabulary)
     name = f"{len(source):,} pairs of {SOURCE} and {TARGET}, {entries:,} vocabulary entries"
-    return Corpus(EncodedPairs(source, target), test, entries, name)
+    return Corpus(EncodedPairs(EncodedSentences.of(source), EncodedSentences.of(target)), test, entries, name)
 
 
 def synthetic_corpus(job: Job, effort: Effort) -> Corpus:
@@ -70,7 +71,7 @@ def synthetic_corpus(job: Job, effort: Effort) -> Corpus:
         source = target = test = np.full(pairs, job.length)
     name = f"synthetic, with Multi30k's lengths: {pairs:,} pairs, {entries:,} vocabulary entries"
     of_source, of_target, of_test = (_sentences(lengths, entries, draw) for lengths in (source, target, test))
-    return Corpus(EncodedPairs(of_source, of_target), of_test, entries, name)
+    return Corpus(EncodedPairs(EncodedSentences.of(of_source), EncodedSentences.of(of_target)), of_test, entries, name)
 
 
 def batches(corpus: Corpus, job: Job) -> Iterator[Batch]:

@@ -12,7 +12,7 @@ from seq2seq_attn.bench.models import build
 from seq2seq_attn.bench.timing import peak_bytes, seconds
 from seq2seq_attn.models.inference import for_inference
 from seq2seq_attn.search import SearchOptions, search
-from seq2seq_attn.training.batches import Ids
+from seq2seq_attn.text.encoded import Ids
 
 
 def measure_batches(job: Job, effort: Effort) -> Outcome:

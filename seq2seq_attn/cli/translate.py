@@ -35,7 +35,13 @@ def translate(
     ] = None,
     min_length: Annotated[int | None, typer.Option(help="Target tokens at least, </s> included.")] = None,
     max_length: Annotated[int | None, typer.Option(help="Target tokens at most, </s> included.")] = None,
-    precision: Annotated[str | None, typer.Option(help="Of the products: fp32, or bf16, which is faster.")] = None,
+    precision: Annotated[
+        str | None, typer.Option(help="Of the products: fp32, or faster and less exact bf16, int8 (CPU alone).")
+    ] = None,
+    shortlist: Annotated[
+        bool | None,
+        typer.Option(help="Choose from likely tokens alone: faster, with a lexicon that the first call learns."),
+    ] = None,
     attention: AttentionFile = None,
     as_json: AsJson = False,
     plugin: Plugin = None,
@@ -48,6 +54,7 @@ def translate(
     data.max_length is cut, with a warning. --attention has the weights of every translation that --n-best asks for.
     """
     from seq2seq_attn.lab.attention_file import attention_file
+    from seq2seq_attn.lab.lexicon import with_lexicon
     from seq2seq_attn.lab.token_attention import of_search
     from seq2seq_attn.text.files import decoded_lines, read_lines
 
@@ -55,7 +62,7 @@ def translate(
     writing = attention_file(attention) if attention else nullcontext()
     model = load_model(run, plugin)
     options = _options(
-        model.config.search,
+        _with_shortlist(model.config.search, shortlist),
         beam_size=beam_size,
         n_best=n_best,
         length_penalty=length_penalty,
@@ -63,7 +70,7 @@ def translate(
         max_length=max_length,
         precision=precision,
     )
-    model = model.for_inference(options)
+    model = with_lexicon(model, run, options, say).for_inference(options)
     as_json = as_json or options.n_best > 1
     size = 1 if file is None and sys.stdin.isatty() else CHUNK
     done = 0
@@ -79,6 +86,15 @@ def translate(
                     write(of_search(model, line, hypotheses))
             sys.stdout.flush()
             done += len(chunk)
+
+
+def _with_shortlist(base: SearchOptions, wanted: bool | None) -> SearchOptions:
+    """The run's own options with its shortlist, one as it is by default, or none; as they are unless that is asked."""
+    from seq2seq_attn.search.options import ShortlistOptions
+
+    if wanted is None or wanted == (base.shortlist is not None):
+        return base
+    return base.model_copy(update={"shortlist": ShortlistOptions() if wanted else None})
 
 
 def _options(base: SearchOptions, **given: Any) -> SearchOptions:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from seq2seq_attn.config import TestFiles
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.lab.cache import Cache
 from seq2seq_attn.lab.collect import collect
 from seq2seq_attn.lab.complete import complete_all
 from seq2seq_attn.lab.corpora import read_test
@@ -16,6 +17,7 @@ from seq2seq_attn.lab.experiment import Grid
 from seq2seq_attn.lab.match_parameters import match_parameters
 from seq2seq_attn.lab.observe import observe
 from seq2seq_attn.lab.run import Say
+from seq2seq_attn.lab.tokenised import TOKENISED
 from seq2seq_attn.report.making import Making, save_making
 from seq2seq_attn.report.results import Results
 
@@ -37,7 +39,7 @@ def compare(
     for making it again.
     """
     test = read_test(_test_files(grid))
-    grid = match_parameters(grid, say)
+    grid = match_parameters(grid, Cache(runs / TOKENISED, say), say)
     complete_all(grid.runs, runs, if_exists, jobs, say)
     results = collect(grid, runs, test, say)
     results.save(output / "results.json")

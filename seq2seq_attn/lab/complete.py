@@ -11,6 +11,7 @@ from typing import Literal
 from seq2seq_attn.lab.evaluate import evaluate
 from seq2seq_attn.lab.experiment import ArmRun
 from seq2seq_attn.lab.run import Say, read_metrics, refuse_other_config, train
+from seq2seq_attn.lab.tokenised import TOKENISED
 from seq2seq_attn.lab.trained import TrainedModel
 from seq2seq_attn.lab.workers import in_processes
 from seq2seq_attn.training.fit import Interrupted
@@ -45,7 +46,8 @@ def complete(run: ArmRun, runs: Path, if_exists: IfDone, say: Say, bar: bool = T
         refuse_other_config(run.config, folder)
     if "training" not in metrics:
         say(f"{run.name}: training")
-        model = train(run.config, folder, name=run.name, if_exists=if_exists, say=say, bar=bar)
+        cache = runs / TOKENISED
+        model = train(run.config, folder, name=run.name, if_exists=if_exists, say=say, bar=bar, cache=cache)
     elif "test" not in metrics:
         model = TrainedModel.load(folder)
     else:

@@ -17,7 +17,8 @@ from seq2seq_attn.report.results import Results
 from seq2seq_attn.text.synthetic import make
 
 CORPUS = "tom-and-jerry"
-QUICK: dict[str, Any] = {"data": {"max_length": 12}, "training": {"max_epochs": 1, "validate_every": 1}}  # shows that it runs, no more
+# Shows that it runs, no more.
+QUICK: dict[str, Any] = {"data": {"max_length": 12}, "training": {"max_epochs": 1, "validate_every": 1}}
 
 
 def demo(

@@ -14,6 +14,7 @@ from seq2seq_attn.evaluation.length import Band
 from seq2seq_attn.evaluation.pharaoh import GoldCorpus
 from seq2seq_attn.lab.align import words_of
 from seq2seq_attn.lab.corpora import read_test
+from seq2seq_attn.lab.lexicon import with_lexicon
 from seq2seq_attn.lab.reading import Reading
 from seq2seq_attn.lab.run import Say, write_metrics
 from seq2seq_attn.lab.scores import score, score_by_length, score_lc_tok
@@ -35,6 +36,7 @@ def evaluate(
     if files is None:
         raise UserError("the configuration has no data.test to evaluate on")
     pairs, lc_tok, gold = read_test(files)
+    model = with_lexicon(model, folder, say=say)
     translations = model.translate(pairs.source, progress=progress, warn=lambda text: say(f"test set, {text}"))
     write_bytes(folder / TRANSLATIONS, "".join(f"{line}\n" for line in translations).encode())
     scores: dict[str, Any] = score(translations, pairs.target, options.tokenize, options.ter)

@@ -30,7 +30,7 @@ def read_pair(model: TrainedModel, arm: str, source: str, reference: str) -> Arm
     """One pair under one model; the search is that of its configuration with a beam of BEAM_SIZE."""
     ids, target = model.source.encode(source), model.target.encode(reference)
     options = model.config.search.model_copy(update={"beam_size": BEAM_SIZE, "n_best": BEAM_SIZE})
-    searched, forced = Watched(model.translator), Watched(model.translator)
+    searched, forced = Watched(options.quantised(model.translator)), Watched(model.translator)
     hypotheses = search(searched, [ids], options, with_weights=True)[0]
     _force(forced, ids, target)
 

@@ -41,11 +41,16 @@ def commit() -> str | None:
 
 def hardware(accelerator: str, threads: int | None = None) -> str:
     """The GPU, or the processor with its cores in use where no GPU is there or wanted, and the torch release."""
-    if accelerator != "cpu" and torch.cuda.is_available():
+    if on_cuda(accelerator):
         device = torch.cuda.get_device_name()
     else:
         device = f"{_processor()}, {threads or torch.get_num_threads()} threads of {os.cpu_count()} cores"
     return f"{device}; torch {torch.__version__}"
+
+
+def on_cuda(accelerator: str) -> bool:
+    """True if a run with this `training.accelerator` trains on a CUDA device."""
+    return accelerator != "cpu" and torch.cuda.is_available()
 
 
 def _processor() -> str:

@@ -9,13 +9,13 @@ import torch
 
 from seq2seq_attn.config import Config, PairFiles, TextConfig
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.lab.corpora import read_pairs, train_text
+from seq2seq_attn.lab.cache import Cache
 from seq2seq_attn.lab.experiment import Grid
+from seq2seq_attn.lab.tokenised import Codecs, codecs_of
 from seq2seq_attn.lab.trained import build, count_parameters
-from seq2seq_attn.text.codec import Codec
 
 
-def match_parameters(grid: Grid, say: Callable[[str], object] = lambda _: None) -> Grid:
+def match_parameters(grid: Grid, cache: Cache, say: Callable[[str], object] = lambda _: None) -> Grid:
     """The grid with `model.decoder.hidden_size` resolved in the arms with `match_parameters`, and said.
 
     It is the size that brings an arm nearest to the parameter count of the largest arm without `match_parameters`.
@@ -23,7 +23,7 @@ def match_parameters(grid: Grid, say: Callable[[str], object] = lambda _: None) 
     """
     if not any(run.match_parameters for run in grid.runs):
         return grid
-    count = ParameterCount()
+    count = ParameterCount(cache)
     arms = {arm: runs[0] for arm, runs in grid.arms()}  # seeds change no size
     counts = {arm: count(run.config) for arm, run in arms.items() if not run.match_parameters}
     if not counts:
@@ -73,16 +73,16 @@ def with_hidden_size(config: Config, size: int) -> Config:
 class ParameterCount:
     """How many parameters the model of a configuration has, counted without making their numbers.
 
-    Vocabularies decide as well: they are learnt from the training text as a run learns them, once for all arms that
-    share it.
+    Vocabularies decide as well: they are those of the runs, from the same cache.
     """
 
-    def __init__(self) -> None:
-        self._codecs: dict[tuple[PairFiles, TextConfig], tuple[Codec, Codec]] = {}
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self._codecs: dict[tuple[PairFiles, TextConfig], Codecs] = {}  # many a size is tried for each
 
     def __call__(self, config: Config) -> int:
         text = config.data.train, config.text
         if text not in self._codecs:
-            self._codecs[text] = train_text(config, read_pairs(config.data.train))
+            self._codecs[text] = codecs_of(config, self._cache)
         with torch.device("meta"):
             return count_parameters(build(config, *self._codecs[text]))

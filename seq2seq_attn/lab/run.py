@@ -11,17 +11,20 @@ from typing import Any, Literal
 import lightning
 import torch
 
-from seq2seq_attn.config import Config, dump, load
+from seq2seq_attn.config import Config, PairFiles, dump, load
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.metrics import bleu
-from seq2seq_attn.lab.corpora import read_pairs, read_test, train_text
-from seq2seq_attn.lab.machine import made_with
+from seq2seq_attn.lab.cache import Cache
+from seq2seq_attn.lab.corpora import read_pairs, read_test
+from seq2seq_attn.lab.machine import made_with, on_cuda
 from seq2seq_attn.lab.pretrained import Pretrained, start_from_vectors
+from seq2seq_attn.lab.tokenised import TOKENISED, Codecs, codecs_of, encoded
 from seq2seq_attn.lab.trained import CONFIG, METRICS, TrainedModel, build
 from seq2seq_attn.memory import keep_freed_memory
+from seq2seq_attn.models.int8 import need_int8
 from seq2seq_attn.models.translator import Translator
 from seq2seq_attn.search.options import SearchOptions
-from seq2seq_attn.text.codec import Codec, load_codecs, save_codecs
+from seq2seq_attn.text.codec import load_codecs, save_codecs
 from seq2seq_attn.text.corpus import ParallelCorpus
 from seq2seq_attn.text.files import write_bytes
 from seq2seq_attn.text.selection import filter_pairs
@@ -42,26 +45,32 @@ def train(
     say: Say = lambda _: None,
     bar: bool = True,
     pretrained: Pretrained | None = None,
+    cache: Path | None = None,
 ) -> TrainedModel:
     """Trains the model of a configuration into a run folder; returns it with the best weights.
 
     A folder that exists is refused, resumed from its last checkpoint, or overwritten. Raises UserError for bad data
     and for a loss that is no number, `training.fit.Interrupted` on Ctrl-C. `bar=False` shows lines, for where several
     runs share a terminal. `pretrained` holds word vectors that are in memory already, for embeddings to start from.
+    `cache` is the folder of what runs on the same text share, beside the run folder unless given.
     """
     if config.training.accelerator == "cuda" and not torch.cuda.is_available():
         raise UserError("training.accelerator=cuda, but this machine has no CUDA device; set it to auto or cpu")
+    if config.search.precision == "int8":  # in which the validation set is translated, after an epoch
+        need_int8("cuda" if on_cuda(config.training.accelerator) else "cpu")
     making = made_with(config.training.accelerator)  # at the start: files may change while a training runs
-    train_pairs, validation_pairs = read_pairs(config.data.train), read_pairs(config.data.validation)
-    if config.data.test is not None:
-        read_test(config.data.test)  # what is wrong with it is better known now than after the training
+    data = config.data
+    validation_pairs = read_pairs(data.validation)
+    if data.test is not None:
+        read_test(data.test)  # what is wrong with it is better known now than after the training
     resuming = may_resume(config, folder, if_exists)
     keep_freed_memory()
     # Codecs and weights must not hang on what ran before in this process.
     lightning.seed_everything(config.seed, workers=True, verbose=False)
-    source, target = load_codecs(folder) if resuming else train_text(config, train_pairs)
-    training = _encode(train_pairs, source, target, config.data.max_training_length or config.data.max_length, say)
-    validation = _encode(validation_pairs, source, target, config.data.max_length, say)
+    shared = Cache(cache or folder.parent / TOKENISED, say)
+    source, target = codecs = load_codecs(folder) if resuming else codecs_of(config, shared)
+    training = _fitting(data.train, data.max_training_length or data.max_length, codecs, shared, say)
+    validation = _fitting(data.validation, data.max_length, codecs, shared, say)
     translator = build(config, source, target)
     coverage = None if resuming else start_from_vectors(translator, config, source, target, pretrained, say)
     model = TrainedModel(config, source, target, translator)
@@ -69,11 +78,12 @@ def train(
     if coverage:
         write_metrics(folder, {"pretrained_embeddings": {side: c._asdict() for side, c in coverage.items()}})
     options = config.training
+    size, unit, pinned = options.batch_size, options.batch_unit, on_cuda(options.accelerator)
     fitted = fit(
         model.translator,
         options,
-        loader(training, options.batch_size, options.batch_unit, config.seed),
-        loader(validation, options.batch_size, options.batch_unit),
+        loader(training, size, unit, config.seed, pinned=pinned),
+        loader(validation, size, unit, pinned=pinned),
         _validation_bleu(model, validation_pairs),
         folder,
         name,
@@ -138,19 +148,20 @@ def write_metrics(folder: Path, metrics: dict[str, Any]) -> None:
     write_bytes(folder / METRICS, f"{text}\n".encode())
 
 
-def _encode(pairs: ParallelCorpus, source: Codec, target: Codec, max_length: int, say: Say) -> EncodedPairs:
-    """Ids of the pairs that are neither blank nor too long; says how many are not."""
-    ids = [source.encode(line) for line in pairs.source], [target.encode(line) for line in pairs.target]
-    source_lengths, target_lengths = ([len(sentence) - 1 for sentence in side] for side in ids)  # without `</s>`
-    filtered = filter_pairs(pairs, source_lengths, target_lengths, max_length)
-    if len(filtered.kept) < len(pairs):
+def _fitting(files: PairFiles, max_length: int, codecs: Codecs, shared: Cache, say: Say) -> EncodedPairs:
+    """The pairs that are neither blank nor too long; says how many are not."""
+    source, target = encoded(files, codecs, shared)
+    name = " and ".join(map(str, files.paths))
+    filtered = filter_pairs(name, source.lengths - 1, target.lengths - 1, max_length)  # without `</s>`
+    if len(filtered.kept) < len(source):
         say(str(filtered))
-    return EncodedPairs(*([side[index] for index in filtered.kept] for side in ids))
+    return EncodedPairs(source, target, filtered.kept)
 
 
 def _validation_bleu(model: TrainedModel, pairs: ParallelCorpus) -> Callable[[Translator], float]:
     """BLEU of greedy translations: a beam would take several times as long to say the same of progress."""
-    greedy = SearchOptions.model_validate(model.config.search.model_dump() | {"beam_size": 1, "n_best": 1})
+    changes = {"beam_size": 1, "n_best": 1, "shortlist": None}
+    greedy = SearchOptions.model_validate(model.config.search.model_dump() | changes)
 
     def validate(translator: Translator) -> float:
         translations: Sequence[str] = model.translate(pairs.source, greedy)

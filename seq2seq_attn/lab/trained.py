@@ -21,8 +21,10 @@ from seq2seq_attn.models.translator import Translator
 from seq2seq_attn.search.corpus import force_corpus, search
 from seq2seq_attn.search.forced import Forced
 from seq2seq_attn.search.hypothesis import Hypothesis
-from seq2seq_attn.search.options import SearchOptions
+from seq2seq_attn.search.options import SearchOptions, ShortlistOptions
+from seq2seq_attn.search.shortlist import Shortlist
 from seq2seq_attn.text.codec import Codec, load_codecs
+from seq2seq_attn.text.lexicon import Lexicon
 from seq2seq_attn.text.vocabulary import EOS
 
 CONFIG, MODEL, METRICS = "config.yaml", "model.safetensors", "metrics.json"
@@ -54,6 +56,7 @@ class TrainedModel:
     source: Codec
     target: Codec
     translator: Translator
+    lexicon: Lexicon | None = None  # what a shortlist is made of (`with_lexicon`)
 
     @classmethod
     def load(cls, folder: Path, device: str | torch.device | None = None) -> TrainedModel:
@@ -84,7 +87,7 @@ class TrainedModel:
         options = options or self.config.search
         device = next(self.translator.parameters()).device
         with options.autocast(device.type):
-            return replace(self, translator=for_inference(self.translator))
+            return replace(self, translator=for_inference(options.quantised(self.translator)))
 
     def search(
         self,
@@ -106,7 +109,14 @@ class TrainedModel:
         found: list[list[Hypothesis]] = [[] for _ in lines]
         options = options or self.config.search
         translator = self.for_inference(options).translator
-        hypotheses = search(translator, [ids[i] for i in filled], options, with_weights=with_weights, progress=progress)
+        hypotheses = search(
+            translator,
+            [ids[i] for i in filled],
+            options,
+            shortlist=self._shortlist(options.shortlist),
+            with_weights=with_weights,
+            progress=progress,
+        )
         for index, best in zip(filled, hypotheses, strict=True):
             found[index] = best
         return found
@@ -139,6 +149,14 @@ class TrainedModel:
     def parameters(self) -> int:
         """Trained numbers; a tied matrix counts once, what is frozen not at all."""
         return count_parameters(self.translator)
+
+    def _shortlist(self, options: ShortlistOptions | None) -> Shortlist | None:
+        if options is None:
+            return None
+        if self.lexicon is None:
+            raise UserError("search.shortlist needs the lexicon of the run; lab.lexicon.with_lexicon brings it")
+        translations, frequent = map(torch.from_numpy, self.lexicon)
+        return Shortlist(translations[:, : options.translations], frequent[: options.frequent])
 
     def _cut(self, ids: list[int], number: int, warn: Callable[[str], object]) -> list[int]:
         limit = self.config.data.max_length

@@ -7,16 +7,16 @@ as they stand, and autocast casts every matrix anew at every step. Both are done
 
 from __future__ import annotations
 
-from typing import TypeGuard, TypeVar
+import copy
+from typing import TypeGuard
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from seq2seq_attn.models.exchange import exchanged
-from seq2seq_attn.models.products import Linear, by_onednn, onednn_is_faster
-
-Model = TypeVar("Model", bound=nn.Module)
+from seq2seq_attn.models.exchange import Model, exchanged
+from seq2seq_attn.models.int8 import Int8Linear
+from seq2seq_attn.models.products import by_onednn, is_linear, onednn_is_faster
 
 
 def for_inference(model: Model) -> Model:
@@ -28,6 +28,15 @@ def for_inference(model: Model) -> Model:
     """
     layers: dict[nn.Module, nn.Module] = {layer: InferenceLinear(layer) for layer in model.modules() if _gains(layer)}
     return exchanged(model, layers) if layers else model
+
+
+def with_rows(layer: nn.Linear, rows: Tensor) -> nn.Linear:
+    """The layer with these of its outputs alone (M,), in this order, laid out as it is."""
+    part = copy.copy(layer)
+    part.out_features = len(rows)
+    parameters = layer._parameters.items()
+    part._parameters = {name: p if p is None else nn.Parameter(p.detach()[rows]) for name, p in parameters}
+    return type(layer)(part) if isinstance(layer, (InferenceLinear, Int8Linear)) else part
 
 
 class InferenceLinear(nn.Linear):
@@ -51,10 +60,8 @@ class InferenceLinear(nn.Linear):
 
 
 def _gains(layer: nn.Module) -> TypeGuard[nn.Linear]:
-    """Whether it is a linear layer, and none of the user's own kind, that is to be cast or laid out otherwise."""
-    if not isinstance(layer, nn.Linear) or type(layer) not in (nn.Linear, Linear):
-        return False
-    return _by_onednn(layer) or _dtype(layer) != layer.weight.dtype
+    """Whether it is a linear layer that is to be cast or laid out otherwise."""
+    return is_linear(layer) and (_by_onednn(layer) or _dtype(layer) != layer.weight.dtype)
 
 
 def _by_onednn(layer: nn.Linear) -> bool:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import platform
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 import torch.nn.functional as F
@@ -30,6 +30,11 @@ class Linear(nn.Linear):
 
     def forward(self, input: Tensor) -> Tensor:
         return linear(input, self.weight, self.bias)
+
+
+def is_linear(layer: nn.Module) -> TypeGuard[nn.Linear]:
+    """Whether it is a linear layer of torch's kind or of this module's, and none of the user's own kind."""
+    return type(layer) in (nn.Linear, Linear)
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -66,10 +71,14 @@ def summed_product(left: Tensor, right: Tensor) -> Tensor:
 def by_onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """x W' + b by oneDNN, W as it lies or as it was laid out for it, in one of few shapes."""
     rows = x.flatten(0, -2)
-    missing = -len(rows) % (FINE if len(rows) <= SMALL else COARSE)
-    whole = F.pad(rows, (0, 0, 0, missing)) if missing and len(rows) > FINE else rows
-    result: Tensor = torch.ops.mkldnn._linear_pointwise(whole, weight, bias, "none", [], "")
+    result: Tensor = torch.ops.mkldnn._linear_pointwise(in_few_shapes(rows), weight, bias, "none", [], "")
     return result[: len(rows)].view(*x.shape[:-1], -1)
+
+
+def in_few_shapes(rows: Tensor) -> Tensor:
+    """Rows (M, K) with rows of zeros below, up to a round number of them."""
+    missing = -len(rows) % (FINE if len(rows) <= SMALL else COARSE)
+    return F.pad(rows, (0, 0, 0, missing)) if missing and len(rows) > FINE else rows
 
 
 class _Linear(torch.autograd.Function):

@@ -15,6 +15,7 @@ from seq2seq_attn.search.forced import Forced, force
 from seq2seq_attn.search.greedy import greedy_search
 from seq2seq_attn.search.hypothesis import Hypothesis
 from seq2seq_attn.search.options import SearchOptions
+from seq2seq_attn.search.shortlist import Shortlist, Shortlisted
 
 Corpus = Sequence[Sequence[int]]  # token ids, every sentence closed by `</s>`
 Progress = Callable[[int], object]  # called after each batch with its number of sentences
@@ -27,18 +28,26 @@ def search(
     sources: Corpus,
     options: SearchOptions,
     *,
+    shortlist: Shortlist | None = None,
     with_weights: bool = False,
     progress: Progress | None = None,
 ) -> list[list[Hypothesis]]:
     """The n best translations of each source, best first, in the order of the sources.
 
-    Runs in evaluation mode, which is undone afterwards, on the device of the model's parameters.
+    With a shortlist they are made of the tokens that it lists for their batch. Runs in evaluation mode, which is undone
+    afterwards, on the device of the model's parameters.
     """
     method = greedy_search if options.beam_size == 1 else beam_search
+    translator = options.quantised(translator)
 
     def decode(source: Sentences) -> list[list[Hypothesis]]:
         with options.autocast(source.tokens.device.type):
-            return method(translator, source, options, with_weights)
+            if shortlist is None:
+                return method(translator, source, options, with_weights)
+            tokens = shortlist.tokens(source)
+            found = method(Shortlisted(translator, tokens), source, options, with_weights)
+        listed = tokens.tolist()
+        return [[each._replace(tokens=[listed[i] for i in each.tokens]) for each in best] for best in found]
 
     return _in_batches(translator, decode, (sources,), options.batch_size, options.batch_tokens, progress)
 

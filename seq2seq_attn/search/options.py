@@ -8,7 +8,17 @@ from typing import Literal
 import torch
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
+from seq2seq_attn.models.exchange import Model
+from seq2seq_attn.models.int8 import quantised
 from seq2seq_attn.strict import Strict
+from seq2seq_attn.text.lexicon import TRANSLATIONS
+
+
+class ShortlistOptions(Strict):
+    """How many target tokens a search chooses from (`shortlist.py`)."""
+
+    translations: int = Field(default=50, ge=1, le=TRANSLATIONS)  # of each source token in the batch, the best
+    frequent: NonNegativeInt = 500  # of the training text, whatever the source
 
 
 class SearchOptions(Strict):
@@ -26,7 +36,8 @@ class SearchOptions(Strict):
     max_length_margin: NonNegativeInt = 10
     batch_size: PositiveInt = 64  # sentences
     batch_tokens: PositiveInt = 4096  # source tokens, padding included
-    precision: Literal["fp32", "bf16"] = "fp32"  # of the products; probabilities are summed in fp32
+    precision: Literal["fp32", "bf16", "int8"] = "fp32"  # of the products; probabilities are summed in fp32
+    shortlist: ShortlistOptions | None = None  # null: all of the vocabulary
 
     @model_validator(mode="after")
     def _limits_agree(self) -> SearchOptions:
@@ -44,8 +55,12 @@ class SearchOptions(Strict):
         return float(((5 + length) / 6) ** self.length_penalty)
 
     def autocast(self, device: str) -> AbstractContextManager[object]:
-        """What a search runs in on such a device; fp32 leaves it as the caller has it."""
+        """What a search runs in on such a device; fp32 and int8 leave it as the caller has it."""
         return torch.autocast(device, torch.bfloat16) if self.precision == "bf16" else nullcontext()
+
+    def quantised(self, model: Model) -> Model:
+        """The model that a search runs on: with its linear layers in bytes where the precision is int8, else itself."""
+        return quantised(model) if self.precision == "int8" else model
 
     def limit(self, source_length: int) -> int:
         """The longest |Y| for a source of length S: min(max_length, a S + margin), at least min_length."""

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from seq2seq_attn.errors import UserError
+
+Lengths = Sequence[int] | NDArray[np.int64]
 
 UNITS = ("tokens", "sentences")
 
@@ -17,8 +20,8 @@ _BAND = 9 / 8
 
 
 def length_buckets(
-    source_lengths: Sequence[int],
-    target_lengths: Sequence[int],
+    source_lengths: Lengths,
+    target_lengths: Lengths,
     *,
     size: int,
     unit: str = "tokens",

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.text.files import decompressed, read_bytes, write_bytes
+from seq2seq_attn.text.files import decompressed, digest, read_bytes, write_bytes
 from seq2seq_attn.text.manifest import Corpus, CorpusFile, find
 
 Progress = Callable[[str, int, int | None], None]  # address, bytes so far, bytes in all if the server says
@@ -105,7 +105,7 @@ def _download(url: str, progress: Progress) -> bytes:
 def _holds(place: Path, sha256: str) -> bool:
     """True if the file is there, whole and right."""
     try:
-        return _sha256(read_bytes(place)) == sha256
+        return digest(place) == sha256
     except UserError:
         return False
 

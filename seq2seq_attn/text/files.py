@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
 import os
 import zlib
@@ -38,6 +39,15 @@ def read_bytes(path: Path | str) -> bytes:
     """The file's whole content; decompression and errors as of `open_bytes`."""
     with open_bytes(path) as file:
         return file.read()
+
+
+def digest(path: Path | str) -> str:
+    """The SHA-256 of the file's content; decompression and errors as of `open_bytes`."""
+    sha256 = hashlib.sha256()
+    with open_bytes(path) as file:
+        while piece := file.read(1 << 20):
+            sha256.update(piece)
+    return sha256.hexdigest()
 
 
 def decompressed(content: bytes, name: str) -> bytes:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.text.corpus import ParallelCorpus
 from seq2seq_attn.text.files import write_bytes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Filtered:
     """The pairs that stay, and how many were dropped and why. `str()` is one line for the user."""
 
-    corpus: ParallelCorpus
-    kept: list[int]  # their indices in the corpus that was filtered
+    name: str  # of the corpus
+    kept: NDArray[np.int64]  # indices in it
     blank: int
     too_long: int
     max_length: int
@@ -26,28 +28,23 @@ class Filtered:
     def __str__(self) -> str:
         total = len(self.kept) + self.blank + self.too_long
         return (
-            f"{self.corpus.name}: {len(self.kept):,} of {total:,} pairs kept; dropped {self.blank:,} "
+            f"{self.name}: {len(self.kept):,} of {total:,} pairs kept; dropped {self.blank:,} "
             f"with a blank side, {self.too_long:,} with more than {self.max_length:,} pieces"
         )
 
 
 def filter_pairs(
-    corpus: ParallelCorpus, source_lengths: Sequence[int], target_lengths: Sequence[int], max_length: int
+    name: str, source_lengths: NDArray[np.int64], target_lengths: NDArray[np.int64], max_length: int
 ) -> Filtered:
     """Drop pairs with a blank side, or a side of more than `max_length` pieces (`</s>` not counted).
 
-    A side is blank when its length is 0. Raises UserError when nothing is left.
+    A side is blank when its length is 0. `name` is that of the corpus. Raises UserError when nothing is left.
     """
-    kept, blank, too_long = [], 0, 0
-    for index, lengths in enumerate(zip(source_lengths, target_lengths, strict=True)):
-        if min(lengths) == 0:
-            blank += 1
-        elif max(lengths) > max_length:
-            too_long += 1
-        else:
-            kept.append(index)
-    filtered = Filtered(corpus.select(kept), kept, blank, too_long, max_length)
-    if not kept:
+    blank = np.minimum(source_lengths, target_lengths) == 0
+    too_long = ~blank & (np.maximum(source_lengths, target_lengths) > max_length)
+    kept = np.flatnonzero(~(blank | too_long))
+    filtered = Filtered(name, kept, int(blank.sum()), int(too_long.sum()), max_length)
+    if not len(kept):
         raise UserError(f"nothing is left to train on: {filtered}; check the files, or raise the limit")
     return filtered
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from seq2seq_attn.models.sentences import pad
+from seq2seq_attn.models.sentences import batch
 from seq2seq_attn.models.translator import Sentences
 from seq2seq_attn.text.batching import length_buckets
-
-Ids = Sequence[int]
+from seq2seq_attn.text.encoded import EncodedSentences
 
 
 class Batch(NamedTuple):
@@ -28,25 +29,36 @@ class Batch(NamedTuple):
         )
 
 
-class EncodedPairs(Dataset[tuple[Ids, Ids]]):
-    """Token ids of a corpus, each sentence closed by `</s>`."""
+class EncodedPairs(Dataset[Batch]):
+    """The pairs of an encoded corpus, or those of its rows that are `kept`; several at once are a batch."""
 
-    def __init__(self, source: Sequence[Ids], target: Sequence[Ids]) -> None:
+    def __init__(
+        self, source: EncodedSentences, target: EncodedSentences, kept: NDArray[np.int64] | None = None
+    ) -> None:
         self.source = source
         self.target = target
+        self.kept = np.arange(len(source)) if kept is None else kept
 
     def __len__(self) -> int:
-        return len(self.source)
+        return len(self.kept)
 
-    def __getitem__(self, index: int) -> tuple[Ids, Ids]:
-        return self.source[index], self.target[index]
+    def __getitem__(self, indices: list[int]) -> Batch:
+        rows = self.kept[indices]
+        return Batch(batch(self.source, rows), batch(self.target, rows))
+
+    __getitems__ = __getitem__  # what a DataLoader asks for the indices of a batch
+
+    @property
+    def lengths(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Of source and target of each pair, `</s>` included."""
+        return self.source.lengths[self.kept], self.target.lengths[self.kept]
 
 
 class Buckets(Sampler[list[int]]):
     """Length buckets, drawn anew from (seed, epoch); Lightning calls `set_epoch`, so a resumed run draws the same."""
 
     def __init__(self, pairs: EncodedPairs, size: int, unit: str, seed: int) -> None:
-        self.lengths = [len(ids) for ids in pairs.source], [len(ids) for ids in pairs.target]
+        self.lengths = pairs.lengths
         self.size, self.unit, self.seed = size, unit, seed
         self.epoch = 0
         self.batches = self._draw()
@@ -66,12 +78,7 @@ class Buckets(Sampler[list[int]]):
         return len(self.batches)
 
 
-def collate(pairs: list[tuple[Ids, Ids]]) -> Batch:
-    """A batch of encoded pairs."""
-    sources, targets = zip(*pairs, strict=True)
-    return Batch(pad(sources), pad(targets))
-
-
-def loader(pairs: EncodedPairs, size: int, unit: str, seed: int = 0) -> DataLoader[tuple[Ids, Ids]]:
-    """Batches of `size` sentences or tokens."""
-    return DataLoader(pairs, batch_sampler=Buckets(pairs, size, unit, seed), collate_fn=collate)
+def loader(pairs: EncodedPairs, size: int, unit: str, seed: int = 0, pinned: bool = False) -> DataLoader[Batch]:
+    """Batches of `size` sentences or tokens; a GPU fetches those in pinned memory while it computes."""
+    buckets = Buckets(pairs, size, unit, seed)
+    return DataLoader(pairs, batch_sampler=buckets, collate_fn=lambda drawn: drawn, pin_memory=pinned)

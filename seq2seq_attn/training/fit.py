@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.translator import Translator
-from seq2seq_attn.training.batches import Ids
+from seq2seq_attn.training.batches import Batch
 from seq2seq_attn.training.config import TrainingConfig
 from seq2seq_attn.training.module import TranslationModule, Validate
 from seq2seq_attn.training.progress import ProgressLine
@@ -42,8 +42,8 @@ class Fitted(NamedTuple):
 def fit(
     translator: Translator,
     config: TrainingConfig,
-    training: DataLoader[tuple[Ids, Ids]],
-    validation: DataLoader[tuple[Ids, Ids]],
+    training: DataLoader[Batch],
+    validation: DataLoader[Batch],
     validate: Validate | None,
     folder: Path,
     name: str = "training",

@@ -2,6 +2,7 @@
 
 from itertools import islice
 
+import numpy as np
 import pytest
 
 from seq2seq_attn.bench.corpus import batches, read_corpus, synthetic_corpus, timed_batches
@@ -21,21 +22,21 @@ def test_synthetic_sentences_are_as_long_as_those_of_multi30k():
     """Means and quartiles of its training set in BPE: 15.0 and 12, 14, 17 of the source, 15.1 and 12, 14, 18."""
     corpus = synthetic_corpus(job(), EFFORT)
     for side, third_quartile in ((corpus.pairs.source, 17), (corpus.pairs.target, 18)):
-        lengths = sorted(map(len, side))
+        lengths = sorted(side.lengths)
         assert sum(lengths) / len(lengths) == pytest.approx(15, abs=0.2)
         assert [lengths[len(lengths) * quarter // 4] for quarter in (1, 2, 3)] == [12, 14, third_quartile]
 
 
 def test_synthetic_sentences_end_once_and_use_the_whole_vocabulary():
     corpus = synthetic_corpus(job(vocabulary=50), EFFORT)
-    assert all(ids[-1] == EOS and EOS not in ids[:-1] for ids in corpus.pairs.source)
-    used = {index for ids in corpus.pairs.target for index in ids}
-    assert used == {EOS, *range(len(SPECIALS), 50)}
+    source = corpus.pairs.source
+    assert (np.flatnonzero(source.ids == EOS) + 1).tolist() == source.offsets[1:].tolist()
+    assert set(corpus.pairs.target.ids) == {EOS, *range(len(SPECIALS), 50)}
 
 
 def test_a_given_length_is_that_of_every_sentence():
     corpus = synthetic_corpus(job(length=7, batch=4), EFFORT)
-    assert {len(ids) for ids in (*corpus.pairs.source, *corpus.pairs.target, *corpus.test)} == {7}
+    assert {*corpus.pairs.source.lengths, *corpus.pairs.target.lengths, *map(len, corpus.test)} == {7}
     assert len(corpus.pairs) == 4 * (2 + 3)
 
 
@@ -61,8 +62,9 @@ def test_a_folder_is_read_as_the_peers_read_it(tmp_path):
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     corpus = read_corpus(tmp_path)
-    assert corpus.pairs[0] == ([4, 5, 3], [5, 3])
-    assert corpus.pairs[1] == ([5, 0, 3], [4, 4, 4, 3])
+    source, target = corpus.pairs[[0, 1]]
+    assert source.tokens.tolist() == [[4, 5, 3], [5, 0, 3]]
+    assert target.tokens.tolist() == [[5, 3, 1, 1], [4, 4, 4, 3]]
     assert (corpus.test, corpus.entries) == ([[4, 3]], 6)
     (tmp_path / "train.bpe.de").write_text("a\n")
     with pytest.raises(UserError, match=r"train\.bpe\.en has 2 lines and train\.bpe\.de 1"):

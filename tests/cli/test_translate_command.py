@@ -4,11 +4,17 @@ import gzip
 import json
 import os
 import pty
+import shutil
 import subprocess
 import sys
 import threading
 
 import pytest
+import yaml
+
+from seq2seq_attn.models.int8 import has_int8
+
+needs_int8 = pytest.mark.skipif(not has_int8(), reason="no exact product of bytes here")
 
 
 def lines(text):
@@ -110,14 +116,39 @@ def test_a_typed_line_is_answered_at_once(trained):
     too_late.cancel()
 
 
-def test_bf16_is_near_fp32_and_no_other_precision_is_taken(program, trained):
-    def log_probability(*precision):
-        answer = program("translate", trained, "--json", "--max-length", "1", *precision, stdin=b"a b c\n")
+@pytest.mark.parametrize("precision", ["bf16", pytest.param("int8", marks=needs_int8)])
+def test_other_precisions_are_near_fp32_and_none_but_those_are_taken(program, trained, precision):
+    def log_probability(*options):
+        answer = program("translate", trained, "--json", "--max-length", "1", *options, stdin=b"a b c\n")
         return json.loads(answer.out)["translations"][0]["log_probability"]
 
-    exact, near = log_probability(), log_probability("--precision", "bf16")
+    exact, near = log_probability(), log_probability("--precision", precision)
     assert near == pytest.approx(exact, abs=0.1)
     assert near != exact
     answer = program("translate", trained, "--precision", "fp8", stdin=b"a\n")
     assert answer.code == 2
     assert "fp8" in answer.err
+
+
+def test_a_shortlist_of_the_whole_vocabulary_changes_nothing_and_its_lexicon_is_learnt_once(
+    program, trained, toy, tmp_path
+):
+    run, content = shutil.copytree(trained, tmp_path / "run"), (toy / "test.src").read_bytes()
+    plain = program("translate", run, stdin=content)
+    first, again = (program("translate", run, "--shortlist", stdin=content) for _ in range(2))
+    assert first.out == again.out == plain.out
+    assert (first.err.count("learning a lexicon"), again.err) == (1, "")
+    assert (run / "lexicon.safetensors").exists()
+
+
+def test_a_shortlist_of_the_run_is_used_unless_it_is_refused(program, refused, trained, tmp_path):
+    run = shutil.copytree(trained, tmp_path / "run")
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    config["data"]["train"]["source"] = str(tmp_path / "gone.src")
+    config["search"]["shortlist"] = {"translations": 1, "frequent": 0}
+    (run / "config.yaml").write_text(yaml.safe_dump(config))
+    plain = program("translate", run, "--no-shortlist", stdin=b"a b c\n")
+    assert (plain.code, plain.err) == (0, "")
+    for command in (["translate", run], ["evaluate", run]):
+        assert "gone.src" in refused(*command, stdin=b"a b c\n")
+    assert not (run / "lexicon.safetensors").exists()

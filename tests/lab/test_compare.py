@@ -146,6 +146,11 @@ def test_what_a_report_shows_of_sentences_and_of_its_making_is_written_beside(gr
         assert made.data.test.target == Path("test.target"), "paths are as from the working directory"
 
 
+def test_text_is_tokenised_once_for_all_runs(results, tmp_path):
+    entries = sorted(path.name for path in (tmp_path / "runs" / ".tokenised").glob("*/*.offsets.npy"))
+    assert entries == ["source.offsets.npy"] * 2 + ["target.offsets.npy"] * 2  # of training and validation pairs
+
+
 def test_what_is_done_is_not_done_again_and_what_is_missing_is(results, grid, tmp_path, monkeypatch):
     trained = []
     real = complete_file.train

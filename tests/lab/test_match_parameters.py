@@ -5,6 +5,7 @@ import yaml
 
 from seq2seq_attn.config import Config, load
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.lab.cache import Cache
 from seq2seq_attn.lab.compare import compare
 from seq2seq_attn.lab.experiment import read_experiment
 from seq2seq_attn.lab.match_parameters import ParameterCount, match_parameters, with_hidden_size
@@ -14,13 +15,23 @@ from seq2seq_attn.report.table import markdown
 
 
 @pytest.fixture
-def matched(tmp_path, values):
+def cache(tmp_path):
+    return Cache(tmp_path / "cache")
+
+
+@pytest.fixture
+def count(cache):
+    return ParameterCount(cache)
+
+
+@pytest.fixture
+def matched(tmp_path, values, cache):
     """The grid of the toy experiment with other arms, resolved."""
 
     def matched(arms, *overrides, say=lambda _: None):
         path = tmp_path / "matched.yaml"
         path.write_text(yaml.safe_dump(values | {"arms": arms, "baseline": next(iter(arms))}, sort_keys=False))
-        return match_parameters(read_experiment(path, overrides), say)
+        return match_parameters(read_experiment(path, overrides), cache, say)
 
     return matched
 
@@ -47,8 +58,7 @@ ARMS = {
         ["model.decoder.kind=conditional", "model.decoder.readout_size=7", "model.decoder.hidden_size=300"],
     ],
 )
-def test_no_other_width_comes_nearer_to_the_largest_arm(matched, base):
-    count = ParameterCount()
+def test_no_other_width_comes_nearer_to_the_largest_arm(matched, count, base):
     arms = configs(matched(ARMS, *base))
     wanted = count(arms["attention"])
     for arm in ("distracted", "nothing"):
@@ -60,8 +70,7 @@ def test_no_other_width_comes_nearer_to_the_largest_arm(matched, base):
     assert small.model.decoder == attention.model.decoder
 
 
-def test_at_usual_sizes_the_counts_are_within_one_percent(matched):
-    count = ParameterCount()
+def test_at_usual_sizes_the_counts_are_within_one_percent(matched, count):
     sizes = "model.embedding_size=256", "model.encoder.hidden_size=256", "model.decoder.hidden_size=512"
     arms = configs(matched(ARMS, *sizes))
     for arm in ("distracted", "nothing"):
@@ -83,10 +92,9 @@ def test_an_arm_of_the_very_size_keeps_its_width(matched):
     assert arms["twin"] == arms["attention"]
 
 
-def test_what_was_resolved_is_said(matched):
+def test_what_was_resolved_is_said(matched, count):
     said = []
     arms = configs(matched(ARMS, say=said.append))
-    count = ParameterCount()
     size = arms["distracted"].model.decoder.hidden_size
     assert said[0] == (
         f"distracted: {count(arms['distracted']):,} parameters by decoder.hidden_size={size}; "

@@ -12,9 +12,11 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.lab.align import attend
 from seq2seq_attn.lab.corpora import read_pairs
 from seq2seq_attn.lab.evaluate import evaluate, score_references
+from seq2seq_attn.lab.lexicon import with_lexicon
 from seq2seq_attn.lab.run import read_metrics, train
 from seq2seq_attn.lab.trained import TrainedModel
 from seq2seq_attn.text.corpus import ParallelCorpus
+from seq2seq_attn.text.vocabulary import EOS
 
 
 @pytest.fixture
@@ -30,6 +32,11 @@ def trained(config, tmp_path):
 def changed(config, **training):
     values = config.model_dump(mode="json")
     return parse(Config, values | {"training": values["training"] | training})
+
+
+def searching(config, **search):
+    values = config.model_dump(mode="json")
+    return parse(Config, values | {"search": values["search"] | search})
 
 
 def test_a_run_folder_holds_all_that_translating_needs(trained, tmp_path):
@@ -163,6 +170,32 @@ def test_a_gpu_that_is_not_there_is_refused_before_anything_is_written(config, t
     with pytest.raises(UserError, match="this machine has no CUDA device"):
         train(changed(config, accelerator="cuda"), tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_search_that_no_gpu_can_do_is_refused_before_anything_is_written(config, tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    with pytest.raises(UserError, match="int8 is for a model on the CPU"):
+        train(searching(changed(config, accelerator="cuda"), precision="int8"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_with_a_shortlist_learns_its_lexicon_once_after_the_training(config, tmp_path):
+    folder = tmp_path / "run"
+    few = {"translations": 1, "frequent": 1}  # </s>, which is the most frequent of all
+    model = train(searching(changed(config, max_epochs=1), shortlist=few), folder)
+    with pytest.raises(UserError, match="with_lexicon brings it"):
+        model.translate(["a b c"])
+    said = []
+    for _ in range(2):
+        evaluate(model, folder, say=said.append)
+    assert [text for text in said if "lexicon" in text] == [
+        "learning a lexicon for shortlists from 40 training pairs, once; this may take minutes"
+    ]
+    ready = with_lexicon(model, folder)
+    listed = {*ready.lexicon.translations[ready.source.encode("a b"), 0].tolist(), EOS, 0}
+    assert len(listed) < len(model.target.vocabulary) - 1
+    (found,) = ready.search(["a b"])
+    assert set(found[0].tokens) <= listed
 
 
 def test_a_saved_configuration_reads_back_as_it_was(trained, tmp_path):

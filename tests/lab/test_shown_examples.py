@@ -11,11 +11,14 @@ from seq2seq_attn.lab.corpora import read_pairs, train_text
 from seq2seq_attn.lab.examples import read_pair
 from seq2seq_attn.lab.experiment import read_experiment
 from seq2seq_attn.lab.trained import TrainedModel, build
+from seq2seq_attn.models.int8 import has_int8
 from seq2seq_attn.models.sentences import pad
 from seq2seq_attn.report.examples import Example, load_examples, save_examples
 from seq2seq_attn.search.corpus import search
 
 PAIR = "a d e b", "b e d a"
+
+needs_int8 = pytest.mark.skipif(not has_int8(), reason="no exact product of bytes here")
 
 
 @pytest.fixture
@@ -40,9 +43,17 @@ def found_by(model):
     return search(model.translator, [model.source.encode(PAIR[0])], options, with_weights=True)[0]
 
 
-@pytest.mark.parametrize("decoder", ["bahdanau", "luong", "conditional"])
-def test_hypotheses_are_those_of_the_search_token_by_token(model, decoder):
-    trained = model(f"model.decoder.kind={decoder}")
+@pytest.mark.parametrize(
+    "change",
+    [
+        "model.decoder.kind=bahdanau",
+        "model.decoder.kind=luong",
+        "model.decoder.kind=conditional",
+        pytest.param("search.precision=int8", marks=needs_int8),
+    ],
+)
+def test_hypotheses_are_those_of_the_search_token_by_token(model, change):
+    trained = model(change)
     reading, hypotheses = read_pair(trained, "attention", *PAIR), found_by(trained)
     assert len(reading.hypotheses) == len(hypotheses) > 1
     for found, hypothesis in zip(reading.hypotheses, hypotheses, strict=True):

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -5,6 +7,7 @@ from hypothesis import strategies as st
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.text.batching import length_buckets
+from seq2seq_attn.text.files import read_lines
 
 pairs = st.lists(st.tuples(st.integers(1, 60), st.integers(1, 60)), max_size=80)
 
@@ -69,6 +72,14 @@ def test_next_to_nothing_is_padding(size, unit):
     batches = length_buckets(source, target, size=size, unit=unit, seed=1)
     assert padding(target, batches) < 0.04
     assert padding(source, batches) < 0.06
+
+
+def test_at_most_four_percent_of_the_batches_of_the_demo_are_padding():
+    corpus = Path(__file__).parents[2] / "data" / "tom-and-jerry"
+    lines = (read_lines(corpus / f"train.{side}.gz") for side in ("en", "zh"))
+    lengths = [np.array([len(line.split()) + 1 for line in side]) for side in lines]  # the demo's tokens are words
+    batches = length_buckets(*lengths, size=1000, seed=1)
+    assert max(padding(side, batches) for side in lengths) <= 0.04
 
 
 def test_token_batches_fill_their_budget():

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,21 +10,29 @@ from seq2seq_attn.text.selection import filter_pairs, split_by_source
 CORPUS = ParallelCorpus(["a", "b", "", "d", "e"], ["A", "B", "C", "", "E"], "mine")
 
 
+def filtered_by(source_lengths, target_lengths, max_length):
+    return filter_pairs("mine", np.array(source_lengths), np.array(target_lengths), max_length)
+
+
 def test_blank_and_long_pairs_are_dropped_and_counted():
-    filtered = filter_pairs(CORPUS, [3, 9, 0, 2, 7], [5, 1, 4, 0, 8], max_length=7)
-    assert filtered.kept == [0]
+    filtered = filtered_by([3, 9, 0, 2, 7], [5, 1, 4, 0, 8], max_length=7)
+    assert filtered.kept.tolist() == [0]
     assert (filtered.blank, filtered.too_long) == (2, 2)
-    assert (filtered.corpus.source, filtered.corpus.target) == (["a"], ["A"])
     assert str(filtered) == ("mine: 1 of 5 pairs kept; dropped 2 with a blank side, 2 with more than 7 pieces")
 
 
 def test_a_pair_just_at_the_limit_stays():
-    assert filter_pairs(CORPUS, [7, 8, 1, 1, 1], [7, 7, 1, 1, 8], max_length=7).kept == [0, 2, 3]
+    assert filtered_by([7, 8, 1, 1, 1], [7, 7, 1, 1, 8], max_length=7).kept.tolist() == [0, 2, 3]
+
+
+def test_a_pair_that_is_blank_and_long_is_counted_once():
+    filtered = filtered_by([0, 4], [9, 4], max_length=7)
+    assert (filtered.blank, filtered.too_long) == (1, 0)
 
 
 def test_a_filter_that_leaves_nothing_is_refused_with_its_reasons():
     with pytest.raises(UserError, match="nothing is left to train on: mine: 0 of 5 pairs kept; dropped 1"):
-        filter_pairs(CORPUS, [8, 9, 0, 9, 9], [1, 1, 1, 1, 1], max_length=7)
+        filtered_by([8, 9, 0, 9, 9], [1, 1, 1, 1, 1], max_length=7)
 
 
 @given(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=40), st.integers(0, 2**32))

@@ -1,10 +1,17 @@
 """Batches: every pair once an epoch, drawn anew, padded and unpadded without loss."""
 
+import numpy as np
 import torch
 
-from seq2seq_attn.training.batches import Buckets, EncodedPairs, collate, loader
+from seq2seq_attn.text.encoded import EncodedSentences
+from seq2seq_attn.training.batches import Buckets, EncodedPairs, loader
 
-PAIRS = EncodedPairs([[4] * (1 + i % 7) + [3] for i in range(53)], [[5] * (1 + i % 5) + [3] for i in range(53)])
+
+def encoded(source, target, kept=None):
+    return EncodedPairs(EncodedSentences.of(source), EncodedSentences.of(target), kept)
+
+
+PAIRS = encoded([[4] * (1 + i % 7) + [3] for i in range(53)], [[5] * (1 + i % 5) + [3] for i in range(53)])
 
 
 def test_every_pair_is_in_one_batch_of_an_epoch():
@@ -23,10 +30,18 @@ def test_epochs_differ_and_repeat_by_number():
 
 
 def test_a_batch_holds_the_sentences_that_went_in():
-    batch = collate([([4, 5, 3], [6, 3]), ([7, 3], [8, 9, 10, 3])])
+    pairs = encoded([[7, 3], [11, 3], [4, 5, 3]], [[8, 9, 10, 3], [12, 3], [6, 3]])
+    batch = pairs[[2, 0]]
     assert batch.source.tokens[batch.source.is_token].tolist() == [4, 5, 3, 7, 3]
     assert batch.target.tokens[batch.target.is_token].tolist() == [6, 3, 8, 9, 10, 3]
     assert batch.source.lengths.tolist() == [3, 2]
+
+
+def test_pairs_that_are_left_out_are_in_no_batch():
+    pairs = encoded([[7, 3], [11, 11, 3], [4, 3]], [[8, 3], [12, 3], [6, 9, 3]], kept=np.array([0, 2]))
+    (batch,) = loader(pairs, 2, "sentences")
+    assert sorted(batch.source.tokens.tolist()) == [[4, 3], [7, 3]]
+    assert sorted(batch.target.tokens.tolist()) == [[6, 9, 3], [8, 3, 1]]
 
 
 def test_a_token_budget_counts_padding():
@@ -35,6 +50,6 @@ def test_a_token_budget_counts_padding():
 
 
 def test_lengths_stay_on_the_cpu_when_a_batch_moves():
-    moved = collate([([4, 3], [5, 3])]).to(torch.device("meta"))
+    moved = PAIRS[[0, 1]].to(torch.device("meta"))
     assert moved.source.tokens.device.type == "meta"
     assert moved.source.lengths.device.type == "cpu"

@@ -9,6 +9,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.recurrent.config import RecurrentConfig, build_recurrent
+from seq2seq_attn.text.encoded import EncodedSentences
 from seq2seq_attn.training.batches import EncodedPairs, loader
 from seq2seq_attn.training.config import TrainingConfig
 from seq2seq_attn.training.fit import fit
@@ -22,7 +23,9 @@ def reversal_pairs(count=48, seed=0):
         torch.randint(4, 11, (int(torch.randint(2, 6, (1,), generator=draw)),), generator=draw).tolist()
         for _ in range(count)
     ]
-    return EncodedPairs([[*s, END] for s in sentences], [[*s[::-1], END] for s in sentences])
+    return EncodedPairs(
+        EncodedSentences.of([*s, END] for s in sentences), EncodedSentences.of([*s[::-1], END] for s in sentences)
+    )
 
 
 def small_model(**dropout):

@@ -1,0 +1,84 @@
+"""A search among a part of the vocabulary finds what the whole would give if the rest had no probability."""
+
+from itertools import chain
+
+import pytest
+import torch
+from hand_made_translators import SOURCES, GruTranslator
+from torch import nn
+
+from seq2seq_attn.models.inference import for_inference
+from seq2seq_attn.models.int8 import has_int8
+from seq2seq_attn.models.recurrent.config import RecurrentConfig, build_recurrent
+from seq2seq_attn.models.sentences import pad
+from seq2seq_attn.search import SearchOptions, search
+from seq2seq_attn.search.shortlist import Shortlist
+
+EVERYTHING = Shortlist(torch.arange(17)[:, None].expand(17, 3), torch.arange(149))
+SOME = Shortlist(
+    torch.randint(4, 149, (17, 5), generator=torch.Generator().manual_seed(1)), torch.tensor([31, 12, 140])
+)
+PRECISIONS = ["fp32", "bf16", pytest.param("int8", marks=pytest.mark.skipif(not has_int8(), reason="no int8 here"))]
+
+
+def make():
+    torch.manual_seed(5)
+    values = {"embedding_size": 13, "encoder": {"hidden_size": 9}, "decoder": {"hidden_size": 19}}
+    model = build_recurrent(RecurrentConfig.model_validate(values), 17, 149, False)
+    for parameter in model.parameters():
+        parameter.data.mul_(3)
+    return model.eval()
+
+
+def laid_out(options):
+    with options.autocast("cpu"):
+        return for_inference(options.quantised(make()))
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_a_list_of_all_tokens_changes_nothing(beam_size, precision):
+    options = SearchOptions(
+        beam_size=beam_size, n_best=min(3, beam_size), precision=precision, max_length=6, batch_size=4
+    )
+    for model in (make(), laid_out(options)):
+        plain = search(model, SOURCES, options, with_weights=True)
+        found = search(model, SOURCES, options, shortlist=EVERYTHING, with_weights=True)
+        for ours, theirs in zip(chain(*found), chain(*plain), strict=True):
+            assert ours[:3] == theirs[:3]
+            assert torch.equal(ours.weights, theirs.weights)
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_what_is_not_listed_has_no_probability(beam_size):
+    options = SearchOptions(beam_size=beam_size, n_best=min(3, beam_size), max_length=6, batch_size=4)
+    model, without = make(), make()
+    found = search(model, SOURCES, options, shortlist=SOME)
+    used = set()
+    for first in range(0, len(SOURCES), 4):
+        in_order = sorted(range(len(SOURCES)), key=lambda index: -len(SOURCES[index]))[first : first + 4]
+        listed = SOME.tokens(pad([SOURCES[index] for index in in_order]))
+        without.output.bias = nn.Parameter(torch.full((149,), -torch.inf))
+        without.output.bias.data[listed] = model.output.bias.data[listed]
+        expected = search(without, [SOURCES[index] for index in in_order], options)
+        for index, theirs in zip(in_order, expected, strict=True):
+            assert [each.tokens for each in found[index]] == [each.tokens for each in theirs]
+            for our, their in zip(found[index], theirs, strict=True):
+                assert our.log_probability == pytest.approx(their.log_probability, rel=1e-5)
+                assert set(our.tokens) <= set(listed.tolist())
+                used |= set(our.tokens)
+    assert len(used) > 3
+
+
+def test_a_list_has_the_translations_of_real_source_tokens_the_frequent_and_the_special():
+    shortlist = Shortlist(torch.tensor([[0], [90], [90], [3], [44], [21], [90], [30]]), torch.tensor([21, 50]))
+    assert shortlist.tokens(pad([[5, 4, 3], [7, 3]])).tolist() == [0, 1, 2, 3, 21, 30, 44, 50]  # 1 pads
+
+
+def test_any_translator_can_be_searched_with_a_list():
+    translator = GruTranslator(1)
+    listed = Shortlist(torch.full((11, 1), 7), torch.tensor([5]))
+    found = search(translator, SOURCES, SearchOptions(beam_size=3, n_best=2), shortlist=listed)
+    words = {token for best in found for each in best for token in each.tokens}
+    assert words == {0, 5, 7}
+    assert translator.output.out_features == 11
