@@ -46,8 +46,6 @@ class EncodedPairs(Dataset[Batch]):
         rows = self.kept[indices]
         return Batch(batch(self.source, rows), batch(self.target, rows))
 
-    __getitems__ = __getitem__  # what a DataLoader asks for the indices of a batch
-
     @property
     def lengths(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Of source and target of each pair, `</s>` included."""
@@ -72,7 +70,7 @@ class Buckets(Sampler[list[int]]):
         return length_buckets(*self.lengths, size=self.size, unit=self.unit, seed=self.seed, epoch=self.epoch)
 
     def __iter__(self) -> Iterator[list[int]]:
-        return iter(self.batches)
+        yield from self.batches  # read when the first is asked for: Lightning makes the iterator, then tells the epoch
 
     def __len__(self) -> int:
         return len(self.batches)
@@ -81,4 +79,5 @@ class Buckets(Sampler[list[int]]):
 def loader(pairs: EncodedPairs, size: int, unit: str, seed: int = 0, pinned: bool = False) -> DataLoader[Batch]:
     """Batches of `size` sentences or tokens; a GPU fetches those in pinned memory while it computes."""
     buckets = Buckets(pairs, size, unit, seed)
-    return DataLoader(pairs, batch_sampler=buckets, collate_fn=lambda drawn: drawn, pin_memory=pinned)
+    # A sampler of batches, not a batch sampler: Lightning tells the epoch to the first alone.
+    return DataLoader(pairs, sampler=buckets, batch_size=None, pin_memory=pinned)

@@ -92,6 +92,23 @@ def test_a_resumed_training_ends_where_an_uninterrupted_one_does(tmp_path):
         torch.testing.assert_close(got, expected, msg=name)
 
 
+def test_every_epoch_of_a_training_draws_batches_of_its_own(tmp_path):
+    pairs = reversal_pairs()
+    seen = []
+
+    class Watched(EncodedPairs):
+        def __getitem__(self, indices):
+            seen.append(indices)
+            return super().__getitem__(indices)
+
+    config = TrainingConfig(max_epochs=3, batch_size=8, monitor="loss", accelerator="cpu")
+    batches = loader(Watched(pairs.source, pairs.target), 8, "sentences", seed=5)
+    fit(small_model(), config, batches, loader(pairs, 8, "sentences"), None, tmp_path, bar=False)
+    epochs = [sorted(map(sorted, seen[start : start + 6])) for start in (0, 6, 12)]
+    assert all(sorted(index for batch in epoch for index in batch) == list(range(48)) for epoch in epochs)
+    assert epochs[0] != epochs[1] != epochs[2] != epochs[0]
+
+
 def test_training_stops_when_nothing_is_gained_and_keeps_the_best_weights(tmp_path):
     """BLEU as told here rises to its best in the second epoch; two more without progress end the training."""
     told = iter([1.0, 5.0, 4.0, 4.5, 99.0])
