@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass
 
 from seq2seq_attn.report.files import STRICT, load
 
-Weight = Annotated[float, Field(ge=0, le=1.001)]  # sums over the pieces of a word may exceed 1 by rounding
+Weight = Annotated[float, Field(ge=0)]  # above 1 where rows need not sum to 1 (sigmoid), summed over a word's pieces
 Words = Annotated[tuple[str, ...], Field(min_length=1)]
 
 

@@ -197,7 +197,7 @@ MALFORMED = {
         [[0.7, 0.2, 0.1]],
         ["0", "2 rows", "3 numbers"],
     ),
-    "scores for weights": ("attention.json", (0, "weights", 1, 0), 7.5, ["0.weights.1.0", "7.5"]),
+    "scores for weights": ("attention.json", (0, "weights", 1, 0), -7.5, ["0.weights.1.0", "-7.5"]),
     "a link outside of the sentence": ("attention.json", (0, "gold", 0), [3, 0], ["3-0"]),
     "no target word": ("attention.json", (0, "target"), [], ["0.target"]),
 }
@@ -227,6 +227,12 @@ def test_a_missing_truncated_or_unreadable_file_is_said_so(tmp_path):
         Results.load(path)
     with pytest.raises(UserError, match="cannot be read"):
         Results.load(tmp_path)
+
+
+def test_the_pieces_of_a_word_may_have_more_than_1_together(values, write):
+    """Under the sigmoid: no row sums to anything."""
+    values["attention.json"][0]["weights"][1][0] = 2.75
+    assert load_attention(write(values) / "attention.json")[0].weights[1][0] == 2.75
 
 
 def test_curves_and_attention_are_read_as_written(folder):
