@@ -22,7 +22,8 @@ def train(order, folder):
     """`joeynmt train`, with no validation."""
     count, every = orders.updates(order)
     config = configuration(order["settings"]["attention"], folder / "model")
-    config["training"] |= {"updates": count, "logging_freq": every, "validation_freq": count + 1}
+    never = (count // every + 1) * every  # a multiple of logging_freq, as it must be
+    config["training"] |= {"updates": count, "logging_freq": every, "validation_freq": never}
     config["training"]["batch_size"] = order["job"]["batch"]
     path = folder / "config.yaml"
     path.write_text(yaml.safe_dump(config))
