@@ -20,9 +20,9 @@ Made by
 {command}
 ```
 
-from what `seq2seq-attn bench` has measured, as [benchmarks](../benchmarks/README.md) tells. A figure is the median of
-several processes, with the least and the greatest in brackets; the systems were measured in turn. Figures of one
-sitting can be compared with each other, not with those of another.
+from what `seq2seq-attn bench` has measured, as [benchmarks](../benchmarks/README.md) tells. A figure is the median over
+the rounds, with the least and the greatest in brackets if there were several; in a round the systems were measured in
+turn. Figures of one sitting can be compared with each other, not with those of another.
 
 Training cannot be faster than its floor on that machine at that time: the matrix products that a step needs, each at
 its real shape and by the fastest way that torch has, and after them what the rest of a step must read and write, at
@@ -33,7 +33,7 @@ the rate at which tensors of that size are copied
 _SITTING = """\
 ## {started}
 
-{hardware}. seq2seq_attn {version}, commit {commit}. {corpus}; {batches} batches after {warm_up} to warm up.
+{hardware}. seq2seq_attn {version}, commit {commit}. {corpus}; {batches} batches after {warm_up} to warm up; rounds: {rounds}.
 """
 
 
@@ -64,6 +64,7 @@ def section(sitting: Sitting, images: Sequence[str]) -> str:
         corpus=sitting.corpus,
         batches=sitting.batches,
         warm_up=sitting.warm_up,
+        rounds=max((len(figure.values) for figure in sitting.figures), default=0),
     )
     return "\n\n".join([head.rstrip(), *map(markdown, tables(sitting)), *images]) + "\n"
 
