@@ -33,7 +33,7 @@ the rate at which tensors of that size are copied
 _SITTING = """\
 ## {started}
 
-{hardware}. seq2seq_attn {version}, commit {commit}. {corpus}; {batches} batches after {warm_up} to warm up; rounds: {rounds}.
+{hardware}. seq2seq_attn {version}, commit {commit}. {corpus}; {batches} batches after {warm_up} to warm up, {rounds}.
 """
 
 
@@ -64,9 +64,13 @@ def section(sitting: Sitting, images: Sequence[str]) -> str:
         corpus=sitting.corpus,
         batches=sitting.batches,
         warm_up=sitting.warm_up,
-        rounds=max((len(figure.values) for figure in sitting.figures), default=0),
+        rounds=_rounds(max((len(figure.values) for figure in sitting.figures), default=0)),
     )
     return "\n\n".join([head.rstrip(), *map(markdown, tables(sitting)), *images]) + "\n"
+
+
+def _rounds(number: int) -> str:
+    return f"{number} round" if number == 1 else f"{number} rounds"
 
 
 def markdown(table: Table) -> str:

@@ -66,7 +66,7 @@ def test_the_page_has_every_cell_and_shows_every_picture(sitting, tmp_path):
     for table in tables(sitting):
         for cells in table.rows:
             assert f"| {' | '.join(cells)} |" in text
-    assert "two cores. seq2seq_attn 0.1.0, commit unknown. 19 pairs; 11 batches after 3 to warm up; rounds: 1." in text
+    assert "two cores. seq2seq_attn 0.1.0, commit unknown. 19 pairs; 11 batches after 3 to warm up, 2 rounds." in text
     shown = ["1_training.svg", "1_parts.svg", "1_training_by_length.svg"]
     assert [picture.name for picture in pictures] == shown
     assert all(f"](speed/{name})" in text and (page.parent / "speed" / name).exists() for name in shown)
