@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from seq2seq_attn.lab.corpora import read_pairs
 from seq2seq_attn.lab.run import Say
+from seq2seq_attn.lab.tokenised import encode
 from seq2seq_attn.lab.trained import TrainedModel
 from seq2seq_attn.search.options import SearchOptions
-from seq2seq_attn.text.encoded import EncodedSentences
 from seq2seq_attn.text.lexicon import Lexicon, learn_lexicon
 
 LEXICON = "lexicon.safetensors"
@@ -31,8 +30,6 @@ def with_lexicon(
 
 
 def _learn(model: TrainedModel, say: Say) -> Lexicon:
-    pairs = read_pairs(model.config.data.train)
-    say(f"learning a lexicon for shortlists from {len(pairs):,} training pairs, once; this may take minutes")
-    sources = EncodedSentences.of(map(model.source.encode, pairs.source))
-    targets = EncodedSentences.of(map(model.target.encode, pairs.target))
+    sources, targets = encode(model.config.data.train, (model.source, model.target))
+    say(f"learning a lexicon for shortlists from {len(sources):,} training pairs, once; this may take minutes")
     return learn_lexicon(sources, targets, len(model.source.vocabulary), len(model.target.vocabulary))

@@ -36,13 +36,14 @@ def encoded(files: PairFiles, codecs: Codecs, kept: Cache) -> Encoded:
     """All pairs of these files, blank and long ones too."""
     return kept.get(
         f"pairs {_program()} {[_described(codec) for codec in codecs]} {_content(files)}",
-        make=lambda: _encode(files, codecs),
+        make=lambda: encode(files, codecs),
         save=_save,
         load=_load,
     )
 
 
-def _encode(files: PairFiles, codecs: Codecs) -> Encoded:
+def encode(files: PairFiles, codecs: Codecs) -> Encoded:
+    """The same as `encoded`, made anew and kept nowhere."""
     source, target = codecs
     pairs = read_pairs(files)
     return EncodedSentences.of(map(source.encode, pairs.source)), EncodedSentences.of(map(target.encode, pairs.target))
