@@ -13,6 +13,7 @@ from seq2seq_attn.text.vectors import embedding_of, read_vectors
 from seq2seq_attn.text.vocabulary import Vocabulary
 
 TEXT = "dog 1 2 3\ncat 4 -5e-1 6\ncow 7 8 9\n"
+GZIPPED = gzip.compress(TEXT.encode(), mtime=0)  # a time in it would give its tests another name in every process
 VOCABULARY = Vocabulary(["the", "cat", "bites", "dog", "me"])
 
 
@@ -46,7 +47,7 @@ def refused(write):
         TEXT,
         "3 3\n" + TEXT,  # word2vec's header
         TEXT.replace("\n", " \r\n"),  # fastText ends its lines with a space
-        gzip.compress(TEXT.encode()),
+        GZIPPED,
         TEXT.removesuffix("\n"),
         "dog 9 9 9\n" + TEXT,  # the last one counts, as for torchtext
         TEXT.encode() + b"caf\xe9 1 2 3\nnew\xc2\xa0york 1 2 3\n",
@@ -120,7 +121,7 @@ def test_an_embedding_of_another_size_is_refused_with_the_way_out(refused, write
         (b"3 3\ndog \x01\x02\x03\x04", ["line 2", "as text"]),
         (b"PK\x03\x04\x14\x00 \xff\x00", ["line 1", "as text"]),
         (b"", ["the file is empty"]),
-        (gzip.compress(TEXT.encode())[:-9], ["not a whole gzip file"]),
+        (GZIPPED[:-9], ["not a whole gzip file"]),
     ],
 )
 def test_a_broken_file_is_named_with_its_line(refused, content, words):
