@@ -62,10 +62,18 @@ def plus_product(addend: Tensor, x: Tensor, weight: Tensor) -> Tensor:
 def summed_product(left: Tensor, right: Tensor) -> Tensor:
     """Σ_m l_m r_m' (N, K) outside of the graph, l (M, N), r (M, K): a weight's gradient."""
     whole = len(left) // COARSE * COARSE
-    if not _by_onednn(left[:whole], right[:whole].t()):
+    first, second = left[:whole], right[:whole]
+    if not _by_onednn(first, second.t()):
         return left.t() @ right
-    result: Tensor = torch.ops.mkldnn._linear_pointwise(left[:whole].t(), right[:whole].t(), None, "none", [], "")
-    return result.addmm_(left[whole:].t(), right[whole:])
+    if left.dtype == torch.bfloat16:  # oneDNN reads both as they lie
+        result = first.t() @ second
+    elif left.shape[1] > right.shape[1] and left.is_contiguous():
+        # The operator copies what it is given first to turn it around: better the narrower. A slice in the second
+        # place takes it a hundred times as long.
+        result = torch.ops.mkldnn._linear_pointwise(second.t(), first.t(), None, "none", [], "").t()
+    else:
+        result = torch.ops.mkldnn._linear_pointwise(first.t(), second.t(), None, "none", [], "")
+    return result.addmm_(left[whole:].t(), right[whole:]) if whole < len(left) else result
 
 
 def by_onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

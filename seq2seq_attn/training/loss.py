@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from seq2seq_attn.models.products import product, summed_product
+from seq2seq_attn.models.products import in_few_shapes, product, summed_product
 
 CHUNK_VALUES = 1 << 18  # logits a chunk: 1 MB in fp32
 
@@ -42,13 +42,15 @@ class _VocabularyLoss(torch.autograd.Function):
         exact = torch.promote_types(weight.dtype, torch.float32)
         wanted = ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
         with torch.autocast(device, enabled=False):
-            x, w, b = features.to(dtype), weight.to(dtype), bias.to(dtype)
-            tokens, words = len(x), len(w)
+            x, w, b = in_few_shapes(features.to(dtype)), weight.to(dtype), bias.to(dtype)
+            tokens, words = len(features), len(w)
             log_loss, at_targets = x.new_zeros((), dtype=exact), x.new_zeros((), dtype=exact)
             logits = product(x, w, b)
             bias_gradient = torch.zeros_like(bias, dtype=exact)
             rows = max(1, CHUNK_VALUES // words)
-            for chunk, target in zip(torch.split(logits, rows), torch.split(targets[:, None], rows), strict=True):
+            for chunk, target in zip(
+                torch.split(logits[:tokens], rows), torch.split(targets[:, None], rows), strict=True
+            ):
                 of_target, largest = chunk.gather(-1, target), chunk.amax(dim=-1, keepdim=True)
                 probabilities = torch.softmax(chunk, dim=-1, dtype=exact)
                 # log Σ exp = the largest logit less the log of its probability, which is never small
@@ -65,10 +67,11 @@ class _VocabularyLoss(torch.autograd.Function):
             loss = log_loss + smoothing * (at_targets - mean_logits)
             if wanted:
                 gradient = logits  # in whose place it stands
+                gradient[tokens:] = 0
                 counts = torch.bincount(targets, minlength=words)
                 bias_gradient -= (1 - smoothing) * counts.to(exact) + tokens * share
-                of_features = product(gradient, w.t()).sub_((share * sum_of_weights).to(dtype))
-                of_weight = summed_product(gradient, x).to(weight.dtype)
+                of_features = product(gradient, w.t())[:tokens].sub_((share * sum_of_weights).to(dtype))
+                of_weight = torch.empty_like(weight).copy_(summed_product(gradient, x))
                 of_weight -= (share * sum_of_features).to(weight.dtype)
                 ctx.save_for_backward(of_features.to(features.dtype), of_weight, bias_gradient.to(bias.dtype))
         ctx.mark_non_differentiable(log_loss)

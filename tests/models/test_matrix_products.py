@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from seq2seq_attn.models import products
-from seq2seq_attn.models.products import Linear, linear, plus_product, product
+from seq2seq_attn.models.products import Linear, linear, plus_product, product, summed_product
 
 ROWS, INPUTS, OUTPUTS = 33, 129, 257  # more multiplications than `LEAST`
 
@@ -47,6 +47,18 @@ def test_products_outside_of_the_graph_read_matrices_as_they_lie(way):
         torch.testing.assert_close(product(left, right).double(), expected, atol=1e-4, rtol=1e-5)
         sums = plus_product(addend.float(), left, right).double()
         torch.testing.assert_close(sums, addend + expected, atol=1e-4, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("narrow", "wide"), [(OUTPUTS, INPUTS), (INPUTS, OUTPUTS)])
+@pytest.mark.parametrize("as_slices", [False, True])
+def test_a_sum_over_rows_is_the_same_whichever_side_is_wider_and_however_it_lies(way, dtype, narrow, wide, as_slices):
+    left, right = (part.to(dtype) for part in matrices((5 * ROWS, narrow), (5 * ROWS, wide)))
+    expected = left.double().t() @ right.double()
+    if as_slices:
+        left, right = (torch.cat([part, part], dim=1)[:, : part.shape[1]] for part in (left, right))
+    close = {"atol": 1e-4, "rtol": 1e-5} if dtype == torch.float32 else {"atol": 0.3, "rtol": 0.02}
+    torch.testing.assert_close(summed_product(left, right).double(), expected, **close)
 
 
 def test_only_what_needs_a_gradient_gets_one(way):
