@@ -1,4 +1,4 @@
-"""What `keep_freed_memory` asks of the C library, seen from outside: in a process of its own."""
+"""What is asked of the C library, seen from outside: in a process of its own."""
 
 import subprocess
 import sys
@@ -30,3 +30,27 @@ def test_memory_that_was_freed_stays_in_the_heap_for_the_next_tensor(how, mapped
     run = subprocess.run([sys.executable, "-c", HELD, how], capture_output=True, check=True, text=True)
     of_its_own, in_the_heap = (int(bytes) > 20 << 20 for bytes in run.stdout.split())
     assert (of_its_own, in_the_heap) == (mapped, kept)
+
+
+RESIDENT = """
+from pathlib import Path
+import torch
+from seq2seq_attn.memory import give_back_freed_memory, keep_freed_memory
+def resident():
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
+keep_freed_memory()
+cycle = [torch.ones(24 << 20, dtype=torch.uint8)]
+cycle.append(cycle)  # as a trainer and its callbacks refer to each other: no count of references falls to 0
+above = torch.ones(1 << 20)
+del cycle
+kept = resident()
+give_back_freed_memory()
+print(kept - resident())
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc alone is asked")
+def test_between_two_trainings_the_memory_of_the_first_is_given_back():
+    run = subprocess.run([sys.executable, "-c", RESIDENT], capture_output=True, check=True, text=True)
+    assert int(run.stdout) > 20 << 10  # kB

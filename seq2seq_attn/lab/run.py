@@ -20,7 +20,7 @@ from seq2seq_attn.lab.machine import made_with, on_cuda
 from seq2seq_attn.lab.pretrained import Pretrained, start_from_vectors
 from seq2seq_attn.lab.tokenised import TOKENISED, Codecs, codecs_of, encoded
 from seq2seq_attn.lab.trained import CONFIG, METRICS, TrainedModel, build
-from seq2seq_attn.memory import keep_freed_memory
+from seq2seq_attn.memory import give_back_freed_memory, keep_freed_memory
 from seq2seq_attn.models.int8 import need_int8
 from seq2seq_attn.models.translator import Translator
 from seq2seq_attn.search.options import SearchOptions
@@ -64,6 +64,7 @@ def train(
     if data.test is not None:
         read_test(data.test)  # what is wrong with it is better known now than after the training
     resuming = may_resume(config, folder, if_exists)
+    give_back_freed_memory()
     keep_freed_memory()
     # Codecs and weights must not hang on what ran before in this process.
     lightning.seed_everything(config.seed, workers=True, verbose=False)
