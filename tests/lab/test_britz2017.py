@@ -15,8 +15,8 @@ CHANGES = {
     "Vanilla-Dec": {"decoder.cell"},
     "Enc-4": {"encoder.layers"},
     "Uni-1": {"encoder.bidirectional"},
-    "Mul-1024": {"context.scorer.hidden_size"},
-    "Add-512": {"context.scorer.name"},
+    "Mul-512": {"context.scorer.name"},
+    "Mul-1024": {"context.scorer.name", "context.scorer.hidden_size"},
     "None-State": {"decoder.kind", "context.kind"},
     "None-Input": {"decoder.kind", "context.kind"},
 }
@@ -44,7 +44,7 @@ def test_an_arm_changes_of_the_model_what_its_name_says_and_nothing_else(configu
 
 def test_sizes_are_a_quarter_of_the_papers(configurations):
     models = {arm: build_recurrent(config.model, 11, 13, joint=False) for arm, config in configurations.items()}
-    for arm in ("base", "Mul-1024", "Add-512"):
+    for arm in ("base", "Mul-512", "Mul-1024"):
         size = int(arm.partition("-")[2] or 512) // 4
         scorer = models[arm].decoder.context.scorer
         assert {scorer.query_layer.out_features, scorer.key_layer.out_features} == {size}
