@@ -24,7 +24,7 @@ from seq2seq_attn.bench.parts import OTHER, PARTS
 from seq2seq_attn.bench.timing import peak_bytes
 from seq2seq_attn.bench.training import TrainingStep
 
-BATCHES = 5  # at most, of those that training is timed on
+BATCHES = 15  # at most, of those that training is timed on; they differ fivefold in tokens
 _MARK = "part: "
 _BACKWARD = "autograd::engine::evaluate_function: "
 
