@@ -13,7 +13,7 @@ import torch
 
 from seq2seq_attn.config import Config, PairFiles, dump, load
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.metrics import bleu
+from seq2seq_attn.evaluation.metrics import bleu_metric, corpus_score
 from seq2seq_attn.lab.cache import Cache
 from seq2seq_attn.lab.corpora import read_pairs, read_test
 from seq2seq_attn.lab.machine import made_with, on_cuda
@@ -163,10 +163,12 @@ def _validation_bleu(model: TrainedModel, pairs: ParallelCorpus) -> Callable[[Tr
     """BLEU of greedy translations: a beam would take several times as long to say the same of progress."""
     changes = {"beam_size": 1, "n_best": 1, "shortlist": None}
     greedy = SearchOptions.model_validate(model.config.search.model_dump() | changes)
+    # sacrebleu warns of lines that look tokenised: once is enough, when the test set is scored.
+    metric = bleu_metric(model.config.evaluation.tokenize, lowercase=False)
 
     def validate(translator: Translator) -> float:
         translations: Sequence[str] = model.translate(pairs.source, greedy)
-        return bleu(translations, pairs.target, tokenize=model.config.evaluation.tokenize).value
+        return corpus_score(metric, translations, pairs.target).value
 
     return validate
 
