@@ -68,7 +68,7 @@ def _bars(axes: Axes, sitting: Sitting, figures: Sequence[Figure]) -> None:
 
 
 def along(sitting: Sitting, axis: Axis, what: What, swept: Sequence[Figure]) -> Picture:
-    """A line a system; in training with its floor, and the memory beside it."""
+    """A line a system; in training with its floor, if that was measured, and the memory beside it."""
     lines: dict[str, list[Figure]] = {}
     for figure in sorted(swept, key=lambda figure: getattr(figure.job, axis)):
         lines.setdefault(figure.name, []).append(figure)
@@ -80,8 +80,10 @@ def along(sitting: Sitting, axis: Axis, what: What, swept: Sequence[Figure]) -> 
             values = [getattr(figure.job, axis) for figure in lines[name]]
             panels[0].plot(values, [figure.value for figure in lines[name]], label=name, **style)
             if is_training:
-                floors = [sitting.floor(figure.job) or nan for figure in lines[name]]
-                panels[0].plot(values, floors, color=style["color"], linestyle=":", label=f"{name}: floor")
+                floors = [sitting.floor(figure.job) for figure in lines[name]]
+                if any(floors):
+                    below = [floor or nan for floor in floors]
+                    panels[0].plot(values, below, color=style["color"], linestyle=":", label=f"{name}: floor")
                 panels[1].plot(values, [figure.peak / 1e9 for figure in lines[name]], **style)
                 panels[1].set_ylabel("peak memory, GB")
         panels[0].set_ylabel(COMPARED[what])

@@ -105,13 +105,14 @@ def _parts(sitting: Sitting, profile: Figure) -> Table:
 
 
 def _sweep(sitting: Sitting, axis: Axis, what: What, swept: Sequence[Figure]) -> Table:
-    """A row a value of the axis, a column a system; in training its floor and its memory beside it."""
+    """A row a value of the axis, a column a system; in training its floor, if measured, and its memory beside it."""
     columns: dict[str, dict[int, str]] = {}
     for figure in swept:
         if figure.job.what == what:
             cells = {figure.name: with_spread(figure)}
             if what == "training":
-                cells |= {f"{figure.name}: floor": _rate(sitting.floor(figure.job))}
+                if (floor := sitting.floor(figure.job)) is not None:
+                    cells |= {f"{figure.name}: floor": _rate(floor)}
                 cells |= {f"{figure.name}: peak memory": gigabytes(figure)}
             for name, cell in cells.items():
                 columns.setdefault(name, {})[getattr(figure.job, axis)] = cell

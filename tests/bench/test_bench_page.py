@@ -6,6 +6,7 @@ import pytest
 from figures import PEER, figure
 
 from seq2seq_attn.bench.page import write_page
+from seq2seq_attn.bench.pictures import along
 from seq2seq_attn.bench.table import tables
 
 
@@ -57,6 +58,12 @@ def test_what_was_not_measured_is_not_shown(sitting):
     assert (table.header, table.rows) == (["", "greedy, tokens/s"], [("seq2seq_attn, additive, bf16", "5")])
     (table,) = tables(replace(sitting, figures=[figure("training", 5.0)]))
     assert table.header == ["", "training, tokens/s", "peak memory"]
+    swept = [each for each in sitting.figures if each.job.sweep and each.job.what == "training"]
+    (table,) = tables(replace(sitting, figures=swept))
+    assert not any("floor" in cell for cell in table.header)
+    picture = along(replace(sitting, figures=swept), "length", "training", swept)
+    assert not any("floor" in line.get_label() for line in picture.axes[0].lines)
+    assert any("floor" in line.get_label() for line in along(sitting, "length", "training", swept).axes[0].lines)
 
 
 def test_the_page_has_every_cell_and_shows_every_picture(sitting, tmp_path):
