@@ -83,6 +83,11 @@ def by_onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return result[: len(rows)].view(*x.shape[:-1], -1)
 
 
+def filled_up(x: Tensor, weight: Tensor) -> Tensor:
+    """x (M, K) with the rows of zeros that `product` would add, for whom works on with what comes of all of them."""
+    return in_few_shapes(x) if _by_onednn(x, weight) else x
+
+
 def in_few_shapes(rows: Tensor) -> Tensor:
     """Rows (M, K) with rows of zeros below, up to a round number of them."""
     missing = -len(rows) % (FINE if len(rows) <= SMALL else COARSE)

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from seq2seq_attn.models.products import in_few_shapes, product, summed_product
+from seq2seq_attn.models.products import filled_up, product, summed_product
 
 CHUNK_VALUES = 1 << 18  # logits a chunk: 1 MB in fp32
 
@@ -42,7 +42,8 @@ class _VocabularyLoss(torch.autograd.Function):
         exact = torch.promote_types(weight.dtype, torch.float32)
         wanted = ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
         with torch.autocast(device, enabled=False):
-            x, w, b = in_few_shapes(features.to(dtype)), weight.to(dtype), bias.to(dtype)
+            w, b = weight.to(dtype), bias.to(dtype)
+            x = filled_up(features.to(dtype), w)
             tokens, words = len(features), len(w)
             log_loss, at_targets = x.new_zeros((), dtype=exact), x.new_zeros((), dtype=exact)
             logits = product(x, w, b)
