@@ -2,7 +2,8 @@
 
 A step of decoding multiplies a few rows with every matrix of the decoder, so that fetching the matrix is most of the
 work. oneDNN reads one that lies in the order in which its kernel wants it two to four times as fast as MKL reads rows
-as they stand, and autocast casts every matrix anew at every step. Both are done here once.
+as they stand, and autocast casts every matrix anew at every step. Both are done here once. Additive scores are summed
+by a kernel that stores nothing on the way.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from seq2seq_attn import native
+from seq2seq_attn.attention.energy import Energy
+from seq2seq_attn.attention.shapes import Prepared, Query, Scores
 from seq2seq_attn.models.exchange import Model, exchanged
 from seq2seq_attn.models.int8 import Int8Linear
 from seq2seq_attn.models.products import by_onednn, is_linear, onednn_is_faster
@@ -23,11 +27,12 @@ def for_inference(model: Model) -> Model:
     """The same model for inference alone, with the weights as they are now; itself where nothing is to be gained.
 
     Its linear layers compute in the precision of this moment: autocast's, if it is on, or that of the weights. Beside
-    what was laid out for them it shares all weights with `model`; it stays on this device, and hooks on linear layers
-    do not come along.
+    what was laid out for them it shares all weights with `model`; it stays on this device, and hooks on the parts that
+    are exchanged do not come along.
     """
-    layers: dict[nn.Module, nn.Module] = {layer: InferenceLinear(layer) for layer in model.modules() if _gains(layer)}
-    return exchanged(model, layers) if layers else model
+    parts: dict[nn.Module, nn.Module] = {layer: InferenceLinear(layer) for layer in model.modules() if _gains(layer)}
+    parts |= {energy: InferenceEnergy(energy) for energy in model.modules() if _has_kernel(energy)}
+    return exchanged(model, parts) if parts else model
 
 
 def with_rows(layer: nn.Linear, rows: Tensor) -> nn.Linear:
@@ -57,6 +62,27 @@ class InferenceLinear(nn.Linear):
         if not self.by_onednn:
             return F.linear(input, self.laid_out, self.added)
         return by_onednn(input, self.laid_out, self.added)
+
+
+class InferenceEnergy(Energy):
+    """The same scores, summed by a kernel; the pairs' own share and every other precision take the plain way."""
+
+    def __init__(self, energy: Energy) -> None:
+        nn.Module.__init__(self)
+        self.v = energy.v
+
+    def forward(self, queries: Query, prepared: Prepared, pairs: Tensor | None = None) -> Scores:
+        if pairs is not None or prepared.dtype != torch.float32 or not native.has_kernels(queries):
+            return super().forward(queries, prepared, pairs)
+        sentences, steps, size = queries.shape
+        scores = prepared.new_empty(sentences, steps, prepared.shape[1])
+        arguments = queries.contiguous(), prepared.contiguous(), self.v.detach(), scores
+        native.run("additive_scores", queries.dtype, sentences, steps, prepared.shape[1], size, *arguments)
+        return scores.to(queries.dtype)
+
+
+def _has_kernel(energy: nn.Module) -> TypeGuard[Energy]:
+    return type(energy) is Energy and native.has_kernels(energy.v)
 
 
 def _gains(layer: nn.Module) -> TypeGuard[nn.Linear]:

@@ -14,7 +14,7 @@ from seq2seq_attn.search.continuations import best_continuations
 from seq2seq_attn.search.history import Choice, End, to_lists, trace
 from seq2seq_attn.search.hypothesis import Hypothesis
 from seq2seq_attn.search.options import SearchOptions
-from seq2seq_attn.search.scores import next_token_scores, staying
+from seq2seq_attn.search.staying import staying
 from seq2seq_attn.text.vocabulary import EOS
 
 
@@ -57,8 +57,8 @@ def beam_search(
       spent. Neither rule lets the best hypotheses depend on n.
     If none has finished by then, the live hypotheses are returned as they stand.
 
-    Ties within a step are broken as `torch.topk` breaks them, always alike for the same scores; of finished
-    hypotheses with equal scores the first to finish comes first.
+    Ties within a step are broken always alike for the same scores; of finished hypotheses with equal scores the
+    first to finish comes first.
     """
     lengths = source.lengths.tolist()
     limits = [options.limit(length) for length in lengths]
@@ -73,8 +73,7 @@ def beam_search(
     extensions: list[Extended] = []
     for length in range(1, max(limits) + 1):
         output = translator.step(tokens, state, memory)
-        scores = next_token_scores(output.logits, may_end=length >= options.min_length)
-        extended = _extend(beam, scores, options.beam_size)
+        extended = _extend(beam, output.logits, options.beam_size, length >= options.min_length)
         extensions.append(extended)
         weights = output.weights if with_weights else None
         history.append(Choice(sentences, extended.parents, extended.tokens, weights))
@@ -105,12 +104,12 @@ def _start(limits: Sequence[int], options: SearchOptions, device: torch.device) 
     )
 
 
-def _extend(beam: Beam, scores: Tensor, beam_size: int) -> Extended:
-    """One step, from the scores (B * k, V) of the next token."""
+def _extend(beam: Beam, logits: Tensor, beam_size: int, may_end: bool) -> Extended:
+    """One step, from the logits (B * k, V) of the next token."""
     # Of 2K candidates at most K end a hypothesis, one for each, so that K are left to go on.
-    candidates = best_continuations(beam.live, scores, 2 * beam_size)
+    candidates = best_continuations(beam.live, logits, 2 * beam_size, may_end)
     kth_best = candidates.scores[:, :beam_size][:, -1:]
-    closed = beam.live + scores[:, EOS].view_as(beam.live)
+    closed = beam.live + candidates.ends
     closed = closed.masked_fill((closed < kth_best) | ~beam.running[:, None], -inf)
 
     going_on = candidates.scores.masked_fill(candidates.tokens == EOS, -inf)

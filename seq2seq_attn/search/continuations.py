@@ -1,15 +1,21 @@
 """The best of many continuations, found without sorting them.
 
 The n best of a row lie in those n blocks of it that have the highest maxima: a pass that only compares, and a sort of
-what stands in a few blocks, in place of a sort of the vocabulary.
+what stands in a few blocks, in place of a sort of the vocabulary. Where there is a kernel it does the same with no
+log-softmax written out: a pass over the logits for the normaliser, and a pass for the best.
 """
 
 from __future__ import annotations
 
+from math import inf
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
+
+from seq2seq_attn import native
+from seq2seq_attn.text.vocabulary import BOS, EOS, PAD
 
 BLOCK = 64  # tokens: so many that a maximum is one pass of the processor's widest instructions
 
@@ -20,32 +26,56 @@ class Continuations(NamedTuple):
     scores: Tensor  # (B, n)
     parents: Tensor  # (B, n): which of the k each continues
     tokens: Tensor  # (B, n): by which token
+    ends: Tensor  # (B, k): log p(`</s>`) after each hypothesis
 
 
-def best_continuations(live: Tensor, scores: Tensor, count: int) -> Continuations:
-    """The `count` best by live + scores, or all if there are not so many.
+def best_continuations(live: Tensor, logits: Tensor, count: int, may_end: bool) -> Continuations:
+    """The `count` best by live + log p(token | tokens before), or all if there are not so many.
 
-    live (B, k) are the hypotheses' own log-probabilities, scores (B * k, V) those of their next tokens.
+    live (B, k) are the hypotheses' own log-probabilities in float32 or better, logits (B * k, V) those of their next
+    tokens. `<pad>` and `<s>` are never produced, nor `</s>` where it may not come yet: their log p is -inf. The softmax
+    runs over the whole vocabulary all the same, so the numbers are those of forced decoding. Of equals the best one is
+    that of the first parent with the lowest token.
     """
+    excluded = [PAD, BOS] if may_end else [PAD, BOS, EOS]
+    if native.has_kernels(logits):
+        return _by_kernel(live, logits, min(count, live.shape[1] * logits.shape[1]), excluded)
+    scores = F.log_softmax(logits, dim=1, dtype=torch.promote_types(logits.dtype, torch.float32))
+    scores[:, excluded] = -inf
+    return Continuations(*best_sums(live, scores, count), scores[:, EOS].view_as(live))
+
+
+def _by_kernel(live: Tensor, logits: Tensor, count: int, excluded: list[int]) -> Continuations:
+    (sentences, hypotheses), vocabulary = live.shape, logits.shape[1]
+    scores, ends = live.new_empty(sentences, count), torch.empty_like(live)
+    parents, tokens = live.new_empty((2, sentences, count), dtype=torch.int64)
+    native.run(
+        "best_continuations", logits.dtype, sentences, hypotheses, vocabulary, count, logits.contiguous(),
+        live.contiguous(), EOS, len(excluded), torch.tensor(excluded), scores, parents, tokens, ends,
+    )  # fmt: skip
+    return Continuations(scores, parents, tokens, ends)
+
+
+def best_sums(live: Tensor, scores: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The `count` best of live (B, k) + scores (B * k, V), as `Continuations` has them: scores, parents and tokens."""
     (sentences, hypotheses), vocabulary = live.shape, scores.shape[1]
     maxima = _maxima(scores).view(sentences, hypotheses, -1)
     in_row = maxima.shape[2]
     maxima = (maxima + live[:, :, None]).flatten(1)
-    chosen = maxima.topk(min(count, maxima.shape[1])).indices
+    _, chosen = _highest(maxima, count)
     parents, blocks = chosen // in_row, chosen % in_row
     members = _members(scores.view(sentences, -1), blocks, vocabulary, parents * vocabulary)
     members = (members + live.gather(1, parents)[:, :, None]).flatten(1)
-    best, order = members.topk(min(count, hypotheses * vocabulary))
+    best, order = _highest(members, min(count, hypotheses * vocabulary))
     place, within = order // BLOCK, order % BLOCK
     tokens = blocks.gather(1, place) * BLOCK + within
-    return Continuations(best, parents.gather(1, place), tokens.clamp(max=vocabulary - 1))
+    return best, parents.gather(1, place), tokens.clamp(max=vocabulary - 1)
 
 
-def most_probable(scores: Tensor) -> tuple[Tensor, Tensor]:
-    """The highest of each row of scores (N, V) and its token, the lowest id among equals: both (N,)."""
-    blocks = _maxima(scores).max(dim=1, keepdim=True).indices
-    best, within = _members(scores, blocks, scores.shape[1], torch.zeros_like(blocks)).squeeze(1).max(dim=1)
-    return best, blocks.squeeze(1) * BLOCK + within
+def _highest(rows: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The `count` highest of each row (B, N), or all, with their places; a single one is the first among equals."""
+    best, places = rows.max(dim=1, keepdim=True) if count == 1 else rows.topk(min(count, rows.shape[1]))
+    return best, places
 
 
 def _maxima(scores: Tensor) -> Tensor:

@@ -6,11 +6,11 @@ import torch
 from torch import Tensor
 
 from seq2seq_attn.models.translator import Sentences, Translator
-from seq2seq_attn.search.continuations import most_probable
+from seq2seq_attn.search.continuations import best_continuations
 from seq2seq_attn.search.history import Choice, End, to_lists, trace
 from seq2seq_attn.search.hypothesis import Hypothesis
 from seq2seq_attn.search.options import SearchOptions
-from seq2seq_attn.search.scores import next_token_scores, staying
+from seq2seq_attn.search.staying import staying
 from seq2seq_attn.text.vocabulary import EOS
 
 
@@ -37,8 +37,9 @@ def greedy_search(
     totals: list[Tensor] = []
     for length in range(1, max(limits) + 1):
         output = translator.step(tokens, state, memory)
-        best, tokens = most_probable(next_token_scores(output.logits, may_end=length >= options.min_length))
-        total = total + best
+        # Of the token alone, lest small differences be lost in a large total.
+        best = best_continuations(torch.zeros_like(total)[:, None], output.logits, 1, length >= options.min_length)
+        total, tokens = total + best.scores.squeeze(1), best.tokens.squeeze(1)
         totals.append(total)
         parents = torch.zeros_like(tokens)[:, None]
         history.append(Choice(sentences, parents, tokens[:, None], output.weights if with_weights else None))

@@ -12,9 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from seq2seq_attn import native
 from seq2seq_attn.models.products import filled_up, product, summed_product
 
 CHUNK_VALUES = 1 << 18  # logits a chunk: 1 MB in fp32
+BLOCKS = 16  # of rows, which the kernel sums one by one
 
 
 def vocabulary_loss(
@@ -45,23 +47,10 @@ class _VocabularyLoss(torch.autograd.Function):
             w, b = weight.to(dtype), bias.to(dtype)
             x = filled_up(features.to(dtype), w)
             tokens, words = len(features), len(w)
-            log_loss, at_targets = x.new_zeros((), dtype=exact), x.new_zeros((), dtype=exact)
             logits = product(x, w, b)
-            bias_gradient = torch.zeros_like(bias, dtype=exact)
-            rows = max(1, CHUNK_VALUES // words)
-            for chunk, target in zip(
-                torch.split(logits[:tokens], rows), torch.split(targets[:, None], rows), strict=True
-            ):
-                of_target, largest = chunk.gather(-1, target), chunk.amax(dim=-1, keepdim=True)
-                probabilities = torch.softmax(chunk, dim=-1, dtype=exact)
-                # log Σ exp = the largest logit less the log of its probability, which is never small
-                log_probability = of_target.to(exact) - largest + probabilities.amax(dim=-1, keepdim=True).log_()
-                at_targets += of_target.sum(dtype=exact)
-                log_loss -= log_probability.sum()
-                if wanted:
-                    # d loss / d logits = softmax, less 1 - e at the target, less e / V everywhere (that one below)
-                    bias_gradient += probabilities.sum(dim=0)
-                    chunk.copy_(probabilities.scatter_(-1, target, log_probability.exp_().sub_(1 - smoothing)))
+            at_targets = logits[:tokens].gather(1, targets[:, None]).sum(dtype=exact)
+            log_probabilities, sums = softmax_(logits[:tokens], targets, 1 - smoothing)
+            log_loss = -log_probabilities.sum()
             share = smoothing / words
             sum_of_features, sum_of_weights = (part.sum(dim=0, dtype=exact) for part in (x, weight))
             mean_logits = (sum_of_features @ sum_of_weights + tokens * bias.sum(dtype=exact)) / words
@@ -70,11 +59,11 @@ class _VocabularyLoss(torch.autograd.Function):
                 gradient = logits  # in whose place it stands
                 gradient[tokens:] = 0
                 counts = torch.bincount(targets, minlength=words)
-                bias_gradient -= (1 - smoothing) * counts.to(exact) + tokens * share
+                of_bias = sums - (1 - smoothing) * counts.to(exact) - tokens * share
                 of_features = product(gradient, w.t())[:tokens].sub_((share * sum_of_weights).to(dtype))
                 of_weight = torch.empty_like(weight).copy_(summed_product(gradient, x))
                 of_weight -= (share * sum_of_features).to(weight.dtype)
-                ctx.save_for_backward(of_features.to(features.dtype), of_weight, bias_gradient.to(bias.dtype))
+                ctx.save_for_backward(of_features.to(features.dtype), of_weight, of_bias.to(bias.dtype))
         ctx.mark_non_differentiable(log_loss)
         return loss, log_loss
 
@@ -82,3 +71,31 @@ class _VocabularyLoss(torch.autograd.Function):
     def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         features, weight, bias = ctx.saved_tensors
         return features * scale.to(features.dtype), weight * scale, bias * scale, None, None
+
+
+def softmax_(logits: Tensor, targets: Tensor, at_target: float) -> tuple[Tensor, Tensor]:
+    """log p(target) (M,) of logits (M, V) and the sums of softmax over the rows (V,), in fp32 or better.
+
+    In the place of the logits comes softmax, less `at_target` at the target, which the sums leave out.
+    """
+    tokens, words = logits.shape
+    exact = torch.promote_types(logits.dtype, torch.float32)
+    log_probabilities = logits.new_empty(tokens, dtype=exact)
+    if native.has_kernels(logits):
+        sums = log_probabilities.new_empty(BLOCKS, words)
+        results = log_probabilities, BLOCKS, sums
+        native.run(
+            "vocabulary_loss", logits.dtype, tokens, words, logits, targets.contiguous(), float(at_target), *results
+        )
+        return log_probabilities, sums.sum(dim=0)
+    sums = log_probabilities.new_zeros(words)
+    rows = max(1, CHUNK_VALUES // words)
+    parts = (torch.split(part, rows) for part in (logits, targets[:, None], log_probabilities[:, None]))
+    for chunk, target, log_probability in zip(*parts, strict=True):
+        of_target, largest = chunk.gather(-1, target), chunk.amax(dim=-1, keepdim=True)
+        probabilities = torch.softmax(chunk, dim=-1, dtype=exact)
+        # log Σ exp = the largest logit less the log of its probability, which is never small
+        log_probability.copy_(of_target.to(exact) - largest + probabilities.amax(dim=-1, keepdim=True).log_())
+        sums += probabilities.sum(dim=0)
+        chunk.copy_(probabilities.scatter_(-1, target, log_probability.exp().sub_(at_target)))
+    return log_probabilities, sums

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq_attn.models.products import Linear, linear
-from seq2seq_attn.models.recurrent.kernels import first_rows, gru_sequence, gru_update
+from seq2seq_attn.models.recurrent.gru import first_rows, gru_sequence, gru_update
 
 
 class Cell(nn.Module, ABC):

@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from seq2seq_attn.models.recurrent.cells import CELLS
-from seq2seq_attn.models.recurrent.kernels import gru_update, plain_gru_update
+from seq2seq_attn.models.recurrent.gru import gru_update, plain_gru_update
 from seq2seq_attn.models.recurrent.packed import run_packed
 
 BATCH, HIDDEN, INPUT = 4, 5, 3

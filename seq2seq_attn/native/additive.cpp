@@ -1,0 +1,119 @@
+// Attention with additive scores: a step and its way back; the plain statement is in models/recurrent/additive.py.
+//
+// The hidden layer tanh(q + k) of a sentence is never stored: it is summed while it is in registers, and computed again
+// on the way back. A position that is no token is passed over.
+#include "numbers.h"
+
+// v . tanh(q + k) for the queries (sentences, queries, size) on the keys (sentences, length, size).
+extern "C" void additive_scores(Index sentences, Index queries, Index length, Index size, const Number *query,
+                                const float *keys, const float *v, float *scores, Index threads) {
+    const Index rows = sentences * queries;
+#pragma omp parallel num_threads(team(rows * length * size, threads))
+    {
+        std::vector<float> copied(size);
+        float *q = copied.data();
+#pragma omp for
+        for (Index row = 0; row < rows; row++) {
+            for (Index i = 0; i < size; i++) q[i] = load(query[row * size + i]);
+            const float *key = keys + row / queries * length * size;
+            for (Index s = 0; s < length; s++, key += size) {
+                float score = 0;
+#pragma omp simd reduction(+ : score)
+                for (Index i = 0; i < size; i++) score += v[i] * hyperbolic_tangent(q[i] + key[i]);
+                scores[row * length + s] = score;
+            }
+        }
+    }
+}
+
+// One query a sentence: weights (sentences, length) and contexts (sentences, width) of the values.
+extern "C" void additive_forward(Index sentences, Index length, Index size, Index width, const Number *query,
+                                 Index query_stride, const float *keys, const float *v, const bool *is_token,
+                                 const Number *values, Number *weights, Number *contexts, Index threads) {
+#pragma omp parallel num_threads(team(sentences * length * size, threads))
+    {
+        std::vector<float> copied(size), scored(length), summed(width);
+        float *q = copied.data(), *score = scored.data(), *sum = summed.data();
+#pragma omp for
+        for (Index b = 0; b < sentences; b++) {
+            for (Index i = 0; i < size; i++) q[i] = load(query[b * query_stride + i]);
+            const auto is_read = [&](Index s) { return !is_token || is_token[b * length + s]; };
+            float highest = -INFINITY;
+            for (Index s = 0; s < length; s++) {
+                if (!is_read(s)) continue;
+                const float *key = keys + (b * length + s) * size;
+                float sum_of = 0;
+#pragma omp simd reduction(+ : sum_of)
+                for (Index i = 0; i < size; i++) sum_of += v[i] * hyperbolic_tangent(q[i] + key[i]);
+                score[s] = sum_of;
+                highest = sum_of < highest ? highest : sum_of;
+            }
+            float total = 0;
+            for (Index s = 0; s < length; s++) {
+                score[s] = is_read(s) ? exponential(score[s] - highest) : 0;
+                total += score[s];
+            }
+            for (Index i = 0; i < width; i++) sum[i] = 0;
+            for (Index s = 0; s < length; s++) {
+                Number &weight = weights[b * length + s];
+                store(weight, score[s] / total);
+                if (!is_read(s)) continue;
+                const Number *value = values + (b * length + s) * width;
+                const float a = load(weight);
+#pragma omp simd
+                for (Index i = 0; i < width; i++) sum[i] += a * load(value[i]);
+            }
+            for (Index i = 0; i < width; i++) store(contexts[b * width + i], sum[i]);
+        }
+    }
+}
+
+// Gradients of the query, written; of keys (sentences, length, size) and of v, a row a sentence, added to what is there.
+// `of_weights` may be null.
+extern "C" void additive_backward(Index sentences, Index length, Index size, Index width, const Number *query,
+                                  Index query_stride, const float *keys, const float *v, const Number *values,
+                                  const Number *weights, const Number *of_contexts, const Number *of_weights,
+                                  Number *of_query, Index of_query_stride, float *of_keys, float *of_v,
+                                  Index threads) {
+#pragma omp parallel num_threads(team(sentences * length * size, threads))
+    {
+        std::vector<float> copied(size), summed(size), read(width), scored(length);
+        float *q = copied.data(), *of_q = summed.data(), *of_context = read.data(), *of_score = scored.data();
+#pragma omp for
+        for (Index b = 0; b < sentences; b++) {
+            const Number *weight = weights + b * length;
+            for (Index i = 0; i < size; i++) q[i] = load(query[b * query_stride + i]);
+            for (Index i = 0; i < size; i++) of_q[i] = 0;
+            for (Index i = 0; i < width; i++) of_context[i] = load(of_contexts[b * width + i]);
+            float mean = 0;
+            for (Index s = 0; s < length; s++) {
+                const Number *value = values + (b * length + s) * width;
+                const float a = load(weight[s]);
+                float of_weight = of_weights ? load(of_weights[b * length + s]) : 0;
+                if (a != 0) {
+#pragma omp simd reduction(+ : of_weight)
+                    for (Index i = 0; i < width; i++) of_weight += of_context[i] * load(value[i]);
+                }
+                of_score[s] = a * of_weight;
+                mean += of_score[s];
+            }
+            float *to_v = of_v + b * size;
+            for (Index s = 0; s < length; s++) {
+                const float a = load(weight[s]);
+                if (a == 0) continue;  // as on padding: such a score has no gradient
+                const float g = of_score[s] - a * mean;
+                const float *key = keys + (b * length + s) * size;
+                float *of_key = of_keys + (b * length + s) * size;
+#pragma omp simd
+                for (Index i = 0; i < size; i++) {
+                    const float t = hyperbolic_tangent(q[i] + key[i]);
+                    const float slope = g * v[i] * (1 - t * t);
+                    to_v[i] += g * t;
+                    of_key[i] += slope;
+                    of_q[i] += slope;
+                }
+            }
+            for (Index i = 0; i < size; i++) store(of_query[b * of_query_stride + i], of_q[i]);
+        }
+    }
+}

@@ -1,0 +1,56 @@
+// The best continuations of hypotheses; the plain statement is in search/continuations.py.
+#include "numbers.h"
+
+static const Index BLOCK = 64;  // words that are passed over together if not even the best of them is good enough
+
+// Of each sentence, with `hypotheses` rows of the logits (sentences * hypotheses, words), the `count` best by live +
+// log softmax, best first: their scores, parents and tokens (sentences, count). Of equal ones the first comes first. Less
+// than -infinity there is nothing, and what is missing is filled up with it. Words of `excluded` (of them `exclusions`)
+// are never chosen. `ends` (sentences, hypotheses) is log softmax at the word `end`, -infinity if it is excluded.
+extern "C" void best_continuations(Index sentences, Index hypotheses, Index words, Index count, const Number *logits,
+                                   const float *live, Index end, Index exclusions, const Index *excluded, float *scores,
+                                   Index *parents, Index *tokens, float *ends, Index threads) {
+#pragma omp parallel num_threads(sentences > 1 ? team(sentences * hypotheses * words, threads) : 1)
+    {
+        std::vector<float> copied(words);
+        float *logit = copied.data();
+#pragma omp for
+        for (Index b = 0; b < sentences; b++) {
+            float *score = scores + b * count;
+            Index *parent = parents + b * count, *token = tokens + b * count;
+            for (Index i = 0; i < count; i++) score[i] = -INFINITY, parent[i] = 0, token[i] = 0;
+            for (Index k = 0; k < hypotheses; k++) {
+                const Index row = b * hypotheses + k;
+                float highest = -INFINITY, total = 0;
+#pragma omp simd reduction(max : highest)
+                for (Index i = 0; i < words; i++) {
+                    logit[i] = load(logits[row * words + i]);
+                    highest = logit[i] > highest ? logit[i] : highest;
+                }
+#pragma omp simd reduction(+ : total)
+                for (Index i = 0; i < words; i++) total += exponential(logit[i] - highest);
+                const float normaliser = highest + std::log(total), so_far = live[row];
+                for (Index i = 0; i < exclusions; i++) logit[excluded[i]] = -INFINITY;
+                ends[row] = logit[end] - normaliser;
+                for (Index first = 0; first < words; first += BLOCK) {
+                    const Index beyond = first + BLOCK < words ? first + BLOCK : words;
+                    float best = -INFINITY;
+#pragma omp simd reduction(max : best)
+                    for (Index i = first; i < beyond; i++) best = logit[i] > best ? logit[i] : best;
+                    if (!(best - normaliser + so_far > score[count - 1])) continue;
+                    for (Index i = first; i < beyond; i++) {
+                        const float candidate = logit[i] - normaliser + so_far;
+                        if (!(candidate > score[count - 1])) continue;
+                        Index place = count - 1;
+                        for (; place > 0 && candidate > score[place - 1]; place--) {
+                            score[place] = score[place - 1];
+                            parent[place] = parent[place - 1];
+                            token[place] = token[place - 1];
+                        }
+                        score[place] = candidate, parent[place] = k, token[place] = i;
+                    }
+                }
+            }
+        }
+    }
+}

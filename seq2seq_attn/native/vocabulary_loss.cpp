@@ -1,0 +1,41 @@
+// Softmax over the vocabulary with its gradient; the plain statement is in training/loss.py.
+#include "numbers.h"
+
+// Of each row of the logits (rows, words) log p(target), and in the place of the logits softmax, less `at_target` at the
+// target. `sums` (blocks, words) are the columns' sums of softmax, of one block of rows after the other: so many that
+// threads share them out, and the same whatever the number of threads.
+extern "C" void vocabulary_loss(Index rows, Index words, Number *logits, const Index *targets, double at_target,
+                                float *log_probabilities, Index blocks, float *sums, Index threads) {
+#pragma omp parallel num_threads(team(rows * words, threads))
+    {
+        std::vector<float> exponentials(words);
+        float *e = exponentials.data();
+#pragma omp for schedule(dynamic)
+        for (Index block = 0; block < blocks; block++) {
+            float *sum = sums + block * words;
+            for (Index i = 0; i < words; i++) sum[i] = 0;
+            for (Index row = rows * block / blocks; row < rows * (block + 1) / blocks; row++) {
+                Number *logit = logits + row * words;
+                float highest = -INFINITY, total = 0;
+#pragma omp simd reduction(max : highest)
+                for (Index i = 0; i < words; i++) highest = load(logit[i]) > highest ? load(logit[i]) : highest;
+#pragma omp simd reduction(+ : total)
+                for (Index i = 0; i < words; i++) {
+                    e[i] = exponential(load(logit[i]) - highest);
+                    total += e[i];
+                }
+                const Index target = targets[row];
+                const float log_probability = load(logit[target]) - highest - std::log(total);
+                log_probabilities[row] = log_probability;
+                const float scale = 1 / total;
+#pragma omp simd
+                for (Index i = 0; i < words; i++) {
+                    const float p = e[i] * scale;
+                    sum[i] += p;
+                    store(logit[i], p);
+                }
+                store(logit[target], std::exp(log_probability) - float(at_target));
+            }
+        }
+    }
+}
