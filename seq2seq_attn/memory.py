@@ -6,12 +6,10 @@ import ctypes
 import gc
 import mmap
 import sys
-from collections.abc import Callable
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # malloc.h of glibc
 LARGEST = 32 << 20  # glibc takes no more for the second
-MADV_HUGEPAGE = 14  # mman.h of Linux
-RESERVED = 2 << 30  # bytes
+AHEAD = 2 << 30  # bytes that are to come in large pages
 
 
 def keep_freed_memory() -> None:
@@ -21,30 +19,11 @@ def keep_freed_memory() -> None:
     of the next one anew: a fifth of the time of a training step of the demo (benchmarks/README.md). What a process
     needs at most stays the same.
     """
-    mallopt = _of_libc("mallopt")
-    if mallopt is not None:
-        mallopt(M_MMAP_THRESHOLD, LARGEST)
-        mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
-        _ask_for_large_pages()
-
-
-def _ask_for_large_pages() -> None:
-    """Lets the next gigabytes that are asked for come in pages of 2 MB, where the system has them, not of 4 KB.
-
-    A page is cleared when it is first written to. On a virtual machine that took 25 us for each of 4 KB: seconds, until
-    a training has all that it needs. Addresses are reserved and freed again; memory they take up when they are used.
-    """
-    libc = ctypes.CDLL(None)
-    libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
-    libc.free.argtypes, libc.madvise.argtypes = [ctypes.c_void_p], [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-    size = LARGEST - (1 << 20)
-    blocks = [block for block in (libc.malloc(size) for _ in range(RESERVED // size)) if block]
-    page = mmap.PAGESIZE
-    for block in blocks:
-        first = -(-block // page) * page
-        libc.madvise(first, (block + size - first) // page * page, MADV_HUGEPAGE)
-    for block in reversed(blocks):
-        libc.free(block)
+    libc = _glibc()
+    if libc is not None:
+        libc.mallopt(M_MMAP_THRESHOLD, LARGEST)
+        libc.mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
+        _ask_for_large_pages(libc)
 
 
 def give_back_freed_memory() -> None:
@@ -54,10 +33,32 @@ def give_back_freed_memory() -> None:
     other (two trainings left 1.35 and then 1.61 GB with the process, of which this gave back 0.28 and 0.48).
     """
     gc.collect()
-    malloc_trim = _of_libc("malloc_trim")
-    if malloc_trim is not None:
-        malloc_trim(0)
+    libc = _glibc()
+    if libc is not None:
+        libc.malloc_trim(0)
 
 
-def _of_libc(function: str) -> Callable[..., int] | None:
-    return getattr(ctypes.CDLL(None), function, None) if sys.platform == "linux" else None
+def _ask_for_large_pages(libc: ctypes.CDLL) -> None:
+    """Lets the heap grow by pages of 2 MB, where the system has them, and not of 4 KB.
+
+    A page is cleared when it is first written to, which took 25 us for 4 KB on a virtual machine: seconds, until a
+    training has had all the memory that it will use again. What is asked for here is freed at once, addresses without
+    memory, and the heap goes on from there.
+    """
+    size = LARGEST - (1 << 20)  # a block that has no mapping of its own
+    blocks = [block for block in (libc.malloc(size) for _ in range(AHEAD // size)) if block]
+    for block in blocks:
+        first = -(-block // mmap.PAGESIZE) * mmap.PAGESIZE
+        libc.madvise(first, block + size - first, mmap.MADV_HUGEPAGE)
+    for block in blocks:
+        libc.free(block)
+
+
+def _glibc() -> ctypes.CDLL | None:
+    libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+    if libc is None or not hasattr(libc, "mallopt") or not hasattr(libc, "malloc_trim"):
+        return None
+    libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+    libc.free.restype, libc.free.argtypes = None, [ctypes.c_void_p]
+    libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    return libc

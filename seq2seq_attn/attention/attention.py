@@ -48,9 +48,14 @@ class Attention(Context):
             is_token=None if is_token is None else is_token[:, None],
         )
 
-    def additive_form(self) -> tuple[Tensor, Tensor] | None:
+    @property
+    def is_softmax_alone(self) -> bool:
+        """Whether the weights are the softmax of scores over all of the source, and nothing hangs on earlier steps."""
         plain = isinstance(self.normaliser, Softmax) and self.normaliser.temperature == 1 and self.window is None
-        return self.scorer.additive_form() if plain else None
+        return plain and not self.needs_history
+
+    def additive_form(self) -> tuple[Tensor, Tensor] | None:
+        return self.scorer.additive_form() if self.is_softmax_alone else None
 
     def start(self, source: Source) -> History:
         scores = source.values.new_empty((source.sentences, 1, source.values.shape[1]))

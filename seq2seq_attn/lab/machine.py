@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 import seq2seq_attn
+from seq2seq_attn import native
 
 
 def made_with(accelerator: str, threads: int | None = None) -> dict[str, str | None]:
@@ -40,12 +41,12 @@ def commit() -> str | None:
 
 
 def hardware(accelerator: str, threads: int | None = None) -> str:
-    """The GPU, or the processor with its cores in use where no GPU is there or wanted, and the torch release."""
+    """The GPU, or the processor with its cores in use where no GPU is there or wanted; torch's release; our kernels."""
     if on_cuda(accelerator):
-        device = torch.cuda.get_device_name()
-    else:
-        device = f"{_processor()}, {threads or torch.get_num_threads()} threads of {os.cpu_count()} cores"
-    return f"{device}; torch {torch.__version__}"
+        return f"{torch.cuda.get_device_name()}; torch {torch.__version__}"
+    kernels = "with" if native.has_kernels(torch.empty(0)) else "without"
+    cores = f"{threads or torch.get_num_threads()} threads of {os.cpu_count()} cores"
+    return f"{_processor()}, {cores}; torch {torch.__version__}, {kernels} compiled kernels"
 
 
 def on_cuda(accelerator: str) -> bool:

@@ -2,8 +2,8 @@
 
 A step of decoding multiplies a few rows with every matrix of the decoder, so that fetching the matrix is most of the
 work. oneDNN reads one that lies in the order in which its kernel wants it two to four times as fast as MKL reads rows
-as they stand, and autocast casts every matrix anew at every step. Both are done here once. Additive scores are summed
-by a kernel that stores nothing on the way.
+as they stand, and autocast casts every matrix anew at every step. Both are done here once. What attention reads is
+summed by kernels that store nothing on the way.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seq2seq_attn import native
+from seq2seq_attn.attention import Attention, History, Source
 from seq2seq_attn.attention.energy import Energy
-from seq2seq_attn.attention.shapes import Prepared, Query, Scores
+from seq2seq_attn.attention.shapes import Contexts, IsToken, Keys, Prepared, Query, Scores, Values, Weights
 from seq2seq_attn.models.exchange import Model, exchanged
 from seq2seq_attn.models.int8 import Int8Linear
 from seq2seq_attn.models.products import by_onednn, is_linear, onednn_is_faster
@@ -31,7 +32,10 @@ def for_inference(model: Model) -> Model:
     are exchanged do not come along.
     """
     parts: dict[nn.Module, nn.Module] = {layer: InferenceLinear(layer) for layer in model.modules() if _gains(layer)}
-    parts |= {energy: InferenceEnergy(energy) for energy in model.modules() if _has_kernel(energy)}
+    if native.has_kernels(next(model.parameters(), torch.empty(0))):
+        parts |= {energy: InferenceEnergy(energy) for energy in model.modules() if type(energy) is Energy}
+        attentions = [part for part in model.modules() if type(part) is Attention and part.is_softmax_alone]
+        parts |= {attention: InferenceAttention(exchanged(attention, parts)) for attention in attentions}
     return exchanged(model, parts) if parts else model
 
 
@@ -50,7 +54,7 @@ class InferenceLinear(nn.Linear):
     def __init__(self, layer: nn.Linear) -> None:
         super().__init__(layer.in_features, layer.out_features, layer.bias is not None, device="meta")
         self.weight, self.bias = layer.weight, layer.bias
-        self.dtype = _dtype(layer)
+        self.dtype = _computed_in(layer.weight)
         self.by_onednn = _by_onednn(layer)
         with torch.no_grad():
             self.added = None if layer.bias is None else layer.bias.to(self.dtype)
@@ -65,7 +69,7 @@ class InferenceLinear(nn.Linear):
 
 
 class InferenceEnergy(Energy):
-    """The same scores, summed by a kernel; the pairs' own share and every other precision take the plain way."""
+    """The same scores, summed by a kernel; with a share of the pairs' own, or in another precision, the plain way."""
 
     def __init__(self, energy: Energy) -> None:
         nn.Module.__init__(self)
@@ -75,27 +79,46 @@ class InferenceEnergy(Energy):
         if pairs is not None or prepared.dtype != torch.float32 or not native.has_kernels(queries):
             return super().forward(queries, prepared, pairs)
         sentences, steps, size = queries.shape
-        scores = prepared.new_empty(sentences, steps, prepared.shape[1])
+        scores = queries.new_empty(sentences, steps, prepared.shape[1])
         arguments = queries.contiguous(), prepared.contiguous(), self.v.detach(), scores
         native.run("additive_scores", queries.dtype, sentences, steps, prepared.shape[1], size, *arguments)
-        return scores.to(queries.dtype)
+        return scores
 
 
-def _has_kernel(energy: nn.Module) -> TypeGuard[Energy]:
-    return type(energy) is Energy and native.has_kernels(energy.v)
+class InferenceAttention(Attention):
+    """The same weights and contexts, by a kernel, where the weights are a softmax of the scores of this step alone."""
+
+    def __init__(self, attention: Attention) -> None:
+        nn.Module.__init__(self)
+        self.__dict__.update(attention.__dict__)
+
+    def prepare(self, keys: Keys, values: Values | None = None, is_token: IsToken | None = None) -> Source:
+        source = super().prepare(keys, values, is_token)
+        return source._replace(values=source.values.to(_computed_in(source.values)).contiguous())
+
+    def step(self, query: Query, source: Source, history: History) -> tuple[Contexts, Weights, History]:
+        values = source.values
+        scores = self.scorer(query, source.prepared)
+        if scores.dtype != values.dtype or not native.has_kernels(scores):
+            return super().step(query, source, history)
+        (sentences, queries, length), width = scores.shape, values.shape[2]
+        weights, contexts = torch.empty_like(scores), values.new_empty(sentences, queries, width)
+        read = scores.contiguous(), source.is_token, values
+        native.run("read", scores.dtype, sentences, queries, length, width, *read, weights, contexts)
+        return contexts, weights, history
 
 
 def _gains(layer: nn.Module) -> TypeGuard[nn.Linear]:
     """Whether it is a linear layer that is to be cast or laid out otherwise."""
-    return is_linear(layer) and (_by_onednn(layer) or _dtype(layer) != layer.weight.dtype)
+    return is_linear(layer) and (_by_onednn(layer) or _computed_in(layer.weight) != layer.weight.dtype)
 
 
 def _by_onednn(layer: nn.Linear) -> bool:
-    return layer.weight.device.type == "cpu" and onednn_is_faster(_dtype(layer))
+    return layer.weight.device.type == "cpu" and onednn_is_faster(_computed_in(layer.weight))
 
 
-def _dtype(layer: nn.Linear) -> torch.dtype:
-    """What the layer computes in: as in torch, autocast changes float32 alone."""
-    weight, device = layer.weight, layer.weight.device.type
-    casts = torch.is_autocast_enabled(device) and weight.dtype == torch.float32
-    return torch.get_autocast_dtype(device) if casts else weight.dtype
+def _computed_in(tensor: Tensor) -> torch.dtype:
+    """The precision of a product with this tensor: as in torch, autocast changes float32 alone."""
+    device = tensor.device.type
+    casts = torch.is_autocast_enabled(device) and tensor.dtype == torch.float32
+    return torch.get_autocast_dtype(device) if casts else tensor.dtype

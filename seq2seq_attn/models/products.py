@@ -5,8 +5,9 @@ bf16, takes them everywhere: on an AMD EPYC with AVX-512 it is more than twice a
 (benchmarks/README.md). In bf16 torch goes to oneDNN itself, but copies the bias to every row beforehand. Which way is
 taken hangs on the processor and on the shape alone, so that a run repeated gives the same numbers.
 
-oneDNN compiles a kernel for every shape, half a millisecond each, and keeps the last thousand. Batches of sentences
-have more shapes than that, so products are made of few: rows are filled up to a round number, a sum over rows is cut.
+oneDNN compiles a kernel for every shape, half a millisecond and half a megabyte each, and keeps the last thousand.
+Batches of sentences have more shapes than that, so products are made of few: rows are filled up to a round number, and
+a sum over rows is cut into two such.
 """
 
 from __future__ import annotations
@@ -39,7 +40,12 @@ def is_linear(layer: nn.Module) -> TypeGuard[nn.Linear]:
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """`torch.nn.functional.linear`, first derivatives only: x (..., K), weight (N, K), bias (N,) give (..., N)."""
-    if torch.is_autocast_enabled(x.device.type) or not _by_onednn(x, weight):
+    if torch.is_autocast_enabled(x.device.type):
+        if x.device.type != "cpu" or x.numel() <= SMALL * weight.shape[1]:
+            return F.linear(x, weight, bias)  # which keeps the cast weight for the steps to come
+        dtype = torch.get_autocast_dtype("cpu")
+        x, weight, bias = x.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype)
+    if not _by_onednn(x, weight):
         return F.linear(x, weight, bias)
     result: Tensor = _Linear.apply(x, weight, bias)  # type: ignore[no-untyped-call]
     return result
@@ -73,11 +79,17 @@ def summed_product(left: Tensor, right: Tensor) -> Tensor:
         result = torch.ops.mkldnn._linear_pointwise(second.t(), first.t(), None, "none", [], "").t()
     else:
         result = torch.ops.mkldnn._linear_pointwise(first.t(), second.t(), None, "none", [], "")
-    return result.addmm_(left[whole:].t(), right[whole:]) if whole < len(left) else result
+    if whole == len(left):
+        return result
+    of_left, of_right = (F.pad(rest[whole:], (0, 0, 0, whole + COARSE - len(left))) for rest in (left, right))
+    return result.addmm_(of_left.t(), of_right)
 
 
 def by_onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """x W' + b by oneDNN, W as it lies or as it was laid out for it, in one of few shapes."""
+    if x.dim() == 2 and len(x) <= FINE:  # a step of a search is short enough for every line to count
+        few: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+        return few
     rows = x.flatten(0, -2)
     result: Tensor = torch.ops.mkldnn._linear_pointwise(in_few_shapes(rows), weight, bias, "none", [], "")
     return result[: len(rows)].view(*x.shape[:-1], -1)

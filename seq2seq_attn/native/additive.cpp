@@ -4,28 +4,6 @@
 // on the way back. A position that is no token is passed over.
 #include "numbers.h"
 
-// v . tanh(q + k) for the queries (sentences, queries, size) on the keys (sentences, length, size).
-extern "C" void additive_scores(Index sentences, Index queries, Index length, Index size, const Number *query,
-                                const float *keys, const float *v, float *scores, Index threads) {
-    const Index rows = sentences * queries;
-#pragma omp parallel num_threads(team(rows * length * size, threads))
-    {
-        std::vector<float> copied(size);
-        float *q = copied.data();
-#pragma omp for
-        for (Index row = 0; row < rows; row++) {
-            for (Index i = 0; i < size; i++) q[i] = load(query[row * size + i]);
-            const float *key = keys + row / queries * length * size;
-            for (Index s = 0; s < length; s++, key += size) {
-                float score = 0;
-#pragma omp simd reduction(+ : score)
-                for (Index i = 0; i < size; i++) score += v[i] * hyperbolic_tangent(q[i] + key[i]);
-                scores[row * length + s] = score;
-            }
-        }
-    }
-}
-
 // One query a sentence: weights (sentences, length) and contexts (sentences, width) of the values.
 extern "C" void additive_forward(Index sentences, Index length, Index size, Index width, const Number *query,
                                  Index query_stride, const float *keys, const float *v, const bool *is_token,
@@ -114,6 +92,31 @@ extern "C" void additive_backward(Index sentences, Index length, Index size, Ind
                 }
             }
             for (Index i = 0; i < size; i++) store(of_query[b * of_query_stride + i], of_q[i]);
+        }
+    }
+}
+
+// Gradient of the values (sentences, length, width): of all steps' weights (steps, sentences, length) and gradients of the
+// contexts (steps, sentences, width) the sum of products.
+extern "C" void values_backward(Index steps, Index sentences, Index length, Index width, const Number *weights,
+                                const Number *of_contexts, Number *of_values, Index threads) {
+#pragma omp parallel num_threads(team(steps * sentences * length * width, threads))
+    {
+        std::vector<float> summed(width);
+        float *sum = summed.data();
+#pragma omp for collapse(2)
+        for (Index b = 0; b < sentences; b++) {
+            for (Index s = 0; s < length; s++) {
+                for (Index i = 0; i < width; i++) sum[i] = 0;
+                for (Index t = 0; t < steps; t++) {
+                    const float a = load(weights[(t * sentences + b) * length + s]);
+                    if (a == 0) continue;
+                    const Number *of_context = of_contexts + (t * sentences + b) * width;
+#pragma omp simd
+                    for (Index i = 0; i < width; i++) sum[i] += a * load(of_context[i]);
+                }
+                for (Index i = 0; i < width; i++) store(of_values[(b * length + s) * width + i], sum[i]);
+            }
         }
     }
 }

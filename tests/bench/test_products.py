@@ -32,9 +32,9 @@ def counted(config, lengths):
     return counter.get_total_flops()
 
 
-# What a step multiplies though it need not: states that are zero (the encoder's first, forward and back and for its
-# weights; the first that is fed back, which has no gradient), and the distracted arm's context in every step's readout.
-ZERO_STATES = 2 * 3 * (2 * SENTENCES * DIRECTION * 3 * DIRECTION)
+# What a step multiplies though it need not: states that are zero (the encoder's first, forward and for its weights; the
+# first that is fed back, which has no gradient), and the distracted arm's context in every step's readout.
+ZERO_STATES = 2 * 2 * (2 * SENTENCES * DIRECTION * 3 * DIRECTION)
 SURPLUS = {
     "additive": ZERO_STATES,
     "general": ZERO_STATES,

@@ -3,9 +3,18 @@
 import pytest
 import torch
 
+from seq2seq_attn import native
 from seq2seq_attn.models.dropout import Dropout
 
 COUNT = 200_003  # no multiple of the decisions that a draw makes
+
+
+@pytest.fixture(params=["kernel", "torch"], autouse=True)
+def _way(request, monkeypatch):
+    if request.param == "torch":
+        monkeypatch.setattr(native, "has_kernels", lambda tensor: False)
+    elif not native.has_kernels(torch.empty(0)):
+        pytest.skip("no compiler here")
 
 
 @pytest.mark.parametrize("p", [0.1, 0.3, 0.5, 0.9])
@@ -17,20 +26,33 @@ def test_a_share_p_of_the_numbers_falls_and_the_others_are_scaled_by_1_over_1_mi
     torch.testing.assert_close(dropped[dropped != 0].unique(), torch.tensor([2 / (1 - p)]), rtol=2e-4, atol=0)
 
 
-def test_neighbours_fall_independently():
-    """Four decisions come from one draw: their correlation is that of chance."""
+@pytest.mark.parametrize("row", [4, 64, 512])
+def test_numbers_of_one_row_fall_independently(row):
+    """Torch's way takes four decisions from a draw; rows are as long as tensors have them."""
     torch.manual_seed(1)
-    kept = (Dropout(0.5).train()(torch.ones(4 * 50_000)) > 0).double().view(-1, 4)
-    correlation = torch.corrcoef(kept.t()) - torch.eye(4)
-    assert correlation.abs().max() < 5 / 50_000**0.5
+    rows = 30_000
+    kept = (Dropout(0.5).train()(torch.ones(row * rows)) > 0).double().view(rows, row)
+    correlation = torch.corrcoef(kept.t()) - torch.eye(row)
+    assert correlation.abs().max() < 6 / rows**0.5
 
 
-def test_the_gradient_passes_where_the_number_did():
+def test_one_mask_says_nothing_of_the_next():
     torch.manual_seed(1)
-    x = torch.ones(7, 5, dtype=torch.double, requires_grad=True)
+    dropout, ones = Dropout(0.5).train(), torch.ones(30_000)
+    kept = torch.stack([dropout(ones) > 0 for _ in range(40)]).double()
+    assert (torch.corrcoef(kept) - torch.eye(40)).abs().max() < 6 / 30_000**0.5
+    # Nor does how many fall: their number varies as that of independent draws does.
+    assert 0.4 < kept.sum(dim=1).var() / (30_000 / 4) < 2.1
+
+
+@pytest.mark.parametrize("dtype", [torch.double, torch.float32, torch.bfloat16])
+def test_the_gradient_passes_where_the_number_did(dtype):
+    torch.manual_seed(1)
+    x = torch.ones(5, 7, dtype=dtype, requires_grad=True).t()
     dropped = Dropout(0.25).train()(x)
     (gradient,) = torch.autograd.grad(dropped.sum(), x)
     assert torch.equal(gradient, dropped.detach())
+    assert dropped.dtype == dtype
     assert 0 < (gradient == 0).sum() < gradient.numel()
 
 

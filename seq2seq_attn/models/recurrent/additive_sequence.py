@@ -15,7 +15,7 @@ from torch import Tensor
 
 from seq2seq_attn.attention import Source
 from seq2seq_attn.models.products import plus_product, product, summed_product
-from seq2seq_attn.models.recurrent.additive_step import read_backward, read_forward
+from seq2seq_attn.models.recurrent.additive_step import read_backward, read_forward, values_backward
 from seq2seq_attn.models.recurrent.gru import exact, step_backward, step_forward
 
 
@@ -123,7 +123,7 @@ class _AdditiveSequence(torch.autograd.Function):
             of_inputs,
             of_initial,
             of_keys,
-            torch.bmm(attention.permute(1, 2, 0), to_contexts.transpose(0, 1)),
+            values_backward(attention, to_contexts),
             None,
             of_state[3 * size :].to(from_query.dtype),
             of_v.sum(dim=0).to(v.dtype),

@@ -49,7 +49,7 @@ def read_backward(
     """The way back of `read_forward`: dL/dq is written to of_query (B, A).
 
     dL/dk is added to of_keys (B, S, A), and each sentence's share of dL/dv to of_v (B, A), both in the precision of the
-    scores. Of the values nothing is said: their gradient is one product of all steps' weights and `of_context`.
+    scores. The gradient of the values is summed over all steps at once, by `values_backward`.
     """
     if _native(query, keys):
         sizes = *keys.shape, values.shape[2]
@@ -68,6 +68,16 @@ def read_backward(
     slopes = hidden.addcmul_(hidden, hidden, value=-1).mul_(4 * v)
     of_query.copy_(torch.bmm(of_scores, slopes).squeeze(1))
     of_keys.addcmul_(of_scores.transpose(1, 2), slopes)
+
+
+def values_backward(weights: Tensor, of_contexts: Tensor) -> Tensor:
+    """Σ_t a_tbs dL/dC_tb (B, S, V) of all steps' weights (T, B, S) and gradients of their contexts (T, B, V)."""
+    (steps, sentences, length), width = weights.shape, of_contexts.shape[2]
+    if not native.has_kernels(weights):
+        return torch.bmm(weights.permute(1, 2, 0), of_contexts.transpose(0, 1))
+    of_values = weights.new_empty(sentences, length, width)
+    native.run("values_backward", weights.dtype, steps, sentences, length, width, weights, of_contexts, of_values)
+    return of_values
 
 
 def _native(query: Tensor, keys: Tensor) -> bool:

@@ -27,6 +27,8 @@ def plain_gru_update(inputs: Tensor, recurrent: Tensor, state: Tensor) -> Tensor
 
 def gru_update(inputs: Tensor, recurrent: Tensor, state: Tensor) -> Tensor:
     """`plain_gru_update` of g, u (N, 3H) and H (N, H) as one node of the graph."""
+    if not torch.is_grad_enabled():
+        return _updated(inputs, recurrent, state.contiguous())[-1]
     updated: Tensor = _GRUUpdate.apply(inputs, recurrent, state)  # type: ignore[no-untyped-call]
     return updated
 
@@ -35,9 +37,7 @@ class _GRUUpdate(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, inputs: Tensor, recurrent: Tensor, state: Tensor) -> Tensor:
         state = state.contiguous()
-        gates = state.new_empty(len(state), 2 * state.shape[1])
-        candidate, updated = torch.empty_like(state), torch.empty_like(state)
-        step_forward(inputs, recurrent, state, gates, candidate, updated)
+        gates, candidate, updated = _updated(inputs, recurrent, state)
         ctx.save_for_backward(gates, candidate, recurrent, state)
         return updated
 
@@ -48,6 +48,14 @@ class _GRUUpdate(torch.autograd.Function):
         of_inputs, of_recurrent = (torch.empty_like(recurrent) for _ in range(2))
         step_backward(gradients[0], None, carried, recurrent, state, gates, candidate, of_inputs, of_recurrent)
         return of_inputs, of_recurrent, carried.to(state.dtype)
+
+
+def _updated(inputs: Tensor, recurrent: Tensor, state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """r and z, n, and H'."""
+    gates = state.new_empty(len(state), 2 * state.shape[1])
+    candidate, updated = torch.empty_like(state), torch.empty_like(state)
+    step_forward(inputs, recurrent, state, gates, candidate, updated)
+    return gates, candidate, updated
 
 
 def gru_sequence(

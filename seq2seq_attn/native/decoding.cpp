@@ -1,0 +1,62 @@
+// Decoding with attention: additive scores, and what is read by softmax of any scores; the plain statements are `Energy` and
+// `Attention` in attention/.
+#include "numbers.h"
+
+// v . tanh(q + k) for the queries (sentences, queries, size) on the keys (sentences, length, size).
+extern "C" void additive_scores(Index sentences, Index queries, Index length, Index size, const Number *query,
+                                const float *keys, const float *v, Number *scores, Index threads) {
+    const Index rows = sentences * queries;
+#pragma omp parallel num_threads(team(rows * length * size, threads))
+    {
+        std::vector<float> copied(size);
+        float *q = copied.data();
+#pragma omp for
+        for (Index row = 0; row < rows; row++) {
+            for (Index i = 0; i < size; i++) q[i] = load(query[row * size + i]);
+            const float *key = keys + row / queries * length * size;
+            for (Index s = 0; s < length; s++, key += size) {
+                float score = 0;
+#pragma omp simd reduction(+ : score)
+                for (Index i = 0; i < size; i++) score += v[i] * hyperbolic_tangent(q[i] + key[i]);
+                store(scores[row * length + s], score);
+            }
+        }
+    }
+}
+
+// softmax of the scores (sentences, queries, length) over what is_token (sentences, length), all if it is null, and the
+// contexts (sentences, queries, width) that these weights read of the values (sentences, length, width).
+extern "C" void read(Index sentences, Index queries, Index length, Index width, const Number *scores, const bool *is_token,
+                     const Number *values, Number *weights, Number *contexts, Index threads) {
+    const Index rows = sentences * queries;
+#pragma omp parallel num_threads(team(rows * length * width, threads))
+    {
+        std::vector<float> scored(length), summed(width);
+        float *score = scored.data(), *sum = summed.data();
+#pragma omp for
+        for (Index row = 0; row < rows; row++) {
+            const Index b = row / queries;
+            const auto is_read = [&](Index s) { return !is_token || is_token[b * length + s]; };
+            float highest = -INFINITY, total = 0;
+            for (Index s = 0; s < length; s++) {
+                score[s] = load(scores[row * length + s]);
+                if (is_read(s)) highest = score[s] < highest ? highest : score[s];
+            }
+            for (Index s = 0; s < length; s++) {
+                score[s] = is_read(s) ? exponential(score[s] - highest) : 0;
+                total += score[s];
+            }
+            for (Index i = 0; i < width; i++) sum[i] = 0;
+            for (Index s = 0; s < length; s++) {
+                Number &weight = weights[row * length + s];
+                store(weight, score[s] / total);
+                if (!is_read(s)) continue;
+                const Number *value = values + (b * length + s) * width;
+                const float a = load(weight);
+#pragma omp simd
+                for (Index i = 0; i < width; i++) sum[i] += a * load(value[i]);
+            }
+            for (Index i = 0; i < width; i++) store(contexts[row * width + i], sum[i]);
+        }
+    }
+}
