@@ -21,9 +21,10 @@ def answer(value, peak_bytes):
 
 
 def updates(order):
-    """How many, and after how many each a rate is reported: the first report is the warm-up's."""
+    """How many, and after how many each a rate is reported: the first report is the warm-up's, at least one follows."""
     warm_up = max(1, order["effort"]["warm_up"])
-    return warm_up + order["effort"]["batches"], warm_up
+    reports = -(-order["effort"]["batches"] // warm_up)
+    return (1 + reports) * warm_up, warm_up
 
 
 def train(command, report):

@@ -19,6 +19,11 @@ def test_the_rate_is_that_of_all_reports_after_the_first(order):
     assert order.rate(log, importlib.import_module("joey").REPORT) == pytest.approx(1500)
 
 
+@pytest.mark.parametrize(("warm_up", "batches", "updates"), [(5, 30, (35, 5)), (40, 30, (80, 40)), (0, 3, (4, 1))])
+def test_a_report_follows_the_warm_up_s_over_at_least_as_many_batches_as_asked_for(order, warm_up, batches, updates):
+    assert order.updates({"effort": {"warm_up": warm_up, "batches": batches}}) == updates
+
+
 def test_of_the_two_rates_that_opennmt_reports_the_second_counts(order):
     log = "Step 1/9; 11/ 12 tok/s; 1 sec;\nStep 2/9; 2100/2000 tok/s; 2 sec;\nStep 3/9; 900/2000 tok/s; 3 sec;"
     assert order.rate(log, importlib.import_module("opennmt").REPORT) == pytest.approx(2000)
