@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import torch
-
 from seq2seq_attn.bench.corpus import corpus_of
 from seq2seq_attn.bench.job import BEAM_SIZE, DECODED_LENGTH, Effort, Job, Outcome
 from seq2seq_attn.bench.models import build
@@ -42,10 +40,8 @@ def chosen(lengths: Sequence[int], job: Job, effort: Effort) -> list[int]:
 def _decoder(job: Job, effort: Effort) -> tuple[Callable[[Sequence[Ids]], object], list[Ids]]:
     """What translates sentences, and the sentences."""
     corpus = corpus_of(job, effort)
-    precision = torch.autocast(effort.device, torch.bfloat16, enabled=job.precision == "bf16")
-    with precision:
-        model = for_inference(build(job, corpus.entries).to(effort.device).eval())
     options = SearchOptions(
+        precision=job.precision,
         beam_size=BEAM_SIZE if job.what.endswith("beam") else 1,
         min_length=job.steps,
         max_length=job.steps,
@@ -53,9 +49,10 @@ def _decoder(job: Job, effort: Effort) -> tuple[Callable[[Sequence[Ids]], object
         batch_size=job.batch,
         batch_tokens=job.batch * max(map(len, corpus.test)),
     )
+    with options.autocast(effort.device):
+        model = for_inference(build(job, corpus.entries).to(effort.device).eval())
 
     def decode(sources: Sequence[Ids]) -> None:
-        with precision:
-            search(model, sources, options)
+        search(model, sources, options)
 
     return decode, [corpus.test[index] for index in chosen([len(ids) for ids in corpus.test], job, effort)]

@@ -33,6 +33,16 @@ class Linear(nn.Linear):
         return linear(input, self.weight, self.bias)
 
 
+def multiply_here(part: nn.Module) -> None:
+    """Puts a `Linear` with the same parameters in the place of each `torch.nn.Linear` within a part, in place."""
+    for module in list(part.modules()):
+        for name, layer in module.named_children():
+            if type(layer) is nn.Linear:
+                linear = Linear(layer.in_features, layer.out_features, layer.bias is not None, device="meta")
+                linear.weight, linear.bias = layer.weight, layer.bias
+                setattr(module, name, linear)
+
+
 def is_linear(layer: nn.Module) -> TypeGuard[nn.Linear]:
     """Whether it is a linear layer of torch's kind or of this module's, and none of the user's own kind."""
     return type(layer) in (nn.Linear, Linear)

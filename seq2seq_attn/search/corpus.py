@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 
@@ -19,6 +20,8 @@ from seq2seq_attn.search.shortlist import Shortlist, Shortlisted
 
 Corpus = Sequence[Sequence[int]]  # token ids, every sentence closed by `</s>`
 Progress = Callable[[int], object]  # called after each batch with its number of sentences
+
+BATCHES_A_THREAD = 2  # at least, lest some threads wait for the last batches of others
 
 _Found = TypeVar("_Found")
 
@@ -79,11 +82,15 @@ def _in_batches(
 ) -> list[_Found]:
     """What `work` finds for each row of the parallel corpora, in their order."""
     lengths = [max(map(len, row)) for row in zip(*corpora, strict=True)]
+    batches = list(_batches(lengths, batch_size, batch_tokens))
     found: dict[int, _Found] = {}
-    with _evaluating(translator) as device:
-        for batch in _batches(lengths, batch_size, batch_tokens):
-            padded = [pad([corpus[index] for index in batch], device) for corpus in corpora]
-            found.update(zip(batch, work(*padded), strict=True))
+    with _evaluating(translator) as device, _shared_out(device, len(batches)) as each:
+
+        def of_batch(batch: list[int]) -> list[_Found]:
+            return work(*(pad([corpus[index] for index in batch], device) for corpus in corpora))
+
+        for batch, results in zip(batches, each(of_batch, batches), strict=True):
+            found.update(zip(batch, results, strict=True))
             if progress is not None:
                 progress(len(batch))
     return [found[index] for index in range(len(lengths))]
@@ -99,6 +106,34 @@ def _batches(lengths: Sequence[int], batch_size: int, batch_tokens: int) -> Iter
         batch.append(index)
     if batch:
         yield batch
+
+
+@contextmanager
+def _shared_out(device: torch.device, batches: int) -> Iterator[Callable[..., Iterable[Any]]]:
+    """A `map` in which every thread that torch has works on a batch of its own, if there are many, on a CPU.
+
+    A step of a search is some sixty small operations beside a few products: threads that share these wait for each
+    other.
+    """
+    threads = torch.get_num_threads()
+    if device.type != "cpu" or threads == 1 or batches < BATCHES_A_THREAD * threads:
+        yield map
+        return
+    casts, dtype = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
+
+    def each(work: Callable[[Any], Any], parts: Iterable[Any]) -> Iterable[Any]:
+        def in_thread(part: Any) -> Any:
+            with torch.autocast("cpu", dtype, enabled=casts):  # which a thread does not inherit
+                return work(part)
+
+        return workers.map(in_thread, parts)
+
+    workers = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
+    try:
+        yield each
+    finally:
+        workers.shutdown(cancel_futures=True)
+        torch.set_num_threads(threads)  # of which MKL has but one for all threads
 
 
 @contextmanager

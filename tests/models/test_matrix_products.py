@@ -1,12 +1,15 @@
 """oneDNN's products are torch's own, with the same gradients; torch's own stand wherever those cannot."""
 
+import copy
+
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
+from seq2seq_attn.attention import Additive, Attention
 from seq2seq_attn.models import products
-from seq2seq_attn.models.products import Linear, linear, plus_product, product, summed_product
+from seq2seq_attn.models.products import Linear, linear, multiply_here, plus_product, product, summed_product
 
 ROWS, INPUTS, OUTPUTS = 33, 129, 257  # more multiplications than `LEAST`
 
@@ -86,3 +89,15 @@ def test_the_module_is_torch_s_with_another_product(way):
     plain.load_state_dict(ours.state_dict())
     x = torch.randn(ROWS, INPUTS)
     torch.testing.assert_close(ours(x), plain(x), atol=1e-5, rtol=1e-5)
+
+
+def test_attention_multiplies_here_too_with_the_parameters_that_it_has():
+    torch.manual_seed(1)
+    plain = Attention(Additive(INPUTS, INPUTS, OUTPUTS))
+    ours = copy.deepcopy(plain)
+    multiply_here(ours)
+    assert {type(layer) for layer in ours.modules() if isinstance(layer, nn.Linear)} == {Linear}
+    assert ours.state_dict().keys() == plain.state_dict().keys()
+    query, keys = torch.randn(2, 3, INPUTS), torch.randn(2, 5, INPUTS)
+    ours_seen, seen = (attention(query, attention.prepare(keys)) for attention in (ours, plain))
+    torch.testing.assert_close(ours_seen, seen, atol=1e-5, rtol=1e-5)

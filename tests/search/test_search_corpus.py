@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+import threading
 
 import pytest
 import torch
@@ -9,6 +10,16 @@ from torch import nn
 
 from seq2seq_attn.models.sentences import pad
 from seq2seq_attn.search import SearchOptions, beam_search, force, force_corpus, greedy_search, search
+from seq2seq_attn.search import corpus as corpus_file
+
+
+@pytest.fixture(autouse=True)
+def set_threads():
+    """As many threads as a test asks for, one unless it does: batches are searched in their order then."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
 
 
 def corpus(count: int, longest: int, seed: int) -> list[list[int]]:
@@ -120,3 +131,44 @@ def test_bf16_multiplies_in_half_precision_and_fp32_as_its_caller_does():
     with torch.autocast("cpu", torch.bfloat16):
         search(Asked(1), corpus(4, 5, 2), SearchOptions(max_length=1))
     assert seen == [True, False, True]
+
+
+@pytest.mark.parametrize("casts", [False, True])
+def test_batches_shared_out_among_threads_are_translated_as_one_by_one(casts, monkeypatch, set_threads):
+    set_threads(2)
+    threads, precisions, heard = set(), set(), []
+
+    class Watched(GruTranslator):
+        def encode(self, source):
+            threads.add((threading.get_ident(), torch.get_num_threads()))
+            memory = super().encode(source)
+            precisions.add((torch.ones(1, 1) @ torch.ones(1, 1)).dtype)
+            return memory
+
+    translator, sources = Watched(1), corpus(23, longest=9, seed=4)
+    options = SearchOptions(beam_size=2, batch_size=3)
+    with torch.autocast("cpu", torch.bfloat16, enabled=casts):
+        found = search(translator, sources, options, progress=heard.append)
+        assert threading.get_ident() not in {thread for thread, _ in threads}
+        assert {alone for _, alone in threads} == {1}
+        assert torch.get_num_threads() == 2
+        threads.clear()
+        monkeypatch.setattr(corpus_file, "BATCHES_A_THREAD", 1000)
+        expected = search(translator, sources, options)
+    assert threads == {(threading.get_ident(), 2)}
+    assert precisions == {torch.bfloat16 if casts else torch.float32}
+    assert heard == [3] * 7 + [2]
+    for ours, theirs in zip(found, expected, strict=True):
+        assert [h.tokens for h in ours] == [h.tokens for h in theirs]
+
+
+def test_what_fails_in_a_thread_fails_here(set_threads):
+    set_threads(2)
+
+    class Broken(TableTranslator):
+        def encode(self, source):
+            raise RuntimeError("out of memory")
+
+    with pytest.raises(RuntimeError, match="out of memory"):
+        search(Broken(random_table(0).table), [[4, EOS]] * 9, SearchOptions(batch_size=1))
+    assert torch.get_num_threads() == 2

@@ -9,7 +9,7 @@ from pydantic import Field, PositiveInt, model_validator
 
 from seq2seq_attn import attention
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.models.products import Linear
+from seq2seq_attn.models.products import Linear, multiply_here
 from seq2seq_attn.models.recurrent.bahdanau import BahdanauDecoder
 from seq2seq_attn.models.recurrent.cells import CELLS
 from seq2seq_attn.models.recurrent.conditional import ConditionalDecoder
@@ -105,6 +105,7 @@ def build_recurrent(config: RecurrentConfig, source_size: int, target_size: int,
     encoder = _encoder(config)
     summary = _summary(config, encoder)
     context = build_context(config.context, config.decoder.hidden_size, encoder, summary)
+    multiply_here(context)  # attention is made of torch alone
     decoder = _decoder(config, context)
     readout, features = _readout(config, context)
     output = Linear(features, target_size)
