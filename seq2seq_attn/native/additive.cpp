@@ -2,7 +2,7 @@
 //
 // The hidden layer tanh(q + k) of a sentence is never stored: it is summed while it is in registers, and computed again
 // on the way back. A position that is no token is passed over.
-#include "numbers.h"
+#include "softmax_read.h"
 
 // One query a sentence: weights (sentences, length) and contexts (sentences, width) of the values.
 extern "C" void additive_forward(Index sentences, Index length, Index size, Index width, const Number *query,
@@ -15,33 +15,17 @@ extern "C" void additive_forward(Index sentences, Index length, Index size, Inde
 #pragma omp for
         for (Index b = 0; b < sentences; b++) {
             for (Index i = 0; i < size; i++) q[i] = load(query[b * query_stride + i]);
-            const auto is_read = [&](Index s) { return !is_token || is_token[b * length + s]; };
-            float highest = -INFINITY;
+            const bool *is_read = is_token ? is_token + b * length : nullptr;
             for (Index s = 0; s < length; s++) {
-                if (!is_read(s)) continue;
+                if (is_read && !is_read[s]) continue;
                 const float *key = keys + (b * length + s) * size;
                 float sum_of = 0;
 #pragma omp simd reduction(+ : sum_of)
                 for (Index i = 0; i < size; i++) sum_of += v[i] * hyperbolic_tangent(q[i] + key[i]);
                 score[s] = sum_of;
-                highest = sum_of < highest ? highest : sum_of;
             }
-            float total = 0;
-            for (Index s = 0; s < length; s++) {
-                score[s] = is_read(s) ? exponential(score[s] - highest) : 0;
-                total += score[s];
-            }
-            for (Index i = 0; i < width; i++) sum[i] = 0;
-            for (Index s = 0; s < length; s++) {
-                Number &weight = weights[b * length + s];
-                store(weight, score[s] / total);
-                if (!is_read(s)) continue;
-                const Number *value = values + (b * length + s) * width;
-                const float a = load(weight);
-#pragma omp simd
-                for (Index i = 0; i < width; i++) sum[i] += a * load(value[i]);
-            }
-            for (Index i = 0; i < width; i++) store(contexts[b * width + i], sum[i]);
+            softmax_read(length, width, score, is_read, values + b * length * width, weights + b * length, sum,
+                         contexts + b * width);
         }
     }
 }

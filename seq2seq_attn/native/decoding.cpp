@@ -1,6 +1,6 @@
 // Decoding with attention: additive scores, and what is read by softmax of any scores; the plain statements are `Energy` and
 // `Attention` in attention/.
-#include "numbers.h"
+#include "softmax_read.h"
 
 // v . tanh(q + k) for the queries (sentences, queries, size) on the keys (sentences, length, size).
 extern "C" void additive_scores(Index sentences, Index queries, Index length, Index size, const Number *query,
@@ -36,27 +36,9 @@ extern "C" void read(Index sentences, Index queries, Index length, Index width, 
 #pragma omp for
         for (Index row = 0; row < rows; row++) {
             const Index b = row / queries;
-            const auto is_read = [&](Index s) { return !is_token || is_token[b * length + s]; };
-            float highest = -INFINITY, total = 0;
-            for (Index s = 0; s < length; s++) {
-                score[s] = load(scores[row * length + s]);
-                if (is_read(s)) highest = score[s] < highest ? highest : score[s];
-            }
-            for (Index s = 0; s < length; s++) {
-                score[s] = is_read(s) ? exponential(score[s] - highest) : 0;
-                total += score[s];
-            }
-            for (Index i = 0; i < width; i++) sum[i] = 0;
-            for (Index s = 0; s < length; s++) {
-                Number &weight = weights[row * length + s];
-                store(weight, score[s] / total);
-                if (!is_read(s)) continue;
-                const Number *value = values + (b * length + s) * width;
-                const float a = load(weight);
-#pragma omp simd
-                for (Index i = 0; i < width; i++) sum[i] += a * load(value[i]);
-            }
-            for (Index i = 0; i < width; i++) store(contexts[row * width + i], sum[i]);
+            for (Index s = 0; s < length; s++) score[s] = load(scores[row * length + s]);
+            softmax_read(length, width, score, is_token ? is_token + b * length : nullptr, values + b * length * width,
+                         weights + row * length, sum, contexts + row * width);
         }
     }
 }
