@@ -104,7 +104,7 @@ class InferenceAttention(Attention):
         (sentences, queries, length), width = scores.shape, values.shape[2]
         weights, contexts = torch.empty_like(scores), values.new_empty(sentences, queries, width)
         read = scores.contiguous(), source.is_token, values
-        native.run("read", scores.dtype, sentences, queries, length, width, *read, weights, contexts)
+        native.run("attention_read", scores.dtype, sentences, queries, length, width, *read, weights, contexts)
         return contexts, weights, history
 
 

@@ -1,4 +1,4 @@
-// Attention with additive scores: a step and its way back; the plain statement is in models/recurrent/additive.py.
+// Attention with additive scores: a step and its way back; the plain statement is in models/recurrent/additive_step.py.
 //
 // The hidden layer tanh(q + k) of a sentence is never stored: it is summed while it is in registers, and computed again
 // on the way back. A position that is no token is passed over.
@@ -30,8 +30,8 @@ extern "C" void additive_forward(Index sentences, Index length, Index size, Inde
     }
 }
 
-// Gradients of the query, written; of keys (sentences, length, size) and of v, a row a sentence, added to what is there.
-// `of_weights` may be null.
+// Gradients of the query, written; of keys (sentences, length, size) and of v, a row a sentence, added to what is
+// there. `of_weights` may be null.
 extern "C" void additive_backward(Index sentences, Index length, Index size, Index width, const Number *query,
                                   Index query_stride, const float *keys, const float *v, const Number *values,
                                   const Number *weights, const Number *of_contexts, const Number *of_weights,
@@ -80,8 +80,8 @@ extern "C" void additive_backward(Index sentences, Index length, Index size, Ind
     }
 }
 
-// Gradient of the values (sentences, length, width): of all steps' weights (steps, sentences, length) and gradients of the
-// contexts (steps, sentences, width) the sum of products.
+// Gradient of the values (sentences, length, width): of all steps' weights (steps, sentences, length) and gradients of
+// the contexts (steps, sentences, width) the sum of products.
 extern "C" void values_backward(Index steps, Index sentences, Index length, Index width, const Number *weights,
                                 const Number *of_contexts, Number *of_values, Index threads) {
 #pragma omp parallel num_threads(team(steps * sentences * length * width, threads))

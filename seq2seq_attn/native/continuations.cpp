@@ -4,9 +4,9 @@
 static const Index BLOCK = 64;  // words that are passed over together if not even the best of them is good enough
 
 // Of each sentence, with `hypotheses` rows of the logits (sentences * hypotheses, words), the `count` best by live +
-// log softmax, best first: their scores, parents and tokens (sentences, count). Of equal ones the first comes first. Less
-// than -infinity there is nothing, and what is missing is filled up with it. Words of `excluded` (of them `exclusions`)
-// are never chosen. `ends` (sentences, hypotheses) is log softmax at the word `end`, -infinity if it is excluded.
+// log softmax, best first: their scores, parents and tokens (sentences, count). Of equal ones the first comes first.
+// What is missing is filled up with scores of -infinity. The words of `excluded`, so many as `exclusions`, are never
+// chosen. `ends` (sentences, hypotheses) is log softmax at the word `end`, -infinity if it is excluded.
 extern "C" void best_continuations(Index sentences, Index hypotheses, Index words, Index count, const Number *logits,
                                    const float *live, Index end, Index exclusions, const Index *excluded, float *scores,
                                    Index *parents, Index *tokens, float *ends, Index threads) {

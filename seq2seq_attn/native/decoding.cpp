@@ -1,5 +1,5 @@
-// Decoding with attention: additive scores, and what is read by softmax of any scores; the plain statements are `Energy` and
-// `Attention` in attention/.
+// Decoding with attention: additive scores, and what is read by softmax of any scores; the plain statements are
+// `Energy` and `Attention` in attention/.
 #include "softmax_read.h"
 
 // v . tanh(q + k) for the queries (sentences, queries, size) on the keys (sentences, length, size).
@@ -26,8 +26,9 @@ extern "C" void additive_scores(Index sentences, Index queries, Index length, In
 
 // softmax of the scores (sentences, queries, length) over what is_token (sentences, length), all if it is null, and the
 // contexts (sentences, queries, width) that these weights read of the values (sentences, length, width).
-extern "C" void read(Index sentences, Index queries, Index length, Index width, const Number *scores, const bool *is_token,
-                     const Number *values, Number *weights, Number *contexts, Index threads) {
+extern "C" void attention_read(Index sentences, Index queries, Index length, Index width, const Number *scores,
+                               const bool *is_token, const Number *values, Number *weights, Number *contexts,
+                               Index threads) {
     const Index rows = sentences * queries;
 #pragma omp parallel num_threads(team(rows * length * width, threads))
     {

@@ -28,9 +28,9 @@ extern "C" void gru_forward(Index rows, Index size, const Number *x, Index x_str
 // `carried` (rows, size) is what comes from the next step past its gates; here it becomes what goes to the step before.
 // `later` (later_rows, size), what comes from the next step through its product, and `of_states` may be null.
 extern "C" void gru_backward(Index rows, Index size, const Number *of_states, Index of_states_stride,
-                             const Number *later, Index later_rows, float *carried, const Number *u, Index u_stride, const Number *before,
-                             const Number *gates, const Number *candidates, Number *of_x, Index of_x_stride,
-                             Number *of_u, Index of_u_stride, Index threads) {
+                             const Number *later, Index later_rows, float *carried, const Number *u, Index u_stride,
+                             const Number *before, const Number *gates, const Number *candidates, Number *of_x,
+                             Index of_x_stride, Number *of_u, Index of_u_stride, Index threads) {
 #pragma omp parallel for num_threads(team(rows * size, threads))
     for (Index row = 0; row < rows; row++) {
         const Number *u_n = u + row * u_stride + 2 * size;

@@ -1,7 +1,7 @@
 // What all kernels share: numbers of either precision, the exponential and its kin, and how work is shared out.
 //
-// Every file is compiled once for fp32 and once, with BFLOAT16 defined, for bf16. Kernels compute in fp32 and round what
-// they store. NaN and infinity pass through: a training that diverges must be seen to.
+// Every file is compiled once for fp32 and once, with BFLOAT16 defined, for bf16. Kernels compute in fp32 and round
+// what they store. NaN passes through: a training that diverges must be seen to.
 #pragma once
 
 #include <cmath>

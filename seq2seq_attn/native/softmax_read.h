@@ -1,10 +1,10 @@
-// What attention does with the scores of one query: softmax over the tokens, and the sum that its weights make of the values.
+// What attention does with the scores of one query: softmax over the tokens, and the weighted sum of the values.
 #pragma once
 
 #include "numbers.h"
 
-// Of `score` (length), which becomes exponentials, the weights (length) over is_token (length), all if it is null, and the
-// context (width) of the values (length, width). `sum` (width) is room to add it up in.
+// Of `score` (length), which becomes exponentials, the weights (length) over is_token (length), all if it is null, and
+// the context (width) of the values (length, width). `sum` (width) is room to add it up in.
 inline void softmax_read(Index length, Index width, float *score, const bool *is_token, const Number *values,
                          Number *weights, float *sum, Number *context) {
     const auto is_read = [&](Index s) { return !is_token || is_token[s]; };

@@ -170,7 +170,7 @@ def test_numbers_worked_out_by_hand(dtype, close):
     scores = torch.tensor([[[0.0, math.log(3)]]]).to(dtype)
     weights, context = torch.empty_like(scores), scores.new_empty(1, 1, 1)
     values = torch.tensor([[[8.0], [4.0]]]).to(dtype)
-    native.run("read", dtype, 1, 1, 2, 1, scores, None, values, weights, context)
+    native.run("attention_read", dtype, 1, 1, 2, 1, scores, None, values, weights, context)
     close(weights, torch.tensor([[[0.25, 0.75]]]).double())
     close(context, torch.tensor([[[5.0]]]).double())
     # With pre-activations of 0 both gates are 1/2 and the candidate 0: half of the state is left.
@@ -184,7 +184,19 @@ def test_numbers_half_way_between_two_go_to_the_even_one():
     unit = 2**-7  # from one number of bf16 to the next, at 1
     values = torch.tensor([[[1.0, 1 + unit], [1 + unit, 1 + 2 * unit]]]).bfloat16()
     context = values.new_empty(1, 1, 2)
-    native.run("read", values.dtype, 1, 1, 2, 2, values.new_zeros(1, 1, 2), None, values, values.new_empty(2), context)
+    native.run(
+        "attention_read",
+        values.dtype,
+        1,
+        1,
+        2,
+        2,
+        values.new_zeros(1, 1, 2),
+        None,
+        values,
+        values.new_empty(2),
+        context,
+    )
     assert context.flatten().tolist() == [1.0, 1 + 2 * unit]
 
 
