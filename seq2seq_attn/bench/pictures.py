@@ -39,7 +39,7 @@ def pictures(sitting: Sitting) -> Iterator[tuple[str, Picture]]:
 
 
 def beside_the_floor(sitting: Sitting, training: Sequence[Figure]) -> Picture:
-    """A panel a model, a bar a system; dashed lines are the floors of our precisions."""
+    """A panel a model, a bar a system; dashed lines are the floors of our precisions, where they were measured."""
     panels: dict[str, list[Figure]] = {}
     for figure in training:
         panels.setdefault(figure.job.model, []).append(figure)
@@ -50,7 +50,8 @@ def beside_the_floor(sitting: Sitting, training: Sequence[Figure]) -> Picture:
         for axes, (model, figures) in zip(grid, panels.items(), strict=True):
             _bars(axes, sitting, figures)
             axes.set_title(model, loc="left")
-        grid[-1].set_xlabel("training: target tokens a second (dashed: the floor)")
+        has_floor = any(sitting.floor(figure.job) is not None for figure in training)
+        grid[-1].set_xlabel("training: target tokens a second" + (" (dashed: the floor)" if has_floor else ""))
     return picture
 
 

@@ -6,7 +6,7 @@ import pytest
 from figures import PEER, figure
 
 from seq2seq_attn.bench.page import write_page
-from seq2seq_attn.bench.pictures import along
+from seq2seq_attn.bench.pictures import along, beside_the_floor
 from seq2seq_attn.bench.table import tables
 
 
@@ -64,6 +64,14 @@ def test_what_was_not_measured_is_not_shown(sitting):
     picture = along(replace(sitting, figures=swept), "length", "training", swept)
     assert not any("floor" in line.get_label() for line in picture.axes[0].lines)
     assert any("floor" in line.get_label() for line in along(sitting, "length", "training", swept).axes[0].lines)
+
+
+def test_only_a_picture_with_floors_speaks_of_them(sitting):
+    training = [each for each in sitting.figures if each.job.what == "training" and each.job.sweep is None]
+    for figures, has_floor in ((sitting.figures, True), (training, False)):
+        picture = beside_the_floor(replace(sitting, figures=figures), training)
+        assert ("floor" in picture.axes[-1].get_xlabel()) == has_floor
+        assert any(axes.lines for axes in picture.axes) == has_floor
 
 
 def test_the_page_has_every_cell_and_shows_every_picture(sitting, tmp_path):
