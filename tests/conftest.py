@@ -3,6 +3,7 @@
 import os
 import signal
 
+import pytest
 from jaxtyping import install_import_hook
 
 # Before torch is loaded, and for the programs that tests start: threads gain nothing on small tensors, and wait for
@@ -14,3 +15,16 @@ install_import_hook("seq2seq_attn.attention", "beartype.beartype(conf=beartype.B
 
 # What a shell starts in the background ignores Ctrl-C, and so would the programs that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(params=["kernel", "torch"])
+def kernel_or_torch(request, monkeypatch):
+    """Once as the machine computes, by compiled kernels, and once by torch's operations."""
+    import torch
+
+    from seq2seq_attn import native
+
+    if request.param == "torch":
+        monkeypatch.setattr(native, "has_kernels", lambda tensor: False)
+    elif not native.has_kernels(torch.empty(0)):
+        pytest.skip("no compiler here")

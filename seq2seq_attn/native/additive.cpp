@@ -2,7 +2,7 @@
 //
 // The hidden layer tanh(q + k) of a sentence is never stored: it is summed while it is in registers, and computed again
 // on the way back. A position that is no token is passed over.
-#include "softmax_read.h"
+#include "one_query.h"
 
 // One query a sentence: weights (sentences, length) and contexts (sentences, width) of the values.
 extern "C" void additive_forward(Index sentences, Index length, Index size, Index width, const Number *query,
@@ -18,11 +18,7 @@ extern "C" void additive_forward(Index sentences, Index length, Index size, Inde
             const bool *is_read = is_token ? is_token + b * length : nullptr;
             for (Index s = 0; s < length; s++) {
                 if (is_read && !is_read[s]) continue;
-                const float *key = keys + (b * length + s) * size;
-                float sum_of = 0;
-#pragma omp simd reduction(+ : sum_of)
-                for (Index i = 0; i < size; i++) sum_of += v[i] * hyperbolic_tangent(q[i] + key[i]);
-                score[s] = sum_of;
+                score[s] = additive_score(size, q, keys + (b * length + s) * size, v);
             }
             softmax_read(length, width, score, is_read, values + b * length * width, weights + b * length, sum,
                          contexts + b * width);

@@ -1,6 +1,6 @@
 // Decoding with attention: additive scores, and what is read by softmax of any scores; the plain statements are
 // `Energy` and `Attention` in attention/.
-#include "softmax_read.h"
+#include "one_query.h"
 
 // v . tanh(q + k) for the queries (sentences, queries, size) on the keys (sentences, length, size).
 extern "C" void additive_scores(Index sentences, Index queries, Index length, Index size, const Number *query,
@@ -14,12 +14,8 @@ extern "C" void additive_scores(Index sentences, Index queries, Index length, In
         for (Index row = 0; row < rows; row++) {
             for (Index i = 0; i < size; i++) q[i] = load(query[row * size + i]);
             const float *key = keys + row / queries * length * size;
-            for (Index s = 0; s < length; s++, key += size) {
-                float score = 0;
-#pragma omp simd reduction(+ : score)
-                for (Index i = 0; i < size; i++) score += v[i] * hyperbolic_tangent(q[i] + key[i]);
-                store(scores[row * length + s], score);
-            }
+            for (Index s = 0; s < length; s++)
+                store(scores[row * length + s], additive_score(size, q, key + s * size, v));
         }
     }
 }

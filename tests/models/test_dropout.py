@@ -3,18 +3,12 @@
 import pytest
 import torch
 
-from seq2seq_attn import native
 from seq2seq_attn.models.dropout import Dropout
 
 COUNT = 200_003  # no multiple of the decisions that a draw makes
 
 
-@pytest.fixture(params=["kernel", "torch"], autouse=True)
-def _way(request, monkeypatch):
-    if request.param == "torch":
-        monkeypatch.setattr(native, "has_kernels", lambda tensor: False)
-    elif not native.has_kernels(torch.empty(0)):
-        pytest.skip("no compiler here")
+pytestmark = pytest.mark.usefixtures("kernel_or_torch")
 
 
 @pytest.mark.parametrize("p", [0.1, 0.3, 0.5, 0.9])

@@ -3,20 +3,12 @@
 import pytest
 import torch
 
-from seq2seq_attn import native
 from seq2seq_attn.search.continuations import BLOCK, best_continuations
 from seq2seq_attn.text.vocabulary import BOS, EOS, PAD
 
-
-@pytest.fixture(params=["kernel", "torch"])
-def way(request, monkeypatch):
-    if request.param == "torch":
-        monkeypatch.setattr(native, "has_kernels", lambda tensor: False)
-    elif not native.has_kernels(torch.zeros(1)):
-        pytest.skip("no compiler here")
+pytestmark = pytest.mark.usefixtures("kernel_or_torch")
 
 
-@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("vocabulary", [5, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK - 2])
 @pytest.mark.parametrize("count", [1, 7, 5000])
@@ -41,7 +33,6 @@ def test_the_best_are_those_of_the_whole_sum_sorted(vocabulary, count, may_end, 
         assert len(set(row[is_likely].tolist())) == is_likely.sum()
 
 
-@pytest.mark.usefixtures("way")
 def test_the_best_one_is_the_lowest_token_among_equals():
     logits = torch.full((3, 2 * BLOCK + 5), -1.0)
     logits[0, [BLOCK + 3, 2 * BLOCK + 4]] = 2.0
@@ -50,7 +41,6 @@ def test_the_best_one_is_the_lowest_token_among_equals():
     assert best_continuations(torch.zeros(3, 1), logits, 1, True).tokens.tolist() == [[BLOCK + 3], [7], [2 * BLOCK + 4]]
 
 
-@pytest.mark.usefixtures("way")
 def test_a_probability_worked_out_by_hand():
     # Of weights 1, 2, 3 (pad), 2 (start), 4 (end) and 8 the last has 8 / 20; the end has 4 / 20.
     logits = torch.tensor([[1.0, 3.0, 2.0, 4.0, 2.0, 8.0]]).log()

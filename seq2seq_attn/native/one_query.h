@@ -1,7 +1,15 @@
-// What attention does with the scores of one query: softmax over the tokens, and the weighted sum of the values.
+// What attention does for one query: additive scores, softmax over the tokens, and the weighted sum of the values.
 #pragma once
 
 #include "numbers.h"
+
+// v . tanh(q + k), all of them (size).
+inline float additive_score(Index size, const float *q, const float *k, const float *v) {
+    float score = 0;
+#pragma omp simd reduction(+ : score)
+    for (Index i = 0; i < size; i++) score += v[i] * hyperbolic_tangent(q[i] + k[i]);
+    return score;
+}
 
 // Of `score` (length), which becomes exponentials, the weights (length) over is_token (length), all if it is null, and
 // the context (width) of the values (length, width). `sum` (width) is room to add it up in.
