@@ -32,8 +32,9 @@ class Additive(Scorer):
         """U k + b (B, S, hidden_size)."""
         return self.energy.prepare(self.key_layer(keys))
 
-    def additive_form(self) -> tuple[Tensor, Tensor]:
-        return self.query_layer.weight, self.energy.v
+    def additive_form(self) -> tuple[Tensor, Tensor] | None:
+        # Of this very class: a subclass may score in another way.
+        return (self.query_layer.weight, self.energy.v) if type(self) is Additive else None
 
     def forward(self, query: Query, prepared: Prepared) -> Scores:
         scores: Scores = self.energy(self.query_layer(query), prepared)

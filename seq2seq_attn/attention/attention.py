@@ -51,7 +51,7 @@ class Attention(Context):
     @property
     def is_softmax_alone(self) -> bool:
         """Whether the weights are the softmax of scores over all of the source, and nothing hangs on earlier steps."""
-        plain = isinstance(self.normaliser, Softmax) and self.normaliser.temperature == 1 and self.window is None
+        plain = type(self.normaliser) is Softmax and self.normaliser.temperature == 1 and self.window is None
         return plain and not self.needs_history
 
     def additive_form(self) -> tuple[Tensor, Tensor] | None:
