@@ -33,8 +33,9 @@ def train(
     with resumable(f"{run} keeps what was trained up to the last whole epoch", "--resume"):
         from seq2seq_attn.config import Config, load
         from seq2seq_attn.lab.evaluate import evaluate
+        from seq2seq_attn.lab.folder import IfExists
         from seq2seq_attn.lab.plugin import load_plugins
-        from seq2seq_attn.lab.run import IfExists, read_metrics
+        from seq2seq_attn.lab.run import read_metrics
         from seq2seq_attn.lab.run import train as train_run
 
         load_plugins(plugin)

@@ -10,7 +10,8 @@ from typing import Literal
 
 from seq2seq_attn.lab.evaluate import evaluate
 from seq2seq_attn.lab.experiment import ArmRun
-from seq2seq_attn.lab.run import Say, read_metrics, refuse_other_config, train
+from seq2seq_attn.lab.folder import refuse_other_config
+from seq2seq_attn.lab.run import Say, read_metrics, train
 from seq2seq_attn.lab.tokenised import TOKENISED
 from seq2seq_attn.lab.trained import TrainedModel
 from seq2seq_attn.lab.workers import in_processes

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import lightning
 import torch
 
-from seq2seq_attn.config import Config, PairFiles, dump, load
+from seq2seq_attn.config import Config, PairFiles, dump
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.metrics import bleu_metric, corpus_score
 from seq2seq_attn.lab.cache import Cache
 from seq2seq_attn.lab.corpora import read_pairs, read_test
+from seq2seq_attn.lab.folder import CONFIG, METRICS, IfExists, clear, may_resume
 from seq2seq_attn.lab.machine import made_with, on_cuda
 from seq2seq_attn.lab.pretrained import Pretrained, start_from_vectors
 from seq2seq_attn.lab.tokenised import TOKENISED, Codecs, codecs_of, encoded
-from seq2seq_attn.lab.trained import CONFIG, METRICS, TrainedModel, build
+from seq2seq_attn.lab.trained import TrainedModel, build
 from seq2seq_attn.memory import give_back_freed_memory, keep_freed_memory
 from seq2seq_attn.models.int8 import need_int8
 from seq2seq_attn.models.translator import Translator
@@ -29,10 +29,8 @@ from seq2seq_attn.text.corpus import ParallelCorpus
 from seq2seq_attn.text.files import write_bytes
 from seq2seq_attn.text.selection import filter_pairs
 from seq2seq_attn.training.batches import EncodedPairs, loader
-from seq2seq_attn.training.fit import LAST, fit
+from seq2seq_attn.training.fit import fit
 
-IfExists = Literal["refuse", "resume", "overwrite"]
-MAY_CHANGE = ("max_epochs", "patience")  # of training, on resuming: how long, not what
 Say = Callable[[str], object]
 
 
@@ -97,38 +95,12 @@ def train(
     return model
 
 
-def may_resume(config: Config, folder: Path, if_exists: IfExists) -> bool:
-    """True if the folder's training is to be continued, False if one begins; UserError if it may not be touched."""
-    if not (folder / CONFIG).exists():
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise UserError(f"{folder}: exists and is not a run; name another folder with --output")
-        return False
-    if if_exists == "refuse":
-        raise UserError(f"{folder}: this run exists; continue it with --resume or replace it with --overwrite")
-    if if_exists == "overwrite":
-        return False
-    refuse_other_config(config, folder)
-    return (folder / "checkpoints" / LAST).exists()
-
-
 def open_folder(model: TrainedModel, folder: Path, resuming: bool) -> None:
     """The folder as it is when training begins: configuration and codecs, and what else a run to be resumed has."""
-    if not resuming and folder.exists():
-        shutil.rmtree(folder)
-    write_bytes(folder / CONFIG, dump(model.config).encode())
     if not resuming:
+        clear(folder)
         save_codecs(model.source, model.target, folder)
-
-
-def refuse_other_config(config: Config, folder: Path) -> None:
-    """UserError if the folder's run has another configuration."""
-    old, new = (_flat(c.model_dump(mode="json")) for c in (load(Config, folder / CONFIG), config))
-    for key in sorted(old.keys() | new.keys()):
-        if old.get(key) != new.get(key) and key not in {f"training.{name}" for name in MAY_CHANGE}:
-            raise UserError(
-                f"{folder / CONFIG}: was trained with {key}={old.get(key)!r}, now it is {new.get(key)!r}; "
-                f"name another folder, or replace the run with --overwrite"
-            )
+    write_bytes(folder / CONFIG, dump(model.config).encode())
 
 
 def read_metrics(folder: Path) -> dict[str, Any]:
@@ -171,10 +143,3 @@ def _validation_bleu(model: TrainedModel, pairs: ParallelCorpus) -> Callable[[Tr
         return corpus_score(metric, translations, pairs.target).value
 
     return validate
-
-
-def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return flat

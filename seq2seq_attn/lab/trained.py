@@ -13,6 +13,7 @@ from safetensors.torch import load_model, save_model
 
 from seq2seq_attn.config import Config, load
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.lab.folder import CONFIG, MODEL
 from seq2seq_attn.memory import keep_freed_memory
 from seq2seq_attn.models.inference import for_inference
 from seq2seq_attn.models.recurrent.config import build_recurrent
@@ -27,7 +28,6 @@ from seq2seq_attn.text.codec import Codec, load_codecs
 from seq2seq_attn.text.lexicon import Lexicon
 from seq2seq_attn.text.vocabulary import EOS
 
-CONFIG, MODEL, METRICS = "config.yaml", "model.safetensors", "metrics.json"
 Progress = Callable[[int], object]
 
 

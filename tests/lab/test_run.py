@@ -75,13 +75,39 @@ def test_resuming_with_another_configuration_names_the_difference(trained, confi
         train(changed(config, batch_size=9), tmp_path / "run", if_exists="resume")
 
 
-def test_a_folder_that_is_no_run_is_never_touched(config, tmp_path):
+@pytest.mark.parametrize("name", ["chapter.txt", "config.yaml"])  # a project's own configuration makes it no run
+def test_a_folder_that_is_no_run_is_never_touched(config, tmp_path, name):
     (tmp_path / "thesis").mkdir()
-    (tmp_path / "thesis" / "chapter.txt").write_text("years of work")
+    (tmp_path / "thesis" / name).write_text("years of work")
     for if_exists in ("refuse", "resume", "overwrite"):
         with pytest.raises(UserError, match="exists and is not a run"):
             train(config, tmp_path / "thesis", if_exists=if_exists)
-    assert (tmp_path / "thesis" / "chapter.txt").read_text() == "years of work"
+    assert (tmp_path / "thesis" / name).read_text() == "years of work"
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "fixed/seed-1/model.safetensors", "checkpoints/mine.txt"])
+def test_what_a_run_did_not_make_is_refused_by_name_before_anything_is_removed(trained, config, tmp_path, name):
+    path = tmp_path / "run" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("years of work")
+    before = {each: each.read_bytes() for each in (tmp_path / "run").rglob("*") if each.is_file()}
+    with pytest.raises(UserError, match=rf"{name}: was not made by the run"):
+        train(config, tmp_path / "run", if_exists="overwrite")
+    assert {each: each.read_bytes() for each in (tmp_path / "run").rglob("*") if each.is_file()} == before
+
+
+def test_a_finished_run_without_its_last_checkpoint_is_not_wiped_by_resuming(trained, config, tmp_path):
+    (tmp_path / "run" / "checkpoints" / "last.ckpt").unlink()
+    with pytest.raises(UserError, match="nothing to continue"):
+        train(changed(config, max_epochs=3), tmp_path / "run", if_exists="resume")
+    assert TrainedModel.load(tmp_path / "run").translate(["a b"]) == trained.translate(["a b"])
+
+
+def test_a_run_that_left_only_its_own_files_is_replaced_without_a_trace(trained, config, tmp_path):
+    (tmp_path / "run" / "model.safetensors.part").write_text("half of a file")
+    train(changed(config, max_epochs=1), tmp_path / "run", if_exists="overwrite")
+    assert not list((tmp_path / "run").rglob("*.part"))
+    assert read_metrics(tmp_path / "run")["training"]["epochs"] == 1
 
 
 @pytest.mark.parametrize(
