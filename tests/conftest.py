@@ -13,6 +13,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Before any test imports the package: the hook wraps modules as they are loaded. An int may be a float.
 install_import_hook("seq2seq_attn.attention", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
 
+pytest_plugins = ["toy_experiment"]
+
 # What a shell starts in the background ignores Ctrl-C, and so would the programs that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -22,7 +24,7 @@ def kernel_or_torch(request, monkeypatch):
     """Once as the machine computes, by compiled kernels, and once by torch's operations."""
     import torch
 
-    from seq2seq_attn import native
+    from seq2seq_attn.ops import native
 
     if request.param == "torch":
         monkeypatch.setattr(native, "has_kernels", lambda tensor: False)

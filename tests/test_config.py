@@ -5,9 +5,9 @@ import re
 import pytest
 import yaml
 
+from seq2seq_attn.comparison.experiment import Experiment
 from seq2seq_attn.config import Config, dump, load, merge, override, parse
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.lab.experiment import Experiment
 from seq2seq_attn.strict import Strict
 
 FILES = {"source": "a", "target": "b"}

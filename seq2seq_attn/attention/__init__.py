@@ -13,44 +13,44 @@ weights of scores, a `Window` says which part of the source is open, a `Context`
 source, a `Summary` is a sentence as one vector.
 """
 
-from seq2seq_attn.attention.additive import Additive
 from seq2seq_attn.attention.attention import Attention
-from seq2seq_attn.attention.biaffine import Biaffine
-from seq2seq_attn.attention.chunkwise import ChunkwiseAttention, ChunkwiseSource
-from seq2seq_attn.attention.concat import Concat
-from seq2seq_attn.attention.constant import ConstantContext, FixedContext, MeanContext, NoContext
 from seq2seq_attn.attention.context import Context
-from seq2seq_attn.attention.cosine import Cosine
-from seq2seq_attn.attention.counterfactual import Change, Counterfactual, CounterfactualSource
-from seq2seq_attn.attention.coverage import LinguisticCoverage, NeuralCoverage
-from seq2seq_attn.attention.dot import Dot
-from seq2seq_attn.attention.entmax15 import Entmax15
-from seq2seq_attn.attention.general import General
-from seq2seq_attn.attention.gumbel import Gumbel
-from seq2seq_attn.attention.hard import Hard
+from seq2seq_attn.attention.contexts.chunkwise import ChunkwiseAttention, ChunkwiseSource
+from seq2seq_attn.attention.contexts.constant import ConstantContext, FixedContext, MeanContext, NoContext
+from seq2seq_attn.attention.contexts.counterfactual import Change, Counterfactual, CounterfactualSource
+from seq2seq_attn.attention.contexts.key_value import KeyValueAttention
+from seq2seq_attn.attention.contexts.multi_head import MultiHead, MultiHeadSource
 from seq2seq_attn.attention.history import History, each_tensor
-from seq2seq_attn.attention.key_value import KeyValueAttention
-from seq2seq_attn.attention.local import LocalM, LocalP
-from seq2seq_attn.attention.location import Location
-from seq2seq_attn.attention.location_aware import LocationAware
-from seq2seq_attn.attention.mlp import MLP
-from seq2seq_attn.attention.monotonic import Monotonic
-from seq2seq_attn.attention.multi_head import MultiHead, MultiHeadSource
-from seq2seq_attn.attention.multiplicative import Multiplicative
-from seq2seq_attn.attention.negative_squared_distance import NegativeSquaredDistance
-from seq2seq_attn.attention.normalised_additive import NormalisedAdditive
 from seq2seq_attn.attention.normaliser import HistoryNormaliser, Normaliser, normaliser_class, normaliser_classes
+from seq2seq_attn.attention.normalisers.entmax15 import Entmax15
+from seq2seq_attn.attention.normalisers.gumbel import Gumbel
+from seq2seq_attn.attention.normalisers.hard import Hard
+from seq2seq_attn.attention.normalisers.monotonic import Monotonic
+from seq2seq_attn.attention.normalisers.shuffled import Shuffled
+from seq2seq_attn.attention.normalisers.sigmoid import Sigmoid
+from seq2seq_attn.attention.normalisers.softmax import Softmax
+from seq2seq_attn.attention.normalisers.sparsemax import Sparsemax
 from seq2seq_attn.attention.registry import own_options
-from seq2seq_attn.attention.relative import Relative
-from seq2seq_attn.attention.scaled_dot import ScaledDot
 from seq2seq_attn.attention.scorer import HistoryScorer, MakeScorer, Scorer, scorer_class, scorer_classes
-from seq2seq_attn.attention.shuffled import Shuffled
-from seq2seq_attn.attention.sigmoid import Sigmoid
-from seq2seq_attn.attention.softmax import Softmax
+from seq2seq_attn.attention.scorers.additive import Additive
+from seq2seq_attn.attention.scorers.biaffine import Biaffine
+from seq2seq_attn.attention.scorers.concat import Concat
+from seq2seq_attn.attention.scorers.cosine import Cosine
+from seq2seq_attn.attention.scorers.coverage import LinguisticCoverage, NeuralCoverage
+from seq2seq_attn.attention.scorers.dot import Dot
+from seq2seq_attn.attention.scorers.general import General
+from seq2seq_attn.attention.scorers.location import Location
+from seq2seq_attn.attention.scorers.location_aware import LocationAware
+from seq2seq_attn.attention.scorers.mlp import MLP
+from seq2seq_attn.attention.scorers.multiplicative import Multiplicative
+from seq2seq_attn.attention.scorers.negative_squared_distance import NegativeSquaredDistance
+from seq2seq_attn.attention.scorers.normalised_additive import NormalisedAdditive
+from seq2seq_attn.attention.scorers.relative import Relative
+from seq2seq_attn.attention.scorers.scaled_dot import ScaledDot
 from seq2seq_attn.attention.source import AnySource, ConstantSource, Source
-from seq2seq_attn.attention.sparsemax import Sparsemax
 from seq2seq_attn.attention.summary import LastState, LearnedPool, MeanState, Summary
 from seq2seq_attn.attention.window import Window, window_class, window_classes
+from seq2seq_attn.attention.windows.local import LocalM, LocalP
 
 __all__ = [
     "MLP",

@@ -8,9 +8,9 @@ from torch import Tensor
 from seq2seq_attn.attention.context import Context, one_by_one
 from seq2seq_attn.attention.history import NOTHING, History
 from seq2seq_attn.attention.normaliser import Normaliser
+from seq2seq_attn.attention.normalisers.softmax import Softmax
 from seq2seq_attn.attention.scorer import Scorer
 from seq2seq_attn.attention.shapes import Contexts, IsToken, Keys, Query, Values, Weights
-from seq2seq_attn.attention.softmax import Softmax
 from seq2seq_attn.attention.source import Source, refuse_empty
 from seq2seq_attn.attention.window import View, Window
 

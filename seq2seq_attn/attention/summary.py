@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from seq2seq_attn.attention.checks import need_positive
+from seq2seq_attn.attention.normalisers.softmax import Softmax, uniform_weights
 from seq2seq_attn.attention.shapes import IsToken, States, StateSummary
-from seq2seq_attn.attention.softmax import Softmax, uniform_weights
 
 
 class Summary(nn.Module, ABC):

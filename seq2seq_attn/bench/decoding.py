@@ -8,7 +8,7 @@ from seq2seq_attn.bench.corpus import corpus_of
 from seq2seq_attn.bench.job import BEAM_SIZE, DECODED_LENGTH, Effort, Job, Outcome
 from seq2seq_attn.bench.models import build
 from seq2seq_attn.bench.timing import peak_bytes, seconds
-from seq2seq_attn.models.inference import for_inference
+from seq2seq_attn.ops.inference import for_inference
 from seq2seq_attn.search import SearchOptions, search
 from seq2seq_attn.text.encoded import Ids
 

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, get_args
 from pydantic import NonNegativeInt, PositiveInt
 from pydantic.dataclasses import dataclass
 
-from seq2seq_attn.report.files import STRICT
+from seq2seq_attn.results.files import STRICT
 
 What = Literal[
     "training",  # target tokens a second

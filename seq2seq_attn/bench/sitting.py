@@ -18,7 +18,7 @@ from seq2seq_attn.bench.corpus import corpus_of
 from seq2seq_attn.bench.job import Axis, Effort, Job, Outcome, Precision, What
 from seq2seq_attn.bench.peers import MEASURED, PEERS, measure_peer
 from seq2seq_attn.bench.results import OURS, Figure, Sitting
-from seq2seq_attn.lab.machine import made_with
+from seq2seq_attn.runs.provenance import made_with
 
 Say = Callable[[str], object]
 

@@ -17,7 +17,7 @@ from seq2seq_attn.bench.floor import measure_bytes, measure_products
 from seq2seq_attn.bench.job import Effort, Job, Outcome, What
 from seq2seq_attn.bench.profile import measure_profile
 from seq2seq_attn.bench.training import measure_training
-from seq2seq_attn.memory import keep_freed_memory
+from seq2seq_attn.ops.memory import keep_freed_memory
 
 MEASURES: dict[What, Callable[[Job, Effort], Outcome]] = {
     "training": measure_training,

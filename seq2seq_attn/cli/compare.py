@@ -12,7 +12,7 @@ from seq2seq_attn.cli.interruption import portable_command, resumable
 from seq2seq_attn.cli.options import Overrides, Plugin, argument, folder
 
 if TYPE_CHECKING:
-    from seq2seq_attn.report.results import Results
+    from seq2seq_attn.results.results import Results
 
 RUNS = Path("runs")
 
@@ -33,9 +33,9 @@ def compare(
     seeds=[1,2,3].
     """
     with resumable("finished runs are kept, and the others up to their last whole epoch"):
-        from seq2seq_attn.lab.compare import compare as compare_arms
-        from seq2seq_attn.lab.experiment import read_experiment
-        from seq2seq_attn.lab.plugin import load_plugins
+        from seq2seq_attn.comparison.compare import compare as compare_arms
+        from seq2seq_attn.comparison.experiment import read_experiment
+        from seq2seq_attn.runs.plugin import load_plugins
 
         load_plugins(plugin)
         grid = read_experiment(experiment, tuple(overrides or ()))
@@ -63,8 +63,8 @@ def report(
     Page, tables and pictures come from the JSON files of its results; no model is loaded. report.html is one file
     that needs no network.
     """
-    from seq2seq_attn.report.results import Results
     from seq2seq_attn.report.write import RESULTS
+    from seq2seq_attn.results.results import Results
 
     folder = experiment.parent if experiment.is_file() else experiment
     place = folder / "results" if (folder / "results" / RESULTS).exists() else folder
@@ -84,7 +84,7 @@ def demo(
     Chinese. Ctrl-C loses nothing: the same command goes on where it stopped.
     """
     with resumable("finished runs are kept, and the others up to their last whole epoch"):
-        from seq2seq_attn.lab.demo import demo as run_demo
+        from seq2seq_attn.comparison.demo import demo as run_demo
 
         place = output or RUNS / ("demo-quick" if quick else "demo")
         _show(run_demo(place, quick, say, "overwrite" if overwrite else "resume", portable_command()), place)

@@ -59,7 +59,7 @@ def evaluate(
 
 
 def _score_run(run: Path, plugin: list[Path] | None) -> dict[str, Any]:
-    from seq2seq_attn.lab.evaluate import evaluate as evaluate_run
+    from seq2seq_attn.analysis.evaluate import evaluate as evaluate_run
 
     model = load_model(run, plugin)
     with progress("test set") as advance:
@@ -85,10 +85,10 @@ def _score_files(
 ) -> dict[str, Any]:
     from dataclasses import asdict
 
+    from seq2seq_attn.analysis.scores import score, score_by_length, score_lc_tok
     from seq2seq_attn.evaluation.bootstrap import paired_bootstrap
     from seq2seq_attn.evaluation.counts import BleuCounts
     from seq2seq_attn.evaluation.randomisation import approximate_randomisation
-    from seq2seq_attn.lab.scores import score, score_by_length, score_lc_tok
     from seq2seq_attn.text.corpus import read_parallel
 
     pairs = read_parallel(hypotheses, references)

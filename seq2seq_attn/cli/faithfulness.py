@@ -11,9 +11,9 @@ from seq2seq_attn.cli.model import load_model
 from seq2seq_attn.cli.options import AsJson, Plugin, Run, Source, Target
 
 if TYPE_CHECKING:
+    from seq2seq_attn.analysis.faithfulness import Faithfulness
+    from seq2seq_attn.analysis.interventions import Effect
     from seq2seq_attn.evaluation.rank_correlation import RankCorrelation
-    from seq2seq_attn.lab.faithfulness import Faithfulness
-    from seq2seq_attn.lab.interventions import Effect
 
 _CHANGES = {
     "uniform": "uniform weights",
@@ -58,7 +58,7 @@ def faithfulness(
     word's embedding, and the change of log p when the word is left out. High figures mean that the words that are read
     most are those that count most. See docs/explanation.md for what cannot be concluded.
     """
-    from seq2seq_attn.lab.faithfulness import faithfulness as examine
+    from seq2seq_attn.analysis.faithfulness import faithfulness as examine
     from seq2seq_attn.text.corpus import read_parallel
 
     pairs = read_parallel(source, target)

@@ -30,7 +30,7 @@ def scorers(
     """
     from seq2seq_attn.attention.installed import load_installed
     from seq2seq_attn.doctor import catalogue, page
-    from seq2seq_attn.lab.plugin import load_plugins
+    from seq2seq_attn.runs.plugin import load_plugins
 
     if as_json and as_markdown:
         raise UserError("--json and --markdown are two forms of one answer; give one of them")

@@ -16,7 +16,7 @@ from seq2seq_attn.cli.model import load_model
 from seq2seq_attn.cli.options import AsJson, AttentionFile, Plugin, Run, argument
 
 if TYPE_CHECKING:
-    from seq2seq_attn.lab.trained import TrainedModel
+    from seq2seq_attn.runs.trained import TrainedModel
     from seq2seq_attn.search.hypothesis import Hypothesis
     from seq2seq_attn.search.options import SearchOptions
 
@@ -53,9 +53,9 @@ def translate(
     "log_probability"}]}, the score being log p over the length penalty. A line with more tokens than the run's
     data.max_length is cut, with a warning. --attention has the weights of every translation that --n-best asks for.
     """
-    from seq2seq_attn.lab.attention_file import attention_file
-    from seq2seq_attn.lab.lexicon import with_lexicon
-    from seq2seq_attn.lab.token_attention import of_search
+    from seq2seq_attn.analysis.attention_file import attention_file
+    from seq2seq_attn.analysis.token_attention import of_search
+    from seq2seq_attn.runs.lexicon import with_lexicon
     from seq2seq_attn.text.files import decoded_lines, read_lines
 
     lines: Iterable[str] = read_lines(file) if file else decoded_lines(sys.stdin.buffer, "stdin")

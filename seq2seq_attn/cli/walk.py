@@ -49,7 +49,7 @@ def walk(
     Scores, weights, weighted sum: each with its equation, and the numbers that go in and come out. ROWS are numbers
     with blanks between them, and a semicolon between two rows.
     """
-    from seq2seq_attn.lab.plugin import load_plugins
+    from seq2seq_attn.runs.plugin import load_plugins
     from seq2seq_attn.walk import as_text
     from seq2seq_attn.walk import walk as walk_through
 
@@ -116,8 +116,8 @@ def _attention(scorer: list[str], normaliser: str, query_size: int, key_size: in
 
 def _scorer(words: list[str]) -> ScorerConfig:
     from seq2seq_attn.config import override, parse
-    from seq2seq_attn.lab.find_scorer import find_scorer
     from seq2seq_attn.models.recurrent.parts import ScorerConfig
+    from seq2seq_attn.runs.find_scorer import find_scorer
 
     names = [word for word in words if "=" not in word] or ["dot"]
     if len(names) > 1:

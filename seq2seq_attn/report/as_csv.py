@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from seq2seq_attn.report.column import Column
 from seq2seq_attn.report.columns import columns
-from seq2seq_attn.report.results import Results
+from seq2seq_attn.results.results import Results
 
 Values = tuple[str, list[float | str]]  # a header, and what stands below it
 

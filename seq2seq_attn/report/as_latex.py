@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 
 from seq2seq_attn.report.column import Cell, Column
 from seq2seq_attn.report.columns import columns
-from seq2seq_attn.report.results import Results
-from seq2seq_attn.report.slug import slug
 from seq2seq_attn.report.table import notes
 from seq2seq_attn.report.where_tables import where_tables
+from seq2seq_attn.results.results import Results
+from seq2seq_attn.results.slug import slug
 
 HEAD = r"""% Needs \usepackage{booktabs,adjustbox}; XeLaTeX or LuaLaTeX where names go beyond the Latin alphabet."""
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from seq2seq_attn.report.column import NOTHING, Cell, Column
 from seq2seq_attn.report.difference_columns import difference_columns
-from seq2seq_attn.report.results import ArmResult, BandResult, Results, Spread
+from seq2seq_attn.results.results import ArmResult, BandResult, Results, Spread
 
 OVER_SEEDS = "", "std"
 LIMITS = "low", "high"

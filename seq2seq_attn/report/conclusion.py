@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from seq2seq_attn.report.results import ENOUGH, LEVEL, AcrossSeeds, ArmResult, Comparison, Results
 from seq2seq_attn.report.where_in_words import where_in_words
+from seq2seq_attn.results.results import ENOUGH, LEVEL, AcrossSeeds, ArmResult, Comparison, Results
 
 
 def conclusion(results: Results) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from seq2seq_attn.report.column import NOTHING, Cell, Column
-from seq2seq_attn.report.results import Comparison, Results
+from seq2seq_attn.results.results import Comparison, Results
 
 
 def difference_columns(results: Results) -> list[Column]:

@@ -11,8 +11,8 @@ from rich.text import Text
 
 from seq2seq_attn.report.column import Cell, Column
 from seq2seq_attn.report.columns import columns
-from seq2seq_attn.report.results import ArmResult, Results
 from seq2seq_attn.report.where_tables import EXPLAINED, where_tables
+from seq2seq_attn.results.results import ArmResult, Results
 
 ARM_WIDTH = 22  # longer names are wrapped in the terminal
 GAP = 1  # between columns, in the terminal

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from seq2seq_attn.report.as_csv import csv_text
-from seq2seq_attn.report.results import Results
-from seq2seq_attn.report.where import Breakdown, LinkAgreement, Rates
 from seq2seq_attn.report.where_tables import AGREEMENT, breakdowns
+from seq2seq_attn.results.results import Results
+from seq2seq_attn.results.where import Breakdown, LinkAgreement, Rates
 
 
 class Row(NamedTuple):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from seq2seq_attn.report.results import ENOUGH
-from seq2seq_attn.report.where import Breakdown, GroupResult, Rate, Rates, Where
+from seq2seq_attn.results.results import ENOUGH
+from seq2seq_attn.results.where import Breakdown, GroupResult, Rate, Rates, Where
 
 
 def where_in_words(where: Where | None, best: str, baseline: str | None) -> list[str]:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from seq2seq_attn.report.column import NOTHING, Cell, Column
-from seq2seq_attn.report.results import ArmResult, Results
-from seq2seq_attn.report.where import Breakdown, GroupResult, LinkAgreement, Rate, Rates
+from seq2seq_attn.results.results import ArmResult, Results
+from seq2seq_attn.results.where import Breakdown, GroupResult, LinkAgreement, Rate, Rates
 
 LENGTH = "source length"
 AGREEMENT = "agreement of links"

@@ -11,19 +11,19 @@ from matplotlib.figure import Figure
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.report.as_csv import as_csv
 from seq2seq_attn.report.as_latex import as_latex
-from seq2seq_attn.report.examples import load_examples
 from seq2seq_attn.report.html.page import Contents, page
-from seq2seq_attn.report.making import load_making
-from seq2seq_attn.report.observations import AttentionMap, Curve, load_attention, load_curves
 from seq2seq_attn.report.pictures.attention import heatmap
 from seq2seq_attn.report.pictures.bleu_by_length import bleu_by_length
 from seq2seq_attn.report.pictures.curves import curves
 from seq2seq_attn.report.pictures.style import render
-from seq2seq_attn.report.results import Results
-from seq2seq_attn.report.sentences import load_sentences
-from seq2seq_attn.report.slug import slug
 from seq2seq_attn.report.table import markdown
 from seq2seq_attn.report.where_as_csv import where_as_csv
+from seq2seq_attn.results.examples import load_examples
+from seq2seq_attn.results.making import load_making
+from seq2seq_attn.results.observations import AttentionMap, Curve, load_attention, load_curves
+from seq2seq_attn.results.results import Results
+from seq2seq_attn.results.sentences import load_sentences
+from seq2seq_attn.results.slug import slug
 from seq2seq_attn.text.files import write_bytes
 
 RESULTS, CURVES, ATTENTION = "results.json", "curves.json", "attention.json"

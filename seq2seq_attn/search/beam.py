@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from seq2seq_attn.models.translator import Sentences, Translator
-from seq2seq_attn.search.continuations import best_continuations
+from seq2seq_attn.ops.continuations import best_continuations
 from seq2seq_attn.search.history import Choice, End, to_lists, trace
 from seq2seq_attn.search.hypothesis import Hypothesis
 from seq2seq_attn.search.options import SearchOptions

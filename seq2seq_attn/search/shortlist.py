@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from seq2seq_attn.models.inference import with_rows
 from seq2seq_attn.models.translator import Decoded, Sentences, Step, Translator
+from seq2seq_attn.ops.inference import with_rows
 from seq2seq_attn.text.vocabulary import SPECIALS
 
 

@@ -13,9 +13,9 @@ from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.translator import Translator
+from seq2seq_attn.ops.loss import vocabulary_loss
 from seq2seq_attn.training.batches import Batch
 from seq2seq_attn.training.config import TrainingConfig
-from seq2seq_attn.training.loss import vocabulary_loss
 from seq2seq_attn.training.optimiser import make_optimiser, plateau, warm_up
 
 Validate = Callable[[Translator], float]

@@ -5,7 +5,8 @@ from functools import partial
 import pytest
 import torch
 
-from seq2seq_attn.attention import Sigmoid, Softmax, changes
+from seq2seq_attn.attention import Sigmoid, Softmax
+from seq2seq_attn.attention.contexts import changes
 
 B, T, S = 4, 3, 5
 LENGTHS = [5, 2, 4, 1]

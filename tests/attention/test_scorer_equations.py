@@ -20,9 +20,9 @@ from seq2seq_attn.attention import (
     NormalisedAdditive,
     ScaledDot,
     Sigmoid,
-    energy,
     scorer_classes,
 )
+from seq2seq_attn.attention.scorers import energy
 
 B, T, S, QUERY, KEY, HIDDEN = 2, 3, 4, 5, 7, 11
 

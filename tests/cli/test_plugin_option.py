@@ -5,7 +5,7 @@ import json
 import pytest
 
 from seq2seq_attn.attention import scorer, scorer_classes
-from seq2seq_attn.lab.plugin import loaded_plugins
+from seq2seq_attn.runs.plugin import loaded_plugins
 
 SCORER = '''
 import torch
@@ -35,7 +35,7 @@ class Distance(Scorer):
 def plugin(tmp_path, monkeypatch):
     """Writes a plugin; what it registers is forgotten after the test."""
     monkeypatch.setattr(scorer._scorers, "_classes", scorer_classes())
-    monkeypatch.setattr("seq2seq_attn.lab.plugin._loaded", [])
+    monkeypatch.setattr("seq2seq_attn.runs.plugin._loaded", [])
 
     def write(text, name="mine.py"):
         (tmp_path / name).write_text(text)

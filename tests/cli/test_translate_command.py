@@ -12,7 +12,7 @@ import threading
 import pytest
 import yaml
 
-from seq2seq_attn.models.int8 import has_int8
+from seq2seq_attn.ops.int8 import has_int8
 
 needs_int8 = pytest.mark.skipif(not has_int8(), reason="no exact product of bytes here")
 

@@ -72,7 +72,7 @@ def test_a_normaliser_may_have_options(program):
 
 def test_a_scorer_of_the_users_own_is_walked_through(program, monkeypatch):
     monkeypatch.setattr(scorer._scorers, "_classes", scorer_classes())  # its name is forgotten after the test
-    monkeypatch.setattr("seq2seq_attn.lab.plugin._loaded", [])
+    monkeypatch.setattr("seq2seq_attn.runs.plugin._loaded", [])
     own = Path(__file__).parents[2] / "examples" / "own_scorer.py"
     answer = program("walk", f"{own}:LowRank", "rank=2")
     assert (answer.code, answer.err) == (0, "")

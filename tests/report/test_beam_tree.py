@@ -3,8 +3,8 @@
 import pytest
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.report.examples import ArmReading, Found, Step, load_examples
 from seq2seq_attn.report.html.tree import layout
+from seq2seq_attn.results.examples import ArmReading, Found, Step, load_examples
 
 
 def reading(parents, ends, log_probabilities=None):

@@ -8,10 +8,10 @@ from matplotlib import font_manager
 from matplotlib.font_manager import FontEntry
 from matplotlib.ft2font import FT2Font
 
-from seq2seq_attn.report.observations import AttentionMap
 from seq2seq_attn.report.pictures import fonts
 from seq2seq_attn.report.pictures.attention import heatmap
 from seq2seq_attn.report.pictures.style import render
+from seq2seq_attn.results.observations import AttentionMap
 
 
 @pytest.fixture(autouse=True)

@@ -6,8 +6,8 @@ import re
 import pytest
 from rich.console import Console
 
-from seq2seq_attn.report.results import Results
 from seq2seq_attn.report.table import markdown, terminal
+from seq2seq_attn.results.results import Results
 
 
 def shown(results, width):

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from seq2seq_attn.report.conclusion import conclusion
-from seq2seq_attn.report.results import AcrossSeeds, ArmResult, BandResult, Comparison, Significance, Spread
-from seq2seq_attn.report.where import Breakdown, GroupResult, Rate, Rates, Where
+from seq2seq_attn.results.results import AcrossSeeds, ArmResult, BandResult, Comparison, Significance, Spread
+from seq2seq_attn.results.where import Breakdown, GroupResult, Rate, Rates, Where
 
 
 def arm(name, bleu, short=40.0, long=10.0, seeds=(1, 2), aer=None):

@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 from matplotlib.patches import Rectangle
 
-from seq2seq_attn.report.observations import AttentionMap, load_attention, load_curves
 from seq2seq_attn.report.pictures.attention import heatmap
 from seq2seq_attn.report.pictures.bleu_by_length import bleu_by_length
 from seq2seq_attn.report.pictures.curves import curves
 from seq2seq_attn.report.pictures.style import line_styles, render
-from seq2seq_attn.report.results import Results
+from seq2seq_attn.results.observations import AttentionMap, load_attention, load_curves
+from seq2seq_attn.results.results import Results
 
 
 def lines(axes):

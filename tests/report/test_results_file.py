@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.report.observations import load_attention, load_curves
-from seq2seq_attn.report.results import AcrossSeeds, ArmResult, BandResult, Comparison, Results, Significance, Spread
+from seq2seq_attn.results.observations import load_attention, load_curves
+from seq2seq_attn.results.results import AcrossSeeds, ArmResult, BandResult, Comparison, Results, Significance, Spread
 
 
 def built_by_hand():

@@ -8,9 +8,9 @@ import pytest
 
 from seq2seq_attn.report.as_csv import as_csv
 from seq2seq_attn.report.as_latex import as_latex, escape
-from seq2seq_attn.report.results import Results
 from seq2seq_attn.report.table import markdown
 from seq2seq_attn.report.where_as_csv import where_as_csv
+from seq2seq_attn.results.results import Results
 
 
 @pytest.fixture

@@ -4,10 +4,10 @@ import pytest
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.report import write as writing
-from seq2seq_attn.report.results import Results
-from seq2seq_attn.report.slug import slug
 from seq2seq_attn.report.table import markdown
 from seq2seq_attn.report.write import write_report
+from seq2seq_attn.results.results import Results
+from seq2seq_attn.results.slug import slug
 
 JSON = {"results.json", "curves.json", "attention.json"}
 

@@ -7,10 +7,10 @@ import torch
 from hand_made_translators import SOURCES, GruTranslator
 from torch import nn
 
-from seq2seq_attn.models.inference import for_inference
-from seq2seq_attn.models.int8 import has_int8
 from seq2seq_attn.models.recurrent.config import RecurrentConfig, build_recurrent
 from seq2seq_attn.models.sentences import pad
+from seq2seq_attn.ops.inference import for_inference
+from seq2seq_attn.ops.int8 import has_int8
 from seq2seq_attn.search import SearchOptions, search
 from seq2seq_attn.search.shortlist import Shortlist
 

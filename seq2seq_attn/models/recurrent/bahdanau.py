@@ -7,10 +7,10 @@ from typing import cast
 from torch import Tensor, nn
 
 from seq2seq_attn.attention import AnySource, Context, Source
-from seq2seq_attn.models.products import Linear
-from seq2seq_attn.models.recurrent.additive_sequence import AdditiveWeights, additive_sequence
 from seq2seq_attn.models.recurrent.cells import Cell
 from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderState, Reading
+from seq2seq_attn.ops.additive_sequence import AdditiveWeights, additive_sequence
+from seq2seq_attn.ops.linear import Linear
 
 
 class BahdanauDecoder(Decoder):

@@ -14,8 +14,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from seq2seq_attn.models.products import Linear, linear
-from seq2seq_attn.models.recurrent.gru import first_rows, gru_sequence, gru_update
+from seq2seq_attn.ops.gru import first_rows, gru_sequence, gru_update
+from seq2seq_attn.ops.linear import Linear, linear
 
 
 class Cell(nn.Module, ABC):

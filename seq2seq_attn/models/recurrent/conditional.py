@@ -5,10 +5,10 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from seq2seq_attn.attention import AnySource, Context
-from seq2seq_attn.models.products import Linear
 from seq2seq_attn.models.recurrent.bahdanau import ContextShare
 from seq2seq_attn.models.recurrent.cells import Cell
 from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderState, Reading
+from seq2seq_attn.ops.linear import Linear
 
 
 class ConditionalDecoder(Decoder):

@@ -9,7 +9,6 @@ from pydantic import Field, PositiveInt, model_validator
 
 from seq2seq_attn import attention
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.models.products import Linear, multiply_here
 from seq2seq_attn.models.recurrent.bahdanau import BahdanauDecoder
 from seq2seq_attn.models.recurrent.cells import CELLS
 from seq2seq_attn.models.recurrent.conditional import ConditionalDecoder
@@ -21,6 +20,7 @@ from seq2seq_attn.models.recurrent.luong import LuongDecoder
 from seq2seq_attn.models.recurrent.readout import DeepOutput, PlainOutput
 from seq2seq_attn.models.recurrent.reversed_encoder import AnyEncoder, ReversedEncoder
 from seq2seq_attn.models.recurrent.translator import RecurrentTranslator
+from seq2seq_attn.ops.linear import Linear, multiply_here
 from seq2seq_attn.strict import Strict
 
 CellName = Literal["gru", "lstm", "rnn"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from seq2seq_attn.attention import Change, Counterfactual
-from seq2seq_attn.models.exchange import exchanged
 from seq2seq_attn.models.recurrent.translator import RecurrentTranslator
+from seq2seq_attn.ops.replace import exchanged
 
 
 def counterfactual(translator: RecurrentTranslator, changes: Sequence[Change]) -> RecurrentTranslator:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from seq2seq_attn.models.dropout import Dropout
+from seq2seq_attn.ops.dropout import Dropout
 
 PADDING = 1  # id of `<pad>` (text/vocabulary.py)
 

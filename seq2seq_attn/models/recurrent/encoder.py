@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from seq2seq_attn.models.dropout import Dropout
 from seq2seq_attn.models.recurrent.cells import CELLS, initialise
 from seq2seq_attn.models.recurrent.packed import run_packed
+from seq2seq_attn.ops.dropout import Dropout
 
 LAYERS: dict[str, Callable[..., nn.RNNBase]] = {"gru": nn.GRU, "lstm": nn.LSTM, "rnn": nn.RNN}
 

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from seq2seq_attn.attention import AnySource, Context
-from seq2seq_attn.models.products import Linear
 from seq2seq_attn.models.recurrent.cells import Cell
 from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderState, Reading
+from seq2seq_attn.ops.linear import Linear
 
 
 class LuongDecoder(Decoder):

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence
 
-from seq2seq_attn.models.products import linear
 from seq2seq_attn.models.recurrent.cells import Cell
+from seq2seq_attn.ops.linear import linear
 
 
 def run_packed(layer: nn.RNNBase, cell: type[Cell], packed: PackedSequence) -> PackedSequence:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from seq2seq_attn.models.dropout import Dropout
-from seq2seq_attn.models.products import Linear
+from seq2seq_attn.ops.dropout import Dropout
+from seq2seq_attn.ops.linear import Linear
 
 
 class DeepOutput(nn.Module):

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq_attn.attention import AnySource, Summary
-from seq2seq_attn.models.dropout import Dropout
-from seq2seq_attn.models.products import Linear
 from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderState
 from seq2seq_attn.models.recurrent.embedding import Embedding
 from seq2seq_attn.models.recurrent.readout import DeepOutput, PlainOutput
 from seq2seq_attn.models.recurrent.reversed_encoder import AnyEncoder
 from seq2seq_attn.models.translator import Decoded, Sentences, Step, Translator
+from seq2seq_attn.ops.dropout import Dropout
+from seq2seq_attn.ops.linear import Linear
 
 
 class RecurrentMemory(NamedTuple):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from seq2seq_attn.report.html.chart import Chart, Series, Value, chart
-from seq2seq_attn.report.observations import Curve
 from seq2seq_attn.report.pictures.curves import Points, bleu_points, loss_points, mean_over_seeds
-from seq2seq_attn.report.results import BandResult, Results
-from seq2seq_attn.report.where import Breakdown
 from seq2seq_attn.report.where_tables import size
+from seq2seq_attn.results.observations import Curve
+from seq2seq_attn.results.results import BandResult, Results
+from seq2seq_attn.results.where import Breakdown
 
 MOST_TICKS = 12  # epochs that are named below a learning curve
 

@@ -10,15 +10,15 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from seq2seq_attn.report.columns import columns
 from seq2seq_attn.report.conclusion import conclusion
-from seq2seq_attn.report.examples import Example
 from seq2seq_attn.report.html.charts import bleu_by_length, breakdown_chart, learning_curves
 from seq2seq_attn.report.html.readings import as_data, from_examples, from_maps
-from seq2seq_attn.report.making import Making
-from seq2seq_attn.report.observations import AttentionMap, Curve
-from seq2seq_attn.report.results import Results
-from seq2seq_attn.report.sentences import SHOWN, Sentences
 from seq2seq_attn.report.table import SIGNED, notes, seeds
 from seq2seq_attn.report.where_tables import EXPLAINED, LENGTH, where_tables
+from seq2seq_attn.results.examples import Example
+from seq2seq_attn.results.making import Making
+from seq2seq_attn.results.observations import AttentionMap, Curve
+from seq2seq_attn.results.results import Results
+from seq2seq_attn.results.sentences import SHOWN, Sentences
 
 
 class Contents(NamedTuple):

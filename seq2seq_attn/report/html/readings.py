@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from seq2seq_attn.report.examples import ArmReading, Example, Step
 from seq2seq_attn.report.html.tree import Node, layout
-from seq2seq_attn.report.observations import AttentionMap
+from seq2seq_attn.results.examples import ArmReading, Example, Step
+from seq2seq_attn.results.observations import AttentionMap
 
 REFERENCE = "the reference"
 Row = Sequence[float]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from seq2seq_attn.report.examples import ArmReading, Found, Step
+from seq2seq_attn.results.examples import ArmReading, Found, Step
 
 
 class Node(NamedTuple):

@@ -13,8 +13,8 @@ from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 from rich.cells import cell_len
 
-from seq2seq_attn.report.observations import AttentionMap
 from seq2seq_attn.report.pictures.style import drawing
+from seq2seq_attn.results.observations import AttentionMap
 
 LETTER = 0.07  # inches, of 9-point type; a Chinese character is as wide as two
 NAME_LETTER = 0.085  # inches, of 11-point type

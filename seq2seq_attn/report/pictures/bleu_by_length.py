@@ -5,7 +5,7 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from seq2seq_attn.report.pictures.style import drawing, legend_below, line_styles
-from seq2seq_attn.report.results import Results
+from seq2seq_attn.results.results import Results
 
 
 def bleu_by_length(results: Results) -> Figure:

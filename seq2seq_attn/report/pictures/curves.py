@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from seq2seq_attn.report.observations import Curve
 from seq2seq_attn.report.pictures.style import drawing, legend_below, line_styles
+from seq2seq_attn.results.observations import Curve
 
 Points = Sequence[tuple[float, float]]  # (epoch, value)
 

@@ -1,0 +1,1 @@
+"""Contexts: what a decoder sees of the source."""

@@ -1,0 +1,79 @@
+"""Attention's kin that does not look at the query: the other arms of the ablation."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import torch
+
+from seq2seq_attn.attention.checks import need_positive
+from seq2seq_attn.attention.context import Context
+from seq2seq_attn.attention.normalisers.softmax import uniform_weights
+from seq2seq_attn.attention.shapes import Contexts, IsToken, Keys, Query, Values, Weights
+from seq2seq_attn.attention.source import ConstantSource, refuse_empty
+from seq2seq_attn.attention.summary import Summary
+
+
+class ConstantContext(Context):
+    """The same context at every step, computed in `prepare`; a step only repeats it, without a copy."""
+
+    reads_query = False
+
+    def prepare(self, keys: Keys, values: Values | None = None, is_token: IsToken | None = None) -> ConstantSource:
+        refuse_empty(keys, is_token)
+        if is_token is None:
+            is_token = keys.new_ones(keys.shape[:2], dtype=torch.bool)
+        return self.read(keys if values is None else values, is_token)
+
+    def forward(self, query: Query, source: ConstantSource) -> tuple[Contexts, Weights]:
+        steps = query.shape[1]
+        return source.context.expand(-1, steps, -1), source.weights.expand(-1, steps, -1)
+
+    @abstractmethod
+    def read(self, values: Values, is_token: IsToken) -> ConstantSource:
+        """The context and the weights that every query gets."""
+
+
+class FixedContext(ConstantContext):
+    """C_i = C, a summary of the states, at every step: the "distracted" model (Cho et al. 2014, sec. 2.2).
+
+    The summary gives `value_size` numbers a sentence. No step reads the states, so all weights are 0.
+    """
+
+    def __init__(self, summary: Summary, value_size: int) -> None:
+        super().__init__()
+        need_positive(self, value_size=value_size)
+        self.summary = summary
+        self.value_size = value_size
+
+    def read(self, values: Values, is_token: IsToken) -> ConstantSource:
+        return ConstantSource(self.summary(values, is_token)[:, None], _zero_weights(values))
+
+
+class NoContext(ConstantContext):
+    """Nothing: the decoder knows of the source what its first state holds (Sutskever et al. 2014).
+
+    The context has width 0, all weights are 0.
+    """
+
+    value_size = 0
+
+    def read(self, values: Values, is_token: IsToken) -> ConstantSource:
+        return ConstantSource(values.new_empty((len(values), 1, 0)), _zero_weights(values))
+
+
+class MeanContext(ConstantContext):
+    """C_i = mean of the values over the tokens: attention with uniform weights."""
+
+    def __init__(self, value_size: int) -> None:
+        super().__init__()
+        need_positive(self, value_size=value_size)
+        self.value_size = value_size
+
+    def read(self, values: Values, is_token: IsToken) -> ConstantSource:
+        weights = uniform_weights(values, is_token)
+        return ConstantSource(torch.bmm(weights, values), weights)
+
+
+def _zero_weights(values: Values) -> Weights:
+    return values.new_zeros((len(values), 1, values.shape[1]))

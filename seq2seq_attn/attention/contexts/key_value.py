@@ -1,0 +1,60 @@
+"""Separate keys and values: a state is compared by one half of it, and read by the other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from seq2seq_attn.attention.attention import Attention
+from seq2seq_attn.attention.context import Context
+from seq2seq_attn.attention.contexts.chunkwise import ChunkwiseAttention
+from seq2seq_attn.attention.contexts.multi_head import MultiHead
+from seq2seq_attn.attention.history import History
+from seq2seq_attn.attention.shapes import Contexts, IsToken, Keys, Query, Values, Weights
+
+
+class KeyValueAttention(Context):
+    """[k_j; v_j] = h_j: half of a state is the key, the other half the value (Daniluk et al. 2017).
+
+    `attention` has the sizes of the halves. directions=2: the states are [forward; backward], and each direction gives
+    half of its numbers to the key and half to the value.
+    """
+
+    reads_query = True
+
+    def __init__(self, attention: Attention | ChunkwiseAttention | MultiHead, directions: int = 1) -> None:
+        super().__init__()
+        if directions not in (1, 2):
+            raise ValueError(f"KeyValueAttention needs directions of 1 or 2, got {directions}")
+        self.attention = attention
+        self.directions = directions
+        self.value_size = attention.value_size
+        self.needs_history = attention.needs_history
+
+    def prepare(self, keys: Keys, values: Values | None = None, is_token: IsToken | None = None) -> Any:
+        if values is not None:
+            raise ValueError("KeyValueAttention takes its values from the states; give no others")
+        return self.attention.prepare(*self.halves(keys), is_token)
+
+    def reader(self) -> Context:
+        return self.attention.reader()
+
+    def start(self, source: Any) -> History:
+        return self.attention.start(source)
+
+    def forward(self, query: Query, source: Any) -> tuple[Contexts, Weights]:
+        seen: tuple[Contexts, Weights] = self.attention(query, source)
+        return seen
+
+    def step(self, query: Query, source: Any, history: History) -> tuple[Contexts, Weights, History]:
+        return self.attention.step(query, source, history)
+
+    def halves(self, states: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values, each (B, S, H / 2), of states (B, S, H)."""
+        size = states.shape[-1]
+        if size % (2 * self.directions):
+            raise ValueError(f"KeyValueAttention cuts each direction in two: {size} states do not divide so")
+        keys, values = torch.unflatten(states, -1, (self.directions, 2, -1)).unbind(-2)
+        return keys.flatten(-2), values.flatten(-2)

@@ -1,0 +1,1 @@
+"""Normalisers, one class per file."""

@@ -1,0 +1,41 @@
+"""Gumbel: a softmax that draws at random what to read while it is trained."""
+
+from __future__ import annotations
+
+import torch
+
+from seq2seq_attn.attention.checks import need_positive
+from seq2seq_attn.attention.normaliser import Normaliser
+from seq2seq_attn.attention.normalisers.hard import straight_through
+from seq2seq_attn.attention.normalisers.softmax import Softmax
+from seq2seq_attn.attention.shapes import ScoreRows
+
+
+class Gumbel(Normaliser):
+    """a = softmax((e + g) / τ), g_j = -log(-log u_j) with u_j uniform in (0, 1) (Jang et al. 2017, eq. 2).
+
+    The lower the temperature τ, the nearer the weights are to one token drawn with the probabilities softmax(e).
+    hard=True reads that token alone, with the gradient of the weights (sec. 2.2, straight-through). There is noise in
+    training mode only, drawn from torch's generator; in evaluation mode g = 0.
+    """
+
+    equation = "a_j = exp((e_j + g_j) / τ) / Σ_k exp((e_k + g_k) / τ)"
+    source = "Jang et al. 2017, eq. 2"
+
+    def __init__(self, temperature: float = 1.0, hard: bool = False) -> None:
+        super().__init__()
+        need_positive(self, temperature=temperature)
+        self.hard = hard
+        self.softmax = Softmax(temperature)
+
+    def normalise(self, scores: ScoreRows) -> ScoreRows:
+        if self.training:
+            scores = scores + _gumbel_noise(scores)
+        weights = self.softmax.normalise(scores)
+        return straight_through(scores, weights) if self.hard else weights
+
+
+def _gumbel_noise(scores: ScoreRows) -> ScoreRows:
+    """-log of exponentially distributed numbers, which are -log of uniform ones."""
+    exponential = torch.empty_like(scores).exponential_()
+    return -exponential.clamp(min=torch.finfo(scores.dtype).tiny).log()  # 0 can be drawn, and its noise would be inf

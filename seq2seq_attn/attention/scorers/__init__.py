@@ -1,0 +1,1 @@
+"""Scorers, one class per file."""

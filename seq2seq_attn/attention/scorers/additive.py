@@ -1,0 +1,41 @@
+"""Additive: the one-layer network of the first attention model."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from seq2seq_attn.attention.checks import need_positive
+from seq2seq_attn.attention.scorer import Scorer
+from seq2seq_attn.attention.scorers.energy import Energy
+from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores
+
+
+class Additive(Scorer):
+    """v · tanh(W q + U k + b) (Bahdanau et al. 2015, A.1.2, written there without b).
+
+    W is (hidden_size, query_size), U (hidden_size, key_size), b and v (hidden_size,). hidden_size None takes
+    query_size: the paper gives the alignment network as many units as the decoder.
+    """
+
+    equation = "v · tanh(W q + U k + b)"
+    source = "Bahdanau et al. 2015, A.1.2"
+
+    def __init__(self, query_size: int, key_size: int, hidden_size: int | None = None) -> None:
+        super().__init__(query_size, key_size)
+        hidden_size = query_size if hidden_size is None else hidden_size
+        need_positive(self, hidden_size=hidden_size)
+        self.query_layer = nn.Linear(query_size, hidden_size, bias=False)
+        self.key_layer = nn.Linear(key_size, hidden_size)
+        self.energy = Energy(hidden_size)
+
+    def prepare(self, keys: Keys) -> Prepared:
+        """U k + b (B, S, hidden_size)."""
+        return self.energy.prepare(self.key_layer(keys))
+
+    def additive_form(self) -> tuple[Tensor, Tensor] | None:
+        # Of this very class: a subclass may score in another way.
+        return (self.query_layer.weight, self.energy.v) if type(self) is Additive else None
+
+    def forward(self, query: Query, prepared: Prepared) -> Scores:
+        scores: Scores = self.energy(self.query_layer(query), prepared)
+        return scores

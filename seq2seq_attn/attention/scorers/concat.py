@@ -1,0 +1,41 @@
+"""Concat: a layer over query and key side by side."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from seq2seq_attn.attention.checks import need_positive
+from seq2seq_attn.attention.scorer import Scorer
+from seq2seq_attn.attention.scorers.energy import Energy
+from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores
+
+
+class Concat(Scorer):
+    """v · tanh(W [q; k]) (Luong et al. 2015, sec. 3.1, "concat").
+
+    W is (hidden_size, query_size + key_size), v (hidden_size,); hidden_size None takes query_size. As
+    W [q; k] = W_q q + W_k k, this is `Additive` without its bias and with W drawn as one matrix. The vectors
+    are never put side by side: the half of the keys is computed once a sentence.
+    """
+
+    equation = "v · tanh(W [q; k])"
+    source = 'Luong et al. 2015, sec. 3.1, "concat"'
+
+    def __init__(self, query_size: int, key_size: int, hidden_size: int | None = None) -> None:
+        super().__init__(query_size, key_size)
+        hidden_size = query_size if hidden_size is None else hidden_size
+        need_positive(self, hidden_size=hidden_size)
+        self.layer = nn.Linear(query_size + key_size, hidden_size, bias=False)
+        self.energy = Energy(hidden_size)
+
+    def prepare(self, keys: Keys) -> Prepared:
+        """W_k k (B, S, hidden_size)."""
+        return self.energy.prepare(F.linear(keys, self.layer.weight[:, self.query_size :]))
+
+    def additive_form(self) -> tuple[Tensor, Tensor]:
+        return self.layer.weight[:, : self.query_size], self.energy.v
+
+    def forward(self, query: Query, prepared: Prepared) -> Scores:
+        scores: Scores = self.energy(F.linear(query, self.layer.weight[:, : self.query_size]), prepared)
+        return scores

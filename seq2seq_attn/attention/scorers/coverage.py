@@ -1,0 +1,117 @@
+"""Coverage: additive attention that knows how much of each word has been translated (Tu et al. 2016)."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from seq2seq_attn.attention.checks import need_positive
+from seq2seq_attn.attention.history import History
+from seq2seq_attn.attention.precision import full_precision
+from seq2seq_attn.attention.scorer import HistoryScorer
+from seq2seq_attn.attention.scorers.energy import Energy
+from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores, Weights
+
+
+class LinguisticCoverage(HistoryScorer):
+    """v · tanh(W q + U k + V C_j + b), C_ij = C_i-1,j + a_ij / Φ_j, Φ_j = N σ(U_f k_j) (Tu et al. 2016, sec. 3.1).
+
+    C is how often a word was read, as a share of its fertility Φ: how many words it gives in the translation, N =
+    `max_fertility` at most. Nothing is covered before the first step. W is (hidden_size, query_size), U (hidden_size,
+    key_size), U_f (key_size,), V, b and v (hidden_size,); hidden_size None takes query_size.
+    """
+
+    equation = "v · tanh(W q + U k + V C_j + b), C_j = Σ a_j / Φ_j over the steps before, Φ_j = N σ(U_f k_j)"
+    source = "Tu et al. 2016, sec. 3.1, linguistic"
+
+    def __init__(
+        self, query_size: int, key_size: int, hidden_size: int | None = None, max_fertility: float = 2.0
+    ) -> None:
+        super().__init__(query_size, key_size)
+        hidden_size = query_size if hidden_size is None else hidden_size
+        need_positive(self, hidden_size=hidden_size, max_fertility=max_fertility)
+        self.max_fertility = max_fertility
+        self.query_layer = nn.Linear(query_size, hidden_size, bias=False)
+        self.key_layer = nn.Linear(key_size, hidden_size)
+        self.fertility_layer = nn.Linear(key_size, 1, bias=False)
+        self.coverage_layer = nn.Linear(1, hidden_size, bias=False)
+        self.energy = Energy(hidden_size)
+
+    def prepare(self, keys: Keys) -> Prepared:
+        """U k + b beside Φ (B, S, hidden_size + 1)."""
+        fertility = self.max_fertility * torch.sigmoid(self.fertility_layer(keys))
+        # A fertility of 0 would make what is never read 0 / 0.
+        fertility = fertility.clamp_min(torch.finfo(fertility.dtype).eps)
+        return torch.cat((self.energy.prepare(self.key_layer(keys)), full_precision(fertility)), dim=-1)
+
+    def start(self, prepared: Prepared) -> History:
+        return full_precision(torch.zeros_like(prepared[:, None, :, 0]))
+
+    def forward(self, query: Query, prepared: Prepared, history: History | None = None) -> Scores:
+        covered = self.start(prepared) if history is None else history
+        pairs = self.coverage_layer(covered[..., None].to(query.dtype))
+        scores: Scores = self.energy(self.query_layer(query), prepared[..., :-1], pairs)
+        return scores
+
+    def advance(self, history: History, query: Query, prepared: Prepared, weights: Weights) -> History:
+        return history + full_precision(weights) / full_precision(prepared[:, None, :, -1])
+
+
+class NeuralCoverage(HistoryScorer):
+    """v · tanh(W q + U k + V C_j + b), C_ij = GRU(C_i-1,j; a_ij, k_j, q_i) (Tu et al. 2016, sec. 3.1, with gating).
+
+    A state of `coverage_size` numbers at every position, 0 before the first step, takes in the weight a_ij under which
+    the position was read, its key and the query. W is (hidden_size, query_size), U (hidden_size, key_size), V
+    (hidden_size, coverage_size), b and v (hidden_size,); hidden_size None takes query_size.
+    """
+
+    equation = "v · tanh(W q + U k + V C_j + b), C_j = GRU(C_j; a_j, k_j, q) after every step"
+    source = "Tu et al. 2016, sec. 3.1, neural network based"
+
+    def __init__(self, query_size: int, key_size: int, hidden_size: int | None = None, coverage_size: int = 10) -> None:
+        super().__init__(query_size, key_size)
+        hidden_size = query_size if hidden_size is None else hidden_size
+        need_positive(self, hidden_size=hidden_size, coverage_size=coverage_size)
+        self.sizes = [hidden_size, 3 * coverage_size]
+        self.query_layer = nn.Linear(query_size, hidden_size, bias=False)
+        self.key_layer = nn.Linear(key_size, hidden_size)
+        self.coverage_layer = nn.Linear(coverage_size, hidden_size, bias=False)
+        self.cell = CoverageCell(query_size, key_size, coverage_size)
+        self.energy = Energy(hidden_size)
+
+    def prepare(self, keys: Keys) -> Prepared:
+        """U k + b beside the keys' share of the gates (B, S, hidden_size + 3 coverage_size)."""
+        return torch.cat((self.energy.prepare(self.key_layer(keys)), full_precision(self.cell.from_key(keys))), dim=-1)
+
+    def start(self, prepared: Prepared) -> History:
+        return prepared.new_zeros((prepared.shape[0], 1, prepared.shape[1], self.coverage_layer.in_features))
+
+    def forward(self, query: Query, prepared: Prepared, history: History | None = None) -> Scores:
+        covered = (self.start(prepared) if history is None else history).to(query.dtype)
+        projected, _ = torch.split(prepared, self.sizes, dim=-1)
+        scores: Scores = self.energy(self.query_layer(query), projected, self.coverage_layer(covered))
+        return scores
+
+    def advance(self, history: History, query: Query, prepared: Prepared, weights: Weights) -> History:
+        _, key_share = torch.split(prepared, self.sizes, dim=-1)
+        return self.cell(history.to(query.dtype), weights, key_share.to(query.dtype), query)
+
+
+class CoverageCell(nn.Module):
+    """C' = (1 - z) C + z tanh(x + U (r C)), gates z and r of x and C: the GRU of Bahdanau et al. 2015, A.1.1."""
+
+    def __init__(self, query_size: int, key_size: int, size: int) -> None:
+        super().__init__()
+        self.sizes = [2 * size, size]  # of the gates, of the candidate
+        self.from_key = nn.Linear(key_size, 3 * size)
+        self.from_query = nn.Linear(query_size, 3 * size, bias=False)
+        self.from_weight = nn.Linear(1, 3 * size, bias=False)
+        self.gate_layer = nn.Linear(size, 2 * size, bias=False)
+        self.candidate_layer = nn.Linear(size, size, bias=False)
+
+    def forward(self, covered: History, weights: Weights, key_share: Prepared, query: Query) -> History:
+        inputs = key_share[:, None] + self.from_query(query)[:, :, None] + self.from_weight(weights[..., None])
+        to_gates, to_candidate = torch.split(inputs, self.sizes, dim=-1)
+        update, reset = torch.sigmoid(to_gates + self.gate_layer(covered)).chunk(2, dim=-1)
+        candidate = torch.tanh(to_candidate + self.candidate_layer(reset * covered))
+        return (1 - update) * covered + update * candidate

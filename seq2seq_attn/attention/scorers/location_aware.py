@@ -1,0 +1,55 @@
+"""Location-aware: additive attention that knows where it looked a step ago."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from seq2seq_attn.attention.checks import need_positive
+from seq2seq_attn.attention.history import History, on_the_first
+from seq2seq_attn.attention.scorer import HistoryScorer
+from seq2seq_attn.attention.scorers.energy import Energy
+from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores, Weights
+
+
+class LocationAware(HistoryScorer):
+    """v · tanh(W q + V k + U f_j + b), f = F * a, a the weights of the step before (Chorowski et al. 2015, eq. 8, 9).
+
+    F holds `filters` filters over `kernel_width` positions, centred on j; beyond the ends of the source a is 0. W is
+    (hidden_size, query_size), V (hidden_size, key_size), U (hidden_size, filters), b and v (hidden_size,); hidden_size
+    None takes query_size. Before the first step a is 1 on the first position, as in the authors' program, so padding
+    belongs on the right. Their filters, over frames of speech, are wider by far than words need.
+    """
+
+    equation = "v · tanh(W q + V k + U f_j + b), f = F * a of the step before"
+    source = "Chorowski et al. 2015, eq. 8 and 9"
+
+    def __init__(
+        self, query_size: int, key_size: int, hidden_size: int | None = None, filters: int = 10, kernel_width: int = 11
+    ) -> None:
+        super().__init__(query_size, key_size)
+        hidden_size = query_size if hidden_size is None else hidden_size
+        need_positive(self, hidden_size=hidden_size, filters=filters, kernel_width=kernel_width)
+        if kernel_width % 2 == 0:
+            raise ValueError(f"LocationAware needs an odd kernel_width, which has a middle, got {kernel_width}")
+        self.query_layer = nn.Linear(query_size, hidden_size, bias=False)
+        self.key_layer = nn.Linear(key_size, hidden_size)
+        self.convolution = nn.Conv1d(1, filters, kernel_width, padding=kernel_width // 2, bias=False)
+        self.location_layer = nn.Linear(filters, hidden_size, bias=False)
+        self.energy = Energy(hidden_size)
+
+    def prepare(self, keys: Keys) -> Prepared:
+        """V k + b (B, S, hidden_size)."""
+        return self.energy.prepare(self.key_layer(keys))
+
+    def start(self, prepared: Prepared) -> History:
+        return on_the_first(prepared[:, None, :, 0])
+
+    def forward(self, query: Query, prepared: Prepared, history: History | None = None) -> Scores:
+        before = (self.start(prepared) if history is None else history).to(query.dtype)
+        features = self.convolution(before.flatten(0, 1)[:, None]).unflatten(0, before.shape[:2])  # (B, K, filters, S)
+        located = self.location_layer(features.transpose(2, 3))
+        scores: Scores = self.energy(self.query_layer(query), prepared, located)
+        return scores
+
+    def advance(self, history: History, query: Query, prepared: Prepared, weights: Weights) -> History:
+        return weights

@@ -1,0 +1,52 @@
+"""Relative: any scorer, and a learnt preference for how far ahead or behind to look."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from seq2seq_attn.attention.checks import need_positive
+from seq2seq_attn.attention.history import History
+from seq2seq_attn.attention.scorer import HistoryScorer, MakeScorer
+from seq2seq_attn.attention.scorers.general import General
+from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores, Weights
+
+
+class Relative(HistoryScorer):
+    """F(q_i, k_j) + b[clip(j - i)], clip to ±max_distance (Shaw et al. 2018, sec. 3.2; a scalar as in T5, Raffel 2020).
+
+    F is made by `scorer` at the same sizes. b holds 2 max_distance + 1 numbers, 0 at first. Positions j and steps i
+    count from 0, so padding belongs on the right. The history is the number of steps, and what F remembers.
+    """
+
+    equation = "F(q_i, k_j) + b[clip(j - i)] at step i and position j, F any scorer"
+    source = "Shaw et al. 2018, sec. 3.2, and Raffel et al. 2020, sec. 2.1"
+
+    def __init__(self, query_size: int, key_size: int, scorer: MakeScorer = General, max_distance: int = 16) -> None:
+        super().__init__(query_size, key_size)
+        need_positive(self, max_distance=max_distance)
+        self.scorer = scorer(query_size, key_size)
+        self.max_distance = max_distance
+        self.bias = nn.Parameter(torch.zeros(2 * max_distance + 1))
+
+    def prepare(self, keys: Keys) -> Prepared:
+        """What F prepares."""
+        return self.scorer.prepare(keys)
+
+    def start(self, prepared: Prepared) -> History:
+        return prepared.new_zeros((prepared.shape[0], 1), dtype=torch.int64), self.scorer.start(prepared)
+
+    def forward(self, query: Query, prepared: Prepared, history: History | None = None) -> Scores:
+        steps, of_scorer = self.start(prepared) if history is None else history
+        scores = self.scorer.after(of_scorer, query, prepared)
+        ahead = torch.arange(scores.shape[-1], device=scores.device) - steps[..., None]
+        return scores + self.bias[ahead.clamp(-self.max_distance, self.max_distance) + self.max_distance]
+
+    def advance(self, history: History, query: Query, prepared: Prepared, weights: Weights) -> History:
+        steps, of_scorer = history
+        return steps + 1, self.scorer.advance(of_scorer, query, prepared, weights)
+
+    def ahead(self, history: History, steps: int) -> History | None:
+        taken, of_scorer = history
+        of_scorer = self.scorer.ahead(of_scorer, steps)
+        return None if of_scorer is None else (taken + torch.arange(steps, device=taken.device), of_scorer)

@@ -1,0 +1,1 @@
+"""Windows, one class per file."""

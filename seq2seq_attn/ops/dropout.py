@@ -1,0 +1,66 @@
+"""Dropout whose mask costs a fraction of torch's on a processor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from seq2seq_attn.ops import native
+
+STEPS = 1 << 16  # probabilities are told apart by so many steps
+
+
+class Dropout(nn.Module):
+    """While training, each number becomes 0 with probability p, else x / (1 - p)   (Srivastava et al. 2014).
+
+    As `torch.nn.Dropout`. A decision takes 16 random bits, so on a processor p is rounded to a multiple of 2^-16; the
+    scale is that of the rounded p, and the mean is kept exactly.
+    """
+
+    def __init__(self, p: float = 0.0) -> None:
+        super().__init__()
+        self.p = p
+
+    def forward(self, x: Tensor) -> Tensor:
+        dropped = round(self.p * STEPS)
+        if not self.training or dropped == 0:
+            return x
+        if x.device.type != "cpu" or dropped == STEPS:
+            return nn.functional.dropout(x, self.p)
+        if native.has_kernels(x):
+            seed = int(torch.empty((), dtype=torch.int64).random_())
+            result: Tensor = _Dropout.apply(x, seed, dropped)  # type: ignore[no-untyped-call]
+            return result
+        return x * _keep(x, dropped).to(x.dtype).mul_(STEPS / (STEPS - dropped))
+
+    def extra_repr(self) -> str:
+        return f"p={self.p}"
+
+
+class _Dropout(torch.autograd.Function):
+    """By the kernel, whose mask a seed stands for."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, seed: int, dropped: int) -> Tensor:
+        ctx.seed, ctx.dropped = seed, dropped
+        return _by_kernel(x, seed, dropped)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        return _by_kernel(gradient, ctx.seed, ctx.dropped), None, None
+
+
+def _by_kernel(x: Tensor, seed: int, dropped: int) -> Tensor:
+    x = x.contiguous()
+    y = torch.empty_like(x)
+    native.run("dropout", x.dtype, x.numel(), x, y, seed, dropped, STEPS / (STEPS - dropped))
+    return y
+
+
+def _keep(x: Tensor, dropped: int) -> Tensor:
+    """True with probability 1 - dropped / STEPS: four decisions from a draw of 64 bits, torch's own takes one each."""
+    bits = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
+    return (bits.view(torch.int16)[: x.numel()] >= dropped - STEPS // 2).view(x.shape)

@@ -1,0 +1,101 @@
+"""Cross-entropy over the vocabulary: projection, log-softmax and gradient in one pass over real tokens.
+
+The logits of a batch are the largest tensor of training. There is one such tensor, in the precision of the product: a
+chunk of tokens after the other, small enough to stay in the processor's cache, its logits are taken to fp32 and their
+gradient is put in their place. It is known as soon as they are, so the backward pass only hands it out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from seq2seq_attn.ops import native
+from seq2seq_attn.ops.linear import filled_up, product, summed_product
+
+CHUNK_VALUES = 1 << 18  # logits a chunk: 1 MB in fp32
+BLOCKS = 16  # of rows, which the kernel sums one by one
+
+
+def vocabulary_loss(
+    features: Tensor, output: nn.Linear, targets: Tensor, label_smoothing: float = 0.0
+) -> tuple[Tensor, Tensor]:
+    """Sums over tokens of the smoothed loss, which has a gradient, and of -log p(target), which has none.
+
+    features (M, R), targets (M,) int64; with smoothing e the target distribution is (1 - e) at the target plus e / V
+    everywhere (Szegedy et al. 2016, sec. 7), as in `torch.nn.functional.cross_entropy`. The products are in autocast's
+    precision if it is on, everything between them in fp32 (in double for double features).
+    """
+    loss, log_loss = _VocabularyLoss.apply(  # type: ignore[no-untyped-call]
+        features, output.weight, output.bias, targets, label_smoothing
+    )
+    return loss, log_loss
+
+
+class _VocabularyLoss(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, features: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, smoothing: float
+    ) -> tuple[Tensor, Tensor]:
+        device = features.device.type
+        dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
+        exact = torch.promote_types(weight.dtype, torch.float32)
+        wanted = ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
+        with torch.autocast(device, enabled=False):
+            w, b = weight.to(dtype), bias.to(dtype)
+            x = filled_up(features.to(dtype), w)
+            tokens, words = len(features), len(w)
+            logits = product(x, w, b)
+            at_targets = logits[:tokens].gather(1, targets[:, None]).sum(dtype=exact)
+            log_probabilities, sums = softmax_(logits[:tokens], targets, 1 - smoothing)
+            log_loss = -log_probabilities.sum()
+            share = smoothing / words
+            sum_of_features, sum_of_weights = (part.sum(dim=0, dtype=exact) for part in (x, weight))
+            mean_logits = (sum_of_features @ sum_of_weights + tokens * bias.sum(dtype=exact)) / words
+            loss = log_loss + smoothing * (at_targets - mean_logits)
+            if wanted:
+                gradient = logits  # in whose place it stands
+                gradient[tokens:] = 0
+                counts = torch.bincount(targets, minlength=words)
+                of_bias = sums - (1 - smoothing) * counts.to(exact) - tokens * share
+                of_features = product(gradient, w.t())[:tokens].sub_((share * sum_of_weights).to(dtype))
+                of_weight = torch.empty_like(weight).copy_(summed_product(gradient, x))
+                of_weight -= (share * sum_of_features).to(weight.dtype)
+                ctx.save_for_backward(of_features.to(features.dtype), of_weight, of_bias.to(bias.dtype))
+        ctx.mark_non_differentiable(log_loss)
+        return loss, log_loss
+
+    @staticmethod
+    def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        features, weight, bias = ctx.saved_tensors
+        return features * scale.to(features.dtype), weight * scale, bias * scale, None, None
+
+
+def softmax_(logits: Tensor, targets: Tensor, at_target: float) -> tuple[Tensor, Tensor]:
+    """log p(target) (M,) of logits (M, V) and the sums of softmax over the rows (V,), in fp32 or better.
+
+    In the place of the logits comes softmax, less `at_target` at the target, which the sums leave out.
+    """
+    tokens, words = logits.shape
+    exact = torch.promote_types(logits.dtype, torch.float32)
+    log_probabilities = logits.new_empty(tokens, dtype=exact)
+    if native.has_kernels(logits):
+        sums = log_probabilities.new_empty(BLOCKS, words)
+        results = log_probabilities, BLOCKS, sums
+        native.run(
+            "vocabulary_loss", logits.dtype, tokens, words, logits, targets.contiguous(), float(at_target), *results
+        )
+        return log_probabilities, sums.sum(dim=0)
+    sums = log_probabilities.new_zeros(words)
+    rows = max(1, CHUNK_VALUES // words)
+    parts = (torch.split(part, rows) for part in (logits, targets[:, None], log_probabilities[:, None]))
+    for chunk, target, log_probability in zip(*parts, strict=True):
+        of_target, largest = chunk.gather(-1, target), chunk.amax(dim=-1, keepdim=True)
+        probabilities = torch.softmax(chunk, dim=-1, dtype=exact)
+        # log Σ exp = the largest logit less the log of its probability, which is never small
+        log_probability.copy_(of_target.to(exact) - largest + probabilities.amax(dim=-1, keepdim=True).log_())
+        sums += probabilities.sum(dim=0)
+        chunk.copy_(probabilities.scatter_(-1, target, log_probability.exp().sub_(at_target)))
+    return log_probabilities, sums

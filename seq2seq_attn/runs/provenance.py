@@ -1,0 +1,64 @@
+"""What a figure was made with: package version, commit and hardware."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from pathlib import Path
+
+import torch
+
+import seq2seq_attn
+from seq2seq_attn.ops import native
+
+
+def made_with(accelerator: str, threads: int | None = None) -> dict[str, str | None]:
+    """What stands beside every figure of a run; `accelerator` as in `training.accelerator`.
+
+    `threads` where another process does the work; this one's unless given.
+    """
+    return {"version": seq2seq_attn.__version__, "commit": commit(), "hardware": hardware(accelerator, threads)}
+
+
+def commit() -> str | None:
+    """The commit of the checkout that this package runs from, `+` behind it if files differ; None without one."""
+    folder = Path(__file__).resolve().parents[2]
+    if not (folder / ".git").exists():
+        return None
+    try:
+        git = ["git", "-C", str(folder)]
+        head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+        changed = subprocess.run(
+            [*git, "status", "--porcelain", "--untracked-files=no"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return head + ("+" if changed.strip() else "")
+
+
+def hardware(accelerator: str, threads: int | None = None) -> str:
+    """The GPU, or the processor with its cores in use where no GPU is there or wanted; torch's release; our kernels."""
+    if on_cuda(accelerator):
+        return f"{torch.cuda.get_device_name()}; torch {torch.__version__}"
+    kernels = "with" if native.has_kernels(torch.empty(0)) else "without"
+    cores = f"{threads or torch.get_num_threads()} threads of {os.cpu_count()} cores"
+    return f"{_processor()}, {cores}; torch {torch.__version__}, {kernels} compiled kernels"
+
+
+def on_cuda(accelerator: str) -> bool:
+    """True if a run with this `training.accelerator` trains on a CUDA device."""
+    return accelerator != "cpu" and torch.cuda.is_available()
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

@@ -1,0 +1,170 @@
+"""Is attention an explanation? Each figure against another way to get it."""
+
+import copy
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.spatial.distance import jensenshannon
+
+from seq2seq_attn.analysis import importance
+from seq2seq_attn.analysis.faithfulness import all_changes, correlate, faithfulness, measure
+from seq2seq_attn.analysis.importance import gradient_norms, leave_one_out
+from seq2seq_attn.analysis.interventions import intervene
+from seq2seq_attn.attention import MeanContext
+from seq2seq_attn.attention.contexts import changes
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.models.recurrent.config import RecurrentConfig, build_recurrent
+from seq2seq_attn.models.sentences import pad
+from seq2seq_attn.runs.trained import TrainedModel, build
+from seq2seq_attn.search import force
+from seq2seq_attn.text.codec import Codec
+from seq2seq_attn.text.corpus import ParallelCorpus
+from seq2seq_attn.text.vocabulary import EOS, Vocabulary
+from seq2seq_attn.text.word import Word
+
+PAIRS = [
+    ([7, 5, 9, 4, EOS], [6, 4, 8, EOS]),
+    ([4, EOS], [5, 7, EOS]),
+    ([8, 6, 5, EOS], [4, 4, 6, 8, 7, EOS]),
+]
+
+
+@pytest.fixture
+def translator():
+    torch.manual_seed(3)
+    config = {"embedding_size": 6, "encoder": {"hidden_size": 5}, "decoder": {"hidden_size": 11}}
+    model = build_recurrent(RecurrentConfig.model_validate(config), 10, 9, False).double().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(3)  # an untrained model predicts nearly the same whatever it reads
+    return model
+
+
+def distributions(translator):
+    """Of each pair alone, p (T, V) of its tokens."""
+    with torch.no_grad():
+        return [translator(pad([source]), pad([target]))[0].softmax(dim=-1).numpy() for source, target in PAIRS]
+
+
+def test_weights_that_stay_as_they_are_have_no_effect_on_figures_that_are_the_models_own(translator):
+    found = intervene(translator, PAIRS, {"none": lambda weights, is_token: weights})
+    forced = force(translator, *(pad(side) for side in zip(*PAIRS, strict=True)))
+    perplexity = math.exp(-sum(pair.total for pair in forced) / 13)
+    assert found.tokens == 13
+    assert found.perplexity == pytest.approx(perplexity, rel=1e-6)
+    effect = found.effects["none"]
+    assert effect == pytest.approx((0, found.perplexity, 0, 0, 0, 0), abs=1e-12)
+    assert effect.changed == 0
+
+
+def test_the_effect_of_uniform_weights_is_that_of_another_model_sentence_by_sentence(translator):
+    mean = copy.deepcopy(translator)
+    mean.decoder.context = MeanContext(10)
+    before, after = (np.concatenate(distributions(model)) for model in (translator, mean))
+    targets = np.concatenate([target for _, target in PAIRS])
+    of_targets = [np.log(p[np.arange(13), targets]) for p in (before, after)]
+    own = [pair.weights.numpy() for source, target in PAIRS for pair in force(translator, pad([source]), pad([target]))]
+    effect = intervene(translator, PAIRS, {"uniform": changes.uniform}).effects["uniform"]
+    assert effect.log_probability == pytest.approx((of_targets[1] - of_targets[0]).mean())
+    assert effect.perplexity == pytest.approx(np.exp(-of_targets[1].mean()))
+    assert effect.changed == pytest.approx((before.argmax(1) != after.argmax(1)).mean())
+    assert effect.total_variation == pytest.approx(np.abs(before - after).sum(1).mean() / 2)
+    assert effect.jensen_shannon == pytest.approx((jensenshannon(before, after, axis=1) ** 2).mean())
+    moved = np.concatenate([np.abs(weights - 1 / weights.shape[1]).sum(1) / 2 for weights in own])
+    assert effect.moved == pytest.approx(moved.mean(), rel=1e-6)
+    assert 0 < effect.changed < 1
+
+
+def test_a_model_whose_output_ignores_the_context_shows_no_effect(translator):
+    with torch.no_grad():
+        translator.decoder.from_context.map.weight.zero_()
+        translator.readout.combine.weight[:, 11 : 11 + 10].zero_()  # of [H; C; E y]
+    for effect in intervene(translator, PAIRS, all_changes(seed=2)).effects.values():
+        assert effect[:1] + effect[2:5] == pytest.approx((0, 0, 0, 0), abs=1e-12)
+        assert effect.moved > 0
+
+
+def test_batches_change_no_figure_that_nothing_is_drawn_for(translator, monkeypatch):
+    of_rows = {"uniform": changes.uniform, "most": changes.without_the_most_read}
+    pairs = PAIRS * 2
+    whole = intervene(translator, pairs, of_rows)
+    monkeypatch.setattr("seq2seq_attn.analysis.interventions.BATCH", 3)
+    parts = intervene(translator, pairs, of_rows)
+    for name in of_rows:
+        assert parts.effects[name] == pytest.approx(whole.effects[name])
+
+
+@pytest.mark.parametrize("copies", [2, 16])
+def test_gradient_norms_are_those_of_finite_differences(translator, monkeypatch, copies):
+    monkeypatch.setattr(importance, "COPIES", copies)
+    source, target = PAIRS[0]
+    sources, targets = pad([source]), pad([target])
+    embedded = translator.source_embedding(sources.tokens).detach()
+
+    def log_probabilities(moved):
+        memory = translator.encode_embedded(moved, sources)
+        logits = translator.project(translator.decode(translator.decoder_inputs(targets), memory).features)
+        return logits[0].log_softmax(dim=-1)[torch.arange(len(target)), targets.tokens[0]]
+
+    step, slopes = 1e-6, torch.zeros(len(target), *embedded.shape[1:], dtype=torch.double)
+    with torch.no_grad():
+        for j, e in np.ndindex(*embedded.shape[1:]):
+            ahead, behind = embedded.clone(), embedded.clone()
+            ahead[0, j, e] += step
+            behind[0, j, e] -= step
+            slopes[:, j, e] = (log_probabilities(ahead) - log_probabilities(behind)) / (2 * step)
+    found = gradient_norms(translator, source, target)
+    torch.testing.assert_close(found, slopes.norm(dim=-1), rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("copies", [2, 16])
+def test_leave_one_out_is_what_the_sentence_without_the_word_says(translator, monkeypatch, copies):
+    monkeypatch.setattr(importance, "COPIES", copies)
+    source, target = PAIRS[0]
+    (whole,) = force(translator, pad([source]), pad([target]))
+    found = leave_one_out(translator, source, target)
+    for left_out in range(4):
+        rest = [token for place, token in enumerate(source) if place != left_out]
+        (without,) = force(translator, pad([rest]), pad([target]))
+        expected = (without.log_probabilities - whole.log_probabilities).abs()
+        torch.testing.assert_close(found[:, left_out].float(), expected, rtol=1e-4, atol=1e-6)
+
+
+def test_measures_are_of_words_and_a_sentence_of_one_word_has_no_order(translator):
+    found = measure(translator, *PAIRS[2])
+    assert {name: values.shape for name, values in found.items()} == dict.fromkeys(found, (6, 3))
+    correlations = correlate(translator, PAIRS)
+    assert [tau.rows for tau in correlations.values()] == [4 + 6] * 3
+
+
+@pytest.fixture
+def trained(grid):
+    """A model of two arms, not trained, on words that are letters."""
+
+    def make(arm):
+        codec = Codec(Word(), Vocabulary.build([list("abcde")]))
+        config = grid.runs[arm].config
+        torch.manual_seed(5)
+        return TrainedModel(config, codec, codec, build(config, codec, codec).eval())
+
+    return make
+
+
+def test_a_seed_repeats_all_figures_and_another_one_draws_others(trained):
+    model = trained(2)
+    pairs = ParallelCorpus(["a b c", "", "d e", "e a"], ["c b a", "a", "e d", "a e"], "letters")
+    found = [faithfulness(model, pairs, sentences=2, seed=seed) for seed in (1, 1, 2)]
+    assert found[0] == found[1] != found[2]
+    assert found[0].interventions.tokens == 4 + 3 + 3  # a pair with a blank side is left out
+    assert found[0].sentences == 2
+    assert found[0].interventions.effects["uniform"] == found[2].interventions.effects["uniform"]
+
+
+def test_what_has_no_weights_or_no_other_sentence_is_refused_in_one_line(trained):
+    pairs = ParallelCorpus(["a b", "c"], ["b a", ""], "letters")
+    with pytest.raises(UserError, match=r"^model\.context\.kind=fixed: this model reads no single word"):
+        faithfulness(trained(0), pairs)
+    with pytest.raises(UserError, match=r"^letters: 1 pairs with text on both sides; give two at least$"):
+        faithfulness(trained(2), pairs)

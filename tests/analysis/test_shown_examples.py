@@ -1,0 +1,130 @@
+"""What is watched of a search is what the search did, and what forced decoding says of it."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from seq2seq_attn.analysis.examples import read_pair
+from seq2seq_attn.comparison.experiment import read_experiment
+from seq2seq_attn.config import Config, override, parse
+from seq2seq_attn.models.sentences import pad
+from seq2seq_attn.ops.int8 import has_int8
+from seq2seq_attn.results.examples import Example, load_examples, save_examples
+from seq2seq_attn.runs.corpora import read_pairs, train_text
+from seq2seq_attn.runs.trained import TrainedModel, build
+from seq2seq_attn.search.corpus import search
+
+PAIR = "a d e b", "b e d a"
+
+needs_int8 = pytest.mark.skipif(not has_int8(), reason="no exact product of bytes here")
+
+
+@pytest.fixture
+def model(experiment_file):
+    """An untrained model of the toy experiment, changed as a configuration would."""
+
+    def model(*changes):
+        config = read_experiment(experiment_file).runs[2].config
+        config = parse(Config, override(config.model_dump(mode="json"), ("search.min_length=4", *changes)))
+        source, target = train_text(config, read_pairs(config.data.train))
+        torch.manual_seed(5)
+        translator = build(config, source, target)
+        with torch.no_grad():  # sharper than at the start of a training, so that a beam has something to abandon
+            translator.output.weight.mul_(8)
+        return TrainedModel(config, source, target, translator.eval())
+
+    return model
+
+
+def found_by(model):
+    options = model.config.search.model_copy(update={"beam_size": 4, "n_best": 4})
+    return search(model.translator, [model.source.encode(PAIR[0])], options, with_weights=True)[0]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "model.decoder.kind=bahdanau",
+        "model.decoder.kind=luong",
+        "model.decoder.kind=conditional",
+        pytest.param("search.precision=int8", marks=needs_int8),
+    ],
+)
+def test_hypotheses_are_those_of_the_search_token_by_token(model, change):
+    trained = model(change)
+    reading, hypotheses = read_pair(trained, "attention", *PAIR), found_by(trained)
+    assert len(reading.hypotheses) == len(hypotheses) > 1
+    for found, hypothesis in zip(reading.hypotheses, hypotheses, strict=True):
+        steps = [reading.beam[place] for place in reading.path(found)]
+        tokens = trained.target.vocabulary.lookup_tokens(hypothesis.tokens)
+        assert [step.token for step in steps][: len(tokens)] == tokens
+        assert (found.log_probability, found.score) == (hypothesis.log_probability, hypothesis.score)
+        assert sum(step.log_probability for step in steps) == pytest.approx(hypothesis.log_probability, abs=2e-3)
+        np.testing.assert_allclose([step.weights for step in steps], hypothesis.weights, atol=1e-4)
+
+
+def test_the_tree_holds_all_that_the_search_went_on_with_and_of_the_abandoned_the_token_alone(model):
+    reading = read_pair(model(), "attention", *PAIR)
+    on_a_path = {place for found in reading.hypotheses for place in reading.path(found)}
+    abandoned = set(range(len(reading.beam))) - on_a_path
+    assert abandoned
+    assert all(reading.beam[place].weights is None for place in abandoned)
+    firsts = [step.token for step in reading.beam if step.parent is None]
+    assert len(set(firsts)) == len(firsts) >= 4
+    following = [(step.parent, step.token) for step in reading.beam]
+    assert len(set(following)) == len(following)
+
+
+def test_the_reference_is_read_as_forced_decoding_reads_it(model):
+    trained = model()
+    reading, (forced,) = read_pair(trained, "attention", *PAIR), trained.force(*([line] for line in PAIR))
+    assert [step.token for step in reading.reference] == ["b", "e", "d", "a", "</s>"]
+    np.testing.assert_allclose([s.log_probability for s in reading.reference], forced.log_probabilities, atol=1e-4)
+    np.testing.assert_allclose([step.weights for step in reading.reference], forced.weights, atol=1e-4)
+
+
+def test_the_scores_are_what_softmax_makes_the_weights_of(model):
+    reading = read_pair(model("model.context.scorer=general"), "attention", *PAIR)
+    for step in (*reading.reference, *(reading.beam[place] for place in reading.path(reading.hypotheses[0]))):
+        exponentials = np.exp(step.scores)
+        np.testing.assert_allclose(exponentials / exponentials.sum(), step.weights, atol=1e-3)
+
+
+def test_the_norms_are_those_of_the_states_that_are_summed(model):
+    trained = model()
+    memory = trained.translator.encode(pad([trained.source.encode(PAIR[0])]))
+    lengths = [math.sqrt(sum(number**2 for number in state)) for state in memory.source.values[0].tolist()]
+    assert read_pair(trained, "attention", *PAIR).norms == pytest.approx(lengths, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("change", "reads"),
+    [("kind=fixed", False), ("kind=none", False), ("kind=mean", True), ("heads=2", True)],
+)
+def test_what_has_no_scores_of_its_own_shows_none(model, change, reads):
+    reading = read_pair(model(f"model.context.{change}"), "arm", *PAIR)
+    assert reading.norms is None
+    assert all(step.scores is None for step in reading.reference)
+    assert [step.weights is not None for step in reading.reference] == [reads] * 5
+
+
+def test_watching_leaves_the_model_as_it_was(model):
+    trained = model()
+    before = found_by(trained)
+    read_pair(trained, "attention", *PAIR)
+    assert not trained.translator.decoder.context.scorer._forward_hooks
+    assert [(h.tokens, h.score) for h in found_by(trained)] == [(h.tokens, h.score) for h in before]
+
+
+def test_a_translation_that_is_cut_at_its_maximum_length_ends_without_an_end(model):
+    trained = model("search.max_length=2", "search.min_length=2")
+    reading = read_pair(trained, "attention", *PAIR)
+    assert {len(reading.path(found)) for found in reading.hypotheses} == {2}
+
+
+def test_examples_are_read_back_as_they_were_written(model, tmp_path):
+    shown = [Example(3, *PAIR, ((3, 0), (0, 3)), (read_pair(model(), "attention", *PAIR),))]
+    save_examples(shown, tmp_path / "examples.json")
+    assert list(load_examples(tmp_path / "examples.json")) == shown

@@ -1,0 +1,102 @@
+"""The experiments in `experiments/`: what their files say can be made and trained."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from seq2seq_attn.attention import FixedContext, LastState, LearnedPool, MeanContext, MeanState, NoContext, Shuffled
+from seq2seq_attn.comparison.experiment import read_experiment
+from seq2seq_attn.comparison.match_parameters import match_parameters
+from seq2seq_attn.models.recurrent.config import build_recurrent
+from seq2seq_attn.models.sentences import pad
+from seq2seq_attn.runs.cache import Cache
+from seq2seq_attn.runs.corpora import read_pairs, train_text
+from seq2seq_attn.runs.trained import build, count_parameters
+from seq2seq_attn.training.batches import Batch
+from seq2seq_attn.training.module import TranslationModule
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted(ROOT.glob("experiments/*/experiment.yaml"))
+
+
+@pytest.fixture(scope="module")
+def ladder(tmp_path_factory):
+    """The arms of the ladder: of each its configuration as it is run, its model, and whether it was widened."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)  # what the files name counts from there
+        cache = Cache(tmp_path_factory.mktemp("cache"))
+        grid = match_parameters(read_experiment(ROOT / "experiments/ladder/experiment.yaml"), cache)
+        pairs = read_pairs(grid.runs[0].config.data.train)
+    codecs = train_text(grid.runs[0].config, pairs)
+    torch.manual_seed(6)
+    models = {run.arm: (run, build(run.config, *codecs)) for run in grid.runs}
+    sides = zip(codecs, (pairs.source, pairs.target), strict=True)
+    return models, Batch(*(pad([codec.encode(line) for line in lines[:3]]) for codec, lines in sides))
+
+
+@pytest.mark.parametrize("path", FILES, ids=[path.parent.name for path in FILES])
+def test_every_arm_has_a_valid_configuration(path):
+    grid = read_experiment(path)
+    assert len(grid.runs) == len(grid.experiment.arms) * len(grid.experiment.seeds)
+
+
+@pytest.mark.parametrize("path", FILES, ids=[path.parent.name for path in FILES])
+def test_every_arm_makes_a_model_that_predicts(path):
+    source, target = pad([[5, 6, 7, 3], [8, 3]]), pad([[4, 5, 3], [6, 7, 9]])
+    for run in read_experiment(path).runs:
+        model = build_recurrent(run.config.model, 11, 11, run.config.text.joint)
+        with torch.inference_mode():
+            assert model.eval()(source, target).isfinite().all(), run.arm
+
+
+@pytest.mark.parametrize("name", ["bahdanau2015", "luong2015", "britz2017"])
+def test_every_arm_of_a_published_table_has_the_figure_of_its_paper_beside_it(name):
+    folder = ROOT / "experiments" / name
+    page = (folder / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([^|]+) \| \d+\.\d+(?: ± \d+\.\d+)? \|", page, flags=re.MULTILINE)
+    assert rows == list(read_experiment(folder / "experiment.yaml").experiment.arms)
+
+
+def test_the_rungs_of_the_ladder_are_what_they_are_called(ladder):
+    models, _ = ladder
+    rungs = {
+        "C last at start": (NoContext, LastState),
+        "C last at every step": (FixedContext, LastState),
+        "C mean at every step": (FixedContext, MeanState),
+        "C learned pool at every step": (FixedContext, LearnedPool),
+        "uniform weights at every step": (MeanContext, LastState),
+    }
+    for name, kinds in rungs.items():
+        for arm in (name, f"{name}, matched"):
+            model = models[arm][1]
+            assert (type(model.decoder.context), type(model.summary)) == kinds
+    shuffled, whole = (models[arm][1].decoder.context for arm in ("shuffled attention", "attention"))
+    assert type(shuffled.normaliser) is Shuffled
+    assert type(shuffled.scorer) is type(whole.scorer)
+
+
+def test_a_matched_arm_has_as_many_trained_parameters_as_attention(ladder):
+    models, _ = ladder
+    wanted = count_parameters(models["attention"][1])
+    for run, model in models.values():
+        if run.match_parameters:
+            assert count_parameters(model) == pytest.approx(wanted, rel=0.01)
+            assert run.config.model.decoder.hidden_size > 128
+        else:
+            assert count_parameters(model) <= wanted
+
+
+def test_every_arm_takes_a_training_step_and_only_a_frozen_scorer_stays_as_it_was(ladder):
+    models, batch = ladder
+    for arm, (run, model) in models.items():
+        module = TranslationModule(model, run.config.training)
+        before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+        optimiser = module.configure_optimizers()["optimizer"]
+        loss, _, count = module.loss(batch)
+        (loss / count).backward()
+        optimiser.step()
+        kept = {name for name, parameter in model.named_parameters() if torch.equal(parameter, before[name])}
+        scorer = {name for name in before if ".scorer." in name}
+        assert kept == (scorer if arm.startswith("frozen") else set()), arm

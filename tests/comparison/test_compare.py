@@ -1,0 +1,198 @@
+"""A comparison: trains what is missing, and its numbers are those of the runs."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from seq2seq_attn.comparison import complete as complete_file
+from seq2seq_attn.comparison.collect import training_text
+from seq2seq_attn.comparison.compare import compare
+from seq2seq_attn.comparison.differences import differences
+from seq2seq_attn.comparison.experiment import read_experiment
+from seq2seq_attn.config import Config, parse
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.evaluation.bootstrap import bleu_interval
+from seq2seq_attn.evaluation.counts import BleuCounts
+from seq2seq_attn.evaluation.metrics import chrf, exact_match
+from seq2seq_attn.report.write import read_contents
+from seq2seq_attn.results.results import Results
+from seq2seq_attn.runs.train import read_metrics
+
+
+@pytest.fixture
+def results(grid, tmp_path):
+    return compare(grid, tmp_path / "runs", tmp_path / "results")
+
+
+def test_the_table_holds_what_the_runs_hold(results, grid, tmp_path):
+    assert Results.load(tmp_path / "results" / "results.json") == results
+    assert [arm.name for arm in results.arms] == ["distracted", "attention"]
+    for arm, (_, runs) in zip(results.arms, grid.arms(), strict=True):
+        metrics = [read_metrics(tmp_path / "runs" / run.folder) for run in runs]
+        scores = [each["test"]["bleu"]["value"] for each in metrics]
+        assert arm.seeds == (1, 2)
+        assert arm.bleu.mean == pytest.approx(np.mean(scores))
+        assert arm.bleu.std == pytest.approx(abs(scores[0] - scores[1]) / 2**0.5)
+        # t_{0.975, 1} = 12.706; the standard error of two scores is half their distance
+        assert arm.bleu.seeds_high - arm.bleu.mean == pytest.approx(12.706 * abs(scores[0] - scores[1]) / 2, rel=1e-4)
+        assert arm.bleu.low <= arm.bleu.mean <= arm.bleu.high
+        assert arm.parameters == metrics[0]["parameters"]
+    assert results.arms[0].aer is None, "the distracted decoder reads no single state"
+    assert 0 <= results.arms[1].aer.mean <= 1
+    assert results.arms[0].parameters < results.arms[1].parameters
+    assert list(results.where.breakdowns[-1].arms) == ["attention"], "it alone has weights"
+    assert [row[0] is not None for row in results.where.agreement.f1] == [True], "between its two seeds"
+
+
+def written(grid, tmp_path):
+    """The references, and what the runs of each arm have left in their folders."""
+    files = {
+        arm: [(tmp_path / "runs" / run.folder / "test.translations.txt").read_text().splitlines() for run in runs]
+        for arm, runs in grid.arms()
+    }
+    return grid.runs[0].config.data.test.target.read_text().splitlines(), files
+
+
+def test_comparison_and_intervals_are_those_of_the_written_translations(results, grid, tmp_path):
+    references, files = written(grid, tmp_path)
+    counts = {arm: BleuCounts.of(runs, references, "none") for arm, runs in files.items()}
+    assert results.comparisons == tuple(differences(counts, "distracted").comparisons)
+    assert results.comparisons[0].arm == "attention"
+    sources = grid.runs[0].config.data.test.source.read_text().splitlines()
+    for arm in results.arms:
+        for band in arm.bleu_by_length:
+            rows = [row for row, line in enumerate(sources) if band.low <= len(line.split()) <= (band.high or 99)]
+            interval = bleu_interval(counts[arm.name].of_sentences(rows))
+            alone = [[run[row] for row in rows] for run in files[arm.name]]
+            assert interval == bleu_interval(BleuCounts.of(alone, [references[row] for row in rows], "none"))
+            assert (band.bleu_low, band.bleu_high) == (interval.low, interval.high)
+            assert band.chrf == pytest.approx(
+                np.mean([chrf(run, [references[r] for r in rows]).value for run in alone])
+            )
+
+
+def test_exact_matches_are_counted_in_the_translations_whenever_the_runs_were_tested(results, grid, tmp_path):
+    for run in grid.runs:
+        path = tmp_path / "runs" / run.folder / "metrics.json"
+        metrics = json.loads(path.read_text())
+        del metrics["test"]["exact_match"]
+        path.write_text(json.dumps(metrics))
+    again = compare(grid, tmp_path / "runs", tmp_path / "results")
+    references, files = written(grid, tmp_path)
+    for arm, before in zip(again.arms, results.arms, strict=True):
+        assert arm.exact_match == before.exact_match
+        assert arm.exact_match.mean == np.mean([exact_match(run, references).value for run in files[arm.name]])
+
+
+def test_every_score_and_test_has_its_signature(results, grid):
+    assert list(results.signatures) == [
+        *("bleu", "chrf", "ter", "exact_match", "perplexity"),
+        *("paired_bootstrap", "randomisation", "seeds"),
+    ]
+    assert results.signature == results.signatures["bleu"]
+    assert results.signatures["perplexity"] == "nrefs:1|tok:word|eos:yes|unit:token"
+    assert "|bs:1000|" in results.signatures["paired_bootstrap"]
+    assert "|ar:10000|" in results.signatures["randomisation"]
+
+
+def test_the_lowercased_tokenised_flavour_has_its_own_interval_and_signature(grid, tmp_path):
+    test = grid.runs[0].config.data.test
+    config = {
+        "data": grid.runs[0].config.data.model_copy(update={"test": test.model_copy(update={"lc_tok": test.target})})
+    }
+    runs = [run._replace(config=run.config.model_copy(update=config)) for run in grid.runs[2:3]]
+    lone = grid.experiment.model_copy(update={"arms": {"attention": {}}, "baseline": "attention"})
+    results = compare(grid._replace(experiment=lone, runs=runs), tmp_path / "runs", tmp_path / "results")
+    (arm,) = results.arms
+    # Letters are the same lowercased and tokenised: both flavours see the same lines.
+    assert arm.bleu_lc_tok == arm.bleu
+    assert results.signature.count("version:") == 2
+    assert "; lowercased tokenised: nrefs:1|case:lc" in results.signature
+
+
+def test_curves_and_attention_are_written_beside(results, tmp_path):
+    curves = json.loads((tmp_path / "results" / "curves.json").read_text())
+    assert [curve["seed"] for curve in curves["attention"]] == [1, 2]
+    assert curves["attention"][0]["epoch"] == [1, 2]
+    assert all(len(curve["validation_bleu"]) == 2 for curve in curves["distracted"])
+    shown = json.loads((tmp_path / "results" / "attention.json").read_text())
+    assert {entry["arm"] for entry in shown} == {"attention"}
+    for entry in shown:
+        assert np.shape(entry["weights"]) == (len(entry["target"]), len(entry["source"]))
+        assert entry["gold"]
+
+
+def test_what_a_report_shows_of_sentences_and_of_its_making_is_written_beside(grid, tmp_path, toy_corpus, monkeypatch):
+    monkeypatch.chdir(toy_corpus)
+    question = grid.experiment.model_copy(update={"question": "why?"})
+    compare(grid._replace(experiment=question), tmp_path / "runs", tmp_path / "results", command="the command")
+    references, files = written(grid, tmp_path)
+    contents = read_contents(tmp_path / "results")
+    for example in contents.examples:
+        assert [reading.arm for reading in example.readings] == ["distracted", "attention"]
+        assert example.reference == references[example.line - 1]
+        assert len(example.gold) == len(example.reference.split())
+    for sentence in contents.sentences.sentences:
+        shown = {arm: each.text for arm, each in sentence.translations.items()}
+        assert shown == {arm: runs[0][sentence.line - 1] for arm, runs in files.items()}
+    assert contents.sentences.signature == contents.results.signatures["chrf"]
+    assert (contents.making.question, contents.making.command) == ("why?", "the command")
+    assert contents.making.differences() == {"model.context.kind": ["fixed", "attention"]}
+    for run in grid.runs[::2]:
+        made = parse(Config, contents.making.configurations[run.arm])
+        assert made.model_copy(update={"data": run.config.data}) == run.config
+        assert made.data.test.target == Path("test.target"), "paths are as from the working directory"
+
+
+def test_text_is_tokenised_once_for_all_runs(results, tmp_path):
+    entries = sorted(path.name for path in (tmp_path / "runs" / ".tokenised").glob("*/*.offsets.npy"))
+    assert entries == ["source.offsets.npy"] * 2 + ["target.offsets.npy"] * 2  # of training and validation pairs
+
+
+def test_what_is_done_is_not_done_again_and_what_is_missing_is(results, grid, tmp_path, monkeypatch):
+    trained = []
+    real = complete_file.train
+    monkeypatch.setattr(complete_file, "train", lambda *a, **k: trained.append(k["name"]) or real(*a, **k))
+    compare(grid, tmp_path / "runs", tmp_path / "results")
+    assert trained == []
+    (tmp_path / "runs" / grid.runs[1].folder / "metrics.json").unlink()
+    again = compare(grid, tmp_path / "runs", tmp_path / "results")
+    assert trained == ["distracted, seed 2"]
+    assert [arm.bleu for arm in again.arms] == [arm.bleu for arm in results.arms]
+
+
+def test_training_text_that_is_gone_or_not_the_same_for_all_arms_is_said_and_done_without(grid, tmp_path):
+    said = []
+    moved = grid.runs[0].config.data.train.model_copy(update={"source": tmp_path / "gone"})
+
+    def change(run):
+        data = run.config.data.model_copy(update={"train": moved})
+        return run._replace(config=run.config.model_copy(update={"data": data}))
+
+    for runs in (list(map(change, grid.runs)), [change(grid.runs[0]), *grid.runs[1:]]):
+        assert training_text(grid._replace(runs=runs), said.append) is None
+    assert "gone: no such file" in said[0]
+    assert "not all runs have the same data.train" in said[1]
+
+
+def test_several_jobs_find_the_same_as_one(results, grid, tmp_path):
+    parallel = compare(grid, tmp_path / "parallel", tmp_path / "results-2", jobs=2)
+    for one, two in zip(results.arms, parallel.arms, strict=True):
+        assert two.bleu.mean == pytest.approx(one.bleu.mean, abs=1e-6)
+
+
+def test_runs_of_another_configuration_are_not_taken_for_done(results, experiment_file, tmp_path):
+    other = read_experiment(experiment_file, ("training.batch_size=9",))
+    with pytest.raises(UserError, match=r"training\.batch_size=8, now it is 9"):
+        compare(other, tmp_path / "runs", tmp_path / "results")
+
+
+def test_a_comparison_without_a_test_set_is_refused_before_training(grid, tmp_path):
+    config = grid.runs[0].config
+    blind = config.model_copy(update={"data": config.data.model_copy(update={"test": None})})
+    runs = [run._replace(config=blind) for run in grid.runs]
+    with pytest.raises(UserError, match=r"data\.test is missing"):
+        compare(grid._replace(runs=runs), tmp_path / "runs", tmp_path / "results")
+    assert not (tmp_path / "runs").exists()

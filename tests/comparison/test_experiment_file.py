@@ -1,0 +1,64 @@
+"""Experiment files: arms as small changes, checked before anything is trained."""
+
+import pytest
+import yaml
+
+from seq2seq_attn.comparison.experiment import read_experiment
+from seq2seq_attn.errors import UserError
+
+
+def write(path, values):
+    path.write_text(yaml.safe_dump(values, sort_keys=False))
+    return path
+
+
+def test_arms_times_seeds_in_the_order_of_the_file(grid):
+    assert [(run.arm, run.seed) for run in grid.runs] == [
+        ("distracted", 1),
+        ("distracted", 2),
+        ("attention", 1),
+        ("attention", 2),
+    ]
+    assert grid.runs[3].config.seed == 2
+    assert grid.runs[3].folder.as_posix() == "toy/attention/seed-2"
+
+
+def test_an_arm_differs_from_the_base_by_its_change_alone(grid):
+    fixed, attention = (grid.runs[i].config.model_dump() for i in (0, 2))
+    assert fixed["model"]["context"].pop("kind") == "fixed"
+    assert attention["model"]["context"].pop("kind") == "attention"
+    assert fixed == attention
+
+
+def test_overrides_change_the_base_or_the_experiment(experiment_file):
+    grid = read_experiment(experiment_file, ("training.max_epochs=7", "seeds=[5]"))
+    assert {run.config.training.max_epochs for run in grid.runs} == {7}
+    assert [run.seed for run in grid.runs] == [5, 5]
+
+
+def test_the_base_may_stand_in_a_file_of_its_own(tmp_path, values):
+    write(tmp_path / "base.yaml", values["base"])
+    whole = read_experiment(write(tmp_path / "whole.yaml", values))
+    parts = read_experiment(write(tmp_path / "parts.yaml", values | {"base": "base.yaml"}))
+    assert parts.runs == whole.runs
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"baseline": "nobody"}, "baseline 'nobody' is not among the arms: distracted, attention"),
+        ({"seeds": [1, 1]}, r"seeds \[1, 1\]"),
+        ({"name": "a/b"}, "name = 'a/b'"),
+        ({"arms": {"distracted": {}, "Distracted!": {}}}, "would share a folder"),
+        ({"arm": {}}, r"unknown key 'arm' \(did you mean 'arms'\?\)"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(tmp_path, values, change, message):
+    with pytest.raises(UserError, match=message):
+        read_experiment(write(tmp_path / "bad.yaml", values | change))
+
+
+def test_a_mistake_in_an_arm_names_the_arm_and_the_nearest_scorer(tmp_path, values):
+    values["arms"]["attention"] = {"model": {"context": {"scorer": "aditive"}}}
+    with pytest.raises(UserError, match=r"arm 'attention': .*did you mean 'additive'\?"):
+        read_experiment(write(tmp_path / "bad.yaml", values))

@@ -1,0 +1,46 @@
+"""The sentences on which arms differ most, chosen and scored."""
+
+from sacrebleu import sentence_chrf as sacrebleu_chrf
+
+from seq2seq_attn.comparison.extremes import extremes
+from seq2seq_attn.evaluation.sentence import sentence_chrf
+from seq2seq_attn.results.sentences import SHOWN, load_sentences, save_sentences
+from seq2seq_attn.text.corpus import ParallelCorpus
+
+REFERENCES = [f"the {word} sat on mat number {index}" for index, word in enumerate(["cat", "dog", "fox"] * 9)]
+PAIRS = ParallelCorpus([f"source {index}" for index in range(27)], REFERENCES, "test")
+TRANSLATIONS = {
+    "baseline": [line[: 8 + index] for index, line in enumerate(REFERENCES)],
+    "better": [line if index % 2 else line[:4] for index, line in enumerate(REFERENCES)],
+    "other": [line[5:] for line in REFERENCES],
+}
+
+
+def test_a_sentence_s_score_is_sacrebleu_s():
+    ours = sentence_chrf(TRANSLATIONS["other"], REFERENCES)
+    assert ours == [sacrebleu_chrf(h, [r]).score for h, r in zip(TRANSLATIONS["other"], REFERENCES, strict=True)]
+
+
+def test_both_ends_of_every_comparison_are_among_them_as_they_stand_in_the_files(tmp_path):
+    found = extremes(PAIRS, TRANSLATIONS, "baseline", "sig")
+    save_sentences(found, tmp_path / "sentences.json")
+    assert load_sentences(tmp_path / "sentences.json") == found
+    lines = [sentence.line for sentence in found.sentences]
+    assert lines == sorted(set(lines))
+    assert len(lines) < len(REFERENCES)
+    scores = {arm: sentence_chrf(translations, REFERENCES) for arm, translations in TRANSLATIONS.items()}
+    for arm in ("better", "other"):
+        gains = [ours - theirs for ours, theirs in zip(scores[arm], scores["baseline"], strict=True)]
+        ranked = [sentence.difference(arm, "baseline") for sentence in found.ranked(arm, "baseline")]
+        for end in (slice(SHOWN), slice(-SHOWN, None)):
+            expected = sorted(gains, reverse=True)[end]
+            assert all(abs(ours - theirs) < 0.02 for ours, theirs in zip(ranked[end], expected, strict=True))
+    for sentence in found.sentences:
+        assert (sentence.source, sentence.reference) == (PAIRS.source[sentence.line - 1], REFERENCES[sentence.line - 1])
+        assert {arm: each.text for arm, each in sentence.translations.items()} == {
+            arm: lines[sentence.line - 1] for arm, lines in TRANSLATIONS.items()
+        }
+
+
+def test_one_arm_alone_differs_from_none():
+    assert extremes(PAIRS, {"baseline": TRANSLATIONS["baseline"]}, "baseline", "sig").sentences == ()

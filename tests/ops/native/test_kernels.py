@@ -1,0 +1,238 @@
+"""Every kernel says, in its precision, what the plain statement says in double."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from seq2seq_attn.attention import Additive, Attention
+from seq2seq_attn.ops import native
+from seq2seq_attn.ops.additive_sequence import AdditiveWeights, additive_sequence
+from seq2seq_attn.ops.additive_step import read_backward, read_forward
+from seq2seq_attn.ops.continuations import best_continuations
+from seq2seq_attn.ops.gru import gru_sequence, gru_update, plain_gru_update, step_forward
+from seq2seq_attn.ops.loss import vocabulary_loss
+from seq2seq_attn.text.vocabulary import BOS, PAD
+
+BATCH, SOURCE, TARGET, DECODER, VALUES, SCORES, WORDS = 5, 3, 4, 19, 23, 37, 131  # none a multiple of a vector
+
+
+def drawn(dtype, *shape, scale=1.0):
+    """Numbers that the precision has exactly, so that both ways start from the same."""
+    return (scale * torch.randn(*shape)).to(dtype).requires_grad_()
+
+
+def doubled(tensors):
+    return [tensor.detach().double().requires_grad_() for tensor in tensors]
+
+
+def gradients(outputs, inputs):
+    """Of a sum in which every number of the outputs has a weight of its own."""
+    loss = sum((out.double() * torch.arange(out.numel()).view_as(out).sin()).sum() for out in outputs)
+    return torch.autograd.grad(loss, inputs, allow_unused=True)
+
+
+def test_a_step_of_the_gru_and_its_way_back(dtype, close):
+    inputs = [drawn(dtype, BATCH, size) for size in (3 * DECODER, 3 * DECODER, DECODER)]
+    exact = doubled(inputs)
+    got, expected = gru_update(*inputs), plain_gru_update(*exact)
+    close(got, expected)
+    for ours, theirs in zip(gradients([got], inputs), gradients([expected], exact), strict=True):
+        close(ours, theirs)
+
+
+def test_a_step_outside_of_the_graph_is_the_same(dtype):
+    inputs = [drawn(dtype, BATCH, size) for size in (3 * DECODER, 3 * DECODER, DECODER)]
+    with torch.no_grad():
+        assert torch.equal(gru_update(*inputs), gru_update(*(part.requires_grad_() for part in inputs)))
+    with torch.inference_mode():
+        assert torch.equal(gru_update(*inputs), gru_update(*inputs).clone())
+
+
+def test_rows_of_wider_tensors_are_read_where_they_lie(dtype):
+    x, u = drawn(dtype, BATCH, 3 * DECODER + 2).detach(), drawn(dtype, BATCH, 3 * DECODER + 5).detach()
+    before = drawn(dtype, BATCH, DECODER).detach()
+
+    def outcome(x, u):
+        gates, candidate = before.new_empty(BATCH, 2 * DECODER), torch.empty_like(before)
+        state = torch.empty_like(before)
+        step_forward(x, u, before, gates, candidate, state)
+        return torch.cat((gates, candidate, state), dim=1)
+
+    x, u = x[:, 1:-1], u[:, 2:-3]
+    assert torch.equal(outcome(x, u), outcome(x.contiguous(), u.contiguous()))
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_sequence_of_the_gru_in_which_sentences_end_or_begin(dtype, close, reverse):
+    counts = [5, 5, 2, 1]
+    shapes = ((sum(counts), 3 * DECODER), (3 * DECODER, DECODER), (3 * DECODER,))
+    inputs = [drawn(dtype, *shape, scale=0.5) for shape in shapes]
+    exact = doubled(inputs)
+    got, expected = (gru_sequence(x, counts, None, w, b, reverse) for x, w, b in (inputs, exact))
+    close(got, expected)
+    for ours, theirs in zip(gradients([got], inputs), gradients([expected], exact), strict=True):
+        torch.testing.assert_close(ours.double(), theirs, rtol=0.02, atol=1e-5 if dtype == torch.float32 else 0.15)
+
+
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("read", [(0,), (1,), (2,), (0, 1, 2)], ids=["states", "contexts", "weights", "all"])
+def test_the_decoder_of_bahdanau_over_a_known_target(dtype, padded, read):
+    is_token = torch.tensor([[True] * 3, [True, True, False], [True, False, False], [True] * 3, [True] * 3])
+    is_token = is_token[:, None] if padded else None
+    shapes = [
+        *((TARGET, BATCH, 3 * DECODER), (BATCH, DECODER), (BATCH, SOURCE, SCORES), (BATCH, SOURCE, VALUES)),
+        *((SCORES, DECODER), (SCORES,), (3 * DECODER, VALUES), (3 * DECODER, DECODER), (3 * DECODER,)),
+    ]
+    inputs = [drawn(dtype, *shape, scale=0.4) for shape in shapes]
+    inputs[2] = inputs[2].detach().float().requires_grad_()  # scores are in full precision
+    exact = doubled(inputs)
+
+    def outputs(x, initial, keys, values, *weights):
+        results = additive_sequence(x, initial, (keys, values, is_token), AdditiveWeights(*weights))
+        return [results[part] for part in read]
+
+    got, expected = outputs(*inputs), outputs(*exact)
+    exactly = dtype == torch.float32
+    for ours, theirs in zip(got, expected, strict=True):
+        torch.testing.assert_close(ours.double(), theirs, rtol=1e-4, atol=1e-5 if exactly else 0.02)
+    ours, theirs = gradients(got, inputs), gradients(expected, exact)
+    for mine, plain in zip(ours, theirs, strict=True):
+        assert (mine is None) == (plain is None)
+        if mine is not None:
+            torch.testing.assert_close(mine.double(), plain, rtol=1e-4, atol=2e-5 if exactly else 0.1)
+
+
+def test_reading_a_source_is_attention_with_additive_scores(dtype, close):
+    attention = Attention(Additive(DECODER, VALUES, SCORES)).double()
+    query, keys = drawn(dtype, BATCH, DECODER), drawn(dtype, BATCH, SOURCE, VALUES)
+    is_token = torch.arange(SOURCE) < torch.tensor([3, 1, 2, 3, 2])[:, None]
+    weight, v = attention.additive_form()
+    source = attention.prepare(keys.double(), is_token=is_token)
+    context, weights = attention(query.double()[:, None], source)
+    projected = (query.double() @ weight.t()).to(dtype)
+    written = query.new_empty(BATCH, SOURCE), query.new_empty(BATCH, VALUES)
+    with torch.no_grad():
+        read_forward(projected, source.prepared.float(), v.float(), source.is_token, keys, *written)
+    close(written[0], weights.squeeze(1))
+    close(written[1], context.squeeze(1))
+    assert (written[0][~is_token] == 0).all()
+
+
+def test_the_way_back_without_a_kernel_says_the_same(dtype, close, no_kernels):
+    query, of_context = drawn(dtype, BATCH, SCORES).detach(), drawn(dtype, BATCH, VALUES).detach()
+    keys, v = torch.randn(BATCH, SOURCE, SCORES), torch.randn(SCORES)
+    values, of_weights = drawn(dtype, BATCH, SOURCE, VALUES).detach(), drawn(dtype, BATCH, SOURCE).detach()
+    weights = torch.randn(BATCH, SOURCE).softmax(dim=1).to(dtype)
+
+    def outcome(*precise):
+        query, keys, v, values, weights, of_context, of_weights = precise
+        written = torch.empty_like(query), torch.ones_like(keys), torch.ones_like(query, dtype=keys.dtype)
+        read_backward(query, keys, v, values, weights, of_context, of_weights, *written)
+        return written
+
+    inputs = query, keys, v, values, weights, of_context, of_weights
+    by_kernel = outcome(*inputs)
+    no_kernels()
+    for ours, theirs in zip(by_kernel, outcome(*(part.double() for part in inputs)), strict=True):
+        close(ours, theirs)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_loss_over_the_vocabulary(dtype, smoothing):
+    tokens, size = 29, 7
+    features, targets = drawn(dtype, tokens, size), torch.randint(0, WORDS, (tokens,))
+    output = nn.Linear(size, WORDS).to(dtype)
+    exact = nn.Linear(size, WORDS).double()
+    exact.load_state_dict(output.state_dict())
+    (x,) = doubled([features])
+    loss, negative = vocabulary_loss(features, output, targets, smoothing)
+    expected = F.cross_entropy(exact(x), targets, label_smoothing=smoothing, reduction="sum")
+    tolerance = {"rtol": 1e-5, "atol": 1e-5} if dtype == torch.float32 else {"rtol": 0.02, "atol": 0.03}
+    torch.testing.assert_close(loss.double(), expected, **tolerance)
+    torch.testing.assert_close(negative.double(), F.cross_entropy(exact(x), targets, reduction="sum"), **tolerance)
+    got = torch.autograd.grad(loss, [features, *output.parameters()])
+    for ours, theirs in zip(got, torch.autograd.grad(expected, [x, *exact.parameters()]), strict=True):
+        torch.testing.assert_close(ours.double(), theirs, **tolerance)
+
+
+def test_numbers_worked_out_by_hand(dtype, close):
+    # Scores 0 and log 3: weights 1/4 and 3/4, and of the values 8 and 4 the context 2 + 3.
+    scores = torch.tensor([[[0.0, math.log(3)]]]).to(dtype)
+    weights, context = torch.empty_like(scores), scores.new_empty(1, 1, 1)
+    values = torch.tensor([[[8.0], [4.0]]]).to(dtype)
+    native.run("attention_read", dtype, 1, 1, 2, 1, scores, None, values, weights, context)
+    close(weights, torch.tensor([[[0.25, 0.75]]]).double())
+    close(context, torch.tensor([[[5.0]]]).double())
+    # With pre-activations of 0 both gates are 1/2 and the candidate 0: half of the state is left.
+    nothing, state = torch.zeros(1, 6).to(dtype), torch.tensor([[0.5, -2.0]]).to(dtype)
+    close(gru_update(nothing, nothing, state), torch.tensor([[0.25, -1.0]]).double())
+
+
+def test_numbers_half_way_between_two_go_to_the_even_one():
+    if not native.has_kernels(torch.empty(0, dtype=torch.bfloat16)):
+        pytest.skip("no compiler here")
+    unit = 2**-7  # from one number of bf16 to the next, at 1
+    values = torch.tensor([[[1.0, 1 + unit], [1 + unit, 1 + 2 * unit]]]).bfloat16()
+    context = values.new_empty(1, 1, 2)
+    native.run(
+        "attention_read",
+        values.dtype,
+        1,
+        1,
+        2,
+        2,
+        values.new_zeros(1, 1, 2),
+        None,
+        values,
+        values.new_empty(2),
+        context,
+    )
+    assert context.flatten().tolist() == [1.0, 1 + 2 * unit]
+
+
+def test_of_equal_continuations_the_first_comes_first(dtype):
+    logits = torch.zeros(2, 90).to(dtype)
+    found = best_continuations(torch.zeros(1, 2), logits, 100, True)
+    assert found.tokens.flatten().tolist() == [token for token in range(90) if token not in (PAD, BOS)] + [
+        0,
+        *range(3, 14),
+    ]
+    assert found.parents.flatten().tolist() == [0] * 88 + [1] * 12
+
+
+def test_the_largest_numbers_saturate_and_what_is_no_number_stays_none(dtype):
+    x = torch.tensor([[1e30, 1e30, -1e30], [-1e30, -1e30, 1e30], [math.nan, 0, 0], [0, math.nan, 0], [0, 0, math.nan]])
+    state = torch.full((5, 1), 0.5)
+    updated = gru_update(x.to(dtype), torch.zeros(5, 3).to(dtype), state.to(dtype))
+    assert updated[:2].flatten().tolist() == [0.5, 1.0]  # z = 1 keeps the state, z = 0 takes the candidate
+    assert updated[3:].isnan().all()
+    output = nn.Linear(2, 3).to(dtype)
+    loss, negative = vocabulary_loss(torch.tensor([[math.nan, 1.0]]).to(dtype), output, torch.tensor([1]))
+    assert loss.isnan()
+    assert negative.isnan()
+
+
+def test_the_number_of_threads_changes_no_number(dtype):
+    def outcome(threads):
+        torch.manual_seed(3)
+        torch.set_num_threads(threads)
+        features, output = drawn(dtype, 300, 8), nn.Linear(8, 200).to(dtype)
+        loss, _ = vocabulary_loss(features, output, torch.randint(0, 200, (300,)), 0.1)
+        states = gru_update(*(drawn(dtype, 200, size) for size in (300, 300, 100)))
+        return loss, *torch.autograd.grad(loss, output.bias), states
+
+    before = torch.get_num_threads()
+    try:
+        for one, two in zip(outcome(1), outcome(2), strict=True):
+            assert torch.equal(one, two)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_other_precisions_and_devices_have_none():
+    assert not native.has_kernels(torch.empty(0, dtype=torch.double))
+    assert not native.has_kernels(torch.empty(0, dtype=torch.float16))
+    assert not native.has_kernels(torch.empty(0, device="meta"))

@@ -1,0 +1,51 @@
+"""The best continuations, by blocks or by the kernel, are those that a sort of everything finds."""
+
+import pytest
+import torch
+
+from seq2seq_attn.ops.continuations import BLOCK, best_continuations
+from seq2seq_attn.text.vocabulary import BOS, EOS, PAD
+
+pytestmark = pytest.mark.usefixtures("kernel_or_torch")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("vocabulary", [5, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK - 2])
+@pytest.mark.parametrize("count", [1, 7, 5000])
+@pytest.mark.parametrize("may_end", [True, False])
+def test_the_best_are_those_of_the_whole_sum_sorted(vocabulary, count, may_end, dtype):
+    draw = torch.Generator().manual_seed(vocabulary)
+    live = torch.randn(4, 3, generator=draw)
+    live[2, 1] = -torch.inf  # a hypothesis that is none
+    logits = (9 * torch.randn(4 * 3, vocabulary, generator=draw)).to(dtype)
+    found = best_continuations(live, logits, count, may_end)
+    scores = torch.log_softmax(logits.double(), dim=1).view(4, 3, -1)
+    scores[:, :, [PAD, BOS] if may_end else [PAD, BOS, EOS]] = -torch.inf
+    best = (live[:, :, None] + scores).flatten(1).topk(min(count, 3 * vocabulary)).values
+    torch.testing.assert_close(found.scores.double(), best, rtol=1e-6, atol=1e-5)
+    torch.testing.assert_close(found.ends.double(), scores[:, :, EOS], rtol=1e-6, atol=1e-5)
+    assert ((found.tokens >= 0) & (found.tokens < vocabulary)).all()
+    sentences = torch.arange(4)[:, None]
+    named = live.gather(1, found.parents) + scores[sentences, found.parents, found.tokens]
+    likely = best > -torch.inf
+    torch.testing.assert_close(named[likely], best[likely], rtol=1e-6, atol=1e-5)
+    for row, is_likely in zip(found.parents * vocabulary + found.tokens, likely, strict=True):
+        assert len(set(row[is_likely].tolist())) == is_likely.sum()
+
+
+def test_the_best_one_is_the_lowest_token_among_equals():
+    logits = torch.full((3, 2 * BLOCK + 5), -1.0)
+    logits[0, [BLOCK + 3, 2 * BLOCK + 4]] = 2.0
+    logits[1, [7, 9, BLOCK]] = 3.0
+    logits[2, 2 * BLOCK + 4] = 0.5
+    assert best_continuations(torch.zeros(3, 1), logits, 1, True).tokens.tolist() == [[BLOCK + 3], [7], [2 * BLOCK + 4]]
+
+
+def test_a_probability_worked_out_by_hand():
+    # Of weights 1, 2, 3 (pad), 2 (start), 4 (end) and 8 the last has 8 / 20; the end has 4 / 20.
+    logits = torch.tensor([[1.0, 3.0, 2.0, 4.0, 2.0, 8.0]]).log()
+    found = best_continuations(torch.tensor([[-1.0]]), logits, 2, True)
+    assert found.tokens.tolist() == [[5, EOS]]
+    expected = torch.tensor([[8 / 20, 4 / 20]]).log() - 1
+    torch.testing.assert_close(found.scores, expected)
+    torch.testing.assert_close(found.ends, torch.tensor([[4 / 20]]).log())

@@ -1,0 +1,105 @@
+"""A model laid out for decoding says what the model says that it was made of."""
+
+import itertools
+
+import pytest
+import torch
+
+from seq2seq_attn.attention import Attention, scorer_classes
+from seq2seq_attn.models.recurrent.config import RecurrentConfig, build_recurrent
+from seq2seq_attn.models.sentences import pad
+from seq2seq_attn.ops import inference
+from seq2seq_attn.ops.inference import InferenceLinear, for_inference
+from seq2seq_attn.ops.linear import Linear
+from seq2seq_attn.search import SearchOptions, beam_search, greedy_search
+
+SOURCE = pad([[4, 9, 6, 3], [5, 3], [10, 8, 4, 7, 12, 3]])
+DECODERS = [{"kind": "bahdanau"}, {"kind": "luong"}, {"kind": "conditional", "readout": "plain"}]
+CONTEXTS = [
+    {"kind": "attention"},
+    {"scorer": "concat"},
+    {"scorer": {"name": "neural_coverage", "coverage_size": 3}},
+    {"kind": "fixed"},
+]
+
+
+@pytest.fixture(autouse=True)
+def _on_any_processor(monkeypatch):
+    """oneDNN takes the products in fp32 too where MKL would be as fast."""
+    if torch.backends.mkldnn.is_available():
+        here = inference.onednn_is_faster
+        monkeypatch.setattr(inference, "onednn_is_faster", lambda dtype: dtype == torch.float32 or here(dtype))
+
+
+def make(decoder=DECODERS[0], context=CONTEXTS[0], **changes):
+    torch.manual_seed(5)
+    values = {"embedding_size": 7, "encoder": {"hidden_size": 5}, "decoder": {"hidden_size": 11, **decoder}}
+    model = build_recurrent(RecurrentConfig.model_validate({**values, "context": context, **changes}), 17, 149, False)
+    for parameter in model.parameters():
+        parameter.data.mul_(3)
+    return model.eval()
+
+
+@pytest.mark.parametrize(("decoder", "context"), list(itertools.product(DECODERS, CONTEXTS)))
+def test_a_model_laid_out_for_inference_finds_what_the_model_itself_finds(decoder, context):
+    model = make(decoder, context)
+    limits = {"max_length": 7}
+    for search, options in (
+        (greedy_search, SearchOptions(beam_size=1, **limits)),
+        (beam_search, SearchOptions(n_best=3, **limits)),
+    ):
+        expected = search(model, SOURCE, options, with_weights=True)
+        found = search(for_inference(model), SOURCE, options, with_weights=True)
+        for ours, theirs in zip(itertools.chain(*found), itertools.chain(*expected), strict=True):
+            assert ours.tokens == theirs.tokens
+            assert ours.log_probability == pytest.approx(theirs.log_probability, rel=1e-5)
+            torch.testing.assert_close(ours.weights, theirs.weights, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", sorted(scorer_classes()))
+def test_every_scorer_can_be_laid_out(name):
+    scorer = scorer_classes()[name]
+    attention = Attention(scorer(6, 6)).eval()
+    keys, query = torch.randn(2, 5, 6), torch.randn(2, 3, 6)
+    with torch.inference_mode():
+        seen, weights = attention(query, attention.prepare(keys))
+        again = for_inference(attention)
+        torch.testing.assert_close(again(query, again.prepare(keys)), (seen, weights), rtol=1e-4, atol=1e-5)
+
+
+def test_weights_are_those_of_the_moment_and_no_others_are_copied():
+    model = make()
+    still = for_inference(model)
+    assert isinstance(still.output, InferenceLinear)
+    assert {id(parameter) for parameter in still.parameters()} == {id(parameter) for parameter in model.parameters()}
+    features = torch.randn(4, 7)
+    with torch.no_grad():
+        before = model.project(features)
+        model.output.weight.add_(1)
+        torch.testing.assert_close(still.project(features), before)
+        assert not torch.allclose(model.project(features), before)
+
+
+def test_under_autocast_weights_are_cast_once_to_what_autocast_casts_them_to():
+    layer = Linear(6, 5).eval()
+    x = torch.randn(3, 6)
+    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+        cast, expected = for_inference(torch.nn.Sequential(layer)), layer(x)
+        found = cast(x)
+    assert found.dtype == expected.dtype == torch.bfloat16
+    torch.testing.assert_close(found, expected)
+    assert cast[0].weight is layer.weight
+
+
+def test_what_has_nothing_to_gain_is_returned_as_it_is():
+    still = for_inference(make())
+    assert for_inference(still) is still
+    double = make().double()
+    assert for_inference(double) is double
+
+    class Own(torch.nn.Linear):
+        def forward(self, input):
+            return -super().forward(input)
+
+    own = torch.nn.Sequential(Own(3, 2))
+    assert for_inference(own) is own

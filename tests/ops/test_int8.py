@@ -1,0 +1,164 @@
+"""Products of bytes are those of the rounded numbers, and stay near those of the numbers themselves."""
+
+import numpy as np
+import pytest
+import torch
+
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.models.recurrent.config import RecurrentConfig, build_recurrent
+from seq2seq_attn.models.sentences import pad
+from seq2seq_attn.ops import int8
+from seq2seq_attn.ops.int8 import Int8Linear, quantised
+from seq2seq_attn.ops.linear import Linear
+from seq2seq_attn.search import SearchOptions, search
+
+needs_int8 = pytest.mark.skipif(not int8.has_int8(), reason="no exact product of bytes here")
+
+
+def layer_and_input(rows=7, bias=True):
+    torch.manual_seed(rows)
+    layer = Linear(37, 23, bias=bias)
+    layer.weight.data.mul_(torch.rand(23, 1).exp2())  # rows of different scales
+    return layer, torch.randn(rows, 37) * torch.rand(rows, 1).exp2()
+
+
+def make(**changes):
+    torch.manual_seed(5)
+    values = {"embedding_size": 13, "encoder": {"hidden_size": 9}, "decoder": {"hidden_size": 19}}
+    model = build_recurrent(RecurrentConfig.model_validate(values | changes), 17, 149, False)
+    for parameter in model.parameters():
+        parameter.data.mul_(3)
+    return model.eval()
+
+
+def corpus(count):
+    draw = torch.Generator().manual_seed(2)
+    return [
+        [*torch.randint(4, 17, (int(length),), generator=draw).tolist(), 3]
+        for length in torch.randint(1, 8, (count,), generator=draw)
+    ]
+
+
+@needs_int8
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_product_is_that_of_the_rounded_numbers(bias):
+    layer, x = layer_and_input(bias=bias)
+
+    def rounded(rows):
+        scales = np.abs(rows).max(axis=1, keepdims=True) / np.float32(127)
+        return np.rint(rows / scales).astype(np.int64), scales.astype(np.float64)
+
+    (left, of_left), (right, of_right) = rounded(x.numpy()), rounded(layer.weight.detach().numpy())
+    expected = (left @ right.T) * of_left * of_right.T
+    if bias:
+        expected += layer.bias.detach().numpy()
+    with torch.inference_mode():
+        np.testing.assert_allclose(Int8Linear(layer)(x), expected, rtol=1e-5, atol=1e-6)
+
+
+@needs_int8
+def test_the_error_is_at_most_half_a_step_of_every_factor():
+    layer, x = layer_and_input()
+    steps_x, steps_w = x.abs().amax(1, keepdim=True) / 127, layer.weight.abs().amax(1) / 127
+    bound = steps_w / 2 * x.abs().sum(1, keepdim=True) + steps_x / 2 * layer.weight.abs().sum(1)
+    bound = bound + 37 * steps_x * steps_w / 4
+    with torch.inference_mode():
+        error = (Int8Linear(layer)(x) - layer(x)).abs()
+    assert (error <= bound + 1e-5).all()
+    assert error.max() > 1e-4  # and there is one
+
+
+@needs_int8
+@pytest.mark.parametrize("rows", [3, 21, 300])
+def test_a_row_is_the_same_bit_by_bit_whatever_else_is_in_the_batch(rows):
+    layer, x = layer_and_input(rows)
+    layer = Int8Linear(layer)
+    with torch.inference_mode():
+        together = layer(x)
+        assert all(torch.equal(layer(x[row : row + 1])[0], together[row]) for row in range(0, rows, 10))
+        assert torch.equal(layer(x.view(3, rows // 3, 37)).view(rows, 23), together)
+
+
+@needs_int8
+def test_rows_of_zeros_are_no_division_by_zero():
+    layer, x = layer_and_input()
+    layer.weight.data[4], x[2] = 0, 0
+    with torch.inference_mode():
+        found = Int8Linear(layer)(x)
+    torch.testing.assert_close(found[2], layer.bias.data)
+    torch.testing.assert_close(found[:, 4], layer.bias.data[4].expand(7))
+
+
+@needs_int8
+def test_weights_are_those_of_the_moment_and_no_others_are_copied():
+    model = make()
+    still = quantised(model)
+    assert {id(parameter) for parameter in still.parameters()} == {id(parameter) for parameter in model.parameters()}
+    features = torch.randn(4, 13)
+    with torch.no_grad():
+        before = still.project(features)
+        model.output.weight.add_(1)
+        model.output.bias.add_(1)
+        assert torch.equal(still.project(features), before)
+    assert quantised(still) is still
+
+    class Own(torch.nn.Linear):
+        def forward(self, input):
+            return -super().forward(input)
+
+    own = torch.nn.Sequential(Own(3, 2))
+    assert quantised(own) is own
+
+
+@needs_int8
+@pytest.mark.parametrize("decoder", [{"kind": "bahdanau"}, {"kind": "luong"}, {"kind": "conditional", "cell": "lstm"}])
+@pytest.mark.parametrize("context", [{"scorer": "general"}, {"kind": "none"}])
+def test_logits_in_bytes_are_near_those_of_the_model(decoder, context):
+    model = make(decoder={"hidden_size": 19, **decoder}, context=context)
+    source, tokens = pad(corpus(5)), torch.randint(4, 149, (6, 5))
+
+    def logits(model):
+        memory = model.encode(source)
+        state, found = model.start(memory), []
+        for step in tokens:
+            output = model.step(step, state, memory)
+            state = output.state
+            found.append(output.logits)
+        return torch.stack(found)
+
+    with torch.inference_mode():
+        exact, near = logits(model), logits(quantised(model))
+    assert 0 < (near - exact).abs().max() < 0.1 * exact.std()
+
+
+@needs_int8
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_a_search_in_bytes_finds_mostly_what_a_search_finds(beam_size):
+    model, sources = make(), corpus(40)
+    limits = {"beam_size": beam_size, "n_best": min(2, beam_size), "max_length": 5, "batch_size": 16}
+    exact = search(model, sources, SearchOptions(**limits))
+    near = search(model, sources, SearchOptions(**limits, precision="int8"))
+    pairs = [(theirs[0], ours[0]) for theirs, ours in zip(exact, near, strict=True)]
+    same = [(theirs, ours) for theirs, ours in pairs if theirs.tokens == ours.tokens]
+    assert len(same) >= 32
+    assert all(ours.log_probability == pytest.approx(theirs.log_probability, abs=0.2) for theirs, ours in same)
+    assert any(ours.log_probability != theirs.log_probability for theirs, ours in same)
+    assert search(quantised(model), sources, SearchOptions(**limits)) == near
+    assert search(model, sources, SearchOptions(**limits)) == exact  # which the search in bytes has not changed
+
+
+@needs_int8
+def test_a_translation_in_bytes_does_not_hang_on_its_neighbours():
+    model, sources = make(), corpus(12)
+    together, alone = (
+        search(model, sources, SearchOptions(precision="int8", max_length=5, batch_size=size)) for size in (12, 1)
+    )
+    assert [found[0].tokens for found in together] == [found[0].tokens for found in alone]
+
+
+def test_where_bytes_are_not_multiplied_the_way_out_is_said(monkeypatch):
+    with pytest.raises(UserError, match="int8 is for a model on the CPU, and this one is on meta; use bf16"):
+        search(make().to("meta"), [[4, 3]], SearchOptions(precision="int8"))
+    monkeypatch.setattr(int8, "has_int8", lambda: False)
+    with pytest.raises(UserError, match=r"int8 needs oneDNN and VNNI.*use bf16"):
+        search(make(), [[4, 3]], SearchOptions(precision="int8"))

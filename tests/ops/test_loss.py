@@ -1,0 +1,70 @@
+"""The fused loss against `torch.nn.functional.cross_entropy`, values and gradients."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from seq2seq_attn.ops import loss as loss_file
+from seq2seq_attn.ops.loss import vocabulary_loss
+
+TOKENS, SIZE, WORDS = 7, 5, 13
+
+
+@pytest.fixture(params=[1 << 20, 30], ids=["one chunk", "chunks of two tokens"])
+def chunked(request, monkeypatch):
+    monkeypatch.setattr(loss_file, "CHUNK_VALUES", request.param)
+
+
+def example(dtype=torch.double):
+    torch.manual_seed(5)
+    output = nn.Linear(SIZE, WORDS).to(dtype)
+    features = torch.randn(TOKENS, SIZE, dtype=dtype, requires_grad=True)
+    return output, features, torch.randint(0, WORDS, (TOKENS,))
+
+
+@pytest.mark.usefixtures("chunked")
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_values_and_gradients_are_those_of_torch(smoothing):
+    output, features, targets = example()
+    parameters = [features, output.weight, output.bias]
+    loss, negative = vocabulary_loss(features, output, targets, smoothing)
+    expected = F.cross_entropy(output(features), targets, label_smoothing=smoothing, reduction="sum")
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(negative, F.cross_entropy(output(features), targets, reduction="sum"))
+    # A factor other than 1 on the way back, as the division by the number of tokens is.
+    for got, wanted in zip(
+        torch.autograd.grad(loss / 3, parameters), torch.autograd.grad(expected / 3, parameters), strict=True
+    ):
+        torch.testing.assert_close(got, wanted)
+
+
+def test_the_negative_log_likelihood_has_no_gradient():
+    output, features, targets = example()
+    _, negative = vocabulary_loss(features, output, targets)
+    assert not negative.requires_grad
+
+
+def test_without_gradients_nothing_is_kept_for_them():
+    output, features, targets = example()
+    with torch.no_grad():
+        loss, _ = vocabulary_loss(features, output, targets)
+    assert not loss.requires_grad
+
+
+@pytest.mark.parametrize("magnitude", [1e4, 1e-4])
+def test_large_and_small_logits_stay_finite(magnitude):
+    output, features, targets = example()
+    loss, _ = vocabulary_loss(features * magnitude, output, targets, 0.1)
+    (gradient,) = torch.autograd.grad(loss, features)
+    assert torch.isfinite(loss)
+    assert torch.isfinite(gradient).all()
+
+
+def test_under_autocast_the_products_are_in_bf16_and_the_rest_in_fp32():
+    output, features, targets = example(torch.float32)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss, _ = vocabulary_loss(features, output, targets)
+    exact = F.cross_entropy(output(features), targets, reduction="sum")
+    assert loss.dtype == torch.float32
+    assert 0 < abs(loss - exact) < 0.01 * exact

@@ -1,0 +1,135 @@
+"""The cache: made once, right whatever happens to its files, and nobody waits for it or fails by it."""
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.runs.cache import Cache
+
+FILES = {"a": b"first", "b.npy": b"second"}
+
+
+class Maker:
+    """Makes the same files each time, and counts how often."""
+
+    def __init__(self):
+        self.made = 0
+
+    def make(self):
+        self.made += 1
+        return FILES
+
+    def get(self, cache, made_from="text"):
+        return cache.get(made_from, self.make, save, load)
+
+
+def save(files, entry):
+    entry.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        (entry / name).write_bytes(content)
+
+
+def load(entry):
+    return {name: (entry / name).read_bytes() for name in FILES}
+
+
+@pytest.fixture
+def maker():
+    return Maker()
+
+
+@pytest.fixture
+def cache(tmp_path):
+    return Cache(tmp_path / "cache")
+
+
+def entry_of(cache):
+    (entry,) = cache.folder.iterdir()
+    return entry
+
+
+def test_what_is_made_from_the_same_is_made_once(cache, maker):
+    assert [maker.get(cache) for _ in range(3)] == [FILES] * 3
+    assert maker.made == 1
+    maker.get(cache, "another text")
+    assert maker.made == 2
+
+
+def folder_is_a_file(entry):
+    shutil.rmtree(entry)
+    entry.write_bytes(b"")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "times"),
+    [
+        (lambda entry: (entry / "a").write_bytes(b"firs"), 2),
+        (lambda entry: (entry / "b.npy").write_bytes(b"secomd"), 2),
+        (lambda entry: (entry / "a").unlink(), 2),
+        (lambda entry: (entry / "SHA256SUMS").unlink(), 2),
+        (lambda entry: (entry / "SHA256SUMS").write_bytes(b""), 2),
+        (lambda entry: [path.unlink() for path in entry.iterdir()] and (entry / "SHA256SUMS").write_bytes(b""), 2),
+        (shutil.rmtree, 2),
+        (lambda entry: (entry / "a.7.part").write_bytes(b"fi"), 1),
+        (folder_is_a_file, 3),
+    ],
+    ids=["cut", "changed", "gone", "no sums", "no sum", "foreign", "deleted", "being written", "no folder"],
+)
+def test_an_entry_that_is_not_as_it_was_written_is_made_anew(cache, maker, spoil, times):
+    maker.get(cache)
+    spoil(entry_of(cache))
+    assert maker.get(cache) == maker.get(cache) == FILES
+    assert maker.made == times
+
+
+def test_where_nothing_can_be_written_all_works_and_it_is_said(tmp_path, maker):
+    (tmp_path / "cache").write_text("a file of somebody's")
+    said = []
+    assert maker.get(Cache(tmp_path / "cache", said.append)) == FILES
+    assert [text.split(": ")[0] for text in said] == ["warning"]
+    assert (tmp_path / "cache").read_text() == "a file of somebody's"
+
+
+def test_what_cannot_be_made_is_an_error_and_leaves_nothing(cache):
+    def fail():
+        raise UserError("no such text")
+
+    with pytest.raises(UserError, match="no such text"):
+        cache.get("text", fail, save, load)
+    assert not cache.folder.exists()
+
+
+PROCESS = """
+import sys
+from pathlib import Path
+from seq2seq_attn.runs.cache import Cache
+from seq2seq_attn.text.files import write_bytes
+
+def save(made, entry):
+    for side in range(3):
+        write_bytes(entry / f"{side}.npy", made * side)
+
+def load(entry):
+    assert (entry / "2.npy").stat().st_size == 2 * (entry / "1.npy").stat().st_size
+    return (entry / "1.npy").read_bytes()
+
+cache = Cache(Path(sys.argv[1]))
+for number in range(50):
+    content = str(number).encode() * 1000
+    assert cache.get(str(number), lambda: content, save, load) == content
+"""
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+def test_processes_that_make_the_same_at_once_are_all_right_while_it_is_deleted_too(tmp_path, deleted):
+    commands = [[sys.executable, "-c", PROCESS, str(tmp_path / "cache")]] * 2
+    processes = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for command in commands]
+    while deleted and any(process.poll() is None for process in processes):
+        shutil.rmtree(tmp_path / "cache", ignore_errors=True)
+    assert [(process.communicate()[1], process.returncode) for process in processes] == [("", 0)] * 2
+    if not deleted:
+        assert not [path for path in (tmp_path / "cache").rglob("*") if path.suffix == ".part"]
+        assert len(list((tmp_path / "cache").glob("*/SHA256SUMS"))) == 50

@@ -1,0 +1,228 @@
+"""One run: a folder that holds all of it, and nothing lost."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from seq2seq_attn.config import Config, load, parse
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.analysis.align import attend
+from seq2seq_attn.runs.corpora import read_pairs
+from seq2seq_attn.analysis.evaluate import evaluate, score_references
+from seq2seq_attn.runs.lexicon import with_lexicon
+from seq2seq_attn.runs.train import read_metrics, train
+from seq2seq_attn.runs.trained import TrainedModel
+from seq2seq_attn.text.corpus import ParallelCorpus
+from seq2seq_attn.text.vocabulary import EOS
+
+
+@pytest.fixture
+def config(grid):
+    return grid.runs[2].config
+
+
+@pytest.fixture
+def trained(config, tmp_path):
+    return train(config, tmp_path / "run")
+
+
+def changed(config, **training):
+    values = config.model_dump(mode="json")
+    return parse(Config, values | {"training": values["training"] | training})
+
+
+def searching(config, **search):
+    values = config.model_dump(mode="json")
+    return parse(Config, values | {"search": values["search"] | search})
+
+
+def test_a_run_folder_holds_all_that_translating_needs(trained, tmp_path):
+    again = TrainedModel.load(tmp_path / "run")
+    assert again.config == trained.config
+    lines = ["a b c", "", "e d"]
+    assert again.translate(lines) == trained.translate(lines)
+    assert again.translate(lines)[1] == ""
+    metrics = read_metrics(tmp_path / "run")
+    assert metrics["training"]["epochs"] == 2
+    assert metrics["parameters"] == sum(p.numel() for p in trained.translator.parameters())
+    assert {"version", "commit", "hardware"} == set(metrics["made_with"])
+
+
+def test_the_same_seed_trains_the_same_model_whatever_ran_before(trained, config, tmp_path):
+    torch.rand(17)
+    again = train(config, tmp_path / "again")
+    for name, value in trained.translator.state_dict().items():
+        torch.testing.assert_close(again.translator.state_dict()[name], value, rtol=0, atol=0)
+
+
+def test_a_run_that_exists_is_refused_continued_or_replaced(trained, config, tmp_path):
+    folder = tmp_path / "run"
+    before = (folder / "model.safetensors").read_bytes()
+    with pytest.raises(UserError, match=r"this run exists; continue it with --resume or replace it with --overwrite"):
+        train(config, folder)
+    assert (folder / "model.safetensors").read_bytes() == before
+    train(changed(config, max_epochs=3), folder, if_exists="resume")
+    assert read_metrics(folder)["training"]["epochs"] == 3
+    train(config, folder, if_exists="overwrite")
+    assert (folder / "model.safetensors").read_bytes() == before
+
+
+def test_resuming_with_another_configuration_names_the_difference(trained, config, tmp_path):
+    with pytest.raises(UserError, match=r"training\.batch_size=8, now it is 9"):
+        train(changed(config, batch_size=9), tmp_path / "run", if_exists="resume")
+
+
+@pytest.mark.parametrize("name", ["chapter.txt", "config.yaml"])  # a project's own configuration makes it no run
+def test_a_folder_that_is_no_run_is_never_touched(config, tmp_path, name):
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / name).write_text("years of work")
+    for if_exists in ("refuse", "resume", "overwrite"):
+        with pytest.raises(UserError, match="exists and is not a run"):
+            train(config, tmp_path / "thesis", if_exists=if_exists)
+    assert (tmp_path / "thesis" / name).read_text() == "years of work"
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "fixed/seed-1/model.safetensors", "checkpoints/mine.txt"])
+def test_what_a_run_did_not_make_is_refused_by_name_before_anything_is_removed(trained, config, tmp_path, name):
+    path = tmp_path / "run" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("years of work")
+    before = {each: each.read_bytes() for each in (tmp_path / "run").rglob("*") if each.is_file()}
+    with pytest.raises(UserError, match=rf"{name}: was not made by the run"):
+        train(config, tmp_path / "run", if_exists="overwrite")
+    assert {each: each.read_bytes() for each in (tmp_path / "run").rglob("*") if each.is_file()} == before
+
+
+def test_a_finished_run_without_its_last_checkpoint_is_not_wiped_by_resuming(trained, config, tmp_path):
+    (tmp_path / "run" / "checkpoints" / "last.ckpt").unlink()
+    with pytest.raises(UserError, match="nothing to continue"):
+        train(changed(config, max_epochs=3), tmp_path / "run", if_exists="resume")
+    assert TrainedModel.load(tmp_path / "run").translate(["a b"]) == trained.translate(["a b"])
+
+
+def test_a_run_that_left_only_its_own_files_is_replaced_without_a_trace(trained, config, tmp_path):
+    (tmp_path / "run" / "model.safetensors.part").write_text("half of a file")
+    train(changed(config, max_epochs=1), tmp_path / "run", if_exists="overwrite")
+    assert not list((tmp_path / "run").rglob("*.part"))
+    assert read_metrics(tmp_path / "run")["training"]["epochs"] == 1
+
+
+@pytest.mark.parametrize(
+    "spoil", [lambda content: content[:100], lambda content: b"PK\x03\x04" + content, lambda content: b""]
+)
+def test_a_truncated_or_foreign_model_file_is_named(trained, tmp_path, spoil):
+    path = tmp_path / "run" / "model.safetensors"
+    path.write_bytes(spoil(path.read_bytes()))
+    with pytest.raises(UserError, match=r"model\.safetensors: not the model of .* or not whole"):
+        TrainedModel.load(tmp_path / "run")
+
+
+def test_the_weights_of_another_model_are_refused(trained, config, tmp_path):
+    values = config.model_dump(mode="json")
+    values["model"]["decoder"]["hidden_size"] = 11
+    train(parse(Config, values), tmp_path / "wider")
+    (tmp_path / "wider" / "model.safetensors").rename(tmp_path / "run" / "model.safetensors")
+    with pytest.raises(UserError, match="not the model of"):
+        TrainedModel.load(tmp_path / "run")
+
+
+def test_an_unfinished_run_says_how_to_go_on(trained, tmp_path):
+    (tmp_path / "run" / "model.safetensors").unlink()
+    with pytest.raises(UserError, match="--resume"):
+        TrainedModel.load(tmp_path / "run")
+
+
+def test_long_lines_are_reported_in_training_and_cut_in_translation(config, tmp_path):
+    values = config.model_dump(mode="json")
+    values["data"]["max_length"] = 3
+    said, warned = [], []
+    model = train(parse(Config, values), tmp_path / "short", say=said.append)
+    assert any("20 of 40 pairs kept" in text and "20 with more than 3 pieces" in text for text in said)
+    cut, short = model.translate(["a b c d e", "a b c"], warn=warned.append)
+    assert cut == short
+    assert warned == ["line 1: 5 tokens, cut to data.max_length=3"]
+
+
+def test_a_limit_of_the_training_pairs_is_theirs_alone(config, tmp_path):
+    values = changed(config, max_epochs=1).model_dump(mode="json")
+    values["data"]["max_training_length"] = 3
+    said, warned = [], []
+    model = train(parse(Config, values), tmp_path / "short", say=said.append)
+    assert [text.split(";")[0] for text in said] == [f"{read_pairs(config.data.train).name}: 20 of 40 pairs kept"]
+    model.translate(["a b c d e"], warn=warned.append)
+    assert warned == []
+
+
+def test_evaluation_is_of_the_lines_that_are_written(trained, tmp_path):
+    scores = evaluate(trained, tmp_path / "run")
+    lines = (tmp_path / "run" / "test.translations.txt").read_text().splitlines()
+    assert lines == trained.translate(trained.config.data.test.source.read_text().splitlines())
+    assert json.loads((tmp_path / "run" / "metrics.json").read_text())["test"] == scores
+    assert [band["sentences"] for band in scores["bleu_by_length"]] == [6, 6]
+    assert 0 <= scores["aer"] <= 1
+    assert scores["perplexity"] > 1
+    assert 0 < scores["attention_entropy"] < 4
+
+
+def test_perplexity_and_entropy_are_those_of_the_references(trained):
+    pairs = ParallelCorpus(["a b", "c d e"], ["y x", "z y x"], "by hand")
+    scores, reading = score_references(trained, pairs)
+    forced = trained.force(pairs.source, pairs.target)
+    log_probabilities = np.concatenate([each.log_probabilities.numpy() for each in forced])
+    assert scores["perplexity"] == pytest.approx(np.exp(-log_probabilities.mean()), rel=1e-5)
+    rows = np.concatenate([(-w * np.log2(w)).sum(axis=1) for w in (f.weights.double().numpy() for f in forced)])
+    assert scores["attention_entropy"] == pytest.approx(rows.mean())
+    ends = np.cumsum([len(each.weights) for each in forced])[:-1]
+    assert reading.entropies == pytest.approx([of_pair.mean() for of_pair in np.split(rows, ends)])
+    assert reading.links == [words.links for words in attend(trained, pairs.source, pairs.target)]
+
+
+def test_test_sentences_that_are_cut_are_told(trained, tmp_path):
+    config = trained.config
+    short = replace(
+        trained, config=config.model_copy(update={"data": config.data.model_copy(update={"max_length": 3})})
+    )
+    said = []
+    evaluate(short, tmp_path / "run", say=said.append)
+    assert len(said) == 6
+    assert said[0].startswith("test set, line ")
+
+
+def test_a_gpu_that_is_not_there_is_refused_before_anything_is_written(config, tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(UserError, match="this machine has no CUDA device"):
+        train(changed(config, accelerator="cuda"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_search_that_no_gpu_can_do_is_refused_before_anything_is_written(config, tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    with pytest.raises(UserError, match="int8 is for a model on the CPU"):
+        train(searching(changed(config, accelerator="cuda"), precision="int8"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_with_a_shortlist_learns_its_lexicon_once_after_the_training(config, tmp_path):
+    folder = tmp_path / "run"
+    few = {"translations": 1, "frequent": 1}  # </s>, which is the most frequent of all
+    model = train(searching(changed(config, max_epochs=1), shortlist=few), folder)
+    with pytest.raises(UserError, match="with_lexicon brings it"):
+        model.translate(["a b c"])
+    said = []
+    for _ in range(2):
+        evaluate(model, folder, say=said.append)
+    assert [text for text in said if "lexicon" in text] == [
+        "learning a lexicon for shortlists from 40 training pairs, once; this may take minutes"
+    ]
+    ready = with_lexicon(model, folder)
+    listed = {*ready.lexicon.translations[ready.source.encode("a b"), 0].tolist(), EOS, 0}
+    assert len(listed) < len(model.target.vocabulary) - 1
+    (found,) = ready.search(["a b"])
+    assert set(found[0].tokens) <= listed
+
+
+def test_a_saved_configuration_reads_back_as_it_was(trained, tmp_path):
+    assert load(Config, tmp_path / "run" / "config.yaml") == trained.config

@@ -1,0 +1,134 @@
+"""Text is tokenised once, and a model is the same whether it was before or not."""
+
+import gzip
+import shutil
+
+import pytest
+
+from seq2seq_attn.config import Config, PairFiles, override, parse
+from seq2seq_attn.runs import train as run_file
+from seq2seq_attn.runs.cache import Cache
+from seq2seq_attn.runs.corpora import read_pairs
+from seq2seq_attn.runs.provenance import on_cuda
+from seq2seq_attn.runs.train import train
+from seq2seq_attn.runs.tokenised import codecs_of, encoded
+from seq2seq_attn.text.codec import load_codecs
+
+
+@pytest.fixture
+def config(grid, toy_corpus, tmp_path):
+    """The toy experiment's attention, on files that a test may change, with subwords in one vocabulary."""
+    shutil.copytree(toy_corpus, tmp_path / "corpus")
+    values = override(
+        grid.runs[2].config.model_dump(mode="json"),
+        ["text.tokeniser=bpe", "text.vocabulary_size=14", "text.joint=true", "training.max_epochs=1"],
+    )
+    for part in ("train", "validation"):
+        for side in ("source", "target"):
+            name = values["data"][part][side].rpartition("/")[2]
+            values["data"][part][side] = str(tmp_path / "corpus" / name)
+    return parse(Config, values)
+
+
+@pytest.fixture
+def cache(tmp_path):
+    return Cache(tmp_path / "cache")
+
+
+def written(folder):
+    """All files of a folder, with what tells whether one was written again."""
+    return {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()}
+
+
+def longer(config, epochs):
+    return parse(Config, override(config.model_dump(mode="json"), [f"training.max_epochs={epochs}"]))
+
+
+def add_line(path, line):
+    path.write_bytes(gzip.compress(gzip.decompress(path.read_bytes()) + line.encode() + b"\n"))
+
+
+def test_a_model_is_the_same_with_and_without_the_cache(config, cache, tmp_path):
+    for files in (config.data.train, config.data.validation):
+        encoded(files, codecs_of(config, cache), cache)
+    kept = written(cache.folder)
+    train(config, tmp_path / "with", cache=cache.folder)
+    assert written(cache.folder) == kept
+    (tmp_path / "no folder").write_text("")
+    train(config, tmp_path / "without", cache=tmp_path / "no folder")
+    for name in ("model.safetensors", "joint.sentencepiece.model", "joint.vocabulary.txt", "joint.tokeniser.json"):
+        assert (tmp_path / "with" / name).read_bytes() == (tmp_path / "without" / name).read_bytes()
+
+
+def test_ids_are_those_of_the_codecs(config, cache):
+    source, target = codecs = codecs_of(config, cache)
+    assert source is target
+    for _ in range(2):
+        pairs = read_pairs(config.data.validation)
+        for codec, lines, ids in zip(
+            codecs, (pairs.source, pairs.target), encoded(config.data.validation, codecs, cache), strict=True
+        ):
+            assert [ids.padded([row])[0][0].tolist() for row in range(len(ids))] == list(map(codec.encode, lines))
+
+
+def test_the_text_decides_and_not_its_name(config, cache, tmp_path):
+    codecs = codecs_of(config, cache)
+    encoded(config.data.train, codecs, cache)
+    kept = written(cache.folder)
+    files = config.data.train
+    for path, name in ((files.source, "a.en"), (files.target, "a.de")):
+        (tmp_path / name).write_bytes(gzip.decompress(path.read_bytes()))
+    encoded(PairFiles(source=tmp_path / "a.en", target=tmp_path / "a.de"), codecs, cache)
+    assert written(cache.folder) == kept
+    add_line(files.source, "v w v")
+    add_line(files.target, "w v")
+    source, target = encoded(files, codecs, cache)
+    assert len(source) == len(target) == 41
+    assert codecs_of(config, cache)[0].vocabulary.get_itos() != codecs[0].vocabulary.get_itos()
+
+
+def test_settings_of_the_text_make_other_codecs(config, cache):
+    (codec, _) = codecs_of(config, cache)
+    for change in ("text.vocabulary_size=13", "text.tokeniser=unigram", "text.joint=false"):
+        other = parse(Config, override(config.model_dump(mode="json"), [change]))
+        source, target = codecs_of(other, cache)
+        changed = source.tokeniser.options() != codec.tokeniser.options() or source is not target
+        assert changed, change
+
+
+def test_a_training_resumed_on_changed_text_reads_it_by_its_own_codecs(config, cache, tmp_path):
+    train(config, tmp_path / "run")
+    add_line(config.data.train.source, "v w " * 7)
+    add_line(config.data.train.target, "w v " * 7)
+    newer = codecs_of(config, cache)
+    encoded(config.data.train, newer, cache)
+    model = train(longer(config, 2), tmp_path / "run", if_exists="resume", cache=cache.folder)
+    own = load_codecs(tmp_path / "run")
+    assert model.source.vocabulary.get_itos() == own[0].vocabulary.get_itos() != newer[0].vocabulary.get_itos()
+    kept = written(cache.folder)
+    source, _ = encoded(config.data.train, own, cache)
+    assert written(cache.folder) == kept, "the training has asked for it"
+    assert source.padded([40])[0][0].tolist() == own[0].encode("v w " * 7)
+
+
+@pytest.mark.parametrize("cuda", [False, True])
+def test_batches_are_pinned_for_a_cuda_device_alone(config, tmp_path, monkeypatch, cuda):
+    class FitReachedError(Exception):
+        pass
+
+    def fit(translator, options, training, validation, *rest, **others):
+        assert (training.pin_memory, validation.pin_memory) == (cuda, cuda)
+        raise FitReachedError
+
+    monkeypatch.setattr(run_file, "fit", fit)
+    monkeypatch.setattr(run_file, "on_cuda", lambda accelerator: cuda)
+    with pytest.raises(FitReachedError):
+        train(config, tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "there", "used"), [("auto", True, True), ("cpu", True, False), ("auto", False, False)]
+)
+def test_a_cuda_device_is_used_where_it_is_there_and_wanted(accelerator, there, used, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: there)
+    assert on_cuda(accelerator) is used

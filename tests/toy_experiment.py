@@ -1,0 +1,54 @@
+"""A toy corpus, and a comparison small enough to be trained in a test."""
+
+import pytest
+
+from seq2seq_attn.comparison.experiment import read_experiment
+from seq2seq_attn.config import read_yaml
+from seq2seq_attn.text.synthetic.files import write
+from seq2seq_attn.text.synthetic.split import Parts
+from seq2seq_attn.text.synthetic.toys import permuted, reverse
+
+EXPERIMENT = """
+name: toy
+baseline: distracted
+seeds: [1, 2]
+arms:
+  distracted: {{model: {{context: {{kind: fixed}}}}}}
+  attention: [model.context.kind=attention]
+base:
+  data:
+    train: {{source: {folder}/train.source.gz, target: {folder}/train.target.gz}}
+    validation: {{source: {folder}/validation.source, target: {folder}/validation.target}}
+    test: {{source: {folder}/test.source, target: {folder}/test.target, alignments: {folder}/test.align}}
+  text: {{tokeniser: word}}
+  model: {{embedding_size: 8, encoder: {{hidden_size: 6}}, decoder: {{hidden_size: 10}}}}
+  training: {{max_epochs: 2, batch_size: 8, monitor: loss, accelerator: cpu, optimiser: {{learning_rate: 0.02}}}}
+  search: {{beam_size: 2}}
+  evaluation: {{tokenize: none, bands: [3]}}
+"""
+
+
+@pytest.fixture(scope="session")
+def toy_corpus(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("toy")
+    sentences = [" ".join("abcde"[(i * 7 + k * k) % 5] for k in range(2 + i % 4)) for i in range(64)]
+    pairs = [permuted(sentence.split(), reverse) for sentence in sentences]
+    write(Parts(pairs[:40], pairs[40:52], pairs[52:]), ("source", "target"), folder)
+    return folder
+
+
+@pytest.fixture
+def experiment_file(tmp_path, toy_corpus):
+    path = tmp_path / "experiment.yaml"
+    path.write_text(EXPERIMENT.format(folder=toy_corpus))
+    return path
+
+
+@pytest.fixture
+def grid(experiment_file):
+    return read_experiment(experiment_file)
+
+
+@pytest.fixture
+def values(experiment_file):
+    return read_yaml(experiment_file)
