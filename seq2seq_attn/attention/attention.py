@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
-from torch import Tensor
 
 from seq2seq_attn.attention.context import Context, one_by_one
 from seq2seq_attn.attention.history import NOTHING, History
@@ -48,29 +49,22 @@ class Attention(Context):
             is_token=None if is_token is None else is_token[:, None],
         )
 
-    @property
-    def is_softmax_alone(self) -> bool:
-        """Whether the weights are the softmax of scores over all of the source, and nothing hangs on earlier steps."""
-        plain = type(self.normaliser) is Softmax and self.normaliser.temperature == 1 and self.window is None
-        return plain and not self.needs_history
-
-    def additive_form(self) -> tuple[Tensor, Tensor] | None:
-        return self.scorer.additive_form() if self.is_softmax_alone else None
-
     def start(self, source: Source) -> History:
         scores = source.values.new_empty((source.sentences, 1, source.values.shape[1]))
         steps = NOTHING if self.window is None else scores.new_zeros(scores.shape[:2], dtype=torch.int64)
         return self.scorer.start(source.prepared), self.normaliser.start(scores), steps
 
-    def forward(self, query: Query, source: Source) -> tuple[Contexts, Weights]:
+    def forward(self, query: Query, source: Source, history: History | None = None) -> Any:
+        if history is not None:
+            return self._step(query, source, history)
         history = self.start(source)
         ahead = self._ahead(history, query.shape[1])
-        if ahead is not None:
-            contexts, weights, _ = self.step(query, source, ahead)
-            return contexts, weights
-        return one_by_one(self, query, source)
+        if ahead is None:
+            return one_by_one(self._step, query, source, history)
+        contexts, weights, _ = self._step(query, source, ahead)
+        return contexts, weights
 
-    def step(self, query: Query, source: Source, history: History) -> tuple[Contexts, Weights, History]:
+    def _step(self, query: Query, source: Source, history: History) -> tuple[Contexts, Weights, History]:
         weights, history = self.weigh(query, source, history)
         return torch.bmm(weights, source.values), weights, history
 

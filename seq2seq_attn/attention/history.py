@@ -1,7 +1,7 @@
 """What attention knows of its earlier steps: explicit, immutable, and reordered by a beam search like any state.
 
     history = context.start(source)
-    seen, weights, history = context.step(query, source, history)
+    seen, weights, history = context(query, source, history)
 
 A history is a tensor (B, K, ...), one entry for each of the K hypotheses of each of B sentences, or a tuple of
 histories, as deep as the parts are nested. What remembers nothing has the empty tuple.

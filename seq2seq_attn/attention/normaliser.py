@@ -23,9 +23,10 @@ class Normaliser(nn.Module, ABC):
     sums_to_one: ClassVar[bool] = True  # False where the definition does not say so
     needs_history: ClassVar[bool] = False  # True in a HistoryNormaliser
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, *, registered: bool = True, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        _normalisers.add(cls)
+        if registered:
+            _normalisers.add(cls)
 
     def forward(self, scores: ScoreRows, is_token: TokenRows | None = None) -> ScoreRows:
         """Weights (..., S) of scores (..., S); exactly 0 on padding and where a score is -inf.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from torch import Tensor, nn
+from torch import nn
 
 from seq2seq_attn.attention.checks import need_positive
 from seq2seq_attn.attention.history import NOTHING, History
@@ -18,8 +18,9 @@ _scorers: Registry[Scorer] = Registry("scorer")
 class Scorer(nn.Module, ABC):
     """One scoring equation. It neither masks nor normalises, and remembers nothing between calls.
 
-    A concrete subclass can be named in a config as soon as it is imported. What it takes beyond the two sizes
-    are its options; they need defaults, so that its name alone is a complete config.
+    A concrete subclass can be named in a config as soon as it is imported (not one defined with `registered=False`
+    beside its base). What it takes beyond the two sizes are its options; they need defaults, so that its name alone is
+    a complete config.
     """
 
     equation: ClassVar[str] = ""  # for the listing: q is the query, k the key
@@ -27,9 +28,10 @@ class Scorer(nn.Module, ABC):
     needs_equal_sizes: ClassVar[bool] = False  # True where query and key must live in one space
     needs_history: ClassVar[bool] = False  # True in a HistoryScorer
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, *, registered: bool = True, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        _scorers.add(cls)
+        if registered:
+            _scorers.add(cls)
 
     def __init__(self, query_size: int, key_size: int) -> None:
         super().__init__()
@@ -48,13 +50,6 @@ class Scorer(nn.Module, ABC):
     @abstractmethod
     def forward(self, query: Query, prepared: Prepared) -> Scores:
         """Scores (B, T, S) of T queries at once; how many there are changes the score of none."""
-
-    def additive_form(self) -> tuple[Tensor, Tensor] | None:
-        """W and v of a score v · tanh(W q + k'), with k' the prepared keys; None of any other score.
-
-        A decoder may compute such scores together with its own steps.
-        """
-        return None
 
     def start(self, prepared: Prepared) -> History:
         """The history before the first step, of one hypothesis a sentence: tensors (B, 1, ...)."""

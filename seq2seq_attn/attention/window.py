@@ -31,9 +31,10 @@ class Window(nn.Module, ABC):
     source: ClassVar[str] = ""  # paper and equation number
     needs_steps: ClassVar[bool] = False  # True where the place hangs on how many steps were taken before
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, *, registered: bool = True, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        _windows.add(cls)
+        if registered:
+            _windows.add(cls)
 
     def __init__(self, query_size: int) -> None:
         super().__init__()

@@ -24,7 +24,7 @@ def queries(subject: Subject) -> Finding:
     source = attention.prepare(keys.clone())
     steps, history = [], attention.start(source)
     for one in torch.split(query, 1, dim=1):
-        _, weights, history = attention.step(one.clone(), source, history)
+        _, weights, history = attention(one.clone(), source, history)
         steps.append(weights)
     distance = max(distance, apart(attention(query.clone(), source)[1], torch.cat(steps, dim=1)))
     if not is_same(distance):

@@ -1,8 +1,8 @@
 """The best of many continuations, found without sorting them.
 
-The n best of a row lie in those n blocks of it that have the highest maxima: a pass that only compares, and a sort of
-what stands in a few blocks, in place of a sort of the vocabulary. Where there is a kernel it does the same with no
-log-softmax written out: a pass over the logits for the normaliser, and a pass for the best.
+Reference implementation: a stable sort. The n best of a row are in those n blocks of it that have the highest maxima:
+a pass that only compares, and a sort of a few blocks, in place of a sort of the vocabulary. The kernel does the same
+without writing out log-softmax: a pass over the logits for the normaliser, and a pass for the best.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from seq2seq_attn.ops import native
+from seq2seq_attn.ops.dispatch import unserved
 from seq2seq_attn.text.vocabulary import BOS, EOS, PAD
 
-BLOCK = 64  # tokens: so many that a maximum is one pass of the processor's widest instructions
+BLOCK = 64  # tokens: a maximum over as many is one pass of the processor's widest instructions
 
 
 class Continuations(NamedTuple):
@@ -30,7 +31,7 @@ class Continuations(NamedTuple):
 
 
 def best_continuations(live: Tensor, logits: Tensor, count: int, may_end: bool) -> Continuations:
-    """The `count` best by live + log p(token | tokens before), or all if there are not so many.
+    """The `count` best by live + log p(token | tokens before), or all if there are fewer.
 
     live (B, k) are the hypotheses' own log-probabilities in float32 or better, logits (B * k, V) those of their next
     tokens. `<pad>` and `<s>` are never produced, nor `</s>` where it may not come yet: their log p is -inf. The softmax
@@ -38,11 +39,24 @@ def best_continuations(live: Tensor, logits: Tensor, count: int, may_end: bool) 
     that of the first parent with the lowest token.
     """
     excluded = [PAD, BOS] if may_end else [PAD, BOS, EOS]
+    if unserved(live, logits) is not None:
+        return reference_continuations(live, logits, count, excluded)
     if native.has_kernels(logits):
         return _by_kernel(live, logits, min(count, live.shape[1] * logits.shape[1]), excluded)
     scores = F.log_softmax(logits, dim=1, dtype=torch.promote_types(logits.dtype, torch.float32))
     scores[:, excluded] = -inf
     return Continuations(*best_sums(live, scores, count), scores[:, EOS].view_as(live))
+
+
+def reference_continuations(live: Tensor, logits: Tensor, count: int, excluded: list[int]) -> Continuations:
+    """The reference implementation of `best_continuations`: a sort of all sums."""
+    scores = F.log_softmax(logits, dim=1, dtype=torch.promote_types(logits.dtype, torch.float32))
+    scores[:, excluded] = -inf
+    sums = (live[:, :, None] + scores.view(*live.shape, -1)).flatten(1)
+    best, order = sums.sort(dim=1, descending=True, stable=True)
+    best, order = best[:, :count], order[:, :count]
+    vocabulary = logits.shape[1]
+    return Continuations(best, order // vocabulary, order % vocabulary, scores[:, EOS].view_as(live))
 
 
 def _by_kernel(live: Tensor, logits: Tensor, count: int, excluded: list[int]) -> Continuations:

@@ -1,4 +1,7 @@
-"""Dropout whose mask costs a fraction of torch's on a processor."""
+"""Dropout whose mask costs a fraction of torch's on a processor.
+
+Reference implementation: `torch.nn.functional.dropout`.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq_attn.ops import native
+from seq2seq_attn.ops.dispatch import first_derivative_only, known, unserved
 
-STEPS = 1 << 16  # probabilities are told apart by so many steps
+LEVELS = 1 << 16  # probabilities are quantised to this many
 
 
+@known
 class Dropout(nn.Module):
     """While training, each number becomes 0 with probability p, else x / (1 - p)   (Srivastava et al. 2014).
 
@@ -24,43 +29,43 @@ class Dropout(nn.Module):
         self.p = p
 
     def forward(self, x: Tensor) -> Tensor:
-        dropped = round(self.p * STEPS)
+        dropped = round(self.p * LEVELS)
         if not self.training or dropped == 0:
             return x
-        if x.device.type != "cpu" or dropped == STEPS:
+        if x.device.type != "cpu" or dropped == LEVELS or unserved(x) is not None:
             return nn.functional.dropout(x, self.p)
         if native.has_kernels(x):
             seed = int(torch.empty((), dtype=torch.int64).random_())
             result: Tensor = _Dropout.apply(x, seed, dropped)  # type: ignore[no-untyped-call]
             return result
-        return x * _keep(x, dropped).to(x.dtype).mul_(STEPS / (STEPS - dropped))
+        return x * _keep(x, dropped).to(x.dtype).mul_(LEVELS / (LEVELS - dropped))
 
     def extra_repr(self) -> str:
         return f"p={self.p}"
 
 
 class _Dropout(torch.autograd.Function):
-    """By the kernel, whose mask a seed stands for."""
+    """By the kernel, which draws its mask from a seed, in the backward pass again."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, seed: int, dropped: int) -> Tensor:
         ctx.seed, ctx.dropped = seed, dropped
-        return _by_kernel(x, seed, dropped)
+        return _kernel(x, seed, dropped)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        return _by_kernel(gradient, ctx.seed, ctx.dropped), None, None
+    @first_derivative_only
+    def backward(ctx: Any, grad_y: Tensor) -> tuple[Tensor, None, None]:
+        return _kernel(grad_y, ctx.seed, ctx.dropped), None, None
 
 
-def _by_kernel(x: Tensor, seed: int, dropped: int) -> Tensor:
+def _kernel(x: Tensor, seed: int, dropped: int) -> Tensor:
     x = x.contiguous()
     y = torch.empty_like(x)
-    native.run("dropout", x.dtype, x.numel(), x, y, seed, dropped, STEPS / (STEPS - dropped))
+    native.run("dropout", x.dtype, x.numel(), x, y, seed, dropped, LEVELS / (LEVELS - dropped))
     return y
 
 
 def _keep(x: Tensor, dropped: int) -> Tensor:
-    """True with probability 1 - dropped / STEPS: four decisions from a draw of 64 bits, torch's own takes one each."""
+    """True with probability 1 - dropped / LEVELS: four decisions per draw of 64 bits, where torch takes one."""
     bits = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
-    return (bits.view(torch.int16)[: x.numel()] >= dropped - STEPS // 2).view(x.shape)
+    return (bits.view(torch.int16)[: x.numel()] >= dropped - LEVELS // 2).view(x.shape)

@@ -1,6 +1,7 @@
-"""The gated recurrent unit: its plain statement, and nodes of the graph for one step and for all steps.
+"""The gated recurrent unit: one step, all steps of a sequence, and their backward passes.
 
-A step is a dozen small operations; autograd would record each, keep what each saw, and walk them all back.
+A step is a dozen elementwise operations, each of which autograd would record, keep the operands of, and traverse again.
+The fused forms make one autograd node of a step, or of all steps.
 """
 
 from __future__ import annotations
@@ -10,14 +11,28 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from seq2seq_attn.ops import native
+from seq2seq_attn.ops.dispatch import changed, first_derivative_only, unserved
 from seq2seq_attn.ops.linear import product, summed_product
 
 
-def plain_gru_update(inputs: Tensor, recurrent: Tensor, state: Tensor) -> Tensor:
-    """H' = (1 - z) * n + z * H with r, z = sigmoid(g + u), n = tanh(g_n + r * u_n); g, u (N, 3H): r, z, n in turn."""
+def gru_update(inputs: Tensor, recurrent: Tensor, state: Tensor) -> Tensor:
+    """H' = (1 - z) * n + z * H with r, z = sigmoid(g + u), n = tanh(g_n + r * u_n); g, u (N, 3H): r, z, n in turn.
+
+    (Cho et al. 2014, eq. 5-8, with the reset gate after the product, as in `torch.nn.GRU`.)
+    """
+    if unserved(inputs, recurrent, state) is not None:
+        return reference_gru_update(inputs, recurrent, state)
+    if not torch.is_grad_enabled():
+        return _updated(inputs, recurrent, state.contiguous())[-1]
+    updated: Tensor = FusedGRUUpdate.apply(inputs, recurrent, state)  # type: ignore[no-untyped-call]
+    return updated
+
+
+def reference_gru_update(inputs: Tensor, recurrent: Tensor, state: Tensor) -> Tensor:
+    """The reference implementation of `gru_update`."""
     input_r, input_z, input_n = inputs.chunk(3, dim=-1)
     recurrent_r, recurrent_z, recurrent_n = recurrent.chunk(3, dim=-1)
     reset, update = torch.sigmoid(input_r + recurrent_r), torch.sigmoid(input_z + recurrent_z)
@@ -25,15 +40,9 @@ def plain_gru_update(inputs: Tensor, recurrent: Tensor, state: Tensor) -> Tensor
     return (1 - update) * candidate + update * state
 
 
-def gru_update(inputs: Tensor, recurrent: Tensor, state: Tensor) -> Tensor:
-    """`plain_gru_update` of g, u (N, 3H) and H (N, H) as one node of the graph."""
-    if not torch.is_grad_enabled():
-        return _updated(inputs, recurrent, state.contiguous())[-1]
-    updated: Tensor = _GRUUpdate.apply(inputs, recurrent, state)  # type: ignore[no-untyped-call]
-    return updated
+class FusedGRUUpdate(torch.autograd.Function):
+    """`gru_update` as one autograd node."""
 
-
-class _GRUUpdate(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, inputs: Tensor, recurrent: Tensor, state: Tensor) -> Tensor:
         state = state.contiguous()
@@ -42,12 +51,13 @@ class _GRUUpdate(torch.autograd.Function):
         return updated
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    @first_derivative_only
+    def backward(ctx: Any, grad_updated: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         gates, candidate, recurrent, state = ctx.saved_tensors
-        carried = state.new_zeros(state.shape, dtype=exact(state))
-        of_inputs, of_recurrent = (torch.empty_like(recurrent) for _ in range(2))
-        step_backward(gradients[0], None, carried, recurrent, state, gates, candidate, of_inputs, of_recurrent)
-        return of_inputs, of_recurrent, carried.to(state.dtype)
+        carried = state.new_zeros(state.shape, dtype=accumulation_dtype(state))
+        grad_inputs, grad_recurrent = (torch.empty_like(recurrent) for _ in range(2))
+        step_backward(grad_updated, None, carried, recurrent, state, gates, candidate, grad_inputs, grad_recurrent)
+        return grad_inputs, grad_recurrent, carried.to(state.dtype)
 
 
 def _updated(inputs: Tensor, recurrent: Tensor, state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -58,16 +68,27 @@ def _updated(inputs: Tensor, recurrent: Tensor, state: Tensor) -> tuple[Tensor, 
     return gates, candidate, updated
 
 
+def why_not_sequence(cell: nn.Module) -> str | None:
+    """Why `gru_sequence` cannot take the steps of a cell; None if it can. The cell's own steps are its reference."""
+    if (reason := unserved(*cell.parameters()) or changed(cell)) is not None:
+        return reason
+    if getattr(type(cell), "update", None) is not gru_update:
+        return f"{type(cell).__name__} is not a GRU"
+    if any(isinstance(part, nn.LayerNorm) for part in cell.modules()):
+        return "the gates are layer-normalised"
+    return None
+
+
 def gru_sequence(
     inputs: Tensor, counts: list[int], initial: Tensor | None, weight: Tensor, bias: Tensor, reverse: bool = False
 ) -> Tensor:
-    """The states (M, H) of `plain_gru_update` step after step, u = W H + b, as one node of the graph.
+    """The states (M, H) of `gru_update` step after step, u = W H + b, as one autograd node.
 
     inputs (M, 3H) holds counts[0] rows of step 0, then counts[1] of step 1, ...; the rows of a step belong to the first
-    so many sentences, and the states come in the same order. With `reverse` the last step is read first. `initial`
-    (rows of the step read first, H), zero if None; a sentence that joins at a later step starts from zero.
+    sentences, and the states come in the same order. With `reverse` the last step is taken first. `initial`
+    (rows of the step taken first, H), zero if None; a sentence that joins at a later step starts from zero.
 
-    Only a product with the state and the gates stand in the loop; the gradients of W and b are taken after it.
+    Only a product with the state and the gates are in the loop; the gradients of W and b are computed after it.
     """
     states: Tensor = _GRUSequence.apply(  # type: ignore[no-untyped-call]
         inputs, counts, initial, weight, bias, reverse
@@ -85,38 +106,39 @@ class _GRUSequence(torch.autograd.Function):
         gates, candidates = inputs.new_empty(len(inputs), 2 * size), inputs.new_empty(len(inputs), size)
         states = torch.empty_like(candidates)
         state = inputs.new_zeros(0, size) if initial is None else initial.to(inputs.dtype)
-        before, shares = [], []
+        before, products = [], []
         with torch.autocast(inputs.device.type, enabled=False):
             for x, rz, n, h in _steps(counts, reverse, inputs, gates, candidates, states):
                 before.append(first_rows(state, len(x)))
-                shares.append(product(before[-1], w, b))
-                step_forward(x, shares[-1], before[-1], rz, n, h)
+                products.append(product(before[-1], w, b))
+                step_forward(x, products[-1], before[-1], rz, n, h)
                 state = h
         ctx.counts, ctx.reverse, ctx.starts_at_zero = counts, reverse, initial is None
         kept = torch.cat(before[::-1] if reverse else before)
-        ctx.save_for_backward(kept, gates, candidates, weight, *shares)
+        ctx.save_for_backward(kept, gates, candidates, weight, *products)
         return states
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        before, gates, candidates, weight, *shares = ctx.saved_tensors
+    @first_derivative_only
+    def backward(ctx: Any, grad_states: Tensor) -> tuple[Tensor | None, ...]:
+        before, gates, candidates, weight, *products = ctx.saved_tensors
         w, size = weight.to(before.dtype).t(), weight.shape[1]
-        of_inputs, of_shares = (before.new_empty(len(before), 3 * size) for _ in range(2))
-        carried, later = before.new_zeros(max(ctx.counts), size, dtype=exact(before)), None
-        steps = _steps(ctx.counts, not ctx.reverse, gradients[0], before, gates, candidates, of_inputs, of_shares)
-        for u, (of_h, h, rz, n, of_x, of_u) in zip(reversed(shares), steps, strict=True):
+        grad_inputs, grad_products = (before.new_empty(len(before), 3 * size) for _ in range(2))
+        carried, later = before.new_zeros(max(ctx.counts), size, dtype=accumulation_dtype(before)), None
+        steps = _steps(ctx.counts, not ctx.reverse, grad_states, before, gates, candidates, grad_inputs, grad_products)
+        for u, (grad_h, h, rz, n, grad_x, grad_u) in zip(reversed(products), steps, strict=True):
             if later is not None:
                 later = product(later, w)
-            step_backward(of_h, later, carried[: len(h)], u, h, rz, n, of_x, of_u)
-            later = of_u
-        of_weight = summed_product(of_shares, before).to(weight.dtype)
-        of_bias = of_shares.sum(dim=0).to(weight.dtype)
-        of_initial = None if ctx.starts_at_zero or later is None else carried + product(later, w)
-        return of_inputs, None, of_initial, of_weight, of_bias, None
+            step_backward(grad_h, later, carried[: len(h)], u, h, rz, n, grad_x, grad_u)
+            later = grad_u
+        grad_weight = summed_product(grad_products, before).to(weight.dtype)
+        grad_bias = grad_products.sum(dim=0).to(weight.dtype)
+        grad_initial = None if ctx.starts_at_zero or later is None else carried + product(later, w)
+        return grad_inputs, None, grad_initial, grad_weight, grad_bias, None
 
 
 def step_forward(x: Tensor, u: Tensor, before: Tensor, gates: Tensor, candidate: Tensor, state: Tensor) -> None:
-    """`plain_gru_update` of g = x, u (N, 3H) and the state before, written to r and z (N, 2H), n and H' (N, H)."""
+    """`gru_update` of g = x, u (N, 3H) and the state before, written to r and z (N, 2H), n and H' (N, H)."""
     size = before.shape[1]
     if before.is_contiguous() and _native(x, u, before, gates, candidate, state):
         rows = x, x.stride(0), u, u.stride(0)
@@ -128,47 +150,49 @@ def step_forward(x: Tensor, u: Tensor, before: Tensor, gates: Tensor, candidate:
 
 
 def step_backward(
-    of_state: Tensor | None,
+    grad_state: Tensor | None,
     later: Tensor | None,
     carried: Tensor,
     u: Tensor,
     before: Tensor,
     gates: Tensor,
     candidate: Tensor,
-    of_x: Tensor,
-    of_u: Tensor,
+    grad_x: Tensor,
+    grad_u: Tensor,
 ) -> None:
-    """The way back of `step_forward`: dL/dg and dL/du are written to of_x and of_u (N, 3H).
+    """Backward pass of `step_forward`: dL/dg and dL/du are written to grad_x and grad_u (N, 3H).
 
-    dL/dH' is the sum of what the state's readers say (N, H), of what comes through the next step's product (of its
-    first rows, or of more) and of what comes past its gates: `carried` (N, H), in full precision. In its place comes
-    what goes past the gates of this step, z dL/dH'.
+    dL/dH' is the sum of the gradient from the readers of the state (N, H), of `later`, which comes through the product
+    of the next step (of its first rows, or of more), and of `carried` (N, H), in full precision, which comes past its
+    gates. `carried` is overwritten by what goes past the gates of this step, z dL/dH'.
     """
     size = before.shape[1]
-    if _native(before, u, gates, candidate, of_x, of_u, *(part for part in (of_state, later) if part is not None)):
-        readers = of_state, 0 if of_state is None else of_state.stride(0)
+    if _native(
+        before, u, gates, candidate, grad_x, grad_u, *(part for part in (grad_state, later) if part is not None)
+    ):
+        readers = grad_state, 0 if grad_state is None else grad_state.stride(0)
         product = later, 0 if later is None else len(later)
-        rows = u, u.stride(0), before, gates, candidate, of_x, of_x.stride(0), of_u, of_u.stride(0)
+        rows = u, u.stride(0), before, gates, candidate, grad_x, grad_x.stride(0), grad_u, grad_u.stride(0)
         native.run("gru_backward", before.dtype, len(before), size, *readers, *product, carried, *rows)
         return
-    if of_state is not None:
-        carried += of_state
+    if grad_state is not None:
+        carried += grad_state
     if later is not None:
         both = min(len(later), len(carried))
         carried[:both] += later[:both]
     reset, update = gates.chunk(2, dim=1)
     # dL/dn = (1 - z) dL/dH' (1 - n^2);  dL/dr = dL/dn u_n;  dL/dz = (H - n) dL/dH';  sigmoid' = s (1 - s)
-    of_n = carried * (1 - update) * (1 - candidate * candidate)
-    of_x[:, :size] = of_n * u[:, 2 * size : 3 * size] * reset * (1 - reset)
-    of_x[:, size : 2 * size] = carried * (before - candidate) * update * (1 - update)
-    of_x[:, 2 * size :] = of_n
-    of_u[:, : 2 * size] = of_x[:, : 2 * size]
-    of_u[:, 2 * size : 3 * size] = of_n * reset
+    grad_n = carried * (1 - update) * (1 - candidate * candidate)
+    grad_x[:, :size] = grad_n * u[:, 2 * size : 3 * size] * reset * (1 - reset)
+    grad_x[:, size : 2 * size] = carried * (before - candidate) * update * (1 - update)
+    grad_x[:, 2 * size :] = grad_n
+    grad_u[:, : 2 * size] = grad_x[:, : 2 * size]
+    grad_u[:, 2 * size : 3 * size] = grad_n * reset
     carried *= update
 
 
-def exact(tensor: Tensor) -> torch.dtype:
-    """The precision of sums over steps: that of the tensor, float32 at least."""
+def accumulation_dtype(tensor: Tensor) -> torch.dtype:
+    """The precision of sums over steps: that of the tensor, but at least float32."""
     return torch.promote_types(tensor.dtype, torch.float32)
 
 
@@ -185,5 +209,5 @@ def _steps(counts: list[int], reverse: bool, *packed: Tensor) -> Iterator[tuple[
 
 
 def first_rows(state: Tensor, rows: int) -> Tensor:
-    """The first rows of a state, with zeros below it where it has not so many."""
+    """The first rows of a state, padded with zeros where it has fewer."""
     return state[:rows] if rows <= len(state) else F.pad(state, (0, 0, 0, rows - len(state)))

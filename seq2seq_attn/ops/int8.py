@@ -12,8 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.ops.dispatch import known, known_modules
 from seq2seq_attn.ops.linear import in_few_shapes, is_linear
-from seq2seq_attn.ops.replace import Model, exchanged
+from seq2seq_attn.ops.replace import Model, replace_modules
 
 LARGEST = 127  # of a rounded number's magnitude
 LEAST_SCALE = 1e-30  # of a row of zeros, which would be divided by 0
@@ -25,15 +26,18 @@ def quantised(model: Model) -> Model:
     All that is no linear layer (a recurrent encoder, embeddings, scores) computes as in `model` and shares its weights.
     Raises UserError where there is no such product: on a device that is no CPU, on a processor or in a torch without.
     """
-    layers: dict[nn.Module, nn.Module] = {layer: Int8Linear(layer) for layer in model.modules() if is_linear(layer)}
-    return exchanged(model, layers) if layers else model
+    layers: dict[nn.Module, nn.Module] = {
+        layer: Int8Linear(layer) for layer in known_modules(model) if is_linear(layer)
+    }
+    return replace_modules(model, layers) if layers else model
 
 
+@known
 class Int8Linear(nn.Linear):
     """y_n = s(x) s(W_n) Σ_k q(x)_k q(W_n)_k + b_n, with s(v) = max_k |v_k| / 127 and q(v) = round(v / s(v)).
 
     A row W_n of the weight is rounded with a scale of its own (Wu et al. 2016, sec. 6), and so is every input x: its
-    result does not hang on what else is in the batch. Products of bytes are summed in 32 bits, without an error, and
+    result does not depend on what else is in the batch. Products of bytes are summed in 32 bits, without an error, and
     |q s - v| is at most s / 2. What `torch.nn.Linear` computes is the same without the rounding.
     """
 
@@ -44,12 +48,12 @@ class Int8Linear(nn.Linear):
         with torch.no_grad():
             self.added = None if layer.bias is None else layer.bias.float().clone()
             rounded, scales = _rounded(layer.weight.float())
-            self.laid_out = torch.ops.onednn.qlinear_prepack(rounded, None)
+            self.packed = torch.ops.onednn.qlinear_prepack(rounded, None)
             self.scales = scales.flatten()
 
     def forward(self, input: Tensor) -> Tensor:
         rounded, scales = _rounded(input.float().flatten(0, -2))
-        result = _product(rounded, self.laid_out, self.scales).mul_(scales)
+        result = _product(rounded, self.packed, self.scales).mul_(scales)
         if self.added is not None:
             result.add_(self.added)
         return result.view(*input.shape[:-1], -1).to(input.dtype)
@@ -80,14 +84,14 @@ def _rounded(rows: Tensor) -> tuple[Tensor, Tensor]:
     return (rows / scales).round_().to(torch.int8), scales
 
 
-def _product(left: Tensor, laid_out: Tensor, scales: Tensor) -> Tensor:
+def _product(left: Tensor, packed: Tensor, scales: Tensor) -> Tensor:
     """s_n Σ_k l_mk r_nk (M, N) in fp32 of int8 l (M, K), r (N, K) laid out, and scales s (N,)."""
     # oneDNN has its kernels for a left factor without a sign, and takes the zero off: with the bit of the sign turned
     # over, a byte counts from -128.
     product: Tensor = torch.ops.onednn.qlinear_pointwise(
         in_few_shapes(left.view(torch.uint8) ^ 128),
         *(1.0, 128),  # scale and zero of the left factor; each row's own scale is the caller's
-        laid_out,
+        packed,
         *(scales, torch.zeros(1, dtype=torch.long)),
         None,  # bias
         *(1.0, 0, torch.float32),  # scale, zero and type of the product

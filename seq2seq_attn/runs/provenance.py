@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 import seq2seq_attn
-from seq2seq_attn.ops import native
+from seq2seq_attn import ops
 
 
 def made_with(accelerator: str, threads: int | None = None) -> dict[str, str | None]:
@@ -41,12 +41,11 @@ def commit() -> str | None:
 
 
 def hardware(accelerator: str, threads: int | None = None) -> str:
-    """The GPU, or the processor with its cores in use where no GPU is there or wanted; torch's release; our kernels."""
+    """The GPU, or the processor with its cores in use where no GPU is there or wanted; torch's release; which operations are taken."""
     if on_cuda(accelerator):
         return f"{torch.cuda.get_device_name()}; torch {torch.__version__}"
-    kernels = "with" if native.has_kernels(torch.empty(0)) else "without"
     cores = f"{threads or torch.get_num_threads()} threads of {os.cpu_count()} cores"
-    return f"{_processor()}, {cores}; torch {torch.__version__}, {kernels} compiled kernels"
+    return f"{_processor()}, {cores}; torch {torch.__version__}, {ops.description()}"
 
 
 def on_cuda(accelerator: str) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_model, save_model
+from torch import Tensor, nn
 
 from seq2seq_attn.config import Config, load
 from seq2seq_attn.errors import UserError
@@ -48,6 +49,12 @@ def read_config(folder: Path) -> Config:
     return load(Config, folder / CONFIG)
 
 
+def _rename_parameters(module: nn.Module, state: dict[str, Tensor], *_: Any) -> None:
+    """Names of parameters in files of version 0.1: an additive scorer had its v in a module `energy`."""
+    for name in [name for name in state if name.endswith(".energy.v")]:
+        state[name.removesuffix("energy.v") + "v"] = state.pop(name)
+
+
 @dataclass(frozen=True)
 class TrainedModel:
     """A translator between two codecs."""
@@ -69,6 +76,7 @@ class TrainedModel:
         if not path.exists():
             raise UserError(f"{path}: no such file; training has not ended: continue it with train --resume")
         try:
+            translator.register_load_state_dict_pre_hook(_rename_parameters)  # type: ignore[no-untyped-call]
             load_model(translator, path)
         except (SafetensorError, RuntimeError, OSError) as error:
             reason = str(error).strip().splitlines()[0]

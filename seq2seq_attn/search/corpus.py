@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 
 from seq2seq_attn.models.sentences import pad
 from seq2seq_attn.models.translator import Sentences, Translator
+from seq2seq_attn.ops.parallel import parallel_map
 from seq2seq_attn.search.beam import beam_search
 from seq2seq_attn.search.forced import Forced, force
 from seq2seq_attn.search.greedy import greedy_search
@@ -20,8 +20,6 @@ from seq2seq_attn.search.shortlist import Shortlist, Shortlisted
 
 Corpus = Sequence[Sequence[int]]  # token ids, every sentence closed by `</s>`
 Progress = Callable[[int], object]  # called after each batch with its number of sentences
-
-BATCHES_A_THREAD = 2  # at least, lest some threads wait for the last batches of others
 
 _Found = TypeVar("_Found")
 
@@ -84,7 +82,7 @@ def _in_batches(
     lengths = [max(map(len, row)) for row in zip(*corpora, strict=True)]
     batches = list(_batches(lengths, batch_size, batch_tokens))
     found: dict[int, _Found] = {}
-    with _evaluating(translator) as device, _shared_out(device, len(batches)) as each:
+    with _evaluating(translator) as device, parallel_map(device, len(batches)) as each:
 
         def of_batch(batch: list[int]) -> list[_Found]:
             return work(*(pad([corpus[index] for index in batch], device) for corpus in corpora))
@@ -106,34 +104,6 @@ def _batches(lengths: Sequence[int], batch_size: int, batch_tokens: int) -> Iter
         batch.append(index)
     if batch:
         yield batch
-
-
-@contextmanager
-def _shared_out(device: torch.device, batches: int) -> Iterator[Callable[..., Iterable[Any]]]:
-    """A `map` in which every thread that torch has works on a batch of its own, if there are many, on a CPU.
-
-    A step of a search is some sixty small operations beside a few products: threads that share these wait for each
-    other.
-    """
-    threads = torch.get_num_threads()
-    if device.type != "cpu" or threads == 1 or batches < BATCHES_A_THREAD * threads:
-        yield map
-        return
-    casts, dtype = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
-
-    def each(work: Callable[[Any], Any], parts: Iterable[Any]) -> Iterable[Any]:
-        def in_thread(part: Any) -> Any:
-            with torch.autocast("cpu", dtype, enabled=casts):  # which a thread does not inherit
-                return work(part)
-
-        return workers.map(in_thread, parts)
-
-    workers = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
-    try:
-        yield each
-    finally:
-        workers.shutdown(cancel_futures=True)
-        torch.set_num_threads(threads)  # of which MKL has but one for all threads
 
 
 @contextmanager

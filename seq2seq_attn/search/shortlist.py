@@ -37,7 +37,9 @@ class Shortlisted(Translator):
 
     def __init__(self, translator: Translator, tokens: Tensor) -> None:
         super().__init__()
-        self.inner = _with_output(translator, with_rows(translator.output, tokens))
+        output = with_rows(translator.output, tokens)
+        self.inner = translator if output is None else _with_output(translator, output)
+        self.is_cut = output is not None  # not an output layer that a user changed: of its outputs some are taken
         self.tokens = tokens
         self.start_token = translator.start_token
 
@@ -48,13 +50,15 @@ class Shortlisted(Translator):
         return self.inner.start(memory)
 
     def step(self, tokens: Tensor, state: Any, memory: Any) -> Step:
-        return self.inner.step(self.tokens[tokens], state, memory)
+        step = self.inner.step(self.tokens[tokens], state, memory)
+        return step if self.is_cut else step._replace(logits=step.logits[:, self.tokens])
 
     def decode(self, inputs: Tensor, memory: Any) -> Decoded:
         return self.inner.decode(self.tokens[inputs], memory)
 
     def project(self, features: Tensor) -> Tensor:
-        return self.inner.project(features)
+        logits = self.inner.project(features)
+        return logits if self.is_cut else logits[..., self.tokens]
 
 
 def _with_output(translator: Translator, output: nn.Linear) -> Translator:

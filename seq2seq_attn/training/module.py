@@ -13,6 +13,7 @@ from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.translator import Translator
+from seq2seq_attn.ops.dispatch import is_synchronous
 from seq2seq_attn.ops.loss import vocabulary_loss
 from seq2seq_attn.training.batches import Batch
 from seq2seq_attn.training.config import TrainingConfig
@@ -39,13 +40,14 @@ class TranslationModule(lightning.LightningModule):
         features = self.translator.decode(self.translator.decoder_inputs(batch.target), memory).features
         real = batch.target.is_token
         targets = batch.target.tokens[real]
-        loss, negative = vocabulary_loss(features[real], self.translator.output, targets, label_smoothing)
+        model = self.translator
+        loss, negative = vocabulary_loss(model, model.project, model.output, features[real], targets, label_smoothing)
         return loss, negative, len(targets)
 
     def training_step(self, batch: Batch, index: int) -> Tensor:
         loss, negative, count = self.loss(batch, self.config.label_smoothing)
         self.tokens += count
-        if self.global_step % 50 == 0 or batch.source.tokens.device.type == "cpu":
+        if self.global_step % 50 == 0 or is_synchronous(negative):
             # On an accelerator the value is waited for, so it is asked for now and then only.
             self._refuse_divergence(negative.item() / count)
         return loss / count

@@ -44,7 +44,7 @@ def walk(attention: Attention, queries: Tensor, keys: Tensor, values: Tensor | N
     for number, query in enumerate(queries, start=1):
         one = query[None, None]
         scores = attention.scorer.after(history[0], one, source.prepared)[0, 0]  # a step does not hand them out
-        contexts, weights, history = attention.step(one, source, history)
+        contexts, weights, history = attention(one, source, history)
         if not (scores < torch.inf).all() or not contexts.isfinite().all():  # false of NaN, too
             raise ValueError(f"query {number}: its scores or its context overflow; give smaller numbers")
         reading = Reading(

@@ -125,7 +125,7 @@ def test_the_scorer_of_chunks_may_remember_what_was_read():
     model = chunkwise(LocationAware(QUERY, KEY))
     query, keys = inputs()
     source = model.prepare(keys)
-    _, weights, (_, of_chunk) = model.step(query[:, :1], source, model.start(source))
+    _, weights, (_, of_chunk) = model(query[:, :1], source, model.start(source))
     assert torch.equal(of_chunk, weights)
 
 

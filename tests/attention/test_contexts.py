@@ -113,7 +113,7 @@ def test_queries_at_once_see_what_they_see_in_steps_one_after_another(context, q
     at_once = context(query, source)
     history = context.start(source)
     for t in range(T):
-        *seen, history = context.step(query[:, t : t + 1], source, history)
+        *seen, history = context(query[:, t : t + 1], source, history)
         assert_same(seen, [part[:, t : t + 1] for part in at_once])
 
 
@@ -129,8 +129,8 @@ def test_a_step_changes_nothing_of_the_history_that_it_is_given(context, query, 
     history = context.start(source)
     for _ in range(2):
         before = each_tensor(torch.clone, history)
-        *seen, after = context.step(query[:, :1], source, history)
-        *again, _ = context.step(query[:, :1], source, history)
+        *seen, after = context(query[:, :1], source, history)
+        *again, _ = context(query[:, :1], source, history)
         assert_same(again, seen)
         assert_same_history(history, before)
         history = after
@@ -147,7 +147,7 @@ def test_hypotheses_of_a_beam_see_what_each_would_see_alone(context, keys, value
         rows = [[parents[b, t, k] for k in range(2)] for b in range(B)]
         history = each_tensor(lambda tensor, rows=rows: torch.stack([tensor[b, rows[b]] for b in range(B)]), history)
         asked = [[[*asked[b][parents[b, t, k]], queries[b, t, k]] for k in range(2)] for b in range(B)]
-        *seen, history = context.step(queries[:, t], source, history)
+        *seen, history = context(queries[:, t], source, history)
         for b, k in itertools.product(range(B), range(2)):
             alone = context(torch.stack(asked[b][k])[None], source.select(torch.tensor([b])))
             assert_same([part[b, k] for part in seen], [part[0, -1] for part in alone])

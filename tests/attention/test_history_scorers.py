@@ -34,7 +34,7 @@ def softmax(scores):
 
 def additive(w, query, key, more):
     hidden = w["query_layer.weight"] @ query + w["key_layer.weight"] @ key + w["key_layer.bias"] + more
-    return w["energy.v"] @ np.tanh(hidden)
+    return w["v"] @ np.tanh(hidden)
 
 
 def location_aware(w, queries, keys):

@@ -153,8 +153,8 @@ def test_hypotheses_walk_each_on_its_own_way():
     source = attention.prepare(torch.eye(4)[None])
     query = torch.tensor([[[-1.0, 1, -1, 1], [-1, -1, 1, 1]]])  # stops at 1, at 2
     history = each_tensor(lambda tensor: tensor.expand(1, 2, *tensor.shape[2:]), attention.start(source))
-    _, weights, history = attention.step(query, source, history)
+    _, weights, history = attention(query, source, history)
     assert weights.argmax(-1).tolist() == [[1, 2]]
     swapped = each_tensor(lambda tensor: tensor[:, [1, 0]], history)
-    _, weights, _ = attention.step(query[:, :1].expand(1, 2, 4), source, swapped)
+    _, weights, _ = attention(query[:, :1].expand(1, 2, 4), source, swapped)
     assert weights.argmax(-1).tolist() == [[3, 1]]

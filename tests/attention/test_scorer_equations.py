@@ -22,7 +22,6 @@ from seq2seq_attn.attention import (
     Sigmoid,
     scorer_classes,
 )
-from seq2seq_attn.attention.scorers import energy
 
 B, T, S, QUERY, KEY, HIDDEN = 2, 3, 4, 5, 7, 11
 
@@ -33,11 +32,11 @@ def general(weights, q, k, j):
 
 def additive(weights, q, k, j):
     hidden = weights["query_layer.weight"] @ q + weights["key_layer.weight"] @ k + weights["key_layer.bias"]
-    return weights["energy.v"] @ np.tanh(hidden)
+    return weights["v"] @ np.tanh(hidden)
 
 
 def concat(weights, q, k, j):
-    return weights["energy.v"] @ np.tanh(weights["layer.weight"] @ np.concatenate([q, k]))
+    return weights["v"] @ np.tanh(weights["layer.weight"] @ np.concatenate([q, k]))
 
 
 def cosine(weights, q, k, j):
@@ -53,8 +52,8 @@ def biaffine(weights, q, k, j):
 
 def normalised_additive(weights, q, k, j):
     network = {name.removeprefix("additive."): weight for name, weight in weights.items()}
-    v = network["energy.v"]
-    return additive(network | {"energy.v": v / np.sqrt(v @ v)}, q, k, j) * weights["gain"] + weights["offset"]
+    v = network["v"]
+    return additive(network | {"v": v / np.sqrt(v @ v)}, q, k, j) * weights["gain"] + weights["offset"]
 
 
 def mlp(weights, q, k, j):
@@ -168,7 +167,7 @@ def test_additive_by_hand():
         scorer.query_layer.weight.copy_(torch.tensor([[1.0, 0], [0, 2]]))
         scorer.key_layer.weight.copy_(torch.tensor([[3.0], [1]]))
         scorer.key_layer.bias.copy_(torch.tensor([0.5, 0]))
-        scorer.energy.v.copy_(torch.tensor([2.0, -1]))
+        scorer.v.copy_(torch.tensor([2.0, -1]))
     query, keys = torch.tensor([[[0.5, -1]]]), torch.tensor([[[0.0], [1]]])
     scores = scorer(query, scorer.prepare(keys))
     # tanh of [0.5 + 0.5, -2] and of [0.5 + 3.5, -2 + 1]: tanh(1) = .76159, tanh(2) = .96403, tanh(4) = .99933
@@ -182,7 +181,7 @@ def test_concat_is_additive_with_one_matrix_and_no_bias():
         additive.query_layer.weight.copy_(concat.layer.weight[:, :QUERY])
         additive.key_layer.weight.copy_(concat.layer.weight[:, QUERY:])
         additive.key_layer.bias.zero_()
-        additive.energy.v.copy_(concat.energy.v)
+        additive.v.copy_(concat.v)
     query, keys = torch.randn(B, T, QUERY), torch.randn(B, S, KEY)
     torch.testing.assert_close(concat(query, concat.prepare(keys)), additive(query, additive.prepare(keys)))
 
@@ -192,7 +191,7 @@ def test_an_mlp_of_one_hidden_layer_is_additive():
     with torch.no_grad():
         additive.query_layer.weight.copy_(mlp.query_layer.weight)
         additive.key_layer.load_state_dict(mlp.key_layer.state_dict())
-        additive.energy.v.copy_(mlp.v.weight[0])
+        additive.v.copy_(mlp.v.weight[0])
     query, keys = torch.randn(B, T, QUERY), torch.randn(B, S, KEY)
     torch.testing.assert_close(mlp(query, mlp.prepare(keys)), additive(query, additive.prepare(keys)))
 
@@ -207,7 +206,7 @@ def test_the_length_of_v_plays_no_part_in_normalised_additive():
     query, keys = torch.randn(B, T, QUERY), torch.randn(B, S, KEY)
     expected = scorer(query, scorer.prepare(keys))
     with torch.no_grad():
-        scorer.additive.energy.v.mul_(100)
+        scorer.additive.v.mul_(100)
     torch.testing.assert_close(scorer(query, scorer.prepare(keys)), expected)
 
 
@@ -254,7 +253,7 @@ def test_a_small_distance_between_long_vectors_survives_half_precision(dtype):
 @pytest.mark.parametrize("cls", [Additive, Concat, NormalisedAdditive])
 def test_the_hidden_layer_is_as_wide_as_the_query_unless_said_otherwise(cls):
     widths = [dict(made.named_parameters()) for made in (cls(QUERY, KEY), cls(QUERY, KEY, hidden_size=HIDDEN))]
-    v = "additive.energy.v" if cls is NormalisedAdditive else "energy.v"
+    v = "additive.v" if cls is NormalisedAdditive else "v"
     assert [each[v].shape for each in widths] == [(QUERY,), (HIDDEN,)]
 
 
@@ -301,14 +300,3 @@ def test_scaled_dot_under_softmax_is_torchs_attention():
     context, _ = attention(query, attention.prepare(keys, values, is_token))
     expected = torch.nn.functional.scaled_dot_product_attention(query, keys, values, attn_mask=is_token[:, None])
     torch.testing.assert_close(context, expected)
-
-
-@pytest.mark.parametrize("numbers", [1, 2 * 3 * 4 * 5])
-@pytest.mark.parametrize("name", ["additive", "neural_coverage"])
-def test_a_search_scores_a_few_sentences_at_a_time_as_all_at_once(name, numbers, monkeypatch):
-    scorer = scorer_classes()[name](7, 6, hidden_size=5).eval()
-    query, prepared = torch.randn(5, 3, 7), scorer.prepare(torch.randn(5, 4, 6))
-    scores = scorer(query, prepared)
-    monkeypatch.setattr(energy, "IN_CACHE", numbers)  # one sentence, two sentences
-    with torch.inference_mode():
-        torch.testing.assert_close(scorer(query, prepared), scores)

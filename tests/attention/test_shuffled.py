@@ -73,5 +73,5 @@ def test_steps_of_an_evaluation_are_the_same_at_once_and_one_by_one():
     contexts, _ = attention(query, source)
     history = attention.start(source)
     for step in range(K):
-        one, _, history = attention.step(query[:, step : step + 1], source, history)
+        one, _, history = attention(query[:, step : step + 1], source, history)
         torch.testing.assert_close(one, contexts[:, step : step + 1])

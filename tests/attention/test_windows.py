@@ -126,12 +126,12 @@ def test_hypotheses_after_different_numbers_of_steps_have_windows_of_their_own(q
     source = model.prepare(keys)
     late, early = model.start(source), model.start(source)
     for t in range(4):
-        _, _, late = model.step(query[:, t : t + 1], source, late)
+        _, _, late = model(query[:, t : t + 1], source, late)
     together = each_pair(late, early)
     one = query[:, :1]
-    _, weights, _ = model.step(one.expand(B, 2, QUERY), source, together)
-    torch.testing.assert_close(weights[:, :1], model.step(one, source, late)[1])
-    torch.testing.assert_close(weights[:, 1:], model.step(one, source, early)[1])
+    _, weights, _ = model(one.expand(B, 2, QUERY), source, together)
+    torch.testing.assert_close(weights[:, :1], model(one, source, late)[1])
+    torch.testing.assert_close(weights[:, 1:], model(one, source, early)[1])
     assert (weights[:, 0] > 0).sum(dim=-1).tolist() == [3] * B  # words 3 to 5
     assert (weights[:, 1] > 0).sum(dim=-1).tolist() == [2] * B  # words 0 and 1
 
@@ -152,14 +152,14 @@ def test_all_steps_under_a_window_are_one_call(query, keys):
     assert len(calls) == 1
     history = model.start(source)
     for t in range(T):
-        _, weights, history = model.step(query[:, t : t + 1], source, history)
+        _, weights, history = model(query[:, t : t + 1], source, history)
         torch.testing.assert_close(weights, at_once[:, t : t + 1])
 
 
 def test_what_a_scorer_remembers_was_read_through_the_window(query, keys):
     model = Attention(LocationAware(QUERY, KEY), window=LocalM(QUERY, half_width=1)).double()
     source = model.prepare(keys)
-    _, weights, (of_scorer, _, taken) = model.step(query[:, :1], source, model.start(source))
+    _, weights, (of_scorer, _, taken) = model(query[:, :1], source, model.start(source))
     assert torch.equal(of_scorer, weights)
     assert (of_scorer[:, :, 2:] == 0).all()
     assert taken.tolist() == [[1]] * B

@@ -54,7 +54,7 @@ def test_a_scorer_around_another_has_that_one_as_an_option():
     nested = {"name": "relative", "scorer": {"name": "additive", "hidden_size": 4}, "max_distance": 3}
     built = build({"scorer": nested})
     assert (type(built.scorer), built.scorer.max_distance) == (Relative, 3)
-    assert (type(built.scorer.scorer), built.scorer.scorer.energy.v.shape) == (Additive, (4,))
+    assert (type(built.scorer.scorer), built.scorer.scorer.v.shape) == (Additive, (4,))
 
 
 def test_a_scorer_around_another_is_written_and_read_again():

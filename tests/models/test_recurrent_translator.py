@@ -212,7 +212,7 @@ def test_the_bahdanau_decoder_follows_the_equations_of_the_paper():
             + states @ p[scorer + "key_layer.weight"].T
             + p[scorer + "key_layer.bias"]
         )
-        scores = energy @ p[scorer + "energy.v"]
+        scores = energy @ p[scorer + "v"]
         weights = np.exp(scores) / np.exp(scores).sum()
         context = weights @ states
         gates = (

@@ -1,39 +1,381 @@
-"""What a user wrote is what runs: no fast path stands in for a subclass."""
+"""What a user wrote is what runs: no fused form stands in for what was subclassed, hooked, parametrised or wrapped.
+
+A changed model must compute the same with and without fused forms, at once and step by step, in a beam search, in bf16,
+with kernels and without; it must differ from the unchanged one; and every parameter must get the gradient that the
+reference implementation gives it.
+"""
+
+import itertools
+from contextlib import nullcontext
 
 import pytest
 import torch
+from torch import nn
+from torch.nn.utils import parametrize
 
-from seq2seq_attn.attention import Additive, Attention, Softmax
-from seq2seq_attn.models.recurrent.bahdanau import BahdanauDecoder
-from seq2seq_attn.models.recurrent.cells import GRUCell
+from seq2seq_attn import ops
+from seq2seq_attn.attention import (
+    Context,
+    Normaliser,
+    Scorer,
+    Window,
+    normaliser_classes,
+    scorer_classes,
+    window_classes,
+)
+from seq2seq_attn.attention.window import View
+from seq2seq_attn.models.recurrent.config import RecurrentConfig, build_recurrent
+from seq2seq_attn.models.sentences import pad
+from seq2seq_attn.ops import native
+from seq2seq_attn.ops.inference import for_inference
+from seq2seq_attn.ops.replace import use_fused_modules
+from seq2seq_attn.search import SearchOptions, beam_search, force
+
+SOURCE, TARGET = pad([[4, 9, 6, 3], [5, 3], [10, 8, 7, 12, 3]]), pad([[7, 6, 3], [9, 3], [5, 8, 11, 3]])
+DECODERS = {
+    "bahdanau": {"kind": "bahdanau"},
+    "luong": {"kind": "luong", "input_feeding": False},
+    "luong, feeding": {"kind": "luong"},
+    "conditional": {"kind": "conditional"},
+}
+CONTEXTS = {
+    "attention": {},
+    "heads": {"heads": 2},
+    "separate values": {"separate_values": True},
+    "chunkwise": {"normaliser": {"name": "monotonic", "noise": 0.0}, "chunk": {"size": 2}},
+    "mean": {"kind": "mean"},
+    "fixed": {"kind": "fixed"},
+}
+PARTS = {
+    **{("scorer", name): {"scorer": name} for name in scorer_classes()},
+    **{("normaliser", name): {"normaliser": name} for name in normaliser_classes()},
+    **{("window", name): {"window": {"name": name, "half_width": 1}} for name in window_classes()},
+    **{("context", name): options for name, options in CONTEXTS.items()},
+}
+GAIN = -1.3
 
 
-class Louder(Additive):
-    """Additive attention times a learned gain."""
-
-    def __init__(self, query_size, key_size, hidden_size=None):
-        super().__init__(query_size, key_size, hidden_size)
-        self.gain = torch.nn.Parameter(torch.tensor(3.0))
-
-    def forward(self, query, prepared):
-        return self.gain * super().forward(query, prepared)
+def build(decoder, context):
+    torch.manual_seed(3)
+    values = {"embedding_size": 6, "encoder": {"hidden_size": 4}, "decoder": {"hidden_size": 8, **DECODERS[decoder]}}
+    model = build_recurrent(RecurrentConfig.model_validate({**values, "context": context}), 14, 15, False)
+    for parameter in model.parameters():
+        parameter.data.mul_(2)
+    return model.eval()
 
 
-class Reversed(Softmax):
+def place(model, kind):
+    """The module that has the part of this kind as an attribute, and the attribute's name."""
+    if kind == "context":
+        return model.decoder, "context"
+    context = model.decoder.context
+    return context, kind
+
+
+# What each kind's result is made into, by a subclass, a hook or a wrapper.
+
+
+def altered(kind, result, gain):
+    if kind == "window":
+        factor = torch.ones(()) if result.factor is None else result.factor
+        return View(result.is_open, (factor * gain).expand_as(result.is_open))
+    if kind == "context":
+        return (result[0] * gain, *result[1:])
+    return result * gain
+
+
+def altered_arguments(kind, arguments):
+    first, *rest = arguments
+    if kind == "normaliser":
+        return (first * GAIN, *rest)
+    if kind == "window":
+        return (first + 0.5, rest[0], rest[1] + 1)
+    if kind == "context" and hasattr(rest[0], "context"):  # constant: it does not look at the query
+        return (first, rest[0]._replace(context=rest[0].context * GAIN), *rest[1:])
+    return (first * GAIN + 0.1, *rest)
+
+
+def subclass(part, kind):
+    def forward(self, *arguments):
+        return altered(kind, super(changed, self).forward(*arguments), self.gain)
+
+    options = {} if kind == "context" else {"registered": False}
+    changed = type(f"Changed{type(part).__name__}", (type(part),), {"forward": forward}, **options)
+    other = changed.__new__(changed)
+    other.__dict__ = part.__dict__
+    other.gain = nn.Parameter(torch.tensor(GAIN))
+    return other
+
+
+class Wrapped(nn.Module):
+    """A part around another, of the same kind."""
+
+    def __init__(self, part, kind):
+        nn.Module.__init__(self)
+        self.part, self.kind = part, kind
+        self.gain = nn.Parameter(torch.tensor(GAIN))
+        for name in ("query_size", "key_size", "value_size", "needs_history", "needs_steps", "reads_query"):
+            if hasattr(part, name):
+                setattr(self, name, getattr(part, name))
+
+    def forward(self, *arguments):
+        return altered(self.kind, self.part(*arguments), self.gain)
+
+    def prepare(self, *arguments, **named):
+        return self.part.prepare(*arguments, **named)
+
+    def start(self, *arguments):
+        return self.part.start(*arguments)
+
+    def advance(self, *arguments):
+        return self.part.advance(*arguments)
+
+    def ahead(self, *arguments):
+        return self.part.ahead(*arguments)
+
+
+class WrappedScorer(Wrapped, Scorer, registered=False):
+    def after(self, history, query, prepared):
+        return self(query, prepared, history) if self.needs_history else self(query, prepared)
+
+
+class WrappedNormaliser(Wrapped, Normaliser, registered=False):
+    def after(self, history, scores, is_token=None):
+        return self(scores, is_token, history) if self.needs_history else self(scores, is_token)
+
     def normalise(self, scores):
-        return super().normalise(-scores)
+        raise AssertionError
+
+
+class WrappedWindow(Wrapped, Window, registered=False):
+    pass
+
+
+class WrappedContext(Wrapped, Context):
+    pass
+
+
+WRAPPERS = {
+    "scorer": WrappedScorer,
+    "normaliser": WrappedNormaliser,
+    "window": WrappedWindow,
+    "context": WrappedContext,
+}
+
+
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(1.6))
+
+    def forward(self, weight):
+        return -self.scale * weight + torch.linspace(-1, 1, weight.numel()).view_as(weight)
+
+
+def parametrise(part):
+    """A parametrisation of the first weight in the part; False if it has none."""
+    for module in part.modules():
+        for name, parameter in list(module._parameters.items()):
+            if parameter is not None:
+                parametrize.register_parametrization(module, name, Scaled())
+                return True
+    return False
+
+
+def change(model, kind, how):
+    """Changes the part of the model in place; False where the part has nothing to be changed so."""
+    owner, name = place(model, kind)
+    part = getattr(owner, name)
+    if how == "subclass":
+        setattr(owner, name, subclass(part, kind))
+    elif how == "wrapped":
+        setattr(owner, name, WRAPPERS[kind](part, kind))
+    elif how == "hook":
+        part.register_forward_hook(lambda module, arguments, result: altered(kind, result, GAIN))
+    elif how == "pre-hook":
+        part.register_forward_pre_hook(lambda module, arguments: altered_arguments(kind, arguments))
+    elif how == "parametrised":
+        return parametrise(part)
+    else:
+        part.requires_grad_(False)
+        return any(True for _ in part.parameters())
+    use_fused_modules(model.decoder)  # as a model that was built of it
+    return True
+
+
+def outcome(model):
+    """What is computed at once, step by step, and by a search."""
+    memory = model.encode(SOURCE)
+    inputs = model.decoder_inputs(TARGET)
+    decoded = model.decode(inputs, memory)
+    at_once = model.project(decoded.features), decoded.weights
+    state, steps = model.start(memory), []
+    for tokens in inputs.unbind(1):
+        step = model.step(tokens, state, memory)
+        state = step.state
+        steps.append((step.logits, step.weights))
+    one_by_one = tuple(torch.stack(part, dim=1) for part in zip(*steps, strict=True))
+    is_token = TARGET.is_token
+    return [part[is_token] for part in at_once], [part[is_token] for part in one_by_one]
+
+
+def searched(model):
+    found = beam_search(for_inference(model), SOURCE, SearchOptions(beam_size=2, n_best=2, max_length=5))
+    return [[(each.tokens, each.log_probability) for each in best] for best in found]
+
+
+def scored(model):
+    return torch.tensor([each.total for each in force(model, SOURCE, TARGET)])
+
+
+def gradients(model):
+    model.zero_grad()
+    (logits, _), _ = outcome(model)
+    logits.log_softmax(-1).sin().sum().backward()
+    return {name: parameter.grad for name, parameter in model.named_parameters()}
+
+
+def same_hypotheses(found, expected):
+    for ours, theirs in zip(itertools.chain(*found), itertools.chain(*expected), strict=True):
+        assert ours[0] == theirs[0]
+        assert ours[1] == pytest.approx(theirs[1], abs=1e-3)
+
+
+CHANGES = ("subclass", "hook", "pre-hook", "parametrised", "wrapped", "frozen")
+EVERY = [(part, how, decoder) for part, how, decoder in itertools.product(PARTS, CHANGES, DECODERS)]
+# By default each part and change under one decoder, in turn, and each change under every decoder with the usual parts.
+USUAL = {("scorer", "additive"), ("scorer", "general"), ("normaliser", "softmax"), ("context", "attention")}
+FEW = [case for number, case in enumerate(EVERY) if number % 4 == number // 4 % 4 or case[0] in USUAL]
+
+
+def named(case):
+    return f"{' '.join(case[0])} {case[1]} {case[2]}"
 
 
 @pytest.mark.parametrize(
-    "attention", [Attention(Louder(6, 5, 7)), Attention(Additive(6, 5, 7), Reversed())], ids=["scorer", "normaliser"]
+    "case",
+    [pytest.param(case, marks=() if case in FEW else pytest.mark.slow, id=named(case)) for case in EVERY],
 )
-def test_a_subclass_is_what_all_steps_at_once_compute_too(attention):
-    decoder = BahdanauDecoder(GRUCell(6), attention, embedding_size=4)
-    source = attention.prepare(torch.randn(2, 8, 5))
-    shares, state = decoder.token_share(torch.randn(3, 2, 4)), decoder.start(torch.randn(2, 6), source)
-    at_once = decoder.run(shares, state, source)
-    for step, share in enumerate(shares):
-        state, reading = decoder.advance(share, state, source)
-        torch.testing.assert_close(at_once.weights[step], reading.weights)
-    at_once.hidden.sum().backward()
-    assert all(parameter.grad is not None for parameter in attention.parameters())
+def test_what_a_user_changed_is_seen_wherever_the_model_is_used(case, monkeypatch):
+    (kind, name), how, decoder = case
+    model = build(decoder, PARTS[kind, name])
+    with torch.no_grad():
+        before, _ = outcome(model)
+    if not change(model, kind, how):
+        pytest.skip("nothing to be changed so")
+    with ops.reference():
+        expected, steps = outcome(model)
+        expected_gradients, hypotheses, totals = gradients(model), searched(model), scored(model)
+    for kernels in (True, False) if case[0] in USUAL else (True,):
+        if not kernels:
+            monkeypatch.setattr(native, "has_kernels", lambda tensor: False)
+        at_once, one_by_one = outcome(model)
+        torch.testing.assert_close(at_once, expected, atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(one_by_one, steps, atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(at_once, one_by_one, atol=1e-4, rtol=1e-4)
+        same_hypotheses(searched(model), hypotheses)
+        torch.testing.assert_close(scored(model), totals, atol=1e-3, rtol=1e-4)
+        found = gradients(model)
+        for parameter, gradient in expected_gradients.items():
+            assert (gradient is None) == (found[parameter] is None), parameter
+            if gradient is not None:
+                torch.testing.assert_close(found[parameter], gradient, atol=1e-3, rtol=1e-2, msg=parameter)
+    if how == "frozen":
+        assert all(found[parameter] is None for parameter, p in model.named_parameters() if not p.requires_grad)
+        torch.testing.assert_close(at_once, before, atol=1e-4, rtol=1e-4)
+    else:
+        assert not all(map(torch.allclose, at_once, before))
+
+
+@pytest.mark.parametrize("how", CHANGES)
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_in_bf16_too(decoder, how):
+    model = build(decoder, {})
+    change(model, "scorer", how)
+    outcomes = []
+    for mode in (nullcontext(), ops.reference()):
+        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16), mode:
+            outcomes.append([part.float() for part in itertools.chain(*outcome(model))])
+    torch.testing.assert_close(*outcomes, atol=0.15, rtol=0.1)
+
+
+def test_what_nobody_changed_is_fused_and_the_reason_is_given_where_it_is_not():
+    model = build("bahdanau", {})
+    assert ops.reasons(model) == {}
+    with ops.reference():
+        assert set(ops.reasons(model).values()) == {"the reference implementation is asked for"}
+    assert set(ops.reasons(model.double()).values()) == {"the precision is float64"}
+    model.float().decoder.context.scorer.register_forward_hook(lambda *_: None)
+    (reason,) = set(ops.reasons(model).values())
+    assert reason == "FusedAdditive (context.scorer) has hooks"
+    assert "General" in ops.reasons(build("bahdanau", {"scorer": "general"}))["decoder"]
+
+
+LAYERS = ["decoder.cell", "decoder.cell.recurrent", "decoder.from_token", "encoder.layers.0", "output"]
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize(
+    "part", ["decoder.cell", "decoder.cell.recurrent", "decoder.from_token", "encoder.layers.0", "output"]
+)
+@pytest.mark.parametrize("context", ["attention", "mean"])
+def test_hooks_on_cells_and_layers_fire(decoder, part, context):
+    model = build(decoder, CONTEXTS[context])
+    with torch.no_grad():
+        before, _ = outcome(model)
+
+        def louder(module, arguments, result):
+            if isinstance(result, torch.Tensor):
+                return result * 1.5
+            return (result[0]._replace(data=result[0].data * 1.5), *result[1:])
+
+        model.get_submodule(part).register_forward_hook(louder)
+        at_once, one_by_one = outcome(model)
+        with ops.reference():
+            expected, _ = outcome(model)
+        torch.testing.assert_close(at_once, one_by_one, atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(at_once, expected, atol=1e-4, rtol=1e-4)
+        assert not torch.allclose(at_once[0], before[0])
+        same_hypotheses(searched(model), searched_by_reference(model))
+
+
+def searched_by_reference(model):
+    with ops.reference():
+        return searched(model)
+
+
+def test_a_method_that_was_replaced_is_what_runs(monkeypatch):
+    model = build("bahdanau", {})
+    with torch.no_grad():
+        before, _ = outcome(model)
+        scorer = model.decoder.context.scorer
+        plain = scorer.forward
+        scorer.forward = lambda query, prepared: GAIN * plain(query, prepared)
+        (at_once, one_by_one) = outcome(model)
+        torch.testing.assert_close(at_once, one_by_one)
+        assert not torch.allclose(at_once[1], before[1])
+        del scorer.forward
+        kind = type(model.decoder.context.normaliser)
+        inherited = kind.normalise
+        monkeypatch.setattr(kind, "normalise", lambda self, scores: inherited(self, 2 * scores))
+        (at_once, one_by_one) = outcome(model)
+        torch.testing.assert_close(at_once, one_by_one)
+        assert not torch.allclose(at_once[1], before[1])
+
+
+def test_torch_func_takes_the_reference_implementation():
+    model = build("bahdanau", {})
+    parameters = {name: parameter.detach() for name, parameter in model.named_parameters()}
+    memory = model.encode(SOURCE)
+    inputs = model.decoder_inputs(TARGET)
+
+    def loss(parameters):
+        features = torch.func.functional_call(model, parameters, (SOURCE, TARGET))
+        return features.log_softmax(-1).sin().sum()
+
+    found = torch.func.grad(loss)(parameters)
+    model.zero_grad()
+    loss(dict(model.named_parameters())).backward()
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(found[name], parameter.grad, atol=1e-3, rtol=1e-3)
+    assert model.decode(inputs, memory).features.isfinite().all()

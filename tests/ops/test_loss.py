@@ -6,7 +6,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from seq2seq_attn.ops import loss as loss_file
-from seq2seq_attn.ops.loss import vocabulary_loss
+from seq2seq_attn.ops import reference
+from seq2seq_attn.ops.loss import fused_loss, vocabulary_loss
 
 TOKENS, SIZE, WORDS = 7, 5, 13
 
@@ -28,11 +29,11 @@ def example(dtype=torch.double):
 def test_values_and_gradients_are_those_of_torch(smoothing):
     output, features, targets = example()
     parameters = [features, output.weight, output.bias]
-    loss, negative = vocabulary_loss(features, output, targets, smoothing)
+    loss, negative = fused_loss(features, output.weight, output.bias, targets, smoothing)
     expected = F.cross_entropy(output(features), targets, label_smoothing=smoothing, reduction="sum")
     torch.testing.assert_close(loss, expected)
     torch.testing.assert_close(negative, F.cross_entropy(output(features), targets, reduction="sum"))
-    # A factor other than 1 on the way back, as the division by the number of tokens is.
+    # A factor other than 1 in the backward pass, as the division by the number of tokens is.
     for got, wanted in zip(
         torch.autograd.grad(loss / 3, parameters), torch.autograd.grad(expected / 3, parameters), strict=True
     ):
@@ -41,21 +42,21 @@ def test_values_and_gradients_are_those_of_torch(smoothing):
 
 def test_the_negative_log_likelihood_has_no_gradient():
     output, features, targets = example()
-    _, negative = vocabulary_loss(features, output, targets)
+    _, negative = fused_loss(features, output.weight, output.bias, targets, 0.0)
     assert not negative.requires_grad
 
 
 def test_without_gradients_nothing_is_kept_for_them():
     output, features, targets = example()
     with torch.no_grad():
-        loss, _ = vocabulary_loss(features, output, targets)
+        loss, _ = fused_loss(features, output.weight, output.bias, targets, 0.0)
     assert not loss.requires_grad
 
 
 @pytest.mark.parametrize("magnitude", [1e4, 1e-4])
 def test_large_and_small_logits_stay_finite(magnitude):
     output, features, targets = example()
-    loss, _ = vocabulary_loss(features * magnitude, output, targets, 0.1)
+    loss, _ = fused_loss(features * magnitude, output.weight, output.bias, targets, 0.1)
     (gradient,) = torch.autograd.grad(loss, features)
     assert torch.isfinite(loss)
     assert torch.isfinite(gradient).all()
@@ -64,7 +65,35 @@ def test_large_and_small_logits_stay_finite(magnitude):
 def test_under_autocast_the_products_are_in_bf16_and_the_rest_in_fp32():
     output, features, targets = example(torch.float32)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        loss, _ = vocabulary_loss(features, output, targets)
+        loss, _ = fused_loss(features, output.weight, output.bias, targets, 0.0)
     exact = F.cross_entropy(output(features), targets, reduction="sum")
     assert loss.dtype == torch.float32
     assert 0 < abs(loss - exact) < 0.01 * exact
+
+
+def test_an_output_layer_that_a_user_changed_is_what_is_trained():
+    output, features, targets = example(torch.float32)
+    model = nn.Sequential(output)
+    for smoothing in (0.0, 0.1):
+        fused = vocabulary_loss(model, output, output, features, targets, smoothing)
+        with reference():
+            torch.testing.assert_close(vocabulary_loss(model, output, output, features, targets, smoothing), fused)
+    output.register_forward_hook(lambda layer, inputs, logits: 3 * logits)
+    loss, negative = vocabulary_loss(model, output, output, features, targets)
+    expected = F.cross_entropy(3 * F.linear(features, output.weight, output.bias), targets, reduction="sum")
+    torch.testing.assert_close((loss, negative), (expected, expected.detach()))
+
+
+def test_a_second_derivative_of_the_fused_form_is_refused_and_the_reference_has_one():
+    output, features, targets = example(torch.float32)
+    model = nn.Sequential(output)
+
+    def second():
+        loss, _ = vocabulary_loss(model, output, output, features, targets)
+        (gradient,) = torch.autograd.grad(loss, features, create_graph=True)
+        return torch.autograd.grad(gradient.square().sum(), features)[0]
+
+    with pytest.raises(RuntimeError, match=r"first derivatives only; .* seq2seq_attn\.ops\.reference"):
+        second()
+    with reference():
+        assert second().abs().sum() > 0

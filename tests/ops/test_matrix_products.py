@@ -9,7 +9,8 @@ from torch import nn
 
 from seq2seq_attn.attention import Additive, Attention
 from seq2seq_attn.ops import linear as products
-from seq2seq_attn.ops.linear import Linear, linear, multiply_here, plus_product, product, summed_product
+from seq2seq_attn.ops.linear import Linear, linear, plus_product, product, summed_product
+from seq2seq_attn.ops.replace import use_fused_modules
 
 ROWS, INPUTS, OUTPUTS = 33, 129, 257  # more multiplications than `LEAST`
 
@@ -42,7 +43,7 @@ def test_values_and_gradients_are_those_of_a_linear_map(way, with_bias):
         torch.testing.assert_close(gradient.double(), reference, atol=1e-4, rtol=1e-5)
 
 
-def test_products_outside_of_the_graph_read_matrices_as_they_lie(way):
+def test_products_outside_autograd_read_matrices_as_they_lie(way):
     x, weight, addend = matrices((ROWS, INPUTS), (OUTPUTS, INPUTS), (ROWS, OUTPUTS))
     expected = x @ weight.t()
     transposed = x.float().t().contiguous().t(), weight.float().t().contiguous().t()
@@ -91,11 +92,11 @@ def test_the_module_is_torch_s_with_another_product(way):
     torch.testing.assert_close(ours(x), plain(x), atol=1e-5, rtol=1e-5)
 
 
-def test_attention_multiplies_here_too_with_the_parameters_that_it_has():
+def test_attention_gets_fused_linear_layers_with_the_parameters_that_it_has():
     torch.manual_seed(1)
     plain = Attention(Additive(INPUTS, INPUTS, OUTPUTS))
     ours = copy.deepcopy(plain)
-    multiply_here(ours)
+    use_fused_modules(ours)
     assert {type(layer) for layer in ours.modules() if isinstance(layer, nn.Linear)} == {Linear}
     assert ours.state_dict().keys() == plain.state_dict().keys()
     query, keys = torch.randn(2, 3, INPUTS), torch.randn(2, 5, INPUTS)

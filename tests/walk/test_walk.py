@@ -56,7 +56,7 @@ def test_the_steps_are_those_of_numpy():
     w = {name: value.numpy() for name, value in additive.state_dict().items()}
     for query, reading in zip(queries.numpy(), steps.readings, strict=True):
         projected = keys.numpy() @ w["key_layer.weight"].T + w["key_layer.bias"]
-        scores = np.tanh(w["query_layer.weight"] @ query + projected) @ w["energy.v"]
+        scores = np.tanh(w["query_layer.weight"] @ query + projected) @ w["v"]
         exponentials = np.exp(scores - scores.max())
         weights = exponentials / exponentials.sum()
         terms = weights[:, None] * values.numpy()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -63,10 +63,12 @@ class ChunkwiseAttention(Context):
     def start(self, source: ChunkwiseSource) -> History:
         return self.attention.start(source.place), self.scorer.start(source.chunk)
 
-    def forward(self, query: Query, source: ChunkwiseSource) -> tuple[Contexts, Weights]:
-        return one_by_one(self, query, source)
+    def forward(self, query: Query, source: ChunkwiseSource, history: History | None = None) -> Any:
+        if history is None:
+            return one_by_one(self._step, query, source, self.start(source))
+        return self._step(query, source, history)
 
-    def step(self, query: Query, source: ChunkwiseSource, history: History) -> tuple[Contexts, Weights, History]:
+    def _step(self, query: Query, source: ChunkwiseSource, history: History) -> tuple[Contexts, Weights, History]:
         of_place, of_chunk = history
         place, of_place = self.attention.weigh(query, source.place, of_place)
         scores = masked(self.scorer.after(of_chunk, query, source.chunk), source.place.is_token)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import Any
 
 import torch
 
 from seq2seq_attn.attention.checks import need_positive
 from seq2seq_attn.attention.context import Context
+from seq2seq_attn.attention.history import History
 from seq2seq_attn.attention.normalisers.softmax import uniform_weights
-from seq2seq_attn.attention.shapes import Contexts, IsToken, Keys, Query, Values, Weights
+from seq2seq_attn.attention.shapes import IsToken, Keys, Query, Values, Weights
 from seq2seq_attn.attention.source import ConstantSource, refuse_empty
 from seq2seq_attn.attention.summary import Summary
 
@@ -25,9 +27,10 @@ class ConstantContext(Context):
             is_token = keys.new_ones(keys.shape[:2], dtype=torch.bool)
         return self.read(keys if values is None else values, is_token)
 
-    def forward(self, query: Query, source: ConstantSource) -> tuple[Contexts, Weights]:
+    def forward(self, query: Query, source: ConstantSource, history: History | None = None) -> Any:
         steps = query.shape[1]
-        return source.context.expand(-1, steps, -1), source.weights.expand(-1, steps, -1)
+        seen = source.context.expand(-1, steps, -1), source.weights.expand(-1, steps, -1)
+        return seen if history is None else (*seen, history)
 
     @abstractmethod
     def read(self, values: Values, is_token: IsToken) -> ConstantSource:

@@ -69,13 +69,9 @@ class Counterfactual(Context):
     def start(self, source: CounterfactualSource) -> History:
         return self.context.start(source.read)
 
-    def forward(self, query: Query, source: CounterfactualSource) -> tuple[Contexts, Weights]:
-        _, weights = self.context(query, source.read)
-        return self._sum(weights, source)
-
-    def step(self, query: Query, source: CounterfactualSource, history: History) -> tuple[Contexts, Weights, History]:
-        _, weights, history = self.context.step(query, source.read, history)
-        return *self._sum(weights, source), history
+    def forward(self, query: Query, source: CounterfactualSource, history: History | None = None) -> Any:
+        _, weights, *later = self.context(query, source.read, history)
+        return *self._sum(weights, source), *later
 
     def _sum(self, weights: Weights, source: CounterfactualSource) -> tuple[Contexts, Weights]:
         sentences = len(weights) // (1 + len(self.changes))

@@ -12,7 +12,7 @@ from seq2seq_attn.attention.context import Context
 from seq2seq_attn.attention.contexts.chunkwise import ChunkwiseAttention
 from seq2seq_attn.attention.contexts.multi_head import MultiHead
 from seq2seq_attn.attention.history import History
-from seq2seq_attn.attention.shapes import Contexts, IsToken, Keys, Query, Values, Weights
+from seq2seq_attn.attention.shapes import IsToken, Keys, Query, Values
 
 
 class KeyValueAttention(Context):
@@ -44,12 +44,8 @@ class KeyValueAttention(Context):
     def start(self, source: Any) -> History:
         return self.attention.start(source)
 
-    def forward(self, query: Query, source: Any) -> tuple[Contexts, Weights]:
-        seen: tuple[Contexts, Weights] = self.attention(query, source)
-        return seen
-
-    def step(self, query: Query, source: Any, history: History) -> tuple[Contexts, Weights, History]:
-        return self.attention.step(query, source, history)
+    def forward(self, query: Query, source: Any, history: History | None = None) -> Any:
+        return self.attention(query, source, history)
 
     def halves(self, states: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values, each (B, S, H / 2), of states (B, S, H)."""

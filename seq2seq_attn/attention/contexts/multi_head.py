@@ -82,13 +82,11 @@ class MultiHead(Context):
     def start(self, source: MultiHeadSource) -> History:
         return each_tensor(self._by_sentence, self.attention.start(source.of_heads))
 
-    def forward(self, query: Query, source: MultiHeadSource) -> tuple[Contexts, Weights]:
-        return self._join(*self.attention(self._split(self.query_layer(query)), source.of_heads))
-
-    def step(self, query: Query, source: MultiHeadSource, history: History) -> tuple[Contexts, Weights, History]:
-        contexts, weights, history = self.attention.step(
-            self._split(self.query_layer(query)), source.of_heads, each_tensor(_by_head, history)
-        )
+    def forward(self, query: Query, source: MultiHeadSource, history: History | None = None) -> Any:
+        queries = self._split(self.query_layer(query))
+        if history is None:
+            return self._join(*self.attention(queries, source.of_heads))
+        contexts, weights, history = self.attention(queries, source.of_heads, each_tensor(_by_head, history))
         return *self._join(contexts, weights), each_tensor(self._by_sentence, history)
 
     def head_weights(self, query: Query, source: MultiHeadSource) -> Tensor:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+import torch
+from torch import nn
 
 from seq2seq_attn.attention.checks import need_positive
 from seq2seq_attn.attention.scorer import Scorer
-from seq2seq_attn.attention.scorers.energy import Energy
 from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores
 
 
@@ -26,16 +26,12 @@ class Additive(Scorer):
         need_positive(self, hidden_size=hidden_size)
         self.query_layer = nn.Linear(query_size, hidden_size, bias=False)
         self.key_layer = nn.Linear(key_size, hidden_size)
-        self.energy = Energy(hidden_size)
+        self.v = nn.Parameter(torch.empty(hidden_size).uniform_(-1, 1) * hidden_size**-0.5)
 
     def prepare(self, keys: Keys) -> Prepared:
         """U k + b (B, S, hidden_size)."""
-        return self.energy.prepare(self.key_layer(keys))
-
-    def additive_form(self) -> tuple[Tensor, Tensor] | None:
-        # Of this very class: a subclass may score in another way.
-        return (self.query_layer.weight, self.energy.v) if type(self) is Additive else None
+        projected: Prepared = self.key_layer(keys)
+        return projected
 
     def forward(self, query: Query, prepared: Prepared) -> Scores:
-        scores: Scores = self.energy(self.query_layer(query), prepared)
-        return scores
+        return torch.tanh(self.query_layer(query)[:, :, None] + prepared[:, None]) @ self.v

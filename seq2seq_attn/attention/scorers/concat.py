@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
 from seq2seq_attn.attention.checks import need_positive
 from seq2seq_attn.attention.scorer import Scorer
-from seq2seq_attn.attention.scorers.energy import Energy
 from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores
 
 
@@ -27,15 +27,12 @@ class Concat(Scorer):
         hidden_size = query_size if hidden_size is None else hidden_size
         need_positive(self, hidden_size=hidden_size)
         self.layer = nn.Linear(query_size + key_size, hidden_size, bias=False)
-        self.energy = Energy(hidden_size)
+        self.v = nn.Parameter(torch.empty(hidden_size).uniform_(-1, 1) * hidden_size**-0.5)
 
     def prepare(self, keys: Keys) -> Prepared:
         """W_k k (B, S, hidden_size)."""
-        return self.energy.prepare(F.linear(keys, self.layer.weight[:, self.query_size :]))
-
-    def additive_form(self) -> tuple[Tensor, Tensor]:
-        return self.layer.weight[:, : self.query_size], self.energy.v
+        return F.linear(keys, self.layer.weight[:, self.query_size :])
 
     def forward(self, query: Query, prepared: Prepared) -> Scores:
-        scores: Scores = self.energy(F.linear(query, self.layer.weight[:, : self.query_size]), prepared)
-        return scores
+        projected = F.linear(query, self.layer.weight[:, : self.query_size])
+        return torch.tanh(projected[:, :, None] + prepared[:, None]) @ self.v

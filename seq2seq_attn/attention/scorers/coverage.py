@@ -9,7 +9,6 @@ from seq2seq_attn.attention.checks import need_positive
 from seq2seq_attn.attention.history import History
 from seq2seq_attn.attention.precision import full_precision
 from seq2seq_attn.attention.scorer import HistoryScorer
-from seq2seq_attn.attention.scorers.energy import Energy
 from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores, Weights
 
 
@@ -35,23 +34,23 @@ class LinguisticCoverage(HistoryScorer):
         self.key_layer = nn.Linear(key_size, hidden_size)
         self.fertility_layer = nn.Linear(key_size, 1, bias=False)
         self.coverage_layer = nn.Linear(1, hidden_size, bias=False)
-        self.energy = Energy(hidden_size)
+        self.v = nn.Parameter(torch.empty(hidden_size).uniform_(-1, 1) * hidden_size**-0.5)
 
     def prepare(self, keys: Keys) -> Prepared:
         """U k + b beside Φ (B, S, hidden_size + 1)."""
         fertility = self.max_fertility * torch.sigmoid(self.fertility_layer(keys))
         # A fertility of 0 would make what is never read 0 / 0.
         fertility = fertility.clamp_min(torch.finfo(fertility.dtype).eps)
-        return torch.cat((self.energy.prepare(self.key_layer(keys)), full_precision(fertility)), dim=-1)
+        return torch.cat((full_precision(self.key_layer(keys)), full_precision(fertility)), dim=-1)
 
     def start(self, prepared: Prepared) -> History:
         return full_precision(torch.zeros_like(prepared[:, None, :, 0]))
 
     def forward(self, query: Query, prepared: Prepared, history: History | None = None) -> Scores:
         covered = self.start(prepared) if history is None else history
-        pairs = self.coverage_layer(covered[..., None].to(query.dtype))
-        scores: Scores = self.energy(self.query_layer(query), prepared[..., :-1], pairs)
-        return scores
+        projected, covered = prepared[..., :-1].to(query.dtype), covered.to(query.dtype)
+        covering = self.coverage_layer(covered[..., None])
+        return torch.tanh(self.query_layer(query)[:, :, None] + projected[:, None] + covering) @ self.v
 
     def advance(self, history: History, query: Query, prepared: Prepared, weights: Weights) -> History:
         return history + full_precision(weights) / full_precision(prepared[:, None, :, -1])
@@ -77,20 +76,20 @@ class NeuralCoverage(HistoryScorer):
         self.key_layer = nn.Linear(key_size, hidden_size)
         self.coverage_layer = nn.Linear(coverage_size, hidden_size, bias=False)
         self.cell = CoverageCell(query_size, key_size, coverage_size)
-        self.energy = Energy(hidden_size)
+        self.v = nn.Parameter(torch.empty(hidden_size).uniform_(-1, 1) * hidden_size**-0.5)
 
     def prepare(self, keys: Keys) -> Prepared:
         """U k + b beside the keys' share of the gates (B, S, hidden_size + 3 coverage_size)."""
-        return torch.cat((self.energy.prepare(self.key_layer(keys)), full_precision(self.cell.from_key(keys))), dim=-1)
+        return torch.cat((full_precision(self.key_layer(keys)), full_precision(self.cell.from_key(keys))), dim=-1)
 
     def start(self, prepared: Prepared) -> History:
         return prepared.new_zeros((prepared.shape[0], 1, prepared.shape[1], self.coverage_layer.in_features))
 
     def forward(self, query: Query, prepared: Prepared, history: History | None = None) -> Scores:
         covered = (self.start(prepared) if history is None else history).to(query.dtype)
-        projected, _ = torch.split(prepared, self.sizes, dim=-1)
-        scores: Scores = self.energy(self.query_layer(query), projected, self.coverage_layer(covered))
-        return scores
+        projected = prepared[..., : self.sizes[0]].to(query.dtype)
+        covering = self.coverage_layer(covered)
+        return torch.tanh(self.query_layer(query)[:, :, None] + projected[:, None] + covering) @ self.v
 
     def advance(self, history: History, query: Query, prepared: Prepared, weights: Weights) -> History:
         _, key_share = torch.split(prepared, self.sizes, dim=-1)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import torch
 from torch import nn
 
 from seq2seq_attn.attention.checks import need_positive
 from seq2seq_attn.attention.history import History, on_the_first
 from seq2seq_attn.attention.scorer import HistoryScorer
-from seq2seq_attn.attention.scorers.energy import Energy
 from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores, Weights
 
 
@@ -35,11 +35,12 @@ class LocationAware(HistoryScorer):
         self.key_layer = nn.Linear(key_size, hidden_size)
         self.convolution = nn.Conv1d(1, filters, kernel_width, padding=kernel_width // 2, bias=False)
         self.location_layer = nn.Linear(filters, hidden_size, bias=False)
-        self.energy = Energy(hidden_size)
+        self.v = nn.Parameter(torch.empty(hidden_size).uniform_(-1, 1) * hidden_size**-0.5)
 
     def prepare(self, keys: Keys) -> Prepared:
         """V k + b (B, S, hidden_size)."""
-        return self.energy.prepare(self.key_layer(keys))
+        projected: Prepared = self.key_layer(keys)
+        return projected
 
     def start(self, prepared: Prepared) -> History:
         return on_the_first(prepared[:, None, :, 0])
@@ -48,8 +49,7 @@ class LocationAware(HistoryScorer):
         before = (self.start(prepared) if history is None else history).to(query.dtype)
         features = self.convolution(before.flatten(0, 1)[:, None]).unflatten(0, before.shape[:2])  # (B, K, filters, S)
         located = self.location_layer(features.transpose(2, 3))
-        scores: Scores = self.energy(self.query_layer(query), prepared, located)
-        return scores
+        return torch.tanh(self.query_layer(query)[:, :, None] + prepared[:, None] + located) @ self.v
 
     def advance(self, history: History, query: Query, prepared: Prepared, weights: Weights) -> History:
         return weights

@@ -26,7 +26,7 @@ class NormalisedAdditive(Scorer):
     ) -> None:
         super().__init__(query_size, key_size)
         self.additive = Additive(query_size, key_size, hidden_size)
-        self.gain = nn.Parameter(torch.tensor(len(self.additive.energy.v) ** -0.5))
+        self.gain = nn.Parameter(torch.tensor(len(self.additive.v) ** -0.5))
         self.offset = nn.Parameter(torch.tensor(float(initial_offset)))
 
     def prepare(self, keys: Keys) -> Prepared:
@@ -35,5 +35,5 @@ class NormalisedAdditive(Scorer):
 
     def forward(self, query: Query, prepared: Prepared) -> Scores:
         scores: Scores = self.additive(query, prepared)
-        length: Tensor = torch.linalg.vector_norm(self.additive.energy.v)
+        length: Tensor = torch.linalg.vector_norm(self.additive.v)
         return scores * (self.gain / length) + self.offset

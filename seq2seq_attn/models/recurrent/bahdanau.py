@@ -9,10 +9,12 @@ from torch import Tensor, nn
 from seq2seq_attn.attention import AnySource, Context, Source
 from seq2seq_attn.models.recurrent.cells import Cell
 from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderState, Reading
-from seq2seq_attn.ops.additive_sequence import AdditiveWeights, additive_sequence
+from seq2seq_attn.ops import additive_decoder
+from seq2seq_attn.ops.dispatch import changed, known
 from seq2seq_attn.ops.linear import Linear
 
 
+@known
 class BahdanauDecoder(Decoder):
     """C_i = read(H_{i-1});  H_i = cell([E y_{i-1}; C_i], H_{i-1})   (Bahdanau et al. 2015, eq. 4-6 and A.1.2).
 
@@ -35,25 +37,27 @@ class BahdanauDecoder(Decoder):
         return DecoderState(hidden, history), Reading(self.cell.output(hidden), context, weights)
 
     def run(self, token_share: Tensor, state: DecoderState, source: AnySource) -> Reading:
-        additive = self._additive_weights()
-        if additive is not None:  # so the source is that of an `Attention`
-            return Reading(*additive_sequence(token_share, state.hidden, cast(Source, source), additive))
-        if self.context.reads_query:
+        if additive_decoder.why_not(self, self.cell, self.context) is None:
+            weights = additive_decoder.additive_weights(self.cell, self.context, self.from_context.map)
+            return Reading(
+                *additive_decoder.additive_sequence(token_share, state.hidden, cast(Source, source), weights)
+            )
+        if self.context.reads_query or changed(self, deep=False) or changed(self.context):
             return super().run(token_share, state, source)
-        # Nothing is asked of the state, so what is read is the same at every step, and known before the first.
+        # What is read is the same at every step, and known before the first.
         query = self.cell.output(state.hidden)[:, None]
         context, weights = (part.transpose(0, 1) for part in self.context(query, source))
         hidden = self.cell.output(self.cell.run(self.from_context(context, token_share), state.hidden))
         return Reading(hidden, *(part.expand(len(hidden), -1, -1) for part in (context, weights)))
 
-    def _additive_weights(self) -> AdditiveWeights | None:
-        """What `additive_sequence` takes, if it is the model that it computes."""
-        energy = self.context.additive_form()
-        if energy is None or not self.cell.is_gru or self.cell.layer_norm or self.from_context.map is None:
-            return None
-        return AdditiveWeights(*energy, self.from_context.map.weight, *self.cell.recurrent.parameters())
+    def why_not(self) -> str | None:
+        """Why a known target is decoded step by step; None if it is not."""
+        if self.context.reads_query:
+            return additive_decoder.why_not(self, self.cell, self.context)
+        return changed(self, deep=False) or changed(self.context)
 
 
+@known
 class ContextShare(nn.Module):
     """Adds the context's share W C to the tokens' share of the gates; a context of width 0 has none."""
 

@@ -14,8 +14,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from seq2seq_attn.ops.gru import first_rows, gru_sequence, gru_update
-from seq2seq_attn.ops.linear import Linear, linear
+from seq2seq_attn.ops.dispatch import known
+from seq2seq_attn.ops.gru import gru_sequence, gru_update, why_not_sequence
+from seq2seq_attn.ops.linear import Linear
 
 
 class Cell(nn.Module, ABC):
@@ -26,7 +27,6 @@ class Cell(nn.Module, ABC):
 
     gates: ClassVar[int]  # blocks of hidden_size in the pre-activations
     states: ClassVar[int] = 1  # blocks of hidden_size in the state
-    is_gru: ClassVar[bool] = False  # the equation of `plain_gru_update`
 
     def __init__(self, hidden_size: int, layer_norm: bool = False) -> None:
         super().__init__()
@@ -63,21 +63,6 @@ class Cell(nn.Module, ABC):
             states.append(state)
         return torch.stack(states)
 
-    @classmethod
-    def read(cls, inputs: Tensor, counts: list[int], weight: Tensor, bias: Tensor, *, reverse: bool) -> Tensor:
-        """H (M, hidden_size) after each step over packed sentences, from zero states.
-
-        g (M, gate_size) holds counts[0] rows of step 0, then counts[1] of step 1, ..., those of the first so many
-        sentences. With `reverse` the last step is read first.
-        """
-        gates = torch.split(inputs, counts)
-        state, outputs = inputs.new_zeros(0, cls.states * weight.shape[1]), []
-        for step in gates[::-1] if reverse else gates:
-            state = first_rows(state, len(step))  # sentences end or, read backwards, begin
-            state = cls.update(step, linear(cls.output(state), weight, bias), state)
-            outputs.append(cls.output(state))
-        return torch.cat(outputs[::-1] if reverse else outputs)
-
     @staticmethod
     @abstractmethod
     def update(inputs: Tensor, recurrent: Tensor, state: Tensor) -> Tensor:
@@ -90,6 +75,7 @@ def initialise(recurrent: Tensor) -> None:
         nn.init.orthogonal_(block)
 
 
+@known
 class GRUCell(Cell):
     """Gated recurrent unit (Cho et al. 2014), with the reset gate after the product, as in `torch.nn.GRU`:
 
@@ -98,24 +84,21 @@ class GRUCell(Cell):
     """
 
     gates = 3
-    is_gru = True
+    update = staticmethod(gru_update)
 
     def run(self, inputs: Tensor, state: Tensor) -> Tensor:
-        if self.layer_norm:
+        if self.why_not() is not None:
             return super().run(inputs, state)
         steps, rows = inputs.shape[:2]
         states = gru_sequence(inputs.flatten(0, 1), [rows] * steps, state, self.recurrent.weight, self.recurrent.bias)
         return states.view(steps, rows, -1)
 
-    @classmethod
-    def read(cls, inputs: Tensor, counts: list[int], weight: Tensor, bias: Tensor, *, reverse: bool) -> Tensor:
-        return gru_sequence(inputs, counts, None, weight, bias, reverse)
-
-    @staticmethod
-    def update(inputs: Tensor, recurrent: Tensor, state: Tensor) -> Tensor:
-        return gru_update(inputs, recurrent, state)
+    def why_not(self) -> str | None:
+        """Why all steps are not taken in one operation; None if they are."""
+        return why_not_sequence(self)
 
 
+@known
 class LSTMCell(Cell):
     """Long short-term memory (Hochreiter & Schmidhuber 1997; Gers et al. 2000), gates ordered as in `torch.nn.LSTM`.
 
@@ -133,6 +116,7 @@ class LSTMCell(Cell):
         return torch.cat((torch.sigmoid(output_gate) * torch.tanh(memory), memory), dim=-1)
 
 
+@known
 class RNNCell(Cell):
     """The plain recurrent network (Elman 1990): H' = tanh(g + W H + b)."""
 

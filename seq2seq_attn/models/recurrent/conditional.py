@@ -8,9 +8,11 @@ from seq2seq_attn.attention import AnySource, Context
 from seq2seq_attn.models.recurrent.bahdanau import ContextShare
 from seq2seq_attn.models.recurrent.cells import Cell
 from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderState, Reading
+from seq2seq_attn.ops.dispatch import known
 from seq2seq_attn.ops.linear import Linear
 
 
+@known
 class ConditionalDecoder(Decoder):
     """H'_i = cell_1(E y_{i-1}, H_{i-1});  C_i = read(H'_i);  H_i = cell_2(C_i, H'_i)   (Sennrich et al. 2017, sec. 2).
 

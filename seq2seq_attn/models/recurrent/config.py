@@ -20,7 +20,8 @@ from seq2seq_attn.models.recurrent.luong import LuongDecoder
 from seq2seq_attn.models.recurrent.readout import DeepOutput, PlainOutput
 from seq2seq_attn.models.recurrent.reversed_encoder import AnyEncoder, ReversedEncoder
 from seq2seq_attn.models.recurrent.translator import RecurrentTranslator
-from seq2seq_attn.ops.linear import Linear, multiply_here
+from seq2seq_attn.ops.linear import Linear
+from seq2seq_attn.ops.replace import use_fused_modules
 from seq2seq_attn.strict import Strict
 
 CellName = Literal["gru", "lstm", "rnn"]
@@ -105,7 +106,7 @@ def build_recurrent(config: RecurrentConfig, source_size: int, target_size: int,
     encoder = _encoder(config)
     summary = _summary(config, encoder)
     context = build_context(config.context, config.decoder.hidden_size, encoder, summary)
-    multiply_here(context)  # attention is made of torch alone
+    use_fused_modules(context)  # attention itself is made of torch alone
     decoder = _decoder(config, context)
     readout, features = _readout(config, context)
     output = Linear(features, target_size)

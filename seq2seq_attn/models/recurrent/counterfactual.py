@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from seq2seq_attn.attention import Change, Counterfactual
 from seq2seq_attn.models.recurrent.translator import RecurrentTranslator
-from seq2seq_attn.ops.replace import exchanged
+from seq2seq_attn.ops.replace import replace_modules
 
 
 def counterfactual(translator: RecurrentTranslator, changes: Sequence[Change]) -> RecurrentTranslator:
@@ -15,4 +15,4 @@ def counterfactual(translator: RecurrentTranslator, changes: Sequence[Change]) -
     What each copy sees says `Counterfactual`; around it nothing is changed, whatever heads or halves there are.
     """
     reader = translator.decoder.context.reader()
-    return exchanged(translator, {reader: Counterfactual(reader, changes)})
+    return replace_modules(translator, {reader: Counterfactual(reader, changes)})

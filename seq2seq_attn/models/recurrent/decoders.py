@@ -77,7 +77,7 @@ class Decoder(nn.Module, ABC):
         def of_sentences(tensor: Tensor) -> Tensor:
             return tensor.view(source.sentences, -1, *tensor.shape[1:])
 
-        context, weights, history = self.context.step(of_sentences(queries), source, each_tensor(of_sentences, history))
+        context, weights, history = self.context(of_sentences(queries), source, each_tensor(of_sentences, history))
         return context.flatten(0, 1), weights.flatten(0, 1), each_tensor(_of_rows, history)
 
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
 
-import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from seq2seq_attn.models.recurrent.cells import CELLS, initialise
-from seq2seq_attn.models.recurrent.packed import run_packed
+from seq2seq_attn.ops.dispatch import known
 from seq2seq_attn.ops.dropout import Dropout
+from seq2seq_attn.ops.recurrent_layer import read_packed, why_not
 
 LAYERS: dict[str, Callable[..., nn.RNNBase]] = {"gru": nn.GRU, "lstm": nn.LSTM, "rnn": nn.RNN}
 
 
+@known
 class RecurrentEncoder(nn.Module):
     """States h_1..h_S of a source: h_j = [forward GRU up to j; backward GRU down to j] (Bahdanau et al. 2015, A.2.1).
 
@@ -53,16 +53,12 @@ class RecurrentEncoder(nn.Module):
         for layer, norm in zip(self.layers, self.norms, strict=True):
             if layer is not self.layers[0]:
                 packed = _map(self.dropout, packed)
-            packed = _map(norm, self._read(cast(nn.RNNBase, layer), packed))
+            packed = _map(norm, read_packed(layer, packed, self.cell.update, self.cell.states))
         return pad_packed_sequence(packed, batch_first=True, total_length=embedded.shape[1])[0]
 
-    def _read(self, layer: nn.RNNBase, packed: PackedSequence) -> PackedSequence:
-        """Torch's own layer, but where it is slow: on the CPU, unless a single sentence is to be translated."""
-        if packed.data.device.type == "cpu" and (torch.is_grad_enabled() or packed.batch_sizes[0] > 1):
-            return run_packed(layer, self.cell, packed)
-        with torch.autocast("cpu", enabled=False):  # it would cast the weights at every step
-            read: PackedSequence = layer(packed)[0]
-        return read
+    def why_not(self) -> str | None:
+        """Why some layer is not read by the fused form; None if all are."""
+        return next((reason for layer in self.layers if (reason := why_not(layer)) is not None), None)
 
 
 def _map(module: nn.Module, packed: PackedSequence) -> PackedSequence:

@@ -8,9 +8,11 @@ from torch import Tensor
 from seq2seq_attn.attention import AnySource, Context
 from seq2seq_attn.models.recurrent.cells import Cell
 from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderState, Reading
+from seq2seq_attn.ops.dispatch import changed, known
 from seq2seq_attn.ops.linear import Linear
 
 
+@known
 class LuongDecoder(Decoder):
     """H_i = cell(E y_{i-1}, H_{i-1});  C_i = read(H_i);  H~_i = tanh(W [C_i; H_i])   (Luong et al. 2015, eq. 5).
 
@@ -43,7 +45,7 @@ class LuongDecoder(Decoder):
         return DecoderState(hidden, history, feed), Reading(attentional, context, weights)
 
     def run(self, token_share: Tensor, state: DecoderState, source: AnySource) -> Reading:
-        if self.from_feed is not None:
+        if self.from_feed is not None or changed(self, deep=False):
             return super().run(token_share, state, source)
         hidden = self.cell.output(self.cell.run(token_share, state.hidden))
         context, weights = (part.transpose(0, 1) for part in self.context(hidden.transpose(0, 1), source))

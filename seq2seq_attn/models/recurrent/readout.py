@@ -5,10 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from seq2seq_attn.ops.dispatch import known
 from seq2seq_attn.ops.dropout import Dropout
 from seq2seq_attn.ops.linear import Linear
 
 
+@known
 class DeepOutput(nn.Module):
     """t_i = tanh(W [H_i; C_i; E y_{i-1}])   (Pascanu et al. 2014; Bahdanau et al. 2015, A.2.2, with tanh for maxout).
 
@@ -27,6 +29,7 @@ class DeepOutput(nn.Module):
         return features
 
 
+@known
 class PlainOutput(nn.Module):
     """t_i = H_i: the decoder's own state is projected, as in Luong et al. 2015, eq. 6."""
 

@@ -6,8 +6,10 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq_attn.models.recurrent.encoder import RecurrentEncoder
+from seq2seq_attn.ops.dispatch import known
 
 
+@known
 class ReversedEncoder(nn.Module):
     """An encoder of one direction reads x_n, ..., x_1, `</s>` of a sentence x_1, ..., x_n, `</s>`.
 

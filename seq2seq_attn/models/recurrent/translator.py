@@ -13,6 +13,7 @@ from seq2seq_attn.models.recurrent.embedding import Embedding
 from seq2seq_attn.models.recurrent.readout import DeepOutput, PlainOutput
 from seq2seq_attn.models.recurrent.reversed_encoder import AnyEncoder
 from seq2seq_attn.models.translator import Decoded, Sentences, Step, Translator
+from seq2seq_attn.ops.dispatch import known
 from seq2seq_attn.ops.dropout import Dropout
 from seq2seq_attn.ops.linear import Linear
 
@@ -27,6 +28,7 @@ class RecurrentMemory(NamedTuple):
         return RecurrentMemory(self.source.select(rows), self.initial.index_select(0, rows))
 
 
+@known
 class RecurrentTranslator(Translator):
     """p(y | x) = prod_i softmax(V t_i), with t_i from the decoder, and H_0 = tanh(W C) in every arm of an ablation.
 

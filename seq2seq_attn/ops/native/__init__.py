@@ -22,7 +22,6 @@ def has_kernels(tensor: Tensor) -> bool:
     return (
         tensor.device.type == "cpu"
         and tensor.dtype in (torch.float32, torch.bfloat16)
-        and not torch.compiler.is_compiling()
         and library(tensor.dtype) is not None
     )
 

@@ -100,7 +100,7 @@ config = RecurrentConfig.model_validate({"embedding_size": 7, "encoder": {"hidde
 model = build_recurrent(config, 17, 19, False)
 source, target = pad([[4, 9, 6, 3], [5, 3]]), pad([[7, 3], [10, 8, 3]])
 features = model.decode(model.decoder_inputs(target), model.encode(source)).features[target.is_token]
-loss, _ = vocabulary_loss(features, model.output, target.tokens[target.is_token])
+loss, _ = vocabulary_loss(model, model.project, model.output, features, target.tokens[target.is_token])
 loss.backward()
 assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
 print(len(beam_search(model, source, SearchOptions(max_length=5))))

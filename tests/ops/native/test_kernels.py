@@ -1,4 +1,4 @@
-"""Every kernel says, in its precision, what the plain statement says in double."""
+"""Every kernel says, in its precision, what the reference implementation says in double."""
 
 import math
 
@@ -9,11 +9,11 @@ from torch.nn import functional as F
 
 from seq2seq_attn.attention import Additive, Attention
 from seq2seq_attn.ops import native
-from seq2seq_attn.ops.additive_sequence import AdditiveWeights, additive_sequence
-from seq2seq_attn.ops.additive_step import read_backward, read_forward
+from seq2seq_attn.ops.additive import read_backward, read_forward
+from seq2seq_attn.ops.additive_decoder import AdditiveWeights, additive_sequence
 from seq2seq_attn.ops.continuations import best_continuations
-from seq2seq_attn.ops.gru import gru_sequence, gru_update, plain_gru_update, step_forward
-from seq2seq_attn.ops.loss import vocabulary_loss
+from seq2seq_attn.ops.gru import gru_sequence, gru_update, reference_gru_update, step_forward
+from seq2seq_attn.ops.loss import fused_loss
 from seq2seq_attn.text.vocabulary import BOS, PAD
 
 BATCH, SOURCE, TARGET, DECODER, VALUES, SCORES, WORDS = 5, 3, 4, 19, 23, 37, 131  # none a multiple of a vector
@@ -34,16 +34,16 @@ def gradients(outputs, inputs):
     return torch.autograd.grad(loss, inputs, allow_unused=True)
 
 
-def test_a_step_of_the_gru_and_its_way_back(dtype, close):
+def test_a_step_of_the_gru_and_its_backward_pass(dtype, close):
     inputs = [drawn(dtype, BATCH, size) for size in (3 * DECODER, 3 * DECODER, DECODER)]
     exact = doubled(inputs)
-    got, expected = gru_update(*inputs), plain_gru_update(*exact)
+    got, expected = gru_update(*inputs), reference_gru_update(*exact)
     close(got, expected)
     for ours, theirs in zip(gradients([got], inputs), gradients([expected], exact), strict=True):
         close(ours, theirs)
 
 
-def test_a_step_outside_of_the_graph_is_the_same(dtype):
+def test_a_step_outside_autograd_is_the_same(dtype):
     inputs = [drawn(dtype, BATCH, size) for size in (3 * DECODER, 3 * DECODER, DECODER)]
     with torch.no_grad():
         assert torch.equal(gru_update(*inputs), gru_update(*(part.requires_grad_() for part in inputs)))
@@ -109,7 +109,7 @@ def test_reading_a_source_is_attention_with_additive_scores(dtype, close):
     attention = Attention(Additive(DECODER, VALUES, SCORES)).double()
     query, keys = drawn(dtype, BATCH, DECODER), drawn(dtype, BATCH, SOURCE, VALUES)
     is_token = torch.arange(SOURCE) < torch.tensor([3, 1, 2, 3, 2])[:, None]
-    weight, v = attention.additive_form()
+    weight, v = attention.scorer.query_layer.weight, attention.scorer.v
     source = attention.prepare(keys.double(), is_token=is_token)
     context, weights = attention(query.double()[:, None], source)
     projected = (query.double() @ weight.t()).to(dtype)
@@ -121,7 +121,7 @@ def test_reading_a_source_is_attention_with_additive_scores(dtype, close):
     assert (written[0][~is_token] == 0).all()
 
 
-def test_the_way_back_without_a_kernel_says_the_same(dtype, close, no_kernels):
+def test_the_backward_pass_without_a_kernel_says_the_same(dtype, close, no_kernels):
     query, of_context = drawn(dtype, BATCH, SCORES).detach(), drawn(dtype, BATCH, VALUES).detach()
     keys, v = torch.randn(BATCH, SOURCE, SCORES), torch.randn(SCORES)
     values, of_weights = drawn(dtype, BATCH, SOURCE, VALUES).detach(), drawn(dtype, BATCH, SOURCE).detach()
@@ -148,7 +148,7 @@ def test_the_loss_over_the_vocabulary(dtype, smoothing):
     exact = nn.Linear(size, WORDS).double()
     exact.load_state_dict(output.state_dict())
     (x,) = doubled([features])
-    loss, negative = vocabulary_loss(features, output, targets, smoothing)
+    loss, negative = fused_loss(features, output.weight, output.bias, targets, smoothing)
     expected = F.cross_entropy(exact(x), targets, label_smoothing=smoothing, reduction="sum")
     tolerance = {"rtol": 1e-5, "atol": 1e-5} if dtype == torch.float32 else {"rtol": 0.02, "atol": 0.03}
     torch.testing.assert_close(loss.double(), expected, **tolerance)
@@ -210,7 +210,8 @@ def test_the_largest_numbers_saturate_and_what_is_no_number_stays_none(dtype):
     assert updated[:2].flatten().tolist() == [0.5, 1.0]  # z = 1 keeps the state, z = 0 takes the candidate
     assert updated[3:].isnan().all()
     output = nn.Linear(2, 3).to(dtype)
-    loss, negative = vocabulary_loss(torch.tensor([[math.nan, 1.0]]).to(dtype), output, torch.tensor([1]))
+    features = torch.tensor([[math.nan, 1.0]]).to(dtype)
+    loss, negative = fused_loss(features, output.weight, output.bias, torch.tensor([1]), 0.0)
     assert loss.isnan()
     assert negative.isnan()
 
@@ -220,7 +221,7 @@ def test_the_number_of_threads_changes_no_number(dtype):
         torch.manual_seed(3)
         torch.set_num_threads(threads)
         features, output = drawn(dtype, 300, 8), nn.Linear(8, 200).to(dtype)
-        loss, _ = vocabulary_loss(features, output, torch.randint(0, 200, (300,)), 0.1)
+        loss, _ = fused_loss(features, output.weight, output.bias, torch.randint(0, 200, (300,)), 0.1)
         states = gru_update(*(drawn(dtype, 200, size) for size in (300, 300, 100)))
         return loss, *torch.autograd.grad(loss, output.bias), states
 
