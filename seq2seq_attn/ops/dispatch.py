@@ -83,7 +83,7 @@ def unserved(*tensors: Tensor | None) -> str | None:
         return "the reference implementation is asked for"
     if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
         return "a graph is being traced"
-    if is_transformed():
+    if torch._C._functorch.maybe_current_level() is not None or forward_ad._current_level >= 0:
         return "torch.func or forward-mode differentiation is at work"
     if torch._C._len_torch_dispatch_stack():
         return "a dispatch mode is at work"
@@ -123,11 +123,6 @@ def is_synchronous(tensor: Tensor) -> bool:
     return tensor.device.type == "cpu"
 
 
-def is_transformed() -> bool:
-    """Whether torch.func or forward-mode differentiation is at work, to which a fused form would be opaque."""
-    return torch._C._functorch.maybe_current_level() is not None or forward_ad._current_level >= 0
-
-
 def reasons(model: nn.Module) -> dict[str, str]:
     """By its name, each part of a model that has a fused form and does not take it, and why."""
     found = {}
@@ -154,7 +149,7 @@ def _changed(module: nn.Module, place: str) -> str | None:
         if not own.keys().isdisjoint(functions):
             return f"{cls.__name__}{place} has a method of its own"
     for parameter in module._parameters.values():
-        if parameter is not None and type(parameter) is not nn.Parameter:
+        if parameter is not None and type(parameter) not in (Tensor, nn.Parameter):
             return f"{cls.__name__}{place} has a parameter of {type(parameter).__name__}"
     return None
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
-from seq2seq_attn.ops.dispatch import changed, is_transformed, unserved
+from seq2seq_attn.ops.dispatch import changed, unserved
 from seq2seq_attn.ops.gru import first_rows, gru_sequence, gru_update
 from seq2seq_attn.ops.linear import linear
 
@@ -29,9 +29,7 @@ def read_packed(layer: nn.Module, packed: PackedSequence, update: Update, state_
     """
     # Torch's kernel is the faster one for the single sentence of an interactive translation.
     single = not torch.is_grad_enabled() and packed.batch_sizes[0] == 1
-    # To torch.func its layers over packed sentences are opaque as well, unlike the steps one by one.
-    steps_only = is_transformed() and changed(layer) is None
-    if not steps_only and (single or why_not(layer) is not None or unserved(packed.data) is not None):
+    if single or why_not(layer) is not None or unserved(packed.data) is not None:
         weight: Tensor = next(layer.parameters())
         with torch.autocast("cpu", enabled=False):  # under which the layer would cast its weights at every step
             read: PackedSequence = layer(packed._replace(data=packed.data.to(weight.dtype)))[0]
@@ -43,7 +41,7 @@ def read_packed(layer: nn.Module, packed: PackedSequence, update: Update, state_
         input_weight, input_bias, weight, bias = weights
         inputs = linear(packed.data, input_weight, input_bias)
         reverse = ending != "l0"
-        if update is gru_update and not steps_only:
+        if update is gru_update:
             outputs.append(gru_sequence(inputs, counts, None, weight, bias, reverse))
         else:
             outputs.append(_step_by_step(inputs, counts, weight, bias, reverse, update, state_blocks))
