@@ -1,12 +1,11 @@
-// The best continuations of hypotheses; the plain statement is in search/continuations.py.
+// The best continuations of hypotheses; the reference implementation is in ops/continuations.py.
 #include "numbers.h"
 
-static const Index BLOCK = 64;  // words that are passed over together if not even the best of them is good enough
+static const Index BLOCK = 64;  // words that are skipped together if not even the best of them is good enough
 
 // Of each sentence, with `hypotheses` rows of the logits (sentences * hypotheses, words), the `count` best by live +
 // log softmax, best first: their scores, parents and tokens (sentences, count). Of equal ones the first comes first.
-// What is missing is filled up with scores of -infinity. The words of `excluded`, so many as `exclusions`, are never
-// chosen. `ends` (sentences, hypotheses) is log softmax at the word `end`, -infinity if it is excluded.
+// Missing ones have scores of -infinity. The words of `excluded`, `exclusions` of them, are never chosen. `ends` (sentences, hypotheses) is log softmax at the word `end`, -infinity if it is excluded.
 extern "C" void best_continuations(Index sentences, Index hypotheses, Index words, Index count, const Number *logits,
                                    const float *live, Index end, Index exclusions, const Index *excluded, float *scores,
                                    Index *parents, Index *tokens, float *ends, Index threads) {

@@ -1,5 +1,5 @@
-// Decoding with attention: additive scores, and what is read by softmax of any scores; the plain statements are
-// `Energy` and `Attention` in attention/.
+// Decoding with attention: additive scores, and the context under the softmax of any scores; the reference
+// implementations are `Additive` and `Attention` in attention/.
 #include "one_query.h"
 
 // v . tanh(q + k) for the queries (sentences, queries, size) on the keys (sentences, length, size).

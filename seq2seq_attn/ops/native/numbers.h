@@ -1,7 +1,7 @@
-// What all kernels share: numbers of either precision, the exponential and its kin, and how work is shared out.
+// What all kernels share: numbers of either precision, the exponential and functions of it, and how work is shared out.
 //
 // Every file is compiled once for fp32 and once, with BFLOAT16 defined, for bf16. Kernels compute in fp32 and round
-// what they store. NaN passes through: a training that diverges must be seen to.
+// what they store. NaN passes through, so that a training that diverges is noticed.
 #pragma once
 
 #include <cmath>
@@ -38,7 +38,7 @@ inline float load(const Number &place) {
 inline void store(Number &place, float x) {
 #ifdef BFLOAT16
     const auto bits = same_bits<std::uint32_t>(x);
-    const auto nearest = std::uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16);  // to even where both are as near
+    const auto nearest = std::uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16);  // ties to even
     place.bits = x == x ? nearest : std::uint16_t(0x7fc0);
 #else
     place = x;
@@ -54,7 +54,7 @@ inline float exponential(float x) {
     const float shift = 12582912.0f;  // 1.5 * 2^23: numbers of this size have no places after the point
     const float shifted = x * 1.442695041f + shift;
     const float n = shifted - shift;
-    const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;  // log(2) in two parts, lest it be rounded
+    const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;  // log(2) in two parts, so that it is not rounded
     float e = 1.0f / 5040;
     e = e * r + 1.0f / 720;
     e = e * r + 1.0f / 120;
@@ -70,5 +70,5 @@ inline float sigmoid(float x) { return 1.0f / (1.0f + exponential(-x)); }
 
 inline float hyperbolic_tangent(float x) { return 1.0f - 2.0f / (1.0f + exponential(2.0f * x)); }
 
-// How many threads work of so many numbers is worth: to wake one takes as long as some thousands of them.
+// How many threads are worth waking for work on this many numbers: waking one costs as much as some thousands of them.
 inline int team(Index numbers, Index threads) { return numbers < (1 << 14) ? 1 : int(threads); }

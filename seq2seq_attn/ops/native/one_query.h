@@ -3,7 +3,7 @@
 
 #include "numbers.h"
 
-// v . tanh(q + k), all of them (size).
+// v . tanh(q + k), all three of length `size`.
 inline float additive_score(Index size, const float *q, const float *k, const float *v) {
     float score = 0;
 #pragma omp simd reduction(+ : score)
@@ -12,7 +12,7 @@ inline float additive_score(Index size, const float *q, const float *k, const fl
 }
 
 // Of `score` (length), which becomes exponentials, the weights (length) over is_token (length), all if it is null, and
-// the context (width) of the values (length, width). `sum` (width) is room to add it up in.
+// the context (width) of the values (length, width). `sum` (width) is scratch space.
 inline void softmax_read(Index length, Index width, float *score, const bool *is_token, const Number *values,
                          Number *weights, float *sum, Number *context) {
     const auto is_read = [&](Index s) { return !is_token || is_token[s]; };

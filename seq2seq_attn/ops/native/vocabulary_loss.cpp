@@ -1,9 +1,9 @@
-// Softmax over the vocabulary with its gradient; the plain statement is in training/loss.py.
+// Softmax over the vocabulary with its gradient; the caller is ops/loss.py.
 #include "numbers.h"
 
-// Of each row of the logits (rows, words) log p(target), and in the place of the logits softmax, less `at_target` at
-// the target. `sums` (blocks, words) are the columns' sums of softmax, of one block of rows after the other: so many
-// that threads share them out, and the same whatever the number of threads.
+// log p(target) of each row of the logits (rows, words), which are overwritten by softmax, less `at_target` at the
+// target. `sums` (blocks, words) are the sums of softmax over the rows of each block: a fixed number of blocks, shared
+// out among the threads, so that the result does not depend on the number of threads.
 extern "C" void vocabulary_loss(Index rows, Index words, Number *logits, const Index *targets, double at_target,
                                 float *log_probabilities, Index blocks, float *sums, Index threads) {
 #pragma omp parallel num_threads(team(rows * words, threads))
