@@ -27,7 +27,7 @@ from seq2seq_attn.search.options import SearchOptions
 from seq2seq_attn.text.codec import load_codecs, save_codecs
 from seq2seq_attn.text.corpus import ParallelCorpus
 from seq2seq_attn.text.files import write_bytes
-from seq2seq_attn.text.selection import filter_pairs
+from seq2seq_attn.text.corpus import filter_pairs
 from seq2seq_attn.training.batches import EncodedPairs, loader
 from seq2seq_attn.training.fit import fit
 

@@ -11,13 +11,13 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_va
 from seq2seq_attn.ops.int8 import quantised
 from seq2seq_attn.ops.replace import Model
 from seq2seq_attn.strict import Strict
-from seq2seq_attn.text.lexicon import TRANSLATIONS
+from seq2seq_attn.text.lexicon import MAX_TRANSLATIONS
 
 
 class ShortlistOptions(Strict):
     """How many target tokens a search chooses from (`shortlist.py`)."""
 
-    translations: int = Field(default=50, ge=1, le=TRANSLATIONS)  # of each source token in the batch, the best
+    translations: int = Field(default=50, ge=1, le=MAX_TRANSLATIONS)  # of each source token in the batch, the best
     frequent: NonNegativeInt = 500  # of the training text, whatever the source
 
 
