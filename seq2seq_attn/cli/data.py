@@ -96,8 +96,7 @@ def make(
     """
     from seq2seq_attn.errors import UserError
     from seq2seq_attn.text.download import find_corpus
-    from seq2seq_attn.text.synthetic import SEED
-    from seq2seq_attn.text.synthetic import make as make_corpus
+    from seq2seq_attn.text.synthetic import SEED, make_corpus
 
     if not find_corpus(name).is_made:
         raise UserError(f"{name} is fetched, not made: seq2seq-attn data get {name}")

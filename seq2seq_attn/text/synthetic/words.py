@@ -1,8 +1,8 @@
-"""The words: English forms, their Chinese word, and what grammar must know of them.
+"""The words of the grammar: English forms, the Chinese translation, and grammatical properties.
 
-Chinese is simplified and segmented: 的 and 地 that only make an adjective, a pronoun or an adverb are written with it,
-while 了 and the 的 of owners and clauses are words. An English word has one Chinese word within its table, so the word
-and the construction it stands in decide the translation.
+Chinese is simplified and segmented: a 的 or 地 that only forms an adjective, pronoun or adverb belongs to that word,
+whereas 了, and the 的 of possessors and clauses, are words of their own. Within a table an English word has one Chinese
+translation, so the word and its construction determine the translation.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, NamedTuple, TypeVar
 
-from seq2seq_attn.text.synthetic.phrase import Phrase, word
+from seq2seq_attn.text.synthetic.grammar import Phrase, word
 
-Row = TypeVar("Row")
+_Row = TypeVar("_Row")
 
 
-class Entry(NamedTuple):
-    """A word that has one form in both languages."""
+class Invariable(NamedTuple):
+    """A word with a single form in both languages."""
 
     english: str
     chinese: str
@@ -30,7 +30,7 @@ class Noun(NamedTuple):
     singular: str
     plural: str
     chinese: str
-    measure: str  # the measure word that a number or demonstrative needs before this noun
+    measure: str  # measure word between a number or demonstrative and this noun
 
     def phrase(self, plural: bool) -> Phrase:
         return word(self.plural if plural else self.singular, self.chinese)
@@ -55,17 +55,17 @@ class Adjective(NamedTuple):
 
     @property
     def before_noun(self) -> Phrase:
-        """An adjective of one syllable goes straight before its noun, a longer one takes 的."""
+        """As an attribute: an adjective of one syllable directly precedes its noun, a longer one takes 的."""
         return word(self.positive, self.chinese if len(self.chinese) == 1 else f"{self.chinese}的")
 
 
-def table(row: Callable[..., Row], text: str) -> tuple[Row, ...]:
-    """The rows of a table written one a line."""
+def _table(row: Callable[..., _Row], text: str) -> tuple[_Row, ...]:
+    """The rows of a table, one per line."""
     return tuple(row(*line.split()) for line in text.strip().splitlines())
 
 
-NAMES = table(
-    Entry,
+NAMES = _table(
+    Invariable,
     """
     Tom      汤姆
     Jerry    杰瑞
@@ -80,7 +80,7 @@ NAMES = table(
     """,
 )
 
-CREATURES = table(
+CREATURES = _table(
     Noun,
     """
     cat       cats       猫    只
@@ -102,7 +102,7 @@ CREATURES = table(
     """,
 )
 
-THINGS = table(
+THINGS = _table(
     Noun,
     """
     book      books      书      本
@@ -122,8 +122,8 @@ THINGS = table(
     """,
 )
 
-PLACES = table(
-    Entry,
+LOCATIONS = _table(
+    Invariable,
     """
     park     公园
     kitchen  厨房
@@ -138,8 +138,8 @@ PLACES = table(
     """,
 )
 
-PREPOSITIONS = table(
-    Entry,
+PREPOSITIONS = _table(
+    Invariable,
     """
     in       里
     near     附近
@@ -149,8 +149,8 @@ PREPOSITIONS = table(
     """,
 )
 
-# What someone does to someone: all of them go with 了, 正在 and 被.
-DEEDS = table(
+# Verbs with an animate object: all of them are compatible with 了, 正在 and 被.
+DEEDS = _table(
     Verb,
     """
     chase    chases    chased    chasing     追逐
@@ -168,8 +168,8 @@ DEEDS = table(
     """,
 )
 
-# What someone does to a thing.
-CHORES = table(
+# Verbs with an inanimate object.
+CHORES = _table(
     Verb,
     """
     buy      buys      bought    buying      买
@@ -183,8 +183,8 @@ CHORES = table(
     """,
 )
 
-# What someone does alone.
-ACTIVITIES = table(
+# Intransitive verbs.
+ACTIVITIES = _table(
     Verb,
     """
     rest      rests      rested     resting      休息
@@ -196,8 +196,8 @@ ACTIVITIES = table(
     """,
 )
 
-# How a thing goes from one to another; Chinese adds 给.
-TRANSFERS = table(
+# Ditransitive verbs; Chinese adds 给.
+TRANSFERS = _table(
     Verb,
     """
     sell    sells    sold      selling    卖
@@ -208,8 +208,8 @@ TRANSFERS = table(
     """,
 )
 
-# What takes a clause.
-SPEECH = table(
+# Verbs with a clause as object.
+SPEECH = _table(
     Verb,
     """
     say      says      said      saying     说
@@ -220,7 +220,7 @@ SPEECH = table(
     """,
 )
 
-TEMPERS = table(
+TEMPERS = _table(
     Adjective,
     """
     big      bigger     大
@@ -237,8 +237,8 @@ TEMPERS = table(
     """,
 )
 
-LOOKS = table(
-    Entry,
+LOOKS = _table(
+    Invariable,
     """
     red     红
     green   绿
@@ -253,8 +253,8 @@ LOOKS = table(
     """,
 )
 
-MANNERS = table(
-    Entry,
+MANNERS = _table(
+    Invariable,
     """
     quietly    悄悄地
     carefully  小心地
@@ -267,8 +267,8 @@ MANNERS = table(
     """,
 )
 
-FREQUENCIES = table(
-    Entry,
+FREQUENCY_ADVERBS = _table(
+    Invariable,
     """
     often      经常
     always     总是
@@ -277,8 +277,8 @@ FREQUENCIES = table(
     """,
 )
 
-MODALS = table(
-    Entry,
+MODALS = _table(
+    Invariable,
     """
     can     能
     may     可以
@@ -286,8 +286,8 @@ MODALS = table(
     """,
 )
 
-NUMBERS = table(
-    Entry,
+NUMBERS = _table(
+    Invariable,
     """
     two    两
     three  三
@@ -301,8 +301,8 @@ NUMBERS = table(
     """,
 )
 
-OWNERS = table(
-    Entry,
+OWNERS = _table(
+    Invariable,
     """
     my     我的
     your   你的
@@ -311,8 +311,8 @@ OWNERS = table(
     """,
 )
 
-WEEKDAYS = table(
-    Entry,
+WEEKDAYS = _table(
+    Invariable,
     """
     Monday     星期一
     Tuesday    星期二
@@ -324,11 +324,11 @@ WEEKDAYS = table(
     """,
 )
 
-LONG_AGO = (Entry("last week", "上周"), Entry("last month", "上个月"), Entry("last year", "去年"))
-LATER = (Entry("next week", "下周"), Entry("next month", "下个月"), Entry("next year", "明年"))
+LONG_AGO = (Invariable("last week", "上周"), Invariable("last month", "上个月"), Invariable("last year", "去年"))
+LATER = (Invariable("next week", "下周"), Invariable("next month", "下个月"), Invariable("next year", "明年"))
 
-DAY_PARTS = table(
-    Entry,
+DAY_PARTS = _table(
+    Invariable,
     """
     morning    早上
     afternoon  下午
