@@ -19,9 +19,9 @@ from seq2seq_attn.ops.inference import for_inference
 from seq2seq_attn.models.recurrent.config import build_recurrent
 from seq2seq_attn.models.recurrent.translator import RecurrentTranslator
 from seq2seq_attn.models.translator import Translator
-from seq2seq_attn.search.corpus import force_corpus, search
+from seq2seq_attn.search.batched import force_corpus, search
 from seq2seq_attn.search.forced import Forced
-from seq2seq_attn.search.hypothesis import Hypothesis
+from seq2seq_attn.search.hypotheses import Hypothesis
 from seq2seq_attn.search.options import SearchOptions, ShortlistOptions
 from seq2seq_attn.search.shortlist import Shortlist
 from seq2seq_attn.text.codec import Codec, load_codecs

@@ -9,8 +9,7 @@ from hand_made_translators import EOS, GruTranslator, TableTranslator, random_ta
 from torch import nn
 
 from seq2seq_attn.models.sentences import pad
-from seq2seq_attn.search import SearchOptions, beam_search, force, force_corpus, greedy_search, search
-from seq2seq_attn.search import corpus as corpus_file
+from seq2seq_attn.search import SearchOptions, batched, beam_search, force, force_corpus, greedy_search, search
 
 
 @pytest.fixture(autouse=True)
@@ -153,7 +152,7 @@ def test_batches_shared_out_among_threads_are_translated_as_one_by_one(casts, mo
         assert {alone for _, alone in threads} == {1}
         assert torch.get_num_threads() == 2
         threads.clear()
-        monkeypatch.setattr(corpus_file, "BATCHES_A_THREAD", 1000)
+        monkeypatch.setattr(batched, "_BATCHES_PER_THREAD", 1000)
         expected = search(translator, sources, options)
     assert threads == {(threading.get_ident(), 2)}
     assert precisions == {torch.bfloat16 if casts else torch.float32}

@@ -1,6 +1,8 @@
-"""Training as a whole: it learns, stops early, resumes exactly, and refuses to go on with a loss that is no number."""
+"""Training as a whole: it learns, stops early, resumes exactly, and stops at a loss that is not finite."""
 
 import csv
+import logging
+import warnings
 
 import pytest
 import torch
@@ -200,3 +202,10 @@ def test_gradients_are_clipped_to_the_norm(tmp_path):
     optimiser = {"learning_rate": 1.0, "epsilon": 1.0}
     run(tmp_path, model, max_epochs=1, clip_norm=1e-3, optimiser=optimiser)
     assert 0 < (model.output.weight - before).abs().max() < 6 * 1e-3
+
+
+def test_training_leaves_the_loggers_and_warning_filters_of_its_caller_as_they_were(tmp_path):
+    loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
+    before = [logger.level for logger in loggers], list(warnings.filters)
+    run(tmp_path, max_epochs=1)
+    assert ([logger.level for logger in loggers], list(warnings.filters)) == before

@@ -1,6 +1,7 @@
-"""The choices of every step of a search, kept as they were made and read backwards once, when it is over.
+"""Hypotheses: what a search returns, and how it is recovered from the choices of every step.
 
-Nothing is copied when hypotheses change places in the beam: each remembers whose continuation it is.
+A search records its choices step by step, with back-pointers to the continued hypotheses, and traces them back once at
+its end. Nothing is copied when hypotheses change places in the beam.
 """
 
 from __future__ import annotations
@@ -11,30 +12,45 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from seq2seq_attn.search.hypothesis import Hypothesis
+# Selecting rows of the memory moves about as much data as one step reads of it. It pays once the rows dropped, summed
+# over the following steps, amount to a whole batch: with an eighth of the batch, after eight steps.
+_WORTH_SELECTING = 1 / 8
+
+
+class Hypothesis(NamedTuple):
+    """One translation of one sentence.
+
+    T' counts the predicted tokens: all of `tokens`, and `</s>` unless the hypothesis was truncated at the maximum
+    length. S' is the length of the source, `</s>` included.
+    """
+
+    tokens: list[int]  # without `</s>`
+    log_probability: float  # log p(Y | X): the sum over the predicted tokens, `</s>` included
+    score: float  # the ranking criterion: the log-probability over the length penalty
+    weights: Tensor | None  # (T', S') float32 on the CPU: row i predicted token i; None unless they were requested
 
 
 class Choice(NamedTuple):
-    """One step: k hypotheses of each of B sentences went in, K came out."""
+    """One step, from k to K hypotheses of each of B sentences."""
 
-    sentences: list[int]  # B indices: the sentences that were still in the batch
-    parents: Tensor  # (B, K) int64: which of the k each of the K continues
-    tokens: Tensor  # (B, K) int64: by which token
-    weights: Tensor | None  # (B * k, S): what the k had read to predict it
+    sentences: list[int]  # B indices: the sentences still in the batch
+    parents: Tensor  # (B, K) int64: back-pointers, which of the k each of the K continues
+    tokens: Tensor  # (B, K) int64: with which token
+    weights: Tensor | None  # (B * k, S): attention weights with which the k predicted it
 
 
 class End(NamedTuple):
-    """The last place of a hypothesis: where its `</s>` was read off, or where it was cut."""
+    """Where a hypothesis ends: with its `</s>`, or truncated."""
 
     score: float
     log_probability: float
     length: int  # predicted tokens, `</s>` included
-    slot: int  # its place among its sentence's hypotheses, after the last token that is not `</s>`
-    closed: bool  # by `</s>`
+    slot: int  # its index among the sentence's hypotheses after the last token that is not `</s>`
+    closed: bool  # whether it ends in `</s>`
 
 
 def trace(history: Sequence[Choice], ends: Sequence[Sequence[End]], lengths: Sequence[int]) -> list[list[Hypothesis]]:
-    """The hypotheses of sentences 0, 1, ... that end there; `lengths` are those of the sources."""
+    """The hypotheses of sentences 0, 1, ... with these ends; `lengths` are those of the sources."""
     steps = _Steps(history)
     found = [[_hypothesis(steps, sentence, end) for end in ends[sentence]] for sentence in range(len(ends))]
     if history[0].weights is None:
@@ -42,20 +58,20 @@ def trace(history: Sequence[Choice], ends: Sequence[Sequence[End]], lengths: Seq
     paths = [path for hypotheses in found for _, path in hypotheses]
     weights = iter(_gather([choice.weights for choice in history if choice.weights is not None], paths))
     return [
-        # A copy, lest one matrix that someone keeps hold on to those of the whole batch.
+        # A copy, so that keeping one matrix does not keep those of the whole batch alive.
         [hypothesis._replace(weights=next(weights)[:, :length].clone()) for hypothesis, _ in hypotheses]
         for hypotheses, length in zip(found, lengths, strict=True)
     ]
 
 
 class _Steps:
-    """The history on the host."""
+    """The history, copied to the host."""
 
     def __init__(self, history: Sequence[Choice]) -> None:
         self.place = [{sentence: row for row, sentence in enumerate(choice.sentences)} for choice in history]
         self.tokens = to_lists([choice.tokens for choice in history])
         self.parents = to_lists([choice.parents for choice in history])
-        # With the weights of all steps stacked: where a step begins, and how many rows a sentence has in it.
+        # In the stacked weights of all steps: the first row of each step, and its number of rows per sentence.
         self.first, self.width = [0], []
         for choice in history:
             rows = 0 if choice.weights is None else len(choice.weights)
@@ -67,7 +83,7 @@ class _Steps:
 
 
 def _hypothesis(steps: _Steps, sentence: int, end: End) -> tuple[Hypothesis, list[int]]:
-    """The hypothesis without its weights, and the rows of these."""
+    """The hypothesis without its weights, and the rows of its weights in the stack."""
     slot = end.slot
     words = end.length - end.closed
     tokens: list[int] = []
@@ -81,7 +97,7 @@ def _hypothesis(steps: _Steps, sentence: int, end: End) -> tuple[Hypothesis, lis
 
 
 def _gather(weights: Sequence[Tensor], paths: Sequence[Sequence[int]]) -> tuple[Tensor, ...]:
-    """The rows of all hypotheses with one gather and one transfer; a matrix (T', S) for each."""
+    """A matrix (T', S) for each hypothesis, with a single gather and a single transfer to the host."""
     rows = torch.tensor([row for path in paths for row in path], dtype=torch.long, device=weights[0].device)
     return torch.split(torch.cat(tuple(weights)).index_select(0, rows).float().cpu(), [len(path) for path in paths])
 
@@ -91,3 +107,16 @@ def to_lists(tensors: Sequence[Tensor]) -> list[Any]:
     flat = torch.cat([tensor.flatten() for tensor in tensors]).cpu()
     parts = torch.split(flat, [tensor.numel() for tensor in tensors])
     return [part.view(tensor.shape).tolist() for part, tensor in zip(parts, tensors, strict=True)]
+
+
+def active_rows(running: Tensor) -> Tensor:
+    """Rows to keep in the batch, in order, given whose search goes on (B,); none when all have finished.
+
+    Finished sentences are kept as unused rows until enough of them can be dropped together. This is the only
+    synchronisation with the device in a step.
+    """
+    rows = running.nonzero().flatten()
+    finished = len(running) - len(rows)
+    if len(rows) and 0 < finished < _WORTH_SELECTING * len(running):
+        return torch.arange(len(running), device=running.device)
+    return rows

@@ -1,4 +1,4 @@
-"""A corpus of any size: sorted by length, cut into batches, searched or scored, put back into its order."""
+"""Search and forced decoding of a corpus of any size, in batches of similar length; results keep the corpus's order."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ from seq2seq_attn.models.translator import Sentences, Translator
 from seq2seq_attn.search.beam import beam_search
 from seq2seq_attn.search.forced import Forced, force
 from seq2seq_attn.search.greedy import greedy_search
-from seq2seq_attn.search.hypothesis import Hypothesis
+from seq2seq_attn.search.hypotheses import Hypothesis
 from seq2seq_attn.search.options import SearchOptions
 from seq2seq_attn.search.shortlist import Shortlist, Shortlisted
+from seq2seq_attn.text.encoded import Ids
 
-Corpus = Sequence[Sequence[int]]  # token ids, every sentence closed by `</s>`
+_Corpus = Sequence[Ids]  # every sentence ends in `</s>`
 Progress = Callable[[int], object]  # called after each batch with its number of sentences
 
-BATCHES_A_THREAD = 2  # at least, lest some threads wait for the last batches of others
+_BATCHES_PER_THREAD = 2  # at least, so that threads are not idle for long during the last batches
 
 _Found = TypeVar("_Found")
 
 
 def search(
     translator: Translator,
-    sources: Corpus,
+    sources: _Corpus,
     options: SearchOptions,
     *,
     shortlist: Shortlist | None = None,
@@ -37,8 +38,8 @@ def search(
 ) -> list[list[Hypothesis]]:
     """The n best translations of each source, best first, in the order of the sources.
 
-    With a shortlist they are made of the tokens that it lists for their batch. Runs in evaluation mode, which is undone
-    afterwards, on the device of the model's parameters.
+    With a shortlist they consist of the tokens that it lists for their batch. The model runs in evaluation mode on the
+    device of its parameters; its modules' modes are restored afterwards.
     """
     method = greedy_search if options.beam_size == 1 else beam_search
     translator = options.quantised(translator)
@@ -57,14 +58,14 @@ def search(
 
 def force_corpus(
     translator: Translator,
-    sources: Corpus,
-    targets: Corpus,
+    sources: _Corpus,
+    targets: _Corpus,
     *,
     batch_size: int = 64,
     batch_tokens: int = 4096,
     progress: Progress | None = None,
 ) -> list[Forced]:
-    """Forced decoding of each pair, in the order of the pairs; otherwise as `search`."""
+    """Forced decoding of each pair, in the order of the pairs; otherwise as in `search`."""
 
     def score(source: Sentences, target: Sentences) -> list[Forced]:
         return force(translator, source, target)
@@ -75,21 +76,21 @@ def force_corpus(
 def _in_batches(
     translator: Translator,
     work: Callable[..., list[_Found]],
-    corpora: Sequence[Corpus],
+    corpora: Sequence[_Corpus],
     batch_size: int,
     batch_tokens: int,
     progress: Progress | None,
 ) -> list[_Found]:
-    """What `work` finds for each row of the parallel corpora, in their order."""
+    """The results of `work` for each row of the parallel corpora, in their order."""
     lengths = [max(map(len, row)) for row in zip(*corpora, strict=True)]
     batches = list(_batches(lengths, batch_size, batch_tokens))
     found: dict[int, _Found] = {}
-    with _evaluating(translator) as device, _shared_out(device, len(batches)) as each:
+    with _evaluating(translator) as device, _parallel_map(device, len(batches)) as parallel_map:
 
-        def of_batch(batch: list[int]) -> list[_Found]:
+        def work_on(batch: list[int]) -> list[_Found]:
             return work(*(pad([corpus[index] for index in batch], device) for corpus in corpora))
 
-        for batch, results in zip(batches, each(of_batch, batches), strict=True):
+        for batch, results in zip(batches, parallel_map(work_on, batches), strict=True):
             found.update(zip(batch, results, strict=True))
             if progress is not None:
                 progress(len(batch))
@@ -97,7 +98,7 @@ def _in_batches(
 
 
 def _batches(lengths: Sequence[int], batch_size: int, batch_tokens: int) -> Iterator[list[int]]:
-    """Rows of similar length; the longest first, so that what does not fit in memory shows at once."""
+    """Rows of similar length, the longest first, so that a lack of memory shows at once."""
     batch: list[int] = []
     for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
         if batch and (len(batch) == batch_size or lengths[batch[0]] * (len(batch) + 1) > batch_tokens):
@@ -109,36 +110,36 @@ def _batches(lengths: Sequence[int], batch_size: int, batch_tokens: int) -> Iter
 
 
 @contextmanager
-def _shared_out(device: torch.device, batches: int) -> Iterator[Callable[..., Iterable[Any]]]:
-    """A `map` in which every thread that torch has works on a batch of its own, if there are many, on a CPU.
+def _parallel_map(device: torch.device, batches: int) -> Iterator[Callable[..., Iterable[Any]]]:
+    """A `map` that, given many batches on a CPU, runs one batch per thread on as many threads as torch has.
 
-    A step of a search is some sixty small operations beside a few products: threads that share these wait for each
-    other.
+    A step of a search consists of about sixty small operations besides a few matrix products, too little work for
+    threads to share.
     """
     threads = torch.get_num_threads()
-    if device.type != "cpu" or threads == 1 or batches < BATCHES_A_THREAD * threads:
+    if device.type != "cpu" or threads == 1 or batches < _BATCHES_PER_THREAD * threads:
         yield map
         return
-    casts, dtype = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
+    enabled, dtype = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
 
-    def each(work: Callable[[Any], Any], parts: Iterable[Any]) -> Iterable[Any]:
+    def threaded_map(work: Callable[[Any], Any], parts: Iterable[Any]) -> Iterable[Any]:
         def in_thread(part: Any) -> Any:
-            with torch.autocast("cpu", dtype, enabled=casts):  # which a thread does not inherit
+            with torch.autocast("cpu", dtype, enabled=enabled):  # not inherited by threads
                 return work(part)
 
         return workers.map(in_thread, parts)
 
     workers = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
     try:
-        yield each
+        yield threaded_map
     finally:
         workers.shutdown(cancel_futures=True)
-        torch.set_num_threads(threads)  # of which MKL has but one for all threads
+        torch.set_num_threads(threads)  # MKL has a single setting for all threads
 
 
 @contextmanager
 def _evaluating(translator: Translator) -> Iterator[torch.device]:
-    """Evaluation mode, and afterwards every part's own mode again. Yields the model's device."""
+    """Set evaluation mode, yield the model's device, and restore the mode of every module."""
     modes = [(module, module.training) for module in translator.modules()]
     translator.eval()
     try:
