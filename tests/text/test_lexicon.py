@@ -1,4 +1,4 @@
-"""The lexicon is that of IBM model 1, written out pair by pair in its plain statement."""
+"""The lexicon is that of IBM model 1, whose reference implementation is written out here pair by pair."""
 
 import random
 from collections import defaultdict

@@ -10,7 +10,7 @@ import pytest
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.text.download import known_corpora
-from seq2seq_attn.text.synthetic import RECIPES, make_corpus, words
+from seq2seq_attn.text.synthetic import RECIPES, make_corpus, word_list
 from seq2seq_attn.text.synthetic.tom_and_jerry import BANDS, pairs_of_length
 
 FOLDER = Path(__file__).parents[2] / "data" / "tom-and-jerry"
@@ -61,15 +61,15 @@ def bands(part: Part) -> list[int]:
 def dictionary() -> set[tuple[str, str]]:
     """All pairs of words that the lexicon and the constructions make translations."""
     known = {tuple(pair.rsplit("-", 1)) for pair in FUNCTION_WORDS.split()}
-    for verb in (*words.DEEDS, *words.CHORES, *words.ACTIVITIES, *words.TRANSFERS, *words.SPEECH):
+    for verb in (*word_list.DEEDS, *word_list.CHORES, *word_list.ACTIVITIES, *word_list.TRANSFERS, *word_list.SPEECH):
         *forms, chinese = verb
         known |= {(form, chinese) for form in forms} | {(verb.past, "了")}
-    for noun in (*words.CREATURES, *words.THINGS):
+    for noun in (*word_list.CREATURES, *word_list.THINGS):
         known |= {(form, chinese) for form in noun[:2] for chinese in noun[2:]}
-    for temper in words.TEMPERS:
+    for temper in word_list.TEMPERS:
         known |= {(form, temper.chinese) for form in temper[:2]} | {(temper.positive, f"{temper.chinese}的")}
-    tables = [table for table in vars(words).values() if isinstance(table, tuple)]
-    for entry in (row for table in tables for row in table if isinstance(row, words.Invariable)):
+    tables = [table for table in vars(word_list).values() if isinstance(table, tuple)]
+    for entry in (row for table in tables for row in table if isinstance(row, word_list.Invariable)):
         known |= {(english, entry.chinese) for english in entry.english.split()}
     return known
 
@@ -148,8 +148,8 @@ def test_a_sentence_has_one_translation_and_one_alignment() -> None:
 
 
 def test_content_words_seldom_repeat_in_a_long_sentence(corpus: dict[str, Part]) -> None:
-    content = {entry.english for entry in words.NAMES}
-    content |= {form for noun in (*words.CREATURES, *words.THINGS) for form in noun[:2]}
+    content = {entry.english for entry in word_list.NAMES}
+    content |= {form for noun in (*word_list.CREATURES, *word_list.THINGS) for form in noun[:2]}
     for source, _, _ in corpus["test"]:
         assert max(Counter(word for word in source if word in content).values(), default=0) <= 2
 

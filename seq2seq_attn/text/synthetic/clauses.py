@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from seq2seq_attn.text.synthetic import words
+from seq2seq_attn.text.synthetic import word_list
 from seq2seq_attn.text.synthetic.constituents import (
     PERFECTIVE,
     Tense,
@@ -24,7 +24,7 @@ from seq2seq_attn.text.synthetic.constituents import (
     time,
 )
 from seq2seq_attn.text.synthetic.grammar import EMPTY, Draw, Phrase, Rule, word
-from seq2seq_attn.text.synthetic.words import Verb
+from seq2seq_attn.text.synthetic.word_list import Verb
 
 PRESENT: tuple[Tense, ...] = ("habit", "ongoing", "modal")
 TENSES: tuple[Tense, ...] = ("past", "past", "past", "future", "future", "habit", *PRESENT)  # repeats are weights
@@ -90,7 +90,7 @@ def event(draw: Draw, tense: Tense, dependent: bool = False) -> Phrase:
     if closed:
         manner = where = EMPTY
     else:
-        manner = draw.deal(words.MANNERS).phrase if draw.chance(0.25) else EMPTY
+        manner = draw.deal(word_list.MANNERS).phrase if draw.chance(0.25) else EMPTY
         where = place(draw, tense) if draw.chance(0.4) else EMPTY
     fronted = closed or draw.chance(0.3)
     when = time(draw, tense) if draw.chance(0.5) and not (fronted and dependent) else EMPTY
@@ -102,20 +102,20 @@ def action(draw: Draw, relative: float = 0.0) -> tuple[Verb, Phrase]:
     """A verb and its object, which is empty for an intransitive verb."""
     kind = draw.any(("deed", "deed", "chore", "chore", "activity"))
     if kind == "activity" and not relative:
-        return draw.deal(words.ACTIVITIES), EMPTY
+        return draw.deal(word_list.ACTIVITIES), EMPTY
     plural = draw.chance(0.35)
     if kind == "deed":
-        return draw.deal(words.DEEDS), someone(draw, plural, relative)
-    return draw.deal(words.CHORES), something(draw, plural, relative)
+        return draw.deal(word_list.DEEDS), someone(draw, plural, relative)
+    return draw.deal(word_list.CHORES), something(draw, plural, relative)
 
 
 def _passive(draw: Draw, tense: Tense) -> Phrase:
     """A passive clause: "the book was carried by Tom" -> 书 被 汤姆 搬 了."""
     plural = draw.chance(0.3)
     if draw.chance(0.6):
-        patient, verb = someone(draw, plural, relative=0.2), draw.deal(words.DEEDS)
+        patient, verb = someone(draw, plural, relative=0.2), draw.deal(word_list.DEEDS)
     else:
-        patient, verb = something(draw, plural, relative=0.2), draw.deal(words.CHORES)
+        patient, verb = something(draw, plural, relative=0.2), draw.deal(word_list.CHORES)
     agent = someone(draw, plural=draw.chance(0.2))
     where = place(draw, tense) if draw.chance(0.35) else EMPTY
     when = time(draw, tense) if draw.chance(0.4) else EMPTY
@@ -130,7 +130,7 @@ def _transfer(draw: Draw, tense: Tense) -> Phrase:
     giver = someone(draw, plural=draw.chance(0.2))
     thing = something(draw, plural=draw.chance(0.3))
     taker = someone(draw, plural=draw.chance(0.2))
-    verb = draw.deal(words.TRANSFERS)
+    verb = draw.deal(word_list.TRANSFERS)
     when = time(draw, tense) if draw.chance(0.4) else EMPTY
     if tense == "past":
         return GAVE(giver, verb.phrase("past"), thing, taker, when)
@@ -140,8 +140,8 @@ def _transfer(draw: Draw, tense: Tense) -> Phrase:
 def _existence(draw: Draw, tense: Tense) -> Phrase:
     """An existential clause: "there is a cat in the park" -> 公园 里 有 一 只 猫."""
     plural = draw.chance(0.5)
-    noun = draw.deal(draw.any((words.CREATURES, words.THINGS)))
-    where, location = draw.deal(words.PREPOSITIONS).phrase, draw.deal(words.LOCATIONS).phrase
+    noun = draw.deal(draw.any((word_list.CREATURES, word_list.THINGS)))
+    where, location = draw.deal(word_list.PREPOSITIONS).phrase, draw.deal(word_list.LOCATIONS).phrase
     when = time(draw, tense) if draw.chance(0.3) else EMPTY
     return THERE(be(plural, "有"), counted(draw, noun, plural), where, location, when)
 
@@ -149,7 +149,7 @@ def _existence(draw: Draw, tense: Tense) -> Phrase:
 def _comparison(draw: Draw, _: Tense) -> Phrase:
     """A comparison: "Tom is bigger than Jerry" -> 汤姆 比 杰瑞 大."""
     plural = draw.chance(0.3)
-    temper = draw.deal(words.TEMPERS)
+    temper = draw.deal(word_list.TEMPERS)
     more = word(temper.comparative, temper.chinese)
     return COMPARISON(someone(draw, plural, relative=0.2), be(plural, ""), more, someone(draw))
 
@@ -157,7 +157,7 @@ def _comparison(draw: Draw, _: Tense) -> Phrase:
 def _description(draw: Draw, _: Tense) -> Phrase:
     """A predicative adjective: "Tom is big" -> 汤姆 很 大."""
     plural = draw.chance(0.3)
-    temper = draw.deal(words.TEMPERS)
+    temper = draw.deal(word_list.TEMPERS)
     quality = word(temper.positive, temper.chinese)
     return DESCRIPTION(someone(draw, plural, relative=0.3), be(plural, "很"), quality)
 
@@ -165,7 +165,7 @@ def _description(draw: Draw, _: Tense) -> Phrase:
 def reported_speech(draw: Draw) -> Phrase:
     """Someone says that something happens; a past verb of speech takes a clause in the past."""
     plural = draw.chance(0.3)
-    verb = draw.deal(words.SPEECH)
+    verb = draw.deal(word_list.SPEECH)
     speaker = someone(draw, plural)
     if draw.chance(0.6):
         return REPORTED(speaker, verb.phrase("past"), clause(draw, "past"))
@@ -197,15 +197,15 @@ def _ask_who(draw: Draw) -> Phrase:
 
 
 def _ask_whom(draw: Draw) -> Phrase:
-    return ASK_WHOM(_subject(draw), draw.deal(words.DEEDS).phrase("base"), _maybe_place(draw), _maybe_time(draw))
+    return ASK_WHOM(_subject(draw), draw.deal(word_list.DEEDS).phrase("base"), _maybe_place(draw), _maybe_time(draw))
 
 
 def _ask_what(draw: Draw) -> Phrase:
-    return ASK_WHAT(_subject(draw), draw.deal(words.CHORES).phrase("base"), _maybe_place(draw), _maybe_time(draw))
+    return ASK_WHAT(_subject(draw), draw.deal(word_list.CHORES).phrase("base"), _maybe_place(draw), _maybe_time(draw))
 
 
 def _ask_how_many(draw: Draw) -> Phrase:
-    noun, verb = draw.deal(words.THINGS), draw.deal(words.CHORES)
+    noun, verb = draw.deal(word_list.THINGS), draw.deal(word_list.CHORES)
     things = counting(noun.measure)(word("how many", "几"), EMPTY, noun.phrase(plural=True), EMPTY)
     return ASK_HOW_MANY(things, _subject(draw), verb.phrase("base"), _maybe_place(draw), _maybe_time(draw))
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from functools import cache
 from typing import Literal
 
-from seq2seq_attn.text.synthetic import words
+from seq2seq_attn.text.synthetic import word_list
 from seq2seq_attn.text.synthetic.grammar import EMPTY, Draw, Phrase, Rule, word
-from seq2seq_attn.text.synthetic.words import Noun, Verb
+from seq2seq_attn.text.synthetic.word_list import Noun, Verb
 
 Tense = Literal["past", "habit", "ongoing", "modal", "future"]
 
@@ -35,7 +35,7 @@ def predicate(draw: Draw, verb: Verb, tense: Tense, plural: bool, negated: bool)
     if tense == "past":
         return (DID_NOT, verb.phrase("base")) if negated else (EMPTY, PERFECTIVE(verb.phrase("past")))
     if tense == "habit":
-        frequency = draw.deal(words.FREQUENCY_ADVERBS).phrase if draw.chance(0.5) else EMPTY
+        frequency = draw.deal(word_list.FREQUENCY_ADVERBS).phrase if draw.chance(0.5) else EMPTY
         return frequency, verb.phrase("base" if plural else "third")
     if tense == "ongoing":
         return be(plural, "正在"), verb.phrase("progressive")
@@ -45,7 +45,7 @@ def predicate(draw: Draw, verb: Verb, tense: Tense, plural: bool, negated: bool)
 
 def modal(draw: Draw, tense: Tense) -> Phrase:
     """The auxiliary "will" for the future, otherwise a modal verb."""
-    return word("will", "会") if tense == "future" else draw.deal(words.MODALS).phrase
+    return word("will", "会") if tense == "future" else draw.deal(word_list.MODALS).phrase
 
 
 def be(plural: bool, chinese: str) -> Phrase:
@@ -56,24 +56,24 @@ def be(plural: bool, chinese: str) -> Phrase:
 def place(draw: Draw, tense: Tense) -> Phrase:
     """An adverbial of place: "in the garden" -> 在 花园 里."""
     rule = IN_THE_MIDST if tense == "ongoing" else IN
-    return rule(draw.deal(words.PREPOSITIONS).phrase, draw.deal(words.LOCATIONS).phrase)
+    return rule(draw.deal(word_list.PREPOSITIONS).phrase, draw.deal(word_list.LOCATIONS).phrase)
 
 
 def time(draw: Draw, tense: Tense) -> Phrase:
     """An adverbial of time, empty where the tense admits none: "on Monday morning", "last week", "every evening"."""
     if tense in ("ongoing", "modal"):
         return EMPTY
-    part = draw.deal(words.DAY_PARTS).phrase
+    part = draw.deal(word_list.DAY_PARTS).phrase
     if tense == "habit":
         return EVERY(part)
     kind = draw.any(("day", "weekday", "weekday", "this", "far"))
     if kind == "this":
         return THIS(part)
     if kind == "far":
-        return draw.deal(words.LONG_AGO if tense == "past" else words.LATER).phrase
+        return draw.deal(word_list.LONG_AGO if tense == "past" else word_list.LATER).phrase
     part = part if draw.chance(0.5) else EMPTY
     if kind == "weekday":
-        return ON(draw.deal(words.WEEKDAYS).phrase, part)
+        return ON(draw.deal(word_list.WEEKDAYS).phrase, part)
     return DAY(word("yesterday", "昨天") if tense == "past" else word("tomorrow", "明天"), part)
 
 
@@ -98,21 +98,21 @@ def someone(draw: Draw, plural: bool = False, relative: float = 0.0) -> Phrase:
     if draw.chance(0.4):
         return BOTH(_name(draw), _name(draw)) if plural else _name(draw)
     clause = _relative_clause(draw, plural) if draw.chance(relative) else EMPTY
-    quality = draw.deal(words.TEMPERS).before_noun if draw.chance(0.35) else EMPTY
-    return _determined(draw, draw.deal(words.CREATURES), plural, quality, clause)
+    quality = draw.deal(word_list.TEMPERS).before_noun if draw.chance(0.35) else EMPTY
+    return _determined(draw, draw.deal(word_list.CREATURES), plural, quality, clause)
 
 
 def something(draw: Draw, plural: bool = False, relative: float = 0.0) -> Phrase:
     """A thing, with a relative clause with probability `relative`."""
     clause = EMPTY
     if draw.chance(relative):
-        clause = OBJECT(_name(draw), draw.deal(words.CHORES).phrase("past"))
-    quality = draw.deal(words.LOOKS).phrase if draw.chance(0.5) else EMPTY
-    return _determined(draw, draw.deal(words.THINGS), plural, quality, clause)
+        clause = OBJECT(_name(draw), draw.deal(word_list.CHORES).phrase("past"))
+    quality = draw.deal(word_list.LOOKS).phrase if draw.chance(0.5) else EMPTY
+    return _determined(draw, draw.deal(word_list.THINGS), plural, quality, clause)
 
 
 def _name(draw: Draw) -> Phrase:
-    return draw.deal(words.NAMES).phrase
+    return draw.deal(word_list.NAMES).phrase
 
 
 def _determined(draw: Draw, noun: Noun, plural: bool, quality: Phrase, relative: Phrase) -> Phrase:
@@ -131,19 +131,19 @@ def counted(draw: Draw, noun: Noun, plural: bool, quality: Phrase = EMPTY, relat
     head = noun.phrase(plural)
     following = (quality.source or head.source)[0]
     one = word("an" if following[0] in "aeiou" else "a", "一")
-    number = draw.deal(words.NUMBERS).phrase if plural else one
+    number = draw.deal(word_list.NUMBERS).phrase if plural else one
     return counting(noun.measure)(number, quality, head, relative)
 
 
 def _possessor(draw: Draw) -> Phrase:
     """A possessor: "Tom 's" -> 汤姆 的, "my" -> 我的."""
-    return OWNED(_name(draw)) if draw.chance(0.5) else draw.deal(words.OWNERS).phrase
+    return OWNED(_name(draw)) if draw.chance(0.5) else draw.deal(word_list.OWNERS).phrase
 
 
 def _relative_clause(draw: Draw, plural: bool) -> Phrase:
     """A relative clause for a person or an animal, in the past tense."""
     kind = draw.any(("did", "did", "did to a thing", "whom", "was"))
-    verb = draw.deal(words.CHORES if kind == "did to a thing" else words.DEEDS).phrase("past")
+    verb = draw.deal(word_list.CHORES if kind == "did to a thing" else word_list.DEEDS).phrase("past")
     if kind == "did":
         return DOER(PERFECTIVE(verb), someone(draw, plural=draw.chance(0.2)))
     if kind == "did to a thing":
