@@ -4,9 +4,8 @@ import pytest
 
 from seq2seq_attn.comparison.experiment import read_experiment
 from seq2seq_attn.config import read_yaml
-from seq2seq_attn.text.synthetic.files import write
-from seq2seq_attn.text.synthetic.split import Parts
-from seq2seq_attn.text.synthetic.toys import permuted, reverse
+from seq2seq_attn.text.synthetic import Parts, write_corpus
+from seq2seq_attn.text.synthetic.toys import reverse, toy_pair
 
 EXPERIMENT = """
 name: toy
@@ -32,8 +31,8 @@ base:
 def toy_corpus(tmp_path_factory):
     folder = tmp_path_factory.mktemp("toy")
     sentences = [" ".join("abcde"[(i * 7 + k * k) % 5] for k in range(2 + i % 4)) for i in range(64)]
-    pairs = [permuted(sentence.split(), reverse) for sentence in sentences]
-    write(Parts(pairs[:40], pairs[40:52], pairs[52:]), ("source", "target"), folder)
+    pairs = [toy_pair(sentence.split(), reverse) for sentence in sentences]
+    write_corpus(Parts(pairs[:40], pairs[40:52], pairs[52:]), ("source", "target"), folder)
     return folder
 
 

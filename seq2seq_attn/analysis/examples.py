@@ -12,8 +12,8 @@ from seq2seq_attn.models.sentences import pad
 from seq2seq_attn.results.examples import ArmReading, Found, Step
 from seq2seq_attn.runs.corpora import TestSet
 from seq2seq_attn.runs.trained import TrainedModel
-from seq2seq_attn.search.corpus import search
-from seq2seq_attn.search.hypothesis import Hypothesis
+from seq2seq_attn.search.batched import search
+from seq2seq_attn.search.hypotheses import Hypothesis
 from seq2seq_attn.text.vocabulary import EOS
 
 BEAM_SIZE = 4  # a wider one fits no page; where a run translates greedily, this shows what it passed over

@@ -14,7 +14,7 @@ from seq2seq_attn.attention import Change
 from seq2seq_attn.models.recurrent.counterfactual import counterfactual
 from seq2seq_attn.models.recurrent.translator import RecurrentTranslator
 from seq2seq_attn.models.sentences import pad
-from seq2seq_attn.search.corpus import Progress
+from seq2seq_attn.search.batched import Progress
 
 BATCH = 16  # sentences; with all their copies some hundred rows
 

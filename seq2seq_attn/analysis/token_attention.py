@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from seq2seq_attn.runs.trained import TrainedModel
 from seq2seq_attn.search.forced import Forced
-from seq2seq_attn.search.hypothesis import Hypothesis
+from seq2seq_attn.search.hypotheses import Hypothesis
 from seq2seq_attn.text.vocabulary import EOS, SPECIALS
 
 END = SPECIALS[EOS]

@@ -15,8 +15,8 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.text.codec import Codec
 from seq2seq_attn.text.encoded import EncodedSentences, Ids
 from seq2seq_attn.text.files import read_lines
+from seq2seq_attn.text.tokenisers import Word
 from seq2seq_attn.text.vocabulary import EOS, SPECIALS, Vocabulary
-from seq2seq_attn.text.word import Word
 from seq2seq_attn.training.batches import Batch, EncodedPairs, loader
 
 SOURCE, TARGET, TEST, VOCABULARY = "train.bpe.en", "train.bpe.de", "test.bpe.en", "joint.vocab"

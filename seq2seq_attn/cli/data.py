@@ -11,8 +11,7 @@ from seq2seq_attn.cli.console import answer, answer_entries, answer_json, progre
 from seq2seq_attn.cli.options import AsJson, argument, examples, folder
 
 if TYPE_CHECKING:
-    from seq2seq_attn.text.corpus import ParallelCorpus
-    from seq2seq_attn.text.stats import CorpusStatistics
+    from seq2seq_attn.text.corpus import CorpusStatistics, ParallelCorpus
 
 app = typer.Typer()
 
@@ -32,10 +31,10 @@ def list_corpora(as_json: AsJson = False) -> None:
     """List the corpora that the package can fetch or make."""
     from dataclasses import asdict
 
-    from seq2seq_attn.text.manifest import corpora
+    from seq2seq_attn.text.download import known_corpora
 
     if as_json:
-        answer_json([asdict(corpus) | {"is_made": corpus.is_made} for corpus in corpora().values()])
+        answer_json([asdict(corpus) | {"is_made": corpus.is_made} for corpus in known_corpora().values()])
         return
     answer_entries(
         {
@@ -45,7 +44,7 @@ def list_corpora(as_json: AsJson = False) -> None:
                 f"licence: {corpus.licence}",
                 f"seq2seq-attn data {'make' if corpus.is_made else 'get'} {name}",
             ]
-            for name, corpus in corpora().items()
+            for name, corpus in known_corpora().items()
         }
     )
 
@@ -72,7 +71,7 @@ def get(
 
     The sha256 of each file is checked. Prints the folder, which is data/downloaded/NAME unless given.
     """
-    from seq2seq_attn.text.download import get as fetch
+    from seq2seq_attn.text.download import download_corpus
 
     with progress(f"{name}, bytes") as advance:
         received: dict[str, int] = {}
@@ -81,7 +80,7 @@ def get(
             advance(done - received.get(address, 0))
             received[address] = done
 
-        place = fetch(name, to, from_folder, count)
+        place = download_corpus(name, to, from_folder, count)
     answer(str(place))
 
 
@@ -96,11 +95,10 @@ def make(
     Prints the folder, which is data/NAME unless given; files of the same names in it are replaced.
     """
     from seq2seq_attn.errors import UserError
-    from seq2seq_attn.text.manifest import find
-    from seq2seq_attn.text.synthetic import SEED
-    from seq2seq_attn.text.synthetic import make as make_corpus
+    from seq2seq_attn.text.download import find_corpus
+    from seq2seq_attn.text.synthetic import SEED, make_corpus
 
-    if not find(name).is_made:
+    if not find_corpus(name).is_made:
         raise UserError(f"{name} is fetched, not made: seq2seq-attn data get {name}")
     answer(str(make_corpus(name, to or Path("data") / name, SEED if seed is None else seed)))
 
@@ -123,8 +121,7 @@ def split(
     All translations of one source sentence fall into the same part; pairs with a blank side into none. Writes
     train.source, train.target and so on, and prints how many pairs each part has.
     """
-    from seq2seq_attn.text.corpus import read_parallel
-    from seq2seq_attn.text.selection import split_by_source
+    from seq2seq_attn.text.corpus import read_parallel, split_by_source
 
     corpus = read_parallel(source, target)
     pairs = zip(corpus.source, corpus.target, strict=True)
@@ -154,11 +151,10 @@ def stats(
     """
     from dataclasses import asdict
 
-    from seq2seq_attn.text.corpus import read_parallel
-    from seq2seq_attn.text.stats import stats as count
+    from seq2seq_attn.text.corpus import corpus_statistics, read_parallel
 
     corpora = _alone(source) if target is None else {"corpus": read_parallel(source, target)}
-    counts = {part: count(corpus) for part, corpus in corpora.items()}
+    counts = {part: corpus_statistics(corpus) for part, corpus in corpora.items()}
     if as_json:
         answer_json({part: asdict(counted) for part, counted in counts.items()})
         return
@@ -192,10 +188,10 @@ def _alone(source: str) -> dict[str, ParallelCorpus]:
 def _by_name(name: str) -> dict[str, ParallelCorpus]:
     """The parts of a corpus that is here already."""
     from seq2seq_attn.errors import UserError
-    from seq2seq_attn.text.folder import read_folder
-    from seq2seq_attn.text.manifest import find
+    from seq2seq_attn.text.corpus import read_folder
+    from seq2seq_attn.text.download import find_corpus
 
-    corpus = find(name)
+    corpus = find_corpus(name)
     place = Path("data") / name if corpus.is_made else Path("data/downloaded") / name
     if not place.is_dir():
         way = "make" if corpus.is_made else "get"

@@ -17,7 +17,7 @@ from seq2seq_attn.cli.options import AsJson, AttentionFile, Plugin, Run, argumen
 
 if TYPE_CHECKING:
     from seq2seq_attn.runs.trained import TrainedModel
-    from seq2seq_attn.search.hypothesis import Hypothesis
+    from seq2seq_attn.search.hypotheses import Hypothesis
     from seq2seq_attn.search.options import SearchOptions
 
 CHUNK = 512  # lines that are translated together: sorted by length they fill their batches well

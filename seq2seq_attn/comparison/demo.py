@@ -14,7 +14,7 @@ from seq2seq_attn.config import load, merge
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.results.results import Results
 from seq2seq_attn.runs.train import Say
-from seq2seq_attn.text.synthetic import make
+from seq2seq_attn.text.synthetic import make_corpus
 
 CORPUS = "tom-and-jerry"
 # Shows that it runs, no more.
@@ -59,7 +59,7 @@ def _corpus(output: Path) -> Path:
     if committed.is_dir():
         return committed
     made = output / "data" / CORPUS
-    return made if (made / "test.align").exists() else make(CORPUS, made)
+    return made if (made / "test.align").exists() else make_corpus(CORPUS, made)
 
 
 def _paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:

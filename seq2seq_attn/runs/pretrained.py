@@ -13,7 +13,7 @@ from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.recurrent.translator import RecurrentTranslator
 from seq2seq_attn.text.codec import Codec
-from seq2seq_attn.text.vectors import Coverage, HasVectors, WordVectors, embedding_of, read_vectors
+from seq2seq_attn.text.vectors import Coverage, HasVectors, WordVectors, pretrained_embedding, read_vectors
 
 
 class Pretrained(NamedTuple):
@@ -43,7 +43,7 @@ def start_from_vectors(
     ):
         if pretrained is not None:
             weight = embedding.table.weight
-            matrix, coverage[side] = embedding_of(pretrained, codec.vocabulary, weight.detach())
+            matrix, coverage[side] = pretrained_embedding(pretrained, codec.vocabulary, weight.detach())
             with torch.no_grad():
                 weight.copy_(matrix)
             say(_told(side, coverage[side]))

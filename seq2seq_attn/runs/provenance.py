@@ -41,7 +41,7 @@ def commit() -> str | None:
 
 
 def hardware(accelerator: str, threads: int | None = None) -> str:
-    """The GPU, or the processor with its cores in use where no GPU is there or wanted; torch's release; which operations are taken."""
+    """The GPU, or the processor and how this process computes on it, and torch's release."""
     if on_cuda(accelerator):
         return f"{torch.cuda.get_device_name()}; torch {torch.__version__}"
     cores = f"{threads or torch.get_num_threads()} threads of {os.cpu_count()} cores"

@@ -14,15 +14,15 @@ from torch import Tensor, nn
 
 from seq2seq_attn.config import Config, load
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.runs.folder import CONFIG, MODEL
-from seq2seq_attn.ops.memory import keep_freed_memory
-from seq2seq_attn.ops.inference import for_inference
 from seq2seq_attn.models.recurrent.config import build_recurrent
 from seq2seq_attn.models.recurrent.translator import RecurrentTranslator
 from seq2seq_attn.models.translator import Translator
-from seq2seq_attn.search.corpus import force_corpus, search
+from seq2seq_attn.ops.inference import for_inference
+from seq2seq_attn.ops.memory import keep_freed_memory
+from seq2seq_attn.runs.folder import CONFIG, MODEL
+from seq2seq_attn.search.batched import force_corpus, search
 from seq2seq_attn.search.forced import Forced
-from seq2seq_attn.search.hypothesis import Hypothesis
+from seq2seq_attn.search.hypotheses import Hypothesis
 from seq2seq_attn.search.options import SearchOptions, ShortlistOptions
 from seq2seq_attn.search.shortlist import Shortlist
 from seq2seq_attn.text.codec import Codec, load_codecs

@@ -1,10 +1,10 @@
 """Greedy search, beam search and forced decoding over any translator."""
 
+from seq2seq_attn.search.batched import force_corpus, search
 from seq2seq_attn.search.beam import beam_search
-from seq2seq_attn.search.corpus import force_corpus, search
 from seq2seq_attn.search.forced import Forced, force
 from seq2seq_attn.search.greedy import greedy_search
-from seq2seq_attn.search.hypothesis import Hypothesis
+from seq2seq_attn.search.hypotheses import Hypothesis
 from seq2seq_attn.search.options import SearchOptions
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Beam search: at every step the K best unfinished hypotheses of each sentence."""
+"""Beam search: keep the K best unfinished hypotheses of each sentence at every step."""
 
 from __future__ import annotations
 
@@ -11,34 +11,32 @@ from torch import Tensor
 
 from seq2seq_attn.models.translator import Sentences, Translator
 from seq2seq_attn.ops.continuations import best_continuations
-from seq2seq_attn.search.history import Choice, End, to_lists, trace
-from seq2seq_attn.search.hypothesis import Hypothesis
+from seq2seq_attn.search.hypotheses import Choice, End, Hypothesis, active_rows, to_lists, trace
 from seq2seq_attn.search.options import SearchOptions
-from seq2seq_attn.search.staying import staying
 from seq2seq_attn.text.vocabulary import EOS
 
 
-class Beam(NamedTuple):
+class _Beam(NamedTuple):
     """B sentences in the batch with k live (unfinished) hypotheses each: 1 before the first step, then K."""
 
     live: Tensor  # (B, k): their log-probabilities, best first
     best: Tensor  # (B, n): scores of the n best finished hypotheses, best first; -inf where there is none yet
-    finished: Tensor  # (B,): how many have finished
-    running: Tensor  # (B,) bool: whose search goes on
+    finished: Tensor  # (B,): number of finished hypotheses
+    running: Tensor  # (B,) bool: whether the search goes on
     limit: Tensor  # (B,): maximum length
     limit_penalty: Tensor  # (B,): lp at the maximum length
 
-    def select(self, rows: Tensor) -> Beam:
-        return Beam(*(part.index_select(0, rows) for part in self))
+    def select(self, rows: Tensor) -> _Beam:
+        return _Beam(*(part.index_select(0, rows) for part in self))
 
 
-class Extended(NamedTuple):
-    """What one step makes of the k live hypotheses of B sentences."""
+class _Extended(NamedTuple):
+    """The continuations of the k live hypotheses of B sentences by one step."""
 
-    closed: Tensor  # (B, k): log-probability of each closed by `</s>`; -inf where that is not among the K best
-    live: Tensor  # (B, K): log-probabilities of the K best continuations by a word, best first
+    closed: Tensor  # (B, k): log-probability of each with `</s>`; -inf where that is not among the K best
+    live: Tensor  # (B, K): log-probabilities of the K best other continuations, best first
     parents: Tensor  # (B, K): which of the k each continues
-    tokens: Tensor  # (B, K): by which token
+    tokens: Tensor  # (B, K): with which token
 
 
 @torch.inference_mode()
@@ -48,17 +46,17 @@ def beam_search(
     """The n best hypotheses of each of the B sentences, best first; fewer where fewer have finished.
 
     A hypothesis is ranked by log p(Y | X) / lp(Y), lp(Y) = ((5 + |Y|) / 6)^alpha (Wu et al. 2016, eq. 14). It
-    finishes when its `</s>` is among the K best continuations of its sentence; K others always go on.
+    finishes when its `</s>` is among the K best continuations of its sentence; K others always remain live.
 
-    A sentence is done at its maximum length, or before that
-    - when no live hypothesis can come among the n best. This is exact: log p never rises and lp never falls,
-      so what continues a live hypothesis scores at most its log p over lp at the maximum length;
-    - when K have finished and no live one is ahead of the best of them, each at its own length: the beam is
-      spent. Neither rule lets the best hypotheses depend on n.
-    If none has finished by then, the live hypotheses are returned as they stand.
+    The search of a sentence stops at the maximum length, or earlier
+    - if no live hypothesis can reach the n best. This is exact: log p never increases and lp never decreases with
+      length, so a continuation scores at most the current log p over lp at the maximum length;
+    - if K hypotheses have finished and no live one scores above the best of them, each at its own length.
+    Neither rule makes the best hypotheses depend on n. If none has finished, the live hypotheses are returned,
+    truncated.
 
-    Ties within a step are broken always alike for the same scores; of finished hypotheses with equal scores the
-    first to finish comes first.
+    Ties within a step are broken deterministically; among finished hypotheses of equal score the first to finish comes
+    first.
     """
     lengths = source.lengths.tolist()
     limits = [options.limit(length) for length in lengths]
@@ -70,7 +68,7 @@ def beam_search(
     tokens = torch.full((len(sentences),), translator.start_token, device=device)
     beam = _start(limits, options, device)
     history: list[Choice] = []
-    extensions: list[Extended] = []
+    extensions: list[_Extended] = []
     for length in range(1, max(limits) + 1):
         output = translator.step(tokens, state, memory)
         extended = _extend(beam, output.logits, options.beam_size, length >= options.min_length)
@@ -81,7 +79,7 @@ def beam_search(
         first_rows = torch.arange(0, len(tokens), beam.live.shape[1], device=device)  # of each sentence
         hypotheses, tokens = first_rows[:, None] + extended.parents, extended.tokens
         beam = _update(beam, extended, options, length)
-        rows = staying(beam.running)
+        rows = active_rows(beam.running)
         if len(rows) == 0:
             break
         if len(rows) < len(sentences):
@@ -92,9 +90,9 @@ def beam_search(
     return trace(history, _ends(history, extensions, limits, options), lengths)
 
 
-def _start(limits: Sequence[int], options: SearchOptions, device: torch.device) -> Beam:
+def _start(limits: Sequence[int], options: SearchOptions, device: torch.device) -> _Beam:
     count = len(limits)
-    return Beam(
+    return _Beam(
         live=torch.zeros(count, 1, device=device),
         best=torch.full((count, options.n_best), -inf, device=device),
         finished=torch.zeros(count, dtype=torch.long, device=device),
@@ -104,20 +102,20 @@ def _start(limits: Sequence[int], options: SearchOptions, device: torch.device) 
     )
 
 
-def _extend(beam: Beam, logits: Tensor, beam_size: int, may_end: bool) -> Extended:
+def _extend(beam: _Beam, logits: Tensor, beam_size: int, may_end: bool) -> _Extended:
     """One step, from the logits (B * k, V) of the next token."""
-    # Of 2K candidates at most K end a hypothesis, one for each, so that K are left to go on.
+    # Of 2K candidates at most K are `</s>`, one per hypothesis, so at least K continue.
     candidates = best_continuations(beam.live, logits, 2 * beam_size, may_end)
     kth_best = candidates.scores[:, :beam_size][:, -1:]
     closed = beam.live + candidates.ends
     closed = closed.masked_fill((closed < kth_best) | ~beam.running[:, None], -inf)
 
-    going_on = candidates.scores.masked_fill(candidates.tokens == EOS, -inf)
-    live, order = going_on.topk(min(beam_size, going_on.shape[1]))
-    return Extended(closed, live, candidates.parents.gather(1, order), candidates.tokens.gather(1, order))
+    continuing = candidates.scores.masked_fill(candidates.tokens == EOS, -inf)
+    live, order = continuing.topk(min(beam_size, continuing.shape[1]))
+    return _Extended(closed, live, candidates.parents.gather(1, order), candidates.tokens.gather(1, order))
 
 
-def _update(beam: Beam, extended: Extended, options: SearchOptions, length: int) -> Beam:
+def _update(beam: _Beam, extended: _Extended, options: SearchOptions, length: int) -> _Beam:
     """The beam after `length` tokens."""
     penalty = options.penalty(length)
     scores = torch.cat((beam.best, extended.closed / penalty), dim=1)
@@ -125,22 +123,22 @@ def _update(beam: Beam, extended: Extended, options: SearchOptions, length: int)
     finished = beam.finished + (extended.closed > -inf).sum(dim=1)
     leader = extended.live[:, 0]
     can_win = leader / beam.limit_penalty > best[:, -1]
-    unspent = (finished < options.beam_size) | (leader / penalty > best[:, 0])
-    running = beam.running & can_win & unspent & (length < beam.limit)
+    improvable = (finished < options.beam_size) | (leader / penalty > best[:, 0])
+    running = beam.running & can_win & improvable & (length < beam.limit)
     return beam._replace(live=extended.live, best=best, finished=finished, running=running)
 
 
 def _ends(
-    history: Sequence[Choice], extensions: Sequence[Extended], limits: Sequence[int], options: SearchOptions
+    history: Sequence[Choice], extensions: Sequence[_Extended], limits: Sequence[int], options: SearchOptions
 ) -> list[list[End]]:
-    """The n best finished hypotheses of each sentence, or its last live ones where none has finished."""
+    """The n best finished hypotheses of each sentence, or its last live ones if none has finished."""
     closed = to_lists([extended.closed for extended in extensions])
     finished: list[list[End]] = [[] for _ in limits]
     for length, choice in enumerate(history, start=1):
         for sentence, totals in zip(choice.sentences, closed[length - 1], strict=True):
             finished[sentence] += _ends_after(length, totals, options, closed=True)
 
-    def cut(sentence: int) -> list[End]:
+    def truncated(sentence: int) -> list[End]:
         for length in range(min(limits[sentence], len(history)), 0, -1):
             if sentence in history[length - 1].sentences:
                 row = history[length - 1].sentences.index(sentence)
@@ -149,11 +147,11 @@ def _ends(
                     return ends
         return []
 
-    found = [ends or cut(sentence) for sentence, ends in enumerate(finished)]
-    return [sorted(ends, key=lambda end: -end.score)[: options.n_best] for ends in found]
+    best = [ends or truncated(sentence) for sentence, ends in enumerate(finished)]
+    return [sorted(ends, key=lambda end: -end.score)[: options.n_best] for ends in best]
 
 
 def _ends_after(length: int, totals: Sequence[float], options: SearchOptions, closed: bool) -> list[End]:
-    """Those of one sentence's hypotheses that end here: all with a log-probability above -inf."""
+    """The ends of one sentence's hypotheses at this length: those with a log-probability above -inf."""
     penalty = options.penalty(length)
     return [End(total / penalty, total, length, slot, closed) for slot, total in enumerate(totals) if total != -inf]

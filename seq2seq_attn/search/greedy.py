@@ -1,4 +1,4 @@
-"""Greedy search: at every step the most probable token."""
+"""Greedy search: the most probable token at every step."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from torch import Tensor
 
 from seq2seq_attn.models.translator import Sentences, Translator
 from seq2seq_attn.ops.continuations import best_continuations
-from seq2seq_attn.search.history import Choice, End, to_lists, trace
-from seq2seq_attn.search.hypothesis import Hypothesis
+from seq2seq_attn.search.hypotheses import Choice, End, Hypothesis, active_rows, to_lists, trace
 from seq2seq_attn.search.options import SearchOptions
-from seq2seq_attn.search.staying import staying
 from seq2seq_attn.text.vocabulary import EOS
 
 
@@ -20,7 +18,7 @@ def greedy_search(
 ) -> list[list[Hypothesis]]:
     """One hypothesis for each of the B sentences.
 
-    y_i = argmax p(y | y_1 .. y_{i-1}, X), the lowest id among equals, until `</s>` or the maximum length.
+    y_i = argmax p(y | y_1 .. y_{i-1}, X), the lowest id in a tie, until `</s>` or the maximum length.
     """
     lengths = source.lengths.tolist()
     limits = [options.limit(length) for length in lengths]
@@ -30,14 +28,14 @@ def greedy_search(
 
     sentences = list(range(len(lengths)))
     tokens = torch.full((len(sentences),), translator.start_token, device=device)
-    total = torch.zeros(len(sentences), device=device)  # log-probabilities so far
+    total = torch.zeros(len(sentences), device=device)  # log-probability so far
     limit = torch.tensor(limits, device=device)
     running = torch.ones_like(limit, dtype=torch.bool)
     history: list[Choice] = []
     totals: list[Tensor] = []
     for length in range(1, max(limits) + 1):
         output = translator.step(tokens, state, memory)
-        # Of the token alone, lest small differences be lost in a large total.
+        # Without the total so far, in which small differences between tokens would be rounded away.
         best = best_continuations(torch.zeros_like(total)[:, None], output.logits, 1, length >= options.min_length)
         total, tokens = total + best.scores.squeeze(1), best.tokens.squeeze(1)
         totals.append(total)
@@ -46,7 +44,7 @@ def greedy_search(
 
         running = running & (tokens != EOS) & (length < limit)
         state = output.state
-        rows = staying(running)
+        rows = active_rows(running)
         if len(rows) == 0:
             break
         if len(rows) < len(sentences):
@@ -57,7 +55,7 @@ def greedy_search(
 
 
 def _ends(history: list[Choice], totals: list[Tensor], limits: list[int], options: SearchOptions) -> list[list[End]]:
-    """The first `</s>` of each sentence, or its maximum length."""
+    """The first `</s>` of each sentence, or its truncation at the maximum length."""
     ends: list[list[End]] = [[] for _ in limits]
     log_probabilities, tokens = to_lists(totals), to_lists([choice.tokens for choice in history])
     for step, choice in enumerate(history):

@@ -1,4 +1,4 @@
-"""What a search may be told."""
+"""Options of a search."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_va
 from seq2seq_attn.ops.int8 import quantised
 from seq2seq_attn.ops.replace import Model
 from seq2seq_attn.strict import Strict
-from seq2seq_attn.text.lexicon import TRANSLATIONS
+from seq2seq_attn.text.lexicon import MAX_TRANSLATIONS
 
 
 class ShortlistOptions(Strict):
-    """How many target tokens a search chooses from (`shortlist.py`)."""
+    """How many target tokens a search chooses among (`shortlist.py`)."""
 
-    translations: int = Field(default=50, ge=1, le=TRANSLATIONS)  # of each source token in the batch, the best
-    frequent: NonNegativeInt = 500  # of the training text, whatever the source
+    translations: int = Field(default=50, ge=1, le=MAX_TRANSLATIONS)  # the most probable ones per source token
+    frequent: NonNegativeInt = 500  # the most frequent ones in training, in every shortlist
 
 
 class SearchOptions(Strict):
@@ -36,8 +36,8 @@ class SearchOptions(Strict):
     max_length_margin: NonNegativeInt = 10
     batch_size: PositiveInt = 64  # sentences
     batch_tokens: PositiveInt = 4096  # source tokens, padding included
-    precision: Literal["fp32", "bf16", "int8"] = "fp32"  # of the products; probabilities are summed in fp32
-    shortlist: ShortlistOptions | None = None  # null: all of the vocabulary
+    precision: Literal["fp32", "bf16", "int8"] = "fp32"  # of matrix products; log-probabilities are summed in fp32
+    shortlist: ShortlistOptions | None = None  # null: the whole vocabulary
 
     @model_validator(mode="after")
     def _limits_agree(self) -> SearchOptions:
@@ -55,11 +55,11 @@ class SearchOptions(Strict):
         return float(((5 + length) / 6) ** self.length_penalty)
 
     def autocast(self, device: str) -> AbstractContextManager[object]:
-        """What a search runs in on such a device; fp32 and int8 leave it as the caller has it."""
+        """The autocast context for a device type; fp32 and int8 leave the caller's unchanged."""
         return torch.autocast(device, torch.bfloat16) if self.precision == "bf16" else nullcontext()
 
     def quantised(self, model: Model) -> Model:
-        """The model that a search runs on: with its linear layers in bytes where the precision is int8, else itself."""
+        """The model to search with: a copy with int8 linear layers if `precision` is int8, otherwise `model` itself."""
         return quantised(model) if self.precision == "int8" else model
 
     def limit(self, source_length: int) -> int:

@@ -1,8 +1,8 @@
-"""A search among a part of the vocabulary: what the sources can be translated by, and what is frequent anyway.
+"""Search with a shortlist: a part of the target vocabulary, chosen for the sources of a batch.
 
-Most of the logits of a step are of tokens that no translation of these sources needs (Jean et al. 2015, sec. 3.2). Left
-out they cost nothing, and their probability goes to the others: a log-probability is that among the tokens of the list,
-so not below that of forced decoding. What is not on the list cannot be found.
+Most logits of a step belong to tokens that no translation of these sources needs (Jean et al. 2015, sec. 3.2). Without
+them a step is cheaper, and probabilities are normalised over the shortlist, so that a log-probability is never below
+that of forced decoding. Tokens outside the shortlist cannot be produced.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from seq2seq_attn.text.vocabulary import SPECIALS
 
 
 class Shortlist(NamedTuple):
-    """Target tokens by source token, and those that are on every list; all on the CPU."""
+    """Candidate target tokens of each source token, and tokens that are in every shortlist; both on the CPU."""
 
     translations: Tensor  # (source vocabulary, n) int64
     always: Tensor  # (m,) int64
 
     def tokens(self, source: Sentences) -> Tensor:
-        """The list (M,) int64 for these sources, ascending: the special tokens keep their ids."""
+        """The shortlist (M,) int64 for these sources, in ascending order, so the special tokens keep their ids."""
         translations = self.translations[source.tokens[source.is_token].cpu()]
-        all_of_them = torch.cat((torch.arange(len(SPECIALS)), self.always, translations.flatten()))
-        listed: Tensor = all_of_them.unique()  # type: ignore[no-untyped-call]
+        candidates = torch.cat((torch.arange(len(SPECIALS)), self.always, translations.flatten()))
+        listed: Tensor = candidates.unique()  # type: ignore[no-untyped-call]
         return listed.to(source.tokens.device)
 
 
 class Shortlisted(Translator):
-    """The same model with a vocabulary of the listed target tokens: token i here is `tokens[i]` there."""
+    """A translator restricted to the target tokens of a shortlist: its token i is `tokens[i]` of the original."""
 
     def __init__(self, translator: Translator, tokens: Tensor) -> None:
         super().__init__()
@@ -62,9 +62,9 @@ class Shortlisted(Translator):
 
 
 def _with_output(translator: Translator, output: nn.Linear) -> Translator:
-    """A copy with another vocabulary projection; all else is that of `translator`, and nothing of it is walked through.
+    """A shallow copy with another vocabulary projection that shares everything else with `translator`.
 
-    A single sentence is searched in a few milliseconds, of which a deep copy would take one.
+    Searching a single sentence takes a few milliseconds; a deep copy would add one.
     """
     other = copy.copy(translator)
     other._modules = {**translator._modules, "output": output}

@@ -1,1 +1,1 @@
-"""Text in, ids out: corpora, tokenisers, vocabularies, codecs and batches. Tensors are made in training."""
+"""Text to token ids: corpora, tokenisers, vocabularies, codecs and batches. No tensors yet, except for word vectors."""

@@ -1,4 +1,4 @@
-"""Text to ids and back: one tokeniser and one vocabulary for one side of a corpus."""
+"""Text to ids and back: one tokeniser and one vocabulary for one side of a corpus, trained, saved and loaded."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.text.character import Character
+from seq2seq_attn.text.corpus import ParallelCorpus
 from seq2seq_attn.text.files import read_bytes, write_bytes
-from seq2seq_attn.text.moses import Moses
-from seq2seq_attn.text.sentencepiece import SentencePiece
-from seq2seq_attn.text.tokeniser import Tokeniser
+from seq2seq_attn.text.tokenisers import Character, Moses, SentencePiece, Tokeniser, Word
 from seq2seq_attn.text.vocabulary import EOS, SPECIALS, UNK, Vocabulary
-from seq2seq_attn.text.word import Word
+
+KINDS = ("word", "moses", "character", "bpe", "unigram")
 
 _TOKENISERS: dict[str, type[Tokeniser]] = {
     tokeniser.kind: tokeniser for tokeniser in (Word, Moses, Character, SentencePiece)
@@ -21,7 +20,10 @@ _TOKENISERS: dict[str, type[Tokeniser]] = {
 
 
 class Codec:
-    """A line of text as ids that end in `</s>`, and ids as a line; `lowercase` lowers a line first of all."""
+    """Encodes a line of text as ids that end in `</s>`, and decodes ids to a line.
+
+    `lowercase` lowercases a line before it is tokenised.
+    """
 
     def __init__(self, tokeniser: Tokeniser, vocabulary: Vocabulary, lowercase: bool = False) -> None:
         self.tokeniser = tokeniser
@@ -29,24 +31,24 @@ class Codec:
         self.lowercase = lowercase
 
     def pieces(self, line: str) -> list[str]:
-        """The pieces of a line, known or not."""
+        """The pieces of a line, those outside the vocabulary included."""
         return self.tokeniser.encode(self._cased(line))
 
     def word_indices(self, line: str) -> list[int]:
-        """For each piece, the index of the whitespace-separated word of the line that it came from."""
+        """For each piece, the index of the whitespace-separated word of the line that it comes from."""
         return self.tokeniser.word_indices(self._cased(line))
 
     def encode(self, line: str) -> list[int]:
         """The ids of a line's pieces, then `</s>`.
 
-        A piece that is written like a special token is text and so unknown: a `</s>` in a file ends no
-        sentence.
+        A piece that is spelt like a special token is ordinary text and therefore unknown: `</s>` in a file does not
+        end a sentence.
         """
         ids = self.vocabulary.lookup_indices(self.pieces(line))
         return [index if index >= len(SPECIALS) else UNK for index in ids] + [EOS]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The line up to the first `</s>`, special tokens left out."""
+        """The line up to the first `</s>`, without special tokens."""
         ids = list(ids)
         end = ids.index(EOS) if EOS in ids else len(ids)
         return self.tokeniser.decode(
@@ -73,7 +75,7 @@ class Codec:
 
     @classmethod
     def load(cls, folder: Path, side: str) -> Codec:
-        """Read what `save` wrote. Raises UserError, naming the file, if something is missing or foreign."""
+        """Read what `save` wrote. Raises UserError, with the file's name, if a file is missing or invalid."""
         path = folder / f"{side}.tokeniser.json"
         try:
             record = json.loads(read_bytes(path))
@@ -86,7 +88,7 @@ class Codec:
 
 
 def save_codecs(source: Codec, target: Codec, folder: Path) -> None:
-    """Write both codecs, under `source.*` and `target.*`; one that serves both sides only `joint.*`."""
+    """Write both codecs, under `source.*` and `target.*`; one codec for both sides is written once, as `joint.*`."""
     if source is target:
         source.save(folder, "joint")
     else:
@@ -100,3 +102,67 @@ def load_codecs(folder: Path) -> tuple[Codec, Codec]:
         joint = Codec.load(folder, "joint")
         return joint, joint
     return Codec.load(folder, "source"), Codec.load(folder, "target")
+
+
+def train_codecs(
+    corpus: ParallelCorpus,
+    kind: str = "bpe",
+    *,
+    vocabulary_size: int | None = None,
+    joint: bool = False,
+    minimum_frequency: int = 1,
+    source_language: str = "en",
+    target_language: str = "en",
+    lowercase: bool = False,
+    character_coverage: float = 1.0,
+    normalisation: str = "nmt_nfkc",
+) -> tuple[Codec, Codec]:
+    """The codecs of both sides, trained on a corpus; with `joint` a single codec, returned twice.
+
+    `kind` is one of `KINDS`. `vocabulary_size` is the size of each vocabulary, special tokens included: `bpe` and
+    `unigram` require it and reach it exactly, for the other kinds it is an upper limit. `minimum_frequency` applies
+    to the other kinds only, the languages to `moses`, `character_coverage` and `normalisation` to `bpe` and `unigram`.
+    Raises UserError for an unknown kind, and for options that do not suit the kind.
+    """
+    if joint and kind == "moses" and source_language != target_language:
+        raise UserError(
+            f"joint moses tokeniser for {source_language} and {target_language}: its rules are those of one "
+            f"language; use bpe or unigram, or joint: false"
+        )
+
+    def trained(lines: Sequence[str], language: str) -> Codec:
+        lines = [line.lower() for line in lines] if lowercase else lines
+        if kind in ("bpe", "unigram"):
+            if vocabulary_size is None:
+                raise UserError(f"{kind} needs a vocabulary size, for example 8000")
+            if minimum_frequency != 1:
+                raise UserError(
+                    f"minimum frequency {minimum_frequency}: {kind} chooses its pieces by the vocabulary "
+                    f"size alone; leave it at 1"
+                )
+            pieces = SentencePiece.train(
+                lines,
+                vocabulary_size,
+                kind,
+                character_coverage=character_coverage,
+                normalisation=normalisation,
+            )
+            return Codec(pieces, pieces.vocabulary(), lowercase)
+        tokeniser = _rule_based(kind, language)
+        vocabulary = Vocabulary.build(map(tokeniser.encode, lines), vocabulary_size, minimum_frequency)
+        return Codec(tokeniser, vocabulary, lowercase)
+
+    if joint:
+        codec = trained([*corpus.source, *corpus.target], source_language)
+        return codec, codec
+    return trained(corpus.source, source_language), trained(corpus.target, target_language)
+
+
+def _rule_based(kind: str, language: str) -> Tokeniser:
+    if kind == "word":
+        return Word()
+    if kind == "moses":
+        return Moses(language)
+    if kind == "character":
+        return Character()
+    raise UserError(f"tokeniser {kind!r}: there is {', '.join(KINDS)}")

@@ -1,18 +1,26 @@
-"""A parallel corpus: lines and their translations, from two files or a table."""
+"""Parallel corpora: read from files, counted, filtered by length, and split into training, validation and test set."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean, median
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.text.files import read_lines
+from seq2seq_attn.text.files import read_lines, write_bytes
+
+_ANNOTATIONS = ("align",)  # suffixes of files that lie beside the two sides of a part and are neither of them
 
 
 @dataclass(frozen=True)
 class ParallelCorpus:
-    """Line i of `target` translates line i of `source`; `name` says where they came from, for messages."""
+    """Line i of `target` translates line i of `source`; `name` is the corpus's origin, for messages."""
 
     source: Sequence[str]
     target: Sequence[str]
@@ -29,7 +37,7 @@ class ParallelCorpus:
         return len(self.source)
 
     def select(self, indices: Iterable[int]) -> ParallelCorpus:
-        """The pairs with these indices only, in this order."""
+        """The pairs with these indices, in this order."""
         indices = list(indices)
         return ParallelCorpus(
             [self.source[index] for index in indices], [self.target[index] for index in indices], self.name
@@ -37,7 +45,7 @@ class ParallelCorpus:
 
 
 def read_parallel(source_path: Path | str, target_path: Path | str) -> ParallelCorpus:
-    """A corpus from two files, plain or gzip, line by line.
+    """A corpus from two files, plain or gzip, one sentence per line.
 
     Raises UserError for a missing or empty file, bytes that are not UTF-8, or different numbers of lines.
     """
@@ -51,9 +59,10 @@ def read_parallel(source_path: Path | str, target_path: Path | str) -> ParallelC
 
 
 def read_tsv(path: Path | str, columns: tuple[int, int] = (0, 1)) -> ParallelCorpus:
-    """A corpus from a file of tab-separated columns, plain or gzip; `columns` counts from 0: source, target.
+    """A corpus from a file of tab-separated columns, plain or gzip.
 
-    Raises UserError as `read_parallel`, and with the line number for a line that has too few columns.
+    `columns` are the indices of the source and the target column, counted from 0. Raises UserError as `read_parallel`
+    does, and, with the line number, for a line that has too few columns.
     """
     rows = [line.split("\t") for line in read_lines(path)]
     needed = max(columns) + 1
@@ -62,3 +71,132 @@ def read_tsv(path: Path | str, columns: tuple[int, int] = (0, 1)) -> ParallelCor
             raise UserError(f"{path}, line {number}: {len(row)} tab-separated columns, at least {needed} are needed")
     source, target = columns
     return ParallelCorpus([row[source] for row in rows], [row[target] for row in rows], str(path))
+
+
+def read_folder(folder: Path, names: Iterable[str] = ()) -> dict[str, ParallelCorpus]:
+    """The corpora in a folder by the name of their part, such as `train`.
+
+    A part is two files whose names differ in the last suffix alone (`train.en.gz`, `train.de.gz`), or one .tsv.
+    `names` are the files to consider, source before target; by default all files, in alphabetical order. Raises
+    UserError for a missing folder, for one without such files, and as `read_parallel` and `read_tsv` do.
+    """
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such folder")
+    found: dict[str, list[Path]] = {}
+    for name in names or sorted(path.name for path in folder.iterdir()):
+        part, _, side = name.removesuffix(".gz").rpartition(".")
+        if side not in _ANNOTATIONS and (folder / name).is_file():
+            found.setdefault(part, []).append(folder / name)
+    corpora = {}
+    for part, paths in found.items():
+        if len(paths) == 2:
+            corpora[part] = read_parallel(*paths)
+        elif paths[0].name.removesuffix(".gz").endswith(".tsv"):
+            corpora[part] = read_tsv(paths[0])
+    if not corpora:
+        raise UserError(f"{folder}: no two files here differ in their last suffix alone, and none is a .tsv")
+    return corpora
+
+
+@dataclass(frozen=True)
+class SideStatistics:
+    """Counts of one side of a corpus, in whitespace-separated words."""
+
+    tokens: int  # running words
+    types: int  # distinct words
+    mean_length: float  # words per line
+    median_length: float
+    max_length: int
+
+
+@dataclass(frozen=True)
+class CorpusStatistics:
+    """Number of pairs, and the counts of both sides."""
+
+    pairs: int
+    source: SideStatistics
+    target: SideStatistics
+
+
+def corpus_statistics(corpus: ParallelCorpus) -> CorpusStatistics:
+    """Count pairs and words. Raises UserError for an empty corpus."""
+    if not len(corpus):
+        raise UserError(f"{corpus.name}: no pair to count")
+    return CorpusStatistics(len(corpus), _side_statistics(corpus.source), _side_statistics(corpus.target))
+
+
+def _side_statistics(lines: Sequence[str]) -> SideStatistics:
+    words = [line.split() for line in lines]
+    lengths = [len(line) for line in words]
+    types = {word for line in words for word in line}
+    return SideStatistics(sum(lengths), len(types), fmean(lengths), median(lengths), max(lengths))
+
+
+@dataclass(frozen=True, eq=False)
+class FilteredPairs:
+    """The pairs that were kept, and how many were dropped for which reason. `str()` is one line for the user."""
+
+    name: str  # of the corpus
+    kept: NDArray[np.int64]  # indices into the corpus
+    blank: int
+    too_long: int
+    max_length: int
+
+    def __str__(self) -> str:
+        total = len(self.kept) + self.blank + self.too_long
+        return (
+            f"{self.name}: {len(self.kept):,} of {total:,} pairs kept; dropped {self.blank:,} "
+            f"with a blank side, {self.too_long:,} with more than {self.max_length:,} pieces"
+        )
+
+
+def filter_pairs(
+    name: str, source_lengths: NDArray[np.int64], target_lengths: NDArray[np.int64], max_length: int
+) -> FilteredPairs:
+    """Drop pairs that have a blank side, or a side of more than `max_length` pieces (`</s>` not counted).
+
+    A side is blank if its length is 0. `name` is the name of the corpus. Raises UserError if no pair is left.
+    """
+    blank = np.minimum(source_lengths, target_lengths) == 0
+    too_long = ~blank & (np.maximum(source_lengths, target_lengths) > max_length)
+    kept = np.flatnonzero(~(blank | too_long))
+    filtered = FilteredPairs(name, kept, int(blank.sum()), int(too_long.sum()), max_length)
+    if not len(kept):
+        raise UserError(f"nothing is left to train on: {filtered}; check the files, or raise the limit")
+    return filtered
+
+
+class Split(NamedTuple):
+    """A corpus in three parts that have no source sentence in common."""
+
+    train: ParallelCorpus
+    validation: ParallelCorpus
+    test: ParallelCorpus
+
+    def save(self, folder: Path) -> None:
+        """Write `PART.source` and `PART.target`, plain text, one sentence per line."""
+        for part, corpus in self._asdict().items():
+            for side, lines in (("source", corpus.source), ("target", corpus.target)):
+                write_bytes(folder / f"{part}.{side}", "".join(f"{line}\n" for line in lines).encode())
+
+
+def split_by_source(corpus: ParallelCorpus, *, validation: int, test: int, seed: int) -> Split:
+    """Split a corpus at random by source sentence: all translations of a sentence go to the same part.
+
+    `validation` and `test` are numbers of distinct source sentences. A split by lines would leak, because corpora such
+    as Tatoeba's contain several translations of one sentence. Raises UserError if no sentence would be left for
+    training.
+    """
+    sentences = list(dict.fromkeys(corpus.source))
+    if validation + test >= len(sentences):
+        raise UserError(
+            f"{corpus.name}: {validation} validation and {test} test sentences leave none to train on; "
+            f"the corpus has {len(sentences)} distinct source sentences"
+        )
+    random.Random(seed).shuffle(sentences)
+    part_of = dict.fromkeys(sentences[:test], 2)
+    part_of |= dict.fromkeys(sentences[test : test + validation], 1)
+    parts: tuple[list[int], list[int], list[int]] = ([], [], [])
+    for index, sentence in enumerate(corpus.source):
+        parts[part_of.get(sentence, 0)].append(index)
+    return Split(*map(corpus.select, parts))

@@ -1,4 +1,4 @@
-"""Lines of text from a file, plain or gzip, and files that are written whole or not at all."""
+"""Reading text files, plain or gzip, and writing files atomically."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from typing import BinaryIO
 
 from seq2seq_attn.errors import UserError
 
-_GZIP_MAGIC = b"\x1f\x8b"  # never the start of UTF-8 text: 8b cannot follow an ASCII byte
+_GZIP_MAGIC = b"\x1f\x8b"  # UTF-8 text cannot start so: 8b never follows an ASCII byte
 _GZIP_ERRORS = EOFError, zlib.error, gzip.BadGzipFile
 
 
 @contextmanager
 def open_bytes(path: Path | str) -> Iterator[io.BufferedIOBase]:
-    """The file, opened to be read, decompressed on the way if it is gzip, whatever its name ends in.
+    """Open a file for reading; gzip is recognised by its content, not its name, and decompressed.
 
     Raises UserError if the file is missing, unreadable or a broken gzip file.
     """
@@ -36,13 +36,13 @@ def open_bytes(path: Path | str) -> Iterator[io.BufferedIOBase]:
 
 
 def read_bytes(path: Path | str) -> bytes:
-    """The file's whole content; decompression and errors as of `open_bytes`."""
+    """The whole content of a file; decompression and errors as in `open_bytes`."""
     with open_bytes(path) as file:
         return file.read()
 
 
 def digest(path: Path | str) -> str:
-    """The SHA-256 of the file's content; decompression and errors as of `open_bytes`."""
+    """The SHA-256 of a file's content; decompression and errors as in `open_bytes`."""
     sha256 = hashlib.sha256()
     with open_bytes(path) as file:
         while piece := file.read(1 << 20):
@@ -51,7 +51,7 @@ def digest(path: Path | str) -> str:
 
 
 def decompressed(content: bytes, name: str) -> bytes:
-    """`content` without its gzip wrapping, if it has one; a broken one is a UserError about `name`."""
+    """`content`, decompressed if it is gzip. Raises UserError that names `name` if it is corrupt."""
     if not content.startswith(_GZIP_MAGIC):
         return content
     try:
@@ -65,11 +65,11 @@ def _broken_gzip(name: Path | str, error: Exception) -> UserError:
 
 
 def read_lines(path: Path | str) -> list[str]:
-    """The lines of a UTF-8 file, without their ends (`\\n` or `\\r\\n`) and without a byte-order mark.
+    """The lines of a UTF-8 file, without line ends (`\\n` or `\\r\\n`) and byte-order mark.
 
-    Only `\\n` ends a line: `str.splitlines` would also cut at U+2028 or a form feed and shift one side of a
-    parallel corpus against the other. Raises UserError for a missing or empty file, and with the line number
-    for bytes that are not UTF-8.
+    Only `\\n` ends a line: `str.splitlines` also splits at U+2028 or a form feed, which would shift one side of a
+    parallel corpus against the other. Raises UserError for a missing or empty file and, with the line number, for
+    bytes that are not UTF-8.
     """
     content = read_bytes(path)
     if not content:
@@ -78,7 +78,7 @@ def read_lines(path: Path | str) -> list[str]:
 
 
 def decoded_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
-    """The lines of a binary stream one by one, as `read_lines` gives them; `name` stands in the error."""
+    """Iterate over the lines of a binary stream as in `read_lines`; `name` is the stream's name in error messages."""
     for number, line in enumerate(stream, start=1):
         try:
             text = line.decode("utf-8")
@@ -93,16 +93,16 @@ def decoded_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write the file under a temporary name beside its place, then rename it: nobody sees half of it."""
+    """Write a file atomically: to a temporary name in the same folder, which is then renamed."""
     with writing(path) as file, explained(path):
         file.write(content)
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[BinaryIO]:
-    """A file to be written piece by piece; it gets its name when the block ends, and is gone if an exception ends it.
+    """Open a file for atomic writing in pieces: renamed at the end of the block, deleted if the block raises.
 
-    Write into it under `explained`: what else goes wrong in the block is not the file's fault.
+    Write to it under `explained`, so that only errors of the file itself are reported as such.
     """
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
@@ -113,17 +113,17 @@ def writing(path: Path) -> Iterator[BinaryIO]:
             yield file
         finally:
             with explained(path):
-                file.close()  # writes what is left in its buffer
+                file.close()  # flushes its buffer, which may fail
         with explained(path):
             os.replace(unfinished, path)
     finally:
-        with suppress(OSError):  # renamed already, or never there
+        with suppress(OSError):  # renamed already, or never created
             unfinished.unlink()
 
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """An OSError of the block as a UserError: the file cannot be written."""
+    """Turn an OSError of the block into a UserError: the file cannot be written."""
     try:
         yield
     except OSError as error:

@@ -1,8 +1,8 @@
-"""Bring over what a user of torchtext's classic API (Field, Vocab, Dataset, Vectors; 0.6.0) already has.
+"""Convert objects of torchtext's classic API (Field, Vocab, Dataset; 0.6.0).
 
-Needs no torchtext here: it reads attributes that the user's objects have. The extra `[torchtext]` installs
-the version that loads under any torch; later ones do not load under torch 2.4 and newer. `Vectors`, and a `Vocab`
-built with them, need no bringing over: `text/vectors.py` takes them as they are.
+torchtext itself is not imported: only attributes of the given objects are read. The extra `[torchtext]` installs the
+version that loads under any torch; later ones do not load under torch 2.4 and newer. `Vectors`, and a `Vocab` built
+with them, need no conversion: `text/vectors.py` accepts them as they are.
 """
 
 from __future__ import annotations
@@ -15,21 +15,23 @@ from seq2seq_attn.text.corpus import ParallelCorpus
 from seq2seq_attn.text.vocabulary import SPECIALS, Vocabulary
 
 
-def vocabulary_of(vocab: Any, specials: Iterable[str] = ("<unk>", "<pad>", "<bos>", "<sos>", "<eos>")) -> Vocabulary:
-    """The ordinary tokens of a `torchtext.vocab.Vocab`, in its order, after this package's special tokens.
+def vocabulary_from_torchtext(
+    vocab: Any, specials: Iterable[str] = ("<unk>", "<pad>", "<bos>", "<sos>", "<eos>")
+) -> Vocabulary:
+    """This package's special tokens, then the ordinary tokens of a `torchtext.vocab.Vocab` in its order.
 
-    Its own `specials`, by the names that its `Field` gave them, are left out wherever they stand (at the end
-    under `specials_first=False`): `<unk> <pad> <s> </s>` with the ids 0 to 3 take their place.
+    `specials` are the special tokens of its `Field`. They are omitted wherever they occur (at the end with
+    `specials_first=False`); `<unk> <pad> <s> </s>` with the ids 0 to 3 replace them.
     """
-    left_out = {*specials, *SPECIALS}
-    return Vocabulary(token for token in vocab.itos if token not in left_out)
+    omitted = {*specials, *SPECIALS}
+    return Vocabulary(token for token in vocab.itos if token not in omitted)
 
 
-def corpus_of(dataset: Any, source: str = "src", target: str = "trg") -> ParallelCorpus:
-    """The lines of a `TranslationDataset`, or any dataset with two text fields named `source` and `target`.
+def corpus_from_torchtext(dataset: Any, source: str = "src", target: str = "trg") -> ParallelCorpus:
+    """The lines of a `TranslationDataset`, or of any dataset whose two text fields are named `source` and `target`.
 
-    Its examples are tokenised already, by the field's own tokeniser: the lines hold the tokens with a space
-    between, so the `word` tokeniser gives the same tokens again.
+    Its examples have been tokenised by the field. Each line is those tokens joined by spaces, so the `word` tokeniser
+    yields the same tokens. Raises UserError if the dataset lacks one of the fields.
     """
     for name in (source, target):
         if name not in dataset.fields:

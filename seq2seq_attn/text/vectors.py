@@ -1,4 +1,4 @@
-"""Pretrained word vectors, and the rows of an embedding that start from them."""
+"""Pretrained word vectors, and the initial weight of an embedding from them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.text.files import open_bytes
 from seq2seq_attn.text.vocabulary import SPECIALS, Vocabulary
 
-_HEADER = re.compile(rb"\d+ (\d+)\s*")  # of word2vec and fastText: how many vectors, and their size
+_HEADER = re.compile(rb"\d+ (\d+)\s*")  # of word2vec and fastText: number of vectors and their size
 
 
 class HasVectors(Protocol):
@@ -28,31 +28,31 @@ class HasVectors(Protocol):
 
 
 class WordVectors(NamedTuple):
-    """What was read of a file."""
+    """Vectors read from a file."""
 
     stoi: dict[str, int]
     vectors: Tensor  # (N, D)
 
 
 class Coverage(NamedTuple):
-    """How many of a vocabulary's ordinary tokens had a vector."""
+    """How many of a vocabulary's ordinary tokens have a vector."""
 
     found: int
     tokens: int
 
 
-class Embedding(NamedTuple):
-    """Rows for an embedding layer, and how many of them are pretrained."""
+class PretrainedEmbedding(NamedTuple):
+    """Weight of an embedding layer, and how many of its rows are pretrained."""
 
     matrix: Tensor  # (V, D)
     coverage: Coverage
 
 
-def embedding_of(vectors: HasVectors, vocabulary: Vocabulary, default: Tensor) -> Embedding:
-    """Rows (V, D) for a vocabulary: a token's vector if `vectors` has one, else its row of `default`.
+def pretrained_embedding(vectors: HasVectors, vocabulary: Vocabulary, default: Tensor) -> PretrainedEmbedding:
+    """The weight (V, D) for a vocabulary: a token's vector if `vectors` has one, otherwise its row of `default`.
 
-    `default` (V, D) is the layer's own initial weight; it is not changed. The special tokens keep theirs.
-    Raises UserError if the sizes do not fit.
+    `default` (V, D) is the layer's own initial weight; it is not modified. Special tokens keep their rows of it.
+    Raises UserError if the sizes do not match.
     """
     size, wanted = vectors.vectors.shape[1], (len(vocabulary), vectors.vectors.shape[1])
     if default.shape != wanted:
@@ -65,22 +65,22 @@ def embedding_of(vectors: HasVectors, vocabulary: Vocabulary, default: Tensor) -
     found = [token for token in tokens if token in vectors.stoi]
     rows = [vectors.stoi[token] for token in found]
     matrix[vocabulary.lookup_indices(found)] = vectors.vectors[rows].to(default)
-    return Embedding(matrix, Coverage(len(found), len(tokens)))
+    return PretrainedEmbedding(matrix, Coverage(len(found), len(tokens)))
 
 
 def read_vectors(path: Path, vocabulary: Vocabulary, size: int) -> WordVectors:
-    """The vectors that a file has for tokens of a vocabulary; `size` is that of the embedding they are for.
+    """The vectors that a file has for tokens of a vocabulary; `size` is the embedding size.
 
-    The file is text, plain or gzip, with a token and its numbers in a line (GloVe, fastText, word2vec), and in its
-    first line maybe their count and size; it is read line by line, and nothing else is kept. Or it ends in `.pt`: the
-    cache of torchtext's `Vectors` (0.6.0), read without unpickling objects. Raises UserError for a file that is
-    missing or broken, with the line, and for vectors of another size.
+    The file is text, plain or gzip, with a token and its vector per line (GloVe, fastText, word2vec) and optionally
+    their number and size in the first line; only the vocabulary's vectors are kept in memory. A file whose name ends in
+    `.pt` is the cache of torchtext's `Vectors` (0.6.0), which is loaded without unpickling objects. Raises UserError
+    for a missing or corrupt file, with the line, and for vectors of another size.
     """
     return _read_cache(path, size) if path.suffix == ".pt" else _read_text(path, vocabulary, size)
 
 
 def _read_text(path: Path, vocabulary: Vocabulary, size: int) -> WordVectors:
-    # Tokens are compared as bytes: one that is no UTF-8, as crawled text has them, is a stranger like others.
+    # Tokens are compared as bytes: crawled text has tokens that are not UTF-8, which are simply not in the vocabulary.
     wanted = {token.encode(): token for token in vocabulary.get_itos()[len(SPECIALS) :]}
     stoi: dict[str, int] = {}
     rows: list[Tensor] = []
@@ -131,9 +131,9 @@ def _read_cache(path: Path, size: int) -> WordVectors:
     try:
         _, stoi, vectors, dim = torch.load(path, map_location="cpu", weights_only=True)
         cached = WordVectors(dict(stoi), vectors.view(-1, dim))
-    except Exception as error:  # torch raises a different one for every way in which a file can be foreign
+    except Exception as error:  # the type depends on how the file is invalid
         raise UserError(
-            f"{path}: not what torchtext 0.6.0 keeps of its Vectors ({type(error).__name__}); "
+            f"{path}: not a cache of the Vectors of torchtext 0.6.0 ({type(error).__name__}); "
             f"give the text file that it was made from"
         ) from None
     _refuse_other_size(path, dim, size)

@@ -1,4 +1,4 @@
-"""Tokens and their ids, under the method names of `torchtext.vocab.Vocab` (0.12 and later)."""
+"""Tokens and their ids, with the method names of `torchtext.vocab.Vocab` (0.12 and later)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ UNK, PAD, BOS, EOS = range(len(SPECIALS))
 
 
 class Vocabulary:
-    """A list of distinct tokens whose places are their ids; the four special tokens are always 0 to 3.
+    """Distinct tokens, numbered in order; the four special tokens always have the ids 0 to 3.
 
-    `tokens` are the ordinary ones. An unknown token has the id of `<unk>`, as under torchtext's
-    `set_default_index(vocab["<unk>"])`.
+    `tokens` are the ordinary ones. An unknown token has the id of `<unk>`, as with torchtext's
+    `set_default_index(vocab["<unk>"])`. Raises UserError for a duplicate token.
     """
 
     def __init__(self, tokens: Iterable[str]) -> None:
@@ -25,19 +25,20 @@ class Vocabulary:
         self._stoi = {token: index for index, token in enumerate(self._itos)}
         if len(self._stoi) < len(self._itos):
             twice = next(token for token, count in Counter(self._itos).items() if count > 1)
-            raise UserError(f"vocabulary: the token {twice!r} stands in it twice; every token needs one id")
+            raise UserError(f"vocabulary: the token {twice!r} stands in it twice; every token has one id")
 
     @classmethod
     def build(
         cls, sentences: Iterable[Iterable[str]], max_size: int | None = None, minimum_frequency: int = 1
     ) -> Vocabulary:
-        """The most frequent tokens of some sentences, equally frequent ones in alphabetical order.
+        """The most frequent tokens of some sentences, ties in alphabetical order.
 
-        `max_size` counts the special tokens too, so it is the number of rows of an embedding.
+        `max_size` includes the special tokens, so it is the number of rows of an embedding. Raises UserError if it
+        leaves no room for other tokens.
         """
         if max_size is not None and max_size <= len(SPECIALS):
             raise UserError(
-                f"vocabulary size {max_size}: the special tokens alone are {len(SPECIALS)}; take a larger one"
+                f"vocabulary size {max_size}: the special tokens alone are {len(SPECIALS)}; choose a larger one"
             )
         counts = Counter(token for sentence in sentences for token in sentence)
         for special in SPECIALS:
@@ -56,7 +57,7 @@ class Vocabulary:
         return self._stoi.get(token, UNK)
 
     def lookup_indices(self, tokens: Iterable[str]) -> list[int]:
-        """The ids of tokens, `<unk>`'s for those it does not know."""
+        """The ids of tokens, that of `<unk>` for unknown ones."""
         return [self[token] for token in tokens]
 
     def lookup_tokens(self, indices: Sequence[int]) -> list[str]:
@@ -75,16 +76,16 @@ class Vocabulary:
         return dict(self._stoi)
 
     def save(self, path: Path) -> None:
-        """Write one token a line, UTF-8: line n holds the token with id n - 1."""
+        """Write one token per line, UTF-8: line n has the token with id n - 1."""
         write_bytes(path, "".join(f"{token}\n" for token in self._itos).encode("utf-8"))
 
     @classmethod
     def load(cls, path: Path) -> Vocabulary:
-        """Read what `save` wrote. Raises UserError for a file that is something else."""
+        """Read what `save` wrote. Raises UserError for any other file."""
         try:
             tokens = read_bytes(path).decode("utf-8").removesuffix("\n").split("\n")
         except UnicodeDecodeError:
             raise UserError(f"{path}: not a vocabulary: it is not UTF-8 text") from None
         if tuple(tokens[: len(SPECIALS)]) != SPECIALS:
-            raise UserError(f"{path}: not a vocabulary: its first lines must be {' '.join(SPECIALS)}, one a line")
+            raise UserError(f"{path}: not a vocabulary: its first lines must be {' '.join(SPECIALS)}, one per line")
         return cls(tokens[len(SPECIALS) :])

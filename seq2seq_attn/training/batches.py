@@ -1,4 +1,4 @@
-"""Batches of a corpus on their way to the model: encoded once, bucketed anew every epoch, padded as tensors."""
+"""Training batches: pairs that are encoded once, bucketed by length in every epoch, and padded into tensors."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 
 from seq2seq_attn.models.sentences import batch
 from seq2seq_attn.models.translator import Sentences
-from seq2seq_attn.text.batching import length_buckets
-from seq2seq_attn.text.encoded import EncodedSentences
+from seq2seq_attn.text.encoded import EncodedSentences, length_buckets
 
 
 class Batch(NamedTuple):
@@ -23,14 +22,14 @@ class Batch(NamedTuple):
     target: Sentences
 
     def to(self, device: torch.device) -> Batch:
-        """The batch with its tokens on the device; lengths stay on the CPU, where packing wants them."""
+        """The batch with its tokens on the device; lengths stay on the CPU, where packing needs them."""
         return Batch(
             *(part._replace(tokens=part.tokens.to(device, non_blocking=True)) for part in (self.source, self.target))
         )
 
 
 class EncodedPairs(Dataset[Batch]):
-    """The pairs of an encoded corpus, or those of its rows that are `kept`; several at once are a batch."""
+    """The pairs of an encoded corpus, or of its rows `kept`; indexed by a list, which gives a batch."""
 
     def __init__(
         self, source: EncodedSentences, target: EncodedSentences, kept: NDArray[np.int64] | None = None
@@ -48,12 +47,12 @@ class EncodedPairs(Dataset[Batch]):
 
     @property
     def lengths(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Of source and target of each pair, `</s>` included."""
+        """Source and target lengths of each pair, `</s>` included."""
         return self.source.lengths[self.kept], self.target.lengths[self.kept]
 
 
-class Buckets(Sampler[list[int]]):
-    """Length buckets, drawn anew from (seed, epoch); Lightning calls `set_epoch`, so a resumed run draws the same."""
+class LengthBuckets(Sampler[list[int]]):
+    """The batches of `length_buckets` for (seed, epoch). Lightning calls `set_epoch`, so a resumed run has the same."""
 
     def __init__(self, pairs: EncodedPairs, size: int, unit: str, seed: int) -> None:
         self.lengths = pairs.lengths
@@ -70,14 +69,14 @@ class Buckets(Sampler[list[int]]):
         return length_buckets(*self.lengths, size=self.size, unit=self.unit, seed=self.seed, epoch=self.epoch)
 
     def __iter__(self) -> Iterator[list[int]]:
-        yield from self.batches  # read when the first is asked for: Lightning makes the iterator, then tells the epoch
+        yield from self.batches  # read lazily: Lightning creates the iterator before it sets the epoch
 
     def __len__(self) -> int:
         return len(self.batches)
 
 
 def loader(pairs: EncodedPairs, size: int, unit: str, seed: int = 0, pinned: bool = False) -> DataLoader[Batch]:
-    """Batches of `size` sentences or tokens; a GPU fetches those in pinned memory while it computes."""
-    buckets = Buckets(pairs, size, unit, seed)
-    # A sampler of batches, not a batch sampler: Lightning tells the epoch to the first alone.
+    """Batches of `size` sentences or tokens; `pinned` memory allows copies to a GPU that overlap its computation."""
+    buckets = LengthBuckets(pairs, size, unit, seed)
+    # As `sampler`, not as `batch_sampler`: Lightning sets the epoch only on the former.
     return DataLoader(pairs, sampler=buckets, batch_size=None, pin_memory=pinned)

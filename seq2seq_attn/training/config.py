@@ -1,4 +1,4 @@
-"""How a model is trained: the optimiser, the batches, and when to stop."""
+"""Configuration of training: optimiser, batches, and stopping criterion."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ class OptimiserConfig(Strict):
     epsilon: PositiveFloat = 1e-8
     weight_decay: NonNegativeFloat = 0.0
     schedule: Literal["constant", "inverse_sqrt", "plateau"] = "constant"
-    warmup_steps: NonNegativeInt = 0  # of `constant` and `inverse_sqrt`
+    warmup_steps: NonNegativeInt = 0  # for `constant` and `inverse_sqrt`
     plateau_factor: float = Field(default=0.5, gt=0.0, lt=1.0)
-    plateau_patience: NonNegativeInt = 1  # validations without progress before the rate falls
+    plateau_patience: NonNegativeInt = 1  # validations without improvement before the learning rate is reduced
 
     @model_validator(mode="after")
     def _plateau_starts_at_full_rate(self) -> OptimiserConfig:
         if self.schedule == "plateau" and self.warmup_steps:
             raise ValueError("schedule=plateau has no warm-up; set warmup_steps=0 or schedule=inverse_sqrt")
         if self.schedule == "inverse_sqrt" and not self.warmup_steps:
-            raise ValueError("schedule=inverse_sqrt falls from the end of the warm-up; set warmup_steps")
+            raise ValueError("schedule=inverse_sqrt decays from the end of the warm-up; set warmup_steps")
         return self
 
 
@@ -38,7 +38,7 @@ class TrainingConfig(Strict):
     max_epochs: PositiveInt = 50
     validate_every: PositiveInt = 1  # epochs
     monitor: Literal["bleu", "loss"] = "bleu"
-    patience: PositiveInt | None = 5  # validations without progress before training stops
+    patience: PositiveInt | None = 5  # validations without improvement before training stops
     precision: Literal["fp32", "bf16"] = "fp32"
     accelerator: Literal["auto", "cpu", "cuda"] = "auto"
 

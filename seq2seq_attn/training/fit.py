@@ -1,4 +1,4 @@
-"""Training from the first step, or the last checkpoint, to the best model."""
+"""Training loop: from the first step or the last checkpoint to the best model."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import importlib.util
 import logging
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,23 +24,40 @@ from seq2seq_attn.training.config import TrainingConfig
 from seq2seq_attn.training.module import TranslationModule, Validate
 from seq2seq_attn.training.progress import ProgressLine
 
-LAST = "last.ckpt"
+LAST_CHECKPOINT = "last.ckpt"
 
 
-class Interrupted(Exception):  # noqa: N818 - nothing went wrong
-    """Ctrl-C during training; the last checkpoint is kept."""
+class Interrupted(Exception):  # noqa: N818 - not an error
+    """Training was interrupted with Ctrl-C; the last checkpoint is kept."""
 
 
 class Fitted(NamedTuple):
-    """What came of training; the translator holds the best validation's weights."""
+    """The outcome of training; the translator has the weights of the best validation."""
 
-    best: float  # of the monitored figure
+    best: float  # value of the monitored metric
     epochs: int
     steps: int
-    seconds: float  # of training and validation, those before an interruption included
-    tokens_per_second: float  # real target tokens a second, validation excluded
+    seconds: float  # of training and validation, including those before an interruption
+    tokens_per_second: float  # target tokens per second, padding and validation excluded
 
 
+@contextmanager
+def _quiet_lightning() -> Iterator[None]:
+    """Silence Lightning's advice about devices and workers, which users of this program cannot act on."""
+    loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
+    levels = [logger.level for logger in loggers]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module="lightning.*")
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
+        try:
+            yield
+        finally:
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)
+
+
+@_quiet_lightning()
 def fit(
     translator: Translator,
     config: TrainingConfig,
@@ -51,8 +70,10 @@ def fit(
     resume: bool = False,
     bar: bool = True,
 ) -> Fitted:
-    """Trains in place, with checkpoints in folder/checkpoints and curves in folder/log; loads the best weights."""
-    _quiet()
+    """Train in place, with checkpoints in folder/checkpoints and curves in folder/log; then load the best weights.
+
+    Raises Interrupted on Ctrl-C, and UserError if training diverges or a checkpoint to resume from is corrupt.
+    """
     module = TranslationModule(translator, config, validate)
     monitor, mode = f"validation_{config.monitor}", "max" if config.monitor == "bleu" else "min"
     checkpoints = folder / "checkpoints"
@@ -75,7 +96,7 @@ def fit(
         enable_progress_bar=False,
         enable_model_summary=False,
     )
-    start = _whole(checkpoints / LAST) if resume else None
+    start = _checked(checkpoints / LAST_CHECKPOINT) if resume else None
     try:
         trainer.fit(module, training, validation, ckpt_path=start, weights_only=True)
     except (KeyboardInterrupt, SystemExit) as stop:  # Lightning turns the first into the second
@@ -95,7 +116,7 @@ def fit(
 
 
 class Clock(Callback):
-    """Time and tokens of training, carried over an interruption by the checkpoint."""
+    """Counts the time and tokens of training; saved in the checkpoint, so that a resumed run continues to count."""
 
     def __init__(self) -> None:
         self.seconds = self.training_seconds = 0.0
@@ -126,30 +147,23 @@ class Clock(Callback):
         self.tokens = int(state_dict["tokens"])
 
 
-def _whole(checkpoint: Path) -> Path:
-    """The checkpoint, if it can be read; UserError if it is truncated or foreign."""
+def _checked(checkpoint: Path) -> Path:
+    """The checkpoint's path. Raises UserError if the file is truncated or not a checkpoint."""
     try:
         torch.load(checkpoint, map_location="cpu", weights_only=True)["optimizer_states"]
-    except Exception as error:  # torch raises a different one for every way in which a file can be broken
+    except Exception as error:  # the type depends on how the file is damaged
         raise UserError(
-            f"{checkpoint}: not a whole checkpoint ({type(error).__name__}); begin anew with --overwrite"
+            f"{checkpoint}: not a whole checkpoint ({type(error).__name__}); start again with --overwrite"
         ) from None
     return checkpoint
 
 
 def _loggers(folder: Path) -> list[Logger]:
-    """Curves as CSV always, for TensorBoard where it is installed (the extra `[tensorboard]`).
+    """Curves as CSV, and for TensorBoard if it is installed (the extra `[tensorboard]`).
 
-    A resumed training logs into the next version_N: Lightning would delete what the one before it wrote.
+    A resumed run logs to the next version_N, because Lightning would delete the files of the previous one.
     """
     curves = CSVLogger(folder, name="log")
     if not importlib.util.find_spec("tensorboard"):
         return [curves]
     return [curves, TensorBoardLogger(folder, name="log", version=curves.version)]
-
-
-def _quiet() -> None:
-    """Lightning's advice about devices and workers is not for the users of this program."""
-    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
-    logging.getLogger("lightning.fabric").setLevel(logging.ERROR)
-    warnings.filterwarnings("ignore", module="lightning.*")

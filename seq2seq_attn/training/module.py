@@ -1,4 +1,4 @@
-"""The one LightningModule: what a training step and a validation are."""
+"""The LightningModule: training step, validation, optimiser, and what a checkpoint holds for an exact resumption."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Validate = Callable[[Translator], float]
 
 
 class TranslationModule(lightning.LightningModule):
-    """Trains a translator by teacher forcing; `validate` gives the BLEU of its translations of the validation set."""
+    """Trains a translator by teacher forcing; `validate` returns its BLEU on the validation set."""
 
     def __init__(self, translator: Translator, config: TrainingConfig, validate: Validate | None = None) -> None:
         super().__init__()
@@ -32,23 +32,25 @@ class TranslationModule(lightning.LightningModule):
         self.validate = validate
         self.plateau: ReduceLROnPlateau | None = None
         self._plateau_state: dict[str, Any] | None = None
-        self.tokens = 0  # real target tokens trained on, in this process
+        self.tokens = 0  # target tokens trained on in this process, padding excluded
 
     def loss(self, batch: Batch, label_smoothing: float = 0.0) -> tuple[Tensor, Tensor, int]:
-        """Loss to minimise and -log p, both summed over the batch's tokens, and how many tokens these are."""
+        """The loss to minimise and -log p, both summed over the batch's target tokens, and the number of these."""
         memory = self.translator.encode(batch.source)
         features = self.translator.decode(self.translator.decoder_inputs(batch.target), memory).features
-        real = batch.target.is_token
-        targets = batch.target.tokens[real]
+        is_token = batch.target.is_token
+        targets = batch.target.tokens[is_token]
         model = self.translator
-        loss, negative = vocabulary_loss(model, model.project, model.output, features[real], targets, label_smoothing)
+        loss, negative = vocabulary_loss(
+            model, model.project, model.output, features[is_token], targets, label_smoothing
+        )
         return loss, negative, len(targets)
 
     def training_step(self, batch: Batch, index: int) -> Tensor:
         loss, negative, count = self.loss(batch, self.config.label_smoothing)
         self.tokens += count
         if self.global_step % 50 == 0 or is_synchronous(negative):
-            # On an accelerator the value is waited for, so it is asked for now and then only.
+            # Reading the value synchronises with an accelerator, so there it is read only now and then.
             self._refuse_divergence(negative.item() / count)
         return loss / count
 
@@ -56,7 +58,7 @@ class TranslationModule(lightning.LightningModule):
         self._refuse_broken_weights()
 
     def _refuse_broken_weights(self) -> None:
-        """Before a checkpoint is written: the last step of an epoch has no loss after it that would tell."""
+        """Called before a checkpoint is written: no later loss of the epoch would reveal a diverged last step."""
         if not all(torch.isfinite(parameter).all() for parameter in self.parameters()):
             self._refuse_divergence(math.nan)
 
@@ -93,7 +95,7 @@ class TranslationModule(lightning.LightningModule):
             self.plateau.step(scores[f"validation_{self.config.monitor}"])
 
     def configure_gradient_clipping(self, *_: Any, **__: Any) -> None:
-        # Lightning refuses to clip for fused optimisers, which only matters where fp16 gradients are scaled.
+        # Lightning refuses to clip for fused optimisers, which is only necessary with scaled fp16 gradients.
         if self.config.clip_norm is not None:
             torch.nn.utils.clip_grad_norm_(self.parameters(), self.config.clip_norm)
 
@@ -105,7 +107,7 @@ class TranslationModule(lightning.LightningModule):
                 "optimizer": optimiser,
                 "lr_scheduler": {"scheduler": warm_up(optimiser, config), "interval": "step"},
             }
-        # Lightning would step it after the epoch's checkpoint is written, and a resumed run would miss that step.
+        # Lightning would step it only after the epoch's checkpoint is written, and a resumed run would miss that step.
         self.plateau = plateau(optimiser, config, "max" if self.config.monitor == "bleu" else "min")
         if self._plateau_state is not None:
             self.plateau.load_state_dict(self._plateau_state)
@@ -114,9 +116,8 @@ class TranslationModule(lightning.LightningModule):
     def transfer_batch_to_device(self, batch: Batch, device: torch.device, dataloader_idx: int) -> Batch:
         return batch.to(device)
 
-    # A resumed run draws the same dropout masks, and lowers the rate at the same time, as one never interrupted.
-
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        # So that a resumed run has the dropout masks and learning rates of an uninterrupted one.
         checkpoint["random_state"] = torch.get_rng_state()
         checkpoint["plateau"] = self.plateau and self.plateau.state_dict()
         if torch.cuda.is_available():

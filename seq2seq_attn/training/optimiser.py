@@ -13,7 +13,7 @@ from seq2seq_attn.training.config import OptimiserConfig
 
 
 def make_optimiser(parameters: list[nn.Parameter], config: OptimiserConfig) -> Optimizer:
-    """Adam (Kingma & Ba 2015) or AdamW (Loshchilov & Hutter 2019), in its fused form: one pass over the weights."""
+    """Adam (Kingma & Ba 2015) or AdamW (Loshchilov & Hutter 2019), in torch's fused implementation."""
     kind = torch.optim.Adam if config.name == "adam" else torch.optim.AdamW
     return kind(
         parameters,
@@ -26,9 +26,9 @@ def make_optimiser(parameters: list[nn.Parameter], config: OptimiserConfig) -> O
 
 
 def warm_up(optimiser: Optimizer, config: OptimiserConfig) -> LambdaLR:
-    """A factor a step: linear over the first `warmup_steps`, then 1, or for `inverse_sqrt` sqrt(warmup / step).
+    """A factor per step: linear warm-up over `warmup_steps`, then 1, or sqrt(warmup_steps / step) for `inverse_sqrt`.
 
-    Vaswani et al. 2017, eq. 3, up to its constant: the peak is `learning_rate`.
+    Vaswani et al. 2017, eq. 3, up to a constant: the peak is `learning_rate`.
     """
     warmup = max(1, config.warmup_steps)
 
@@ -41,5 +41,5 @@ def warm_up(optimiser: Optimizer, config: OptimiserConfig) -> LambdaLR:
 
 
 def plateau(optimiser: Optimizer, config: OptimiserConfig, mode: Literal["min", "max"]) -> ReduceLROnPlateau:
-    """The rate times `plateau_factor` after more than `plateau_patience` validations without progress."""
+    """Multiply the rate by `plateau_factor` after more than `plateau_patience` validations without improvement."""
     return ReduceLROnPlateau(optimiser, mode, factor=config.plateau_factor, patience=config.plateau_patience)

@@ -1,4 +1,4 @@
-"""Progress on stderr: a bar with an estimate on a terminal, one line a validation elsewhere."""
+"""Progress on stderr: a bar with a time estimate on a terminal, otherwise one line per validation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from seq2seq_attn.training.module import TranslationModule
 
 
 class ProgressLine(Callback):
-    """Steps done of the steps at most, time left if none is saved by stopping early, and the last validation."""
+    """Shows steps done and the maximum, the remaining time without early stopping, and the last validation."""
 
     def __init__(self, name: str, bar: bool = True) -> None:
         self.name = name

@@ -8,13 +8,10 @@ from seq2seq_attn.analysis import align as room
 from seq2seq_attn.analysis.align import align_by_attention, attend, words_of
 from seq2seq_attn.runs.trained import TrainedModel, build
 from seq2seq_attn.search.forced import Forced
-from seq2seq_attn.text.character import Character
 from seq2seq_attn.text.codec import Codec
 from seq2seq_attn.text.corpus import ParallelCorpus
-from seq2seq_attn.text.moses import Moses
-from seq2seq_attn.text.sentencepiece import SentencePiece
+from seq2seq_attn.text.tokenisers import Character, Moses, SentencePiece, Word
 from seq2seq_attn.text.vocabulary import Vocabulary
-from seq2seq_attn.text.word import Word
 
 LINE, MORE = "Don't stop, Mr. Smith!", "stop it!"
 # The word of each piece: with Moses do n't | stop , | Mr. | Smith !; with characters the blank goes to the next word.

@@ -21,8 +21,8 @@ from seq2seq_attn.runs.trained import TrainedModel, build
 from seq2seq_attn.search import force
 from seq2seq_attn.text.codec import Codec
 from seq2seq_attn.text.corpus import ParallelCorpus
+from seq2seq_attn.text.tokenisers import Word
 from seq2seq_attn.text.vocabulary import EOS, Vocabulary
-from seq2seq_attn.text.word import Word
 
 PAIRS = [
     ([7, 5, 9, 4, EOS], [6, 4, 8, EOS]),

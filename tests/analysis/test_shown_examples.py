@@ -14,7 +14,7 @@ from seq2seq_attn.ops.int8 import has_int8
 from seq2seq_attn.results.examples import Example, load_examples, save_examples
 from seq2seq_attn.runs.corpora import read_pairs, train_text
 from seq2seq_attn.runs.trained import TrainedModel, build
-from seq2seq_attn.search.corpus import search
+from seq2seq_attn.search.batched import search
 
 PAIR = "a d e b", "b e d a"
 

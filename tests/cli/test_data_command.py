@@ -7,17 +7,16 @@ import json
 import pytest
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.text import download
-from seq2seq_attn.text.folder import read_folder
-from seq2seq_attn.text.manifest import Corpus, CorpusFile, corpora
+from seq2seq_attn.text.corpus import read_folder
+from seq2seq_attn.text.download import CorpusFile, KnownCorpus, known_corpora
 
 
 def test_the_list_names_every_corpus_and_how_to_have_it(program):
     answer = program("data", "list")
-    for name, corpus in corpora().items():
+    for name, corpus in known_corpora().items():
         assert f"seq2seq-attn data {'make' if corpus.is_made else 'get'} {name}" in answer.out
     listed = {each["name"]: each for each in json.loads(program("data", "list", "--json").out)}
-    assert list(listed) == list(corpora())
+    assert list(listed) == list(known_corpora())
     assert listed["reverse"]["is_made"]
     assert not listed["multi30k-en-de"]["is_made"]
 
@@ -25,9 +24,8 @@ def test_the_list_names_every_corpus_and_how_to_have_it(program):
 def test_a_corpus_is_taken_from_a_folder_and_counted_by_name(program, refused, tmp_path, monkeypatch):
     files = {"train.en": b"a b\nc\n", "train.fr": b"x\ny z x\n", "LICENCE": b"free\n"}
     entries = tuple(CorpusFile(name, hashlib.sha256(content).hexdigest()) for name, content in files.items())
-    tiny = Corpus("tiny", "two pairs", "2 pairs", "free", "nowhere", "nobody", files=entries)
-    monkeypatch.setattr(download, "find", lambda name: tiny)
-    monkeypatch.setattr("seq2seq_attn.text.manifest.find", lambda name: tiny)
+    tiny = KnownCorpus("tiny", "two pairs", "2 pairs", "free", "nowhere", "nobody", files=entries)
+    monkeypatch.setattr("seq2seq_attn.text.download.find_corpus", lambda name: tiny)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "elsewhere").mkdir()
     for name, content in files.items():

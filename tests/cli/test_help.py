@@ -78,23 +78,23 @@ def test_a_wrong_command_line_is_refused_in_one_line(refused, arguments, words):
 
 def test_a_defect_keeps_its_traceback(monkeypatch):
     from seq2seq_attn.cli import main
-    from seq2seq_attn.text import manifest
+    from seq2seq_attn.text import download
 
     def broken():
         raise ZeroDivisionError
 
-    monkeypatch.setattr(manifest, "corpora", broken)
+    monkeypatch.setattr(download, "known_corpora", broken)
     with pytest.raises(ZeroDivisionError):
         main(["data", "list"])
 
 
 def test_an_interruption_says_nothing_where_nothing_is_lost(program, monkeypatch):
-    from seq2seq_attn.text import manifest
+    from seq2seq_attn.text import download
 
     def interrupted():
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(manifest, "corpora", interrupted)
+    monkeypatch.setattr(download, "known_corpora", interrupted)
     assert program("data", "list") == (130, "", "")
 
 

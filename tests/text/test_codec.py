@@ -3,11 +3,10 @@ import json
 import pytest
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.text.codec import Codec, load_codecs, save_codecs
-from seq2seq_attn.text.codec_training import KINDS, train_codecs
+from seq2seq_attn.text.codec import KINDS, Codec, load_codecs, save_codecs, train_codecs
 from seq2seq_attn.text.corpus import ParallelCorpus
+from seq2seq_attn.text.tokenisers import Word
 from seq2seq_attn.text.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
-from seq2seq_attn.text.word import Word
 
 CORPUS = ParallelCorpus(
     [

@@ -9,8 +9,14 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.text.download import fetch, get
-from seq2seq_attn.text.manifest import Corpus, CorpusFile, corpora, find
+from seq2seq_attn.text.download import (
+    CorpusFile,
+    KnownCorpus,
+    download_corpus,
+    download_files,
+    find_corpus,
+    known_corpora,
+)
 
 ENGLISH, GERMAN, ABOUT = b"one\ntwo\n", "eins\nzwölf\n".encode(), b"about\n"
 
@@ -20,7 +26,7 @@ def sha256(content):
 
 
 def corpus_of(*files):
-    return Corpus("tiny", "", "", "", "", "", note="nobody hosts it", files=files)
+    return KnownCorpus("tiny", "", "", "", "", "", note="nobody hosts it", files=files)
 
 
 @pytest.fixture
@@ -73,7 +79,7 @@ EVERYTHING = {"train.en.gz": ENGLISH, "train.de.gz": GERMAN, "about.txt": ABOUT,
 
 def test_files_are_fetched_out_of_whatever_packing_and_an_archive_only_once(tiny, server, tmp_path):
     seen = []
-    folder = fetch(tiny, tmp_path / "to", progress=lambda url, done, total: seen.append((url, done, total)))
+    folder = download_files(tiny, tmp_path / "to", progress=lambda url, done, total: seen.append((url, done, total)))
     assert folder == tmp_path / "to"
     assert contents(folder) == EVERYTHING
     assert sum(path == "/tiny.zip" for path in server[2]) == 1
@@ -81,11 +87,11 @@ def test_files_are_fetched_out_of_whatever_packing_and_an_archive_only_once(tiny
 
 
 def test_files_that_are_there_and_right_are_left_alone(tiny, server, tmp_path):
-    fetch(tiny, tmp_path / "to")
+    download_files(tiny, tmp_path / "to")
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "to").rglob("*")}
     server[2].clear()
     (tmp_path / "to" / "train.en.gz").write_bytes(b"\x1f\x8b broken")
-    fetch(tiny, tmp_path / "to")
+    download_files(tiny, tmp_path / "to")
     assert server[2] == ["/train.en"]
     assert contents(tmp_path / "to") == EVERYTHING
     assert (tmp_path / "to" / "about.txt").stat().st_mtime_ns == before[tmp_path / "to" / "about.txt"]
@@ -94,7 +100,7 @@ def test_files_that_are_there_and_right_are_left_alone(tiny, server, tmp_path):
 def test_a_file_that_has_changed_at_its_address_leaves_nothing_behind(tiny, server, tmp_path):
     (server[0] / "train.en").write_bytes(b"changed\n")
     with pytest.raises(UserError, match=r"train\.en\.gz: what http.*/train\.en holds is not the file .*--from DIR"):
-        fetch(tiny, tmp_path / "to")
+        download_files(tiny, tmp_path / "to")
     assert not (tmp_path / "to").exists()
 
 
@@ -111,20 +117,20 @@ def test_an_address_that_does_not_hold_the_file_is_named_with_the_way_out(
 ):
     file = CorpusFile("x.txt", sha256(b"x"), f"{server[1]}/{path}", member)
     with pytest.raises(UserError, match=rf"x\.txt {message}.*seq2seq-attn data get tiny --from DIR"):
-        fetch(corpus_of(file), tmp_path / "to")
+        download_files(corpus_of(file), tmp_path / "to")
 
 
 def test_without_a_network_the_file_the_address_and_the_way_out_are_named(tmp_path, monkeypatch):
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     file = CorpusFile("x.txt", sha256(b"x"), "http://127.0.0.1:9/x.txt")
     with pytest.raises(UserError, match=r"x\.txt cannot be fetched from http://127\.0\.0\.1:9/x\.txt .*--from DIR"):
-        fetch(corpus_of(file), tmp_path / "to")
+        download_files(corpus_of(file), tmp_path / "to")
 
 
 def test_a_file_without_an_address_keeps_no_other_away(tiny, tmp_path):
     corpus = corpus_of(CorpusFile("lost.txt", sha256(b"lost")), *tiny.files)
     with pytest.raises(UserError, match=r"lost\.txt has no public address \(nobody hosts it\); .*--from DIR"):
-        fetch(corpus, tmp_path / "to")
+        download_files(corpus, tmp_path / "to")
     assert contents(tmp_path / "to") == EVERYTHING
 
 
@@ -140,7 +146,7 @@ def test_a_folder_may_hold_the_files_or_the_folder_of_the_corpus(tmp_path, insid
         CorpusFile("train.de.gz", sha256(GERMAN)),
         CorpusFile("deep/more.txt", sha256(ABOUT)),
     )
-    fetch(corpus, tmp_path / "to", from_folder=tmp_path / "disk")
+    download_files(corpus, tmp_path / "to", from_folder=tmp_path / "disk")
     assert contents(tmp_path / "to") == {
         name: EVERYTHING[name] for name in ("train.en.gz", "train.de.gz", "deep/more.txt")
     }
@@ -150,31 +156,31 @@ def test_a_wrong_or_missing_file_in_the_folder_is_named_and_not_copied(tmp_path)
     (tmp_path / "disk").mkdir()
     corpus = corpus_of(CorpusFile("train.en.gz", sha256(ENGLISH)))
     with pytest.raises(UserError, match=r"disk: neither train\.en\.gz nor tiny/train\.en\.gz is in this folder"):
-        fetch(corpus, tmp_path / "to", from_folder=tmp_path / "disk")
+        download_files(corpus, tmp_path / "to", from_folder=tmp_path / "disk")
     (tmp_path / "disk" / "train.en").write_bytes(b"other\n")
     with pytest.raises(UserError, match=r"disk/train\.en: not the file of the corpus tiny"):
-        fetch(corpus, tmp_path / "to", from_folder=tmp_path / "disk")
+        download_files(corpus, tmp_path / "to", from_folder=tmp_path / "disk")
     with pytest.raises(UserError, match="nowhere: no such folder"):
-        fetch(corpus, tmp_path / "to", from_folder=tmp_path / "nowhere")
+        download_files(corpus, tmp_path / "to", from_folder=tmp_path / "nowhere")
     assert not (tmp_path / "to").exists()
 
 
 def test_corpora_that_are_made_are_not_fetched():
     with pytest.raises(UserError, match="reverse is made, not fetched: seq2seq-attn data make reverse"):
-        get("reverse")
+        download_corpus("reverse")
 
 
 def test_an_unknown_corpus_names_its_neighbour():
     with pytest.raises(UserError, match="'multi30k' is not known; do you mean multi30k-en-de"):
-        get("multi30k")
+        download_corpus("multi30k")
 
 
 def test_the_manifest_knows_every_corpus_and_says_where_each_file_is():
-    made = {name for name, corpus in corpora().items() if corpus.is_made}
+    made = {name for name, corpus in known_corpora().items() if corpus.is_made}
     assert made == {"tom-and-jerry", "copy", "reverse", "sort"}
-    fetched = corpora().keys() - made
+    fetched = known_corpora().keys() - made
     assert fetched == {"multi30k-en-de", "tatoeba", "bible", "scan", "cmudict", "alignments"}
-    for corpus in corpora().values():
+    for corpus in known_corpora().values():
         assert corpus.description
         assert corpus.size
         assert corpus.licence
@@ -186,4 +192,4 @@ def test_the_manifest_knows_every_corpus_and_says_where_each_file_is():
             assert len(bytes.fromhex(file.sha256)) == 32
             assert file.url is None or file.url.startswith("http")
             assert (file.member is not None) == (file.url is not None and file.url.endswith(".zip"))
-    assert len(find("multi30k-en-de").files) == 12
+    assert len(find_corpus("multi30k-en-de").files) == 12

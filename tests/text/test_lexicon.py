@@ -1,4 +1,4 @@
-"""The lexicon is that of IBM model 1, written out pair by pair in its plain statement."""
+"""The lexicon is that of IBM model 1, whose reference implementation is written out here pair by pair."""
 
 import random
 from collections import defaultdict
@@ -9,7 +9,7 @@ import pytest
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.text import lexicon
 from seq2seq_attn.text.encoded import EncodedSentences
-from seq2seq_attn.text.lexicon import ITERATIONS, TRANSLATIONS, Lexicon, learn_lexicon
+from seq2seq_attn.text.lexicon import ITERATIONS, MAX_TRANSLATIONS, Lexicon, learn_lexicon
 from seq2seq_attn.text.vocabulary import EOS
 
 
@@ -62,7 +62,7 @@ def test_words_are_told_apart_by_the_company_they_keep():
 
 def test_pairs_are_read_in_chunks_that_change_nothing(monkeypatch):
     whole = learn(random_pairs(), 12, 17)
-    monkeypatch.setattr(lexicon, "CHUNK", 2)
+    monkeypatch.setattr(lexicon, "_CHUNK", 2)
     assert (learn(random_pairs(), 12, 17).translations == whole.translations).all()
 
 
@@ -74,7 +74,7 @@ def test_tokens_are_ordered_by_their_number_in_the_text():
 def test_only_the_best_of_very_many_translations_are_kept():
     pairs = [([4, 5], [word]) for word in range(4, 130)] + [([4], [129])] * 3
     ranked = learn(pairs, 6, 130).translations[4].tolist()
-    assert len(ranked) == len(set(ranked)) == TRANSLATIONS
+    assert len(ranked) == len(set(ranked)) == MAX_TRANSLATIONS
     assert ranked[:2] == [EOS, 129]
 
 

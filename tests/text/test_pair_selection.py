@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.text.corpus import ParallelCorpus
-from seq2seq_attn.text.selection import filter_pairs, split_by_source
+from seq2seq_attn.text.corpus import ParallelCorpus, filter_pairs, split_by_source
 
 CORPUS = ParallelCorpus(["a", "b", "", "d", "e"], ["A", "B", "C", "", "E"], "mine")
 

@@ -3,7 +3,7 @@ import gzip
 import pytest
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.text.corpus import ParallelCorpus, read_parallel, read_tsv
+from seq2seq_attn.text.corpus import ParallelCorpus, SideStatistics, corpus_statistics, read_parallel, read_tsv
 from seq2seq_attn.text.files import read_lines, write_bytes
 
 
@@ -91,3 +91,16 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
     with pytest.raises(UserError, match="file: cannot be written: No space left on device"):
         write_bytes(tmp_path / "deep" / "file", b"new")
     assert [path.read_bytes() for path in (tmp_path / "deep").iterdir()] == [b"old"]
+
+
+def test_a_corpus_is_counted_in_words():
+    corpus = ParallelCorpus(["the dog sees the cat", "it", "two dogs"], ["A B", "C", "A B C D E"])
+    counted = corpus_statistics(corpus)
+    assert counted.pairs == 3
+    assert counted.source == SideStatistics(8, 7, pytest.approx(8 / 3), 2, 5)
+    assert counted.target == SideStatistics(8, 5, pytest.approx(8 / 3), 2, 5)
+
+
+def test_an_empty_corpus_is_refused():
+    with pytest.raises(UserError, match="mine: no pair to count"):
+        corpus_statistics(ParallelCorpus([], [], "mine"))

@@ -3,11 +3,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.text.character import Character
-from seq2seq_attn.text.moses import Moses
-from seq2seq_attn.text.sentencepiece import SentencePiece
-from seq2seq_attn.text.tokeniser import word_of_character
-from seq2seq_attn.text.word import Word
+from seq2seq_attn.text.tokenisers import Character, Moses, SentencePiece, Word, word_of_character
 
 LINES = [
     "A man in an orange hat starring at something.",

@@ -6,8 +6,8 @@ from torchtext.datasets import TranslationDataset
 from torchtext.vocab import Vocab
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.text.codec_training import train_codecs
-from seq2seq_attn.text.torchtext import corpus_of, vocabulary_of
+from seq2seq_attn.text.codec import train_codecs
+from seq2seq_attn.text.torchtext import corpus_from_torchtext, vocabulary_from_torchtext
 
 COUNTS = Counter(["the", "dog", "bites", "the", "cat", "the", "dog"])
 
@@ -15,7 +15,7 @@ COUNTS = Counter(["the", "dog", "bites", "the", "cat", "the", "dog"])
 @pytest.mark.parametrize("specials_first", [True, False])
 def test_a_vocab_comes_over_in_its_order_wherever_its_special_tokens_stand(specials_first):
     vocab = Vocab(COUNTS, specials=["<pad>", "<sos>", "<eos>", "<unk>"], specials_first=specials_first)
-    vocabulary = vocabulary_of(vocab)
+    vocabulary = vocabulary_from_torchtext(vocab)
     assert vocabulary.get_itos() == ["<unk>", "<pad>", "<s>", "</s>", "the", "dog", "bites", "cat"]
     assert vocabulary["cow"] == 0
 
@@ -24,7 +24,7 @@ def test_special_tokens_of_other_names_are_left_out_when_named():
     field = Field(init_token="<go>", eos_token="<stop>")
     field.build_vocab([["the", "dog"], ["the"]])
     specials = (field.unk_token, field.pad_token, field.init_token, field.eos_token)
-    assert vocabulary_of(field.vocab, specials).get_itos()[4:] == ["the", "dog"]
+    assert vocabulary_from_torchtext(field.vocab, specials).get_itos()[4:] == ["the", "dog"]
 
 
 def test_a_translation_dataset_comes_over_as_its_own_tokens(tmp_path):
@@ -32,19 +32,19 @@ def test_a_translation_dataset_comes_over_as_its_own_tokens(tmp_path):
     (tmp_path / "train.de").write_text("Der Hund, bellt\n\nEine Katze\n", encoding="utf-8")
     source = Field(lower=True, tokenize=lambda line: line.replace(",", " ,").split())
     dataset = TranslationDataset(str(tmp_path / "train"), (".en", ".de"), (source, Field()))
-    corpus = corpus_of(dataset)
+    corpus = corpus_from_torchtext(dataset)
     assert corpus.source == ["the dog , barks", "a cat"]
     assert corpus.target == ["Der Hund, bellt", "Eine Katze"]
 
     source.build_vocab(dataset, min_freq=1)
     ours, _ = train_codecs(corpus, "word")
-    assert ours.vocabulary.get_itos() == vocabulary_of(source.vocab).get_itos()
+    assert ours.vocabulary.get_itos() == vocabulary_from_torchtext(source.vocab).get_itos()
 
 
 def test_any_dataset_with_two_text_fields_comes_over():
     fields = [("question", Field()), ("answer", Field(sequential=False))]
     dataset = Dataset([Example.fromlist(["who is it", "Tom"], fields)], fields)
-    corpus = corpus_of(dataset, source="question", target="answer")
+    corpus = corpus_from_torchtext(dataset, source="question", target="answer")
     assert (corpus.source, corpus.target) == (["who is it"], ["Tom"])
     with pytest.raises(UserError, match="no field 'src'; it has question, answer"):
-        corpus_of(dataset)
+        corpus_from_torchtext(dataset)

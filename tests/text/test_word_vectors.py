@@ -8,8 +8,8 @@ import torch
 from torchtext.vocab import Vectors, Vocab
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.text.torchtext import vocabulary_of
-from seq2seq_attn.text.vectors import embedding_of, read_vectors
+from seq2seq_attn.text.torchtext import vocabulary_from_torchtext
+from seq2seq_attn.text.vectors import pretrained_embedding, read_vectors
 from seq2seq_attn.text.vocabulary import Vocabulary
 
 TEXT = "dog 1 2 3\ncat 4 -5e-1 6\ncow 7 8 9\n"
@@ -64,16 +64,16 @@ def test_the_vocabularys_tokens_are_read_and_no_others(write, content):
 def test_a_text_file_and_torchtexts_vectors_and_their_cache_give_the_same_rows(write, tmp_path):
     path, default = write(TEXT), torch.randn(9, 3)
     theirs = Vectors(str(path), cache=str(tmp_path))
-    expected = embedding_of(theirs, VOCABULARY, default)
+    expected = pretrained_embedding(theirs, VOCABULARY, default)
     for file in (path, tmp_path / "tiny.txt.pt"):
-        read = embedding_of(read_vectors(file, VOCABULARY, 3), VOCABULARY, default)
+        read = pretrained_embedding(read_vectors(file, VOCABULARY, 3), VOCABULARY, default)
         assert torch.equal(read.matrix, expected.matrix)
         assert read.coverage == expected.coverage == (2, 5)
 
 
 def test_tokens_with_a_vector_take_it_and_the_others_keep_their_row(write):
     default = torch.arange(27.0).reshape(9, 3)
-    embedding = embedding_of(read_vectors(write("<s> 6 6 6\n" + TEXT), VOCABULARY, 3), VOCABULARY, default)
+    embedding = pretrained_embedding(read_vectors(write("<s> 6 6 6\n" + TEXT), VOCABULARY, 3), VOCABULARY, default)
     expected = default.clone()
     expected[5], expected[7] = torch.tensor([4.0, -0.5, 6.0]), torch.tensor([1.0, 2.0, 3.0])
     assert torch.equal(embedding.matrix, expected)
@@ -83,12 +83,12 @@ def test_tokens_with_a_vector_take_it_and_the_others_keep_their_row(write):
 def test_special_tokens_keep_their_rows_whatever_torchtext_has_for_them(write, tmp_path):
     theirs = Vectors(str(write("<s> 6 6 6\n<pad> 5 5 5\n" + TEXT)), cache=str(tmp_path))
     default = torch.zeros(9, 3)
-    assert not embedding_of(theirs, VOCABULARY, default).matrix[:4].any()
+    assert not pretrained_embedding(theirs, VOCABULARY, default).matrix[:4].any()
 
 
 def test_where_no_token_has_a_vector_every_row_is_kept(write):
     read = read_vectors(write("2 3\nhorse 1 2 3\n"), VOCABULARY, 3)
-    embedding = embedding_of(read, VOCABULARY, torch.ones(9, 3))
+    embedding = pretrained_embedding(read, VOCABULARY, torch.ones(9, 3))
     assert torch.equal(embedding.matrix, torch.ones(9, 3))
     assert embedding.coverage == (0, 5)
 
@@ -96,7 +96,7 @@ def test_where_no_token_has_a_vector_every_row_is_kept(write):
 def test_the_vectors_of_a_built_vocab_come_over_too(write, tmp_path):
     counts = Counter(["the", "dog", "the"])
     vocab = Vocab(counts, vectors=Vectors(str(write(TEXT)), cache=str(tmp_path)))
-    embedding = embedding_of(vocab, vocabulary_of(vocab), torch.ones(6, 3, dtype=torch.float64))
+    embedding = pretrained_embedding(vocab, vocabulary_from_torchtext(vocab), torch.ones(6, 3, dtype=torch.float64))
     assert embedding.matrix.dtype == torch.float64
     assert embedding.matrix[5].tolist() == [1.0, 2.0, 3.0]
 
@@ -107,7 +107,7 @@ def test_an_embedding_of_another_size_is_refused_with_the_way_out(refused, write
     theirs = Vectors(str(write("dog 1 2 3 4 5\n", "five.txt")), cache=str(tmp_path))
     assert "size 5, but" in refused((tmp_path / "five.txt.pt").read_bytes(), "again.pt")
     with pytest.raises(UserError, match=r"of \(9, 5\), not \(9, 3\); set model.embedding_size=5"):
-        embedding_of(theirs, VOCABULARY, torch.zeros(9, 3))
+        pretrained_embedding(theirs, VOCABULARY, torch.zeros(9, 3))
 
 
 @pytest.mark.parametrize(

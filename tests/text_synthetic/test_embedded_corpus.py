@@ -9,8 +9,9 @@ from random import Random
 import pytest
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.text.synthetic import MADE, SIDES, lexicon, make
-from seq2seq_attn.text.synthetic.tom_and_jerry import BANDS, pairs
+from seq2seq_attn.text.download import known_corpora
+from seq2seq_attn.text.synthetic import RECIPES, make_corpus, word_list
+from seq2seq_attn.text.synthetic.tom_and_jerry import BANDS, pairs_of_length
 
 FOLDER = Path(__file__).parents[2] / "data" / "tom-and-jerry"
 FILES = [
@@ -19,7 +20,7 @@ FILES = [
     for side in ("en", "zh", "align")
 ]
 
-# What the constructions bring; the rest of the words is in the tables of the lexicon.
+# What the constructions bring; the rest of the words is in the word tables.
 FUNCTION_WORDS = """
     that-的 's-的 by-被 and-和 than-比 to-给 not-没有 not-不 will-会 is-正在 are-正在 is-很 are-很 is-有 are-有
     did-了 was-了 were-了 a-一 an-一 this-这 these-这些 this-今天 every-每天 yesterday-昨天 tomorrow-明天
@@ -60,21 +61,21 @@ def bands(part: Part) -> list[int]:
 def dictionary() -> set[tuple[str, str]]:
     """All pairs of words that the lexicon and the constructions make translations."""
     known = {tuple(pair.rsplit("-", 1)) for pair in FUNCTION_WORDS.split()}
-    for verb in (*lexicon.DEEDS, *lexicon.CHORES, *lexicon.ACTIVITIES, *lexicon.TRANSFERS, *lexicon.SPEECH):
+    for verb in (*word_list.DEEDS, *word_list.CHORES, *word_list.ACTIVITIES, *word_list.TRANSFERS, *word_list.SPEECH):
         *forms, chinese = verb
         known |= {(form, chinese) for form in forms} | {(verb.past, "了")}
-    for noun in (*lexicon.CREATURES, *lexicon.THINGS):
+    for noun in (*word_list.CREATURES, *word_list.THINGS):
         known |= {(form, chinese) for form in noun[:2] for chinese in noun[2:]}
-    for temper in lexicon.TEMPERS:
+    for temper in word_list.TEMPERS:
         known |= {(form, temper.chinese) for form in temper[:2]} | {(temper.positive, f"{temper.chinese}的")}
-    tables = [table for table in vars(lexicon).values() if isinstance(table, tuple)]
-    for entry in (row for table in tables for row in table if isinstance(row, lexicon.Entry)):
+    tables = [table for table in vars(word_list).values() if isinstance(table, tuple)]
+    for entry in (row for table in tables for row in table if isinstance(row, word_list.Invariable)):
         known |= {(english, entry.chinese) for english in entry.english.split()}
     return known
 
 
 def test_the_generator_rebuilds_the_committed_bytes(tmp_path: Path) -> None:
-    made = make("tom-and-jerry", tmp_path / "made")
+    made = make_corpus("tom-and-jerry", tmp_path / "made")
     assert sorted(path.name for path in made.iterdir()) == sorted(FILES)
     for name in FILES:
         ours, theirs = (made / name).read_bytes(), (FOLDER / name).read_bytes()
@@ -141,35 +142,36 @@ def test_the_order_of_words_differs_between_the_languages(corpus: dict[str, Part
 
 def test_a_sentence_has_one_translation_and_one_alignment() -> None:
     translations = {}
-    for pair in islice(pairs(Random(11), BANDS[0]), 8000):
+    for pair in islice(pairs_of_length(Random(11), BANDS[0]), 8000):
         assert translations.setdefault(pair.source, pair) == pair
     assert len(translations) < 8000  # some came more than once, so there was something to compare
 
 
 def test_content_words_seldom_repeat_in_a_long_sentence(corpus: dict[str, Part]) -> None:
-    content = {entry.english for entry in lexicon.NAMES}
-    content |= {form for noun in (*lexicon.CREATURES, *lexicon.THINGS) for form in noun[:2]}
+    content = {entry.english for entry in word_list.NAMES}
+    content |= {form for noun in (*word_list.CREATURES, *word_list.THINGS) for form in noun[:2]}
     for source, _, _ in corpus["test"]:
         assert max(Counter(word for word in source if word in content).values(), default=0) <= 2
 
 
 def test_a_seed_gives_its_own_sentences_and_always_the_same() -> None:
-    first, again, other = (list(islice(pairs(Random(seed), BANDS[2]), 7)) for seed in (2, 2, 3))
+    first, again, other = (list(islice(pairs_of_length(Random(seed), BANDS[2]), 7)) for seed in (2, 2, 3))
     assert first == again
     assert not set(first) & set(other)
 
 
-def test_every_made_corpus_says_what_it_is_and_what_its_sides_are_called() -> None:
-    assert list(MADE) == list(SIDES) == ["tom-and-jerry", "copy", "reverse", "sort"]
-    assert all(MADE.values())
+def test_every_generated_corpus_is_described_among_the_known_ones() -> None:
+    assert list(RECIPES) == ["tom-and-jerry", "copy", "reverse", "sort"]
+    assert [name for name, corpus in known_corpora().items() if corpus.is_made] == list(RECIPES)
+    assert all(known_corpora()[name].description for name in RECIPES)
 
 
 def test_a_misspelt_name_is_answered_with_the_right_one(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"'tom-and-jery'.*try tom-and-jerry"):
-        make("tom-and-jery", tmp_path)
+        make_corpus("tom-and-jery", tmp_path)
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file")
     with pytest.raises(UserError, match="taken"):
-        make("copy", tmp_path / "taken")
+        make_corpus("copy", tmp_path / "taken")

@@ -2,12 +2,9 @@ from random import Random
 
 import pytest
 
-from seq2seq_attn.text.synthetic.clauses import ACTIVE, FRONTED, GAVE, WAS_DONE
-from seq2seq_attn.text.synthetic.draw import Draw, shuffled
-from seq2seq_attn.text.synthetic.nouns import DOER, NOMINAL, counting
-from seq2seq_attn.text.synthetic.phrase import EMPTY, Phrase, Rule, word
-from seq2seq_attn.text.synthetic.questions import DID
-from seq2seq_attn.text.synthetic.verbs import IN, PERFECTIVE
+from seq2seq_attn.text.synthetic.clauses import ACTIVE, ASK_DID, FRONTED, GAVE, WAS_DONE
+from seq2seq_attn.text.synthetic.constituents import DOER, IN, NOMINAL, PERFECTIVE, counting
+from seq2seq_attn.text.synthetic.grammar import EMPTY, Draw, Phrase, Rule, shuffled, word
 
 TOM, JERRY = word("Tom", "汤姆"), word("Jerry", "杰瑞")
 CHASED = word("chased", "追逐")
@@ -61,7 +58,7 @@ def test_the_agent_of_a_passive_moves_before_the_verb() -> None:
 
 
 def test_a_question_with_did_has_its_verb_in_the_base_form_and_ends_in_ma() -> None:
-    phrase = DID(TOM, word("chase", "追逐"), JERRY, IN_THE_PARK, EMPTY)
+    phrase = ASK_DID(TOM, word("chase", "追逐"), JERRY, IN_THE_PARK, EMPTY)
     assert texts(phrase) == ("did Tom chase Jerry in the park ?", "汤姆 在 公园 里 追逐 了 杰瑞 吗 ？")
     assert phrase.pharaoh == "0-5 1-0 2-4 3-6 4-1 4-3 6-2 7-7 7-8"
 

@@ -8,46 +8,46 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2seq_attn.text.synthetic import make, parts
-from seq2seq_attn.text.synthetic.toys import copy, pairs, permuted, reverse, sort
+from seq2seq_attn.text.synthetic import generate_corpus, make_corpus
+from seq2seq_attn.text.synthetic.toys import copy, reverse, sort, toy_pair, toy_pairs
 
 letters = st.lists(st.sampled_from(ascii_lowercase), min_size=1, max_size=20)
 
 
 @given(letters)
 def test_copy_changes_nothing(sequence: list[str]) -> None:
-    pair = permuted(sequence, copy)
+    pair = toy_pair(sequence, copy)
     assert pair.source == pair.target == tuple(sequence)
     assert all(i == j for i, j in pair.links)
 
 
 @given(letters)
 def test_reverse_twice_is_the_identity(sequence: list[str]) -> None:
-    once = permuted(sequence, reverse)
-    assert permuted(once.target, reverse).target == tuple(sequence)
+    once = toy_pair(sequence, reverse)
+    assert toy_pair(once.target, reverse).target == tuple(sequence)
     assert all(i + j == len(sequence) - 1 for i, j in once.links)
 
 
 @given(letters)
 def test_sort_orders_the_letters_and_sorting_again_changes_nothing(sequence: list[str]) -> None:
-    once = permuted(sequence, sort)
+    once = toy_pair(sequence, sort)
     assert list(once.target) == sorted(sequence)
-    assert permuted(once.target, sort).links == tuple((i, i) for i in range(len(sequence)))
+    assert toy_pair(once.target, sort).links == tuple((i, i) for i in range(len(sequence)))
 
 
 def test_equal_letters_keep_their_order_when_sorted() -> None:
-    assert permuted(list("bdbab"), sort).pharaoh == "0-1 1-4 2-2 3-0 4-3"
+    assert toy_pair(list("bdbab"), sort).pharaoh == "0-1 1-4 2-2 3-0 4-3"
 
 
 @pytest.mark.parametrize("task", [copy, reverse, sort])
 def test_links_join_equal_letters_one_to_one(task) -> None:
-    for pair in islice(pairs(task, Random(4)), 50):
+    for pair in islice(toy_pairs(task, Random(4)), 50):
         assert all(pair.source[i] == pair.target[j] for i, j in pair.links)
         assert sorted(i for i, _ in pair.links) == sorted(j for _, j in pair.links) == list(range(len(pair.source)))
 
 
 def test_a_task_is_written_as_three_files_a_part(tmp_path: Path) -> None:
-    folder = make("reverse", tmp_path / "new" / "reverse", seed=6)
+    folder = make_corpus("reverse", tmp_path / "new" / "reverse", seed=6)
     source, target, links = (
         gzip.decompress((folder / f"train.{side}.gz").read_bytes()).decode().splitlines()
         for side in ("source", "target", "align")
@@ -60,6 +60,6 @@ def test_a_task_is_written_as_three_files_a_part(tmp_path: Path) -> None:
 
 
 def test_no_sequence_stands_in_two_parts() -> None:
-    made = parts("sort", seed=8)
+    made = generate_corpus("sort", seed=8)
     sources = [pair.source for part in made for pair in part]
     assert len(set(sources)) == len(sources) == 5000

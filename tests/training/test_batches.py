@@ -1,10 +1,10 @@
-"""Batches: every pair once an epoch, drawn anew, padded and unpadded without loss."""
+"""Batches: every pair once per epoch, in new batches each time, padded and unpadded without loss."""
 
 import numpy as np
 import torch
 
 from seq2seq_attn.text.encoded import EncodedSentences
-from seq2seq_attn.training.batches import Buckets, EncodedPairs, loader
+from seq2seq_attn.training.batches import EncodedPairs, LengthBuckets, loader
 
 
 def encoded(source, target, kept=None):
@@ -15,13 +15,13 @@ PAIRS = encoded([[4] * (1 + i % 7) + [3] for i in range(53)], [[5] * (1 + i % 5)
 
 
 def test_every_pair_is_in_one_batch_of_an_epoch():
-    buckets = Buckets(PAIRS, 8, "sentences", seed=1)
+    buckets = LengthBuckets(PAIRS, 8, "sentences", seed=1)
     assert sorted(index for batch in buckets for index in batch) == list(range(53))
     assert len(buckets) == len(list(buckets)) == 7
 
 
 def test_epochs_differ_and_repeat_by_number():
-    buckets = Buckets(PAIRS, 8, "sentences", seed=1)
+    buckets = LengthBuckets(PAIRS, 8, "sentences", seed=1)
     first = list(buckets)
     buckets.set_epoch(1)
     assert list(buckets) != first

@@ -1,6 +1,8 @@
-"""Training as a whole: it learns, stops early, resumes exactly, and refuses to go on with a loss that is no number."""
+"""Training as a whole: it learns, stops early, resumes exactly, and stops at a loss that is not finite."""
 
 import csv
+import logging
+import warnings
 
 import pytest
 import torch
@@ -110,13 +112,13 @@ def test_every_epoch_of_a_training_draws_batches_of_its_own(tmp_path):
 
 
 def test_training_stops_when_nothing_is_gained_and_keeps_the_best_weights(tmp_path):
-    """BLEU as told here rises to its best in the second epoch; two more without progress end the training."""
-    told = iter([1.0, 5.0, 4.0, 4.5, 99.0])
+    """BLEU of these scores rises to its best in the second epoch; two more without improvement end the training."""
+    scores = iter([1.0, 5.0, 4.0, 4.5, 99.0])
     seen = []
 
     def validate(translator):
         seen.append(translator.output.bias.detach().clone())
-        return next(told)
+        return next(scores)
 
     model, fitted = run(tmp_path, validate=validate, monitor="bleu", max_epochs=5, patience=2)
     assert len(seen) == 4
@@ -136,19 +138,19 @@ def test_plateau_halves_the_rate_when_progress_ends_over_an_interruption_too(tmp
         "monitor": "bleu",
     }
     for parts in ([5], [2, 5], [1, 2, 3, 4, 5]):
-        told = iter([3.0, 2.0, 4.0, 4.0, 3.0])
+        scores = iter([3.0, 2.0, 4.0, 4.0, 3.0])
         folder = tmp_path / str(len(parts))
         rates = []
         for number, epochs in enumerate(parts):
-            run(folder, validate=lambda _, told=told: next(told), resume=number > 0, max_epochs=epochs, **plateau)
+            run(folder, validate=lambda _, scores=scores: next(scores), resume=number > 0, max_epochs=epochs, **plateau)
             rates.append(rate(folder))
         assert rates[-1] == pytest.approx(0.01)
     assert rates == pytest.approx([0.08, 0.04, 0.04, 0.02, 0.01])
 
 
 def test_the_last_checkpoint_is_the_last_epoch_s_though_an_earlier_was_better(tmp_path):
-    told = iter([9.0, 1.0])
-    run(tmp_path, validate=lambda _: next(told), monitor="bleu", max_epochs=2)
+    scores = iter([9.0, 1.0])
+    run(tmp_path, validate=lambda _: next(scores), monitor="bleu", max_epochs=2)
     epochs = {
         name: torch.load(tmp_path / "checkpoints" / f"{name}.ckpt", weights_only=True)["epoch"]
         for name in ("best", "last")
@@ -200,3 +202,10 @@ def test_gradients_are_clipped_to_the_norm(tmp_path):
     optimiser = {"learning_rate": 1.0, "epsilon": 1.0}
     run(tmp_path, model, max_epochs=1, clip_norm=1e-3, optimiser=optimiser)
     assert 0 < (model.output.weight - before).abs().max() < 6 * 1e-3
+
+
+def test_training_leaves_the_loggers_and_warning_filters_of_its_caller_as_they_were(tmp_path):
+    loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
+    before = [logger.level for logger in loggers], list(warnings.filters)
+    run(tmp_path, max_epochs=1)
+    assert ([logger.level for logger in loggers], list(warnings.filters)) == before

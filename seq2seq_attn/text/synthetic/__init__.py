@@ -1,73 +1,137 @@
-"""Corpora that the package makes itself, with gold word alignments: seeded, the same bytes on every machine.
+"""Generated corpora with gold word alignments: seeded, with the same bytes on every machine.
 
-A corpus is a folder with three files a part, one sentence a line: `train.en`, `train.zh` and `train.align` (Pharaoh
+A corpus is a folder with three files per part, one sentence per line: `train.en`, `train.zh` and `train.align` (Pharaoh
 format, `i-j` for source word i and target word j, counted from 0), then `validation.*` and `test.*`. The training
 files are gzipped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gzip
+import io
+from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.text.files import write_bytes
 from seq2seq_attn.text.synthetic import tom_and_jerry, toys
-from seq2seq_attn.text.synthetic.files import write
-from seq2seq_attn.text.synthetic.phrase import Phrase
-from seq2seq_attn.text.synthetic.split import Parts
+from seq2seq_attn.text.synthetic.grammar import Phrase, shuffled
 
-__all__ = ["MADE", "SEED", "SIDES", "Parts", "Phrase", "make", "parts"]
+__all__ = ["RECIPES", "SEED", "Parts", "Phrase", "Recipe", "Stratum", "generate_corpus", "make_corpus", "write_corpus"]
 
 SEED = 1940  # the year of the first cartoon
 
 
-class Recipe(NamedTuple):
-    """How a corpus is made."""
+class Parts(NamedTuple):
+    """The three parts of a corpus, which have no source sentence in common."""
 
-    description: str
-    sides: tuple[str, str]  # how the names of its source and target files end
-    parts: Callable[[Random], Parts]
+    train: list[Phrase]
+    validation: list[Phrase]
+    test: list[Phrase]
+
+
+class Stratum(NamedTuple):
+    """An endless stream of pairs of one kind, and how many of them go to each part."""
+
+    pairs: Iterator[Phrase]
+    train: int
+    validation: int
+    test: int
+
+
+class Recipe(NamedTuple):
+    """How a corpus is generated; `corpora.yaml` describes it to users."""
+
+    sides: tuple[str, str]  # suffixes of its source and target files
+    strata: Callable[[Random], list[Stratum]]
+
+
+def _by_length(random: Random) -> list[Stratum]:
+    return [
+        Stratum(tom_and_jerry.pairs_of_length(random, band), band.train, tom_and_jerry.VALIDATION, tom_and_jerry.TEST)
+        for band in tom_and_jerry.BANDS
+    ]
+
+
+def _toy(task: toys.Permutation, random: Random) -> list[Stratum]:
+    return [Stratum(toys.toy_pairs(task, random), toys.TRAIN, toys.VALIDATION, toys.TEST)]
 
 
 _LETTERS = ("source", "target")
-_RECIPES = {
-    "tom-and-jerry": Recipe(
-        "English to Chinese from a grammar, 1 to 50 words, gold alignments", ("en", "zh"), tom_and_jerry.parts
-    ),
-    "copy": Recipe("letters as they come", _LETTERS, partial(toys.parts, toys.copy)),
-    "reverse": Recipe("letters from the last to the first", _LETTERS, partial(toys.parts, toys.reverse)),
-    "sort": Recipe("letters in alphabetical order", _LETTERS, partial(toys.parts, toys.sort)),
+
+RECIPES = {
+    "tom-and-jerry": Recipe(("en", "zh"), _by_length),
+    "copy": Recipe(_LETTERS, partial(_toy, toys.copy)),
+    "reverse": Recipe(_LETTERS, partial(_toy, toys.reverse)),
+    "sort": Recipe(_LETTERS, partial(_toy, toys.sort)),
 }
 
-MADE = {name: recipe.description for name, recipe in _RECIPES.items()}
-SIDES = {name: recipe.sides for name, recipe in _RECIPES.items()}
 
+def make_corpus(name: str, folder: str | Path, seed: int = SEED) -> Path:
+    """Generate a corpus of `RECIPES`, write it into a folder, and return the folder; existing files are replaced.
 
-def parts(name: str, seed: int = SEED) -> Parts:
-    """The training, validation and test pairs of a corpus of `MADE`.
-
-    Raises:
-        UserError: no corpus of this name is made here.
+    Raises UserError if there is no such corpus, or if the folder cannot be written.
     """
-    return _recipe(name).parts(Random(seed))
-
-
-def make(name: str, folder: str | Path, seed: int = SEED) -> Path:
-    """Write a corpus of `MADE` into a folder, and return the folder; files of the same names are replaced.
-
-    Raises:
-        UserError: no corpus of this name is made here, or the folder cannot be written.
-    """
-    write(parts(name, seed), _recipe(name).sides, Path(folder))
+    write_corpus(generate_corpus(name, seed), _recipe(name).sides, Path(folder))
     return Path(folder)
 
 
+def generate_corpus(name: str, seed: int = SEED) -> Parts:
+    """The pairs of a corpus of `RECIPES`: no source occurs twice, and each part is in random order.
+
+    Raises UserError if there is no such corpus.
+    """
+    random = Random(seed)
+    parts = Parts([], [], [])
+    seen: set[tuple[str, ...]] = set()
+    for pairs, *sizes in _recipe(name).strata(random):
+        unseen = _unseen(pairs, seen)
+        for part, size in zip(parts, sizes, strict=True):
+            part += islice(unseen, size)
+    return Parts(*(shuffled(random, part) for part in parts))
+
+
 def _recipe(name: str) -> Recipe:
-    if name not in _RECIPES:
-        near = get_close_matches(name, _RECIPES, n=1) or list(_RECIPES)
+    if name not in RECIPES:
+        near = get_close_matches(name, RECIPES, n=1) or list(RECIPES)
         raise UserError(f"no corpus {name!r} is made here; try {' or '.join(near)}")
-    return _RECIPES[name]
+    return RECIPES[name]
+
+
+def _unseen(pairs: Iterator[Phrase], seen: set[tuple[str, ...]]) -> Iterator[Phrase]:
+    for pair in pairs:
+        if pair.source not in seen:
+            seen.add(pair.source)
+            yield pair
+
+
+def write_corpus(parts: Parts, sides: tuple[str, str], folder: Path) -> None:
+    """Write three files per part: source, target and links, one pair per line; those of the training part gzipped.
+
+    Raises UserError if the folder cannot be written.
+    """
+    for part, pairs in parts._asdict().items():
+        columns = (
+            [" ".join(pair.source) for pair in pairs],
+            [" ".join(pair.target) for pair in pairs],
+            [pair.pharaoh for pair in pairs],
+        )
+        for side, lines in zip((*sides, "align"), columns, strict=True):
+            content = "".join(f"{line}\n" for line in lines).encode()
+            if part == "train":
+                write_bytes(folder / f"{part}.{side}.gz", _gzip(content))
+            else:
+                write_bytes(folder / f"{part}.{side}", content)
+
+
+def _gzip(content: bytes) -> bytes:
+    """Compressed without a timestamp, so that only another build of zlib can change the bytes."""
+    buffer = io.BytesIO()
+    with gzip.GzipFile(filename="", mode="wb", compresslevel=9, fileobj=buffer, mtime=0) as file:
+        file.write(content)
+    return buffer.getvalue()

@@ -1,0 +1,119 @@
+"""Search and forced decoding of a corpus of any size, in batches of similar length; results keep the corpus's order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
+
+import torch
+
+from seq2seq_attn.models.sentences import pad
+from seq2seq_attn.models.translator import Sentences, Translator
+from seq2seq_attn.ops.parallel import parallel_map
+from seq2seq_attn.search.beam import beam_search
+from seq2seq_attn.search.forced import Forced, force
+from seq2seq_attn.search.greedy import greedy_search
+from seq2seq_attn.search.hypotheses import Hypothesis
+from seq2seq_attn.search.options import SearchOptions
+from seq2seq_attn.search.shortlist import Shortlist, Shortlisted
+from seq2seq_attn.text.encoded import Ids
+
+_Corpus = Sequence[Ids]  # every sentence ends in `</s>`
+Progress = Callable[[int], object]  # called after each batch with its number of sentences
+
+_Found = TypeVar("_Found")
+
+
+def search(
+    translator: Translator,
+    sources: _Corpus,
+    options: SearchOptions,
+    *,
+    shortlist: Shortlist | None = None,
+    with_weights: bool = False,
+    progress: Progress | None = None,
+) -> list[list[Hypothesis]]:
+    """The n best translations of each source, best first, in the order of the sources.
+
+    With a shortlist they consist of the tokens that it lists for their batch. The model runs in evaluation mode on the
+    device of its parameters; its modules' modes are restored afterwards.
+    """
+    method = greedy_search if options.beam_size == 1 else beam_search
+    translator = options.quantised(translator)
+
+    def decode(source: Sentences) -> list[list[Hypothesis]]:
+        with options.autocast(source.tokens.device.type):
+            if shortlist is None:
+                return method(translator, source, options, with_weights)
+            tokens = shortlist.tokens(source)
+            found = method(Shortlisted(translator, tokens), source, options, with_weights)
+        listed = tokens.tolist()
+        return [[each._replace(tokens=[listed[i] for i in each.tokens]) for each in best] for best in found]
+
+    return _in_batches(translator, decode, (sources,), options.batch_size, options.batch_tokens, progress)
+
+
+def force_corpus(
+    translator: Translator,
+    sources: _Corpus,
+    targets: _Corpus,
+    *,
+    batch_size: int = 64,
+    batch_tokens: int = 4096,
+    progress: Progress | None = None,
+) -> list[Forced]:
+    """Forced decoding of each pair, in the order of the pairs; otherwise as in `search`."""
+
+    def score(source: Sentences, target: Sentences) -> list[Forced]:
+        return force(translator, source, target)
+
+    return _in_batches(translator, score, (sources, targets), batch_size, batch_tokens, progress)
+
+
+def _in_batches(
+    translator: Translator,
+    work: Callable[..., list[_Found]],
+    corpora: Sequence[_Corpus],
+    batch_size: int,
+    batch_tokens: int,
+    progress: Progress | None,
+) -> list[_Found]:
+    """The results of `work` for each row of the parallel corpora, in their order."""
+    lengths = [max(map(len, row)) for row in zip(*corpora, strict=True)]
+    batches = list(_batches(lengths, batch_size, batch_tokens))
+    found: dict[int, _Found] = {}
+    with _evaluating(translator) as device, parallel_map(device, len(batches)) as each:
+
+        def work_on(batch: list[int]) -> list[_Found]:
+            return work(*(pad([corpus[index] for index in batch], device) for corpus in corpora))
+
+        for batch, results in zip(batches, each(work_on, batches), strict=True):
+            found.update(zip(batch, results, strict=True))
+            if progress is not None:
+                progress(len(batch))
+    return [found[index] for index in range(len(lengths))]
+
+
+def _batches(lengths: Sequence[int], batch_size: int, batch_tokens: int) -> Iterator[list[int]]:
+    """Rows of similar length, the longest first, so that a lack of memory shows at once."""
+    batch: list[int] = []
+    for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
+        if batch and (len(batch) == batch_size or lengths[batch[0]] * (len(batch) + 1) > batch_tokens):
+            yield batch
+            batch = []
+        batch.append(index)
+    if batch:
+        yield batch
+
+
+@contextmanager
+def _evaluating(translator: Translator) -> Iterator[torch.device]:
+    """Set evaluation mode, yield the model's device, and restore the mode of every module."""
+    modes = [(module, module.training) for module in translator.modules()]
+    translator.eval()
+    try:
+        yield next((parameter.device for parameter in translator.parameters()), torch.device("cpu"))
+    finally:
+        for module, training in modes:
+            module.training = training

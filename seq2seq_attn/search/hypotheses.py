@@ -1,0 +1,122 @@
+"""Hypotheses: what a search returns, and how it is recovered from the choices of every step.
+
+A search records its choices step by step, with back-pointers to the continued hypotheses, and traces them back once at
+its end. Nothing is copied when hypotheses change places in the beam.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+# Selecting rows of the memory moves about as much data as one step reads of it. It pays once the rows dropped, summed
+# over the following steps, amount to a whole batch: with an eighth of the batch, after eight steps.
+_WORTH_SELECTING = 1 / 8
+
+
+class Hypothesis(NamedTuple):
+    """One translation of one sentence.
+
+    T' counts the predicted tokens: all of `tokens`, and `</s>` unless the hypothesis was truncated at the maximum
+    length. S' is the length of the source, `</s>` included.
+    """
+
+    tokens: list[int]  # without `</s>`
+    log_probability: float  # log p(Y | X): the sum over the predicted tokens, `</s>` included
+    score: float  # the ranking criterion: the log-probability over the length penalty
+    weights: Tensor | None  # (T', S') float32 on the CPU: row i predicted token i; None unless they were requested
+
+
+class Choice(NamedTuple):
+    """One step, from k to K hypotheses of each of B sentences."""
+
+    sentences: list[int]  # B indices: the sentences still in the batch
+    parents: Tensor  # (B, K) int64: back-pointers, which of the k each of the K continues
+    tokens: Tensor  # (B, K) int64: with which token
+    weights: Tensor | None  # (B * k, S): attention weights with which the k predicted it
+
+
+class End(NamedTuple):
+    """Where a hypothesis ends: with its `</s>`, or truncated."""
+
+    score: float
+    log_probability: float
+    length: int  # predicted tokens, `</s>` included
+    slot: int  # its index among the sentence's hypotheses after the last token that is not `</s>`
+    closed: bool  # whether it ends in `</s>`
+
+
+def trace(history: Sequence[Choice], ends: Sequence[Sequence[End]], lengths: Sequence[int]) -> list[list[Hypothesis]]:
+    """The hypotheses of sentences 0, 1, ... with these ends; `lengths` are those of the sources."""
+    steps = _Steps(history)
+    found = [[_hypothesis(steps, sentence, end) for end in ends[sentence]] for sentence in range(len(ends))]
+    if history[0].weights is None:
+        return [[hypothesis for hypothesis, _ in hypotheses] for hypotheses in found]
+    paths = [path for hypotheses in found for _, path in hypotheses]
+    weights = iter(_gather([choice.weights for choice in history if choice.weights is not None], paths))
+    return [
+        # A copy, so that keeping one matrix does not keep those of the whole batch alive.
+        [hypothesis._replace(weights=next(weights)[:, :length].clone()) for hypothesis, _ in hypotheses]
+        for hypotheses, length in zip(found, lengths, strict=True)
+    ]
+
+
+class _Steps:
+    """The history, copied to the host."""
+
+    def __init__(self, history: Sequence[Choice]) -> None:
+        self.place = [{sentence: row for row, sentence in enumerate(choice.sentences)} for choice in history]
+        self.tokens = to_lists([choice.tokens for choice in history])
+        self.parents = to_lists([choice.parents for choice in history])
+        # In the stacked weights of all steps: the first row of each step, and its number of rows per sentence.
+        self.first, self.width = [0], []
+        for choice in history:
+            rows = 0 if choice.weights is None else len(choice.weights)
+            self.first.append(self.first[-1] + rows)
+            self.width.append(rows // len(choice.sentences))
+
+    def weights_row(self, step: int, sentence: int, slot: int) -> int:
+        return self.first[step] + self.place[step][sentence] * self.width[step] + slot
+
+
+def _hypothesis(steps: _Steps, sentence: int, end: End) -> tuple[Hypothesis, list[int]]:
+    """The hypothesis without its weights, and the rows of its weights in the stack."""
+    slot = end.slot
+    words = end.length - end.closed
+    tokens: list[int] = []
+    rows = [steps.weights_row(words, sentence, slot)] if end.closed else []
+    for step in reversed(range(words)):
+        place = steps.place[step][sentence]
+        tokens.append(steps.tokens[step][place][slot])
+        slot = steps.parents[step][place][slot]
+        rows.append(steps.weights_row(step, sentence, slot))
+    return Hypothesis(tokens[::-1], end.log_probability, end.score, None), rows[::-1]
+
+
+def _gather(weights: Sequence[Tensor], paths: Sequence[Sequence[int]]) -> tuple[Tensor, ...]:
+    """A matrix (T', S) for each hypothesis, with a single gather and a single transfer to the host."""
+    rows = torch.tensor([row for path in paths for row in path], dtype=torch.long, device=weights[0].device)
+    return torch.split(torch.cat(tuple(weights)).index_select(0, rows).float().cpu(), [len(path) for path in paths])
+
+
+def to_lists(tensors: Sequence[Tensor]) -> list[Any]:
+    """`[tensor.tolist() for tensor in tensors]` with a single transfer to the host."""
+    flat = torch.cat([tensor.flatten() for tensor in tensors]).cpu()
+    parts = torch.split(flat, [tensor.numel() for tensor in tensors])
+    return [part.view(tensor.shape).tolist() for part, tensor in zip(parts, tensors, strict=True)]
+
+
+def active_rows(running: Tensor) -> Tensor:
+    """Rows to keep in the batch, in order, given whose search goes on (B,); none when all have finished.
+
+    Finished sentences are kept as unused rows until enough of them can be dropped together. This is the only
+    synchronisation with the device in a step.
+    """
+    rows = running.nonzero().flatten()
+    finished = len(running) - len(rows)
+    if len(rows) and 0 < finished < _WORTH_SELECTING * len(running):
+        return torch.arange(len(running), device=running.device)
+    return rows

@@ -1,0 +1,222 @@
+"""Tokenisers: split a line into pieces, join pieces into a line, and trace each piece to its word.
+
+`Word`, `Character` and `Moses` follow fixed rules; `SentencePiece` is trained.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from sacremoses import MosesDetokenizer, MosesTokenizer
+from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
+
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.text.vocabulary import BOS, EOS, PAD, SPECIALS, UNK, Vocabulary
+
+
+class Tokeniser(ABC):
+    """Splits a line into pieces and joins pieces into readable (detokenised) text. Immutable."""
+
+    kind: ClassVar[str]  # its name in a run folder
+
+    @abstractmethod
+    def encode(self, line: str) -> list[str]:
+        """The pieces of a line; none for a blank line."""
+
+    @abstractmethod
+    def decode(self, pieces: list[str]) -> str:
+        """The line that the pieces form."""
+
+    def word_indices(self, line: str) -> list[int]:
+        """For each piece of `encode(line)`, the index of the whitespace-separated word that it comes from.
+
+        This turns attention between pieces into an alignment between words. Each piece is searched for in the line
+        from the end of the previous one, which is correct if the pieces contain the line's own characters in their
+        order. A tokeniser that rewrites characters overrides this method.
+        """
+        words = word_of_character(line)
+        indices: list[int] = []
+        position = -1
+        for piece in self.encode(line):
+            for character in piece:
+                found = line.find(character, position + 1)
+                position = max(position, found)
+            indices.append(words[position])
+        return indices
+
+    def options(self) -> dict[str, Any]:
+        """The constructor's arguments: values that JSON can hold, or bytes that are saved to a file of their own."""
+        return {}
+
+
+def word_of_character(line: str) -> list[int]:
+    """For each character of a line, the index of its whitespace-separated word.
+
+    White space belongs to the word after it; trailing white space belongs to the last word.
+    """
+    words: list[int] = []
+    started, inside = 0, False
+    for character in line:
+        started += not inside and not character.isspace()
+        inside = not character.isspace()
+        words.append(started - 1 if inside else started)
+    return [min(word, max(started - 1, 0)) for word in words]
+
+
+class Word(Tokeniser):
+    """Splits at white space and joins with single spaces; for text that is already tokenised."""
+
+    kind = "word"
+
+    def encode(self, line: str) -> list[str]:
+        return line.split()
+
+    def decode(self, pieces: list[str]) -> str:
+        return " ".join(pieces)
+
+
+class Character(Tokeniser):
+    """Every character is a piece, the space is `▁`. `decode(encode(line)) == line` for every line that is not blank."""
+
+    kind = "character"
+
+    _SPACE = "▁"  # U+2581, the symbol that sentencepiece uses for a space
+    _LITERAL = "▁▁"  # a U+2581 that is part of the text
+
+    def encode(self, line: str) -> list[str]:
+        if not line.strip():
+            return []
+        return [{" ": self._SPACE, self._SPACE: self._LITERAL}.get(character, character) for character in line]
+
+    def decode(self, pieces: list[str]) -> str:
+        return "".join({self._SPACE: " ", self._LITERAL: self._SPACE}.get(piece, piece) for piece in pieces)
+
+    def word_indices(self, line: str) -> list[int]:
+        return word_of_character(line) if line.strip() else []
+
+
+class Moses(Tokeniser):
+    """The rules of the Moses toolkit (Koehn et al. 2007), which most published Multi30k and WMT results use.
+
+    The implementation is sacremoses, without its XML escapes (`'s`, not `&apos;s`). `language` is an ISO 639 code; it
+    selects the abbreviations that keep their full stop and the treatment of apostrophes. For a language unknown to
+    sacremoses, English abbreviations and plain apostrophes apply.
+    """
+
+    kind = "moses"
+
+    def __init__(self, language: str) -> None:
+        if not re.fullmatch("[a-z]{2,3}", language):
+            raise UserError(f"moses: language {language!r}: give its ISO 639 code, for example en, de or fr")
+        self.language = language
+        self._tokeniser = MosesTokenizer(language)
+        self._detokeniser = MosesDetokenizer(language)
+
+    def encode(self, line: str) -> list[str]:
+        pieces: list[str] = self._tokeniser.tokenize(line, escape=False)
+        return pieces
+
+    def decode(self, pieces: list[str]) -> str:
+        line: str = self._detokeniser.detokenize(pieces, unescape=False)
+        return line
+
+    def options(self) -> dict[str, Any]:
+        return {"language": self.language}
+
+
+class SentencePiece(Tokeniser):
+    """Subwords of a trained sentencepiece model (Kudo & Richardson 2018).
+
+    `model` is the content of its `.model` file: BPE after Sennrich et al. 2016, or unigram after Kudo 2018. A piece
+    at the beginning of a word starts with `▁`.
+    """
+
+    kind = "sentencepiece"
+
+    def __init__(self, model: bytes) -> None:
+        try:
+            self._processor = SentencePieceProcessor(model_proto=model)
+        except RuntimeError:
+            raise ValueError(f"{len(model)} bytes are not a sentencepiece model") from None
+        self.model = model
+
+    @classmethod
+    def train(
+        cls,
+        lines: Sequence[str],
+        vocabulary_size: int,
+        model: str = "bpe",
+        *,
+        character_coverage: float = 1.0,
+        normalisation: str = "nmt_nfkc",
+    ) -> SentencePiece:
+        """Learn `vocabulary_size` pieces, the four special tokens included; equal lines give equal bytes.
+
+        `model` is `bpe` or `unigram`. `character_coverage` is the fraction of the text's characters that become
+        pieces; below 1, the rarest characters become `<unk>` (0.9995 suits Chinese). `normalisation` is
+        sentencepiece's rule name: `nmt_nfkc` also converts full-width punctuation to ASCII, which is wrong for
+        Chinese targets (use `identity`). Raises UserError if the text does not yield that many pieces, or if its
+        characters need more.
+        """
+        if not any(line.strip() for line in lines):
+            raise UserError(f"{model}: there is no text to learn pieces from ({len(lines)} lines, all blank)")
+        trained = io.BytesIO()
+        try:
+            SentencePieceTrainer.train(
+                sentence_iterator=iter(lines),
+                model_writer=trained,
+                model_type=model,
+                vocab_size=vocabulary_size,
+                character_coverage=character_coverage,
+                normalization_rule_name=normalisation,
+                unk_id=UNK,
+                pad_id=PAD,
+                bos_id=BOS,
+                eos_id=EOS,
+                unk_piece=SPECIALS[UNK],
+                pad_piece=SPECIALS[PAD],
+                bos_piece=SPECIALS[BOS],
+                eos_piece=SPECIALS[EOS],
+                num_threads=1,  # floating-point sums depend on the number of threads
+                minloglevel=2,
+            )
+        except (RuntimeError, OSError) as error:
+            raise UserError(_explained(str(error), model, vocabulary_size, len(lines))) from None
+        return cls(trained.getvalue())
+
+    def encode(self, line: str) -> list[str]:
+        pieces: list[str] = self._processor.encode(line, out_type=str)
+        return pieces
+
+    def decode(self, pieces: list[str]) -> str:
+        line: str = self._processor.decode(pieces)
+        return line
+
+    def word_indices(self, line: str) -> list[int]:
+        """As `Tokeniser.word_indices`, from sentencepiece's own offsets, because normalisation may rewrite the line."""
+        words = word_of_character(line)
+        pieces = self._processor.encode(line, out_type="immutable_proto").pieces
+        # A piece never spans two words and includes the white space before its word, so its start decides.
+        return [words[piece.begin] for piece in pieces]
+
+    def vocabulary(self) -> Vocabulary:
+        """All pieces, with the ids of the model."""
+        size = self._processor.get_piece_size()
+        return Vocabulary(self._processor.id_to_piece(index) for index in range(len(SPECIALS), size))
+
+    def options(self) -> dict[str, Any]:
+        return {"model": self.model}
+
+
+def _explained(message: str, model: str, size: int, lines: int) -> str:
+    """A one-line message for sentencepiece's error, whose text names a C++ source line and a condition."""
+    if most := re.search(r"value <= (\d+)", message):
+        too_large = f"{model}: vocabulary size {size} is too large for {lines} lines"
+        return f"{too_large}; set text.vocabulary_size to at most {most[1]}"
+    if fewest := re.search(r"required_chars\. \d+ vs (\d+)", message):
+        return f"{model}: vocabulary size {size} is too small: the characters alone need {fewest[1]}"
+    return f"{model}: sentencepiece refuses: {' '.join(message.split())}"
