@@ -16,8 +16,6 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.runs.folder import CONFIG, MODEL
 from seq2seq_attn.ops.memory import keep_freed_memory
 from seq2seq_attn.ops.inference import for_inference
-from seq2seq_attn.models.recurrent.config import build_recurrent
-from seq2seq_attn.models.recurrent.translator import RecurrentTranslator
 from seq2seq_attn.models.translator import Translator
 from seq2seq_attn.search.corpus import force_corpus, search
 from seq2seq_attn.search.forced import Forced
@@ -31,9 +29,9 @@ from seq2seq_attn.text.vocabulary import EOS
 Progress = Callable[[int], object]
 
 
-def build(config: Config, source: Codec, target: Codec) -> RecurrentTranslator:
+def build(config: Config, source: Codec, target: Codec) -> Translator:
     """An untrained model; the seed must have been set."""
-    return build_recurrent(config.model, len(source.vocabulary), len(target.vocabulary), source is target)
+    return config.model.build(len(source.vocabulary), len(target.vocabulary), source is target)
 
 
 def count_parameters(translator: Translator) -> int:

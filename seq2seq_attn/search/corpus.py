@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from seq2seq_attn.models.sentences import pad
-from seq2seq_attn.models.translator import Sentences, Translator
+from seq2seq_attn.models.translator import Sentences, Translator, pad
 from seq2seq_attn.search.beam import beam_search
 from seq2seq_attn.search.forced import Forced, force
 from seq2seq_attn.search.greedy import greedy_search

@@ -7,7 +7,7 @@ import torch
 
 from seq2seq_attn.attention import Additive, Attention, FixedContext
 from seq2seq_attn.comparison.experiment import read_experiment
-from seq2seq_attn.models.sentences import pad
+from seq2seq_attn.models.translator import pad
 from seq2seq_attn.runs.corpora import train_text
 from seq2seq_attn.runs.trained import build
 from seq2seq_attn.text.corpus import ParallelCorpus

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from seq2seq_attn.comparison.experiment import read_experiment
-from seq2seq_attn.models.recurrent.config import build_recurrent
 
 EXPERIMENT = Path(__file__).parents[2] / "experiments/britz2017/experiment.yaml"
 CHANGES = {
@@ -43,7 +42,7 @@ def test_an_arm_changes_of_the_model_what_its_name_says_and_nothing_else(configu
 
 
 def test_sizes_are_a_quarter_of_the_papers(configurations):
-    models = {arm: build_recurrent(config.model, 11, 13, joint=False) for arm, config in configurations.items()}
+    models = {arm: config.model.build(11, 13, joint=False) for arm, config in configurations.items()}
     for arm in ("base", "Mul-512", "Mul-1024"):
         size = int(arm.partition("-")[2] or 512) // 4
         scorer = models[arm].decoder.context.scorer

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.models.recurrent.config import RecurrentConfig, build_recurrent
+from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.recurrent.decoders import Decoder
 from seq2seq_attn.models.translator import Sentences
 
@@ -51,7 +51,7 @@ def make(decoder=DECODERS[0], context=CONTEXTS[0], joint=False, **changes):
         "context": context,
     }
     config = RecurrentConfig.model_validate({**values, **changes})
-    return build_recurrent(config, SOURCE_WORDS, TARGET_WORDS, joint).double().eval()
+    return config.build(SOURCE_WORDS, TARGET_WORDS, joint).double().eval()
 
 
 ARMS = list(itertools.product(DECODERS, CONTEXTS + REMEMBERING))
@@ -260,7 +260,7 @@ def test_tied_embeddings_are_one_matrix():
     assert target.output.weight is target.target_embedding.table.weight
     assert target.source_embedding.table.weight is not target.output.weight
     config = RecurrentConfig(tie_embeddings="all", embedding_size=7)
-    every = build_recurrent(config, TARGET_WORDS, TARGET_WORDS, joint=True)
+    every = config.build(TARGET_WORDS, TARGET_WORDS, joint=True)
     assert every.output.weight is every.target_embedding.table.weight is every.source_embedding.table.weight
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Callable
+from typing import Literal, cast
 
 from torch import Tensor, nn
 
 from seq2seq_attn.attention import AnySource, Context, Source
-from seq2seq_attn.models.recurrent.cells import Cell
-from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderState, Reading
+from seq2seq_attn.models.recurrent.cells import Cell, GRUCell
+from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderConfig, DecoderState, Reading
 from seq2seq_attn.ops.additive_sequence import AdditiveWeights, additive_sequence
 from seq2seq_attn.ops.linear import Linear
 
@@ -48,10 +49,10 @@ class BahdanauDecoder(Decoder):
 
     def _additive_weights(self) -> AdditiveWeights | None:
         """What `additive_sequence` takes, if it is the model that it computes."""
-        energy = self.context.additive_form()
-        if energy is None or not self.cell.is_gru or self.cell.layer_norm or self.from_context.map is None:
+        energy, cell = self.context.additive_form(), self.cell
+        if energy is None or type(cell) is not GRUCell or cell.layer_norm or self.from_context.map is None:
             return None
-        return AdditiveWeights(*energy, self.from_context.map.weight, *self.cell.recurrent.parameters())
+        return AdditiveWeights(*energy, self.from_context.map.weight, *cell.recurrent.parameters())
 
 
 class ContextShare(nn.Module):
@@ -63,3 +64,12 @@ class ContextShare(nn.Module):
 
     def forward(self, context: Tensor, token_share: Tensor) -> Tensor:
         return token_share if self.map is None else token_share + self.map(context)
+
+
+class BahdanauConfig(DecoderConfig):
+    """`{kind: bahdanau}`."""
+
+    kind: Literal["bahdanau"] = "bahdanau"
+
+    def build(self, make_cell: Callable[[], Cell], context: Context, embedding_size: int) -> BahdanauDecoder:
+        return BahdanauDecoder(make_cell(), context, embedding_size)

@@ -10,11 +10,11 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence
 
-from seq2seq_attn.models.recurrent.cells import Cell
+from seq2seq_attn.models.recurrent.cells import SingleCell
 from seq2seq_attn.ops.linear import linear
 
 
-def run_packed(layer: nn.RNNBase, cell: type[Cell], packed: PackedSequence) -> PackedSequence:
+def run_packed(layer: nn.RNNBase, cell: type[SingleCell], packed: PackedSequence) -> PackedSequence:
     """The outputs of a one-layer `nn.GRU`, `nn.LSTM` or `nn.RNN` whose equation is that of `cell`."""
     counts: list[int] = packed.batch_sizes.tolist()
     outputs = []
