@@ -46,7 +46,7 @@ def faithfulness(
     Pairs with a blank side are left out. UserError if fewer than two are left, or if the model has no weights.
     """
     if not model.translator.attends:
-        raise UserError("this model reads no single word of the source (model.context.kind), so it has no weights")
+        raise UserError("model.context.kind: this model reads no single word of the source, so it has no weights")
     encoded = [
         (model.source.encode(source), model.target.encode(target))
         for source, target in zip(pairs.source, pairs.target, strict=True)

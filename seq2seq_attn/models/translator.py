@@ -84,7 +84,7 @@ class Translator(nn.Module, ABC):
     """A model of p(target | source), one target token after another.
 
     The abstract methods are what training and search need. The methods below `forward` serve analysis and pretrained
-    embeddings; a model without them raises NotImplementedError, and can be trained and searched all the same.
+    embeddings; a model that does not define them can be trained and searched all the same.
     """
 
     output: nn.Linear  # the vocabulary projection, R to V
@@ -123,19 +123,20 @@ class Translator(nn.Module, ABC):
 
     @property
     def attends(self) -> bool:
-        """Whether the decoder reads single words of the source; False where all its weights are 0."""
+        """Whether the decoder reads single words of the source through a context; False where all weights are 0."""
         return bool(self.contexts_that_read())
 
     def contexts_that_read(self) -> list[Context]:
         """The contexts through which the decoder reads the states of the source, in order of computation.
 
-        Empty where the decoder sees a fixed summary at most. More than one in a decoder with a read in every layer.
+        Empty where the decoder sees a fixed summary at most, or reads the source by other means than a `Context`. More
+        than one in a decoder that reads in every layer.
         """
-        raise self._missing("contexts_that_read")
+        return []
 
     def sources_read(self, memory: Any) -> list[AnySource]:
         """What each of `contexts_that_read` has prepared of the source, in the same order."""
-        raise self._missing("sources_read")
+        return []
 
     def with_changed_weights(self, changes: Sequence[Change]) -> Translator:
         """The same model, parameters shared, that decodes under its own weights and under changed ones side by side.
@@ -147,7 +148,7 @@ class Translator(nn.Module, ABC):
         return exchanged(self, {reader: Counterfactual(reader, changes) for reader in readers})
 
     def embed_source(self, source: Sentences) -> Tensor:
-        """Embedded source tokens (B, S, E), as the encoder reads them."""
+        """Embedded source tokens (B, S, E), as the encoder reads them; NotImplementedError if there are none."""
         raise self._missing("embed_source")
 
     def encode_embedded(self, embedded: Tensor, source: Sentences) -> Any:
@@ -158,8 +159,8 @@ class Translator(nn.Module, ABC):
         raise self._missing("encode_embedded")
 
     def embedding_tables(self) -> EmbeddingTables:
-        """The tables that pretrained word vectors are written into."""
+        """The tables that pretrained word vectors are written into; NotImplementedError if there are none."""
         raise self._missing("embedding_tables")
 
     def _missing(self, method: str) -> NotImplementedError:
-        return NotImplementedError(f"{type(self).__name__} does not define {method}, which analysis needs")
+        return NotImplementedError(f"{type(self).__name__} does not define {method}")

@@ -36,6 +36,8 @@ def start_from_vectors(
     Tokens without a vector keep their random rows, the special tokens theirs. UserError: the vectors do not fit.
     """
     vectors = _named(config, source, target) if given is None else _checked(given, config)
+    if vectors.source is None and vectors.target is None:
+        return {}
     coverage, tables = {}, translator.embedding_tables()
     for side, pretrained, codec, table in (
         ("source", vectors.source, source, tables.source),

@@ -164,7 +164,7 @@ def test_a_seed_repeats_all_figures_and_another_one_draws_others(trained):
 
 def test_what_has_no_weights_or_no_other_sentence_is_refused_in_one_line(trained):
     pairs = ParallelCorpus(["a b", "c"], ["b a", ""], "letters")
-    with pytest.raises(UserError, match=r"^model\.context\.kind=fixed: this model reads no single word"):
+    with pytest.raises(UserError, match=r"^model\.context\.kind: this model reads no single word"):
         faithfulness(trained(0), pairs)
     with pytest.raises(UserError, match=r"^letters: 1 pairs with text on both sides; give two at least$"):
         faithfulness(trained(2), pairs)
