@@ -50,8 +50,9 @@ class StackedCell(Cell):
     m^l_i = cell_l(W_l x^{l-1}_i + b_l, m^l_{i-1}), where the first cell takes g from outside; x^l = m^l, or with
     `residual` x^1 = m^1 and x^l = m^l + x^{l-1} (Wu et al. 2016, eq. 5 and 6). The output is x^L.
 
-    The residual connections carry what goes up, not what goes from step to step. So the state is that of all cells,
-    side by side. Every cell starts from H_0. `dropout` is applied to the input of every cell but the first.
+    The residual connections lead upward, not from step to step: the state holds m^1, ..., m^L (and the memories of an
+    LSTM), one cell after another. Every cell starts from H_0, so with `residual` the initial output is L H_0. `dropout`
+    is applied to the input of every cell but the first.
     """
 
     def __init__(self, cells: Sequence[Cell], *, residual: bool = False, dropout: float = 0.0) -> None:
