@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import yaml
-from pydantic import Field, PositiveInt, ValidationError, model_validator
+from pydantic import Field, PositiveInt, SerializeAsAny, ValidationError, model_validator
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.explain import explain
-from seq2seq_attn.models.recurrent.config import RecurrentConfig
+from seq2seq_attn.models.family import ModelConfig, default_model
 from seq2seq_attn.search.options import SearchOptions
 from seq2seq_attn.strict import Strict
 from seq2seq_attn.training.config import TrainingConfig
@@ -90,7 +90,7 @@ class Config(Strict):
     seed: int = Field(default=1, ge=0)
     data: DataConfig
     text: TextConfig = TextConfig()
-    model: RecurrentConfig = RecurrentConfig()
+    model: SerializeAsAny[ModelConfig] = Field(default_factory=default_model)
     training: TrainingConfig = TrainingConfig()
     search: SearchOptions = SearchOptions()
     evaluation: EvaluationConfig = EvaluationConfig()

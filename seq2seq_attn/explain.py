@@ -58,13 +58,13 @@ def explain(record: type[Strict], error: ValidationError, values: Mapping[str, A
     place = "" if path is None else f"{path}{_line(path, keys)}: "
     name = ".".join(keys)
     if first["type"] in ("extra_forbidden", "invalid_key"):
-        known = _keys_at(record, keys[:-1])
+        known = _keys_at(record, keys[:-1], values)
         return f"{place}unknown key {name!r}{_nearest(keys[-1], known)}; known here: {', '.join(known)}"
     if first["type"] == "missing" and keys[-1] == first["loc"][-1]:
         return f"{place}{name} is missing and has no default"
     subject = f"{name}{_shown(first['input'])}: " if name else ""  # none where the rule is one of the whole record
     rule = wanted([each for each in errors if _place(each, values) == keys])
-    return f"{place}{subject}{rule}{_way_out(record, first, keys)}"
+    return f"{place}{subject}{rule}{_way_out(record, first, keys, values)}"
 
 
 def _place(error: ErrorDetails, values: Any) -> tuple[str, ...]:
@@ -91,22 +91,25 @@ def _shown(value: Any) -> str:
     return f" = {'null' if value is None else repr(value)}"
 
 
-def _way_out(record: type[Strict], error: ErrorDetails, keys: tuple[str, ...]) -> str:
+def _way_out(record: type[Strict], error: ErrorDetails, keys: tuple[str, ...], values: Any) -> str:
     """The nearest of the names that may stand there, or the keys of the record that should."""
     if error["type"] == "literal_error":
         names = error["ctx"]["expected"].replace(" or ", ",").split(",")
         return _nearest(str(error["input"]), [name.strip("' ") for name in names])
     if error["type"] == "model_type":
-        known = _keys_at(record, keys)
+        known = _keys_at(record, keys, values)
         return f", as in {{{known[0]}: ...}}; known here: {', '.join(known)}"
     return ""
 
 
-def _keys_at(record: type[Strict], keys: tuple[str, ...]) -> list[str]:
+def _keys_at(record: type[Strict], keys: tuple[str, ...], values: Any) -> list[str]:
+    record = record.record_for(values)
     for key in keys:
         field = record.model_fields.get(key)
         kinds = [field.annotation, *getattr(field.annotation, "__args__", ())] if field else []
         record = next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Strict)), Strict)
+        values = values[key] if _has(values, key) else None
+        record = record.record_for(values)
     return list(record.model_fields)
 
 

@@ -119,7 +119,7 @@ def keys_of(record, above=()):
     for name, field in record.model_fields.items():
         yield (*above, name)
         if isinstance(field.annotation, type) and issubclass(field.annotation, Strict):
-            yield from keys_of(field.annotation, (*above, name))
+            yield from keys_of(field.annotation.record_for({}), (*above, name))
 
 
 @pytest.mark.parametrize(

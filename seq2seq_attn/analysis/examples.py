@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from seq2seq_attn.analysis.watch import Edge, Watched
-from seq2seq_attn.models.sentences import pad
+from seq2seq_attn.models.translator import pad
 from seq2seq_attn.results.examples import ArmReading, Found, Step
 from seq2seq_attn.runs.corpora import TestSet
 from seq2seq_attn.runs.trained import TrainedModel

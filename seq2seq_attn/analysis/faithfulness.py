@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from functools import partial
 from itertools import combinations
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,8 +18,7 @@ from seq2seq_attn.attention import Change
 from seq2seq_attn.attention.contexts import changes
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.rank_correlation import RankCorrelation, rank_correlation
-from seq2seq_attn.models.recurrent.translator import RecurrentTranslator
-from seq2seq_attn.models.sentences import pad
+from seq2seq_attn.models.translator import Translator, pad
 from seq2seq_attn.runs.trained import Progress, TrainedModel
 from seq2seq_attn.search.forced import force
 from seq2seq_attn.text.corpus import ParallelCorpus
@@ -46,9 +45,8 @@ def faithfulness(
 
     Pairs with a blank side are left out. UserError if fewer than two are left, or if the model has no weights.
     """
-    kind = model.config.model.context.kind
-    if kind in ("fixed", "none"):
-        raise UserError(f"model.context.kind={kind}: this model reads no single word of the source, so has no weights")
+    if not model.translator.attends:
+        raise UserError("model.context.kind: this model reads no single word of the source, so it has no weights")
     encoded = [
         (model.source.encode(source), model.target.encode(target))
         for source, target in zip(pairs.source, pairs.target, strict=True)
@@ -56,7 +54,7 @@ def faithfulness(
     filled = [pair for pair in encoded if min(map(len, pair)) > 1]
     if len(filled) < 2:
         raise UserError(f"{pairs.name}: {len(filled)} pairs with text on both sides; give two at least")
-    translator = cast(RecurrentTranslator, model.translator)
+    translator = model.translator
     sample = random.Random(seed).sample(filled, min(sentences, len(filled)))
     return Faithfulness(
         intervene(translator, filled, all_changes(seed), progress), len(sample), correlate(translator, sample, progress)
@@ -76,7 +74,7 @@ def all_changes(seed: int) -> dict[str, Change]:
 
 
 def correlate(
-    translator: RecurrentTranslator, pairs: Sequence[tuple[Ids, Ids]], progress: Progress = lambda _: None
+    translator: Translator, pairs: Sequence[tuple[Ids, Ids]], progress: Progress = lambda _: None
 ) -> dict[tuple[str, str], RankCorrelation]:
     """How far any two of weights, gradient and leave-one-out order the words of a source alike, over target tokens."""
     measured = []
@@ -91,7 +89,7 @@ def correlate(
     }
 
 
-def measure(translator: RecurrentTranslator, source: Ids, target: Ids) -> Measures:
+def measure(translator: Translator, source: Ids, target: Ids) -> Measures:
     """The measures (T, S - 1) of one pair, for all source tokens but `</s>`, without which nothing is a sentence."""
     device = translator.output.weight.device
     (forced,) = force(translator, pad([source], device), pad([target], device))

@@ -8,16 +8,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from seq2seq_attn.models.recurrent.translator import RecurrentTranslator
-from seq2seq_attn.models.sentences import pad
-from seq2seq_attn.models.translator import Sentences, Translator
+from seq2seq_attn.models.translator import Sentences, Translator, pad
 
 COPIES = 16  # of a sentence in one batch
 
 Ids = Sequence[int]
 
 
-def gradient_norms(translator: RecurrentTranslator, source: Ids, target: Ids) -> Tensor:
+def gradient_norms(translator: Translator, source: Ids, target: Ids) -> Tensor:
     """|∂ log p(y_i | y_1 .. y_{i-1}, X) / ∂ E x_j| (T, S): the Euclidean norm, over the embedding of source token j.
 
     By all ways, through the encoder as well as through the weights. Each y_i has a copy of the sentence.
@@ -27,7 +25,7 @@ def gradient_norms(translator: RecurrentTranslator, source: Ids, target: Ids) ->
         sources, targets = _copies(translator, [source] * len(tokens), target)
         # torch's own recurrent layers on CUDA have no gradient in evaluation mode otherwise.
         with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
-            embedded = translator.source_embedding(sources.tokens).detach().requires_grad_()
+            embedded = translator.embed_source(sources).detach().requires_grad_()
             logits = _logits(translator, translator.encode_embedded(embedded, sources), targets)
             chosen = _of_targets(logits, targets)[torch.arange(len(tokens)), tokens].sum()
             (gradient,) = torch.autograd.grad(chosen, embedded)

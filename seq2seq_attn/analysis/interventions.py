@@ -11,9 +11,7 @@ import torch
 from torch import Tensor
 
 from seq2seq_attn.attention import Change
-from seq2seq_attn.models.recurrent.counterfactual import counterfactual
-from seq2seq_attn.models.recurrent.translator import RecurrentTranslator
-from seq2seq_attn.models.sentences import pad
+from seq2seq_attn.models.translator import Translator, pad
 from seq2seq_attn.search.batched import Progress
 
 BATCH = 16  # sentences; with all their copies some hundred rows
@@ -42,13 +40,13 @@ class Interventions(NamedTuple):
 
 @torch.inference_mode()
 def intervene(
-    translator: RecurrentTranslator,
+    translator: Translator,
     pairs: Sequence[tuple[Ids, Ids]],
     changes: Mapping[str, Change],
     progress: Progress = lambda _: None,
 ) -> Interventions:
     """Forced decoding of at least two pairs under each change of the weights, made at all steps of a sentence."""
-    changed = counterfactual(translator, list(changes.values()))
+    changed = translator.with_changed_weights(list(changes.values()))
     tokens, log_probability = 0, 0.0
     sums = torch.zeros(len(changes), len(Effect._fields), dtype=torch.double)
     for batch in _batches(pairs):
@@ -77,7 +75,7 @@ class Predictions(NamedTuple):
 
 
 def _predict(
-    translator: RecurrentTranslator, pairs: Sequence[tuple[Ids, Ids]], copies: int
+    translator: Translator, pairs: Sequence[tuple[Ids, Ids]], copies: int
 ) -> tuple[Predictions, Iterator[Predictions]]:
     """The first copy of a batch, and the others one after another: the logits of all would fill the memory."""
     device = translator.output.weight.device

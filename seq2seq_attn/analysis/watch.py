@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from seq2seq_attn.attention import Attention, KeyValueAttention, Scorer, Source
-from seq2seq_attn.models.recurrent.translator import RecurrentTranslator
 from seq2seq_attn.models.translator import Decoded, Sentences, Step, Translator
 from seq2seq_attn.text.vocabulary import BOS, EOS, PAD
 
@@ -82,9 +81,10 @@ class Watched(Translator):
 
     def encode(self, source: Sentences) -> Any:
         memory = self.inner.encode(source)
-        values = getattr(memory, "source", None)
-        if self.scorer is not None and isinstance(values, Source):
-            self.norms = torch.linalg.vector_norm(values.values[0].float(), dim=-1).cpu()
+        if self.scorer is not None:
+            (read,) = self.inner.sources_read(memory)
+            if isinstance(read, Source):
+                self.norms = torch.linalg.vector_norm(read.values[0].float(), dim=-1).cpu()
         return memory
 
     def start(self, memory: Any) -> WatchedState:
@@ -117,7 +117,8 @@ class Watched(Translator):
 
 def _scorer(translator: Translator) -> Scorer | None:
     """The scorer of attention whose context is the weighted sum alone; heads and chunks have more than one."""
-    context = translator.decoder.context if isinstance(translator, RecurrentTranslator) else None
+    contexts = translator.contexts_that_read()
+    context = contexts[0] if len(contexts) == 1 else None
     if isinstance(context, KeyValueAttention):
         context = context.attention
     return context.scorer if isinstance(context, Attention) else None

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from seq2seq_attn.bench.job import Job
-from seq2seq_attn.models.recurrent.config import RecurrentConfig, build_recurrent
+from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.translator import Translator
 
 
@@ -28,4 +28,4 @@ MODELS: dict[str, RecurrentConfig] = {
 def build(job: Job, vocabulary: int) -> Translator:
     """The job's model, untrained: its weights change no time."""
     torch.manual_seed(1)
-    return build_recurrent(MODELS[job.model], vocabulary, vocabulary, joint=False)
+    return MODELS[job.model].build(vocabulary, vocabulary, joint=False)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from seq2seq_attn.bench.parts import Part
 from seq2seq_attn.models.recurrent.cells import CELLS
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
+from seq2seq_attn.models.recurrent.luong import LuongConfig
 
 
 class Product(NamedTuple):
@@ -71,7 +72,7 @@ def _attention(config: RecurrentConfig, lengths: Lengths) -> Iterator[Product]:
         return
     size, query = state_size(config), config.decoder.hidden_size
     positions, steps = max(lengths.source), running(lengths.target)
-    at_once = config.decoder.kind == "luong" and not config.decoder.input_feeding
+    at_once = isinstance(config.decoder, LuongConfig) and not config.decoder.input_feeding
     yield from _linear("attention", sum(lengths.source), size, query)
     if config.context.scorer.name == "additive":
         yield from _stepwise("attention", steps, query, query)
@@ -86,7 +87,7 @@ def _recurrence(config: RecurrentConfig, target: Sequence[int]) -> Iterator[Prod
     gates = CELLS[options.cell].gates * size
     yield from _linear("recurrence", tokens, config.embedding_size, gates)
     yield from _stepwise("recurrence", steps, size, gates)
-    if options.kind == "bahdanau":
+    if not isinstance(options, LuongConfig):
         if config.context.kind == "fixed":
             yield from _linear("recurrence", len(target), state_size(config), gates)
         else:

@@ -73,6 +73,6 @@ def _own_options(scorer: type[Scorer], given: list[str]) -> dict[str, Any]:
     if not given:
         return {}
     from seq2seq_attn.config import override, parse
-    from seq2seq_attn.models.recurrent.parts import ScorerConfig
+    from seq2seq_attn.models.context import ScorerConfig
 
     return parse(ScorerConfig, override({"name": scorer}, given)).options

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from seq2seq_attn.attention import Attention
-    from seq2seq_attn.models.recurrent.parts import NormaliserConfig, ScorerConfig
+    from seq2seq_attn.models.context import NormaliserConfig, ScorerConfig
     from seq2seq_attn.walk import Reading, Walk
 
 QUERY = "10 5 10"
@@ -116,7 +116,7 @@ def _attention(scorer: list[str], normaliser: str, query_size: int, key_size: in
 
 def _scorer(words: list[str]) -> ScorerConfig:
     from seq2seq_attn.config import override, parse
-    from seq2seq_attn.models.recurrent.parts import ScorerConfig
+    from seq2seq_attn.models.context import ScorerConfig
     from seq2seq_attn.runs.find_scorer import find_scorer
 
     names = [word for word in words if "=" not in word] or ["dot"]
@@ -127,7 +127,7 @@ def _scorer(words: list[str]) -> ScorerConfig:
 
 def _normaliser(text: str) -> NormaliserConfig:
     from seq2seq_attn.config import override, parse
-    from seq2seq_attn.models.recurrent.parts import NormaliserConfig
+    from seq2seq_attn.models.context import NormaliserConfig
 
     name, *options = text.split() or [""]
     return parse(NormaliserConfig, override({"name": name}, options))

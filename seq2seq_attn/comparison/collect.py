@@ -76,7 +76,7 @@ def _row(name: str, arm: Arm, test_set: TestSet) -> ArmResult:
         perplexity=_if_measured(tests, "perplexity"),
         attention_entropy=_if_measured(tests, "attention_entropy"),
         tokens_per_second=float(np.mean([training["tokens_per_second"] for training in trainings])),
-        matched_hidden_size=first.config.model.decoder.hidden_size if first.match_parameters else None,
+        matched_hidden_size=first.config.model.decoder_size if first.match_parameters else None,
         exact_match=_where_known(tests, "exact_match"),
     )
 

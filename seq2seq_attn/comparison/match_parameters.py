@@ -52,7 +52,7 @@ def nearest_hidden_size(config: Config, wanted: int, count: Callable[[Config], i
     def parameters(size: int) -> int:
         return count(with_hidden_size(config, size))
 
-    low = high = config.model.decoder.hidden_size
+    low = high = config.model.decoder_size
     if parameters(low) > wanted:
         raise UserError(
             f"it has {parameters(low):,} parameters, and the largest arm without has {wanted:,}; "
@@ -65,9 +65,8 @@ def nearest_hidden_size(config: Config, wanted: int, count: Callable[[Config], i
 
 
 def with_hidden_size(config: Config, size: int) -> Config:
-    """The configuration with another `model.decoder.hidden_size`."""
-    decoder = config.model.decoder.model_copy(update={"hidden_size": size})
-    return config.model_copy(update={"model": config.model.model_copy(update={"decoder": decoder})})
+    """The configuration with another width of the decoder."""
+    return config.model_copy(update={"model": config.model.with_decoder_size(size)})
 
 
 class ParameterCount:

@@ -1,0 +1,5 @@
+"""Translation models behind one interface (`translator.py`). Importing this package registers its families."""
+
+from seq2seq_attn.models.recurrent.config import RecurrentConfig
+
+__all__ = ["RecurrentConfig"]

@@ -1,4 +1,4 @@
-"""What search, alignment and training know of a model: a few methods and immutable records.
+"""The interface of a model: all that search, training, alignment and analysis know of it.
 
 A translator holds B sentences in its memory and N = B * K hypotheses in its state, K for each sentence, those of
 one sentence next to each other: K = 1 in greedy search, the beam size in beam search. The memory is never copied for
@@ -8,10 +8,17 @@ the hypotheses of a beam; K queries read the same source.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
+
+from seq2seq_attn.attention import AnySource, Change, Context, Counterfactual
+from seq2seq_attn.ops.replace import replace_modules
+from seq2seq_attn.text.encoded import EncodedSentences, Ids
 
 _Self = TypeVar("_Self")
 
@@ -29,6 +36,20 @@ class Sentences(NamedTuple):
         return positions < self.lengths.to(self.tokens.device, non_blocking=True)[:, None]
 
 
+def pad(ids: Sequence[Ids], device: torch.device | str = "cpu") -> Sentences:
+    """A batch of sentences, each a list of token ids closed by `</s>`; the lengths stay on the CPU.
+
+    Raises UserError if a sentence has no token at all.
+    """
+    tokens, lengths = batch(EncodedSentences.of(ids), range(len(ids)))
+    return Sentences(tokens.to(device), lengths)
+
+
+def batch(sentences: EncodedSentences, rows: Sequence[int] | NDArray[np.int64]) -> Sentences:
+    """A batch of the sentences with these numbers, on the CPU."""
+    return Sentences(*map(torch.from_numpy, sentences.padded(rows)))
+
+
 class Rows(Protocol):
     """An immutable record of tensors whose first dimension counts rows: sentences or hypotheses."""
 
@@ -42,7 +63,7 @@ class Step(NamedTuple):
 
     logits: Tensor  # (N, V) of the next token
     state: Any  # Rows: what the next step needs
-    weights: Tensor  # (N, S) what was read of the source: 0 on padding; a softmax sums to 1, what reads nothing to 0
+    weights: Tensor  # (N, S) under which the source was read: 0 on padding; rows sum to 1, or 0 if nothing was read
 
 
 class Decoded(NamedTuple):
@@ -52,8 +73,19 @@ class Decoded(NamedTuple):
     weights: Tensor  # (B, T, S): row i was read while token i was being predicted
 
 
+class EmbeddingTables(NamedTuple):
+    """The embeddings of source and target tokens; the same module twice where one serves both."""
+
+    source: nn.Embedding  # (V_source, E)
+    target: nn.Embedding  # (V_target, E)
+
+
 class Translator(nn.Module, ABC):
-    """A model of p(target | source), one target token after another."""
+    """A model of p(target | source), one target token after another.
+
+    The abstract methods are what training and search need. The methods below `forward` serve analysis and pretrained
+    embeddings; a model that does not define them can be trained and searched all the same.
+    """
 
     output: nn.Linear  # the vocabulary projection, R to V
 
@@ -61,11 +93,11 @@ class Translator(nn.Module, ABC):
 
     @abstractmethod
     def encode(self, source: Sentences) -> Any:
-        """Memory (Rows, one a sentence): all that decoding needs of the source, computed once a sentence."""
+        """Memory (Rows, one per sentence): all that decoding needs of the source, computed once."""
 
     @abstractmethod
     def start(self, memory: Any) -> Any:
-        """State (Rows) before the first step, one hypothesis a sentence (N = B)."""
+        """State (Rows) before the first step, one hypothesis per sentence (N = B)."""
 
     @abstractmethod
     def step(self, tokens: Tensor, state: Any, memory: Any) -> Step:
@@ -88,3 +120,47 @@ class Translator(nn.Module, ABC):
     def forward(self, source: Sentences, target: Sentences) -> Tensor:
         """Teacher forcing: logits (B, T, V), those at i predict target token i."""
         return self.project(self.decode(self.decoder_inputs(target), self.encode(source)).features)
+
+    @property
+    def attends(self) -> bool:
+        """Whether the decoder reads single words of the source through a context; False where all weights are 0."""
+        return bool(self.contexts_that_read())
+
+    def contexts_that_read(self) -> list[Context]:
+        """The contexts through which the decoder reads the states of the source, in order of computation.
+
+        Empty where the decoder sees a fixed summary at most, or reads the source by other means than a `Context`. More
+        than one in a decoder that reads in every layer.
+        """
+        return []
+
+    def sources_read(self, memory: Any) -> list[AnySource]:
+        """What each of `contexts_that_read` has prepared of the source, in the same order."""
+        return []
+
+    def with_changed_weights(self, changes: Sequence[Change]) -> Translator:
+        """The same model, parameters shared, that decodes under its own weights and under changed ones side by side.
+
+        Its batches hold their sentences 1 + len(changes) times, one whole batch after another; `Counterfactual` tells
+        what each copy reads. Nothing else of the model changes.
+        """
+        readers = [context.reader() for context in self.contexts_that_read()]
+        return replace_modules(self, {reader: Counterfactual(reader, changes) for reader in readers})
+
+    def embed_source(self, source: Sentences) -> Tensor:
+        """Embedded source tokens (B, S, E), as the encoder reads them; NotImplementedError if there are none."""
+        raise self._missing("embed_source")
+
+    def encode_embedded(self, embedded: Tensor, source: Sentences) -> Any:
+        """The memory of sources that are embedded already, (B, S, E), for gradients with respect to the embeddings.
+
+        `encode(source)` equals `encode_embedded(embed_source(source), source)`.
+        """
+        raise self._missing("encode_embedded")
+
+    def embedding_tables(self) -> EmbeddingTables:
+        """The tables that pretrained word vectors are written into; NotImplementedError if there are none."""
+        raise self._missing("embedding_tables")
+
+    def _missing(self, method: str) -> NotImplementedError:
+        return NotImplementedError(f"{type(self).__name__} does not define {method}")

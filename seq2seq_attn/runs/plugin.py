@@ -12,6 +12,7 @@ from types import ModuleType
 
 from seq2seq_attn.attention import Normaliser, Scorer, Window
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.strict import Tagged
 
 _loaded: list[Path] = []  # beside the registries of scorers and normalisers, which these files have filled
 
@@ -44,7 +45,7 @@ def load_plugin(path: Path) -> ModuleType:
         raise UserError(f"{path}{_line(error, spec.origin)}: {type(error).__name__}: {error}") from error
     _loaded.append(path)
     own = [part for part in vars(module).values() if isinstance(part, type) and part.__module__ == name]
-    if not any(issubclass(part, (Scorer, Normaliser, Window)) and not inspect.isabstract(part) for part in own):
+    if not any(issubclass(part, (Scorer, Normaliser, Window, Tagged)) and not inspect.isabstract(part) for part in own):
         raise UserError(f"{path}: defines no scorer; write a class that has Scorer as its base, and its methods")
     return module
 

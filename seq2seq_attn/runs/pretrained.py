@@ -11,7 +11,7 @@ import torch
 
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.models.recurrent.translator import RecurrentTranslator
+from seq2seq_attn.models.translator import Translator
 from seq2seq_attn.text.codec import Codec
 from seq2seq_attn.text.vectors import Coverage, HasVectors, WordVectors, pretrained_embedding, read_vectors
 
@@ -24,7 +24,7 @@ class Pretrained(NamedTuple):
 
 
 def start_from_vectors(
-    translator: RecurrentTranslator,
+    translator: Translator,
     config: Config,
     source: Codec,
     target: Codec,
@@ -36,13 +36,15 @@ def start_from_vectors(
     Tokens without a vector keep their random rows, the special tokens theirs. UserError: the vectors do not fit.
     """
     vectors = _named(config, source, target) if given is None else _checked(given, config)
-    coverage = {}
-    for side, pretrained, codec, embedding in (
-        ("source", vectors.source, source, translator.source_embedding),
-        ("target", vectors.target, target, translator.target_embedding),
+    if vectors.source is None and vectors.target is None:
+        return {}
+    coverage, tables = {}, translator.embedding_tables()
+    for side, pretrained, codec, table in (
+        ("source", vectors.source, source, tables.source),
+        ("target", vectors.target, target, tables.target),
     ):
         if pretrained is not None:
-            weight = embedding.table.weight
+            weight = table.weight
             matrix, coverage[side] = pretrained_embedding(pretrained, codec.vocabulary, weight.detach())
             with torch.no_grad():
                 weight.copy_(matrix)

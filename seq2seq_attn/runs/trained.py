@@ -14,8 +14,6 @@ from torch import Tensor, nn
 
 from seq2seq_attn.config import Config, load
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.models.recurrent.config import build_recurrent
-from seq2seq_attn.models.recurrent.translator import RecurrentTranslator
 from seq2seq_attn.models.translator import Translator
 from seq2seq_attn.ops.inference import for_inference
 from seq2seq_attn.ops.memory import keep_freed_memory
@@ -32,9 +30,9 @@ from seq2seq_attn.text.vocabulary import EOS
 Progress = Callable[[int], object]
 
 
-def build(config: Config, source: Codec, target: Codec) -> RecurrentTranslator:
+def build(config: Config, source: Codec, target: Codec) -> Translator:
     """An untrained model; the seed must have been set."""
-    return build_recurrent(config.model, len(source.vocabulary), len(target.vocabulary), source is target)
+    return config.model.build(len(source.vocabulary), len(target.vocabulary), source is target)
 
 
 def count_parameters(translator: Translator) -> int:

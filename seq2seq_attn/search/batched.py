@@ -8,8 +8,7 @@ from typing import TypeVar
 
 import torch
 
-from seq2seq_attn.models.sentences import pad
-from seq2seq_attn.models.translator import Sentences, Translator
+from seq2seq_attn.models.translator import Sentences, Translator, pad
 from seq2seq_attn.ops.parallel import parallel_map
 from seq2seq_attn.search.beam import beam_search
 from seq2seq_attn.search.forced import Forced, force

@@ -10,8 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from seq2seq_attn.models.sentences import batch
-from seq2seq_attn.models.translator import Sentences
+from seq2seq_attn.models.translator import Sentences, batch
 from seq2seq_attn.text.encoded import EncodedSentences, length_buckets
 
 

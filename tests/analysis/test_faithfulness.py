@@ -15,8 +15,8 @@ from seq2seq_attn.analysis.interventions import intervene
 from seq2seq_attn.attention import MeanContext
 from seq2seq_attn.attention.contexts import changes
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.models.recurrent.config import RecurrentConfig, build_recurrent
-from seq2seq_attn.models.sentences import pad
+from seq2seq_attn.models.recurrent.config import RecurrentConfig
+from seq2seq_attn.models.translator import pad
 from seq2seq_attn.runs.trained import TrainedModel, build
 from seq2seq_attn.search import force
 from seq2seq_attn.text.codec import Codec
@@ -35,7 +35,7 @@ PAIRS = [
 def translator():
     torch.manual_seed(3)
     config = {"embedding_size": 6, "encoder": {"hidden_size": 5}, "decoder": {"hidden_size": 11}}
-    model = build_recurrent(RecurrentConfig.model_validate(config), 10, 9, False).double().eval()
+    model = RecurrentConfig.model_validate(config).build(10, 9, False).double().eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(3)  # an untrained model predicts nearly the same whatever it reads
@@ -164,7 +164,7 @@ def test_a_seed_repeats_all_figures_and_another_one_draws_others(trained):
 
 def test_what_has_no_weights_or_no_other_sentence_is_refused_in_one_line(trained):
     pairs = ParallelCorpus(["a b", "c"], ["b a", ""], "letters")
-    with pytest.raises(UserError, match=r"^model\.context\.kind=fixed: this model reads no single word"):
+    with pytest.raises(UserError, match=r"^model\.context\.kind: this model reads no single word"):
         faithfulness(trained(0), pairs)
     with pytest.raises(UserError, match=r"^letters: 1 pairs with text on both sides; give two at least$"):
         faithfulness(trained(2), pairs)

@@ -5,8 +5,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from seq2seq_attn.bench.models import MODELS
 from seq2seq_attn.bench.products import Lengths, Product, flops, running, training_products
-from seq2seq_attn.models.recurrent.config import RecurrentConfig, build_recurrent
-from seq2seq_attn.models.sentences import pad
+from seq2seq_attn.models.recurrent.config import RecurrentConfig
+from seq2seq_attn.models.translator import pad
 from seq2seq_attn.training.batches import Batch
 from seq2seq_attn.training.config import TrainingConfig
 from seq2seq_attn.training.module import TranslationModule
@@ -25,7 +25,7 @@ def small(name):
 
 def counted(config, lengths):
     """FLOPs of a real step, forward and backward. In double: there is one way to multiply then."""
-    model = build_recurrent(config, ENTRIES, ENTRIES, joint=False).double()
+    model = config.build(ENTRIES, ENTRIES, joint=False).double()
     batch = Batch(*(pad([[4] * (length - 1) + [3] for length in side]) for side in (lengths.source, lengths.target)))
     with FlopCounterMode(display=False) as counter:
         TranslationModule(model, TrainingConfig()).loss(batch)[0].backward()

@@ -7,7 +7,7 @@ import torch
 
 from seq2seq_attn.attention import Additive, Attention, FixedContext
 from seq2seq_attn.comparison.experiment import read_experiment
-from seq2seq_attn.models.sentences import pad
+from seq2seq_attn.models.translator import pad
 from seq2seq_attn.runs.corpora import train_text
 from seq2seq_attn.runs.trained import build
 from seq2seq_attn.text.corpus import ParallelCorpus
@@ -35,7 +35,8 @@ def test_the_name_of_an_arm_is_its_model(arms):
     for arm, (config, model) in arms.items():
         context = model.decoder.context
         if arm.startswith("RNNsearch"):
-            assert (type(context), type(context.scorer)) == (Attention, Additive)
+            assert type(context) is Attention
+            assert isinstance(context.scorer, Additive)
         else:
             assert type(context) is FixedContext
         assert config.model.encoder.bidirectional == arm.startswith("RNNsearch")

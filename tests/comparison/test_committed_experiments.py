@@ -9,8 +9,7 @@ import torch
 from seq2seq_attn.attention import FixedContext, LastState, LearnedPool, MeanContext, MeanState, NoContext, Shuffled
 from seq2seq_attn.comparison.experiment import read_experiment
 from seq2seq_attn.comparison.match_parameters import match_parameters
-from seq2seq_attn.models.recurrent.config import build_recurrent
-from seq2seq_attn.models.sentences import pad
+from seq2seq_attn.models.translator import pad
 from seq2seq_attn.runs.cache import Cache
 from seq2seq_attn.runs.corpora import read_pairs, train_text
 from seq2seq_attn.runs.trained import build, count_parameters
@@ -46,7 +45,7 @@ def test_every_arm_has_a_valid_configuration(path):
 def test_every_arm_makes_a_model_that_predicts(path):
     source, target = pad([[5, 6, 7, 3], [8, 3]]), pad([[4, 5, 3], [6, 7, 9]])
     for run in read_experiment(path).runs:
-        model = build_recurrent(run.config.model, 11, 11, run.config.text.joint)
+        model = run.config.model.build(11, 11, run.config.text.joint)
         with torch.inference_mode():
             assert model.eval()(source, target).isfinite().all(), run.arm
 

@@ -6,8 +6,7 @@ import pytest
 
 from seq2seq_attn.attention import Attention, Dot, General, LocalM, LocalP, Location, NoContext
 from seq2seq_attn.comparison.experiment import read_experiment
-from seq2seq_attn.models.recurrent.config import build_recurrent
-from seq2seq_attn.models.recurrent.reversed_encoder import ReversedEncoder
+from seq2seq_attn.models.recurrent.encoder import ReversedEncoder
 from seq2seq_attn.ops.dropout import Dropout
 
 EXPERIMENT = Path(__file__).parents[2] / "experiments/luong2015/experiment.yaml"
@@ -23,7 +22,7 @@ READERS = {
 
 @pytest.fixture(scope="module")
 def models():
-    return {run.arm: build_recurrent(run.config.model, 11, 13, joint=False) for run in read_experiment(EXPERIMENT).runs}
+    return {run.arm: run.config.model.build(11, 13, joint=False) for run in read_experiment(EXPERIMENT).runs}
 
 
 def test_each_step_adds_one_thing_to_the_step_before(models):

@@ -19,15 +19,13 @@ from seq2seq_attn.attention import (
 )
 from seq2seq_attn.config import parse
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.models.recurrent.context import ContextConfig, build_context
-from seq2seq_attn.models.recurrent.encoder import RecurrentEncoder
+from seq2seq_attn.models.context import ContextConfig, build_context
 
 QUERY, DIRECTION = 12, 10
 
 
 def build(context, direction=DIRECTION):
-    encoder = RecurrentEncoder(7, direction, cell="gru", layers=1, bidirectional=True, dropout=0.0, layer_norm=False)
-    return build_context(parse(ContextConfig, context), QUERY, encoder, LastState(2))
+    return build_context(parse(ContextConfig, context), QUERY, 2 * direction, 2, LastState(2))
 
 
 def test_a_name_alone_gives_plain_attention_with_its_defaults():

@@ -7,8 +7,7 @@ import torch
 
 from seq2seq_attn.attention import Counterfactual, MeanContext
 from seq2seq_attn.attention.contexts import changes
-from seq2seq_attn.models.recurrent.config import RecurrentConfig, build_recurrent
-from seq2seq_attn.models.recurrent.counterfactual import counterfactual
+from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.translator import Sentences
 
 DRAW = torch.Generator().manual_seed(3)
@@ -34,7 +33,7 @@ CONTEXTS = [
 def make(decoder=DECODERS[0], context=CONTEXTS[0]):
     torch.manual_seed(7)
     values = {"embedding_size": 7, "encoder": {"hidden_size": 4}, "decoder": {"hidden_size": 12, **decoder}}
-    return build_recurrent(RecurrentConfig.model_validate(values | {"context": context}), 17, 13, False).double().eval()
+    return RecurrentConfig.model_validate(values | {"context": context}).build(17, 13, False).double().eval()
 
 
 def same(weights, is_token):
@@ -53,7 +52,7 @@ def decoded(model, copies=1):
 def test_weights_that_are_left_as_they_are_give_the_model_itself(decoder, context):
     model = make(decoder, context)
     logits, weights = decoded(model)
-    for ours, expected in zip(decoded(counterfactual(model, [same, same]), 3), (logits, weights), strict=True):
+    for ours, expected in zip(decoded(model.with_changed_weights([same, same]), 3), (logits, weights), strict=True):
         torch.testing.assert_close(ours, expected.expand_as(ours))
 
 
@@ -63,7 +62,7 @@ def test_uniform_weights_are_the_mean_context_in_the_place_of_attention(decoder,
     model = make(decoder, context)
     mean = copy.deepcopy(model)
     mean.decoder.context = MeanContext(model.decoder.context.value_size)
-    logits, weights = decoded(counterfactual(model, [changes.uniform]), 2)
+    logits, weights = decoded(model.with_changed_weights([changes.uniform]), 2)
     expected = decoded(mean)
     torch.testing.assert_close(logits[1:], expected[0])
     torch.testing.assert_close(weights[1:], expected[1])
@@ -83,7 +82,7 @@ def test_each_copy_is_changed_by_its_own_change_of_the_weights_of_a_model_left_a
         heads = len(weights) // 3
         return last.repeat_interleave(heads, dim=0)[:, None].expand_as(weights).double()
 
-    _, weights = decoded(counterfactual(model, [same, on_the_last]), 3)
+    _, weights = decoded(model.with_changed_weights([same, on_the_last]), 3)
     torch.testing.assert_close(weights[:2], own.expand(2, -1, -1, -1))
     assert torch.equal(weights[2], last[:, None].expand(3, 5, 6).double())
     together = torch.cat(heard, dim=1).unflatten(0, (3, -1)).mean(dim=1)  # over heads
@@ -91,7 +90,7 @@ def test_each_copy_is_changed_by_its_own_change_of_the_weights_of_a_model_left_a
 
 
 def test_an_erased_token_is_not_read():
-    logits, weights = decoded(counterfactual(make(), [changes.without_the_most_read]), 2)
+    logits, weights = decoded(make().with_changed_weights([changes.without_the_most_read]), 2)
     highest = weights[0].argmax(dim=-1, keepdim=True)
     assert (weights[1].gather(-1, highest) == 0).all()
     torch.testing.assert_close(weights[1].sum(dim=-1), torch.ones(3, 5).double())
@@ -100,7 +99,7 @@ def test_an_erased_token_is_not_read():
 
 def test_the_model_itself_stays_as_it_was_and_shares_its_parameters():
     model = make(context=CONTEXTS[1])
-    changed = counterfactual(model, [changes.uniform])
+    changed = model.with_changed_weights([changes.uniform])
     assert not any(isinstance(module, Counterfactual) for module in model.modules())
     ours = {id(parameter) for parameter in model.parameters()}
     assert {id(parameter) for parameter in changed.parameters()} == ours

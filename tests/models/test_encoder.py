@@ -59,3 +59,15 @@ def test_translating_reads_a_sentence_as_training_does_alone_and_in_company(cell
         torch.testing.assert_close(alone, trained[1:2], rtol=1e-5, atol=1e-6)
         with torch.autocast("cpu", torch.bfloat16):  # a sentence alone is read in full precision
             assert torch.equal(encoder(embedded[1:2], LENGTHS[1:2]), alone)
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_residual_connections_add_the_input_of_every_layer_but_the_first(bidirectional):
+    encoder = RecurrentEncoder(4, 5, layers=3, residual=True, bidirectional=bidirectional).double().eval()
+    embedded = torch.randn(1, 6, 4, dtype=torch.double)
+    expected, _ = encoder.layers[0](embedded)
+    for layer in encoder.layers[1:]:
+        expected = layer(expected)[0] + expected
+    torch.testing.assert_close(encoder(embedded, torch.tensor([6])), expected)
+    encoder.residual = False
+    assert not torch.allclose(encoder(embedded, torch.tensor([6])), expected)

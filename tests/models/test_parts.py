@@ -5,7 +5,8 @@ import pytest
 from seq2seq_attn.attention import Cosine, Scorer, Softmax, scorer, scorer_classes
 from seq2seq_attn.config import parse
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.models.recurrent.config import ContextConfig, RecurrentConfig, build_recurrent
+from seq2seq_attn.models.context import ContextConfig
+from seq2seq_attn.models.recurrent.config import RecurrentConfig
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def test_a_class_may_stand_in_place_of_its_name_and_is_kept_by_name(distance):
 
 def test_a_model_is_built_with_the_class_that_was_given(distance):
     config = {"encoder": {"hidden_size": 5}, "decoder": {"hidden_size": 10}, "context": {"scorer": distance}}
-    model = build_recurrent(RecurrentConfig.model_validate(config), 13, 11, joint=False)
+    model = RecurrentConfig.model_validate(config).build(13, 11, joint=False)
     assert type(model.decoder.context.scorer) is distance
 
 
@@ -48,5 +49,5 @@ def test_an_option_reaches_the_scorer_in_the_type_that_it_declares():
         "decoder": {"hidden_size": 10},
         "context": {"scorer": {"name": Cosine, "temperature": "1e-1"}},
     }
-    model = build_recurrent(RecurrentConfig.model_validate(config), 13, 11, joint=False)
+    model = RecurrentConfig.model_validate(config).build(13, 11, joint=False)
     assert model.decoder.context.scorer.temperature == 0.1

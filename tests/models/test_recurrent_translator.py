@@ -7,9 +7,11 @@ import pytest
 import torch
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.models.recurrent.config import RecurrentConfig, build_recurrent
+from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.recurrent.decoders import Decoder
 from seq2seq_attn.models.translator import Sentences
+from seq2seq_attn.ops import additive_decoder
+from seq2seq_attn.search import SearchOptions, beam_search, force, greedy_search
 
 SOURCE_WORDS, TARGET_WORDS = 17, 13
 DRAW = torch.Generator().manual_seed(3)
@@ -51,7 +53,7 @@ def make(decoder=DECODERS[0], context=CONTEXTS[0], joint=False, **changes):
         "context": context,
     }
     config = RecurrentConfig.model_validate({**values, **changes})
-    return build_recurrent(config, SOURCE_WORDS, TARGET_WORDS, joint).double().eval()
+    return config.build(SOURCE_WORDS, TARGET_WORDS, joint).double().eval()
 
 
 ARMS = list(itertools.product(DECODERS, CONTEXTS + REMEMBERING))
@@ -260,7 +262,7 @@ def test_tied_embeddings_are_one_matrix():
     assert target.output.weight is target.target_embedding.table.weight
     assert target.source_embedding.table.weight is not target.output.weight
     config = RecurrentConfig(tie_embeddings="all", embedding_size=7)
-    every = build_recurrent(config, TARGET_WORDS, TARGET_WORDS, joint=True)
+    every = config.build(TARGET_WORDS, TARGET_WORDS, joint=True)
     assert every.output.weight is every.target_embedding.table.weight is every.source_embedding.table.weight
 
 
@@ -294,3 +296,65 @@ def test_every_parameter_gets_a_gradient():
         model(SOURCE, TARGET).square().sum().backward()
         silent = [name for name, p in model.named_parameters() if p.grad is None or p.grad.abs().sum() == 0]
         assert silent == [], (decoder, context)
+
+
+STACKS = [{"layers": 2}, {"layers": 3, "residual": True}]
+
+
+def stacked(decoder, layers, cell, **changes):
+    encoder = {"hidden_size": 5, "cell": cell, **layers}
+    return make({**decoder, **layers, "cell": cell}, encoder=encoder, **changes)
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize("layers", STACKS)
+@pytest.mark.parametrize("cell", ["gru", "lstm", "rnn"])
+def test_steps_equal_teacher_forcing_with_several_layers(decoder, layers, cell):
+    model = stacked(decoder, layers, cell)
+    assert len(model.decoder.cell.cells) == len(model.encoder.layers) == layers["layers"]
+    assert_steps_equal_teacher_forcing(model)
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize("context", CONTEXTS + REMEMBERING[:2])
+def test_several_layers_read_through_any_context(decoder, context):
+    model = stacked(decoder, STACKS[1], "gru", context=context)
+    assert_steps_equal_teacher_forcing(model)
+    model.train()(SOURCE, TARGET).square().sum().backward()
+    assert [name for name, p in model.named_parameters() if p.grad is None or p.grad.abs().sum() == 0] == []
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize("layers", STACKS)
+def test_a_search_over_several_layers_finds_what_forced_decoding_confirms(decoder, layers):
+    model = stacked(decoder, layers, "lstm")
+    greedy = greedy_search(model, SOURCE, SearchOptions(beam_size=1, max_length=8))
+    narrow = beam_search(model, SOURCE, SearchOptions(beam_size=1, max_length=8))
+    assert [h[0].tokens for h in greedy] == [h[0].tokens for h in narrow]
+    for row, (best,) in enumerate(beam_search(model, SOURCE, SearchOptions(beam_size=3, max_length=8))):
+        one = Sentences(SOURCE.tokens[row : row + 1], SOURCE.lengths[row : row + 1])
+        target = Sentences(torch.tensor([[*best.tokens, 3]]), torch.tensor([len(best.tokens) + 1]))
+        (forced,) = force(model, one, target)
+        predicted = min(len(best.tokens) + 1, 8)  # a hypothesis that reached the limit has no `</s>`
+        assert best.log_probability == pytest.approx(float(forced.log_probabilities[:predicted].sum()))
+
+
+def test_no_fast_path_is_taken_for_a_stack(monkeypatch):
+    model = stacked(DECODERS[0], STACKS[0], "gru").float()
+    expected = model(SOURCE, TARGET)
+    monkeypatch.setattr(additive_decoder, "additive_sequence", None)
+    torch.testing.assert_close(model(SOURCE, TARGET), expected)
+    with pytest.raises(TypeError):
+        make().float()(SOURCE, TARGET)
+
+
+def test_analysis_reaches_the_parts_of_a_model_through_its_interface():
+    attends = {"attention": True, "mean": True, "fixed": False, "none": False}
+    for kind, expected in attends.items():
+        model = make(context={"kind": kind})
+        memory = model.encode(SOURCE)
+        assert model.attends is expected
+        assert len(model.contexts_that_read()) == len(model.sources_read(memory)) == expected
+    assert model.embedding_tables() == (model.source_embedding.table, model.target_embedding.table)
+    embedded = model.embed_source(SOURCE)
+    torch.testing.assert_close(model.encode_embedded(embedded, SOURCE).initial, memory.initial)

@@ -6,10 +6,9 @@ from torch import nn
 
 from seq2seq_attn.config import parse
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.models.recurrent.config import RecurrentConfig, build_recurrent
-from seq2seq_attn.models.recurrent.encoder import RecurrentEncoder
-from seq2seq_attn.models.recurrent.reversed_encoder import ReversedEncoder
-from seq2seq_attn.models.sentences import pad
+from seq2seq_attn.models.recurrent.config import RecurrentConfig
+from seq2seq_attn.models.recurrent.encoder import RecurrentEncoder, ReversedEncoder
+from seq2seq_attn.models.translator import pad
 
 EOS = 3
 WRITTEN = [[5, 6, 7, 8, EOS], [9, 10, EOS], [11, EOS]]
@@ -25,7 +24,7 @@ def make(reverse_source, **context):
         "decoder": {"kind": "luong", "hidden_size": 11},
         "context": {"scorer": "general", **context},
     }
-    return build_recurrent(RecurrentConfig.model_validate(config), 13, 17, joint=False).double().eval()
+    return RecurrentConfig.model_validate(config).build(13, 17, joint=False).double().eval()
 
 
 def test_the_states_are_those_of_torch_over_the_words_from_last_to_first_each_at_its_own_word():

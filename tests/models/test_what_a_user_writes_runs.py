@@ -24,8 +24,8 @@ from seq2seq_attn.attention import (
     window_classes,
 )
 from seq2seq_attn.attention.window import View
-from seq2seq_attn.models.recurrent.config import RecurrentConfig, build_recurrent
-from seq2seq_attn.models.sentences import pad
+from seq2seq_attn.models.recurrent.config import RecurrentConfig
+from seq2seq_attn.models.translator import pad
 from seq2seq_attn.ops import native
 from seq2seq_attn.ops.inference import for_inference
 from seq2seq_attn.ops.replace import use_fused_modules
@@ -58,7 +58,7 @@ GAIN = -1.3
 def build(decoder, context):
     torch.manual_seed(3)
     values = {"embedding_size": 6, "encoder": {"hidden_size": 4}, "decoder": {"hidden_size": 8, **DECODERS[decoder]}}
-    model = build_recurrent(RecurrentConfig.model_validate({**values, "context": context}), 14, 15, False)
+    model = RecurrentConfig.model_validate({**values, "context": context}).build(14, 15, False)
     for parameter in model.parameters():
         parameter.data.mul_(2)
     return model.eval()

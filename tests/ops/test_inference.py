@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from seq2seq_attn.attention import Attention, scorer_classes
-from seq2seq_attn.models.recurrent.config import RecurrentConfig, build_recurrent
-from seq2seq_attn.models.sentences import pad
+from seq2seq_attn.models.recurrent.config import RecurrentConfig
+from seq2seq_attn.models.translator import pad
 from seq2seq_attn.ops import inference
 from seq2seq_attn.ops.inference import InferenceLinear, for_inference
 from seq2seq_attn.ops.linear import Linear
@@ -34,7 +34,7 @@ def _on_any_processor(monkeypatch):
 def make(decoder=DECODERS[0], context=CONTEXTS[0], **changes):
     torch.manual_seed(5)
     values = {"embedding_size": 7, "encoder": {"hidden_size": 5}, "decoder": {"hidden_size": 11, **decoder}}
-    model = build_recurrent(RecurrentConfig.model_validate({**values, "context": context, **changes}), 17, 149, False)
+    model = RecurrentConfig.model_validate({**values, "context": context, **changes}).build(17, 149, False)
     for parameter in model.parameters():
         parameter.data.mul_(3)
     return model.eval()

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.models.recurrent.config import RecurrentConfig, build_recurrent
-from seq2seq_attn.models.sentences import pad
+from seq2seq_attn.models.recurrent.config import RecurrentConfig
+from seq2seq_attn.models.translator import pad
 from seq2seq_attn.ops import int8
 from seq2seq_attn.ops.int8 import Int8Linear, quantised
 from seq2seq_attn.ops.linear import Linear
@@ -25,7 +25,7 @@ def layer_and_input(rows=7, bias=True):
 def make(**changes):
     torch.manual_seed(5)
     values = {"embedding_size": 13, "encoder": {"hidden_size": 9}, "decoder": {"hidden_size": 19}}
-    model = build_recurrent(RecurrentConfig.model_validate(values | changes), 17, 149, False)
+    model = RecurrentConfig.model_validate(values | changes).build(17, 149, False)
     for parameter in model.parameters():
         parameter.data.mul_(3)
     return model.eval()

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from seq2seq_attn.models.recurrent.config import RecurrentConfig, build_recurrent
-from seq2seq_attn.models.sentences import pad
+from seq2seq_attn.models.recurrent.config import RecurrentConfig
+from seq2seq_attn.models.translator import pad
 from seq2seq_attn.search import force
 from seq2seq_attn.text.vocabulary import EOS
 
@@ -22,7 +22,7 @@ def test_the_first_row_to_see_a_token_comes_after_the_one_that_predicts_it(name)
     decoder, distance = DECODERS[name]
     torch.manual_seed(3)
     config = {"embedding_size": 6, "encoder": {"hidden_size": 5}, "decoder": {**decoder, "hidden_size": 11}}
-    model = build_recurrent(RecurrentConfig.model_validate(config), 10, 9, False).double().eval()
+    model = RecurrentConfig.model_validate(config).build(10, 9, False).double().eval()
     for token in range(len(WORDS)):
         changed = [*WORDS[:token], 1, *WORDS[token + 1 :]]
         one, other = force(model, pad([SOURCE, SOURCE]), pad([[*WORDS, EOS], [*changed, EOS]]))

@@ -18,7 +18,7 @@ from hand_made_translators import (
     random_table,
 )
 
-from seq2seq_attn.models.sentences import pad
+from seq2seq_attn.models.translator import pad
 from seq2seq_attn.search import SearchOptions, beam_search, force, greedy_search
 
 

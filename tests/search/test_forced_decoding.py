@@ -13,7 +13,7 @@ from hand_made_translators import (
     random_table,
 )
 
-from seq2seq_attn.models.sentences import pad
+from seq2seq_attn.models.translator import pad
 from seq2seq_attn.search import force
 
 TARGETS = [[4, EOS], [5, 6, 4, 0, EOS], [EOS], [7, 7, EOS], [8, EOS], [4, 5, 6, 7, 8, EOS]]

@@ -8,7 +8,7 @@ import torch
 from hand_made_translators import EOS, GruTranslator, TableTranslator, random_table
 from torch import nn
 
-from seq2seq_attn.models.sentences import pad
+from seq2seq_attn.models.translator import pad
 from seq2seq_attn.ops import parallel
 from seq2seq_attn.search import SearchOptions, beam_search, force, force_corpus, greedy_search, search
 

@@ -7,8 +7,8 @@ import torch
 from hand_made_translators import SOURCES, GruTranslator
 from torch import nn
 
-from seq2seq_attn.models.recurrent.config import RecurrentConfig, build_recurrent
-from seq2seq_attn.models.sentences import pad
+from seq2seq_attn.models.recurrent.config import RecurrentConfig
+from seq2seq_attn.models.translator import pad
 from seq2seq_attn.ops.inference import for_inference
 from seq2seq_attn.ops.int8 import has_int8
 from seq2seq_attn.search import SearchOptions, search
@@ -24,7 +24,7 @@ PRECISIONS = ["fp32", "bf16", pytest.param("int8", marks=pytest.mark.skipif(not 
 def make():
     torch.manual_seed(5)
     values = {"embedding_size": 13, "encoder": {"hidden_size": 9}, "decoder": {"hidden_size": 19}}
-    model = build_recurrent(RecurrentConfig.model_validate(values), 17, 149, False)
+    model = RecurrentConfig.model_validate(values).build(17, 149, False)
     for parameter in model.parameters():
         parameter.data.mul_(3)
     return model.eval()

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.models.recurrent.config import RecurrentConfig, build_recurrent
+from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.text.encoded import EncodedSentences
 from seq2seq_attn.training.batches import EncodedPairs, loader
 from seq2seq_attn.training.config import TrainingConfig
@@ -40,7 +40,7 @@ def small_model(**dropout):
             "dropout": dropout,
         }
     )
-    return build_recurrent(config, 11, 11, joint=False)
+    return config.build(11, 11, joint=False)
 
 
 def run(folder, model=None, validate=None, resume=False, **changes):

@@ -1,1 +1,10 @@
-"""The recurrent encoder-decoder: cells, encoder, three decoders, and the translator made of them."""
+"""The recurrent encoder-decoder: cells, encoder, decoders, and the translator made of them.
+
+Importing this package registers its kinds of decoder.
+"""
+
+from seq2seq_attn.models.recurrent.bahdanau import BahdanauConfig
+from seq2seq_attn.models.recurrent.conditional import ConditionalConfig
+from seq2seq_attn.models.recurrent.luong import LuongConfig
+
+__all__ = ["BahdanauConfig", "ConditionalConfig", "LuongConfig"]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Callable
+from typing import Literal, cast
 
 from torch import Tensor, nn
 
 from seq2seq_attn.attention import AnySource, Context, Source
 from seq2seq_attn.models.recurrent.cells import Cell
-from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderState, Reading
+from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderConfig, DecoderState, Reading
 from seq2seq_attn.ops import additive_decoder
 from seq2seq_attn.ops.dispatch import changed, known
 from seq2seq_attn.ops.linear import Linear
@@ -67,3 +68,12 @@ class ContextShare(nn.Module):
 
     def forward(self, context: Tensor, token_share: Tensor) -> Tensor:
         return token_share if self.map is None else token_share + self.map(context)
+
+
+class BahdanauConfig(DecoderConfig):
+    """`{kind: bahdanau}`."""
+
+    kind: Literal["bahdanau"] = "bahdanau"
+
+    def build(self, make_cell: Callable[[], Cell], context: Context, embedding_size: int) -> BahdanauDecoder:
+        return BahdanauDecoder(make_cell(), context, embedding_size)

@@ -1,32 +1,122 @@
-"""Recurrent cells, cut where the decoder needs the cut: the input's share of the gates comes from outside.
+"""Recurrent cells that take the gate pre-activations of their input, and stacks of them.
 
-A cell sees its input only as gate pre-activations g = W x + b. Whoever owns the input computes g, for all steps in
-one product where the input is known beforehand, and only the product with the previous state stands in the loop.
+A cell sees its input only as gate pre-activations g = W x + b. The caller computes g, for all steps in one product
+where the input is known beforehand, and only the product with the previous state remains in the loop.
 
-A state is one tensor (N, state_size) whose first `hidden_size` columns are the output H.
+A state is one tensor (N, state_size); `output` is the H (N, hidden_size) that the rest of the model sees of it.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor, nn
 
-from seq2seq_attn.ops.dispatch import known
+from seq2seq_attn.ops.dispatch import changed, known
+from seq2seq_attn.ops.dropout import Dropout
 from seq2seq_attn.ops.gru import gru_sequence, gru_update, why_not_sequence
 from seq2seq_attn.ops.linear import Linear
 
 
 class Cell(nn.Module, ABC):
-    """One recurrent step H_i = f(g_i, H_{i-1}), with g_i (N, gate_size) the input's share of the gates.
+    """One recurrent step H_i = f(g_i, H_{i-1}), with g_i (N, gate_size) the input's share of the gates."""
 
-    With `layer_norm`, both shares are normalised before they are added (Ba et al. 2016, eq. 20-22).
+    hidden_size: int  # of the output H
+    gate_size: int  # of the pre-activations g
+    state_size: int
+
+    @abstractmethod
+    def initial(self, hidden: Tensor) -> Tensor:
+        """The state (N, state_size) before the first step, from H_0 (N, hidden_size)."""
+
+    @abstractmethod
+    def output(self, state: Tensor) -> Tensor:
+        """H (..., hidden_size) of a state (..., state_size)."""
+
+    @abstractmethod
+    def forward(self, inputs: Tensor, state: Tensor) -> Tensor:
+        """The next state (N, state_size) from g (N, gate_size) and the state (N, state_size)."""
+
+    def run(self, inputs: Tensor, state: Tensor) -> Tensor:
+        """The states (T, N, state_size) after each of T steps with known g (T, N, gate_size)."""
+        states = []
+        for gates in inputs.unbind(0):
+            state = self(gates, state)
+            states.append(state)
+        return torch.stack(states)
+
+
+@known
+class StackedCell(Cell):
+    """L cells on top of one another, as one cell:
+
+    m^l_i = cell_l(W_l x^{l-1}_i + b_l, m^l_{i-1}), where the first cell takes g from outside; x^l = m^l, or with
+    `residual` x^1 = m^1 and x^l = m^l + x^{l-1} (Wu et al. 2016, eq. 5 and 6). The output is x^L.
+
+    The residual connections lead upward, not from step to step: the state holds m^1, ..., m^L (and the memories of an
+    LSTM), one cell after another. Every cell starts from H_0, so with `residual` the initial output is L H_0. `dropout`
+    is applied to the input of every cell but the first.
+    """
+
+    def __init__(self, cells: Sequence[Cell], *, residual: bool = False, dropout: float = 0.0) -> None:
+        super().__init__()
+        sizes = [cell.hidden_size for cell in cells]
+        if len(set(sizes)) != 1:
+            raise ValueError(f"StackedCell needs cells of one hidden_size, got {sizes}")
+        self.hidden_size = sizes[0]
+        self.gate_size = cells[0].gate_size
+        self.state_size = sum(cell.state_size for cell in cells)
+        self.residual = residual
+        self.cells = nn.ModuleList(cells)
+        self.input_layers = nn.ModuleList(Linear(self.hidden_size, cell.gate_size) for cell in cells[1:])
+        self.dropout = Dropout(dropout)
+
+    def initial(self, hidden: Tensor) -> Tensor:
+        return torch.cat([cell.initial(hidden) for cell in self._cells()], dim=-1)
+
+    def output(self, state: Tensor) -> Tensor:
+        hidden = [cell.output(own) for cell, own in zip(self._cells(), self._split(state), strict=True)]
+        return torch.stack(hidden).sum(dim=0) if self.residual else hidden[-1]
+
+    def forward(self, inputs: Tensor, state: Tensor) -> Tensor:
+        return self._climb(inputs, state, at_once=False)
+
+    def run(self, inputs: Tensor, state: Tensor) -> Tensor:
+        if changed(self, deep=False) is not None:
+            return super().run(inputs, state)
+        # Layer by layer: once a cell has taken all steps, the input of the next cell is known for all of them.
+        return self._climb(inputs, state, at_once=True)
+
+    def _climb(self, gates: Tensor, state: Tensor, *, at_once: bool) -> Tensor:
+        """The states of all cells, after one step with g (N, gate_size) or after each of T with g (T, N, gate_size)."""
+        states: list[Tensor] = []
+        below: Tensor | None = None  # x^{l-1}
+        for level, (cell, own) in enumerate(zip(self._cells(), self._split(state), strict=True)):
+            if below is not None:
+                gates = self.input_layers[level - 1](self.dropout(below))
+            states.append(cell.run(gates, own) if at_once else cell(gates, own))
+            hidden = cell.output(states[-1])
+            below = hidden + below if self.residual and below is not None else hidden
+        return torch.cat(states, dim=-1)
+
+    def _cells(self) -> list[Cell]:
+        return [cast(Cell, cell) for cell in self.cells]
+
+    def _split(self, state: Tensor) -> tuple[Tensor, ...]:
+        return torch.split(state, [cell.state_size for cell in self._cells()], dim=-1)
+
+
+class SingleCell(Cell):
+    """A cell of one layer: a product with H_{i-1}, and an equation of its own in `update`.
+
+    With `layer_norm`, both shares of the gates are normalised before they are added (Ba et al. 2016, eq. 20-22).
     """
 
     gates: ClassVar[int]  # blocks of hidden_size in the pre-activations
-    states: ClassVar[int] = 1  # blocks of hidden_size in the state
+    states: ClassVar[int] = 1  # blocks of hidden_size in the state, the first of which is H
 
     def __init__(self, hidden_size: int, layer_norm: bool = False) -> None:
         super().__init__()
@@ -40,28 +130,18 @@ class Cell(nn.Module, ABC):
         initialise(self.recurrent.weight.data)
 
     def initial(self, hidden: Tensor) -> Tensor:
-        """The state (N, state_size) whose output is `hidden`; a memory cell starts at zero."""
+        """The state (N, state_size) with output `hidden`; a memory cell starts at zero."""
         if self.states == 1:
             return hidden
         return torch.cat((hidden, hidden.new_zeros(len(hidden), self.state_size - self.hidden_size)), dim=-1)
 
     @classmethod
     def output(cls, state: Tensor) -> Tensor:
-        """H (..., hidden_size) of a state (..., state_size)."""
         return state if cls.states == 1 else state[..., : state.shape[-1] // cls.states]
 
     def forward(self, inputs: Tensor, state: Tensor) -> Tensor:
-        """The next state (N, state_size) from g (N, gate_size) and the state (N, state_size)."""
         recurrent = self.recurrent_norm(self.recurrent(self.output(state)))
         return self.update(self.input_norm(inputs), recurrent, state)
-
-    def run(self, inputs: Tensor, state: Tensor) -> Tensor:
-        """The states (T, N, state_size) after each of T steps with known g (T, N, gate_size)."""
-        states = []
-        for gates in inputs.unbind(0):
-            state = self(gates, state)
-            states.append(state)
-        return torch.stack(states)
 
     @staticmethod
     @abstractmethod
@@ -76,7 +156,7 @@ def initialise(recurrent: Tensor) -> None:
 
 
 @known
-class GRUCell(Cell):
+class GRUCell(SingleCell):
     """Gated recurrent unit (Cho et al. 2014), with the reset gate after the product, as in `torch.nn.GRU`:
 
     r, z = sigmoid(g_r + W_r H + b_r), sigmoid(g_z + W_z H + b_z);  n = tanh(g_n + r * (W_n H + b_n));
@@ -99,7 +179,7 @@ class GRUCell(Cell):
 
 
 @known
-class LSTMCell(Cell):
+class LSTMCell(SingleCell):
     """Long short-term memory (Hochreiter & Schmidhuber 1997; Gers et al. 2000), gates ordered as in `torch.nn.LSTM`.
 
     i, f, o = sigmoid(.);  c' = f * c + i * tanh(g_c + W_c H + b_c);  H' = o * tanh(c').  State: [H; c].
@@ -117,7 +197,7 @@ class LSTMCell(Cell):
 
 
 @known
-class RNNCell(Cell):
+class RNNCell(SingleCell):
     """The plain recurrent network (Elman 1990): H' = tanh(g + W H + b)."""
 
     gates = 1
@@ -127,4 +207,4 @@ class RNNCell(Cell):
         return torch.tanh(inputs + recurrent)
 
 
-CELLS: dict[str, type[Cell]] = {"gru": GRUCell, "lstm": LSTMCell, "rnn": RNNCell}
+CELLS: dict[str, type[SingleCell]] = {"gru": GRUCell, "lstm": LSTMCell, "rnn": RNNCell}

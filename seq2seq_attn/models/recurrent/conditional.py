@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Literal
+
 from torch import Tensor, nn
 
 from seq2seq_attn.attention import AnySource, Context
 from seq2seq_attn.models.recurrent.bahdanau import ContextShare
 from seq2seq_attn.models.recurrent.cells import Cell
-from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderState, Reading
+from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderConfig, DecoderState, Reading
 from seq2seq_attn.ops.dispatch import known
 from seq2seq_attn.ops.linear import Linear
 
@@ -16,7 +19,8 @@ from seq2seq_attn.ops.linear import Linear
 class ConditionalDecoder(Decoder):
     """H'_i = cell_1(E y_{i-1}, H_{i-1});  C_i = read(H'_i);  H_i = cell_2(C_i, H'_i)   (Sennrich et al. 2017, sec. 2).
 
-    The query has seen y_{i-1} but not y_i; row i of the weights was read while y_i was being predicted.
+    The query has seen y_{i-1} but not y_i; row i of the weights was read while y_i was being predicted. Both cells have
+    the same shape, as the state passes through them in turn: with several layers, both are stacks.
     """
 
     def __init__(self, cell: Cell, second: Cell, context: Context, embedding_size: int) -> None:
@@ -24,7 +28,7 @@ class ConditionalDecoder(Decoder):
         self.second = second
         self.from_token = Linear(embedding_size, cell.gate_size)
         self.from_context = ContextShare(context.value_size, second.gate_size)
-        self.second_bias = nn.Parameter(second.recurrent.bias.new_zeros(second.gate_size))
+        self.second_bias = nn.Parameter(self.from_token.weight.new_zeros(second.gate_size))
 
     def token_share(self, embedded: Tensor) -> Tensor:
         share: Tensor = self.from_token(embedded)
@@ -36,3 +40,12 @@ class ConditionalDecoder(Decoder):
         share = self.from_context(context, self.second_bias.to(context.dtype).expand(len(between), -1))
         hidden = self.second(share, between)
         return DecoderState(hidden, history), Reading(self.cell.output(hidden), context, weights)
+
+
+class ConditionalConfig(DecoderConfig):
+    """`{kind: conditional}`."""
+
+    kind: Literal["conditional"] = "conditional"
+
+    def build(self, make_cell: Callable[[], Cell], context: Context, embedding_size: int) -> ConditionalDecoder:
+        return ConditionalDecoder(make_cell(), make_cell(), context, embedding_size)

@@ -1,20 +1,25 @@
-"""What the three decoders share: the contract, and the record of what is carried from step to step.
+"""What all recurrent decoders share: the contract, the configuration, and the state carried from step to step.
 
-A decoder is given the source as a context part (attention or a kin of it) sees it, and the embedded tokens. All of it
-that does not hang on the previous state is computed before the loop (`token_share`), all that nothing hangs on after
-it (readout and projection, in `translator.py`).
+A decoder gets the source as its context has prepared it, and the embedded tokens. What does not depend on the previous
+state is computed before the loop (`token_share`), what no later step depends on after it (readout and projection, in
+`translator.py`).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
+from pydantic import PositiveInt, model_validator
 from torch import Tensor, nn
 
 from seq2seq_attn.attention import AnySource, Context, History, each_tensor
-from seq2seq_attn.models.recurrent.cells import Cell
+from seq2seq_attn.models.recurrent.cells import CELLS, Cell, StackedCell
+from seq2seq_attn.strict import Tagged
+
+CellName = Literal["gru", "lstm", "rnn"]
 
 
 class DecoderState(NamedTuple):
@@ -84,3 +89,38 @@ class Decoder(nn.Module, ABC):
 def _of_rows(tensor: Tensor) -> Tensor:
     """(N, ...) of a history's (B, K, ...)."""
     return tensor.flatten(0, 1)
+
+
+class DecoderConfig(Tagged):
+    """What every decoder is configured with; a kind of decoder is a subclass with its own options and `build`."""
+
+    # Written for every kind until it became an option of `luong` alone.
+    obsolete: ClassVar[dict[str, Any]] = {"input_feeding": True}
+
+    kind: str = "bahdanau"
+    cell: CellName = "gru"
+    hidden_size: PositiveInt = 512
+    layers: PositiveInt = 1  # cells on top of one another; the context enters the first, the last is the query
+    residual: bool = False  # around every layer but the first
+    readout: Literal["deep", "plain"] = "deep"
+    readout_size: PositiveInt | None = None  # of the deep readout; None: the size of the embeddings
+
+    @model_validator(mode="after")
+    def _residual_needs_layers(self) -> DecoderConfig:
+        need_layers(self.residual, self.layers)
+        return self
+
+    @abstractmethod
+    def build(self, make_cell: Callable[[], Cell], context: Context, embedding_size: int) -> Decoder:
+        """The decoder; each call of `make_cell` draws a new cell of this configuration."""
+
+    def make_cell(self, layer_norm: bool, dropout: float) -> Cell:
+        """One cell, or a stack of `layers` cells with `dropout` between them."""
+        cells = [CELLS[self.cell](self.hidden_size, layer_norm) for _ in range(self.layers)]
+        return cells[0] if self.layers == 1 else StackedCell(cells, residual=self.residual, dropout=dropout)
+
+
+def need_layers(residual: bool, layers: int) -> None:
+    """ValueError where residual connections have nothing to connect."""
+    if residual and layers == 1:
+        raise ValueError("residual=true adds the input of a layer to its output from the second layer on; set layers=2")

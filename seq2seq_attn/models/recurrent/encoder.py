@@ -1,9 +1,10 @@
-"""The encoder: a stack of recurrent layers in one or two directions, over packed sentences."""
+"""The encoder: a stack of recurrent layers in one or two directions, over packed sentences; and one read backwards."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
@@ -19,7 +20,8 @@ LAYERS: dict[str, Callable[..., nn.RNNBase]] = {"gru": nn.GRU, "lstm": nn.LSTM, 
 class RecurrentEncoder(nn.Module):
     """States h_1..h_S of a source: h_j = [forward GRU up to j; backward GRU down to j] (Bahdanau et al. 2015, A.2.1).
 
-    Sentences are packed, so padding never enters a layer and the states on padding are zero.
+    Sentences are packed, so padding never enters a layer and the states on padding are zero. With `residual`, the input
+    of every layer but the first is added to its output (Wu et al. 2016, eq. 5 and 6).
     """
 
     def __init__(
@@ -30,11 +32,13 @@ class RecurrentEncoder(nn.Module):
         cell: str = "gru",
         layers: int = 1,
         bidirectional: bool = True,
+        residual: bool = False,
         dropout: float = 0.0,
         layer_norm: bool = False,
     ) -> None:
         super().__init__()
         self.cell = CELLS[cell]
+        self.residual = residual
         self.directions = 2 if bidirectional else 1
         self.state_size = self.directions * hidden_size
         sizes = [input_size] + [self.state_size] * (layers - 1)
@@ -51,9 +55,11 @@ class RecurrentEncoder(nn.Module):
         """States (B, S, state_size) of embedded sources (B, S, input_size); lengths (B,) on the CPU."""
         packed = pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
         for layer, norm in zip(self.layers, self.norms, strict=True):
-            if layer is not self.layers[0]:
-                packed = _map(self.dropout, packed)
-            packed = _map(norm, read_packed(layer, packed, self.cell.update, self.cell.states))
+            is_first = layer is self.layers[0]
+            inputs = packed if is_first else _map(self.dropout, packed)
+            outputs = _map(norm, read_packed(layer, inputs, self.cell.update, self.cell.states))
+            is_sum = self.residual and not is_first
+            packed = outputs._replace(data=outputs.data + packed.data) if is_sum else outputs
         return pad_packed_sequence(packed, batch_first=True, total_length=embedded.shape[1])[0]
 
     def why_not(self) -> str | None:
@@ -63,3 +69,42 @@ class RecurrentEncoder(nn.Module):
 
 def _map(module: nn.Module, packed: PackedSequence) -> PackedSequence:
     return packed._replace(data=module(packed.data))
+
+
+@known
+class ReversedEncoder(nn.Module):
+    """An encoder of one direction that reads x_n, ..., x_1, `</s>` of a sentence x_1, ..., x_n, `</s>`.
+
+    (Sutskever et al. 2014, sec. 3.3.) The states are put back in written order: h_j is the state of x_j, so attention,
+    windows and alignments count positions of the sentence as written. `</s>` is still read last, and its state is C.
+    """
+
+    def __init__(self, encoder: RecurrentEncoder) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.directions = encoder.directions
+        self.state_size = encoder.state_size
+
+    def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:
+        """States (B, S, state_size) of embedded sources (B, S, input_size); lengths (B,) on the CPU."""
+        order = reading_order(lengths, embedded.shape[1]).to(embedded.device)
+        return _reordered(self.encoder(_reordered(embedded, order), lengths), order)
+
+
+AnyEncoder = RecurrentEncoder | ReversedEncoder
+
+
+def reading_order(lengths: Tensor, positions: int) -> Tensor:
+    """(B, S): the position that is read at each step, a permutation that is its own inverse.
+
+    `</s>` and padding stay in place.
+
+    >>> reading_order(torch.tensor([4, 2]), 5).tolist()
+    [[2, 1, 0, 3, 4], [0, 1, 2, 3, 4]]
+    """
+    places, words = torch.arange(positions), lengths[:, None] - 1  # without `</s>`
+    return torch.where(places < words, words - 1 - places, places)
+
+
+def _reordered(vectors: Tensor, order: Tensor) -> Tensor:
+    return torch.take_along_dim(vectors, order[..., None], dim=1)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Literal
+
 import torch
 from torch import Tensor
 
 from seq2seq_attn.attention import AnySource, Context
 from seq2seq_attn.models.recurrent.cells import Cell
-from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderState, Reading
+from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderConfig, DecoderState, Reading
 from seq2seq_attn.ops.dispatch import changed, known
 from seq2seq_attn.ops.linear import Linear
 
@@ -54,3 +57,13 @@ class LuongDecoder(Decoder):
     def attentional(self, context: Tensor, hidden: Tensor) -> Tensor:
         """H~ = tanh(W [C; H]), eq. 5."""
         return torch.tanh(self.combine(torch.cat((context, hidden), dim=-1)))
+
+
+class LuongConfig(DecoderConfig):
+    """`{kind: luong, input_feeding: true}`."""
+
+    kind: Literal["luong"] = "luong"
+    input_feeding: bool = True
+
+    def build(self, make_cell: Callable[[], Cell], context: Context, embedding_size: int) -> LuongDecoder:
+        return LuongDecoder(make_cell(), context, embedding_size, input_feeding=self.input_feeding)

@@ -1,4 +1,4 @@
-"""The recurrent encoder-decoder: parts put together behind the translator's interface."""
+"""The recurrent encoder-decoder: from H_i to the features of a prediction, and all parts behind one interface."""
 
 from __future__ import annotations
 
@@ -7,15 +7,46 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from seq2seq_attn.attention import AnySource, Summary
+from seq2seq_attn.attention import AnySource, Context, FixedContext, NoContext, Summary
+from seq2seq_attn.models.embedding import Embedding
 from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderState
-from seq2seq_attn.models.recurrent.embedding import Embedding
-from seq2seq_attn.models.recurrent.readout import DeepOutput, PlainOutput
-from seq2seq_attn.models.recurrent.reversed_encoder import AnyEncoder
-from seq2seq_attn.models.translator import Decoded, Sentences, Step, Translator
+from seq2seq_attn.models.recurrent.encoder import AnyEncoder
+from seq2seq_attn.models.translator import Decoded, EmbeddingTables, Sentences, Step, Translator
 from seq2seq_attn.ops.dispatch import known
 from seq2seq_attn.ops.dropout import Dropout
 from seq2seq_attn.ops.linear import Linear
+
+
+@known
+class DeepOutput(nn.Module):
+    """t_i = tanh(W [H_i; C_i; E y_{i-1}])   (Pascanu et al. 2014; Bahdanau et al. 2015, A.2.2, with tanh for maxout).
+
+    Bahdanau's t_i uses the state before the update; here it is H_i, the state that has read C_i (their eq. 4).
+    """
+
+    def __init__(
+        self, hidden_size: int, context_size: int, embedding_size: int, size: int, *, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.combine = Linear(hidden_size + context_size + embedding_size, size)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, hidden: Tensor, context: Tensor, embedded: Tensor) -> Tensor:
+        features: Tensor = self.dropout(torch.tanh(self.combine(torch.cat((hidden, context, embedded), dim=-1))))
+        return features
+
+
+@known
+class PlainOutput(nn.Module):
+    """t_i = H_i: the decoder's own state is projected, as in Luong et al. 2015, eq. 6."""
+
+    def __init__(self, *, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.dropout = Dropout(dropout)
+
+    def forward(self, hidden: Tensor, context: Tensor, embedded: Tensor) -> Tensor:
+        features: Tensor = self.dropout(hidden)
+        return features
 
 
 class RecurrentMemory(NamedTuple):
@@ -59,10 +90,13 @@ class RecurrentTranslator(Translator):
         self.state_dropout = Dropout(state_dropout)
 
     def encode(self, source: Sentences) -> RecurrentMemory:
-        return self.encode_embedded(self.source_embedding(source.tokens), source)
+        return self.encode_embedded(self.embed_source(source), source)
+
+    def embed_source(self, source: Sentences) -> Tensor:
+        embedded: Tensor = self.source_embedding(source.tokens)
+        return embedded
 
     def encode_embedded(self, embedded: Tensor, source: Sentences) -> RecurrentMemory:
-        """The memory of sources that are embedded already, (B, S, E): who does that can ask for the gradient there."""
         is_token = source.is_token
         states = self.encoder(embedded, source.lengths)
         states = self.state_dropout(states)
@@ -84,3 +118,13 @@ class RecurrentTranslator(Translator):
         reading = self.decoder.run(self.decoder.token_share(embedded), self.start(memory), memory.source)
         features = self.readout(reading.hidden, reading.context, embedded)
         return Decoded(features.transpose(0, 1), reading.weights.transpose(0, 1))
+
+    def contexts_that_read(self) -> list[Context]:
+        context = self.decoder.context
+        return [] if isinstance(context, (FixedContext, NoContext)) else [context]
+
+    def sources_read(self, memory: RecurrentMemory) -> list[AnySource]:
+        return [memory.source for _ in self.contexts_that_read()]
+
+    def embedding_tables(self) -> EmbeddingTables:
+        return EmbeddingTables(self.source_embedding.table, self.target_embedding.table)

@@ -91,13 +91,13 @@ def test_training_and_search_go_on_without_them():
     program = """
 import torch
 from seq2seq_attn.ops import native
-from seq2seq_attn.models.recurrent.config import RecurrentConfig, build_recurrent
-from seq2seq_attn.models.sentences import pad
+from seq2seq_attn.models.recurrent.config import RecurrentConfig
+from seq2seq_attn.models.translator import pad
 from seq2seq_attn.search import SearchOptions, beam_search
 from seq2seq_attn.ops.loss import vocabulary_loss
 assert not native.has_kernels(torch.empty(0))
 config = RecurrentConfig.model_validate({"embedding_size": 7, "encoder": {"hidden_size": 5}})
-model = build_recurrent(config, 17, 19, False)
+model = config.build(17, 19, False)
 source, target = pad([[4, 9, 6, 3], [5, 3]]), pad([[7, 3], [10, 8, 3]])
 features = model.decode(model.decoder_inputs(target), model.encode(source)).features[target.is_token]
 loss, _ = vocabulary_loss(model, model.project, model.output, features, target.tokens[target.is_token])

@@ -1,4 +1,4 @@
-"""Token embeddings with the two dropouts that belong to them."""
+"""Token embeddings with dropout of single values and of whole words."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ PADDING = 1  # id of `<pad>` (text/vocabulary.py)
 
 @known
 class Embedding(nn.Module):
-    """E[y] with dropout of single values, and of whole words (Gal & Ghahramani 2016, sec. 4.2, a mask a token).
+    """E[y] with dropout of single values and of whole words (Gal & Ghahramani 2016, sec. 4.2; one mask per token).
 
-    Whole words are dropped without rescaling: a dropped word is one that the model must do without, not one that makes
-    the others louder.
+    Whole words are dropped without rescaling: the model must do without a dropped word, and the remaining words keep
+    their scale.
     """
 
     def __init__(self, vocabulary_size: int, size: int, *, dropout: float = 0.0, word_dropout: float = 0.0) -> None:

@@ -1,0 +1,241 @@
+"""What a decoder sees of the source: the configuration of the context, and the module that it describes.
+
+First scorers, normalisers and windows, each by its name with its own options; then the context that combines them.
+"""
+
+from __future__ import annotations
+
+import difflib
+from abc import abstractmethod
+from collections.abc import Callable
+from functools import partial
+from inspect import Parameter
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
+
+from pydantic import BeforeValidator, PositiveInt, TypeAdapter, ValidationError, model_validator
+from torch import nn
+
+from seq2seq_attn import attention
+from seq2seq_attn.attention import own_options
+from seq2seq_attn.attention.registry import config_name
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.explain import wanted
+from seq2seq_attn.strict import Strict
+
+Part = TypeVar("Part")
+Built = TypeVar("Built")
+
+
+def _name(part: Any) -> Any:
+    return config_name(part) if isinstance(part, type) else part
+
+
+PartName = Annotated[str, BeforeValidator(_name)]  # Python code may pass the class itself
+
+
+def _find_part(find: Callable[[str], type[Part]], name: str) -> type[Part]:
+    """The class that `find` returns; its error also tells how to register a class of one's own."""
+    try:
+        return find(name)
+    except ValueError as error:
+        raise ValueError(f"{error} (load one of your own with --plugin FILE)") from None
+
+
+class PartConfig(Strict, extra="allow"):
+    """The name of a part together with the part's own options: `{name: additive, hidden_size: 512}` or `additive`.
+
+    As an override, the name alone replaces the part and all its options; `{name: general}` keeps the options.
+    """
+
+    key: ClassVar[str]  # its path in a configuration, for messages
+
+    name: PartName
+
+    @property
+    @abstractmethod
+    def part(self) -> type[nn.Module]:
+        """The class with that name; ValueError if there is none."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_alone(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, (str, type)) else value
+
+    @model_validator(mode="after")
+    def _options_are_its_own(self) -> PartConfig:
+        self.options.update(self._checked())
+        return self
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return self.model_extra or {}
+
+    def _checked(self) -> dict[str, Any]:
+        """The options, converted to the types that the part's constructor declares: YAML reads 1e-3 as text."""
+        part, own = self.part, own_options(self.part)
+        checked = {}
+        for name, value in self.options.items():
+            if name not in own:
+                raise ValueError(f"{part.__name__} has no option {name!r}; {self._way_out(name, list(own))}")
+            try:
+                checked[name] = TypeAdapter(_wanted_type(own[name])).validate_python(value)
+            except ValidationError as error:
+                raise ValueError(f"{part.__name__}: {name} = {value!r}: {wanted(error.errors())}") from None
+        return checked
+
+    def _way_out(self, name: str, own: list[str]) -> str:
+        near = difflib.get_close_matches(name, own, n=1)
+        if near:
+            return f"did you mean {near[0]!r}?"
+        replace = f"{self.key}={self.name} replaces another {self.key.split('.')[-1]} together with its options"
+        return f"it has: {', '.join(own) or 'none'} ({replace})"
+
+
+class ScorerConfig(PartConfig):
+    """`{name: additive, hidden_size: 512}`; a scorer that wraps another takes it as one of its options."""
+
+    key = "model.context.scorer"
+
+    name: PartName = "additive"
+
+    @property
+    def part(self) -> type[attention.Scorer]:
+        return _find_part(attention.scorer_class, self.name)
+
+    def __call__(self, query_size: int, key_size: int) -> attention.Scorer:
+        """The scorer for these sizes; a config is thereby a scorer factory for parts that build their own."""
+        return self.part(query_size, key_size, **self.options)
+
+
+class NormaliserConfig(PartConfig):
+    """`{name: softmax, temperature: 0.5}`."""
+
+    key = "model.context.normaliser"
+
+    name: PartName = "softmax"
+
+    @property
+    def part(self) -> type[attention.Normaliser]:
+        return _find_part(attention.normaliser_class, self.name)
+
+    def __call__(self) -> attention.Normaliser:
+        return self.part(**self.options)
+
+
+class WindowConfig(PartConfig):
+    """`{name: local_p, half_width: 5}`."""
+
+    key = "model.context.window"
+
+    @property
+    def part(self) -> type[attention.Window]:
+        return _find_part(attention.window_class, self.name)
+
+    def __call__(self, query_size: int) -> attention.Window:
+        return self.part(query_size, **self.options)
+
+
+def _wanted_type(option: Parameter) -> Any:
+    if option.annotation is Parameter.empty:
+        return Any
+    return ScorerConfig if option.annotation is attention.MakeScorer else option.annotation
+
+
+class ChunkConfig(Strict):
+    """The softmax over the position that monotonic attention chooses and the `size` - 1 positions before it."""
+
+    size: PositiveInt = 4
+    scorer: ScorerConfig = ScorerConfig()
+
+
+class ContextConfig(Strict):
+    """What the decoder sees of the source at every step: the one part in which the arms of an ablation differ."""
+
+    kind: Literal["attention", "mean", "fixed", "none"] = "attention"
+    scorer: ScorerConfig = ScorerConfig()
+    frozen_scorer: bool = False  # keeps its initial parameters: what does training them bring?
+    normaliser: NormaliserConfig = NormaliserConfig()
+    window: WindowConfig | None = None
+    chunk: ChunkConfig | None = None  # with normaliser=monotonic: chunkwise attention
+    heads: PositiveInt = 1
+    separate_values: bool = False  # half of each state is the key, the other half the value
+
+    @model_validator(mode="after")
+    def _chunk_needs_monotonic(self) -> ContextConfig:
+        if self.chunk is not None and self.normaliser.name != "monotonic":
+            raise ValueError(f"chunk needs normaliser=monotonic, which says where it ends, got {self.normaliser.name}")
+        return self
+
+    @model_validator(mode="after")
+    def _frozen_scorer_needs_one_head(self) -> ContextConfig:
+        if self.frozen_scorer and self.heads > 1:
+            raise ValueError("frozen_scorer=true would leave the projections of the heads to be trained; set heads=1")
+        return self
+
+
+def build_context(
+    config: ContextConfig, query_size: int, state_size: int, directions: int, summary: attention.Summary
+) -> attention.Context:
+    """The context between a decoder of `query_size` and states of `state_size` numbers in one or two directions.
+
+    `summary` is what the fixed context repeats. UserError where sizes or options do not fit.
+    """
+    if config.kind == "none":
+        return attention.NoContext()
+    if config.kind == "fixed":
+        return attention.FixedContext(summary, state_size)
+    if config.kind == "mean":
+        return attention.MeanContext(state_size)
+    if not config.separate_values:
+        return _attention(config, query_size, state_size)
+    if state_size % (2 * directions):
+        raise UserError(
+            f"model.context.separate_values=true halves the {state_size // directions} numbers of an encoder state; "
+            f"choose an even encoder.hidden_size"
+        )
+    return attention.KeyValueAttention(_attention(config, query_size, state_size // 2), directions)
+
+
+def _attention(
+    config: ContextConfig, query_size: int, key_size: int
+) -> attention.Attention | attention.ChunkwiseAttention | attention.MultiHead:
+    if config.heads == 1:
+        return _one_head(config, query_size, key_size)
+    if query_size % config.heads:
+        raise UserError(f"model.context.heads={config.heads} does not divide decoder.hidden_size={query_size}")
+    size = query_size // config.heads
+    return attention.MultiHead(_one_head(config, size, size), config.heads, query_size, key_size)
+
+
+def _one_head(
+    config: ContextConfig, query_size: int, key_size: int
+) -> attention.Attention | attention.ChunkwiseAttention:
+    window = config.window
+    one = attention.Attention(
+        _scorer("scorer", config.scorer, config, query_size, key_size),
+        _build("normaliser", config.normaliser),
+        None if window is None else _build("window", partial(window, query_size)),
+    )
+    if config.chunk is None:
+        return one
+    chunk_scorer = _scorer("chunk.scorer", config.chunk.scorer, config, query_size, key_size)
+    return attention.ChunkwiseAttention(one, chunk_scorer, config.chunk.size)
+
+
+def _scorer(
+    place: str, scorer: ScorerConfig, config: ContextConfig, query_size: int, key_size: int
+) -> attention.Scorer:
+    built = _build(place, partial(scorer, query_size, key_size))
+    if not config.frozen_scorer:
+        return built
+    if not any(True for _ in built.parameters()):
+        raise UserError(f"model.context.frozen_scorer=true: {scorer.name} has no parameters; choose one that has")
+    return built.requires_grad_(False)
+
+
+def _build(place: str, factory: Callable[[], Built]) -> Built:
+    """`factory()`, its errors prefixed by the part's place in the configuration."""
+    try:
+        return factory()
+    except (TypeError, ValueError) as error:
+        raise UserError(f"model.context.{place}: {error}") from error

@@ -1,0 +1,162 @@
+"""Families and decoders are chosen by their kind, and their options checked by it."""
+
+from typing import Literal
+
+import pytest
+import yaml
+
+from seq2seq_attn.config import Config, dump, override, parse
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.models.family import ModelConfig, default_model
+from seq2seq_attn.models.recurrent.bahdanau import BahdanauConfig, BahdanauDecoder
+from seq2seq_attn.models.recurrent.conditional import ConditionalDecoder
+from seq2seq_attn.models.recurrent.config import RecurrentConfig
+from seq2seq_attn.models.recurrent.decoders import DecoderConfig
+from seq2seq_attn.models.recurrent.luong import LuongConfig, LuongDecoder
+from seq2seq_attn.runs import plugin
+
+FILES = {"source": "a", "target": "b"}
+LEAST = {"data": {"train": FILES, "validation": FILES}}
+TORCH_LAYER = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+
+
+def parsed(model):
+    return parse(Config, {**LEAST, "model": model})
+
+
+def test_a_model_without_a_kind_is_recurrent_and_a_decoder_without_one_bahdanau_s():
+    for model in ({}, {"kind": "recurrent"}, {"decoder": {"kind": "bahdanau"}}):
+        assert parsed(model).model == default_model() == RecurrentConfig() == parse(Config, LEAST).model
+    assert type(RecurrentConfig().decoder) is BahdanauConfig
+
+
+@pytest.mark.parametrize(
+    ("decoder", "kind"),
+    [
+        ({"kind": "bahdanau"}, BahdanauDecoder),
+        ({"kind": "luong", "input_feeding": False}, LuongDecoder),
+        ({"kind": "conditional", "layers": 2, "residual": True}, ConditionalDecoder),
+    ],
+)
+def test_what_is_written_has_the_options_of_its_kind_and_is_read_again(decoder, kind):
+    config = parsed({"embedding_size": 3, "encoder": {"hidden_size": 2}, "decoder": {"hidden_size": 5, **decoder}})
+    values = yaml.safe_load(dump(config))
+    assert values["model"]["decoder"].items() >= decoder.items()
+    assert parse(Config, values) == config
+    assert type(config.model.build(11, 13, joint=False).decoder) is kind
+
+
+def test_an_option_of_one_kind_is_unknown_to_the_others():
+    assert set(LuongConfig.model_fields) - set(DecoderConfig.model_fields) == {"input_feeding"}
+    assert "input_feeding" not in dump(parsed({"decoder": {"kind": "conditional"}}))
+
+
+def test_input_feeding_that_earlier_versions_wrote_for_every_kind_is_ignored():
+    for kind in ("bahdanau", "conditional"):
+        assert parsed({"decoder": {"kind": kind, "input_feeding": True}}) == parsed({"decoder": {"kind": kind}})
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ({"kind": "recurent"}, "model.kind = 'recurent': there is no such kind; did you mean 'recurrent'?"),
+        ({"kind": 5}, "model.kind = 5: text in quotes is wanted"),
+        ({"decoder": {"kind": "luongg", "input_feeding": 3}}, "model.decoder.kind = 'luongg': there is no such kind"),
+        ({"decoder": {"kind": "seq"}}, "there is no such kind; choose from bahdanau, conditional, luong"),
+        (
+            {"decoder": {"input_feeding": False}},
+            "model.decoder: input_feeding is an option of kind=luong, not of kind=bahdanau; leave it out",
+        ),
+        ({"decoder": {"kind": "luong", "input_feding": True}}, "'model.decoder.input_feding' (did you mean 'input_f"),
+        ({"context": {"scorer": "adittive"}}, "model.context.scorer = 'adittive': there is no scorer"),
+        ({"decoder": {"layers": 0}}, "model.decoder.layers = 0: a number greater than 0 is wanted"),
+        ({"decoder": {"residual": True}}, "model.decoder: residual=true adds the input of a layer to its output"),
+        ({"encoder": {"residual": True}}, "model.encoder: residual=true adds the input of a layer to its output"),
+    ],
+)
+def test_a_mistake_is_named_by_its_key_without_the_tag_of_its_family(model, message):
+    with pytest.raises(UserError) as error:
+        parsed(model)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+    assert "model.recurrent" not in str(error.value)
+
+
+def test_an_override_changes_the_kind_of_a_decoder():
+    values = override(LEAST, ["model.decoder.kind=luong", "model.decoder.input_feeding=false"])
+    assert parse(Config, values).model.decoder == LuongConfig(input_feeding=False)
+
+
+def test_a_decoder_of_one_s_own_is_named_by_its_kind(monkeypatch):
+    monkeypatch.setattr(DecoderConfig, "_kinds", DecoderConfig.kinds())
+
+    class Doubled(BahdanauDecoder):
+        def advance(self, token_share, state, source):
+            return super().advance(2 * token_share, state, source)
+
+    class DoubledConfig(DecoderConfig):
+        kind: Literal["doubled"] = "doubled"
+        factor: float = 2.0
+
+        def build(self, make_cell, context, embedding_size):
+            return Doubled(make_cell(), context, embedding_size)
+
+    config = parsed({"decoder": {"kind": "doubled", "hidden_size": 4, "factor": "3"}})
+    assert type(config.model.build(7, 9, joint=False).decoder) is Doubled
+    assert config.model.decoder.factor == 3.0
+    assert parse(Config, yaml.safe_load(dump(config))) == config
+    with pytest.raises(UserError, match="factor is an option of kind=doubled, not of kind=bahdanau"):
+        parsed({"decoder": {"factor": 3}})
+
+
+def test_a_file_of_one_s_own_may_bring_a_decoder(monkeypatch, tmp_path):
+    monkeypatch.setattr(DecoderConfig, "_kinds", DecoderConfig.kinds())
+    monkeypatch.setattr(plugin, "_loaded", [])
+    path = tmp_path / "own_decoder.py"
+    path.write_text(
+        "from typing import Literal\n"
+        "from seq2seq_attn.models.recurrent.luong import LuongConfig\n"
+        "class OwnConfig(LuongConfig):\n"
+        "    kind: Literal['own'] = 'own'\n"
+    )
+    own = plugin.load_plugin(path).OwnConfig
+    assert type(parsed({"decoder": {"kind": "own", "input_feeding": False}}).model.decoder) is own
+    assert type(parsed({"decoder": {"kind": "luong"}}).model.decoder) is LuongConfig
+
+
+def test_one_kind_from_two_modules_is_refused(monkeypatch):
+    monkeypatch.setattr(ModelConfig, "_kinds", ModelConfig.kinds())
+    with pytest.raises(TypeError, match=r"kind='recurrent' exists twice: .*RecurrentConfig and .*Another"):
+
+        class Another(RecurrentConfig):
+            pass
+
+
+def test_the_parameters_of_a_model_have_the_names_that_run_folders_know():
+    """A change here means that `model.safetensors` of earlier runs cannot be loaded."""
+    sizes = {"embedding_size": 3, "encoder": {"hidden_size": 2}, "context": {"kind": "mean"}}
+    common = {
+        "source_embedding.table.weight",
+        "target_embedding.table.weight",
+        *(f"encoder.layers.0.{kind}_l0{way}" for way in ("", "_reverse") for kind in TORCH_LAYER),
+        "initial.weight",
+        "initial.bias",
+        "decoder.cell.recurrent.weight",
+        "decoder.cell.recurrent.bias",
+        "decoder.from_token.weight",
+        "decoder.from_token.bias",
+        "readout.combine.weight",
+        "readout.combine.bias",
+        "output.weight",
+        "output.bias",
+    }
+    context = {"decoder.from_context.map.weight"}
+    own = {
+        "bahdanau": context,
+        "luong": {"decoder.from_feed.weight", "decoder.combine.weight", "decoder.combine.bias"},
+        "conditional": context
+        | {"decoder.second.recurrent.weight", "decoder.second.recurrent.bias", "decoder.second_bias"},
+    }
+    for kind, names in own.items():
+        model = parsed({**sizes, "decoder": {"kind": kind, "hidden_size": 4}}).model.build(7, 9, joint=False)
+        assert set(model.state_dict()) == common | names
