@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from seq2seq_attn.runs.train import Say
 from seq2seq_attn.runs.tokenised import encode
+from seq2seq_attn.runs.train import Say
 from seq2seq_attn.runs.trained import TrainedModel
 from seq2seq_attn.search.options import SearchOptions
 from seq2seq_attn.text.lexicon import Lexicon, learn_lexicon

@@ -13,16 +13,16 @@ import torch
 from seq2seq_attn.config import Config, PairFiles, dump
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.metrics import bleu_metric, corpus_score
+from seq2seq_attn.models.translator import Translator
+from seq2seq_attn.ops.int8 import need_int8
+from seq2seq_attn.ops.memory import give_back_freed_memory, keep_freed_memory
 from seq2seq_attn.runs.cache import Cache
 from seq2seq_attn.runs.corpora import read_pairs, read_test
 from seq2seq_attn.runs.folder import CONFIG, METRICS, IfExists, clear, may_resume
-from seq2seq_attn.runs.provenance import made_with, on_cuda
 from seq2seq_attn.runs.pretrained import Pretrained, start_from_vectors
+from seq2seq_attn.runs.provenance import made_with, on_cuda
 from seq2seq_attn.runs.tokenised import TOKENISED, Codecs, codecs_of, encoded
 from seq2seq_attn.runs.trained import TrainedModel, build
-from seq2seq_attn.ops.memory import give_back_freed_memory, keep_freed_memory
-from seq2seq_attn.ops.int8 import need_int8
-from seq2seq_attn.models.translator import Translator
 from seq2seq_attn.search.options import SearchOptions
 from seq2seq_attn.text.codec import load_codecs, save_codecs
 from seq2seq_attn.text.corpus import ParallelCorpus

@@ -13,12 +13,12 @@ from safetensors.torch import load_model, save_model
 
 from seq2seq_attn.config import Config, load
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.runs.folder import CONFIG, MODEL
-from seq2seq_attn.ops.memory import keep_freed_memory
-from seq2seq_attn.ops.inference import for_inference
 from seq2seq_attn.models.recurrent.config import build_recurrent
 from seq2seq_attn.models.recurrent.translator import RecurrentTranslator
 from seq2seq_attn.models.translator import Translator
+from seq2seq_attn.ops.inference import for_inference
+from seq2seq_attn.ops.memory import keep_freed_memory
+from seq2seq_attn.runs.folder import CONFIG, MODEL
 from seq2seq_attn.search.corpus import force_corpus, search
 from seq2seq_attn.search.forced import Forced
 from seq2seq_attn.search.hypothesis import Hypothesis

@@ -8,9 +8,9 @@ import torch
 import yaml
 from torchtext.vocab import Vectors
 
+from seq2seq_attn.comparison.experiment import read_experiment
 from seq2seq_attn.config import Config, dump, merge, parse
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.comparison.experiment import read_experiment
 from seq2seq_attn.runs.pretrained import Pretrained, start_from_vectors
 from seq2seq_attn.runs.train import read_metrics, train
 from seq2seq_attn.runs.trained import TrainedModel, build

@@ -10,8 +10,8 @@ from seq2seq_attn.runs import train as run_file
 from seq2seq_attn.runs.cache import Cache
 from seq2seq_attn.runs.corpora import read_pairs
 from seq2seq_attn.runs.provenance import on_cuda
-from seq2seq_attn.runs.train import train
 from seq2seq_attn.runs.tokenised import codecs_of, encoded
+from seq2seq_attn.runs.train import train
 from seq2seq_attn.text.codec import load_codecs
 
 
