@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from seq2seq_attn.analysis.align import attend
+from seq2seq_attn.analysis.beam_trace import example_lines, trace_pair
 from seq2seq_attn.analysis.evaluate import TRANSLATIONS
-from seq2seq_attn.analysis.examples import read_pair, shown_pairs
+from seq2seq_attn.analysis.word_alignment import word_attention
 from seq2seq_attn.comparison.experiment import ArmRun, Grid
 from seq2seq_attn.comparison.extremes import extremes
 from seq2seq_attn.results.examples import ArmReading, Example, save_examples
@@ -25,12 +25,12 @@ def observe(grid: Grid, runs: Path, test_set: TestSet, output: Path, chrf_signat
     """Writes curves.json, attention.json, examples.json and sentences.json; of each arm the first run is asked."""
     pairs = test_set.pairs
     gold = test_set.gold and test_set.gold.sure
-    lines = shown_pairs(test_set)
+    lines = example_lines(test_set)
     maps: list[dict[str, Any]] = []
     readings: dict[int, list[ArmReading]] = {line: [] for line in lines}
     for arm, group in grid.arms():
         model = TrainedModel.load(runs / group[0].folder)
-        seen = attend(model, [pairs.source[i] for i in lines], [pairs.target[i] for i in lines])
+        seen = word_attention(model, [pairs.source[i] for i in lines], [pairs.target[i] for i in lines])
         maps += [
             {
                 "arm": arm,
@@ -43,7 +43,7 @@ def observe(grid: Grid, runs: Path, test_set: TestSet, output: Path, chrf_signat
             if words is not None and words.weights.any()
         ]
         for line in lines:
-            readings[line].append(read_pair(model, arm, pairs.source[line], pairs.target[line]))
+            readings[line].append(trace_pair(model, arm, pairs.source[line], pairs.target[line]))
     examples = [
         Example(
             line + 1, pairs.source[line], pairs.target[line], tuple(sorted(gold[line])) if gold else None, tuple(each)

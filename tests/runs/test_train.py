@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from seq2seq_attn.analysis.align import attend
 from seq2seq_attn.analysis.evaluate import evaluate, score_references
+from seq2seq_attn.analysis.word_alignment import word_attention
 from seq2seq_attn.config import Config, load, parse
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.runs.data import read_pairs
@@ -177,7 +177,7 @@ def test_perplexity_and_entropy_are_those_of_the_references(trained):
     assert scores["attention_entropy"] == pytest.approx(rows.mean())
     ends = np.cumsum([len(each.weights) for each in forced])[:-1]
     assert reading.entropies == pytest.approx([of_pair.mean() for of_pair in np.split(rows, ends)])
-    assert reading.links == [words.links for words in attend(trained, pairs.source, pairs.target)]
+    assert reading.links == [words.links for words in word_attention(trained, pairs.source, pairs.target)]
 
 
 def test_test_sentences_that_are_cut_are_told(trained, tmp_path):
