@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from seq2seq_attn.attention import FixedContext, LastState, LearnedPool, MeanContext, MeanState, NoContext, Shuffled
-from seq2seq_attn.comparison.experiment import read_experiment
-from seq2seq_attn.comparison.match_parameters import match_parameters
+from seq2seq_attn.comparison.experiment import match_parameters, read_experiment
 from seq2seq_attn.models.recurrent.config import build_recurrent
 from seq2seq_attn.models.sentences import pad
 from seq2seq_attn.runs.data import Cache, learn_codecs, read_pairs

@@ -5,7 +5,7 @@ import pytest
 
 from seq2seq_attn.analysis.reading import Reading
 from seq2seq_attn.comparison.arm import Arm
-from seq2seq_attn.comparison.where import link_agreement, where_arms_differ
+from seq2seq_attn.comparison.breakdowns import link_agreement, where_arms_differ
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.counts import BleuCounts, ChrfCounts
 from seq2seq_attn.evaluation.metrics import bleu
