@@ -24,7 +24,10 @@ from seq2seq_attn.text.files import read_lines, write_bytes
 
 
 def observe(grid: RunGrid, runs: Path, test_set: TestSet, output: Path, chrf_signature: str) -> None:
-    """Writes curves.json of all runs, and attention.json, examples.json and sentences.json of the first run of each arm."""
+    """Writes curves.json, attention.json, examples.json and sentences.json into `output`.
+
+    The curves are those of all runs; the other files are about the first run of each arm.
+    """
     pairs = test_set.pairs
     gold = test_set.gold and test_set.gold.sure
     lines = example_lines(test_set)
