@@ -1,1 +1,1 @@
-"""What a trained model does: scores on a test set, alignment, faithfulness, interventions, weights in files."""
+"""What a trained model does: its alignments, its attention weights as files, their faithfulness, its beam search."""

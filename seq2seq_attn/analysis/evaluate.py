@@ -6,19 +6,20 @@ import math
 from pathlib import Path
 from typing import Any
 
-from seq2seq_attn.analysis.align import words_of
 from seq2seq_attn.analysis.reading import Reading
 from seq2seq_attn.analysis.scores import score, score_by_length, score_lc_tok
+from seq2seq_attn.analysis.word_alignment import merge_words
 from seq2seq_attn.config import EvaluationConfig
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import alignment_error_rate
 from seq2seq_attn.evaluation.entropy import attention_entropy
 from seq2seq_attn.evaluation.length import Band
 from seq2seq_attn.evaluation.pharaoh import GoldCorpus
-from seq2seq_attn.runs.corpora import read_test
-from seq2seq_attn.runs.lexicon import with_lexicon
-from seq2seq_attn.runs.train import Say, write_metrics
-from seq2seq_attn.runs.trained import Progress, TrainedModel
+from seq2seq_attn.runs import Say
+from seq2seq_attn.runs.data import read_test
+from seq2seq_attn.runs.folder import write_metrics
+from seq2seq_attn.runs.model import TrainedModel, with_lexicon
+from seq2seq_attn.search.batched import Progress
 from seq2seq_attn.text.corpus import ParallelCorpus
 from seq2seq_attn.text.files import write_bytes
 
@@ -69,7 +70,7 @@ def score_references(
         "attention_entropy": attention_entropy(each for each in weights if each is not None),
     }
     links = [
-        frozenset() if pair is None else words_of(model, source, target, pair).links
+        frozenset() if pair is None else merge_words(model, source, target, pair).links
         for source, target, pair in zip(pairs.source, pairs.target, forced, strict=True)
     ]
     if gold is not None:

@@ -1,4 +1,9 @@
-"""Whether a model's attention is an explanation: what hangs on its weights, and what they hang together with."""
+"""Faithfulness: whether the attention weights of a model explain its predictions.
+
+Two kinds of evidence: predictions under changed weights (`interventions.py`), and the rank correlation of the weights
+with two other measures of how important each source word is: the gradient, and the effect of leaving the word out.
+docs/explanation.md says what can be concluded from them, and what cannot.
+"""
 
 from __future__ import annotations
 
@@ -11,27 +16,30 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional as F
 
-from seq2seq_attn.analysis.importance import gradient_norms, leave_one_out
-from seq2seq_attn.analysis.interventions import Ids, Interventions, intervene
+from seq2seq_attn.analysis.interventions import Interventions, intervene
 from seq2seq_attn.attention import Change
 from seq2seq_attn.attention.contexts import changes
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.rank_correlation import RankCorrelation, rank_correlation
-from seq2seq_attn.models.translator import Translator, pad
-from seq2seq_attn.runs.trained import Progress, TrainedModel
+from seq2seq_attn.models.translator import Sentences, Translator, pad
+from seq2seq_attn.runs.model import TrainedModel
+from seq2seq_attn.search.batched import Progress
 from seq2seq_attn.search.forced import force
 from seq2seq_attn.text.corpus import ParallelCorpus
+from seq2seq_attn.text.encoded import Ids
 
-Measures = dict[str, NDArray[np.float64]]  # by name: (T, words) of one sentence
+COPIES = 16  # of a sentence in one batch
 
 
 class Faithfulness(NamedTuple):
-    """All that is measured of one model."""
+    """Both kinds of evidence for one model."""
 
     interventions: Interventions
-    sentences: int  # on which the correlations were measured
-    correlations: dict[tuple[str, str], RankCorrelation]  # of two measures, over target tokens
+    sentences: int  # on which the correlations are measured
+    correlations: dict[tuple[str, str], RankCorrelation]  # of two measures
 
 
 def faithfulness(
@@ -41,9 +49,10 @@ def faithfulness(
     seed: int = 1,
     progress: Progress = lambda _: None,
 ) -> Faithfulness:
-    """Interventions on all pairs, correlations on `sentences` of them; `seed` draws these and what is random in those.
+    """Interventions on all pairs, and correlations on a sample of `sentences` of them.
 
-    Pairs with a blank side are left out. UserError if fewer than two are left, or if the model has no weights.
+    `seed` determines the sample and the random changes of the weights. Pairs with a blank side are left out. UserError:
+    fewer than two pairs are left, or the model has no attention weights.
     """
     if not model.translator.attends:
         raise UserError("model.context.kind: this model reads no single word of the source, so it has no weights")
@@ -54,15 +63,16 @@ def faithfulness(
     filled = [pair for pair in encoded if min(map(len, pair)) > 1]
     if len(filled) < 2:
         raise UserError(f"{pairs.name}: {len(filled)} pairs with text on both sides; give two at least")
-    translator = model.translator
     sample = random.Random(seed).sample(filled, min(sentences, len(filled)))
     return Faithfulness(
-        intervene(translator, filled, all_changes(seed), progress), len(sample), correlate(translator, sample, progress)
+        intervene(model.translator, filled, weight_changes(seed), progress),
+        len(sample),
+        correlate(model.translator, sample, progress),
     )
 
 
-def all_changes(seed: int) -> dict[str, Change]:
-    """The changes of the table, by name."""
+def weight_changes(seed: int) -> dict[str, Change]:
+    """The changes of the weights that are examined, by name."""
     generator = torch.Generator().manual_seed(seed)
     return {
         "uniform": changes.uniform,
@@ -76,10 +86,10 @@ def all_changes(seed: int) -> dict[str, Change]:
 def correlate(
     translator: Translator, pairs: Sequence[tuple[Ids, Ids]], progress: Progress = lambda _: None
 ) -> dict[tuple[str, str], RankCorrelation]:
-    """How far any two of weights, gradient and leave-one-out order the words of a source alike, over target tokens."""
+    """The rank correlation of any two measures over the words of a source; each target token gives one value."""
     measured = []
     for source, target in pairs:
-        measured.append(measure(translator, source, target))
+        measured.append(word_importance(translator, source, target))
         progress(1)
     return {
         (one, other): rank_correlation(
@@ -89,8 +99,11 @@ def correlate(
     }
 
 
-def measure(translator: Translator, source: Ids, target: Ids) -> Measures:
-    """The measures (T, S - 1) of one pair, for all source tokens but `</s>`, without which nothing is a sentence."""
+def word_importance(translator: Translator, source: Ids, target: Ids) -> dict[str, NDArray[np.float64]]:
+    """How important each source token is for each target token, by three measures: {name: (T, S - 1)}.
+
+    The `</s>` of the source is left out: a sentence without it is not valid input.
+    """
     device = translator.output.weight.device
     (forced,) = force(translator, pad([source], device), pad([target], device))
     found: dict[str, Any] = {
@@ -99,3 +112,53 @@ def measure(translator: Translator, source: Ids, target: Ids) -> Measures:
         "leave_one_out": leave_one_out(translator, source, target),
     }
     return {name: values[:, : len(source) - 1].double().numpy() for name, values in found.items()}
+
+
+def gradient_norms(translator: Translator, source: Ids, target: Ids) -> Tensor:
+    """|∂ log p(y_i | y_1 .. y_{i-1}, X) / ∂ E x_j| (T, S): the Euclidean norm over the embedding of source token j.
+
+    The gradient flows through the encoder and through the weights. The sentence is copied once for each y_i.
+    """
+    found = []
+    for tokens in torch.split(torch.arange(len(target)), COPIES):
+        sources, targets = _copies(translator, [source] * len(tokens), target)
+        # cuDNN's recurrent layers have no backward pass in evaluation mode.
+        with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
+            embedded = translator.embed_source(sources).detach().requires_grad_()
+            logits = _logits(translator, translator.encode_embedded(embedded, sources), targets)
+            chosen = _target_log_probabilities(logits, targets)[torch.arange(len(tokens)), tokens].sum()
+            (gradient,) = torch.autograd.grad(chosen, embedded)
+        found.append(torch.linalg.vector_norm(gradient, dim=-1))
+    return torch.cat(found).cpu()
+
+
+@torch.inference_mode()
+def leave_one_out(translator: Translator, source: Ids, target: Ids) -> Tensor:
+    """|log p(y_i | X) - log p(y_i | X without token j)| (T, S - 1), for all source tokens but `</s>`.
+
+    The token is removed before the sentence is encoded.
+    """
+    found = []
+    shorter = [[*source[:index], *source[index + 1 :]] for index in range(len(source) - 1)]
+    for first in range(0, len(shorter), COPIES):
+        sources, targets = _copies(translator, shorter[first : first + COPIES], target)
+        logits = _logits(translator, translator.encode(sources), targets)
+        found.append(_target_log_probabilities(logits, targets))
+    sources, targets = _copies(translator, [source], target)
+    whole = _target_log_probabilities(_logits(translator, translator.encode(sources), targets), targets)
+    return (torch.cat(found) - whole).abs().t().cpu()
+
+
+def _copies(translator: Translator, sources: Sequence[Ids], target: Ids) -> tuple[Sentences, Sentences]:
+    device = translator.output.weight.device
+    return pad(sources, device), pad([target] * len(sources), device)
+
+
+def _logits(translator: Translator, memory: object, target: Sentences) -> Tensor:
+    return translator.project(translator.decode(translator.decoder_inputs(target), memory).features)
+
+
+def _target_log_probabilities(logits: Tensor, target: Sentences) -> Tensor:
+    """log p (B, T) of the given tokens."""
+    exact = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    return -F.cross_entropy(exact.transpose(1, 2), target.tokens, reduction="none")

@@ -1,4 +1,4 @@
-"""What a model predicts when the weights under which it reads are changed."""
+"""Interventions: what a model predicts when its attention weights are changed."""
 
 from __future__ import annotations
 
@@ -13,29 +13,28 @@ from torch import Tensor
 from seq2seq_attn.attention import Change
 from seq2seq_attn.models.translator import Translator, pad
 from seq2seq_attn.search.batched import Progress
+from seq2seq_attn.text.encoded import Ids
 
-BATCH = 16  # sentences; with all their copies some hundred rows
-
-Ids = Sequence[int]
+BATCH = 16  # sentences; with one copy per change about a hundred rows
 
 
 class Effect(NamedTuple):
-    """What a change does to the prediction of given tokens, each after the given ones before it; means over tokens."""
+    """The effect of a change of the weights on the prediction of given target tokens; means over tokens."""
 
-    log_probability: float  # log p of the given token under the change, less what it is without, in nats
+    log_probability: float  # log p of the given token under the change minus log p without it, in nats
     perplexity: float  # under the change
-    changed: float  # share of tokens whose likeliest prediction becomes another one, 0 to 1
+    changed: float  # share of tokens whose most probable prediction is another one, 0 to 1
     total_variation: float  # between the two distributions over the vocabulary, 0 to 1
-    jensen_shannon: float  # divergence of the two, in nats, 0 to log 2
-    moved: float  # total variation between the weights before and after: how much there was to notice
+    jensen_shannon: float  # divergence between the two, in nats, 0 to log 2
+    moved: float  # total variation between the weights before and after, 0 to 1 where rows sum to 1
 
 
 class Interventions(NamedTuple):
-    """The effect of each change, by its name, beside the model as it is."""
+    """The effect of each change, and the perplexity of the unchanged model."""
 
-    tokens: int  # that were predicted, `</s>` counted
+    tokens: int  # predicted target tokens, `</s>` included
     perplexity: float
-    effects: dict[str, Effect]
+    effects: dict[str, Effect]  # by name of the change
 
 
 @torch.inference_mode()
@@ -45,14 +44,14 @@ def intervene(
     changes: Mapping[str, Change],
     progress: Progress = lambda _: None,
 ) -> Interventions:
-    """Forced decoding of at least two pairs under each change of the weights, made at all steps of a sentence."""
+    """Forced decoding of at least two pairs under each change of the weights, which applies to every step."""
     changed = translator.with_changed_weights(list(changes.values()))
     tokens, log_probability = 0, 0.0
     sums = torch.zeros(len(changes), len(Effect._fields), dtype=torch.double)
     for batch in _batches(pairs):
         own, others = _predict(changed, batch, 1 + len(changes))
         tokens += len(own.targets)
-        log_probability += float(own.of_targets().sum())
+        log_probability += float(own.target_log_probabilities().sum())
         sums += torch.stack([_differences(own, other) for other in others]).cpu()
         progress(len(batch))
     return Interventions(
@@ -62,22 +61,22 @@ def intervene(
     )
 
 
-class Predictions(NamedTuple):
-    """What one copy of a batch makes of its N target tokens."""
+class _Predictions(NamedTuple):
+    """The predictions of the N target tokens of a batch under one version of the weights."""
 
     targets: Tensor  # (N,)
     log_probabilities: Tensor  # (N, V)
     weights: Tensor  # (N, S)
 
-    def of_targets(self) -> Tensor:
+    def target_log_probabilities(self) -> Tensor:
         """log p (N,) of the given tokens."""
         return self.log_probabilities.gather(-1, self.targets[:, None]).squeeze(-1).double()
 
 
 def _predict(
     translator: Translator, pairs: Sequence[tuple[Ids, Ids]], copies: int
-) -> tuple[Predictions, Iterator[Predictions]]:
-    """The first copy of a batch, and the others one after another: the logits of all would fill the memory."""
+) -> tuple[_Predictions, Iterator[_Predictions]]:
+    """The first copy of a batch, and an iterator over the others: the logits of all would take too much memory."""
     device = translator.output.weight.device
     source, target = (pad(side, device) for side in zip(*pairs, strict=True))
     rows = torch.arange(len(pairs), device=device).repeat(copies)
@@ -86,26 +85,26 @@ def _predict(
     is_token = target.is_token
     targets = target.tokens[is_token]
 
-    def predictions(features: Tensor, weights: Tensor) -> Predictions:
+    def predictions(features: Tensor, weights: Tensor) -> _Predictions:
         logits = translator.project(features[is_token])
         exact = logits.to(torch.promote_types(logits.dtype, torch.float32))
-        return Predictions(targets, torch.log_softmax(exact, dim=-1), weights[is_token])
+        return _Predictions(targets, torch.log_softmax(exact, dim=-1), weights[is_token])
 
     each = map(predictions, decoded.features.chunk(copies), decoded.weights.chunk(copies))
     return next(each), each
 
 
-def _differences(own: Predictions, other: Predictions) -> Tensor:
-    """The sums over tokens, in the order of `Effect`; log p stands in the perplexity's place."""
+def _differences(own: _Predictions, other: _Predictions) -> Tensor:
+    """Sums over tokens, in the order of `Effect`, with log p in place of the perplexity."""
     p, q = own.log_probabilities.exp(), other.log_probabilities.exp()
-    of_mean, of_p, of_q = (torch.special.entr(each).sum(dim=-1) for each in ((p + q) / 2, p, q))
-    log_probabilities = other.of_targets()
+    entropy_mean, entropy_p, entropy_q = (torch.special.entr(each).sum(dim=-1) for each in ((p + q) / 2, p, q))
+    log_probabilities = other.target_log_probabilities()
     rows = (
-        log_probabilities - own.of_targets(),
+        log_probabilities - own.target_log_probabilities(),
         log_probabilities,
         p.argmax(dim=-1) != q.argmax(dim=-1),
         _total_variation(p, q),
-        (of_mean - (of_p + of_q) / 2).clamp(min=0),  # the rounding of a sum can be below 0
+        (entropy_mean - (entropy_p + entropy_q) / 2).clamp(min=0),  # rounding can make it negative
         _total_variation(own.weights, other.weights),
     )
     return torch.stack([row.double().sum() for row in rows])
@@ -121,7 +120,7 @@ def _effect(sums: list[float], log_probability: float, tokens: int) -> Effect:
 
 
 def _batches(pairs: Sequence[tuple[Ids, Ids]]) -> Iterator[list[tuple[Ids, Ids]]]:
-    """Pairs of like length, at least two of them together: another sentence's weights must come from somewhere."""
+    """Batches of similar lengths with at least two pairs each: one change takes the weights of another sentence."""
     ordered = sorted(pairs, key=lambda pair: (len(pair[1]), len(pair[0])))
     batches = math.ceil(len(ordered) / BATCH)
     ends = [round(len(ordered) * number / batches) for number in range(batches + 1)]

@@ -95,8 +95,8 @@ def _by_attention(
     plugin: list[Path] | None,
 ) -> list[list[Links]]:
     """The links of one model, and those of a second one that reads the pairs the other way."""
-    from seq2seq_attn.analysis.align import align_by_attention
-    from seq2seq_attn.analysis.attention_file import attention_file
+    from seq2seq_attn.analysis.attention_files import attention_file
+    from seq2seq_attn.analysis.word_alignment import align_by_attention
     from seq2seq_attn.evaluation.symmetrisation import flipped
     from seq2seq_attn.text.corpus import ParallelCorpus
 
@@ -115,7 +115,7 @@ def _by_attention(
 
 def _by_eflomal(run: Path, pairs: ParallelCorpus) -> list[list[Links]]:
     """The links of both directions."""
-    from seq2seq_attn.analysis.statistical import align_by_eflomal
+    from seq2seq_attn.analysis.word_alignment import align_by_eflomal
 
     return list(align_by_eflomal(run, pairs, say))
 

@@ -16,7 +16,7 @@ from seq2seq_attn.cli.model import load_model
 from seq2seq_attn.cli.options import AsJson, AttentionFile, Plugin, Run, argument
 
 if TYPE_CHECKING:
-    from seq2seq_attn.runs.trained import TrainedModel
+    from seq2seq_attn.runs.model import TrainedModel
     from seq2seq_attn.search.hypotheses import Hypothesis
     from seq2seq_attn.search.options import SearchOptions
 
@@ -53,9 +53,8 @@ def translate(
     "log_probability"}]}, the score being log p over the length penalty. A line with more tokens than the run's
     data.max_length is cut, with a warning. --attention has the weights of every translation that --n-best asks for.
     """
-    from seq2seq_attn.analysis.attention_file import attention_file
-    from seq2seq_attn.analysis.token_attention import of_search
-    from seq2seq_attn.runs.lexicon import with_lexicon
+    from seq2seq_attn.analysis.attention_files import attention_file, searched_attention
+    from seq2seq_attn.runs.model import with_lexicon
     from seq2seq_attn.text.files import decoded_lines, read_lines
 
     lines: Iterable[str] = read_lines(file) if file else decoded_lines(sys.stdin.buffer, "stdin")
@@ -83,7 +82,7 @@ def translate(
             for line, hypotheses in zip(chunk, found, strict=True):
                 _answer(model, line, hypotheses, as_json)
                 if write is not None:
-                    write(of_search(model, line, hypotheses))
+                    write(searched_attention(model, line, hypotheses))
             sys.stdout.flush()
             done += len(chunk)
 

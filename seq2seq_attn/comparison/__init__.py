@@ -1,1 +1,1 @@
-"""Arms x seeds: the experiment file, what is missing of it, where it runs, and the statistics put together."""
+"""Comparisons: the experiment file, the runs that are missing, where they run, and the statistics over all of them."""

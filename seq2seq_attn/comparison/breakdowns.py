@@ -1,26 +1,66 @@
-"""The scores of arms on groups of test sentences, by what is rare, moved or uncertain in them."""
+"""Where the arms of a comparison differ: on which sentences, in which words, and in their word alignments.
+
+- breakdowns: scores on groups of test sentences, by their rarest word, their reordering or the entropy of the weights
+- rates: reference words that are found, repetitions and omissions in the translations
+- agreement: F1 between the links of arms
+
+All of it is computed from files in the run folders; no model is loaded.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import combinations, combinations_with_replacement, product
 
 import numpy as np
 
 from seq2seq_attn.comparison.arm import Arm
-from seq2seq_attn.evaluation.frequency import FREQUENCIES, rarest
+from seq2seq_attn.config import Config
+from seq2seq_attn.evaluation.alignment import agreement
+from seq2seq_attn.evaluation.bootstrap import rate_interval
+from seq2seq_attn.evaluation.faults import content_words, lengths, missing, repeated, repeats
+from seq2seq_attn.evaluation.frequency import FREQUENCIES, found, rarest
 from seq2seq_attn.evaluation.groups import Group, group_score, in_bands, in_thirds
-from seq2seq_attn.evaluation.pharaoh import GoldCorpus
+from seq2seq_attn.evaluation.pharaoh import GoldCorpus, Links
 from seq2seq_attn.evaluation.reordering import mean_jump
-from seq2seq_attn.evaluation.words import Bag
-from seq2seq_attn.results.where import Breakdown, GroupResult
+from seq2seq_attn.evaluation.words import Bag, bags, count_words
+from seq2seq_attn.results.where import Breakdown, GroupResult, LinkAgreement, Rate, Rates, Where
+from seq2seq_attn.runs.data import TestSet
+from seq2seq_attn.text.corpus import ParallelCorpus
 
-Arms = Mapping[str, Arm]
-THIRDS = "sharpest", "middle", "most even"
+_Arms = Mapping[str, Arm]
+_Translated = Mapping[str, Sequence[Sequence[Bag]]]  # by arm, the translations of each run
+_Count = Callable[[Bag, Bag], tuple[int, int]]  # translation, reference -> numerator, denominator of a rate
+
+_THIRDS = "sharpest", "middle", "most even"
 
 
-def by_rarest_word(arms: Arms, sources: Sequence[Bag], counts: Mapping[str, int]) -> Breakdown | None:
-    """By how often the training text has the source's rarest word."""
-    return _alike(
+def where_arms_differ(arms: _Arms, test_set: TestSet, config: Config, training: ParallelCorpus | None) -> Where:
+    """All that can be computed; without the training text, nothing that depends on word frequencies.
+
+    Of `config`, that of any run, only the definition of a word is used. A target word is a token as BLEU counts it.
+    """
+    source_tokeniser = "zh" if config.text.source_language == "zh" else "13a"
+    target_tokeniser = config.evaluation.tokenize
+    sources = bags(test_set.pairs.source, source_tokeniser)
+    references = bags(test_set.pairs.target, target_tokeniser)
+    translated = {name: [bags(run, target_tokeniser) for run in arm.translations] for name, arm in arms.items()}
+    breakdowns = [_by_reordering(arms, sources, test_set.gold), _by_entropy(arms, sources)]
+    rates = [_faults(translated, references)]
+    if training is not None:
+        breakdowns.insert(0, _by_rarest_word(arms, sources, count_words(training.source, source_tokeniser)))
+        rates.insert(0, _found_words(translated, references, count_words(training.target, target_tokeniser)))
+    return Where(
+        tuple(each for each in breakdowns if each is not None),
+        tuple(each for each in rates if each is not None),
+        link_agreement({name: [reading.links for reading in arm.readings] for name, arm in arms.items()}),
+    )
+
+
+def _by_rarest_word(arms: _Arms, sources: Sequence[Bag], counts: Mapping[str, int]) -> Breakdown | None:
+    """By the frequency, in the training text, of the rarest word of the source."""
+    return _same_groups(
         "rarest source word",
         "How often the training text has the source word that it has least often.",
         in_bands(rarest(sources, counts), FREQUENCIES),
@@ -29,18 +69,18 @@ def by_rarest_word(arms: Arms, sources: Sequence[Bag], counts: Mapping[str, int]
     )
 
 
-def by_reordering(arms: Arms, sources: Sequence[Bag], gold: GoldCorpus | None) -> Breakdown | None:
-    """By the distance of reordering in gold links; without them in those of the best arm that has links."""
+def _by_reordering(arms: _Arms, sources: Sequence[Bag], gold: GoldCorpus | None) -> Breakdown | None:
+    """By the distance of reordering in the gold links, or else in the links of the arm with the best BLEU."""
     if gold is not None:
         links, origin = gold.sure, "gold links"
     else:
-        reading = {name: arm for name, arm in arms.items() if arm.readings}
-        if not reading:
+        with_links = {name: arm for name, arm in arms.items() if arm.readings}
+        if not with_links:
             return None
-        best = max(reading, key=lambda name: reading[name].bleu.bleu().mean())
-        links = reading[best].readings[0].links
-        origin = f"the links of {best}, seed {reading[best].runs[0].seed}, as there are no gold ones"
-    return _alike(
+        best = max(with_links, key=lambda name: with_links[name].bleu.bleu().mean())
+        links = with_links[best].readings[0].links
+        origin = f"the links of {best}, seed {with_links[best].runs[0].seed}, as there are no gold ones"
+    return _same_groups(
         "distance of reordering",
         "Mean distance, in source words, jumped over from one word of the reference to the next "
         f"(0: the same order), by {origin}. Thirds of the sentences.",
@@ -50,8 +90,8 @@ def by_reordering(arms: Arms, sources: Sequence[Bag], gold: GoldCorpus | None) -
     )
 
 
-def by_entropy(arms: Arms, sources: Sequence[Bag]) -> Breakdown | None:
-    """By the entropy of each arm's own weights, mean over its runs."""
+def _by_entropy(arms: _Arms, sources: Sequence[Bag]) -> Breakdown | None:
+    """By the entropy of each arm's own weights, averaged over its runs."""
     results = {name: _by_own_entropy(arm, sources) for name, arm in arms.items() if arm.readings}
     if not results:
         return None
@@ -59,7 +99,7 @@ def by_entropy(arms: Arms, sources: Sequence[Bag]) -> Breakdown | None:
         "entropy of the weights",
         "Thirds of the sentences by the mean entropy of the rows of weights on the reference, in bits; each arm by its "
         "own, so that its groups hold other sentences than another arm's. Long sources have more to spread over.",
-        THIRDS,
+        _THIRDS,
         results,
     )
 
@@ -67,21 +107,96 @@ def by_entropy(arms: Arms, sources: Sequence[Bag]) -> Breakdown | None:
 def _by_own_entropy(arm: Arm, sources: Sequence[Bag]) -> tuple[GroupResult | None, ...]:
     runs = zip(*(reading.entropies for reading in arm.readings), strict=True)
     entropies = [None if None in seeds else float(np.mean(seeds)) for seeds in runs]
-    return tuple(_result(arm, sources, group.rows, f"{group.label} bits") for group in in_thirds(entropies))
+    return tuple(_group_result(arm, sources, group.rows, f"{group.label} bits") for group in in_thirds(entropies))
 
 
-def _alike(name: str, meaning: str, groups: Sequence[Group], arms: Arms, sources: Sequence[Bag]) -> Breakdown | None:
-    """The same groups for every arm; None where they tell nothing apart."""
+def _same_groups(
+    name: str, meaning: str, groups: Sequence[Group], arms: _Arms, sources: Sequence[Bag]
+) -> Breakdown | None:
+    """A breakdown with the same groups for every arm; None if fewer than two groups have sentences."""
     filled = [group for group in groups if group.rows]
     if len(filled) < 2:
         return None
-    results = {arm: tuple(_result(tested, sources, group.rows) for group in filled) for arm, tested in arms.items()}
+    results = {
+        arm: tuple(_group_result(tested, sources, group.rows) for group in filled) for arm, tested in arms.items()
+    }
     return Breakdown(name, meaning, tuple(group.label for group in filled), results)
 
 
-def _result(arm: Arm, sources: Sequence[Bag], rows: Sequence[int], bounds: str = "") -> GroupResult | None:
+def _group_result(arm: Arm, sources: Sequence[Bag], rows: Sequence[int], bounds: str = "") -> GroupResult | None:
     if not rows:
         return None
     score = group_score(rows, arm.bleu, arm.chrf)
     words = float(np.mean([sources[row].words.total() for row in rows]))
     return GroupResult(len(rows), words, score.bleu, score.low, score.high, score.chrf, bounds)
+
+
+def _found_words(arms: _Translated, references: Sequence[Bag], counts: Mapping[str, int]) -> Rates | None:
+    """The share of reference words that the translations contain, by their frequency in the training text."""
+    return _rates(
+        "words of the reference found",
+        "Share of the reference's words that the translation has, too, by how often the training text has them.",
+        {label: partial(found, counts=counts, band=band) for label, band in FREQUENCIES.items()},
+        arms,
+        references,
+    )
+
+
+def _faults(arms: _Translated, references: Sequence[Bag]) -> Rates | None:
+    """Repetitions and omissions."""
+    content = content_words(references)
+    return _rates(
+        "repetition and omission",
+        "Repeated: of all bigrams those that the translation has more than once, and more often than the reference; "
+        "and sentences with any. Missing: of the reference's content words those that the translation lacks. Length: "
+        "words of the translation, of the reference's.",
+        {
+            "repeated bigrams": repeated,
+            "sentences that repeat": repeats,
+            "content words missing": partial(missing, content=content),
+            "length": lengths,
+        },
+        arms,
+        references,
+    )
+
+
+def _rates(
+    name: str, meaning: str, counts: Mapping[str, _Count], arms: _Translated, references: Sequence[Bag]
+) -> Rates | None:
+    """A rate per arm and kind of count; None if fewer than two kinds have a rate in any arm."""
+    columns = {
+        label: [_rate([list(map(count, run, references)) for run in runs]) for runs in arms.values()]
+        for label, count in counts.items()
+    }
+    filled = {label: column for label, column in columns.items() if any(column)}
+    rows = zip(*filled.values(), strict=True)
+    return Rates(name, meaning, tuple(filled), dict(zip(arms, rows, strict=True))) if len(filled) > 1 else None
+
+
+def _rate(runs: Sequence[Sequence[tuple[int, int]]]) -> Rate | None:
+    """The mean rate over runs with its interval; None if the denominator of a run is 0."""
+    counts = np.array(runs, dtype=np.int64)
+    numerators, denominators = counts.sum(axis=1).T
+    if not denominators.all():
+        return None
+    interval = rate_interval(counts)
+    return Rate(float((numerators / denominators).mean()), interval.low, interval.high, round(denominators.mean()))
+
+
+def link_agreement(arms: Mapping[str, Sequence[Sequence[Links]]]) -> LinkAgreement | None:
+    """F1 between the links of every two arms, given by arm and run; None if fewer than two runs have links."""
+    linked = {name: runs for name, runs in arms.items() if runs}
+    if sum(map(len, linked.values())) < 2:
+        return None
+    f1: dict[tuple[str, str], float | None] = {}
+    for one, other in combinations_with_replacement(linked, 2):
+        f1[one, other] = f1[other, one] = _mean_f1(linked[one], linked[other])
+    return LinkAgreement(tuple(linked), tuple(tuple(f1[one, other] for other in linked) for one in linked))
+
+
+def _mean_f1(ours: Sequence[Sequence[Links]], theirs: Sequence[Sequence[Links]]) -> float | None:
+    """Mean F1 over all pairs of two different runs."""
+    pairs = combinations(ours, 2) if ours is theirs else product(ours, theirs)
+    scores = [agreement(one, other).f1 for one, other in pairs]
+    return float(np.mean(scores)) if scores else None

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from seq2seq_attn.comparison.arm import Arm
+from seq2seq_attn.comparison.breakdowns import where_arms_differ
 from seq2seq_attn.comparison.differences import differences
-from seq2seq_attn.comparison.experiment import Grid
-from seq2seq_attn.comparison.where import where_arms_differ
+from seq2seq_attn.comparison.experiment import RunGrid
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.bootstrap import bleu_interval
 from seq2seq_attn.evaluation.counts import BleuCounts
@@ -20,12 +20,12 @@ from seq2seq_attn.evaluation.lc_norm_tok import lc_norm_tok
 from seq2seq_attn.evaluation.length import Band
 from seq2seq_attn.evaluation.seeds import t_interval
 from seq2seq_attn.results.results import ArmResult, BandResult, Results, Spread
-from seq2seq_attn.runs.corpora import TestSet, read_pairs
-from seq2seq_attn.runs.train import Say
+from seq2seq_attn.runs import Say
+from seq2seq_attn.runs.data import TestSet, read_pairs
 from seq2seq_attn.text.corpus import ParallelCorpus
 
 
-def collect(grid: Grid, runs: Path, test_set: TestSet, say: Say = lambda _: None) -> Results:
+def collect(grid: RunGrid, runs: Path, test_set: TestSet, say: Say = lambda _: None) -> Results:
     """The results of a grid whose runs are all trained and tested."""
     arms = {name: Arm.load(group, runs, test_set.pairs.target) for name, group in grid.arms()}
     compared = differences({name: arm.bleu for name, arm in arms.items()}, grid.experiment.baseline)
@@ -44,7 +44,7 @@ def collect(grid: Grid, runs: Path, test_set: TestSet, say: Say = lambda _: None
     )
 
 
-def training_text(grid: Grid, say: Say) -> ParallelCorpus | None:
+def training_text(grid: RunGrid, say: Say) -> ParallelCorpus | None:
     """What all runs were trained on, to tell its rare words; None, and a word about it, where it cannot be had."""
     first, *others = (run.config.data.train for run in grid.runs)
     if any(other != first for other in others):

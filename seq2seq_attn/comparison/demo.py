@@ -1,4 +1,4 @@
-"""The demo: the ablation on the embedded corpus, in minutes."""
+"""The demo: four arms on the embedded corpus, trained within minutes."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from seq2seq_attn.comparison.compare import compare
-from seq2seq_attn.comparison.complete import IfDone
-from seq2seq_attn.comparison.experiment import Experiment, Grid, make_grid
+from seq2seq_attn.comparison.experiment import Experiment, RunGrid, make_grid
+from seq2seq_attn.comparison.schedule import IfDone
 from seq2seq_attn.config import load, merge
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.results.results import Results
-from seq2seq_attn.runs.train import Say
-from seq2seq_attn.text.synthetic import make_corpus
+from seq2seq_attn.runs import Say
 
 CORPUS = "tom-and-jerry"
-# Shows that it runs, no more.
+# For --quick: a check that everything runs.
 QUICK: dict[str, Any] = {"data": {"max_length": 12}, "training": {"max_epochs": 1, "validate_every": 1}}
 
 
@@ -28,9 +27,9 @@ def demo(
     if_exists: IfDone = "resume",
     command: str = "seq2seq-attn demo",
 ) -> Results:
-    """Trains and compares the four arms of `demo.yaml`; results and run folders go into `output`.
+    """Trains and compares the four arms of `demo.yaml`; results and run folders are written into `output`.
 
-    An interrupted demo goes on where it stopped; a finished one shows its results again.
+    An interrupted demo continues where it stopped; a finished one computes its results again from its runs.
     """
     return compare(
         demo_grid(output, quick),
@@ -43,8 +42,8 @@ def demo(
     )
 
 
-def demo_grid(output: Path, quick: bool = False) -> Grid:
-    """The runs of the demo; the corpus is made in `output` where there is no checkout to take it from."""
+def demo_grid(output: Path, quick: bool = False) -> RunGrid:
+    """The runs of the demo; without a checkout, its corpus is generated in `output`."""
     with as_file(files(__package__) / "demo.yaml") as path:
         experiment = load(Experiment, path)
     if isinstance(experiment.base, Path):
@@ -54,16 +53,16 @@ def demo_grid(output: Path, quick: bool = False) -> Grid:
 
 
 def _corpus(output: Path) -> Path:
-    """The embedded corpus of the checkout; where there is none, the same bytes made anew."""
+    """The folder of the embedded corpus: that of the checkout, or the same files generated again."""
     committed = Path(__file__).resolve().parents[2] / "data" / CORPUS
     if committed.is_dir():
         return committed
-    made = output / "data" / CORPUS
-    return made if (made / "test.align").exists() else make_corpus(CORPUS, made)
+    generated = output / "data" / CORPUS
+    return generated if (generated / "test.align").exists() else make_corpus(CORPUS, generated)
 
 
 def _paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The data section with each file of the corpus taken from `folder`."""
+    """The data section with all its files in `folder`."""
     return {
         key: _paths(value, folder) if isinstance(value, dict) else str(folder / Path(value).name)
         for key, value in values.items()

@@ -1,32 +1,41 @@
-"""An experiment: a question, asked as arms that are each a small change on a common base."""
+"""Experiments: arms that each change a common base configuration, and the grid of their runs, arms x seeds.
+
+With `match_parameters: true`, the decoder of an arm is widened to the parameter count of the largest arm without it, so
+that a difference in scores is not one of model size.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
 from pydantic import Field, model_validator
 
-from seq2seq_attn.config import Config, load, merge, override, parse, read_yaml
+from seq2seq_attn.config import Config, PairFiles, TextConfig, load, merge, override, parse, read_yaml
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.results.slug import slug
+from seq2seq_attn.runs import Say
+from seq2seq_attn.runs.data import Cache, Codecs, cached_codecs
+from seq2seq_attn.runs.model import build_translator, count_parameters
 from seq2seq_attn.strict import Strict
 
 
 class Experiment(Strict):
     """An experiment file.
 
-    `base` is a run's configuration, or names a file with one, relative to the experiment's; `arms` names each arm and
-    what it changes of the base, as a mapping or as `key.path=value` lines. An arm with `match_parameters: true` gets a
-    wider decoder, so that it has as many parameters as the largest arm without.
+    `base` is the configuration of a run, or the path of a file with one, relative to the experiment file. `arms` maps
+    the name of each arm to its changes of the base, given as a mapping or as `key.path=value` lines; these may include
+    `match_parameters: true`.
     """
 
     name: str = Field(pattern=r"^[\w.-]+$")
     question: str = ""
     base: dict[str, Any] | Path
     arms: dict[str, dict[str, Any] | list[str]]
-    baseline: str  # the arm that the others are compared with
+    baseline: str  # the name of the arm that the others are compared with
     seeds: tuple[int, ...] = (1,)
 
     @model_validator(mode="before")
@@ -49,9 +58,9 @@ class Experiment(Strict):
 
 
 class ArmConfig(Config):
-    """A run's configuration, and what an arm may ask for beside it."""
+    """The configuration of a run, with the options of an arm that are not part of it."""
 
-    match_parameters: bool = False  # widen the decoder to as many parameters as the largest arm without this has
+    match_parameters: bool = False  # widen the decoder to the parameter count of the largest arm without this
 
     def run(self) -> Config:
         """The configuration of the arm's runs."""
@@ -59,33 +68,33 @@ class ArmConfig(Config):
 
 
 class ArmRun(NamedTuple):
-    """One cell of the grid."""
+    """One run of the grid: an arm with one seed."""
 
     arm: str
     seed: int
     config: Config
-    folder: Path
-    match_parameters: bool = False  # `config` is as the file has it until `match_parameters.py` has resolved it
+    folder: Path  # relative to the folder of all runs
+    match_parameters: bool = False  # requested; `config` is widened by the function `match_parameters`
 
     @property
     def name(self) -> str:
         return f"{self.arm}, seed {self.seed}"
 
 
-class Grid(NamedTuple):
-    """All runs of an experiment, arms in the file's order."""
+class RunGrid(NamedTuple):
+    """All runs of an experiment, arms in the order of the file."""
 
     experiment: Experiment
     runs: list[ArmRun]
 
     def arms(self) -> Iterator[tuple[str, list[ArmRun]]]:
-        """Each arm with its runs, one a seed."""
+        """Each arm with its runs, one per seed."""
         for arm in self.experiment.arms:
             yield arm, [run for run in self.runs if run.arm == arm]
 
 
-def read_experiment(path: Path, overrides: tuple[str, ...] = ()) -> Grid:
-    """The grid of an experiment file. Overrides change the base; `seeds=[1,2,3]` and the like the experiment."""
+def read_experiment(path: Path, overrides: tuple[str, ...] = ()) -> RunGrid:
+    """The grid of an experiment file. Overrides change the base, or fields of the experiment, as in `seeds=[1,2]`."""
     own = tuple(text for text in overrides if text.partition("=")[0].split(".")[0] in Experiment.model_fields)
     experiment = load(Experiment, path, own)
     base = experiment.base
@@ -94,8 +103,8 @@ def read_experiment(path: Path, overrides: tuple[str, ...] = ()) -> Grid:
     return make_grid(experiment, values, path)
 
 
-def make_grid(experiment: Experiment, base: dict[str, Any], path: Path | None = None) -> Grid:
-    """Arms x seeds; every configuration is checked before anything is trained."""
+def make_grid(experiment: Experiment, base: dict[str, Any], path: Path | None = None) -> RunGrid:
+    """Arms x seeds. UserError: a configuration is invalid; all are checked before any run is trained."""
     runs = []
     for arm, change in experiment.arms.items():
         values = override(base, change) if isinstance(change, list) else merge(base, change)
@@ -106,4 +115,76 @@ def make_grid(experiment: Experiment, base: dict[str, Any], path: Path | None = 
                 raise UserError(f"{f'{path}: ' if path else ''}arm {arm!r}: {error}") from None
             folder = Path(experiment.name) / slug(arm) / f"seed-{seed}"
             runs.append(ArmRun(arm, seed, config.run(), folder, config.match_parameters))
-    return Grid(experiment, runs)
+    return RunGrid(experiment, runs)
+
+
+def match_parameters(grid: RunGrid, cache: Cache, say: Say = lambda _: None) -> RunGrid:
+    """The grid with wider decoders in the arms with `match_parameters`; `say` reports each `decoder.hidden_size`.
+
+    The size is the one whose parameter count is nearest to that of the largest arm without `match_parameters`.
+    UserError: there is no such arm, or an arm to be matched is larger already or cannot be widened.
+    """
+    if not any(run.match_parameters for run in grid.runs):
+        return grid
+    count = ParameterCounter(cache)
+    arms = {arm: runs[0] for arm, runs in grid.arms()}  # the size is the same for all seeds
+    counts = {arm: count(run.config) for arm, run in arms.items() if not run.match_parameters}
+    if not counts:
+        raise UserError(f"experiment {grid.experiment.name}: match_parameters in every arm; leave one as it is")
+    largest = max(counts, key=lambda arm: counts[arm])
+    matched = {}
+    for arm, run in arms.items():
+        if run.match_parameters:
+            try:
+                size = nearest_hidden_size(run.config, counts[largest], count)
+            except UserError as error:
+                raise UserError(f"arm {arm!r} cannot be widened by match_parameters: {error}") from None
+            matched[arm] = size
+            own = count(with_hidden_size(run.config, size))
+            say(f"{arm}: {own:,} parameters by decoder.hidden_size={size}; {largest} has {counts[largest]:,}")
+    runs = [
+        run._replace(config=with_hidden_size(run.config, matched[run.arm])) if run.arm in matched else run
+        for run in grid.runs
+    ]
+    return grid._replace(runs=runs)
+
+
+def nearest_hidden_size(config: Config, wanted: int, count: Callable[[Config], int]) -> int:
+    """The hidden size of the decoder, at least the configured one, whose parameter count is nearest to `wanted`."""
+
+    def parameters(size: int) -> int:
+        return count(with_hidden_size(config, size))
+
+    low = high = config.model.decoder_size
+    if parameters(low) > wanted:
+        raise UserError(
+            f"it has {parameters(low):,} parameters, and the largest arm without has {wanted:,}; "
+            f"leave match_parameters out, or make the model smaller"
+        )
+    while parameters(high) < wanted:
+        high *= 2
+    enough = low + bisect_left(range(low, high + 1), wanted, key=parameters)
+    return min(range(max(low, enough - 1), enough + 1), key=lambda size: abs(parameters(size) - wanted))
+
+
+def with_hidden_size(config: Config, size: int) -> Config:
+    """The configuration with another width of the decoder."""
+    return config.model_copy(update={"model": config.model.with_decoder_size(size)})
+
+
+class ParameterCounter:
+    """Counts the parameters of the model of a configuration, on the meta device, without allocating them.
+
+    The count depends on the vocabularies, which come from the same cache as those of the runs.
+    """
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self._codecs: dict[tuple[PairFiles, TextConfig], Codecs] = {}  # kept, as many sizes are tried
+
+    def __call__(self, config: Config) -> int:
+        text = config.data.train, config.text
+        if text not in self._codecs:
+            self._codecs[text] = cached_codecs(config, self._cache)
+        with torch.device("meta"):
+            return count_parameters(build_translator(config, *self._codecs[text]))

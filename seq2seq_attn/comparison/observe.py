@@ -1,36 +1,41 @@
-"""What complete runs show beside their scores: learning curves, attention, beams, and where the arms differ most."""
+"""Observations on finished runs: learning curves, attention maps, beam searches, and the sentences that differ most."""
 
 from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from seq2seq_attn.analysis.align import attend
+from seq2seq_attn.analysis.beam_trace import example_lines, trace_pair
 from seq2seq_attn.analysis.evaluate import TRANSLATIONS
-from seq2seq_attn.analysis.examples import read_pair, shown_pairs
-from seq2seq_attn.comparison.experiment import ArmRun, Grid
-from seq2seq_attn.comparison.extremes import extremes
+from seq2seq_attn.analysis.word_alignment import word_attention
+from seq2seq_attn.comparison.experiment import ArmRun, RunGrid
+from seq2seq_attn.evaluation.sentence import sentence_chrf
 from seq2seq_attn.results.examples import ArmReading, Example, save_examples
-from seq2seq_attn.results.sentences import save_sentences
-from seq2seq_attn.runs.corpora import TestSet
-from seq2seq_attn.runs.trained import TrainedModel
+from seq2seq_attn.results.sentences import SHOWN, Sentence, Sentences, Translated, save_sentences
+from seq2seq_attn.runs.data import TestSet
+from seq2seq_attn.runs.model import TrainedModel
+from seq2seq_attn.text.corpus import ParallelCorpus
 from seq2seq_attn.text.files import read_lines, write_bytes
 
 
-def observe(grid: Grid, runs: Path, test_set: TestSet, output: Path, chrf_signature: str) -> None:
-    """Writes curves.json, attention.json, examples.json and sentences.json; of each arm the first run is asked."""
+def observe(grid: RunGrid, runs: Path, test_set: TestSet, output: Path, chrf_signature: str) -> None:
+    """Writes curves.json, attention.json, examples.json and sentences.json into `output`.
+
+    The curves are those of all runs; the other files are about the first run of each arm.
+    """
     pairs = test_set.pairs
     gold = test_set.gold and test_set.gold.sure
-    lines = shown_pairs(test_set)
+    lines = example_lines(test_set)
     maps: list[dict[str, Any]] = []
     readings: dict[int, list[ArmReading]] = {line: [] for line in lines}
     for arm, group in grid.arms():
         model = TrainedModel.load(runs / group[0].folder)
-        seen = attend(model, [pairs.source[i] for i in lines], [pairs.target[i] for i in lines])
+        attention = word_attention(model, [pairs.source[i] for i in lines], [pairs.target[i] for i in lines])
         maps += [
             {
                 "arm": arm,
@@ -39,11 +44,11 @@ def observe(grid: Grid, runs: Path, test_set: TestSet, output: Path, chrf_signat
                 "weights": np.round(words.weights, 4).tolist(),
                 "gold": sorted(gold[line]) if gold else None,
             }
-            for line, words in zip(lines, seen, strict=True)
+            for line, words in zip(lines, attention, strict=True)
             if words is not None and words.weights.any()
         ]
         for line in lines:
-            readings[line].append(read_pair(model, arm, pairs.source[line], pairs.target[line]))
+            readings[line].append(trace_pair(model, arm, pairs.source[line], pairs.target[line]))
     examples = [
         Example(
             line + 1, pairs.source[line], pairs.target[line], tuple(sorted(gold[line])) if gold else None, tuple(each)
@@ -58,7 +63,7 @@ def observe(grid: Grid, runs: Path, test_set: TestSet, output: Path, chrf_signat
 
 
 def _curve(run: ArmRun, runs: Path) -> dict[str, Any]:
-    """The validation figures of a run, epoch by epoch, those before an interruption included."""
+    """The validation results of a run by epoch, including those before an interruption."""
     epochs: dict[int, dict[str, str]] = {}
     versions = (runs / run.folder / "log").glob("version_*/metrics.csv")
     for path in sorted(versions, key=lambda path: int(path.parent.name.removeprefix("version_"))):
@@ -71,6 +76,32 @@ def _curve(run: ArmRun, runs: Path) -> dict[str, Any]:
         "validation_loss": [float(row["validation_loss"]) for row in rows],
         "validation_bleu": [float(row["validation_bleu"]) if row.get("validation_bleu") else None for row in rows],
     }
+
+
+def extremes(
+    pairs: ParallelCorpus, translations: Mapping[str, Sequence[str]], baseline: str, signature: str
+) -> Sentences:
+    """The sentences on which an arm gains or loses most over the baseline, `SHOWN` of each kind for each arm.
+
+    The difference is that in sentence-level chrF. `translations` has those of one run per arm, `signature` is that of
+    the corpus-level chrF.
+    """
+    scores = {
+        arm: [round(score, 2) for score in sentence_chrf(lines, pairs.target)] for arm, lines in translations.items()
+    }
+    every = [
+        Sentence(
+            index + 1,
+            pairs.source[index],
+            pairs.target[index],
+            {arm: Translated(lines[index], scores[arm][index]) for arm, lines in translations.items()},
+        )
+        for index in range(len(pairs))
+    ]
+    whole = Sentences("chrF2", signature, tuple(every))
+    ranked = [whole.ranked(arm, baseline) for arm in translations if arm != baseline]
+    shown = {sentence.line for each in ranked for sentence in (*each[:SHOWN], *each[-SHOWN:])}
+    return Sentences("chrF2", signature, tuple(sentence for sentence in every if sentence.line in shown))
 
 
 def _write_json(path: Path, values: Any) -> None:

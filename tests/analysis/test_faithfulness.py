@@ -8,16 +8,21 @@ import pytest
 import torch
 from scipy.spatial.distance import jensenshannon
 
-from seq2seq_attn.analysis import importance
-from seq2seq_attn.analysis.faithfulness import all_changes, correlate, faithfulness, measure
-from seq2seq_attn.analysis.importance import gradient_norms, leave_one_out
+from seq2seq_attn.analysis.faithfulness import (
+    correlate,
+    faithfulness,
+    gradient_norms,
+    leave_one_out,
+    weight_changes,
+    word_importance,
+)
 from seq2seq_attn.analysis.interventions import intervene
 from seq2seq_attn.attention import MeanContext
 from seq2seq_attn.attention.contexts import changes
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.translator import pad
-from seq2seq_attn.runs.trained import TrainedModel, build
+from seq2seq_attn.runs.model import TrainedModel, build_translator
 from seq2seq_attn.search import force
 from seq2seq_attn.text.codec import Codec
 from seq2seq_attn.text.corpus import ParallelCorpus
@@ -81,7 +86,7 @@ def test_a_model_whose_output_ignores_the_context_shows_no_effect(translator):
     with torch.no_grad():
         translator.decoder.from_context.map.weight.zero_()
         translator.readout.combine.weight[:, 11 : 11 + 10].zero_()  # of [H; C; E y]
-    for effect in intervene(translator, PAIRS, all_changes(seed=2)).effects.values():
+    for effect in intervene(translator, PAIRS, weight_changes(seed=2)).effects.values():
         assert effect[:1] + effect[2:5] == pytest.approx((0, 0, 0, 0), abs=1e-12)
         assert effect.moved > 0
 
@@ -98,7 +103,7 @@ def test_batches_change_no_figure_that_nothing_is_drawn_for(translator, monkeypa
 
 @pytest.mark.parametrize("copies", [2, 16])
 def test_gradient_norms_are_those_of_finite_differences(translator, monkeypatch, copies):
-    monkeypatch.setattr(importance, "COPIES", copies)
+    monkeypatch.setattr("seq2seq_attn.analysis.faithfulness.COPIES", copies)
     source, target = PAIRS[0]
     sources, targets = pad([source]), pad([target])
     embedded = translator.source_embedding(sources.tokens).detach()
@@ -121,7 +126,7 @@ def test_gradient_norms_are_those_of_finite_differences(translator, monkeypatch,
 
 @pytest.mark.parametrize("copies", [2, 16])
 def test_leave_one_out_is_what_the_sentence_without_the_word_says(translator, monkeypatch, copies):
-    monkeypatch.setattr(importance, "COPIES", copies)
+    monkeypatch.setattr("seq2seq_attn.analysis.faithfulness.COPIES", copies)
     source, target = PAIRS[0]
     (whole,) = force(translator, pad([source]), pad([target]))
     found = leave_one_out(translator, source, target)
@@ -133,7 +138,7 @@ def test_leave_one_out_is_what_the_sentence_without_the_word_says(translator, mo
 
 
 def test_measures_are_of_words_and_a_sentence_of_one_word_has_no_order(translator):
-    found = measure(translator, *PAIRS[2])
+    found = word_importance(translator, *PAIRS[2])
     assert {name: values.shape for name, values in found.items()} == dict.fromkeys(found, (6, 3))
     correlations = correlate(translator, PAIRS)
     assert [tau.rows for tau in correlations.values()] == [4 + 6] * 3
@@ -147,7 +152,7 @@ def trained(grid):
         codec = Codec(Word(), Vocabulary.build([list("abcde")]))
         config = grid.runs[arm].config
         torch.manual_seed(5)
-        return TrainedModel(config, codec, codec, build(config, codec, codec).eval())
+        return TrainedModel(config, codec, codec, build_translator(config, codec, codec).eval())
 
     return make
 

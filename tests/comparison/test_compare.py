@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seq2seq_attn.comparison import complete as complete_file
+from seq2seq_attn.comparison import schedule
 from seq2seq_attn.comparison.collect import training_text
 from seq2seq_attn.comparison.compare import compare
 from seq2seq_attn.comparison.differences import differences
@@ -18,7 +18,7 @@ from seq2seq_attn.evaluation.counts import BleuCounts
 from seq2seq_attn.evaluation.metrics import chrf, exact_match
 from seq2seq_attn.report.write import read_contents
 from seq2seq_attn.results.results import Results
-from seq2seq_attn.runs.train import read_metrics
+from seq2seq_attn.runs.folder import read_metrics
 
 
 @pytest.fixture
@@ -153,8 +153,8 @@ def test_text_is_tokenised_once_for_all_runs(results, tmp_path):
 
 def test_what_is_done_is_not_done_again_and_what_is_missing_is(results, grid, tmp_path, monkeypatch):
     trained = []
-    real = complete_file.train
-    monkeypatch.setattr(complete_file, "train", lambda *a, **k: trained.append(k["name"]) or real(*a, **k))
+    real = schedule.train
+    monkeypatch.setattr(schedule, "train", lambda *a, **k: trained.append(k["name"]) or real(*a, **k))
     compare(grid, tmp_path / "runs", tmp_path / "results")
     assert trained == []
     (tmp_path / "runs" / grid.runs[1].folder / "metrics.json").unlink()

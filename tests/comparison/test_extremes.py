@@ -2,7 +2,7 @@
 
 from sacrebleu import sentence_chrf as sacrebleu_chrf
 
-from seq2seq_attn.comparison.extremes import extremes
+from seq2seq_attn.comparison.observe import extremes
 from seq2seq_attn.evaluation.sentence import sentence_chrf
 from seq2seq_attn.results.sentences import SHOWN, load_sentences, save_sentences
 from seq2seq_attn.text.corpus import ParallelCorpus

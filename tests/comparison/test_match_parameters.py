@@ -4,14 +4,14 @@ import pytest
 import yaml
 
 from seq2seq_attn.comparison.compare import compare
-from seq2seq_attn.comparison.experiment import read_experiment
-from seq2seq_attn.comparison.match_parameters import ParameterCount, match_parameters, with_hidden_size
+from seq2seq_attn.comparison.experiment import ParameterCounter, match_parameters, read_experiment, with_hidden_size
 from seq2seq_attn.config import Config, load
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.report.table import markdown
-from seq2seq_attn.runs.cache import Cache
-from seq2seq_attn.runs.train import read_metrics, train
-from seq2seq_attn.runs.trained import TrainedModel
+from seq2seq_attn.runs.data import Cache
+from seq2seq_attn.runs.folder import read_metrics
+from seq2seq_attn.runs.model import TrainedModel
+from seq2seq_attn.runs.train import train
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def cache(tmp_path):
 
 @pytest.fixture
 def count(cache):
-    return ParameterCount(cache)
+    return ParameterCounter(cache)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from seq2seq_attn import ops
-from seq2seq_attn.runs.trained import TrainedModel
+from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.text.files import read_lines
 
 HERE = Path(__file__).parent / "version_0_1"

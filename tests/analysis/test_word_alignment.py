@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from seq2seq_attn.analysis import align as room
-from seq2seq_attn.analysis.align import align_by_attention, attend, words_of
-from seq2seq_attn.runs.trained import TrainedModel, build
+from seq2seq_attn.analysis.word_alignment import align_by_attention, merge_words, word_attention
+from seq2seq_attn.runs.model import TrainedModel, build_translator
 from seq2seq_attn.search.forced import Forced
 from seq2seq_attn.text.codec import Codec
 from seq2seq_attn.text.corpus import ParallelCorpus
@@ -42,7 +41,7 @@ def untrained(grid):
     def make(source, target):
         torch.manual_seed(5)
         config = grid.runs[2].config
-        return TrainedModel(config, source, target, build(config, source, target).eval())
+        return TrainedModel(config, source, target, build_translator(config, source, target).eval())
 
     return make
 
@@ -50,7 +49,7 @@ def untrained(grid):
 @pytest.mark.parametrize(("left", "right"), [("moses", "bpe"), ("bpe", "character"), ("character", "moses")])
 def test_whole_words_have_the_sum_over_source_and_the_mean_over_target_pieces(untrained, left, right):
     model = untrained(codec_of(left), codec_of(right))
-    (forced,), (words,) = model.force([LINE], [LINE]), attend(model, [LINE], [LINE])
+    (forced,), (words,) = model.force([LINE], [LINE]), word_attention(model, [LINE], [LINE])
     of_source, of_target = words_of_pieces(model.source, left), words_of_pieces(model.target, right)
     assert len(of_source) > 4 or len(of_target) > 4
     expected = np.zeros((4, 4))
@@ -67,12 +66,12 @@ def test_whole_words_have_the_sum_over_source_and_the_mean_over_target_pieces(un
 def test_a_word_has_the_row_that_predicted_it_unless_the_row_that_read_it_is_asked_for(untrained):
     model = untrained(codec_of("word"), codec_of("word"))
     diagonal = Forced(torch.zeros(5), 0.0, torch.eye(5))  # row i reads source word i, the last one </s>
-    assert words_of(model, LINE, LINE, diagonal).links == {(0, 0), (1, 1), (2, 2), (3, 3)}
-    assert words_of(model, LINE, LINE, diagonal, "read").links == {(1, 0), (2, 1), (3, 2)}
+    assert merge_words(model, LINE, LINE, diagonal).links == {(0, 0), (1, 1), (2, 2), (3, 3)}
+    assert merge_words(model, LINE, LINE, diagonal, "read").links == {(1, 0), (2, 1), (3, 2)}
 
 
 def test_a_corpus_is_aligned_in_parts_as_it_is_pair_by_pair(untrained, monkeypatch):
-    monkeypatch.setattr(room, "CHUNK", 2)
+    monkeypatch.setattr("seq2seq_attn.analysis.word_alignment.CHUNK", 2)
     model, seen = untrained(codec_of("moses"), codec_of("bpe")), []
     pairs = ParallelCorpus([LINE, MORE, "", "Mr. Smith!", "stop"], [MORE, LINE, "stop", "it", "Don't stop it"])
     links = align_by_attention(model, pairs, threshold=0.2, write=seen.append)

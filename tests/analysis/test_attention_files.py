@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seq2seq_attn.analysis.attention_file import attention_file
-from seq2seq_attn.analysis.token_attention import TargetAttention, TokenAttention
+from seq2seq_attn.analysis.attention_files import TargetAttention, TokenAttention, attention_file
 from seq2seq_attn.errors import UserError
 
 DRAW = np.random.default_rng(2)

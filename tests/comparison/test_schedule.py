@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from seq2seq_attn.comparison.workers import in_processes
+from seq2seq_attn.comparison.schedule import in_processes
 
 
 def test_the_first_exception_stops_what_is_at_work_and_what_waits(tmp_path):
@@ -19,7 +19,7 @@ def test_the_first_exception_stops_what_is_at_work_and_what_waits(tmp_path):
 def test_a_process_that_is_killed_takes_those_beside_it_with_it():
     long = "import time; print('at work', flush=True); time.sleep(120)"
     script = (
-        f"from seq2seq_attn.comparison.workers import in_processes; list(in_processes(exec, [{long!r}] * 3, jobs=2))"
+        f"from seq2seq_attn.comparison.schedule import in_processes; list(in_processes(exec, [{long!r}] * 3, jobs=2))"
     )
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert [process.stdout.readline() for _ in range(2)] == [b"at work\n"] * 2

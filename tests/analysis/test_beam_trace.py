@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from seq2seq_attn.analysis.examples import read_pair
+from seq2seq_attn.analysis.beam_trace import trace_pair
 from seq2seq_attn.comparison.experiment import read_experiment
 from seq2seq_attn.config import Config, override, parse
 from seq2seq_attn.models.translator import pad
 from seq2seq_attn.ops.int8 import has_int8
 from seq2seq_attn.results.examples import Example, load_examples, save_examples
-from seq2seq_attn.runs.corpora import read_pairs, train_text
-from seq2seq_attn.runs.trained import TrainedModel, build
+from seq2seq_attn.runs.data import learn_codecs, read_pairs
+from seq2seq_attn.runs.model import TrainedModel, build_translator
 from seq2seq_attn.search.batched import search
 
 PAIR = "a d e b", "b e d a"
@@ -28,9 +28,9 @@ def model(experiment_file):
     def model(*changes):
         config = read_experiment(experiment_file).runs[2].config
         config = parse(Config, override(config.model_dump(mode="json"), ("search.min_length=4", *changes)))
-        source, target = train_text(config, read_pairs(config.data.train))
+        source, target = learn_codecs(config, read_pairs(config.data.train))
         torch.manual_seed(5)
-        translator = build(config, source, target)
+        translator = build_translator(config, source, target)
         with torch.no_grad():  # sharper than at the start of a training, so that a beam has something to abandon
             translator.output.weight.mul_(8)
         return TrainedModel(config, source, target, translator.eval())
@@ -54,7 +54,7 @@ def found_by(model):
 )
 def test_hypotheses_are_those_of_the_search_token_by_token(model, change):
     trained = model(change)
-    reading, hypotheses = read_pair(trained, "attention", *PAIR), found_by(trained)
+    reading, hypotheses = trace_pair(trained, "attention", *PAIR), found_by(trained)
     assert len(reading.hypotheses) == len(hypotheses) > 1
     for found, hypothesis in zip(reading.hypotheses, hypotheses, strict=True):
         steps = [reading.beam[place] for place in reading.path(found)]
@@ -66,7 +66,7 @@ def test_hypotheses_are_those_of_the_search_token_by_token(model, change):
 
 
 def test_the_tree_holds_all_that_the_search_went_on_with_and_of_the_abandoned_the_token_alone(model):
-    reading = read_pair(model(), "attention", *PAIR)
+    reading = trace_pair(model(), "attention", *PAIR)
     on_a_path = {place for found in reading.hypotheses for place in reading.path(found)}
     abandoned = set(range(len(reading.beam))) - on_a_path
     assert abandoned
@@ -79,14 +79,14 @@ def test_the_tree_holds_all_that_the_search_went_on_with_and_of_the_abandoned_th
 
 def test_the_reference_is_read_as_forced_decoding_reads_it(model):
     trained = model()
-    reading, (forced,) = read_pair(trained, "attention", *PAIR), trained.force(*([line] for line in PAIR))
+    reading, (forced,) = trace_pair(trained, "attention", *PAIR), trained.force(*([line] for line in PAIR))
     assert [step.token for step in reading.reference] == ["b", "e", "d", "a", "</s>"]
     np.testing.assert_allclose([s.log_probability for s in reading.reference], forced.log_probabilities, atol=1e-4)
     np.testing.assert_allclose([step.weights for step in reading.reference], forced.weights, atol=1e-4)
 
 
 def test_the_scores_are_what_softmax_makes_the_weights_of(model):
-    reading = read_pair(model("model.context.scorer=general"), "attention", *PAIR)
+    reading = trace_pair(model("model.context.scorer=general"), "attention", *PAIR)
     for step in (*reading.reference, *(reading.beam[place] for place in reading.path(reading.hypotheses[0]))):
         exponentials = np.exp(step.scores)
         np.testing.assert_allclose(exponentials / exponentials.sum(), step.weights, atol=1e-3)
@@ -96,7 +96,7 @@ def test_the_norms_are_those_of_the_states_that_are_summed(model):
     trained = model()
     memory = trained.translator.encode(pad([trained.source.encode(PAIR[0])]))
     lengths = [math.sqrt(sum(number**2 for number in state)) for state in memory.source.values[0].tolist()]
-    assert read_pair(trained, "attention", *PAIR).norms == pytest.approx(lengths, abs=1e-3)
+    assert trace_pair(trained, "attention", *PAIR).norms == pytest.approx(lengths, abs=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_the_norms_are_those_of_the_states_that_are_summed(model):
     [("kind=fixed", False), ("kind=none", False), ("kind=mean", True), ("heads=2", True)],
 )
 def test_what_has_no_scores_of_its_own_shows_none(model, change, reads):
-    reading = read_pair(model(f"model.context.{change}"), "arm", *PAIR)
+    reading = trace_pair(model(f"model.context.{change}"), "arm", *PAIR)
     assert reading.norms is None
     assert all(step.scores is None for step in reading.reference)
     assert [step.weights is not None for step in reading.reference] == [reads] * 5
@@ -113,18 +113,18 @@ def test_what_has_no_scores_of_its_own_shows_none(model, change, reads):
 def test_watching_leaves_the_model_as_it_was(model):
     trained = model()
     before = found_by(trained)
-    read_pair(trained, "attention", *PAIR)
+    trace_pair(trained, "attention", *PAIR)
     assert not trained.translator.decoder.context.scorer._forward_hooks
     assert [(h.tokens, h.score) for h in found_by(trained)] == [(h.tokens, h.score) for h in before]
 
 
 def test_a_translation_that_is_cut_at_its_maximum_length_ends_without_an_end(model):
     trained = model("search.max_length=2", "search.min_length=2")
-    reading = read_pair(trained, "attention", *PAIR)
+    reading = trace_pair(trained, "attention", *PAIR)
     assert {len(reading.path(found)) for found in reading.hypotheses} == {2}
 
 
 def test_examples_are_read_back_as_they_were_written(model, tmp_path):
-    shown = [Example(3, *PAIR, ((3, 0), (0, 3)), (read_pair(model(), "attention", *PAIR),))]
+    shown = [Example(3, *PAIR, ((3, 0), (0, 3)), (trace_pair(model(), "attention", *PAIR),))]
     save_examples(shown, tmp_path / "examples.json")
     assert list(load_examples(tmp_path / "examples.json")) == shown

@@ -1,0 +1,237 @@
+"""Traces of a beam search: the tree of all hypotheses that a search continued, with the weights of every step.
+
+A `TracingTranslator` wraps a model and records its steps. A search reorders hypotheses by `state.select` alone, so a
+state that carries the number of its step is enough to reconstruct the tree of any search, without changes to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from seq2seq_attn.attention import Attention, KeyValueAttention, Scorer, Source
+from seq2seq_attn.models.translator import Decoded, Sentences, Translator, pad
+from seq2seq_attn.models.translator import Step as DecoderStep
+from seq2seq_attn.results.examples import ArmReading, Found, Step
+from seq2seq_attn.runs.data import TestSet
+from seq2seq_attn.runs.model import TrainedModel
+from seq2seq_attn.search.batched import search
+from seq2seq_attn.search.hypotheses import Hypothesis
+from seq2seq_attn.text.vocabulary import BOS, EOS, PAD
+
+TRACED_BEAM_SIZE = 4  # a wider tree does not fit a page; for a run that searches greedily, it shows the alternatives
+EXAMPLE_LENGTHS = (8, 15, 24)  # source words of the examples
+
+
+def example_lines(test_set: TestSet) -> list[int]:
+    """The numbers, from 0, of the test pairs shown as examples: the first pair nearest to each of EXAMPLE_LENGTHS."""
+    lengths = [len(line.split()) for line in test_set.pairs.source]
+    return sorted(
+        {min(range(len(lengths)), key=lambda index: abs(lengths[index] - wanted)) for wanted in EXAMPLE_LENGTHS}
+    )
+
+
+def trace_pair(model: TrainedModel, arm: str, source: str, reference: str) -> ArmReading:
+    """The beam search for a source sentence, and forced decoding of its reference, step by step.
+
+    The search is that of the model's configuration with a beam of TRACED_BEAM_SIZE.
+    """
+    ids, target = model.source.encode(source), model.target.encode(reference)
+    options = model.config.search.model_copy(update={"beam_size": TRACED_BEAM_SIZE, "n_best": TRACED_BEAM_SIZE})
+    searched = TracingTranslator(options.quantised(model.translator))
+    forced = TracingTranslator(model.translator)
+    hypotheses = search(searched, [ids], options, with_weights=True)[0]
+    _force_stepwise(forced, ids, target)
+
+    paths = [searched.path(_predicted_tokens(hypothesis)) for hypothesis in hypotheses]
+    on_a_path = {edge for path in paths for edge in path}
+    edges = list(dict.fromkeys([*searched.tree(), *(path[-1] for path in paths)]))
+    place = {edge: index for index, edge in enumerate(edges)}
+    return ArmReading(
+        arm=arm,
+        seed=model.config.seed,
+        beam_size=TRACED_BEAM_SIZE,
+        source=(*model.source.pieces(source), "</s>"),
+        source_words=tuple(model.source.word_indices(source)),
+        target_words=tuple(model.target.word_indices(reference)),
+        norms=None if searched.value_norms is None else _rounded(searched.value_norms, 3),
+        beam=tuple(
+            _record(model, searched, edge, place.get(searched.parent(edge)), edge in on_a_path) for edge in edges
+        ),
+        hypotheses=tuple(
+            Found(place[path[-1]], hypothesis.log_probability, hypothesis.score)
+            for path, hypothesis in zip(paths, hypotheses, strict=True)
+        ),
+        reference=tuple(_record(model, forced, edge) for edge in forced.path(target)),
+    )
+
+
+def _force_stepwise(translator: TracingTranslator, source: Sequence[int], target: Sequence[int]) -> None:
+    """Decodes a given translation step by step, as `decode` would not be recorded."""
+    device = next(translator.parameters()).device
+    with torch.inference_mode():
+        memory = translator.encode(pad([source], device))
+        state = translator.start(memory)
+        for token in (translator.start_token, *target[:-1]):
+            state = translator.step(torch.tensor([token], device=device), state, memory).state
+
+
+def _predicted_tokens(hypothesis: Hypothesis) -> list[int]:
+    """The tokens of a hypothesis, with `</s>` unless it was cut at the maximum length."""
+    is_closed = hypothesis.weights is not None and len(hypothesis.weights) > len(hypothesis.tokens)
+    return [*hypothesis.tokens, *([EOS] if is_closed else [])]
+
+
+def _record(
+    model: TrainedModel,
+    translator: TracingTranslator,
+    edge: Edge,
+    parent: int | None = None,
+    with_weights: bool = True,
+) -> Step:
+    """The record of a step. Abandoned hypotheses are recorded without weights, to keep the report small."""
+    node = translator.nodes[edge.node]
+    has_weights = with_weights and bool(node.weights.any())
+    (token,) = model.target.vocabulary.lookup_tokens([edge.token])
+    return Step(
+        token=token,
+        log_probability=round(float(node.log_probabilities[edge.token]), 4),
+        parent=parent,
+        weights=_rounded(node.weights, 4) if has_weights else None,
+        scores=_rounded(node.scores, 3) if has_weights and node.scores is not None else None,
+    )
+
+
+def _rounded(values: Tensor, digits: int) -> tuple[float, ...]:
+    return tuple(round(value, digits) for value in values.tolist())
+
+
+class Node(NamedTuple):
+    """A hypothesis after its last token: its distribution over the next token, and the attention that led to it."""
+
+    parent: int  # number of the node one token before; -1 for the root, after `<s>`
+    token: int
+    log_probabilities: Tensor  # (V,) of the next token
+    weights: Tensor  # (S,) a_j
+    scores: Tensor | None  # (S,) e_j; None unless there is exactly one finite score per source position
+
+
+class Edge(NamedTuple):
+    """A token that continues the hypothesis of a node."""
+
+    node: int
+    token: int
+
+
+class TracedState(NamedTuple):
+    """The state of the wrapped translator, and the node of each hypothesis."""
+
+    inner: Any
+    nodes: Tensor  # (N,) int64, on the CPU
+
+    def select(self, rows: Tensor) -> TracedState:
+        return TracedState(self.inner.select(rows), self.nodes.index_select(0, rows.cpu()))
+
+
+class TracingTranslator(Translator):
+    """The same model of p(target | source), for one sentence at a time; each step appends to `nodes`."""
+
+    def __init__(self, inner: Translator) -> None:
+        super().__init__()
+        self.inner = inner
+        self.start_token = inner.start_token
+        self.nodes: list[Node] = []
+        self.value_norms: Tensor | None = None  # (S,) |v_j|; None where the context is not one weighted sum
+        self._scorer = _single_scorer(inner)
+
+    def tree(self) -> Iterator[Edge]:
+        """Every token that continued a hypothesis, parents before children."""
+        known = {0}
+        for number, node in enumerate(self.nodes):
+            # If the vocabulary is smaller than the beam, the search fills its beam with tokens that it excludes.
+            if node.parent in known and node.token not in (PAD, BOS, EOS):
+                known.add(number)
+                yield Edge(node.parent, node.token)
+
+    def path(self, tokens: Iterable[int]) -> list[Edge]:
+        """The edges of a translation; all of its tokens but the last must have been inputs of a step."""
+        numbers = {(node.parent, node.token): number for number, node in enumerate(self.nodes)}
+        edges, at = [], 0
+        for token in tokens:
+            edges.append(Edge(at, token))
+            at = numbers.get(edges[-1], -1)
+        return edges
+
+    def parent(self, edge: Edge) -> Edge:
+        """The edge before this one; for the first token, one that is in no tree."""
+        node = self.nodes[edge.node]
+        return Edge(node.parent, node.token)
+
+    def encode(self, source: Sentences) -> Any:
+        memory = self.inner.encode(source)
+        if self._scorer is not None:
+            self.value_norms = _value_norms(self.inner, memory)
+        return memory
+
+    def start(self, memory: Any) -> TracedState:
+        return TracedState(self.inner.start(memory), torch.tensor([-1]))
+
+    def step(self, tokens: Tensor, state: TracedState, memory: Any) -> DecoderStep:
+        with _record_scores(self._scorer) as recorded:
+            step = self.inner.step(tokens, state.inner, memory)
+        # A scorer may give -inf to positions that it excludes, which JSON cannot represent.
+        has_scores = bool(recorded) and bool(recorded[0].isfinite().all())
+        scores = recorded[0].flatten(0, 1).float().cpu() if has_scores else [None] * len(tokens)
+        first = len(self.nodes)
+        rows = zip(
+            state.nodes.tolist(),
+            tokens.tolist(),
+            torch.log_softmax(step.logits.float(), dim=-1).cpu(),
+            step.weights.float().cpu(),
+            scores,
+            strict=True,
+        )
+        self.nodes += [Node(*row) for row in rows]
+        return step._replace(state=TracedState(step.state, torch.arange(first, len(self.nodes))))
+
+    def decode(self, inputs: Tensor, memory: Any) -> Decoded:
+        return self.inner.decode(inputs, memory)
+
+    def project(self, features: Tensor) -> Tensor:
+        return self.inner.project(features)
+
+
+def _single_scorer(translator: Translator) -> Scorer | None:
+    """The scorer of an attention whose context is one weighted sum; None for several heads, chunks or no attention."""
+    contexts = translator.contexts_that_read()
+    context = contexts[0] if len(contexts) == 1 else None
+    if isinstance(context, KeyValueAttention):
+        context = context.attention
+    return context.scorer if isinstance(context, Attention) else None
+
+
+def _value_norms(translator: Translator, memory: Any) -> Tensor | None:
+    """(S,) |v_j| of the first sentence, where one attention sums the values."""
+    (source,) = translator.sources_read(memory)
+    if not isinstance(source, Source):
+        return None
+    norms: Tensor = torch.linalg.vector_norm(source.values[0].float(), dim=-1)
+    return norms.cpu()
+
+
+@contextmanager
+def _record_scores(scorer: Scorer | None) -> Iterator[list[Tensor]]:
+    """Yields a list that gets the output of every call of the scorer within the block."""
+    recorded: list[Tensor] = []
+    if scorer is None:
+        yield recorded
+        return
+    handle = scorer.register_forward_hook(lambda _scorer, _inputs, scores: recorded.append(scores))
+    try:
+        yield recorded
+    finally:
+        handle.remove()

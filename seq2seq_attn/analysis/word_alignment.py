@@ -1,0 +1,141 @@
+"""Word alignments of sentence pairs: from the attention weights of a model, or by a statistical aligner.
+
+Weights come from forced decoding: the model predicts a given translation. The statistical aligner is the baseline that
+attention is compared with.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seq2seq_attn.analysis.attention_files import TokenAttention, forced_attention
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.evaluation.attention_links import Row, argmax_links, merge_pieces, threshold_links, word_rows
+from seq2seq_attn.evaluation.pharaoh import Links, read_gold
+from seq2seq_attn.runs import Say
+from seq2seq_attn.runs.data import read_pairs
+from seq2seq_attn.runs.folder import read_config
+from seq2seq_attn.runs.model import TrainedModel
+from seq2seq_attn.search.batched import Progress
+from seq2seq_attn.search.forced import Forced
+from seq2seq_attn.text.codec import Codec, load_codecs
+from seq2seq_attn.text.corpus import ParallelCorpus
+
+CHUNK = 512  # pairs whose weights are in memory at once; enough for batches of similar lengths
+
+
+class WordAttention(NamedTuple):
+    """The attention weights between the words of a sentence pair, while the model predicted the given target."""
+
+    source: list[str]  # words of the line
+    target: list[str]
+    weights: NDArray[np.float64]  # (target words, source words), without `</s>` on either side
+
+    @property
+    def links(self) -> Links:
+        """Each target word with the source word of the highest weight; no link where all weights are 0."""
+        return argmax_links(self.weights)
+
+
+def word_attention(
+    model: TrainedModel, sources: Sequence[str], targets: Sequence[str], progress: Progress | None = None
+) -> list[WordAttention | None]:
+    """Attention between the whitespace-separated words of each pair; None for a pair with a blank side.
+
+    The weights of the pieces of a word are summed over the source and averaged over the target (`merge_pieces`).
+    """
+    forced = model.force(sources, targets, progress)
+    return [
+        pair and merge_words(model, source, target, pair)
+        for source, target, pair in zip(sources, targets, forced, strict=True)
+    ]
+
+
+def merge_words(model: TrainedModel, source: str, target: str, forced: Forced, row: Row = "predicted") -> WordAttention:
+    """The weights between the words of one pair, from those between its tokens; `row` as in `word_rows`."""
+    weights: Any = forced.weights.numpy()
+    words = merge_pieces(word_rows(weights, row), model.source.word_indices(source), model.target.word_indices(target))
+    return WordAttention(source.split(), target.split(), words)
+
+
+def align_by_attention(
+    model: TrainedModel,
+    pairs: ParallelCorpus,
+    *,
+    threshold: float | None = None,
+    row: Row = "predicted",
+    write: Callable[[TokenAttention], object] | None = None,
+    progress: Progress | None = None,
+) -> list[Links]:
+    """The links of each pair, by argmax or by `threshold_links`; none for a pair with a blank side.
+
+    `write` is called with the attention between the tokens of each pair, in the order of the pairs.
+    """
+    found: list[Links] = []
+    for first in range(0, len(pairs), CHUNK):
+        sources, targets = pairs.source[first : first + CHUNK], pairs.target[first : first + CHUNK]
+        for source, target, forced in zip(sources, targets, model.force(sources, targets, progress), strict=True):
+            if write is not None:
+                write(forced_attention(model, source, target, forced))
+            if forced is None:
+                found.append(frozenset())
+                continue
+            words = merge_words(model, source, target, forced, row)
+            found.append(words.links if threshold is None else threshold_links(words.weights, threshold))
+    return found
+
+
+class BidirectionalLinks(NamedTuple):
+    """The links (source word, target word) of each pair in both directions; none for a pair with a blank side."""
+
+    forward: list[Links]  # at most one link per target word
+    backward: list[Links]  # at most one link per source word
+
+
+def align_by_eflomal(run: Path, pairs: ParallelCorpus, say: Say = lambda _: None) -> BidirectionalLinks:
+    """Links between the whitespace-separated words of each pair; two words are linked if any of their pieces are.
+
+    eflomal (Östling & Tiedemann 2016) samples an HMM with fertilities in both directions. It learns from the same text
+    as the model of the run: the run's training pairs, cut by the run's tokenisers, and the pairs to align, as an
+    unsupervised aligner needs no held-out text. The sampling takes no seed: links vary slightly between calls.
+
+    UserError: eflomal is not installed, or the training pairs are not where the configuration of the run names them.
+    """
+    try:
+        from eflomal import Aligner
+    except ImportError as error:
+        raise UserError(f"eflomal cannot be used ({error}); install it: pip install 'seq2seq_attn[align]'") from None
+    training = read_pairs(read_config(run).data.train)
+    source, target = load_codecs(run)
+    say(f"eflomal learns from {len(training):,} training pairs and the {len(pairs):,} to align; this may take minutes")
+    with TemporaryDirectory() as folder:
+        files = Path(folder, "forward"), Path(folder, "backward")
+        Aligner().align(
+            _piece_lines(source, [*pairs.source, *training.source]),
+            _piece_lines(target, [*pairs.target, *training.target]),
+            links_filename_fwd=str(files[0]),
+            links_filename_rev=str(files[1]),
+        )
+        found = (read_gold(file, len(pairs) + len(training)).sure for file in files)
+        return BidirectionalLinks(*(_word_links(links[: len(pairs)], pairs, source, target) for links in found))
+
+
+def _piece_lines(codec: Codec, lines: Iterable[str]) -> list[str]:
+    """The pieces of each line, separated by blanks; eflomal splits at any other white space, so it is replaced."""
+    return [" ".join(re.sub(r"\s", "▁", piece) for piece in codec.pieces(line)) for line in lines]
+
+
+def _word_links(links: list[Links], pairs: ParallelCorpus, source: Codec, target: Codec) -> list[Links]:
+    """Links between words from links between pieces."""
+    found: list[Links] = []
+    for piece_links, left, right in zip(links, pairs.source, pairs.target, strict=True):
+        sources, targets = source.word_indices(left), target.word_indices(right)
+        found.append(frozenset((sources[i], targets[j]) for i, j in piece_links))
+    return found
