@@ -14,6 +14,7 @@ from seq2seq_attn.config import load, merge
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.results.results import Results
 from seq2seq_attn.runs import Say
+from seq2seq_attn.text.synthetic import make_corpus
 
 CORPUS = "tom-and-jerry"
 # For --quick: a check that everything runs.
