@@ -9,8 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seq2seq_attn.analysis.token_attention import TokenAttention, of_forced
-from seq2seq_attn.evaluation.attention_links import Row, argmax_links, merge_pieces, threshold_links, word_rows
-from seq2seq_attn.evaluation.pharaoh import Links
+from seq2seq_attn.evaluation.alignment import Links
+from seq2seq_attn.evaluation.attention_weights import (
+    AlignmentRow,
+    argmax_links,
+    merge_pieces,
+    threshold_links,
+    word_rows,
+)
 from seq2seq_attn.runs.trained import Progress, TrainedModel
 from seq2seq_attn.search.forced import Forced
 from seq2seq_attn.text.corpus import ParallelCorpus
@@ -45,7 +51,9 @@ def attend(
     ]
 
 
-def words_of(model: TrainedModel, source: str, target: str, forced: Forced, row: Row = "predicted") -> WordAttention:
+def words_of(
+    model: TrainedModel, source: str, target: str, forced: Forced, row: AlignmentRow = "predicted"
+) -> WordAttention:
     """The weights of one pair between its words; `row` as in `word_rows`."""
     weights: Any = forced.weights.numpy()
     words = merge_pieces(word_rows(weights, row), model.source.word_indices(source), model.target.word_indices(target))
@@ -57,7 +65,7 @@ def align_by_attention(
     pairs: ParallelCorpus,
     *,
     threshold: float | None = None,
-    row: Row = "predicted",
+    row: AlignmentRow = "predicted",
     write: Callable[[TokenAttention], object] | None = None,
     progress: Progress | None = None,
 ) -> list[Links]:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from seq2seq_attn.analysis.watch import Edge, Watched
 from seq2seq_attn.models.sentences import pad
-from seq2seq_attn.results.examples import ArmReading, Found, Step
+from seq2seq_attn.results.observations import BeamHypothesis, DecodingStep, DecodingTrace
 from seq2seq_attn.runs.corpora import TestSet
 from seq2seq_attn.runs.trained import TrainedModel
 from seq2seq_attn.search.corpus import search
@@ -26,7 +26,7 @@ def shown_pairs(test_set: TestSet) -> list[int]:
     return sorted({min(range(len(lengths)), key=lambda index: abs(lengths[index] - wanted)) for wanted in LENGTHS})
 
 
-def read_pair(model: TrainedModel, arm: str, source: str, reference: str) -> ArmReading:
+def read_pair(model: TrainedModel, arm: str, source: str, reference: str) -> DecodingTrace:
     """One pair under one model; the search is that of its configuration with a beam of BEAM_SIZE."""
     ids, target = model.source.encode(source), model.target.encode(reference)
     options = model.config.search.model_copy(update={"beam_size": BEAM_SIZE, "n_best": BEAM_SIZE})
@@ -38,7 +38,7 @@ def read_pair(model: TrainedModel, arm: str, source: str, reference: str) -> Arm
     on_a_path = {edge for path in paths for edge in path}
     edges = list(dict.fromkeys([*searched.tree(), *(path[-1] for path in paths)]))
     place = {edge: index for index, edge in enumerate(edges)}
-    return ArmReading(
+    return DecodingTrace(
         arm=arm,
         seed=model.config.seed,
         beam_size=BEAM_SIZE,
@@ -48,7 +48,7 @@ def read_pair(model: TrainedModel, arm: str, source: str, reference: str) -> Arm
         norms=None if searched.norms is None else _rounded(searched.norms, 3),
         beam=tuple(_step(model, searched, edge, place.get(searched.before(edge)), edge in on_a_path) for edge in edges),
         hypotheses=tuple(
-            Found(place[path[-1]], hypothesis.log_probability, hypothesis.score)
+            BeamHypothesis(place[path[-1]], hypothesis.log_probability, hypothesis.score)
             for path, hypothesis in zip(paths, hypotheses, strict=True)
         ),
         reference=tuple(_step(model, forced, edge) for edge in forced.path(target)),
@@ -71,12 +71,14 @@ def _predicted(hypothesis: Hypothesis) -> list[int]:
     return [*hypothesis.tokens, *([EOS] if is_closed else [])]
 
 
-def _step(model: TrainedModel, watched: Watched, edge: Edge, parent: int | None = None, is_kept: bool = True) -> Step:
+def _step(
+    model: TrainedModel, watched: Watched, edge: Edge, parent: int | None = None, is_kept: bool = True
+) -> DecodingStep:
     """What was read is kept for steps of what was found; of all others it would fill the page."""
     visit = watched.visits[edge.visit]
     has_read = is_kept and bool(visit.weights.any())
     (token,) = model.target.vocabulary.lookup_tokens([edge.token])
-    return Step(
+    return DecodingStep(
         token=token,
         log_probability=round(float(visit.log_probabilities[edge.token]), 4),
         parent=parent,

@@ -17,7 +17,7 @@ from seq2seq_attn.analysis.interventions import Ids, Interventions, intervene
 from seq2seq_attn.attention import Change
 from seq2seq_attn.attention.contexts import changes
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.rank_correlation import RankCorrelation, rank_correlation
+from seq2seq_attn.evaluation.attention_weights import RankCorrelation, rank_correlation
 from seq2seq_attn.models.recurrent.translator import RecurrentTranslator
 from seq2seq_attn.models.sentences import pad
 from seq2seq_attn.runs.trained import Progress, TrainedModel

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.pharaoh import Links, read_gold
+from seq2seq_attn.evaluation.alignment import Links, read_gold
 from seq2seq_attn.runs.corpora import read_pairs
 from seq2seq_attn.runs.train import Say
 from seq2seq_attn.runs.trained import read_config

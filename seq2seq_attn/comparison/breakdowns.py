@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from seq2seq_attn.comparison.arm import Arm
-from seq2seq_attn.evaluation.frequency import FREQUENCIES, rarest
+from seq2seq_attn.comparison.arms import Arm
+from seq2seq_attn.evaluation.alignment import GoldCorpus, mean_jump
 from seq2seq_attn.evaluation.groups import Group, group_score, in_bands, in_thirds
-from seq2seq_attn.evaluation.pharaoh import GoldCorpus
-from seq2seq_attn.evaluation.reordering import mean_jump
-from seq2seq_attn.evaluation.words import Bag
-from seq2seq_attn.results.where import Breakdown, GroupResult
+from seq2seq_attn.evaluation.words import FREQUENCIES, Bag, rarest
+from seq2seq_attn.results.results import Breakdown, GroupResult
 
 Arms = Mapping[str, Arm]
 THIRDS = "sharpest", "middle", "most even"
@@ -34,11 +32,11 @@ def by_reordering(arms: Arms, sources: Sequence[Bag], gold: GoldCorpus | None) -
     if gold is not None:
         links, origin = gold.sure, "gold links"
     else:
-        reading = {name: arm for name, arm in arms.items() if arm.readings}
+        reading = {name: arm for name, arm in arms.items() if arm.attention}
         if not reading:
             return None
         best = max(reading, key=lambda name: reading[name].bleu.bleu().mean())
-        links = reading[best].readings[0].links
+        links = reading[best].attention[0].links
         origin = f"the links of {best}, seed {reading[best].runs[0].seed}, as there are no gold ones"
     return _alike(
         "distance of reordering",
@@ -52,7 +50,7 @@ def by_reordering(arms: Arms, sources: Sequence[Bag], gold: GoldCorpus | None) -
 
 def by_entropy(arms: Arms, sources: Sequence[Bag]) -> Breakdown | None:
     """By the entropy of each arm's own weights, mean over its runs."""
-    results = {name: _by_own_entropy(arm, sources) for name, arm in arms.items() if arm.readings}
+    results = {name: _by_own_entropy(arm, sources) for name, arm in arms.items() if arm.attention}
     if not results:
         return None
     return Breakdown(
@@ -65,7 +63,7 @@ def by_entropy(arms: Arms, sources: Sequence[Bag]) -> Breakdown | None:
 
 
 def _by_own_entropy(arm: Arm, sources: Sequence[Bag]) -> tuple[GroupResult | None, ...]:
-    runs = zip(*(reading.entropies for reading in arm.readings), strict=True)
+    runs = zip(*(reading.entropies for reading in arm.attention), strict=True)
     entropies = [None if None in seeds else float(np.mean(seeds)) for seeds in runs]
     return tuple(_result(arm, sources, group.rows, f"{group.label} bits") for group in in_thirds(entropies))
 

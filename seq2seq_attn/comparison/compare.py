@@ -14,7 +14,7 @@ from seq2seq_attn.comparison.match_parameters import match_parameters
 from seq2seq_attn.comparison.observe import observe
 from seq2seq_attn.config import TestFiles
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.results.making import Making, save_making
+from seq2seq_attn.results.observations import Reproduction, save_reproduction
 from seq2seq_attn.results.results import Results
 from seq2seq_attn.runs.cache import Cache
 from seq2seq_attn.runs.corpora import read_test
@@ -44,7 +44,7 @@ def compare(
     results = collect(grid, runs, test, say)
     results.save(output / "results.json")
     observe(grid, runs, test, output, results.signatures["chrf"])
-    save_making(_making(grid, command), output / "making.json")
+    save_reproduction(_reproduction(grid, command), output / "making.json")
     return results
 
 
@@ -55,11 +55,11 @@ def _test_files(grid: Grid) -> TestFiles:
     return files
 
 
-def _making(grid: Grid, command: str) -> Making:
+def _reproduction(grid: Grid, command: str) -> Reproduction:
     """Paths within the working directory are written as from there, so that they are those of any checkout."""
     here = f"{Path.cwd()}{os.sep}"
     configurations = {arm: json.loads(group[0].config.model_dump_json()) for arm, group in grid.arms()}
-    return Making(grid.experiment.question, command, _shortened(configurations, here))
+    return Reproduction(grid.experiment.question, command, _shortened(configurations, here))
 
 
 def _shortened(value: Any, prefix: str) -> Any:

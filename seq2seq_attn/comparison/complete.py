@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from seq2seq_attn.analysis.evaluate import evaluate
+from seq2seq_attn.analysis.scoring import evaluate
 from seq2seq_attn.comparison.experiment import ArmRun
 from seq2seq_attn.comparison.workers import in_processes
 from seq2seq_attn.runs.folder import refuse_other_config

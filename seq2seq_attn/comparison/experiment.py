@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from seq2seq_attn.config import Config, load, merge, override, parse, read_yaml
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.results.slug import slug
+from seq2seq_attn.results.files import slug
 from seq2seq_attn.strict import Strict
 
 

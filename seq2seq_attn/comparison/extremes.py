@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from seq2seq_attn.evaluation.sentence import sentence_chrf
-from seq2seq_attn.results.sentences import SHOWN, Sentence, Sentences, Translated
+from seq2seq_attn.evaluation.corpus_scores import sentence_chrf
+from seq2seq_attn.results.observations import SHOWN, ContrastiveSentence, ContrastiveSentences, ScoredTranslation
 from seq2seq_attn.text.corpus import ParallelCorpus
 
 
 def extremes(
     pairs: ParallelCorpus, translations: Mapping[str, Sequence[str]], baseline: str, signature: str
-) -> Sentences:
+) -> ContrastiveSentences:
     """By the difference in sentence-level chrF, `SHOWN` at each end of each comparison with the baseline.
 
     `translations` are those of one run an arm, `signature` is that of the corpus-level chrF.
@@ -20,15 +20,15 @@ def extremes(
         arm: [round(score, 2) for score in sentence_chrf(lines, pairs.target)] for arm, lines in translations.items()
     }
     every = [
-        Sentence(
+        ContrastiveSentence(
             index + 1,
             pairs.source[index],
             pairs.target[index],
-            {arm: Translated(lines[index], scores[arm][index]) for arm, lines in translations.items()},
+            {arm: ScoredTranslation(lines[index], scores[arm][index]) for arm, lines in translations.items()},
         )
         for index in range(len(pairs))
     ]
-    whole = Sentences("chrF2", signature, tuple(every))
+    whole = ContrastiveSentences("chrF2", signature, tuple(every))
     ranked = [whole.ranked(arm, baseline) for arm in translations if arm != baseline]
     shown = {sentence.line for each in ranked for sentence in (*each[:SHOWN], *each[-SHOWN:])}
-    return Sentences("chrF2", signature, tuple(sentence for sentence in every if sentence.line in shown))
+    return ContrastiveSentences("chrF2", signature, tuple(sentence for sentence in every if sentence.line in shown))

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 
 from seq2seq_attn.analysis.align import attend
-from seq2seq_attn.analysis.evaluate import TRANSLATIONS
 from seq2seq_attn.analysis.examples import read_pair, shown_pairs
+from seq2seq_attn.analysis.scoring import TRANSLATIONS
 from seq2seq_attn.comparison.experiment import ArmRun, Grid
 from seq2seq_attn.comparison.extremes import extremes
-from seq2seq_attn.results.examples import ArmReading, Example, save_examples
-from seq2seq_attn.results.sentences import save_sentences
+from seq2seq_attn.results.observations import DecodingTrace, Example, save_examples, save_sentences
 from seq2seq_attn.runs.corpora import TestSet
 from seq2seq_attn.runs.trained import TrainedModel
 from seq2seq_attn.text.files import read_lines, write_bytes
@@ -27,7 +26,7 @@ def observe(grid: Grid, runs: Path, test_set: TestSet, output: Path, chrf_signat
     gold = test_set.gold and test_set.gold.sure
     lines = shown_pairs(test_set)
     maps: list[dict[str, Any]] = []
-    readings: dict[int, list[ArmReading]] = {line: [] for line in lines}
+    readings: dict[int, list[DecodingTrace]] = {line: [] for line in lines}
     for arm, group in grid.arms():
         model = TrainedModel.load(runs / group[0].folder)
         seen = attend(model, [pairs.source[i] for i in lines], [pairs.target[i] for i in lines])

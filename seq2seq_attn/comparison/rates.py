@@ -7,11 +7,9 @@ from functools import partial
 
 import numpy as np
 
-from seq2seq_attn.evaluation.bootstrap import rate_interval
-from seq2seq_attn.evaluation.faults import content_words, lengths, missing, repeated, repeats
-from seq2seq_attn.evaluation.frequency import FREQUENCIES, found
-from seq2seq_attn.evaluation.words import Bag
-from seq2seq_attn.results.where import Rate, Rates
+from seq2seq_attn.evaluation.resampling import rate_interval
+from seq2seq_attn.evaluation.words import FREQUENCIES, Bag, content_words, found, lengths, missing, repeated, repeats
+from seq2seq_attn.results.results import Rate, Rates
 
 Arms = Mapping[str, Sequence[Sequence[Bag]]]  # the translations of each run
 Count = Callable[[Bag, Bag], tuple[int, int]]  # hypothesis, reference: a part and a whole

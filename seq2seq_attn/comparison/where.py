@@ -7,21 +7,20 @@ from itertools import combinations, combinations_with_replacement, product
 
 import numpy as np
 
-from seq2seq_attn.comparison.arm import Arm
+from seq2seq_attn.comparison.arms import Arm
 from seq2seq_attn.comparison.breakdowns import by_entropy, by_rarest_word, by_reordering
 from seq2seq_attn.comparison.rates import faults, found_words
 from seq2seq_attn.config import Config
-from seq2seq_attn.evaluation.alignment import agreement
-from seq2seq_attn.evaluation.pharaoh import Links
+from seq2seq_attn.evaluation.alignment import Links, agreement
 from seq2seq_attn.evaluation.words import bags, count_words
-from seq2seq_attn.results.where import LinkAgreement, Where
+from seq2seq_attn.results.results import Breakdowns, LinkAgreement
 from seq2seq_attn.runs.corpora import TestSet
 from seq2seq_attn.text.corpus import ParallelCorpus
 
 
 def where_arms_differ(
     arms: Mapping[str, Arm], test_set: TestSet, config: Config, training: ParallelCorpus | None
-) -> Where:
+) -> Breakdowns:
     """What of it can be had; without the training text nothing by how often it has a word.
 
     `config` is that of any run: of it counts what a word is. One of the target is a token that BLEU counts.
@@ -36,10 +35,10 @@ def where_arms_differ(
     if training is not None:
         breakdowns.insert(0, by_rarest_word(arms, sources, count_words(training.source, source_tokeniser)))
         rates.insert(0, found_words(translated, references, count_words(training.target, target_tokeniser)))
-    return Where(
+    return Breakdowns(
         tuple(each for each in breakdowns if each is not None),
         tuple(each for each in rates if each is not None),
-        link_agreement({name: [reading.links for reading in arm.readings] for name, arm in arms.items()}),
+        link_agreement({name: [reading.links for reading in arm.attention] for name, arm in arms.items()}),
     )
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from seq2seq_attn.config import Config, PairFiles, TestFiles
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.pharaoh import GoldCorpus, read_gold_of
+from seq2seq_attn.evaluation.alignment import GoldCorpus, read_gold_of
 from seq2seq_attn.text.codec import Codec
 from seq2seq_attn.text.codec_training import train_codecs
 from seq2seq_attn.text.corpus import ParallelCorpus, read_parallel, read_tsv

@@ -12,7 +12,7 @@ import torch
 
 from seq2seq_attn.config import Config, PairFiles, dump
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.metrics import bleu_metric, corpus_score
+from seq2seq_attn.evaluation.corpus_scores import bleu_metric, corpus_score
 from seq2seq_attn.runs.cache import Cache
 from seq2seq_attn.runs.corpora import read_pairs, read_test
 from seq2seq_attn.runs.folder import CONFIG, METRICS, IfExists, clear, may_resume

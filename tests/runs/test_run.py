@@ -11,7 +11,7 @@ from seq2seq_attn.config import Config, load, parse
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.analysis.align import attend
 from seq2seq_attn.runs.corpora import read_pairs
-from seq2seq_attn.analysis.evaluate import evaluate, score_references
+from seq2seq_attn.analysis.scoring import evaluate, score_references
 from seq2seq_attn.runs.lexicon import with_lexicon
 from seq2seq_attn.runs.train import read_metrics, train
 from seq2seq_attn.runs.trained import TrainedModel
