@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +10,7 @@ from seq2seq_attn.config import EvaluationConfig
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import GoldCorpus, Links, format_links, read_gold
 from seq2seq_attn.evaluation.attention_weights import attention_entropy
-from seq2seq_attn.evaluation.groups import DEFAULT_BANDS, Band, bleu_by_length
+from seq2seq_attn.evaluation.groups import Band, score_by_length
 from seq2seq_attn.evaluation.metrics import ForcedTest, TranslatedTest, score_forced, score_translations
 from seq2seq_attn.runs.corpora import read_test
 from seq2seq_attn.runs.lexicon import with_lexicon
@@ -106,21 +105,6 @@ def score_references(
     )
     entropies = [None if each is None else attention_entropy([each]) for each in weights]
     return score_forced(test), AttentionRecord(links, entropies)
-
-
-def score_by_length(
-    sources: Sequence[str],
-    translations: Sequence[str],
-    references: Sequence[str],
-    tokenize: str,
-    bands: Sequence[Band] = DEFAULT_BANDS,
-) -> list[dict[str, Any]]:
-    """BLEU within bands of source length in words, as plain values."""
-    lengths = [len(line.split()) for line in sources]
-    return [
-        {"low": b.band.low, "high": b.band.high, "sentences": b.sentences, "bleu": b.score.value}
-        for b in bleu_by_length(translations, references, lengths, bands, tokenize=tokenize)
-    ]
 
 
 def length_bands(options: EvaluationConfig) -> list[Band]:

@@ -84,8 +84,8 @@ def _score_files(
 ) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from seq2seq_attn.analysis.scoring import score_by_length
     from seq2seq_attn.evaluation.counts import BleuCounts
+    from seq2seq_attn.evaluation.groups import score_by_length
     from seq2seq_attn.evaluation.metrics import TranslatedTest, score_translations
     from seq2seq_attn.evaluation.resampling import approximate_randomisation, paired_bootstrap
     from seq2seq_attn.text.corpus import read_parallel

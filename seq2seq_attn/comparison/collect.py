@@ -59,15 +59,15 @@ def training_text(grid: Grid, say: Say) -> ParallelCorpus | None:
 def _row(name: str, arm: Arm, test_set: TestSet) -> ArmResult:
     """A row of the table."""
     first = arm.runs[0]
-    trainings = [each["training"] for each in arm.metrics]
+    timings = [each["training"] for each in arm.metrics]
     scores = _scores(arm, test_set)
     return ArmResult(
         name=name,
         parameters=arm.metrics[0]["parameters"],
         seeds=[run.seed for run in arm.runs],
         bleu_by_length=_bands(arm, test_set.pairs.source),
-        train_seconds=float(np.mean([training["seconds"] for training in trainings])),
-        tokens_per_second=float(np.mean([training["tokens_per_second"] for training in trainings])),
+        train_seconds=float(np.mean([training["seconds"] for training in timings])),
+        tokens_per_second=float(np.mean([training["tokens_per_second"] for training in timings])),
         matched_hidden_size=first.config.model.decoder.hidden_size if first.match_parameters else None,
         further={key: score for key, score in scores.items() if key not in SCORE_FIELDS and score is not None},
         **{key: scores.get(key) for key in SCORE_FIELDS},  # type: ignore[arg-type]  # None where a score may be None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.corpus_scores import Score, bleu_metric, corpus_score, require_pairs
@@ -74,6 +74,21 @@ def bleu_by_length(
             score = corpus_score(metric, [hypotheses[row] for row in rows], [references[row] for row in rows])
             scores.append(BandScore(band, len(rows), score))
     return scores
+
+
+def score_by_length(
+    sources: Sequence[str],
+    translations: Sequence[str],
+    references: Sequence[str],
+    tokenize: str,
+    bands: Sequence[Band] = DEFAULT_BANDS,
+) -> list[dict[str, Any]]:
+    """`bleu_by_length` with the words that white space separates, as plain values for JSON."""
+    lengths = [len(line.split()) for line in sources]
+    return [
+        {"low": b.band.low, "high": b.band.high, "sentences": b.sentences, "bleu": b.score.value}
+        for b in bleu_by_length(translations, references, lengths, bands, tokenize=tokenize)
+    ]
 
 
 class Group(NamedTuple):

@@ -78,7 +78,7 @@ class Metric:
     @property
     def explanation(self) -> str:
         """The meaning with the better direction, as notes below a table have it."""
-        better = "" if self.direction is None else f"; {self.direction} is better"
+        better = "" if self.direction is None else f", {self.direction} is better"
         return f"{self.header}: {self.meaning}{better}"
 
 

@@ -1,6 +1,6 @@
 """Statistics over training seeds, the correction for several comparisons, and the power of an experiment.
 
-Scores of several trainings, one per seed, tell about trainings with other seeds; the test set stays the same. They are
+Scores of several training runs, one per seed, estimate those of other seeds; the test set stays the same. They are
 treated as independent draws from a normal distribution, one distribution per arm. Two arms are compared by Welch's t
 test, unpaired although their seeds have the same numbers: the models have different weights to initialise, so that the
 same seed gives them no common start; and pairing would halve the degrees of freedom, of which a few seeds have none to
