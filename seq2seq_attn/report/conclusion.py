@@ -35,7 +35,7 @@ def conclusion(results: Results) -> list[str]:
     sentences += filter(None, [_correction(results), *map(_by_length, shown)])
     sentences += _by_group(results.where, best.name, results.baseline)
     if best.aer is not None:
-        sentences.append(f"The attention of {best.name} has an alignment error rate (AER) of {best.aer.mean:.3f}.")
+        sentences.append(f"{best.name} aligns words with an error rate (AER) of {best.aer.mean:.3f}.")
     if any(len(arm.seeds) == 1 for arm in results.arms):
         sentences.append(
             "One seed: the intervals cover other test sentences, not other seeds; "

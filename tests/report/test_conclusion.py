@@ -124,7 +124,7 @@ def test_what_length_does_to_the_best_arm_and_the_baseline():
 
 def test_an_alignment_is_spoken_of_where_the_best_arm_has_one():
     best = arm("a", 30.0, aer=Spread(0.1234, 0.0))
-    assert "The attention of a has an alignment error rate (AER) of 0.123." in said(arms=(best, arm("b", 20.0)))
+    assert "a aligns words with an error rate (AER) of 0.123." in said(arms=(best, arm("b", 20.0)))
 
 
 def test_a_single_seed_is_warned_of():
