@@ -14,9 +14,8 @@ import torch
 from torch import Tensor
 
 from seq2seq_attn.attention import Attention, KeyValueAttention, Scorer, Source
-from seq2seq_attn.models.translator import Decoded, Sentences, Translator, pad
-from seq2seq_attn.models.translator import Step as DecoderStep
-from seq2seq_attn.results.examples import ArmReading, Found, Step
+from seq2seq_attn.models.translator import Decoded, Sentences, Step, Translator, pad
+from seq2seq_attn.results.observations import BeamHypothesis, DecodingStep, DecodingTrace
 from seq2seq_attn.runs.data import TestSet
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.search.batched import search
@@ -35,7 +34,7 @@ def example_lines(test_set: TestSet) -> list[int]:
     )
 
 
-def trace_pair(model: TrainedModel, arm: str, source: str, reference: str) -> ArmReading:
+def trace_pair(model: TrainedModel, arm: str, source: str, reference: str) -> DecodingTrace:
     """The beam search for a source sentence, and forced decoding of its reference, step by step.
 
     The search is that of the model's configuration with a beam of TRACED_BEAM_SIZE.
@@ -51,7 +50,7 @@ def trace_pair(model: TrainedModel, arm: str, source: str, reference: str) -> Ar
     on_a_path = {edge for path in paths for edge in path}
     edges = list(dict.fromkeys([*searched.tree(), *(path[-1] for path in paths)]))
     place = {edge: index for index, edge in enumerate(edges)}
-    return ArmReading(
+    return DecodingTrace(
         arm=arm,
         seed=model.config.seed,
         beam_size=TRACED_BEAM_SIZE,
@@ -63,7 +62,7 @@ def trace_pair(model: TrainedModel, arm: str, source: str, reference: str) -> Ar
             _record(model, searched, edge, place.get(searched.parent(edge)), edge in on_a_path) for edge in edges
         ),
         hypotheses=tuple(
-            Found(place[path[-1]], hypothesis.log_probability, hypothesis.score)
+            BeamHypothesis(place[path[-1]], hypothesis.log_probability, hypothesis.score)
             for path, hypothesis in zip(paths, hypotheses, strict=True)
         ),
         reference=tuple(_record(model, forced, edge) for edge in forced.path(target)),
@@ -92,12 +91,12 @@ def _record(
     edge: Edge,
     parent: int | None = None,
     with_weights: bool = True,
-) -> Step:
+) -> DecodingStep:
     """The record of a step. Abandoned hypotheses are recorded without weights, to keep the report small."""
     node = translator.nodes[edge.node]
     has_weights = with_weights and bool(node.weights.any())
     (token,) = model.target.vocabulary.lookup_tokens([edge.token])
-    return Step(
+    return DecodingStep(
         token=token,
         log_probability=round(float(node.log_probabilities[edge.token]), 4),
         parent=parent,
@@ -180,7 +179,7 @@ class TracingTranslator(Translator):
     def start(self, memory: Any) -> TracedState:
         return TracedState(self.inner.start(memory), torch.tensor([-1]))
 
-    def step(self, tokens: Tensor, state: TracedState, memory: Any) -> DecoderStep:
+    def step(self, tokens: Tensor, state: TracedState, memory: Any) -> Step:
         with _record_scores(self._scorer) as recorded:
             step = self.inner.step(tokens, state.inner, memory)
         # A scorer may give -inf to positions that it excludes, which JSON cannot represent.

@@ -23,7 +23,7 @@ from seq2seq_attn.analysis.interventions import Interventions, intervene
 from seq2seq_attn.attention import Change
 from seq2seq_attn.attention.contexts import changes
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.rank_correlation import RankCorrelation, rank_correlation
+from seq2seq_attn.evaluation.attention_weights import RankCorrelation, rank_correlation
 from seq2seq_attn.models.translator import Sentences, Translator, pad
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.search.batched import Progress

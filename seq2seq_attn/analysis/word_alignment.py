@@ -17,8 +17,14 @@ from numpy.typing import NDArray
 
 from seq2seq_attn.analysis.attention_files import TokenAttention, forced_attention
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.attention_links import Row, argmax_links, merge_pieces, threshold_links, word_rows
-from seq2seq_attn.evaluation.pharaoh import Links, read_gold
+from seq2seq_attn.evaluation.alignment import Links, read_gold
+from seq2seq_attn.evaluation.attention_weights import (
+    AlignmentRow,
+    argmax_links,
+    merge_pieces,
+    threshold_links,
+    word_rows,
+)
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.data import read_pairs
 from seq2seq_attn.runs.folder import read_config
@@ -58,7 +64,9 @@ def word_attention(
     ]
 
 
-def merge_words(model: TrainedModel, source: str, target: str, forced: Forced, row: Row = "predicted") -> WordAttention:
+def merge_words(
+    model: TrainedModel, source: str, target: str, forced: Forced, row: AlignmentRow = "predicted"
+) -> WordAttention:
     """The weights between the words of one pair, from those between its tokens; `row` as in `word_rows`."""
     weights: Any = forced.weights.numpy()
     words = merge_pieces(word_rows(weights, row), model.source.word_indices(source), model.target.word_indices(target))
@@ -70,7 +78,7 @@ def align_by_attention(
     pairs: ParallelCorpus,
     *,
     threshold: float | None = None,
-    row: Row = "predicted",
+    row: AlignmentRow = "predicted",
     write: Callable[[TokenAttention], object] | None = None,
     progress: Progress | None = None,
 ) -> list[Links]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from seq2seq_attn.bench.pictures import pictures
 from seq2seq_attn.bench.results import Sitting
 from seq2seq_attn.bench.table import Table, tables
-from seq2seq_attn.report.pictures.style import render
+from seq2seq_attn.report.figure_style import render
 from seq2seq_attn.text.files import write_bytes
 
 _HEAD = """\

@@ -12,7 +12,7 @@ from seq2seq_attn.bench.job import AXES, PRECISIONS, Axis, What
 from seq2seq_attn.bench.parts import OTHER, PARTS
 from seq2seq_attn.bench.results import OURS, Figure, Sitting
 from seq2seq_attn.bench.table import COMPARED
-from seq2seq_attn.report.pictures.style import COLOURS, LINES, drawing, legend_below, line_styles
+from seq2seq_attn.report.figure_style import COLOURS, LINES, drawing, legend_below, line_styles
 
 OF_PRECISION = dict(zip(PRECISIONS, COLOURS, strict=False))
 OF_PEERS = "#999999"

@@ -11,8 +11,7 @@ from pydantic import NonNegativeInt, PositiveFloat, PositiveInt, TypeAdapter
 from pydantic.dataclasses import dataclass
 
 from seq2seq_attn.bench.job import Job
-from seq2seq_attn.results.files import STRICT, load
-from seq2seq_attn.results.results import Many, NonEmpty
+from seq2seq_attn.results.files import STRICT, Many, NonEmpty, load
 from seq2seq_attn.text.files import write_bytes
 
 OURS = "seq2seq_attn"

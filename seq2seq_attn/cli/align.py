@@ -14,13 +14,13 @@ from seq2seq_attn.cli.model import load_model
 from seq2seq_attn.cli.options import AsJson, AttentionFile, Plugin, Run, Source, Target, file, folder
 from seq2seq_attn.cli.scores import rates, rates_line
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.symmetrisation import Method
+from seq2seq_attn.evaluation.alignment import Method
 
 if TYPE_CHECKING:
-    from seq2seq_attn.evaluation.pharaoh import Links
+    from seq2seq_attn.evaluation.alignment import Links
     from seq2seq_attn.text.corpus import ParallelCorpus
 
-Row = Literal["predicted", "read"]  # as in evaluation/attention_links.py, which imports NumPy
+Row = Literal["predicted", "read"]  # as in evaluation/attention_weights.py, which imports NumPy
 DEFAULT_METHOD: Method = "grow-diag-final-and"
 
 
@@ -60,8 +60,7 @@ def align(
 
     With --gold, AER, precision, recall and F1 follow on stderr (with --json, in the answer).
     """
-    from seq2seq_attn.evaluation.alignment import agreement
-    from seq2seq_attn.evaluation.pharaoh import format_links, read_gold_of
+    from seq2seq_attn.evaluation.alignment import agreement, format_links, read_gold_of
     from seq2seq_attn.text.corpus import read_parallel
 
     if aligner == "eflomal" and (threshold is not None or row != "predicted" or reverse or attention):
@@ -97,7 +96,7 @@ def _by_attention(
     """The links of one model, and those of a second one that reads the pairs the other way."""
     from seq2seq_attn.analysis.attention_files import attention_file
     from seq2seq_attn.analysis.word_alignment import align_by_attention
-    from seq2seq_attn.evaluation.symmetrisation import flipped
+    from seq2seq_attn.evaluation.alignment import flipped
     from seq2seq_attn.text.corpus import ParallelCorpus
 
     writing = attention_file(attention) if attention else nullcontext()
@@ -121,7 +120,7 @@ def _by_eflomal(run: Path, pairs: ParallelCorpus) -> list[list[Links]]:
 
 
 def _joined(directions: list[list[Links]], method: Method) -> list[Links]:
-    from seq2seq_attn.evaluation.symmetrisation import symmetrise
+    from seq2seq_attn.evaluation.alignment import symmetrise
 
     if len(directions) == 1:
         return directions[0]

@@ -59,7 +59,7 @@ def evaluate(
 
 
 def _score_run(run: Path, plugin: list[Path] | None) -> dict[str, Any]:
-    from seq2seq_attn.analysis.evaluate import evaluate as evaluate_run
+    from seq2seq_attn.analysis.scoring import evaluate as evaluate_run
 
     model = load_model(run, plugin)
     with progress("test set") as advance:
@@ -67,8 +67,7 @@ def _score_run(run: Path, plugin: list[Path] | None) -> dict[str, Any]:
 
 
 def _score_links(links: Path, gold: Path) -> dict[str, Any]:
-    from seq2seq_attn.evaluation.alignment import agreement
-    from seq2seq_attn.evaluation.pharaoh import read_gold
+    from seq2seq_attn.evaluation.alignment import agreement, read_gold
 
     predicted = read_gold(links).possible  # all of them
     return rates(agreement(predicted, *read_gold(gold, len(predicted))))
@@ -85,17 +84,16 @@ def _score_files(
 ) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from seq2seq_attn.analysis.scores import score, score_by_length, score_lc_tok
-    from seq2seq_attn.evaluation.bootstrap import paired_bootstrap
     from seq2seq_attn.evaluation.counts import BleuCounts
-    from seq2seq_attn.evaluation.randomisation import approximate_randomisation
+    from seq2seq_attn.evaluation.groups import score_by_length
+    from seq2seq_attn.evaluation.metrics import TranslatedTest, score_translations
+    from seq2seq_attn.evaluation.resampling import approximate_randomisation, paired_bootstrap
     from seq2seq_attn.text.corpus import read_parallel
 
     pairs = read_parallel(hypotheses, references)
     translations, expected = pairs.source, pairs.target
-    scores = score(translations, expected, tokenize)
-    if lc_tok is not None:
-        scores["bleu_lc_tok"] = score_lc_tok(translations, read_parallel(lc_tok, references).source, language)
+    lowercased = None if lc_tok is None else read_parallel(lc_tok, references).source
+    scores = score_translations(TranslatedTest(translations, expected, tokenize, lowercased, language))
     if source is not None:
         sources = read_parallel(source, references).source
         scores["bleu_by_length"] = score_by_length(sources, translations, expected, tokenize)

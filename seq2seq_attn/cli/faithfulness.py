@@ -13,7 +13,7 @@ from seq2seq_attn.cli.options import AsJson, Plugin, Run, Source, Target
 if TYPE_CHECKING:
     from seq2seq_attn.analysis.faithfulness import Faithfulness
     from seq2seq_attn.analysis.interventions import Effect
-    from seq2seq_attn.evaluation.rank_correlation import RankCorrelation
+    from seq2seq_attn.evaluation.attention_weights import RankCorrelation
 
 _CHANGES = {
     "uniform": "uniform weights",

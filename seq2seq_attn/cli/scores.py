@@ -10,13 +10,6 @@ from seq2seq_attn.cli.console import answer
 if TYPE_CHECKING:
     from seq2seq_attn.evaluation.alignment import Agreement
 
-_NAMES = {
-    "bleu": "BLEU",
-    "bleu_lc_tok": "BLEU lc.norm.tok",
-    "chrf": "chrF2",
-    "ter": "TER",
-    "exact_match": "exact match",
-}
 _LINK_RATES = {
     "precision": ("precision", "share of the links that are gold links, sure or possible"),
     "recall": ("recall", "share of the sure gold links that are there"),
@@ -25,12 +18,14 @@ _LINK_RATES = {
 
 
 def answer_scores(scores: Mapping[str, Any]) -> None:
-    """What `lab.evaluate` found: each score with its signature, the error rate, and BLEU by length."""
-    for key, name in _NAMES.items():
-        if key in scores:
-            answer(f"{name:<17}{scores[key]['value']:6.2f}  {scores[key]['signature']}")
-    if scores.get("aer") is not None:
-        answer(f"{'AER':<16}{scores['aer']:7.3f}  alignment error rate against the gold links, 0 is best")
+    """Each score with its signature or its meaning, and BLEU by length."""
+    from seq2seq_attn.evaluation.metrics import METRICS
+
+    for key, metric in METRICS.items():
+        if isinstance(scores.get(key), Mapping):
+            answer(f"{metric.name:<17}{scores[key]['value']:6.2f}  {scores[key]['signature']}")
+        elif scores.get(key) is not None:
+            answer(f"{metric.name:<16}{scores[key]:7.{metric.digits}f}  {metric.meaning}")
     for key, (name, meaning) in _LINK_RATES.items():
         if key in scores:
             answer(f"{name:<16}{scores[key]:7.3f}  {meaning}")

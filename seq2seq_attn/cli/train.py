@@ -31,7 +31,7 @@ def train(
         raise UserError("--resume goes on with a run and --overwrite deletes it; give one of them")
     run = output or Path("runs") / config.stem
     with resumable(f"{run} keeps what was trained up to the last whole epoch", "--resume"):
-        from seq2seq_attn.analysis.evaluate import evaluate
+        from seq2seq_attn.analysis.scoring import evaluate
         from seq2seq_attn.config import Config, load
         from seq2seq_attn.runs.folder import IfExists, read_metrics
         from seq2seq_attn.runs.plugin import load_plugins

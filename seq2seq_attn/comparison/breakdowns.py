@@ -1,4 +1,4 @@
-"""Where the arms of a comparison differ: on which sentences, in which words, and in their word alignments.
+"""Breakdowns the arms of a comparison differ: on which sentences, in which words, and in their word alignments.
 
 - breakdowns: scores on groups of test sentences, by their rarest word, their reordering or the entropy of the weights
 - rates: reference words that are found, repetitions and omissions in the translations
@@ -15,17 +15,25 @@ from itertools import combinations, combinations_with_replacement, product
 
 import numpy as np
 
-from seq2seq_attn.comparison.arm import Arm
+from seq2seq_attn.comparison.arms import Arm
 from seq2seq_attn.config import Config
-from seq2seq_attn.evaluation.alignment import agreement
-from seq2seq_attn.evaluation.bootstrap import rate_interval
-from seq2seq_attn.evaluation.faults import content_words, lengths, missing, repeated, repeats
-from seq2seq_attn.evaluation.frequency import FREQUENCIES, found, rarest
+from seq2seq_attn.evaluation.alignment import GoldCorpus, Links, agreement, mean_jump
 from seq2seq_attn.evaluation.groups import Group, group_score, in_bands, in_thirds
-from seq2seq_attn.evaluation.pharaoh import GoldCorpus, Links
-from seq2seq_attn.evaluation.reordering import mean_jump
-from seq2seq_attn.evaluation.words import Bag, bags, count_words
-from seq2seq_attn.results.where import Breakdown, GroupResult, LinkAgreement, Rate, Rates, Where
+from seq2seq_attn.evaluation.resampling import rate_interval
+from seq2seq_attn.evaluation.words import (
+    FREQUENCIES,
+    Bag,
+    bags,
+    content_words,
+    count_words,
+    found,
+    lengths,
+    missing,
+    rarest,
+    repeated,
+    repeats,
+)
+from seq2seq_attn.results.results import Breakdown, Breakdowns, GroupResult, LinkAgreement, Rate, Rates
 from seq2seq_attn.runs.data import TestSet
 from seq2seq_attn.text.corpus import ParallelCorpus
 
@@ -36,7 +44,7 @@ _Count = Callable[[Bag, Bag], tuple[int, int]]  # translation, reference -> nume
 _THIRDS = "sharpest", "middle", "most even"
 
 
-def where_arms_differ(arms: _Arms, test_set: TestSet, config: Config, training: ParallelCorpus | None) -> Where:
+def where_arms_differ(arms: _Arms, test_set: TestSet, config: Config, training: ParallelCorpus | None) -> Breakdowns:
     """All that can be computed; without the training text, nothing that depends on word frequencies.
 
     Of `config`, that of any run, only the definition of a word is used. A target word is a token as BLEU counts it.
@@ -51,10 +59,10 @@ def where_arms_differ(arms: _Arms, test_set: TestSet, config: Config, training: 
     if training is not None:
         breakdowns.insert(0, _by_rarest_word(arms, sources, count_words(training.source, source_tokeniser)))
         rates.insert(0, _found_words(translated, references, count_words(training.target, target_tokeniser)))
-    return Where(
+    return Breakdowns(
         tuple(each for each in breakdowns if each is not None),
         tuple(each for each in rates if each is not None),
-        link_agreement({name: [reading.links for reading in arm.readings] for name, arm in arms.items()}),
+        link_agreement({name: [reading.links for reading in arm.attention] for name, arm in arms.items()}),
     )
 
 
@@ -74,11 +82,11 @@ def _by_reordering(arms: _Arms, sources: Sequence[Bag], gold: GoldCorpus | None)
     if gold is not None:
         links, origin = gold.sure, "gold links"
     else:
-        with_links = {name: arm for name, arm in arms.items() if arm.readings}
+        with_links = {name: arm for name, arm in arms.items() if arm.attention}
         if not with_links:
             return None
         best = max(with_links, key=lambda name: with_links[name].bleu.bleu().mean())
-        links = with_links[best].readings[0].links
+        links = with_links[best].attention[0].links
         origin = f"the links of {best}, seed {with_links[best].runs[0].seed}, as there are no gold ones"
     return _same_groups(
         "distance of reordering",
@@ -92,7 +100,7 @@ def _by_reordering(arms: _Arms, sources: Sequence[Bag], gold: GoldCorpus | None)
 
 def _by_entropy(arms: _Arms, sources: Sequence[Bag]) -> Breakdown | None:
     """By the entropy of each arm's own weights, averaged over its runs."""
-    results = {name: _by_own_entropy(arm, sources) for name, arm in arms.items() if arm.readings}
+    results = {name: _by_own_entropy(arm, sources) for name, arm in arms.items() if arm.attention}
     if not results:
         return None
     return Breakdown(
@@ -105,7 +113,7 @@ def _by_entropy(arms: _Arms, sources: Sequence[Bag]) -> Breakdown | None:
 
 
 def _by_own_entropy(arm: Arm, sources: Sequence[Bag]) -> tuple[GroupResult | None, ...]:
-    runs = zip(*(reading.entropies for reading in arm.readings), strict=True)
+    runs = zip(*(reading.entropies for reading in arm.attention), strict=True)
     entropies = [None if None in seeds else float(np.mean(seeds)) for seeds in runs]
     return tuple(_group_result(arm, sources, group.rows, f"{group.label} bits") for group in in_thirds(entropies))
 

@@ -13,7 +13,7 @@ from seq2seq_attn.comparison.observe import observe
 from seq2seq_attn.comparison.schedule import IfDone, complete_all
 from seq2seq_attn.config import TestFiles
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.results.making import Making, save_making
+from seq2seq_attn.results.observations import Reproduction, save_reproduction
 from seq2seq_attn.results.results import Results
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.data import CACHE_FOLDER, Cache, read_test
@@ -41,7 +41,7 @@ def compare(
     results = collect(grid, runs, test, say)
     results.save(output / "results.json")
     observe(grid, runs, test, output, results.signatures["chrf"])
-    save_making(_reproduction(grid, command), output / "making.json")
+    save_reproduction(_reproduction(grid, command), output / "making.json")
     return results
 
 
@@ -52,11 +52,11 @@ def _test_files(grid: RunGrid) -> TestFiles:
     return files
 
 
-def _reproduction(grid: RunGrid, command: str) -> Making:
+def _reproduction(grid: RunGrid, command: str) -> Reproduction:
     """Paths below the working directory are written relative to it, so that they are valid in any checkout."""
     here = f"{Path.cwd()}{os.sep}"
     configurations = {arm: json.loads(group[0].config.model_dump_json()) for arm, group in grid.arms()}
-    return Making(grid.experiment.question, command, _shortened(configurations, here))
+    return Reproduction(grid.experiment.question, command, _shortened(configurations, here))
 
 
 def _shortened(value: Any, prefix: str) -> Any:

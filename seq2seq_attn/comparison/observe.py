@@ -11,12 +11,20 @@ from typing import Any
 import numpy as np
 
 from seq2seq_attn.analysis.beam_trace import example_lines, trace_pair
-from seq2seq_attn.analysis.evaluate import TRANSLATIONS
+from seq2seq_attn.analysis.scoring import TRANSLATIONS
 from seq2seq_attn.analysis.word_alignment import word_attention
 from seq2seq_attn.comparison.experiment import ArmRun, RunGrid
-from seq2seq_attn.evaluation.sentence import sentence_chrf
-from seq2seq_attn.results.examples import ArmReading, Example, save_examples
-from seq2seq_attn.results.sentences import SHOWN, Sentence, Sentences, Translated, save_sentences
+from seq2seq_attn.evaluation.corpus_scores import sentence_chrf
+from seq2seq_attn.results.observations import (
+    SHOWN,
+    ContrastiveSentence,
+    ContrastiveSentences,
+    DecodingTrace,
+    Example,
+    ScoredTranslation,
+    save_examples,
+    save_sentences,
+)
 from seq2seq_attn.runs.data import TestSet
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.text.corpus import ParallelCorpus
@@ -32,7 +40,7 @@ def observe(grid: RunGrid, runs: Path, test_set: TestSet, output: Path, chrf_sig
     gold = test_set.gold and test_set.gold.sure
     lines = example_lines(test_set)
     maps: list[dict[str, Any]] = []
-    readings: dict[int, list[ArmReading]] = {line: [] for line in lines}
+    readings: dict[int, list[DecodingTrace]] = {line: [] for line in lines}
     for arm, group in grid.arms():
         model = TrainedModel.load(runs / group[0].folder)
         attention = word_attention(model, [pairs.source[i] for i in lines], [pairs.target[i] for i in lines])
@@ -80,7 +88,7 @@ def _curve(run: ArmRun, runs: Path) -> dict[str, Any]:
 
 def extremes(
     pairs: ParallelCorpus, translations: Mapping[str, Sequence[str]], baseline: str, signature: str
-) -> Sentences:
+) -> ContrastiveSentences:
     """The sentences on which an arm gains or loses most over the baseline, `SHOWN` of each kind for each arm.
 
     The difference is that in sentence-level chrF. `translations` has those of one run per arm, `signature` is that of
@@ -90,18 +98,18 @@ def extremes(
         arm: [round(score, 2) for score in sentence_chrf(lines, pairs.target)] for arm, lines in translations.items()
     }
     every = [
-        Sentence(
+        ContrastiveSentence(
             index + 1,
             pairs.source[index],
             pairs.target[index],
-            {arm: Translated(lines[index], scores[arm][index]) for arm, lines in translations.items()},
+            {arm: ScoredTranslation(lines[index], scores[arm][index]) for arm, lines in translations.items()},
         )
         for index in range(len(pairs))
     ]
-    whole = Sentences("chrF2", signature, tuple(every))
+    whole = ContrastiveSentences("chrF2", signature, tuple(every))
     ranked = [whole.ranked(arm, baseline) for arm in translations if arm != baseline]
     shown = {sentence.line for each in ranked for sentence in (*each[:SHOWN], *each[-SHOWN:])}
-    return Sentences("chrF2", signature, tuple(sentence for sentence in every if sentence.line in shown))
+    return ContrastiveSentences("chrF2", signature, tuple(sentence for sentence in every if sentence.line in shown))
 
 
 def _write_json(path: Path, values: Any) -> None:

@@ -19,7 +19,7 @@ from typing import Literal, TypeVar
 
 import torch
 
-from seq2seq_attn.analysis.evaluate import evaluate
+from seq2seq_attn.analysis.scoring import evaluate
 from seq2seq_attn.comparison.experiment import ArmRun
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.data import CACHE_FOLDER

@@ -1,22 +1,109 @@
-"""How well predicted word alignments agree with gold ones (Och & Ney, 2003).
+"""Word alignments: links as text, their agreement with gold links, and one alignment from those of two directions.
 
-Links are counted over all sentence pairs: A predicted, S sure, P possible; a sure link is possible, too.
-
-    precision = |A & P| / |A|     recall = |A & S| / |S|     AER = 1 - (|A & S| + |A & P|) / (|A| + |S|)
+Files are in the Pharaoh format: one line per sentence pair, links separated by blanks. `i-j` links source word i to
+target word j, both counted from 0. Gold alignments write a link that is possible but not sure as `ipj`
+(lilt/alignment-scripts, SimAlign) or `i?j` (cdec): both are read, the first is written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import gzip
+import re
+import zlib
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Literal, NamedTuple, get_args
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.pharaoh import Links
+
+Link = tuple[int, int]  # source word, target word
+Links = Set[Link]  # of one sentence pair
+
+_LINK = re.compile(r"([0-9]+)([-p?])([0-9]+)")
+
+
+class Gold(NamedTuple):
+    """The gold links of one sentence pair. Sure links are possible as well: sure <= possible (Och & Ney, 2003)."""
+
+    sure: Links
+    possible: Links
+
+
+class GoldCorpus(NamedTuple):
+    """The gold links of every sentence pair, in the order that `alignment_error_rate(predicted, *gold)` takes."""
+
+    sure: list[Links]
+    possible: list[Links]
+
+
+def parse_links(line: str, place: str = "links") -> Gold:
+    """The links of a line. UserError, starting with `place`: a word is not a link."""
+    sure, possible = set(), set()
+    for word in line.split():
+        match = _LINK.fullmatch(word)
+        if match is None:
+            raise UserError(f"{place}: {word!r} is not a link; write i-j, or ipj for one that is possible, not sure")
+        link = int(match[1]), int(match[3])
+        possible.add(link)
+        if match[2] == "-":
+            sure.add(link)
+    return Gold(frozenset(sure), frozenset(possible))
+
+
+def format_links(sure: Iterable[Link], possible: Iterable[Link] = ()) -> str:
+    """The links of one sentence pair as a line, sorted; those only in `possible` as `ipj`."""
+    certain = set(sure)
+    links = sorted(certain.union(possible))
+    return " ".join(f"{i}{'-' if (i, j) in certain else 'p'}{j}" for i, j in links)
+
+
+def read_gold(path: Path, sentences: int | None = None) -> GoldCorpus:
+    """The links in a file, plain or .gz; an empty line is a sentence pair without links.
+
+    UserError: the file cannot be read, contains a bad link, or does not have `sentences` lines, if given.
+    """
+    try:
+        content = path.read_bytes()
+        lines = (gzip.decompress(content) if path.suffix == ".gz" else content).splitlines()
+    except (OSError, EOFError, zlib.error) as error:
+        raise UserError(f"{path}: cannot read alignments ({error}); check the path and the file") from error
+    if sentences is not None and len(lines) != sentences:
+        raise UserError(f"{path}: {len(lines)} lines for {sentences} sentence pairs; each needs its line of links")
+    # Bytes that are not UTF-8 are not links either, so they raise the error that names the line.
+    gold = [
+        parse_links(line.decode("utf-8", errors="replace"), f"{path}, line {number}")
+        for number, line in enumerate(lines, start=1)
+    ]
+    return GoldCorpus([pair.sure for pair in gold], [pair.possible for pair in gold])
+
+
+def read_gold_of(path: Path, sources: Sequence[str], targets: Sequence[str]) -> GoldCorpus:
+    """The links in a file between the words of these sentence pairs.
+
+    UserError: as for `read_gold`, or a link to a word that its sentence does not have, as if words counted from 1.
+    """
+    gold = read_gold(path, len(sources))
+    for number, (links, source, target) in enumerate(zip(gold.possible, sources, targets, strict=True), start=1):
+        words = len(source.split()), len(target.split())
+        for i, j in sorted(links):
+            if i >= words[0] or j >= words[1]:
+                raise UserError(
+                    f"{path}, line {number}: link {i}-{j}, but the pair has {words[0]} source and {words[1]} target "
+                    "words; words are what white space separates, counted from 0"
+                )
+    return gold
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Counts of links over a corpus, and the rates that follow from them, each from 0 to 1."""
+    """How well predicted links agree with gold links (Och & Ney, 2003), each rate from 0 to 1.
+
+    Links are counted over all sentence pairs: A predicted, S sure, P possible.
+
+        precision = |A & P| / |A|     recall = |A & S| / |S|     AER = 1 - (|A & S| + |A & P|) / (|A| + |S|)
+    """
 
     predicted: int  # |A|
     sure: int  # |S|, at least 1
@@ -25,7 +112,7 @@ class Agreement:
 
     @property
     def precision(self) -> float:
-        """|A & P| / |A|; 0 where nothing was predicted."""
+        """|A & P| / |A|; 0 if nothing was predicted."""
         return self.predicted_and_possible / max(self.predicted, 1)
 
     @property
@@ -35,7 +122,7 @@ class Agreement:
 
     @property
     def f1(self) -> float:
-        """Harmonic mean of precision and recall; 1 - AER where every possible link is sure."""
+        """Harmonic mean of precision and recall; 1 - AER if every possible link is sure."""
         total = self.precision + self.recall
         return 2 * self.precision * self.recall / total if total else 0.0
 
@@ -46,9 +133,9 @@ class Agreement:
 
 
 def agreement(predicted: Sequence[Links], sure: Sequence[Links], possible: Sequence[Links] | None = None) -> Agreement:
-    """Compare links, one set a sentence pair; without `possible`, the sure links are all that are possible.
+    """Compare links, one set per sentence pair; without `possible`, only the sure links are possible.
 
-    A sure link counts as possible whether or not `possible` holds it.
+    A sure link counts as possible whether or not `possible` contains it.
     UserError: the numbers of sentence pairs differ, or the gold alignment has no sure link.
     """
     possible = sure if possible is None else possible
@@ -73,3 +160,89 @@ def alignment_error_rate(
 ) -> float:
     """AER, from 0 (perfect) to 1; arguments and errors as in `agreement`."""
     return agreement(predicted, sure, possible).error_rate
+
+
+def mean_jump(links: Links) -> float | None:
+    """Mean jump in source words between consecutive target words; 0 if both sentences have the same order.
+
+        1/(n - 1) Σ_{i=2..n} |a_i - b_{i-1} - 1|
+
+    This is the distortion of phrase-based models (Koehn, Och & Marcu 2003) with each linked target word as a phrase:
+    a_i is the first and b_i the last source word that the i-th of them is linked to. Staying at the same word counts 1.
+    None for fewer than two linked target words.
+    """
+    targets = sorted({target for _, target in links})
+    sources = {each: [source for source, target in links if target == each] for each in targets}
+    jumps = [abs(min(sources[after]) - max(sources[before]) - 1) for before, after in pairwise(targets)]
+    return sum(jumps) / len(jumps) if jumps else None
+
+
+Method = Literal["intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and"]
+
+# Steps (source, target) from a link to its neighbours, in the order in which Moses's symal visits them.
+_BESIDE = ((0, -1), (-1, 0), (0, 1), (1, 0), (-1, -1), (1, -1), (-1, 1), (1, 1))
+
+
+def symmetrise(forward: Links, backward: Links, method: Method = "grow-diag-final-and") -> Links:
+    """The links (source word, target word) of one sentence pair, from those of both directions.
+
+    `forward` is the alignment of a source-to-target model, which gives each target word its links; `backward` is that
+    of the other direction, after `flipped`. A directed alignment gives each word of one side its links; combined with
+    the other direction it becomes many-to-many. The intersection I has the higher precision, the union U the higher
+    recall (Och & Ney 2003). Between them are the heuristics of Koehn et al. 2003; they start from I and add links of U:
+
+        grow-diag              neighbours of a link, including diagonal ones, that give a word its first link
+        grow-diag-final        then all of one direction, then of the other, that give a word its first link
+        grow-diag-final-and    the same, if they give both their words the first link
+
+    An added link takes effect immediately, so the order matters: it is that of Moses's symal, by target word, then by
+    source word. UserError: an unknown method.
+    """
+    if method not in get_args(Method):
+        raise UserError(f"symmetrisation {method!r}: choose from {', '.join(get_args(Method))}")
+    if method == "union":
+        return forward | backward
+    alignment = _Alignment(forward & backward)
+    if method != "intersection":
+        alignment.grow(forward | backward)
+    if method in ("grow-diag-final", "grow-diag-final-and"):
+        needed = 2 if method == "grow-diag-final-and" else 1
+        alignment.add(_in_order(forward), needed)
+        alignment.add(_in_order(backward), needed)
+    return frozenset(alignment.links)
+
+
+def flipped(links: Links) -> Links:
+    """Every link with source and target swapped."""
+    return frozenset((target, source) for source, target in links)
+
+
+class _Alignment:
+    """A growing set of links, and the words on either side that have one."""
+
+    def __init__(self, links: Links) -> None:
+        self.links = set(links)
+        self.sources = {source for source, _ in links}
+        self.targets = {target for _, target in links}
+
+    def add(self, candidates: Iterable[Link], needed: int) -> None:
+        """Add, one after another, those that are the first link of at least `needed` of their two words."""
+        for source, target in candidates:
+            if (source not in self.sources) + (target not in self.targets) >= needed:
+                self.links.add((source, target))
+                self.sources.add(source)
+                self.targets.add(target)
+
+    def grow(self, union: Links) -> None:
+        """Add neighbours of links, and neighbours of these, until nothing changes."""
+        size = -1
+        while size < len(self.links):
+            size = len(self.links)
+            for source, target in _in_order(union):
+                if (source, target) in self.links:
+                    beside = ((source + right, target + down) for right, down in _BESIDE)
+                    self.add((link for link in beside if link in union), needed=1)
+
+
+def _in_order(links: Links) -> list[Link]:
+    return sorted(links, key=lambda link: (link[1], link[0]))

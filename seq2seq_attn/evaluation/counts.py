@@ -1,4 +1,7 @@
-"""What BLEU and chrF are made of: sacrebleu's counts, taken once a sentence and summed for each resample or group."""
+"""Sufficient statistics of BLEU and chrF: sacrebleu's n-gram counts, per sentence, to be summed over any subset.
+
+Tests that compute BLEU thousands of times count once and sum the counts for each resample or group.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +15,21 @@ from numpy.typing import NDArray
 from sacrebleu import BLEU, CHRF
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.metrics import bleu_metric, require_pairs
+from seq2seq_attn.evaluation.corpus_scores import bleu_metric, require_pairs
 
-Runs = Sequence[Sequence[str]]  # one list of hypotheses a training seed; a single system is [hypotheses]
+Runs = Sequence[Sequence[str]]  # one list of hypotheses per training seed; a single system is [hypotheses]
 
 
 @dataclass(frozen=True)
 class BleuCounts:
     """The counts of a system's runs on a test set."""
 
-    counts: NDArray[np.int64]  # (runs, sentences, 10): their sums over sentences make the BLEU of a run
+    counts: NDArray[np.int64]  # (runs, sentences, 10); their sum over sentences determines the BLEU of a run
     metric: BLEU
 
     @classmethod
     def of(cls, runs: Runs, references: Sequence[str], tokenize: str = "13a", lowercase: bool = False) -> BleuCounts:
-        """Count. UserError: no run, or the errors of `metrics.bleu` in one of them."""
+        """Count. UserError: no run, or the errors of `corpus_scores.bleu` in one of them."""
         if not runs:
             raise UserError("nothing to score: a system without runs; give the hypotheses of at least one")
         metric = bleu_metric(tokenize, lowercase)
@@ -43,8 +46,8 @@ class BleuCounts:
     def sentences(self) -> int:
         return self.counts.shape[1]
 
-    def of_sentences(self, rows: Sequence[int]) -> BleuCounts:
-        """The same of these sentences alone."""
+    def select(self, rows: Sequence[int]) -> BleuCounts:
+        """The counts of these sentences only."""
         return BleuCounts(self.counts[:, rows], self.metric)
 
     def bleu(self) -> NDArray[np.float64]:
@@ -56,7 +59,7 @@ class BleuCounts:
         return np.array([self.metric._compute_score_from_stats(row).score for row in sums], dtype=np.float64)
 
     def signature(self, **settings: Any) -> str:
-        """sacrebleu's signature, with what is special about a test: `seed`, `bs` resamples, `ar` trials."""
+        """sacrebleu's signature with the settings of a test appended: `seed`, `bs` resamples, `ar` trials."""
         signature = self.metric.get_signature()
         for key, value in settings.items():
             signature.update(key, value)
@@ -67,12 +70,12 @@ class BleuCounts:
 class ChrfCounts:
     """chrF's counts of character n-grams of a system's runs on a test set."""
 
-    counts: NDArray[np.int64]  # (runs, sentences, 18): their sums over sentences make the chrF2 of a run
+    counts: NDArray[np.int64]  # (runs, sentences, 18); their sum over sentences determines the chrF2 of a run
     metric: CHRF
 
     @classmethod
     def of(cls, runs: Runs, references: Sequence[str]) -> ChrfCounts:
-        """Count. Errors as of `BleuCounts.of`."""
+        """Count. Errors as for `BleuCounts.of`."""
         if not runs:
             raise UserError("nothing to score: a system without runs; give the hypotheses of at least one")
         for hypotheses in runs:
@@ -81,8 +84,8 @@ class ChrfCounts:
         counts = [metric._extract_corpus_statistics(hypotheses, None) for hypotheses in runs]
         return cls(np.array(counts, dtype=np.int64), metric)
 
-    def of_sentences(self, rows: Sequence[int]) -> ChrfCounts:
-        """The same of these sentences alone."""
+    def select(self, rows: Sequence[int]) -> ChrfCounts:
+        """The counts of these sentences only."""
         return ChrfCounts(self.counts[:, rows], self.metric)
 
     def chrf(self) -> NDArray[np.float64]:
@@ -91,6 +94,6 @@ class ChrfCounts:
         return np.array([self.metric._compute_score_from_stats(run).score for run in sums], dtype=np.float64)
 
 
-@lru_cache(maxsize=1)  # the systems of a comparison have the same references, whose n-grams it counts once
+@lru_cache(maxsize=1)  # the systems of a comparison share their references, whose n-grams are counted once
 def _chrf_against(references: tuple[str, ...]) -> CHRF:
     return CHRF(references=[references])

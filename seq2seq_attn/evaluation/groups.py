@@ -1,52 +1,132 @@
-"""Test sentences in groups, by a property that each of them has, and what a system scores in a group."""
+"""Scores of groups of test sentences, by a property of the sentences such as the length of their source.
+
+BLEU by source length shows what attention is for (Bahdanau et al., 2015, Figure 2).
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from seq2seq_attn.evaluation.bootstrap import bleu_interval
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.evaluation.corpus_scores import Score, bleu_metric, corpus_score, require_pairs
 from seq2seq_attn.evaluation.counts import BleuCounts, ChrfCounts
-from seq2seq_attn.evaluation.length import Band
+from seq2seq_attn.evaluation.resampling import bleu_interval
+
+
+@dataclass(frozen=True)
+class Band:
+    """The values from `low` to `high`, both included; `high=None` has no upper bound."""
+
+    low: int
+    high: int | None
+
+    def __post_init__(self) -> None:
+        if self.high is not None and self.high < self.low:
+            raise UserError(f"no length is in the band {self}; write the smaller number first")
+
+    def __contains__(self, length: int) -> bool:
+        return self.low <= length and (self.high is None or length <= self.high)
+
+    def __str__(self) -> str:
+        return f"{self.low}+" if self.high is None else f"{self.low}-{self.high}"
+
+
+@dataclass(frozen=True)
+class BandScore:
+    """The score of the sentences in one band, and their number."""
+
+    band: Band
+    sentences: int
+    score: Score
+
+
+DEFAULT_BANDS = (Band(1, 10), Band(11, 20), Band(21, 30), Band(31, 40), Band(41, 50), Band(51, None))
+
+
+def bleu_by_length(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    source_lengths: Sequence[int],
+    bands: Sequence[Band] = DEFAULT_BANDS,
+    tokenize: str = "13a",
+    lowercase: bool = False,
+) -> list[BandScore]:
+    """Corpus BLEU within each band: n-grams are pooled, sentence scores are not averaged.
+
+    `source_lengths` are in words as the caller defines them, e.g. `[len(line.split()) for line in source]`.
+    Bands without a sentence are left out, and so are sentences outside all bands.
+    Errors as in `corpus_scores.bleu`.
+    """
+    require_pairs(hypotheses, references)
+    if len(source_lengths) != len(hypotheses):
+        raise UserError(
+            f"{len(source_lengths)} source lengths but {len(hypotheses)} hypotheses; "
+            "each hypothesis needs the length of its source"
+        )
+    metric = bleu_metric(tokenize, lowercase)
+    scores = []
+    for band in bands:
+        rows = [row for row, length in enumerate(source_lengths) if length in band]
+        if rows:
+            score = corpus_score(metric, [hypotheses[row] for row in rows], [references[row] for row in rows])
+            scores.append(BandScore(band, len(rows), score))
+    return scores
+
+
+def score_by_length(
+    sources: Sequence[str],
+    translations: Sequence[str],
+    references: Sequence[str],
+    tokenize: str,
+    bands: Sequence[Band] = DEFAULT_BANDS,
+) -> list[dict[str, Any]]:
+    """`bleu_by_length` with the words that white space separates, as plain values for JSON."""
+    lengths = [len(line.split()) for line in sources]
+    return [
+        {"low": b.band.low, "high": b.band.high, "sentences": b.sentences, "bleu": b.score.value}
+        for b in bleu_by_length(translations, references, lengths, bands, tokenize=tokenize)
+    ]
 
 
 class Group(NamedTuple):
     """The sentences of a test set that share a label."""
 
     label: str
-    rows: list[int]  # their places in the test set, counted from 0
+    rows: list[int]  # their indices in the test set, counted from 0
 
 
 class GroupScore(NamedTuple):
     """Means over the runs of a system."""
 
     sentences: int
-    bleu: float  # n-grams are pooled over the group, sentence scores are not averaged
+    bleu: float  # n-grams are pooled over the group
     low: float  # 95 % interval of BLEU over resampled sentences of the group
     high: float
     chrf: float
 
 
 def group_score(rows: Sequence[int], bleu: BleuCounts, chrf: ChrfCounts) -> GroupScore:
-    """BLEU with its interval, and chrF, of these sentences as a corpus; there must be one at least."""
-    own = bleu.of_sentences(rows)
+    """BLEU with its interval, and chrF, of these sentences as a corpus; at least one."""
+    own = bleu.select(rows)
     interval = bleu_interval(own)
-    mean_chrf = float(chrf.of_sentences(rows).chrf().mean())
+    mean_chrf = float(chrf.select(rows).chrf().mean())
     return GroupScore(len(rows), float(own.bleu().mean()), interval.low, interval.high, mean_chrf)
 
 
 def in_bands(values: Sequence[int | None], bands: Mapping[str, Band]) -> list[Group]:
-    """A group a band, by its label, empty ones too; sentences without a value are in none."""
+    """One group per band, including empty ones; sentences without a value are in none."""
     known = [(row, value) for row, value in enumerate(values) if value is not None]
     return [Group(label, [row for row, value in known if value in band]) for label, band in bands.items()]
 
 
 def in_thirds(values: Sequence[float | None], digits: int = 2) -> list[Group]:
-    """Three groups of about the same size: to a, a to b, over b. None where no sentence has a value.
+    """Three groups of about equal size: to a, a to b, over b. No group if no sentence has a value.
 
-    The bounds a and b are the values at one and at two thirds of the ranks, rounded up to so many digits, and belong to
-    the group below; so the labels are exact. Equal values stay together, so groups may differ in size, and be empty.
+    The bounds a and b are the values at one and at two thirds of the ranks, rounded up to `digits` decimals, and belong
+    to the group below; so the labels are exact. Equal values stay together, so groups may differ in size and be empty.
     """
     ranked = sorted(value for value in values if value is not None)
     if not ranked:
@@ -61,6 +141,6 @@ def in_thirds(values: Sequence[float | None], digits: int = 2) -> list[Group]:
 
 
 def _up(value: float, digits: int) -> float:
-    # What is above a multiple by an error of rounding alone stays at it.
+    # A value that exceeds a multiple only by a rounding error is not rounded up.
     scale: int = 10**digits
     return math.ceil(round(value * scale, 6)) / scale

@@ -1,94 +1,223 @@
-"""BLEU, chrF and TER of a corpus: sacrebleu's numbers, each with sacrebleu's signature. And exact matches."""
+"""The metrics that a test set is scored by: one record each.
+
+Everything that deals with scores loops over `METRICS`: scoring a run, collecting runs over seeds, the columns of the
+tables and the signatures below them. So a new metric is one more record here, or in a user's own file:
+
+    from seq2seq_attn.evaluation.metrics import Metric, register
+    from seq2seq_attn.evaluation.corpus_scores import Score
+
+    def word_ratio(test):
+        words = [sum(len(line.split()) for line in side) for side in (test.translations, test.references)]
+        return Score("length ratio", words[0] / words[1], "words:whitespace")
+
+    register(Metric("length_ratio", "length ratio", "Ratio", 2, None, "words per reference word", word_ratio))
+"""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
-from sacrebleu import BLEU, CHRF, TER
-from sacrebleu.metrics.base import Metric
+import numpy as np
+from numpy.typing import NDArray
 
-from seq2seq_attn import __version__
-from seq2seq_attn.errors import UserError
+from seq2seq_attn.evaluation.alignment import GoldCorpus, Links, alignment_error_rate
+from seq2seq_attn.evaluation.attention_weights import attention_entropy
+from seq2seq_attn.evaluation.corpus_scores import Score, bleu, bleu_lc_tok, chrf, exact_match, ter
 
-_TOKENISERS: dict[str, Any] = {}  # sacrebleu's, by name
+
+class TranslatedTest(NamedTuple):
+    """A test set and its translations by one system, line by line."""
+
+    translations: Sequence[str]
+    references: Sequence[str]
+    tokenize: str = "13a"  # sacrebleu's tokeniser for BLEU
+    lc_tok: Sequence[str] | None = (
+        None  # references that are lowercased, normalised and tokenised; None: there are none
+    )
+    language: str = "en"  # of the translations, for `lc_tok`
+
+
+class ForcedTest(NamedTuple):
+    """Observations of one model during forced decoding of a test set's references.
+
+    `log_likelihood` sums log p(y_i | y_1 .. y_{i-1}, X), natural, over all `tokens`, `</s>` included.
+    """
+
+    log_likelihood: float
+    tokens: int
+    weights: Sequence[NDArray[np.float64]]  # (T, S) attention weights of each pair; zeros if the model has none
+    links: Sequence[Links]  # of each pair, each target word with its most attended source word
+    gold: GoldCorpus | None = None  # gold links of each pair
 
 
 @dataclass(frozen=True)
-class Score:
-    """A number that carries its making."""
+class Metric:
+    """A metric, and how it is computed: from translations or from forced decoding, exactly one of the two.
 
-    name: str  # "BLEU", "chrF2", "TER", "exact match"
-    value: float  # 0 to 100; TER may be above 100
-    signature: str  # sacrebleu's, version included: all it takes to make the number again
-
-
-def bleu(hypotheses: Sequence[str], references: Sequence[str], tokenize: str = "13a", lowercase: bool = False) -> Score:
-    """Corpus BLEU (Papineni et al., 2002) of detokenised lines; higher is better.
-
-    `tokenize` is one of sacrebleu's tokenisers: "13a" for most languages, "zh" for Chinese, "none" for lines
-    that are tokenised already. With any but "none", sacrebleu warns where many lines look tokenised.
-    An empty hypothesis is allowed.
-    UserError: the numbers of lines differ, there is no line, or sacrebleu has no such tokeniser.
+    ValueError: neither or both ways to compute it are given.
     """
-    metric = bleu_metric(tokenize, lowercase, may_be_tokenised=tokenize == "none")
-    return corpus_score(metric, hypotheses, references)
+
+    key: str  # in metrics.json, results.json and the signatures
+    name: str  # in lines of text
+    header: str  # of its column in tables
+    digits: int  # shown after the decimal point in tables
+    direction: Literal["higher", "lower"] | None  # which is better; None: neither
+    meaning: str  # one sentence, without capital and full stop, as it follows the header and a colon
+    from_translations: Callable[[TranslatedTest], Score | None] | None = None  # None: not defined for this test set
+    from_forced: Callable[[ForcedTest], float | None] | None = None  # None: not defined for this model or test set
+    signature: str = ""  # of a metric from forced decoding; `{tokeniser}` stands for the model's tokeniser
+    is_main: bool = False  # shown even in a narrow terminal
+
+    def __post_init__(self) -> None:
+        if (self.from_translations is None) == (self.from_forced is None):
+            raise ValueError(f"metric {self.key!r} needs either from_translations or from_forced")
+
+    @property
+    def explanation(self) -> str:
+        """The meaning with the better direction, as notes below a table have it."""
+        better = "" if self.direction is None else f", {self.direction} is better"
+        return f"{self.header}: {self.meaning}{better}"
 
 
-def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """Corpus chrF2 (Popović, 2015), F2 of character n-grams up to 6; higher is better.
-
-    Errors as in `bleu`.
-    """
-    return corpus_score(CHRF(), hypotheses, references)
+METRICS: dict[str, Metric] = {}  # by key, in the order of the columns
 
 
-def ter(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """Translation edit rate (Snover et al., 2006), edits per 100 reference words; lower is better.
-
-    Errors as in `bleu`.
-    """
-    return corpus_score(TER(), hypotheses, references)
-
-
-def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """How many of 100 hypotheses are their reference, character by character, blanks at the ends aside.
-
-    Errors as in `bleu`.
-    """
-    require_pairs(hypotheses, references)
-    same = sum(ours.strip() == theirs.strip() for ours, theirs in zip(hypotheses, references, strict=True))
-    signature = f"nrefs:1|case:mixed|strip:yes|version:seq2seq_attn-{__version__}"
-    return Score("exact match", 100 * same / len(hypotheses), signature)
-
-
-def bleu_metric(tokenize: str, lowercase: bool, may_be_tokenised: bool = True) -> BLEU:
-    """sacrebleu's BLEU; silent about lines that look tokenised if they may be."""
-    if tokenize not in BLEU.TOKENIZERS:
-        nearest = difflib.get_close_matches(tokenize, BLEU.TOKENIZERS, n=1, cutoff=0)[0]
-        raise UserError(
-            f"sacrebleu has no tokeniser {tokenize!r}; did you mean {nearest!r}? It has {', '.join(BLEU.TOKENIZERS)}"
-        )
-    metric = BLEU(lowercase=lowercase, tokenize=tokenize, force=may_be_tokenised)
-    metric.tokenizer = _TOKENISERS.setdefault(tokenize, metric.tokenizer)  # it remembers the lines that it has cut
+def register(metric: Metric) -> Metric:
+    """Add a metric to `METRICS`. ValueError: there is one with this key."""
+    if metric.key in METRICS:
+        raise ValueError(f"there is a metric {metric.key!r} already: {METRICS[metric.key].name}")
+    METRICS[metric.key] = metric
     return metric
 
 
-def corpus_score(metric: Metric, hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """What a sacrebleu metric says of a corpus with one reference a line. Errors as in `require_pairs`."""
-    require_pairs(hypotheses, references)
-    result = metric.corpus_score(hypotheses, [references])
-    return Score(result.name, float(result.score), str(metric.get_signature()))
+def score_translations(test: TranslatedTest, skip: Sequence[str] = ()) -> dict[str, Any]:
+    """All metrics of translations that are defined for the test set, as {key: {value, signature}}.
+
+    Keys in `skip` are left out. UserError: as in `corpus_scores.bleu`.
+    """
+    scores: dict[str, Any] = {}
+    for metric in METRICS.values():
+        if metric.from_translations is not None and metric.key not in skip:
+            score = metric.from_translations(test)
+            if score is not None:
+                scores[metric.key] = {"value": score.value, "signature": score.signature}
+    return scores
 
 
-def require_pairs(hypotheses: Sequence[str], references: Sequence[str]) -> None:
-    """UserError unless every hypothesis has its reference and there is at least one."""
-    if len(hypotheses) != len(references):
-        raise UserError(
-            f"{len(hypotheses)} hypotheses but {len(references)} references; "
-            "line i of one must translate the same sentence as line i of the other"
-        )
-    if not hypotheses:
-        raise UserError("nothing to score: 0 hypotheses and 0 references; give at least one line of each")
+def score_forced(test: ForcedTest) -> dict[str, float | None]:
+    """All metrics of forced decoding, as {key: value}; None where a metric is not defined."""
+    return {metric.key: metric.from_forced(test) for metric in METRICS.values() if metric.from_forced is not None}
+
+
+def score_value(scores: Mapping[str, Any], key: str) -> float | None:
+    """The value of a metric in what `score_translations` and `score_forced` return; None if it was not measured."""
+    score = scores.get(key)
+    value: float | None = score["value"] if isinstance(score, Mapping) else score
+    return value
+
+
+def _lc_tok(test: TranslatedTest) -> Score | None:
+    return None if test.lc_tok is None else bleu_lc_tok(test.translations, test.lc_tok, test.language)
+
+
+def _aer(test: ForcedTest) -> float | None:
+    if test.gold is None or not any(test.links):
+        return None
+    return alignment_error_rate(test.links, *test.gold)
+
+
+register(
+    Metric(
+        "bleu",
+        "BLEU",
+        "BLEU",
+        1,
+        "higher",
+        "cased, detokenised",
+        from_translations=lambda test: bleu(test.translations, test.references, test.tokenize),
+        is_main=True,
+    )
+)
+register(
+    Metric(
+        "bleu_lc_tok",
+        "BLEU lc.norm.tok",
+        "BLEU lc",
+        1,
+        "higher",
+        "lowercased and tokenised",
+        from_translations=_lc_tok,
+        is_main=True,
+    )
+)
+register(
+    Metric(
+        "aer",
+        "AER",
+        "AER",
+        3,
+        "lower",
+        "alignment error rate against gold links, 0 to 1",
+        from_forced=_aer,
+        is_main=True,
+    )
+)
+register(
+    Metric(
+        "chrf",
+        "chrF2",
+        "chrF",
+        1,
+        "higher",
+        "F2 of character n-grams",
+        from_translations=lambda test: chrf(test.translations, test.references),
+    )
+)
+register(
+    Metric(
+        "ter",
+        "TER",
+        "TER",
+        1,
+        "lower",
+        "edits per 100 reference words",
+        from_translations=lambda test: ter(test.translations, test.references),
+    )
+)
+register(
+    Metric(
+        "exact_match",
+        "exact match",
+        "Exact",
+        1,
+        "higher",
+        "% of translations identical to the reference",
+        from_translations=lambda test: exact_match(test.translations, test.references),
+    )
+)
+register(
+    Metric(
+        "attention_entropy",
+        "attention entropy",
+        "Entropy",
+        2,
+        None,
+        "mean entropy in bits of the attention weights on the references; 0 if a single source position has all weight",
+        from_forced=lambda test: attention_entropy(test.weights),
+    )
+)
+register(
+    Metric(
+        "perplexity",
+        "perplexity",
+        "Perplexity",
+        2,
+        "lower",
+        "per token of the references, in the model's own vocabulary",
+        from_forced=lambda test: math.exp(-test.log_likelihood / max(1, test.tokens)),
+        signature="nrefs:1|tok:{tokeniser}|eos:yes|unit:token",  # the unit is a token, so it depends on the tokeniser
+    )
+)

@@ -1,8 +1,7 @@
-"""From the plain numbers of an experiment's results folder to tables, pictures and a page; no model is ever loaded.
+"""Tables, figures and an HTML page from the files of an experiment's results folder; no model is ever loaded.
 
-`results` what results.json holds, `where` its part on groups and rates; `observations` curves.json and attention.json;
-`examples`, `sentences` and `making` the files of their names. `columns` makes the cells of the comparison,
-`where_tables` those of its parts, which `table` writes for the terminal and as Markdown, `as_latex`, `as_csv` and
-`where_as_csv` as their names say; `conclusion` puts it in words. `pictures` the figures; `html` the page; `write` all
-of it into the folder.
+`columns` defines the comparison table and `breakdown_tables` the tables of where arms differ; `table` shows them in
+the terminal and as Markdown, `export` as LaTeX and CSV. `conclusion` puts the comparison in sentences. `figures` draws
+with matplotlib in the style of `figure_style`; `html_page` builds the page with its `html_charts` and
+`html_attention`. `write` writes everything to the folder.
 """

@@ -1,154 +1,204 @@
-"""The comparison as columns: what is measured of each arm, and between them."""
+"""The comparison table as columns: one cell per arm, under a header.
+
+Metrics come from `evaluation.metrics`, in its order; between them stand the differences from the baseline with their
+tests, BLEU by source length, intervals and costs. Tables in every format are made of these columns.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
-from seq2seq_attn.report.column import NOTHING, Cell, Column
-from seq2seq_attn.report.difference_columns import difference_columns
-from seq2seq_attn.results.results import ArmResult, BandResult, Results, Spread
+from rich.cells import cell_len
+
+from seq2seq_attn.evaluation.metrics import METRICS
+from seq2seq_attn.results.results import ArmResult, BandResult, Comparison, Results, Spread
 
 OVER_SEEDS = "", "std"
 LIMITS = "low", "high"
+TESTS = {"randomisation": "p rand.", "paired_bootstrap": "p boot.", "seeds": "p seeds"}  # headers by signature key
+
+
+class Cell(NamedTuple):
+    """A cell as text, and the unrounded numbers that it shows."""
+
+    value: str
+    detail: str = ""  # the second line in the terminal
+    numbers: tuple[float, ...] = ()
+
+    @property
+    def line(self) -> str:
+        """The cell on one line."""
+        return f"{self.value} {self.detail}".rstrip()
+
+
+NOTHING = Cell("–")
+
+
+class Column(NamedTuple):
+    """One cell per arm, under a header."""
+
+    header: str
+    cells: Sequence[Cell]
+    meaning: str = ""  # a line below the table
+    optional: bool = False  # left out of a terminal that is too narrow; files have all columns
+    parts: tuple[str, ...] = ("",)  # what each number of a cell is, in addition to the header
+
+    @property
+    def width(self) -> int:
+        texts = [self.header, *(text for cell in self.cells for text in (cell.value, cell.detail))]
+        return max(cell_len(text) for text in texts)
 
 
 def columns(results: Results) -> list[Column]:
     """The whole table, the names of the arms first."""
     arms = results.arms
+    metrics = METRICS.values()
+    of_translations = [metric.key for metric in metrics if metric.from_translations is not None]
+    main = [metric.key for metric in metrics if metric.is_main]
+    unregistered = [key for key in dict.fromkeys(key for arm in arms for key in arm.further) if key not in METRICS]
     return [
         Column("Arm", [Cell(arm.name) for arm in arms]),
         Column("Parameters", [Cell(f"{arm.parameters:,}", numbers=(arm.parameters,)) for arm in arms], _widened(arms)),
-        Column(
-            "BLEU",
-            [_over_seeds(arm, arm.bleu) for arm in arms],
-            "BLEU: cased, detokenised, higher is better; mean over seeds ± their standard deviation",
-            parts=OVER_SEEDS,
-        ),
-        *_where_known(
-            "BLEU lc",
-            arms,
-            [arm.bleu_lc_tok for arm in arms],
-            "BLEU lc: lowercased and tokenised, higher is better",
-        ),
-        *difference_columns(results),
+        *_scores(arms, [key for key in main if key in of_translations]),
+        *_differences(results),
         *_lengths(arms),
-        *_where_known(
-            "AER",
-            arms,
-            [arm.aer for arm in arms],
-            "AER: alignment error rate, 0 to 1, lower is better",
-            digits=3,
-        ),
+        *_scores(arms, [key for key in main if key not in of_translations]),
         Column(
             "Training",
             [Cell(_duration(arm.train_seconds), numbers=(arm.train_seconds,)) for arm in arms],
             "Training: time of a run, mean over seeds",
             parts=("seconds",),
         ),
-        *_where_known("chrF", arms, [arm.chrf for arm in arms], "chrF: higher is better", optional=True),
-        *_where_known("TER", arms, [arm.ter for arm in arms], "TER: lower is better", optional=True),
+        *_scores(arms, [key for key in of_translations if key not in main]),
         *_intervals(arms),
-        *_where_known(
-            "Exact",
-            arms,
-            [arm.exact_match for arm in arms],
-            "Exact: translations of 100 that are the reference itself",
-            optional=True,
-        ),
-        *_where_known(
-            "Entropy",
-            arms,
-            [arm.attention_entropy for arm in arms],
-            "Entropy: of the attention weights on the references, in bits; 0 where one source position is read",
-            digits=2,
-            optional=True,
-        ),
-        *_where_known(
-            "Perplexity",
-            arms,
-            [arm.perplexity for arm in arms],
-            "Perplexity: of a token of the references, lower is better; tokens are those of the model's vocabulary",
-            digits=2,
-            optional=True,
-        ),
+        *_scores(arms, [key for key in METRICS if key not in main and key not in of_translations]),
+        *_scores(arms, unregistered),
         *_speed(arms),
     ]
 
 
+def signed(key: str) -> str:
+    """The header of the column that a signature belongs to, by its key in results.json."""
+    return METRICS[key].header if key in METRICS else TESTS.get(key, key)
+
+
+def _scores(arms: Sequence[ArmResult], keys: Iterable[str]) -> Iterator[Column]:
+    """A column for each metric that any arm has; a key that is not registered is its own header."""
+    for key in keys:
+        scores = [arm.score(key) for arm in arms]
+        if not any(scores):
+            continue
+        header, digits, meaning, optional = key, 2, "", True
+        if (metric := METRICS.get(key)) is not None:
+            header, digits, meaning, optional = metric.header, metric.digits, metric.explanation, not metric.is_main
+        if key == "bleu":  # the first of all scores explains their format
+            meaning = f"{meaning}; mean over seeds ± standard deviation"
+        cells = [
+            NOTHING if score is None else _over_seeds(arm, score, digits)
+            for arm, score in zip(arms, scores, strict=True)
+        ]
+        yield Column(header, cells, meaning, optional, OVER_SEEDS)
+
+
+def _over_seeds(arm: ArmResult, score: Spread, digits: int) -> Cell:
+    mean = f"{score.mean:.{digits}f}"
+    if len(arm.seeds) == 1:
+        return Cell(mean, numbers=(score.mean,))
+    return Cell(mean, f"± {score.std:.{digits}f}", (score.mean, score.std))
+
+
 def _widened(arms: Sequence[ArmResult]) -> str:
-    """Which decoders are wider than the arm's configuration says, and how wide."""
+    """Which decoders are wider than in the arm's configuration, and how wide."""
     sizes = [f"{arm.name} to {arm.matched_hidden_size}" for arm in arms if arm.matched_hidden_size is not None]
     return f"Parameters: decoder.hidden_size was widened to match the largest arm: {', '.join(sizes)}" if sizes else ""
 
 
-def _over_seeds(arm: ArmResult, spread: Spread, digits: int = 1) -> Cell:
-    mean = f"{spread.mean:.{digits}f}"
-    if len(arm.seeds) == 1:
-        return Cell(mean, numbers=(spread.mean,))
-    return Cell(mean, f"± {spread.std:.{digits}f}", (spread.mean, spread.std))
+def _differences(results: Results) -> list[Column]:
+    """The difference from the baseline, a p-value for each test of it, and the detectable difference."""
+    if results.baseline is None:
+        return []
+    found = [
+        _compared(
+            results,
+            "Difference",
+            _difference,
+            "Difference: BLEU minus the baseline's, with its 95 % interval over resampled test sets",
+            at_baseline="baseline",
+            parts=("", *LIMITS),
+        ),
+        _compared(
+            results,
+            TESTS["randomisation"],
+            lambda pair: NOTHING if pair.randomisation is None else _p(pair.randomisation.p_holm),
+            "p rand.: probability of at least this difference if there were none (paired approximate randomisation)",
+        ),
+        _compared(
+            results,
+            TESTS["seeds"],
+            lambda pair: NOTHING if pair.seeds is None else _p(pair.seeds.p_holm),
+            "p seeds: probability of at least this difference if arms differed by their seeds alone (Welch's t test)",
+            optional=True,
+        ),
+        _compared(
+            results,
+            "Detectable",
+            _detectable,
+            "Detectable: the true difference in BLEU that is detected with 80 % power at 5 %, on such a test set and "
+            "with this number of seeds",
+            optional=True,
+            parts=("", "seeds"),
+        ),
+        _compared(
+            results,
+            TESTS["paired_bootstrap"],
+            lambda pair: _p(pair.p_value if pair.p_holm is None else pair.p_holm),
+            "p boot.: sacrebleu's paired bootstrap; without a true difference, its raw p is below 0.05 on one "
+            "test set in ten",
+            optional=True,
+        ),
+    ]
+    return [column for column in found if set(column.cells) - {NOTHING, Cell("")}]
 
 
-def _where_known(
+def _compared(
+    results: Results,
     header: str,
-    arms: Sequence[ArmResult],
-    spreads: Sequence[Spread | None],
+    cell: Callable[[Comparison], Cell],
     meaning: str,
-    digits: int = 1,
     optional: bool = False,
-) -> list[Column]:
-    """A column if any arm has the score."""
-    if not any(spreads):
-        return []
-    cells = [
-        NOTHING if spread is None else _over_seeds(arm, spread, digits)
-        for arm, spread in zip(arms, spreads, strict=True)
-    ]
-    return [Column(header, cells, meaning, optional, OVER_SEEDS)]
+    at_baseline: str = "",
+    parts: tuple[str, ...] = ("",),
+) -> Column:
+    """One cell per comparison, in the row of its arm."""
+    cells = {pair.arm: cell(pair) for pair in results.comparisons} | {results.baseline: Cell(at_baseline)}
+    return Column(header, [cells.get(arm.name, NOTHING) for arm in results.arms], meaning, optional, parts)
 
 
-def _intervals(arms: Sequence[ArmResult]) -> list[Column]:
-    """Of BLEU: where other sentences would take it, and where other trainings."""
-    sentences = [_limits(arm.bleu.low, arm.bleu.high) for arm in arms]
-    seeds = [_limits(arm.bleu.seeds_low, arm.bleu.seeds_high) for arm in arms]
-    columns = [
-        Column(
-            "95 % sentences",
-            sentences,
-            "95 % sentences: interval of BLEU over resampled test sets, of these very trainings",
-            optional=True,
-            parts=LIMITS,
-        ),
-        Column(
-            "95 % seeds",
-            seeds,
-            "95 % seeds: t interval of BLEU over seeds, on this very test set",
-            optional=True,
-            parts=LIMITS,
-        ),
-    ]
-    return [column for column in columns if set(column.cells) != {NOTHING}]
+def _difference(pair: Comparison) -> Cell:
+    numbers = pair.bleu_difference, pair.low, pair.high
+    return Cell(f"{pair.bleu_difference:+.1f}", f"[{pair.low:+.1f}, {pair.high:+.1f}]", numbers)
 
 
-def _limits(low: float | None, high: float | None) -> Cell:
-    return NOTHING if low is None or high is None else Cell(f"[{low:.1f}, {high:.1f}]", numbers=(low, high))
+def _p(p: float) -> Cell:
+    return Cell("< 0.001" if p < 0.001 else f"{p:.3f}", numbers=(p,))
 
 
-def _speed(arms: Sequence[ArmResult]) -> list[Column]:
-    rates = [arm.tokens_per_second for arm in arms]
-    if not any(rates):
-        return []
-    cells = [NOTHING if rate is None else Cell(f"{rate:,.0f}", numbers=(rate,)) for rate in rates]
-    return [
-        Column("Tokens/s", cells, "Tokens/s: target tokens a second in training, validation excluded", optional=True)
-    ]
+def _detectable(pair: Comparison) -> Cell:
+    if not pair.detectable:  # not computed, or both systems are equal on every resample
+        return NOTHING
+    value = f"{pair.detectable:.1f}"
+    if pair.seeds is None:
+        return Cell(value, numbers=(pair.detectable,))
+    return Cell(value, f"seeds {pair.seeds.detectable:.1f}", (pair.detectable, pair.seeds.detectable))
 
 
 def _lengths(arms: Sequence[ArmResult]) -> list[Column]:
-    """A column a length band; the first says what all of them mean."""
+    """One column per length band; the first explains all of them."""
     bands = arms[0].bleu_by_length
     labels = ", ".join(band.label for band in bands)
     counts = ", ".join(str(band.sentences) for band in bands)
-    meaning = f"{labels}: BLEU of the sentences with so many source words ({counts} sentences)"
+    meaning = f"{labels}: BLEU of the sentences with this many source words ({counts} sentences)"
     return [
         Column(
             band.label,
@@ -161,9 +211,46 @@ def _lengths(arms: Sequence[ArmResult]) -> list[Column]:
 
 
 def _in_band(band: BandResult) -> Cell:
-    """BLEU alone: with an interval in every band the table would be too wide to be read."""
+    """BLEU alone: with an interval in every band the table would be too wide to read."""
     limits = [limit for limit in (band.bleu_low, band.bleu_high) if limit is not None]
     return Cell(f"{band.bleu:.1f}", numbers=(band.bleu, *limits))
+
+
+def _intervals(arms: Sequence[ArmResult]) -> list[Column]:
+    """Intervals of BLEU: for other sentences, and for other seeds."""
+    sentences = [_limits(arm.bleu.low, arm.bleu.high) for arm in arms]
+    seeds = [_limits(arm.bleu.seeds_low, arm.bleu.seeds_high) for arm in arms]
+    found = [
+        Column(
+            "95 % sentences",
+            sentences,
+            "95 % sentences: interval of BLEU over resampled test sets, for the same training runs",
+            optional=True,
+            parts=LIMITS,
+        ),
+        Column(
+            "95 % seeds",
+            seeds,
+            "95 % seeds: t interval of BLEU over seeds, for the same test set",
+            optional=True,
+            parts=LIMITS,
+        ),
+    ]
+    return [column for column in found if set(column.cells) != {NOTHING}]
+
+
+def _limits(low: float | None, high: float | None) -> Cell:
+    return NOTHING if low is None or high is None else Cell(f"[{low:.1f}, {high:.1f}]", numbers=(low, high))
+
+
+def _speed(arms: Sequence[ArmResult]) -> list[Column]:
+    rates = [arm.tokens_per_second for arm in arms]
+    if not any(rates):
+        return []
+    cells = [NOTHING if rate is None else Cell(f"{rate:,.0f}", numbers=(rate,)) for rate in rates]
+    return [
+        Column("Tokens/s", cells, "Tokens/s: target tokens per second of training, without validation", optional=True)
+    ]
 
 
 def _duration(seconds: float) -> str:

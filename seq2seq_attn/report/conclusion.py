@@ -1,73 +1,86 @@
-"""What a comparison permits to conclude, in words, and what not."""
+"""What a comparison permits to conclude, in sentences."""
 
 from __future__ import annotations
 
-from seq2seq_attn.report.where_in_words import where_in_words
-from seq2seq_attn.results.results import ENOUGH, LEVEL, AcrossSeeds, ArmResult, Comparison, Results
+from collections.abc import Sequence
+
+from seq2seq_attn.results.results import (
+    ENOUGH,
+    LEVEL,
+    AcrossSeeds,
+    ArmResult,
+    Breakdown,
+    Breakdowns,
+    Comparison,
+    GroupResult,
+    Rate,
+    Rates,
+    Results,
+)
 
 
 def conclusion(results: Results) -> list[str]:
-    """Each arm against the baseline, the largest difference first; then what is to be said of single arms.
+    """Each arm against the baseline, the largest difference first; then sentences about single arms.
 
-    That is what length does to the best arm and to the baseline, where else they lie apart, how well the best arm
-    aligns, and what one seed cannot tell.
+    These are the effect of length on the best arm and on the baseline, the groups of sentences in which the two differ,
+    the alignment error rate of the best arm, and the limits of a single seed.
     """
     best = max(results.arms, key=lambda arm: arm.bleu.mean)
     shown = [arm for arm in results.arms if arm is best or arm.name == results.baseline]
     sentences = []
     for pair in sorted(results.comparisons, key=lambda pair: -abs(pair.bleu_difference)):
-        sentences.append(_on_other_sentences(pair))
+        sentences.append(_over_sentences(pair))
         if pair.seeds is not None:
-            sentences.append(_in_other_trainings(pair, pair.seeds))
-    sentences += filter(None, [_correction(results), *map(_length, shown)])
-    sentences += where_in_words(results.where, best.name, results.baseline)
+            sentences.append(_over_seeds(pair, pair.seeds))
+    sentences += filter(None, [_correction(results), *map(_by_length, shown)])
+    sentences += _by_group(results.where, best.name, results.baseline)
     if best.aer is not None:
-        sentences.append(f"Read as an alignment, {best.name} has an error rate (AER) of {best.aer.mean:.3f}.")
+        sentences.append(f"{best.name} aligns words with an error rate (AER) of {best.aer.mean:.3f}.")
     if any(len(arm.seeds) == 1 for arm in results.arms):
         sentences.append(
-            "One seed: the intervals speak of other test sentences, not of other trainings; "
+            "One seed: the intervals cover other test sentences, not other seeds; "
             "compare several seeds before you publish."
         )
     return sentences
 
 
-def _on_other_sentences(pair: Comparison) -> str:
-    """What the test set says of these trainings: by how much one is better, or what it could not have missed."""
+def _over_sentences(pair: Comparison) -> str:
+    """The test over sentences: which arm is better and by how much, or which difference would have been detected."""
     p = pair.p_value if pair.randomisation is None else pair.randomisation.p_holm
-    how_sure = f"95 % interval {pair.low:+.1f} to {pair.high:+.1f}, {_p(p)}"
+    evidence = f"95 % interval {pair.low:+.1f} to {pair.high:+.1f}, {_p(p)}"
     if pair.significant:
         return (
-            f"{pair.arm} is {_better(pair)} than {pair.baseline} by {abs(pair.bleu_difference):.1f} BLEU ({how_sure})."
+            f"{pair.arm} is {_better(pair)} than {pair.baseline} by {abs(pair.bleu_difference):.1f} BLEU ({evidence})."
         )
-    difference = f"{pair.bleu_difference:+.1f} BLEU ({how_sure})"
-    limit = f"; such a test set shows {_found(pair.detectable)}" if pair.detectable else ""
-    return f"{pair.arm} cannot be told apart from {pair.baseline}: {difference}{limit}."
+    difference = f"{pair.bleu_difference:+.1f} BLEU ({evidence})"
+    limit = f"; on a test set like this {_detected(pair.detectable)}" if pair.detectable else ""
+    return f"{pair.arm} does not differ significantly from {pair.baseline}: {difference}{limit}."
 
 
-def _in_other_trainings(pair: Comparison, seeds: AcrossSeeds) -> str:
-    """What the seeds say on this test set."""
-    how_sure = f"95 % interval {seeds.low:+.1f} to {seeds.high:+.1f}, {_p(seeds.p_holm)}, Welch's t test over seeds"
+def _over_seeds(pair: Comparison, seeds: AcrossSeeds) -> str:
+    """The test over seeds, on this test set."""
+    evidence = f"95 % interval {seeds.low:+.1f} to {seeds.high:+.1f}, {_p(seeds.p_holm)}, Welch's t test over seeds"
     if seeds.p_holm >= LEVEL:
         return (
-            f"Other trainings may come out otherwise: {pair.arm} against {pair.baseline}, {how_sure}; "
-            f"so many seeds show {_found(seeds.detectable)}."
+            f"This may not hold for other seeds: {pair.arm} against {pair.baseline}, {evidence}; "
+            f"with this number of seeds {_detected(seeds.detectable)}."
         )
     if pair.significant:
-        return f"The seeds agree: {pair.arm} is {_better(pair)} than {pair.baseline} in other trainings ({how_sure})."
+        return f"The seeds agree: {pair.arm} is {_better(pair)} than {pair.baseline} with other seeds ({evidence})."
     return (
-        f"The seeds agree, on these sentences alone: {pair.arm} is {_better(pair)} than {pair.baseline} ({how_sure}); "
-        "a larger test set would have to show that it holds on others."
+        f"The seeds agree, but only on these sentences: {pair.arm} is {_better(pair)} than {pair.baseline} "
+        f"({evidence}); whether it holds for other sentences needs a larger test set."
     )
 
 
 def _correction(results: Results) -> str | None:
-    """What the p-values above are."""
+    """How the p-values above are corrected."""
     count = len(results.comparisons)
     if count < 2 or any(pair.randomisation is None for pair in results.comparisons):
         return None
     return (
-        f"Each p is corrected for the {count} comparisons made (Holm); no interval is. "
-        "Those on other sentences are by approximate randomisation."
+        f"Each p is corrected for the {count} comparisons made (Holm); intervals are not. "
+        "Those over test sentences are from approximate randomisation."
     )
 
 
@@ -79,12 +92,12 @@ def _p(p: float) -> str:
     return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
 
 
-def _found(difference: float) -> str:
-    return f"a difference of {difference:.1f} in four cases of five"
+def _detected(difference: float) -> str:
+    return f"a true difference of {difference:.1f} is detected with 80 % power"
 
 
-def _length(arm: ArmResult) -> str | None:
-    """From the shortest to the longest band that has sentences enough to speak of; None if there are not two."""
+def _by_length(arm: ArmResult) -> str | None:
+    """From the shortest to the longest band with enough sentences; None if there are not two."""
     bands = [band for band in arm.bleu_by_length if band.sentences >= ENOUGH]
     if len(bands) < 2 or bands[0].bleu == 0:
         return None
@@ -93,3 +106,67 @@ def _length(arm: ArmResult) -> str | None:
         f"On sentences of {last.label} words {arm.name} keeps {last.bleu / first.bleu:.0%} "
         f"of its BLEU on those of {first.label} ({first.bleu:.1f} to {last.bleu:.1f})."
     )
+
+
+def _by_group(where: Breakdowns | None, best: str, baseline: str | None) -> list[str]:
+    """At most one sentence per breakdown and kind of rates; none if intervals overlap."""
+    if where is None:
+        return []
+    sentences = [
+        _within(breakdown, best) if breakdown.by_own_groups else _between(breakdown, best, baseline)
+        for breakdown in where.breakdowns
+    ]
+    sentences += [_rates(rates, best, baseline) for rates in where.rates]
+    return [sentence for sentence in sentences if sentence is not None]
+
+
+def _within(breakdown: Breakdown, arm: str) -> str | None:
+    """The first group of an arm against its last."""
+    results: Sequence[GroupResult | None] = breakdown.arms.get(arm, (None,))
+    first, last = results[0], results[-1]
+    if first is None or last is None or not _differ(first, last):
+        return None
+    return (
+        f"By {breakdown.name}, {arm} has {first.bleu:.1f} BLEU on the {breakdown.groups[0]} third of the "
+        f"sentences and {last.bleu:.1f} on the {breakdown.groups[-1]}."
+    )
+
+
+def _between(breakdown: Breakdown, best: str, baseline: str | None) -> str | None:
+    """The groups with the largest and the smallest gain, if the intervals of these gains do not overlap."""
+    if baseline is None or best == baseline or not {best, baseline} <= breakdown.arms.keys():
+        return None
+    pairs = zip(breakdown.groups, breakdown.arms[best], breakdown.arms[baseline], strict=True)
+    different = [
+        (label, ours, theirs)
+        for label, ours, theirs in pairs
+        if ours is not None and theirs is not None and _differ(ours, theirs)
+    ]
+    if len(different) < 2:
+        return None
+    least, *_, most = sorted(different, key=lambda each: each[1].bleu - each[2].bleu)
+    if most[1].low - most[2].high <= least[1].high - least[2].low:
+        return None
+    places = (f"{label} ({ours.bleu:.1f} against {theirs.bleu:.1f} BLEU)" for label, ours, theirs in (most, least))
+    return f"By {breakdown.name}, {best} gains most over {baseline} at {' and least at '.join(places)}."
+
+
+def _rates(rates: Rates, best: str, baseline: str | None) -> str | None:
+    """The rates in which two arms differ."""
+    if baseline is None or best == baseline or not {best, baseline} <= rates.arms.keys():
+        return None
+    pairs = zip(rates.groups, rates.arms[best], rates.arms[baseline], strict=True)
+    different = [
+        f"{label} {ours.value:.1%} against {theirs.value:.1%}"
+        for label, ours, theirs in pairs
+        if ours is not None and theirs is not None and _disjoint(ours, theirs)
+    ]
+    return f"{rates.name.capitalize()}, {best} against {baseline}: {', '.join(different)}." if different else None
+
+
+def _differ(one: GroupResult, other: GroupResult) -> bool:
+    return min(one.sentences, other.sentences) >= ENOUGH and _disjoint(one, other)
+
+
+def _disjoint(one: GroupResult | Rate, other: GroupResult | Rate) -> bool:
+    return one.high < other.low or other.high < one.low

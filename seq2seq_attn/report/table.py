@@ -1,4 +1,4 @@
-"""The comparison as a table, arms as rows: for the terminal and as Markdown."""
+"""The comparison as a table with one row per arm: for the terminal and as Markdown."""
 
 from __future__ import annotations
 
@@ -9,28 +9,16 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from seq2seq_attn.report.column import Cell, Column
-from seq2seq_attn.report.columns import columns
-from seq2seq_attn.report.where_tables import EXPLAINED, where_tables
+from seq2seq_attn.report.breakdown_tables import EXPLAINED, breakdown_tables
+from seq2seq_attn.report.columns import Cell, Column, columns, signed
 from seq2seq_attn.results.results import ArmResult, Results
 
 ARM_WIDTH = 22  # longer names are wrapped in the terminal
 GAP = 1  # between columns, in the terminal
-SIGNED = {  # the columns that have a signature, by its key in results.json
-    "bleu": "BLEU",
-    "bleu_lc_tok": "BLEU lc",
-    "chrf": "chrF",
-    "ter": "TER",
-    "exact_match": "Exact",
-    "perplexity": "Perplexity",
-    "randomisation": "p rand.",
-    "paired_bootstrap": "p boot.",
-    "seeds": "p seeds",
-}
 
 
 def notes(results: Results, shown: Iterable[Column]) -> list[str]:
-    """What the columns mean, and how the numbers were made."""
+    """The meaning of the columns, and the provenance of the numbers."""
     return [
         *(column.meaning for column in shown if column.meaning),
         *_correction(results),
@@ -41,10 +29,10 @@ def notes(results: Results, shown: Iterable[Column]) -> list[str]:
 
 
 def markdown(results: Results) -> str:
-    """The table and its notes as GitHub Markdown, every column; then where the arms differ."""
+    """The table and its notes as GitHub Markdown, with every column; then the breakdowns."""
     shown = columns(results)
     lines = [f"# {results.experiment}", "", *_markdown(shown), "", *(f"- {note}" for note in notes(results, shown))]
-    tables = list(where_tables(results))
+    tables = list(breakdown_tables(results))
     if tables:
         lines += ["", "## Where it helps", "", EXPLAINED]
     for table in tables:
@@ -61,9 +49,9 @@ def _markdown(shown: Sequence[Column]) -> list[str]:
 
 
 def terminal(results: Results, width: int = 120) -> RenderableType:
-    """The table and its notes for a terminal of that many columns.
+    """The table and its notes for a terminal of this many characters per line.
 
-    Nothing is cut: columns that do not fit go on in another table below. Only optional ones are left out.
+    Nothing is truncated: columns that do not fit continue in another table below. Only optional ones are left out.
     """
     parts = _pack(columns(results), width)
     shown = [column for number, part in enumerate(parts) for column in part[number > 0 :]]
@@ -76,17 +64,17 @@ def _correction(results: Results) -> list[str]:
     count = sum(pair.p_holm is not None for pair in results.comparisons)
     if count < 2:
         return []
-    return [f"Each p is corrected over the {count} comparisons of the table (Holm); results.json has the raw ones, too"]
+    return [f"Each p is corrected over the {count} comparisons of the table (Holm); results.json also has the raw ones"]
 
 
 def _signatures(results: Results) -> list[str]:
-    """Of BLEU alone in files from before, which have no other."""
+    """Older files have that of BLEU alone."""
     signatures = results.signatures or {"bleu": results.signature}
-    return [f"Signature of {SIGNED.get(key, key)}: {signature}" for key, signature in signatures.items()]
+    return [f"Signature of {signed(key)}: {signature}" for key, signature in signatures.items()]
 
 
 def seeds(arms: Sequence[ArmResult]) -> str:
-    """Those of all arms, or arm by arm where they differ."""
+    """Those of all arms, or arm by arm if they differ."""
     lists = {arm.name: ", ".join(map(str, arm.seeds)) for arm in arms}
     alike = len(set(lists.values())) == 1
     return lists[arms[0].name] if alike else "; ".join(f"{name}: {own}" for name, own in lists.items())
@@ -97,7 +85,7 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def _pack(all_columns: Sequence[Column], width: int) -> list[list[Column]]:
-    """The columns as few tables of at most that width, each begun with the arms; optional ones fill the room left."""
+    """The columns as few tables of at most this width, arms first in each; optional ones fill the remaining room."""
     arm, *rest = all_columns
     parts: list[list[Column]] = []
 

@@ -1,24 +1,29 @@
-"""Typed records as JSON files, read strictly."""
+"""Records as JSON files, read strictly, and the names and types that they share."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.text.files import write_bytes
 
 T = TypeVar("T")
+Many = Annotated[Sequence[T], AfterValidator(tuple)]  # accepts any sequence, stores a tuple
+NonEmpty = Annotated[Many[T], Field(min_length=1)]
+Words = Annotated[tuple[str, ...], Field(min_length=1)]
 
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)  # NaN is not JSON: other readers would refuse the file
 
 
 def load(kind: TypeAdapter[T], path: Path, writer: str = "seq2seq-attn compare") -> T:
-    """The record in a JSON file that `writer` writes, with nothing converted: "3" is no number.
+    """The record in a JSON file that the command `writer` writes, without type conversion: "3" is not a number.
 
-    UserError in one line, with the file and the key: missing, not JSON, or the first thing that does not fit.
+    UserError in one line, with the file and the key: missing, not JSON, or the first value that does not fit.
     """
     try:
         return kind.validate_json(path.read_bytes(), strict=True)
@@ -27,12 +32,17 @@ def load(kind: TypeAdapter[T], path: Path, writer: str = "seq2seq-attn compare")
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from None
     except ValidationError as error:
-        raise UserError(f"{path}: {_explain(error)}; `{writer}` writes it anew") from None
+        raise UserError(f"{path}: {_explain(error)}; `{writer}` rewrites it") from None
 
 
-def save(kind: TypeAdapter[T], record: T, path: Path) -> None:
-    """Write what `load` reads, whole or not at all."""
-    write_bytes(path, kind.dump_json(record) + b"\n")
+def save(kind: TypeAdapter[T], record: T, path: Path, indent: int | None = None) -> None:
+    """Write atomically what `load` reads."""
+    write_bytes(path, kind.dump_json(record, indent=indent) + b"\n")
+
+
+def slug(name: str) -> str:
+    """A name as part of a path: `distracted (C at every step)` becomes `distracted-c-at-every-step`."""
+    return re.sub(r"[^\w]+", "-", name.lower()).strip("-")
 
 
 def _explain(error: ValidationError) -> str:

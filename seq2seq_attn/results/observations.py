@@ -1,45 +1,71 @@
-"""What was seen beside the scores: learning curves (curves.json) and attention weights (attention.json)."""
+"""What the report shows beside the scores: learning curves, attention, example sentences, and how to reproduce it all.
+
+One file per kind: curves.json, attention.json, examples.json, sentences.json, making.json. Each `load_*` raises a
+UserError with the file and the key if the file is malformed; each `save_*` writes atomically.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import Field, NonNegativeInt, TypeAdapter, model_validator
+from pydantic import (
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveInt,
+    SerializerFunctionWrapHandler,
+    TypeAdapter,
+    model_serializer,
+    model_validator,
+)
 from pydantic.dataclasses import dataclass
 
-from seq2seq_attn.results.files import STRICT, load
+from seq2seq_attn.results.files import STRICT, NonEmpty, Words, load, save
 
-Weight = Annotated[float, Field(ge=0)]  # above 1 where rows need not sum to 1 (sigmoid), summed over a word's pieces
-Words = Annotated[tuple[str, ...], Field(min_length=1)]
+Weight = Annotated[float, Field(ge=0)]  # above 1 if rows need not sum to 1 (sigmoid), summed over a word's pieces
+LinkPairs = tuple[tuple[NonNegativeInt, NonNegativeInt], ...]  # (source word, target word), from 0
+
+SHOWN = 5  # sentences at each end of a comparison, in sentences.json
+
+
+# Learning curves: curves.json
 
 
 @dataclass(frozen=True, config=STRICT)
 class Curve:
-    """The validation figures of one training run, one entry a validation."""
+    """Validation scores of one training run, one entry per validation."""
 
     seed: int
     epoch: tuple[float, ...]
     validation_loss: tuple[float, ...]  # nats per target token
-    validation_bleu: tuple[float | None, ...]  # None where it was not computed
+    validation_bleu: tuple[float | None, ...]  # None if not computed
 
     @model_validator(mode="after")
-    def _as_many_each(self) -> Curve:
+    def _equal_lengths(self) -> Curve:
         if not len(self.epoch) == len(self.validation_loss) == len(self.validation_bleu):
             raise ValueError("epoch, validation_loss and validation_bleu differ in length")
         return self
 
 
+def load_curves(path: Path) -> Mapping[str, Sequence[Curve]]:
+    """The curves of the runs of each arm."""
+    return load(_CURVES, path)
+
+
+# Attention between words: attention.json
+
+
 @dataclass(frozen=True, config=STRICT)
 class AttentionMap:
-    """Where an arm looked in one sentence: weights (target words, source words), a row a predicted word."""
+    """Attention weights of an arm on one reference: (target words, source words), one row per predicted word."""
 
     arm: str
     source: Words
     target: Words
     weights: tuple[tuple[Weight, ...], ...]
-    gold: tuple[tuple[NonNegativeInt, NonNegativeInt], ...] | None  # links (source word, target word), from 0
+    gold: LinkPairs | None
 
     @model_validator(mode="after")
     def _weights_and_links_fit_the_words(self) -> AttentionMap:
@@ -52,15 +78,187 @@ class AttentionMap:
         return self
 
 
-def load_curves(path: Path) -> Mapping[str, Sequence[Curve]]:
-    """The runs of each arm. UserError with the file and the key if they are malformed."""
-    return load(_CURVES, path)
-
-
 def load_attention(path: Path) -> Sequence[AttentionMap]:
-    """Errors as of `load_curves`."""
     return load(_ATTENTION, path)
+
+
+# A few test sentences, decoded by every arm: examples.json
+
+
+@dataclass(frozen=True, config=STRICT)
+class DecodingStep:
+    """One predicted token, with the attention that predicted it; S is the number of source tokens."""
+
+    token: str
+    log_probability: float  # log p(token | previous tokens, source), natural
+    parent: NonNegativeInt | None = None  # in a beam: index of the previous step, which is earlier; None: first step
+    weights: tuple[Weight, ...] | None = None  # (S,) a_j; None: no attention, or a step that the search abandoned
+    scores: tuple[float, ...] | None = None  # (S,) e_j before normalisation; None: as weights, or not one per position
+
+    @model_serializer(mode="wrap")
+    def _without_none(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {key: value for key, value in dump(self).items() if value is not None}
+
+
+@dataclass(frozen=True, config=STRICT)
+class BeamHypothesis:
+    """A translation that the search returned: the path to the step `last` of the beam."""
+
+    last: NonNegativeInt
+    log_probability: float  # log p(Y | X)
+    score: float  # the search's ranking criterion
+
+
+@dataclass(frozen=True, config=STRICT)
+class DecodingTrace:
+    """One sentence decoded by one arm: the beam as a tree, and forced decoding of the reference."""
+
+    arm: str
+    seed: int
+    beam_size: PositiveInt
+    source: Words  # the model's source tokens, including `</s>`
+    source_words: tuple[NonNegativeInt, ...]  # index of each token's word in the line; `</s>` has none
+    target_words: tuple[NonNegativeInt, ...]  # index of the word in the reference of each of its tokens
+    norms: tuple[NonNegativeFloat, ...] | None  # (S,) |v_j| of the attended values; None: no weighted sum of values
+    beam: tuple[DecodingStep, ...]  # every step that the search extended, and the last step of each hypothesis
+    hypotheses: NonEmpty[BeamHypothesis]  # best first
+    reference: NonEmpty[DecodingStep]  # first to last
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> DecodingTrace:
+        for name, steps in {"beam": self.beam, "reference": self.reference}.items():
+            for number, step in enumerate(steps):
+                if step.parent is not None and step.parent >= number:
+                    raise ValueError(f"{name}.{number}: parent {step.parent} does not come before it")
+                if any(row is not None and len(row) != len(self.source) for row in (step.weights, step.scores)):
+                    raise ValueError(f"{name}.{number}: weights and scores need {len(self.source)} numbers")
+        if any(hypothesis.last >= len(self.beam) for hypothesis in self.hypotheses):
+            raise ValueError(f"hypotheses: last must be one of the {len(self.beam)} steps of the beam")
+        for key, count, values in (
+            ("source_words", len(self.source) - 1, self.source_words),
+            ("target_words", len(self.reference) - 1, self.target_words),
+            ("norms", len(self.source), self.norms),
+        ):
+            if values is not None and len(values) != count:
+                raise ValueError(f"{key} needs {count} numbers")
+        return self
+
+    def path(self, hypothesis: BeamHypothesis) -> list[int]:
+        """Indices in the beam of a translation's steps, first to last."""
+        indices: list[int] = []
+        index: int | None = hypothesis.last
+        while index is not None:
+            indices.append(index)
+            index = self.beam[index].parent
+        return indices[::-1]
+
+
+@dataclass(frozen=True, config=STRICT)
+class Example:
+    """A sentence pair of the test set, decoded by every arm."""
+
+    line: PositiveInt  # in the test set, from 1
+    source: str
+    reference: str
+    gold: LinkPairs | None
+    readings: NonEmpty[DecodingTrace]  # one per arm
+
+
+def load_examples(path: Path) -> Sequence[Example]:
+    return load(_EXAMPLES, path)
+
+
+def save_examples(examples: Sequence[Example], path: Path) -> None:
+    save(_EXAMPLES, tuple(examples), path)
+
+
+# The test sentences on which arms differ most: sentences.json
+
+
+@dataclass(frozen=True, config=STRICT)
+class ScoredTranslation:
+    """The translation of a sentence by the first seed of one arm."""
+
+    text: str
+    score: float
+
+
+@dataclass(frozen=True, config=STRICT)
+class ContrastiveSentence:
+    """A sentence pair of the test set and its translations by arm."""
+
+    line: PositiveInt  # in the test set, from 1
+    source: str
+    reference: str
+    translations: Mapping[str, ScoredTranslation]
+
+    def difference(self, arm: str, baseline: str) -> float:
+        """Score of the arm minus that of the baseline."""
+        return self.translations[arm].score - self.translations[baseline].score
+
+
+@dataclass(frozen=True, config=STRICT)
+class ContrastiveSentences:
+    """For each comparison at least the `SHOWN` sentences with the largest gains of the arm, and the smallest."""
+
+    metric: str  # of the scores
+    signature: str
+    sentences: tuple[ContrastiveSentence, ...]
+
+    def ranked(self, arm: str, baseline: str) -> list[ContrastiveSentence]:
+        """All sentences, the largest gain first; among equals the one that the arm translates better."""
+
+        def rank(sentence: ContrastiveSentence) -> tuple[float, float, int]:
+            return -sentence.difference(arm, baseline), -sentence.translations[arm].score, sentence.line
+
+        return sorted(self.sentences, key=rank)
+
+
+def load_sentences(path: Path) -> ContrastiveSentences:
+    return load(_SENTENCES, path)
+
+
+def save_sentences(sentences: ContrastiveSentences, path: Path) -> None:
+    save(_SENTENCES, sentences, path)
+
+
+# Question, command and configurations: making.json
+
+
+@dataclass(frozen=True, config=STRICT)
+class Reproduction:
+    """The question of an experiment, the command that answers it, and the complete configuration of each arm."""
+
+    question: str
+    command: str  # "" if the comparison was started from Python
+    configurations: Mapping[str, Mapping[str, Any]]  # by arm, that of its first seed
+
+    def differences(self) -> dict[str, list[str]]:
+        """Each key in which arms differ, with its value in every arm, in their order; "" for an arm without the key."""
+        flat = [dict(_flat(values)) for values in self.configurations.values()]
+        keys = dict.fromkeys(key for values in flat for key in values)
+        rows = {key: [values.get(key, "") for values in flat] for key in keys}
+        return {key: row for key, row in rows.items() if len(set(row)) > 1}
+
+
+def load_reproduction(path: Path) -> Reproduction:
+    return load(_REPRODUCTION, path)
+
+
+def save_reproduction(reproduction: Reproduction, path: Path) -> None:
+    save(_REPRODUCTION, reproduction, path)
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", "null" if value is None else str(value)
 
 
 _CURVES = TypeAdapter(dict[str, tuple[Curve, ...]])
 _ATTENTION = TypeAdapter(tuple[AttentionMap, ...])
+_EXAMPLES = TypeAdapter(tuple[Example, ...])
+_SENTENCES = TypeAdapter(ContrastiveSentences)
+_REPRODUCTION = TypeAdapter(Reproduction)

@@ -1,17 +1,18 @@
-"""What an experiment found: the records of results.json.
+"""The results of an experiment: the records of results.json.
 
-The keys of the file are the fields below, in their order; those with a default came later, and files from before do
-without. Scores are in points from 0 to 100 (TER may be above), the alignment error rate from 0 to 1, times in seconds.
+The keys of the file are the fields below, in their order. Fields with a default were added later, and older files do
+without them. Scores are in points from 0 to 100 (TER may be above), the alignment error rate and all other rates from 0
+to 1, times in seconds. Values are means over seeds, intervals are over resampled test sentences unless a field says
+otherwise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from pydantic import (
-    AfterValidator,
     Field,
     NonNegativeFloat,
     NonNegativeInt,
@@ -25,17 +26,16 @@ from pydantic import (
 )
 from pydantic.dataclasses import dataclass
 
-from seq2seq_attn.results.files import STRICT, load
-from seq2seq_attn.results.where import Where
-from seq2seq_attn.text.files import write_bytes
+from seq2seq_attn.results.files import STRICT, Many, NonEmpty, load, save
 
-T = TypeVar("T")
-Many = Annotated[Sequence[T], AfterValidator(tuple)]  # any sequence comes in, a tuple stays
-NonEmpty = Annotated[Many[T], Field(min_length=1)]
 Probability = Annotated[float, Field(ge=0, le=1)]
+Labels = Annotated[tuple[str, ...], Field(min_length=1)]
 
-ENOUGH = 30  # sentences; the BLEU of a handful says nothing
+ENOUGH = 30  # sentences; BLEU of fewer is too noisy to draw conclusions from
 LEVEL = 0.05  # below which a corrected p-value counts as significant
+
+
+# One arm
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -44,60 +44,70 @@ class Spread:
 
     mean: float
     std: NonNegativeFloat  # sample standard deviation over seeds; 0 with a single seed
-    low: float | None = None  # 95 % interval over resampled test sets: these trainings, other sentences
+    low: float | None = None  # 95 % interval over resampled test sets: the same training runs, other sentences
     high: float | None = None
-    seeds_low: float | None = None  # 95 % t interval over seeds: other trainings, these sentences
+    seeds_low: float | None = None  # 95 % t interval over seeds: other training runs, the same sentences
     seeds_high: float | None = None
 
     @model_serializer(mode="wrap")
-    def _what_is_known(self, dump: SerializerFunctionWrapHandler) -> dict[str, float]:
+    def _without_none(self, dump: SerializerFunctionWrapHandler) -> dict[str, float]:
         return {key: value for key, value in dump(self).items() if value is not None}
 
 
 @dataclass(frozen=True, config=STRICT)
 class BandResult:
-    """BLEU of the test sentences whose source has `low` to `high` words, both included; None: open above.
+    """BLEU of the test sentences whose source has `low` to `high` words, both included; None: no upper bound.
 
-    What is None and came later is absent from the file.
+    Fields that were added later are absent from the file if they are None.
     """
 
     low: NonNegativeInt
     high: NonNegativeInt | None
     sentences: PositiveInt
-    bleu: float  # mean over seeds
-    bleu_low: float | None = None  # 95 % interval over resampled sentences of the band
+    bleu: float
+    bleu_low: float | None = None  # 95 % interval
     bleu_high: float | None = None
-    chrf: float | None = None  # mean over seeds
+    chrf: float | None = None
 
     @property
     def label(self) -> str:
         return f"{self.low}+" if self.high is None else f"{self.low}-{self.high}"
 
     @model_serializer(mode="wrap")
-    def _what_is_known(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        later = "bleu_low", "bleu_high", "chrf"
-        return {key: value for key, value in dump(self).items() if value is not None or key not in later}
+    def _without_none(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        added = "bleu_low", "bleu_high", "chrf"
+        return {key: value for key, value in dump(self).items() if value is not None or key not in added}
 
 
 @dataclass(frozen=True, config=STRICT)
 class ArmResult:
-    """One row of the comparison: a model, trained once a seed."""
+    """One row of the comparison: a model, trained once per seed. A score is None if it was not measured.
+
+    Metrics with a field of their own are named as in `evaluation/metrics.py`; others are in `further`, which
+    is absent from the file if it is empty.
+    """
 
     name: str
     parameters: NonNegativeInt
     seeds: NonEmpty[int]
-    bleu: Spread  # cased, detokenised, with its interval
-    bleu_lc_tok: Spread | None  # lowercased, tokenised: the flavour that the literature on Multi30k reports
+    bleu: Spread  # with its interval
+    bleu_lc_tok: Spread | None
     chrf: Spread
-    ter: Spread | None  # None: not asked for (evaluation.ter)
+    ter: Spread | None
     bleu_by_length: NonEmpty[BandResult]
-    aer: Spread | None  # None: no gold alignments, or the arm reads no source state
-    train_seconds: NonNegativeFloat  # mean over seeds
-    perplexity: Spread | None = None  # of a token of the references; None: not measured
-    attention_entropy: Spread | None = None  # bits, mean over target tokens; None: as for aer
-    tokens_per_second: NonNegativeFloat | None = None  # target tokens, in training; mean over seeds
+    aer: Spread | None
+    train_seconds: NonNegativeFloat
+    perplexity: Spread | None = None
+    attention_entropy: Spread | None = None
+    tokens_per_second: NonNegativeFloat | None = None  # target tokens, in training
     matched_hidden_size: PositiveInt | None = None  # of the decoder, widened by match_parameters; None: as configured
-    exact_match: Spread | None = None  # translations of 100 that are the reference itself; None: not measured
+    exact_match: Spread | None = None
+    further: Mapping[str, Spread] = Field(default_factory=dict)  # by the key of the metric
+
+    def score(self, key: str) -> Spread | None:
+        """The score of a metric by its key; None if it was not measured."""
+        own: Spread | None = getattr(self, key) if key in SCORE_FIELDS else self.further.get(key)
+        return own
 
     @field_validator("bleu")
     @classmethod
@@ -106,10 +116,20 @@ class ArmResult:
             raise ValueError("needs low and high")
         return bleu
 
+    @model_serializer(mode="wrap")
+    def _without_empty(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {key: value for key, value in dump(self).items() if key != "further" or value}
+
+
+SCORE_FIELDS = ("bleu", "bleu_lc_tok", "chrf", "ter", "aer", "perplexity", "attention_entropy", "exact_match")
+
+
+# Arms against the baseline
+
 
 @dataclass(frozen=True, config=STRICT)
 class Significance:
-    """What a test says against the hypothesis that there is no difference; two-sided."""
+    """A two-sided test of the hypothesis that there is no difference."""
 
     p_value: Probability
     p_holm: Probability  # p_value corrected over the comparisons of the table (Holm, 1979)
@@ -117,7 +137,7 @@ class Significance:
 
 @dataclass(frozen=True, config=STRICT)
 class AcrossSeeds:
-    """Welch's t test over seeds: would other trainings differ, too, on this test set?"""
+    """Welch's t test over seeds: would other seeds differ as well, on this test set?"""
 
     p_value: Probability
     p_holm: Probability
@@ -136,26 +156,128 @@ class Comparison:
     bleu_difference: float  # arm - baseline
     low: float  # 95 % interval of the difference over resampled test sets
     high: float
-    p_value: Probability  # of sacrebleu's paired bootstrap; too small for a two-sided test, see evaluation/bootstrap.py
+    p_value: Probability  # of sacrebleu's paired bootstrap; too small for a two-sided test, see `paired_bootstrap`
     p_holm: Probability | None = None  # p_value corrected as in Significance
-    detectable: NonNegativeFloat | None = None  # smallest difference found in 80 % of such test sets, tested at 5 %
+    detectable: NonNegativeFloat | None = None  # true difference detected with 80 % power on such a test set, at 5 %
     randomisation: Significance | None = None  # paired approximate randomisation
     seeds: AcrossSeeds | None = None  # None: an arm has a single seed, or its seeds all score the same
 
     @property
     def significant(self) -> bool:
-        """Whether the test set tells the two apart, at 5 % over the whole table.
+        """Whether the difference is significant on this test set, at 5 % over the whole table.
 
-        By approximate randomisation, which keeps its level; in files from before by the uncorrected interval.
+        By approximate randomisation, which keeps its level; in files without it by the uncorrected interval.
         """
         if self.randomisation is None:
             return not self.low <= 0 <= self.high
         return self.randomisation.p_holm < LEVEL
 
 
+# Where arms differ: groups of sentences, rates, links
+
+
+@dataclass(frozen=True, config=STRICT)
+class GroupResult:
+    """Scores of an arm on the sentences of a group."""
+
+    sentences: PositiveInt
+    words: NonNegativeFloat | None  # mean length of the sources: groups that differ in it also differ by length
+    bleu: float
+    low: float  # 95 % interval of bleu
+    high: float
+    chrf: float
+    bounds: str = ""  # of the property, if each arm is grouped by its own values
+
+
+@dataclass(frozen=True, config=STRICT)
+class Rate:
+    """A part of a whole, both summed over the test set."""
+
+    value: NonNegativeFloat
+    low: NonNegativeFloat  # 95 % interval
+    high: NonNegativeFloat
+    of: PositiveInt  # the whole: words, bigrams or sentences; mean over seeds
+
+
+@dataclass(frozen=True, config=STRICT)
+class Breakdown:
+    """Scores on the test set divided into groups by one property of its sentences."""
+
+    name: str
+    meaning: str  # of the property and its groups, in a sentence
+    groups: Labels
+    arms: Mapping[str, tuple[GroupResult | None, ...]]  # one per group; None: an empty group
+
+    @property
+    def by_own_groups(self) -> bool:
+        """Whether each arm has groups of its own, so that arms cannot be compared group by group."""
+        return any(result is not None and result.bounds for results in self.arms.values() for result in results)
+
+    @model_validator(mode="after")
+    def _one_per_group(self) -> Breakdown:
+        _require_one_per_group(self.groups, self.arms)
+        return self
+
+
+@dataclass(frozen=True, config=STRICT)
+class Rates:
+    """Rates of one kind."""
+
+    name: str
+    meaning: str
+    groups: Labels
+    arms: Mapping[str, tuple[Rate | None, ...]]  # one per group; None: nothing to count
+
+    @model_validator(mode="after")
+    def _one_per_group(self) -> Rates:
+        _require_one_per_group(self.groups, self.arms)
+        return self
+
+
+@dataclass(frozen=True, config=STRICT)
+class LinkAgreement:
+    """F1 between the links of two arms; it is symmetric, so either may be called gold.
+
+    Mean over pairs of runs; of an arm with itself over pairs of different seeds, None with a single seed.
+    """
+
+    arms: Labels
+    f1: tuple[tuple[Probability | None, ...], ...]  # (arms, arms)
+
+    @model_validator(mode="after")
+    def _is_square(self) -> LinkAgreement:
+        if [len(row) for row in self.f1] != [len(self.arms)] * len(self.arms):
+            raise ValueError(f"f1 needs {len(self.arms)} rows of as many numbers, one per arm")
+        return self
+
+
+@dataclass(frozen=True, config=STRICT)
+class Breakdowns:
+    """Everything that shows where arms differ."""
+
+    breakdowns: tuple[Breakdown, ...] = ()
+    rates: tuple[Rates, ...] = ()
+    agreement: LinkAgreement | None = None  # None: fewer than two runs have links
+
+    @property
+    def arms(self) -> set[str]:
+        """All arms that are named."""
+        tables = [*(each.arms for each in self.breakdowns), *(each.arms for each in self.rates)]
+        return {arm for table in tables for arm in table} | set(self.agreement.arms if self.agreement else ())
+
+
+def _require_one_per_group(groups: Labels, arms: Mapping[str, Sequence[object]]) -> None:
+    for arm, values in arms.items():
+        if len(values) != len(groups):
+            raise ValueError(f"arm {arm!r} has {len(values)} entries for {len(groups)} groups")
+
+
+# The experiment
+
+
 @dataclass(frozen=True, config=STRICT)
 class Results:
-    """An experiment: its arms, the others compared with the baseline, and how the numbers were made."""
+    """An experiment: its arms, the others compared with the baseline, and the provenance of the numbers."""
 
     experiment: str
     arms: NonEmpty[ArmResult]
@@ -164,29 +286,29 @@ class Results:
     version: str
     commit: str
     hardware: str
-    signatures: Mapping[str, str] = Field(default_factory=dict)  # of each score and test, by its key
-    where: Where | None = None  # where the arms differ; None: not measured
+    signatures: Mapping[str, str] = Field(default_factory=dict)  # of each metric and test, by its key
+    where: Breakdowns | None = None  # None: not measured
 
     @model_validator(mode="after")
-    def _arms_can_be_laid_side_by_side(self) -> Results:
+    def _arms_are_comparable(self) -> Results:
         names = [arm.name for arm in self.arms]
         if len(set(names)) < len(names):
             raise ValueError(f"two arms have the same name: {', '.join(names)}")
         for arm in self.arms:
             if _bands(arm) != _bands(self.arms[0]):
                 raise ValueError(f"arms {names[0]!r} and {arm.name!r} differ in their bands of bleu_by_length")
-        strangers = {name for pair in self.comparisons for name in (pair.arm, pair.baseline)} - set(names)
-        if strangers:
-            raise ValueError(f"comparisons name {sorted(strangers)[0]!r}, which is not among the arms")
-        if self.where is not None and (strange := self.where.arms - set(names)):
-            raise ValueError(f"where names {sorted(strange)[0]!r}, which is not among the arms")
+        unknown = {name for pair in self.comparisons for name in (pair.arm, pair.baseline)} - set(names)
+        if unknown:
+            raise ValueError(f"comparisons name {sorted(unknown)[0]!r}, which is not among the arms")
+        if self.where is not None and (unknown := self.where.arms - set(names)):
+            raise ValueError(f"where names {sorted(unknown)[0]!r}, which is not among the arms")
         if len({pair.baseline for pair in self.comparisons}) > 1:
             raise ValueError("comparisons have more than one baseline")
         return self
 
     @property
     def baseline(self) -> str | None:
-        """The arm that the others are compared with; None where nothing is compared."""
+        """The arm that the others are compared with; None if nothing is compared."""
         return self.comparisons[0].baseline if self.comparisons else None
 
     @classmethod
@@ -195,8 +317,8 @@ class Results:
         return load(_RESULTS, path)
 
     def save(self, path: Path) -> None:
-        """Write JSON, whole or not at all."""
-        write_bytes(path, _RESULTS.dump_json(self, indent=2) + b"\n")
+        """Write JSON atomically."""
+        save(_RESULTS, self, path, indent=2)
 
 
 def _bands(arm: ArmResult) -> list[tuple[int, int | None, int]]:

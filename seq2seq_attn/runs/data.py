@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 from seq2seq_attn import text
 from seq2seq_attn.config import Config, PairFiles, TestFiles
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.pharaoh import GoldCorpus, read_gold_of
+from seq2seq_attn.evaluation.alignment import GoldCorpus, read_gold_of
 from seq2seq_attn.runs import Say
 from seq2seq_attn.text.codec import Codec, load_codecs, save_codecs, train_codecs
 from seq2seq_attn.text.corpus import ParallelCorpus, read_parallel, read_tsv

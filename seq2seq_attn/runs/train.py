@@ -10,7 +10,7 @@ import torch
 
 from seq2seq_attn.config import Config, PairFiles, dump
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.metrics import bleu_metric, corpus_score
+from seq2seq_attn.evaluation.corpus_scores import bleu_metric, corpus_score
 from seq2seq_attn.models.translator import Translator
 from seq2seq_attn.ops.int8 import need_int8
 from seq2seq_attn.ops.memory import give_back_freed_memory, keep_freed_memory

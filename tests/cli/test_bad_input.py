@@ -128,6 +128,6 @@ def test_search_options_that_cannot_be_are_refused(refused, trained):
 def test_gold_links_must_be_links_and_as_many_lines(refused, trained, toy, write):
     pairs = "--source", toy / "test.src", "--target", toy / "test.tgt"
     assert "5 lines for 7 sentence pairs" in refused("align", trained, *pairs, "--gold", write("gold", b"0-0\n" * 5))
-    assert "line 2: '1:1' is no link" in refused(
+    assert "line 2: '1:1' is not a link" in refused(
         "align", trained, *pairs, "--gold", write("gold", b"0-0\n1:1\n" + b"\n" * 5)
     )

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from seq2seq_attn.analysis.reading import Reading
-from seq2seq_attn.comparison.arm import Arm
+from seq2seq_attn.analysis.scoring import AttentionRecord
+from seq2seq_attn.comparison.arms import Arm
 from seq2seq_attn.comparison.breakdowns import link_agreement, where_arms_differ
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.evaluation.alignment import GoldCorpus, parse_links
+from seq2seq_attn.evaluation.corpus_scores import bleu
 from seq2seq_attn.evaluation.counts import BleuCounts, ChrfCounts
-from seq2seq_attn.evaluation.metrics import bleu
-from seq2seq_attn.evaluation.pharaoh import GoldCorpus, parse_links
 from seq2seq_attn.runs import data
 from seq2seq_attn.text.corpus import ParallelCorpus
 
@@ -30,8 +30,8 @@ def arm(runs, readings, grid):
 
 @pytest.fixture
 def arms(grid):
-    reading = Reading(links(["0-0", "1-1", "0-0", "", "0-0 1-1", "2-0"]), [0.5, 0.1, 1.2, None, 0.3, 0.9])
-    second = Reading(links(["0-0", "0-0", "2-0", "", "0-0 1-1", "2-0"]), [0.7, 0.1, 1.0, None, 0.3, 1.1])
+    reading = AttentionRecord(links(["0-0", "1-1", "0-0", "", "0-0 1-1", "2-0"]), [0.5, 0.1, 1.2, None, 0.3, 0.9])
+    second = AttentionRecord(links(["0-0", "0-0", "2-0", "", "0-0 1-1", "2-0"]), [0.7, 0.1, 1.0, None, 0.3, 1.1])
     return {
         "fixed": arm([["A A A A", "A", "A B", "B B", "A A", "Z"], ["A", "A", "A", "A", "A A A A", "A"]], [], grid),
         "attention": arm([REFERENCES, ["A B", "A Q", "C B A", "B C C C", "A A", "B A Z"]], [reading, second], grid),
@@ -73,10 +73,10 @@ def test_entropies_are_means_over_seeds_and_each_arm_has_its_own_bounds(where):
 def test_without_gold_links_the_best_arm_that_has_links_measures_reordering(where, arms):
     breakdowns = where().breakdowns
     assert [each.name for each in breakdowns] == ["rarest source word", "entropy of the weights"]  # all jumps are 0
-    arms["attention"].readings[0].links[3] = parse_links("0-0 3-1").sure
+    arms["attention"].attention[0].links[3] = parse_links("0-0 3-1").sure
     by_jump = where().breakdowns[1]
     assert "by the links of attention, seed 1, as there are no gold ones" in by_jump.meaning
-    arms["attention"].readings.clear()
+    arms["attention"].attention.clear()
     assert [each.name for each in where().breakdowns] == ["rarest source word"]
 
 
@@ -112,17 +112,17 @@ def test_agreement_is_f1_over_pairs_of_runs_and_of_an_arm_with_itself_over_its_s
 
 
 def test_what_was_read_is_kept_in_the_run_folder(tmp_path):
-    assert Reading.load(tmp_path, 3) is None, "a run from before"
-    reading = Reading(links(["1-0 0-1", "", "0-0"]), [1.25, None, 0.0])
+    assert AttentionRecord.load(tmp_path, 3) is None, "a run from before"
+    reading = AttentionRecord(links(["1-0 0-1", "", "0-0"]), [1.25, None, 0.0])
     reading.save(tmp_path)
-    assert Reading.load(tmp_path, 3) == reading
-    Reading([frozenset()] * 2, [None, None]).save(tmp_path)
-    assert Reading.load(tmp_path, 2) is None, "nothing was read"
+    assert AttentionRecord.load(tmp_path, 3) == reading
+    AttentionRecord([frozenset()] * 2, [None, None]).save(tmp_path)
+    assert AttentionRecord.load(tmp_path, 2) is None, "nothing was read"
 
 
 @pytest.mark.parametrize(("text", "complaint"), [("1.0\n", "1 lines for 2 pairs"), ("x\n1.0\n", "'x'")])
 def test_a_spoilt_file_of_what_was_read_is_named(tmp_path, text, complaint):
-    Reading(links(["0-0", "0-0"]), [1.0, 1.0]).save(tmp_path)
+    AttentionRecord(links(["0-0", "0-0"]), [1.0, 1.0]).save(tmp_path)
     (tmp_path / "test.entropies.txt").write_text(text)
     with pytest.raises(UserError, match=f"test.entropies.txt: .*{complaint}.*; evaluate the run again"):
-        Reading.load(tmp_path, 2)
+        AttentionRecord.load(tmp_path, 2)

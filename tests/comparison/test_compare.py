@@ -7,15 +7,14 @@ import numpy as np
 import pytest
 
 from seq2seq_attn.comparison import schedule
-from seq2seq_attn.comparison.collect import training_text
+from seq2seq_attn.comparison.collect import differences, training_text
 from seq2seq_attn.comparison.compare import compare
-from seq2seq_attn.comparison.differences import differences
 from seq2seq_attn.comparison.experiment import read_experiment
 from seq2seq_attn.config import Config, parse
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.bootstrap import bleu_interval
+from seq2seq_attn.evaluation.corpus_scores import chrf, exact_match
 from seq2seq_attn.evaluation.counts import BleuCounts
-from seq2seq_attn.evaluation.metrics import chrf, exact_match
+from seq2seq_attn.evaluation.resampling import bleu_interval
 from seq2seq_attn.report.write import read_contents
 from seq2seq_attn.results.results import Results
 from seq2seq_attn.runs.folder import read_metrics
@@ -64,7 +63,7 @@ def test_comparison_and_intervals_are_those_of_the_written_translations(results,
     for arm in results.arms:
         for band in arm.bleu_by_length:
             rows = [row for row, line in enumerate(sources) if band.low <= len(line.split()) <= (band.high or 99)]
-            interval = bleu_interval(counts[arm.name].of_sentences(rows))
+            interval = bleu_interval(counts[arm.name].select(rows))
             alone = [[run[row] for row in rows] for run in files[arm.name]]
             assert interval == bleu_interval(BleuCounts.of(alone, [references[row] for row in rows], "none"))
             assert (band.bleu_low, band.bleu_high) == (interval.low, interval.high)
@@ -131,17 +130,17 @@ def test_what_a_report_shows_of_sentences_and_of_its_making_is_written_beside(gr
     references, files = written(grid, tmp_path)
     contents = read_contents(tmp_path / "results")
     for example in contents.examples:
-        assert [reading.arm for reading in example.readings] == ["distracted", "attention"]
+        assert [reading.arm for reading in example.attention] == ["distracted", "attention"]
         assert example.reference == references[example.line - 1]
         assert len(example.gold) == len(example.reference.split())
     for sentence in contents.sentences.sentences:
         shown = {arm: each.text for arm, each in sentence.translations.items()}
         assert shown == {arm: runs[0][sentence.line - 1] for arm, runs in files.items()}
     assert contents.sentences.signature == contents.results.signatures["chrf"]
-    assert (contents.making.question, contents.making.command) == ("why?", "the command")
-    assert contents.making.differences() == {"model.context.kind": ["fixed", "attention"]}
+    assert (contents.reproduction.question, contents.reproduction.command) == ("why?", "the command")
+    assert contents.reproduction.differences() == {"model.context.kind": ["fixed", "attention"]}
     for run in grid.runs[::2]:
-        made = parse(Config, contents.making.configurations[run.arm])
+        made = parse(Config, contents.reproduction.configurations[run.arm])
         assert made.model_copy(update={"data": run.config.data}) == run.config
         assert made.data.test.target == Path("test.target"), "paths are as from the working directory"
 

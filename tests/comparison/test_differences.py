@@ -4,13 +4,10 @@ import random
 
 import pytest
 
-from seq2seq_attn.comparison.differences import differences
-from seq2seq_attn.evaluation.bootstrap import paired_bootstrap
+from seq2seq_attn.comparison.arms import differences
 from seq2seq_attn.evaluation.counts import BleuCounts
-from seq2seq_attn.evaluation.holm import holm
-from seq2seq_attn.evaluation.power import detectable_difference
-from seq2seq_attn.evaluation.randomisation import approximate_randomisation
-from seq2seq_attn.evaluation.seeds import welch
+from seq2seq_attn.evaluation.resampling import approximate_randomisation, paired_bootstrap
+from seq2seq_attn.evaluation.significance import detectable_difference, holm, welch
 
 RATES = {"a little better": (0.26, 0.28), "baseline": (0.3, 0.33), "much better": (0.1, 0.12), "alike": (0.31, 0.32)}
 

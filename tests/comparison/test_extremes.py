@@ -3,8 +3,8 @@
 from sacrebleu import sentence_chrf as sacrebleu_chrf
 
 from seq2seq_attn.comparison.observe import extremes
-from seq2seq_attn.evaluation.sentence import sentence_chrf
-from seq2seq_attn.results.sentences import SHOWN, load_sentences, save_sentences
+from seq2seq_attn.evaluation.corpus_scores import sentence_chrf
+from seq2seq_attn.results.observations import SHOWN, load_sentences, save_sentences
 from seq2seq_attn.text.corpus import ParallelCorpus
 
 REFERENCES = [f"the {word} sat on mat number {index}" for index, word in enumerate(["cat", "dog", "fox"] * 9)]

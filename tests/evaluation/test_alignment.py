@@ -1,13 +1,26 @@
+"""Word alignments: the file format, agreement with gold links, symmetrisation, reordering."""
+
 from __future__ import annotations
 
 import gzip
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.alignment import agreement, alignment_error_rate
-from seq2seq_attn.evaluation.pharaoh import format_links, parse_links, read_gold, read_gold_of
+from seq2seq_attn.evaluation.alignment import (
+    agreement,
+    alignment_error_rate,
+    flipped,
+    format_links,
+    mean_jump,
+    parse_links,
+    read_gold,
+    read_gold_of,
+    symmetrise,
+)
 
 
 def test_a_dash_is_sure_and_both_other_marks_are_possible():
@@ -27,7 +40,7 @@ def test_what_is_written_reads_back_the_same_in_order():
 def test_a_bad_link_names_file_and_line(tmp_path, link):
     path = tmp_path / "gold.align"
     path.write_text(f"0-0\n\n1-1 {link}\n", encoding="utf-8")
-    with pytest.raises(UserError, match=rf"gold\.align, line 3: '{link}' is no link"):
+    with pytest.raises(UserError, match=rf"gold\.align, line 3: '{link}' is not a link"):
         read_gold(path)
 
 
@@ -131,3 +144,118 @@ def test_corpora_of_other_lengths_and_a_gold_without_sure_links_are_refused():
         alignment_error_rate([set()], [set()] * 2, [set()] * 3)
     with pytest.raises(UserError, match="no sure link"):
         alignment_error_rate([{(0, 0)}], [set()], [{(0, 0)}])
+
+
+METHODS = ("intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and")
+
+# Eight words a side. Both directions have 0-0 1-1 4-3. Of the others
+#   1-2 stands below 1-1 and gives target 2 its first link; then 2-2 beside it gives source 2 its first
+#   0-4 and 4-6 give a target word its first link, 6-5 both words; nothing that has grown is beside them
+#   3-0 and 5-5 give a source word its first, 7-7 both; 6-4 neither, as 0-4 and 6-5 came before it
+FORWARD = parse_links("0-0 1-1 1-2 4-3 0-4 6-5 4-6").sure  # each target word has one at most
+BACKWARD = parse_links("0-0 1-1 2-2 3-0 4-3 5-5 6-4 7-7").sure  # each source word has one at most
+
+
+def test_every_method_worked_by_hand():
+    def joined(method):
+        return symmetrise(FORWARD, BACKWARD, method)
+
+    assert joined("intersection") == parse_links("0-0 1-1 4-3").sure
+    assert joined("union") == parse_links("0-0 1-1 1-2 4-3 0-4 6-5 4-6 2-2 3-0 5-5 6-4 7-7").sure
+    assert joined("grow-diag") == parse_links("0-0 1-1 4-3 1-2 2-2").sure
+    assert joined("grow-diag-final-and") == parse_links("0-0 1-1 4-3 1-2 2-2 6-5 7-7").sure
+    assert joined("grow-diag-final") == joined("union") - {(6, 4)}
+
+
+def test_grow_diag_follows_the_diagonal_from_link_to_link_and_leaps_no_gap():
+    diagonal = {(i, i) for i in (0, 1, 2, 3, 5)}
+    assert symmetrise({(2, 2)}, diagonal, "grow-diag") == {(0, 0), (1, 1), (2, 2), (3, 3)}
+
+
+def test_a_neighbour_whose_words_both_have_links_is_not_added():
+    forward, backward = parse_links("0-0 1-1 0-1").sure, parse_links("0-0 1-1 1-0").sure
+    assert symmetrise(forward, backward, "grow-diag-final") == {(0, 0), (1, 1)}
+
+
+links = st.sets(st.tuples(st.integers(0, 5), st.integers(0, 6)), max_size=12)
+
+
+@given(forward=links, backward=links)
+@settings(max_examples=30, deadline=None)
+def test_from_the_intersection_to_the_union_each_method_adds(forward, backward):
+    found = {method: symmetrise(forward, backward, method) for method in METHODS}
+    assert found["intersection"] == forward & backward
+    assert found["union"] == forward | backward
+    assert found["intersection"] <= found["grow-diag"]
+    for final in ("grow-diag-final", "grow-diag-final-and"):
+        assert found["grow-diag"] <= found[final] <= found["union"]
+    # After `final` every word that has a link at all has one; `final-and` leaves no pair of words without.
+    for side in (0, 1):
+        assert {link[side] for link in found["grow-diag-final"]} == {link[side] for link in found["union"]}
+    linked = [{link[side] for link in found["grow-diag-final-and"]} for side in (0, 1)]
+    assert all(i in linked[0] or j in linked[1] for i, j in found["union"])
+
+
+@given(forward=links, backward=links)
+@settings(max_examples=30, deadline=None)
+def test_the_growing_methods_are_those_of_their_pseudo_code(forward, backward):
+    assert symmetrise(forward, backward, "grow-diag") == by_matrices(forward, backward, None)
+    assert symmetrise(forward, backward, "grow-diag-final") == by_matrices(forward, backward, np.logical_or)
+    assert symmetrise(forward, backward, "grow-diag-final-and") == by_matrices(forward, backward, np.logical_and)
+
+
+def by_matrices(forward, backward, either_or_both):
+    """As the manual of Moses has it: e counts target words, f source words."""
+    e2f, f2e = np.zeros((2, 7, 6), dtype=bool)
+    for matrix, directed in ((e2f, forward), (f2e, backward)):
+        for f, e in directed:
+            matrix[e, f] = True
+    alignment, union = e2f & f2e, e2f | f2e
+    changed = True
+    while changed:
+        changed = False
+        for e, f in np.ndindex(alignment.shape):
+            if not alignment[e, f]:
+                continue
+            for down, right in ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1)):
+                new_e, new_f = e + down, f + right
+                if 0 <= new_e < 7 and 0 <= new_f < 6 and union[new_e, new_f]:
+                    unaligned = not alignment[new_e].any() or not alignment[:, new_f].any()
+                    changed |= unaligned
+                    alignment[new_e, new_f] |= unaligned
+    for directed in (e2f, f2e) if either_or_both else ():
+        for e, f in np.ndindex(alignment.shape):
+            if directed[e, f] and either_or_both(not alignment[e].any(), not alignment[:, f].any()):
+                alignment[e, f] = True
+    return {(int(f), int(e)) for e, f in np.argwhere(alignment)}
+
+
+def test_links_of_the_other_direction_are_turned_round():
+    assert flipped({(0, 3), (2, 1)}) == {(3, 0), (1, 2)}
+
+
+def test_a_method_that_there_is_not_names_those_that_there_are():
+    with pytest.raises(UserError, match="'grow': choose from intersection, union, grow-diag"):
+        symmetrise(set(), set(), "grow")
+
+
+@pytest.mark.parametrize(
+    ("links", "distance"),
+    [
+        ("0-0 1-1 2-2", 0),
+        ("2-0 1-1 0-2", 2),  # each step goes back over two words
+        ("1-0 0-1 2-2", (2 + 1) / 2),
+        ("0-0 3-1 1-2", (2 + 3) / 2),
+        ("0-0 3-5", 2),  # what is not linked in between does not count
+        ("0-0 1-0 2-0 3-1", 0),  # from the last word of one to the first of the next
+        ("3-0 0-1 1-1", 4),
+        ("1-0 1-1", 1),  # the same word again
+    ],
+)
+def test_a_jump_is_from_the_end_of_one_word_to_the_beginning_of_the_next(links, distance):
+    assert mean_jump(parse_links(links).sure) == distance
+
+
+@pytest.mark.parametrize("links", ["", "4-2", "1-2 4-2"])
+def test_without_two_linked_words_there_is_no_distance(links):
+    assert mean_jump(parse_links(links).sure) is None

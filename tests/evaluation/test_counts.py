@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.evaluation.corpus_scores import bleu
 from seq2seq_attn.evaluation.counts import BleuCounts
-from seq2seq_attn.evaluation.metrics import bleu
 
 
 def test_the_sums_of_the_counts_make_the_bleu_of_each_run(references, spoil):

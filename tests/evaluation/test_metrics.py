@@ -1,95 +1,82 @@
-from __future__ import annotations
+"""The registry of metrics: one record is all that a metric takes."""
 
-import logging
-import subprocess
-import sys
-
+import numpy as np
 import pytest
-import sacrebleu
 
-from seq2seq_attn import __version__
-from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.metrics import bleu, chrf, exact_match, ter
-
-EVERY_MODULE = [
-    *("alignment", "attention_links", "bootstrap", "counts", "entropy", "holm", "lc_norm_tok", "length"),
-    *("metrics", "pharaoh", "power", "randomisation", "seeds"),
-]
-
-
-def test_bleu_chrf_and_ter_are_those_of_sacrebleus_command(references, spoil, sacrebleu_command):
-    hypotheses = spoil(references, 0.3, seed=2)
-    hypotheses[4] = ""
-    printed = sacrebleu_command(references, [hypotheses], "-m", "bleu", "chrf", "ter", "-w", "10")
-    for score, expected in zip([f(hypotheses, references) for f in (bleu, chrf, ter)], printed, strict=True):
-        assert score.name == expected["name"]
-        assert score.value == pytest.approx(expected["score"], abs=1e-9)
-        assert score.signature == expected["signature"]
-        assert score.signature.endswith(f"version:{sacrebleu.__version__}")
+from seq2seq_attn.evaluation.alignment import GoldCorpus, parse_links
+from seq2seq_attn.evaluation.corpus_scores import bleu, bleu_lc_tok, chrf, exact_match, ter
+from seq2seq_attn.evaluation.metrics import (
+    METRICS,
+    ForcedTest,
+    Metric,
+    TranslatedTest,
+    register,
+    score_forced,
+    score_translations,
+    score_value,
+)
 
 
-def test_lowercased_bleu_and_another_tokeniser_are_those_of_sacrebleus_command(references, spoil, sacrebleu_command):
-    hypotheses = spoil(references, 0.3, seed=2)
-    printed = sacrebleu_command(references, [hypotheses], "-lc", "-tok", "char", "-w", "10")
-    score = bleu(hypotheses, references, tokenize="char", lowercase=True)
-    assert score.value == pytest.approx(printed["score"], abs=1e-9)
-    assert score.signature == printed["signature"]
-    assert score.value > bleu(hypotheses, references, tokenize="char").value
+@pytest.fixture
+def test(references, spoil):
+    return TranslatedTest(spoil(references, 0.3, seed=2), references)
 
 
-def test_chinese_is_cut_into_characters_by_its_own_tokeniser():
-    # 2-grams and up of "汤姆追逐杰瑞" against "汤姆追赶杰瑞": one character of six differs.
-    assert bleu(["汤姆追逐杰瑞"], ["汤姆追赶杰瑞"], tokenize="zh").signature.split("|")[3] == "tok:zh"
-    characters = bleu(["汤姆追逐杰瑞"], ["汤姆追赶杰瑞"], tokenize="zh").value
-    # precisions 5/6, 3/5, 1/4 and, smoothed, half of 1/3
-    assert characters == pytest.approx(100 * (5 / 6 * 3 / 5 * 1 / 4 * 1 / 6) ** 0.25)
-    assert bleu(["汤姆追逐杰瑞"], ["汤姆追赶杰瑞"]).value == 0
+def test_translations_get_every_score_with_its_signature(test, references):
+    expected = {
+        "bleu": bleu(test.translations, references),
+        "chrf": chrf(test.translations, references),
+        "ter": ter(test.translations, references),
+        "exact_match": exact_match(test.translations, references),
+    }
+    plain = {key: {"value": each.value, "signature": each.signature} for key, each in expected.items()}
+    assert score_translations(test) == plain
+    assert score_translations(test, skip=["ter", "chrf"]).keys() == {"bleu", "exact_match"}
 
 
-def test_an_exact_match_is_the_reference_itself_but_for_blanks_at_its_ends():
-    score = exact_match(["Tom runs.", "Tom runs. ", "tom runs.", "Tom  runs.", ""], ["Tom runs."] * 4 + [""])
-    assert score.value == 60
-    assert score.signature == f"nrefs:1|case:mixed|strip:yes|version:seq2seq_attn-{__version__}"
+def test_lowercased_tokenised_bleu_is_scored_only_with_references_of_that_kind(test, references):
+    lowercased = [line.lower() for line in references]
+    score = score_translations(test._replace(lc_tok=lowercased))["bleu_lc_tok"]
+    assert score["value"] == bleu_lc_tok(test.translations, lowercased, "en").value
+    assert score["signature"].startswith("nrefs:1|case:lc")
 
 
-@pytest.mark.parametrize("metric", [bleu, chrf, ter, exact_match])
-def test_numbers_of_lines_that_differ_are_refused_with_both_counts(metric):
-    with pytest.raises(UserError, match=r"3 hypotheses but 2 references"):
-        metric(["a", "b", "c"], ["a", "b"])
+def forced(lines, gold=None):
+    return ForcedTest(
+        log_likelihood=-6.0,
+        tokens=4,
+        weights=[np.array([[1.0, 0.0], [0.5, 0.5]]), np.array([[0.25] * 4])],
+        links=[parse_links(line).sure for line in lines],
+        gold=gold and GoldCorpus(*zip(*map(parse_links, gold), strict=True)),
+    )
 
 
-@pytest.mark.parametrize("metric", [bleu, chrf, ter, exact_match])
-def test_nothing_to_score_is_refused(metric):
-    with pytest.raises(UserError, match="nothing to score"):
-        metric([], [])
+def test_forced_decoding_gives_perplexity_entropy_and_alignment_error_rate():
+    scores = score_forced(forced(["0-0 1-1", "0-0"], gold=["0-0 0-1", "0-0"]))
+    assert scores["perplexity"] == pytest.approx(np.exp(6 / 4))
+    assert scores["attention_entropy"] == pytest.approx((0 + 1 + 2) / 3)
+    assert scores["aer"] == pytest.approx(1 - (2 + 2) / (3 + 3))
 
 
-@pytest.mark.parametrize(("metric", "worst"), [(bleu, 0), (chrf, 0), (ter, 100), (exact_match, 0)])
-def test_a_system_that_says_nothing_gets_the_worst_score(metric, worst):
-    assert metric(["", ""], ["Tom chases Jerry.", "Jerry runs."]).value == worst
+@pytest.mark.parametrize(("lines", "gold"), [(["0-0", "0-0"], None), (["", ""], ["0-0", "0-0"])])
+def test_without_gold_links_or_links_of_its_own_a_model_has_no_alignment_error_rate(lines, gold):
+    assert score_forced(forced(lines, gold))["aer"] is None
 
 
-def test_an_unknown_tokeniser_names_its_neighbour():
-    with pytest.raises(UserError, match="'13'; did you mean '13a'"):
-        bleu(["a"], ["a"], tokenize="13")
+def test_a_value_is_found_whichever_way_a_metric_is_computed():
+    scores = {"bleu": {"value": 12.5, "signature": "s"}, "perplexity": 3.5, "aer": None}
+    assert [score_value(scores, key) for key in ("bleu", "perplexity", "aer", "chrf")] == [12.5, 3.5, None, None]
 
 
-def test_bleu_warns_of_tokenised_lines_unless_they_are_meant(caplog):
-    lines = ["Tom chases Jerry ."] * 100
-    with caplog.at_level(logging.WARNING, logger="sacrebleu"):
-        bleu(lines, lines, tokenize="none")
-        assert not caplog.records
-        bleu(lines, lines)
-        assert "forgot to detokenize" in caplog.text
+def test_a_key_is_given_once_and_a_metric_is_computed_in_exactly_one_way(monkeypatch):
+    with pytest.raises(ValueError, match="there is a metric 'bleu' already"):
+        register(METRICS["bleu"])
+    for ways in ({}, {"from_translations": lambda test: None, "from_forced": lambda test: None}):
+        with pytest.raises(ValueError, match="metric 'x' needs either from_translations or from_forced"):
+            Metric("x", "X", "X", 1, "higher", "an unknown", **ways)
 
 
-def test_scoring_never_imports_torch():
-    imports = "; ".join(f"import seq2seq_attn.evaluation.{module}" for module in EVERY_MODULE)
-    code = f"import sys; {imports}; assert 'torch' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_importing_the_room_alone_loads_no_library():
-    libraries = {"sacrebleu", "sacremoses", "numpy", "scipy"}
-    code = f"import sys, seq2seq_attn.evaluation; assert not {libraries} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)
+def test_what_a_metric_means_ends_with_the_better_direction():
+    assert METRICS["ter"].explanation == "TER: edits per 100 reference words, lower is better"
+    assert METRICS["attention_entropy"].direction is None
+    assert "better" not in METRICS["attention_entropy"].explanation

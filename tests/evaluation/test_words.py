@@ -6,10 +6,19 @@ import numpy as np
 import pytest
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.bootstrap import rate_interval
-from seq2seq_attn.evaluation.faults import content_words, lengths, missing, repeated, repeats
-from seq2seq_attn.evaluation.frequency import FREQUENCIES, found, rarest
-from seq2seq_attn.evaluation.words import bags, count_words
+from seq2seq_attn.evaluation.resampling import rate_interval
+from seq2seq_attn.evaluation.words import (
+    FREQUENCIES,
+    bags,
+    content_words,
+    count_words,
+    found,
+    lengths,
+    missing,
+    rarest,
+    repeated,
+    repeats,
+)
 
 
 def bag(line, tokenize="none"):

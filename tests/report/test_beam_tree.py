@@ -3,16 +3,17 @@
 import pytest
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.report.html.tree import layout
-from seq2seq_attn.results.examples import ArmReading, Found, Step, load_examples
+from seq2seq_attn.report.html_attention import beam_layout
+from seq2seq_attn.results.observations import BeamHypothesis, DecodingStep, DecodingTrace, load_examples
 
 
 def reading(parents, ends, log_probabilities=None):
     beam = [
-        Step(str(place), (log_probabilities or {}).get(place, -1.0), parent) for place, parent in enumerate(parents)
+        DecodingStep(str(place), (log_probabilities or {}).get(place, -1.0), parent)
+        for place, parent in enumerate(parents)
     ]
-    found = [Found(last, -1.0, -1.0) for last in ends]
-    return ArmReading("a", 1, 2, ("</s>",), (), (), None, tuple(beam), tuple(found), (Step("</s>", -1.0),))
+    found = [BeamHypothesis(last, -1.0, -1.0) for last in ends]
+    return DecodingTrace("a", 1, 2, ("</s>",), (), (), None, tuple(beam), tuple(found), (DecodingStep("</s>", -1.0),))
 
 
 BUSHY = reading([None, None, 0, 0, 1, 2, 2, 3, 4, 5, 5, 7, 10, 9], [12, 13, 11])
@@ -23,20 +24,20 @@ def places(nodes):
 
 
 def test_the_best_hypothesis_is_the_first_row_and_branches_go_below():
-    nodes = layout(reading([None, 0, 0, 2, 1], [3, 4]))
+    nodes = beam_layout(reading([None, 0, 0, 2, 1], [3, 4]))
     assert places(nodes) == {0: (1, 2), 2: (1, 3), 3: (1, 4), 1: (2, 3), 4: (2, 4)}
     assert {int(n.step.token): n.rank for n in nodes} == {0: 1, 2: 1, 3: 1, 1: 2, 4: 2}
-    assert {int(n.step.token) for n in nodes if n.found} == {3, 4}
+    assert {int(n.step.token) for n in nodes if n.hypothesis} == {3, 4}
 
 
 def test_what_was_abandoned_follows_by_its_probability():
-    nodes = layout(reading([None, None, None, 0], [3], {1: -5.0, 2: -2.0}))
+    nodes = beam_layout(reading([None, None, None, 0], [3], {1: -5.0, 2: -2.0}))
     assert places(nodes) == {0: (1, 2), 3: (1, 3), 2: (2, 2), 1: (3, 2)}
     assert [node.rank for node in nodes if node.row > 1] == [None, None]
 
 
 def test_every_step_has_a_place_of_its_own_right_of_its_parent():
-    nodes = layout(BUSHY)
+    nodes = beam_layout(BUSHY)
     where = places(nodes)
     assert len(where) == len(set(where.values())) == len(BUSHY.beam)
     for node in nodes:
@@ -47,7 +48,7 @@ def test_every_step_has_a_place_of_its_own_right_of_its_parent():
 
 
 def test_no_line_to_a_branch_crosses_the_line_between_two_other_steps():
-    nodes = layout(BUSHY)
+    nodes = beam_layout(BUSHY)
     for branch in nodes:
         between = range(branch.parent_row + 1, branch.row)
         crossed = [n for n in nodes if n.column == branch.column and n.row in between and n.row == n.parent_row]

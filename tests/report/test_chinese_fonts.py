@@ -8,9 +8,9 @@ from matplotlib import font_manager
 from matplotlib.font_manager import FontEntry
 from matplotlib.ft2font import FT2Font
 
-from seq2seq_attn.report.pictures import fonts
-from seq2seq_attn.report.pictures.attention import heatmap
-from seq2seq_attn.report.pictures.style import render
+from seq2seq_attn.report import figure_style as fonts
+from seq2seq_attn.report.figure_style import render
+from seq2seq_attn.report.figures import attention_figure
 from seq2seq_attn.results.observations import AttentionMap
 
 
@@ -34,20 +34,20 @@ def bare_machine(monkeypatch):
 
 
 def test_the_shipped_font_has_the_characters(capsys):
-    first, *_ = fonts.families(["Tom", "汤姆"])
+    first, *_ = fonts.font_families(["Tom", "汤姆"])
     glyphs = FT2Font(font_manager.findfont(first, fallback_to_default=False)).get_charmap()
     assert all(ord(character) in glyphs for character in "汤姆追逐杰瑞，。Tom±")
     assert capsys.readouterr().err == ""
 
 
 def test_text_without_chinese_needs_no_chinese_font(bare_machine, capsys):
-    assert fonts.families(["Ein Mann läuft", "à l'été – où"]) == ["DejaVu Sans"]
+    assert fonts.font_families(["Ein Mann läuft", "à l'été – où"]) == ["DejaVu Sans"]
     assert capsys.readouterr().err == ""
 
 
 def test_without_the_shipped_font_one_of_the_machine_is_taken(bare_machine, capsys):
     bare_machine.append(FontEntry(fname="/fonts/simhei.ttf", name="SimHei"))
-    assert fonts.families(["汤姆"]) == ["SimHei", "DejaVu Sans"]
+    assert fonts.font_families(["汤姆"]) == ["SimHei", "DejaVu Sans"]
     assert capsys.readouterr().err == ""
 
 
@@ -56,8 +56,8 @@ def test_without_any_a_picture_is_still_made_and_one_line_says_what_to_install(b
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # matplotlib would warn of each character
         for kind in ("png", "svg"):
-            assert render(heatmap([shown]), kind)
-    assert heatmap([shown])
+            assert render(attention_figure([shown]), kind)
+    assert attention_figure([shown])
     message = capsys.readouterr().err
     assert message.count("\n") == 1
     assert "pip install zhplot" in message

@@ -50,9 +50,9 @@ def test_markdown_cells_are_those_worked_by_hand(load):
             "Training",
             "chrF",
             "TER",
+            "Exact",
             "95 % sentences",
             "95 % seeds",
-            "Exact",
             "Entropy",
             "Perplexity",
             "Tokens/s",
@@ -61,14 +61,14 @@ def test_markdown_cells_are_those_worked_by_hand(load):
     assert rule == ["---"] + ["---:"] * 19
     assert rows == [
         ["distracted (C at every step)", "1,234,567", "20.0 ± 0.5", "baseline", "", "", "", "", "40.0", "12.3",
-         "–", "59 s", "31.0 ± 0.4", "71.0 ± 1.2", "[18.9, 21.1]", "[15.5, 24.6]", "1.2 ± 0.2",
+         "–", "59 s", "31.0 ± 0.4", "71.0 ± 1.2", "1.2 ± 0.2", "[18.9, 21.1]", "[15.5, 24.6]",
          "–", "9.50 ± 0.30", "5,100"],
         ["mean of states", "999", "18.0 ± 0.3", "-2.0 [-4.2, +0.1]", "0.062", "–", "3.0", "0.051", "38.0", "10.0",
-         "0.800 ± 0.000", "2.5 min", "30.0 ± 0.5", "72.0 ± 0.6", "[17.0, 19.0]", "[15.3, 20.7]", "–",
+         "0.800 ± 0.000", "2.5 min", "30.0 ± 0.5", "72.0 ± 0.6", "–", "[17.0, 19.0]", "[15.3, 20.7]",
          "3.25 ± 0.00", "8.75 ± 0.20", "5,000"],
         ["注意力", "2,000,000", "45.3 ± 0.8", "+25.2 [+24.0, +26.5]", "< 0.001", "0.004", "1.8 seeds 4.1", "0.002",
          "47.5", "44.4",
-         "0.123 ± 0.013", "2.0 h", "55.5 ± 0.2", "40.1 ± 0.9", "[44.0, 46.5]", "[38.5, 52.0]", "30.5 ± 2.0",
+         "0.123 ± 0.013", "2.0 h", "55.5 ± 0.2", "40.1 ± 0.9", "30.5 ± 2.0", "[44.0, 46.5]", "[38.5, 52.0]",
          "0.88 ± 0.10", "3.12 ± 0.05", "3,215"],
     ]  # fmt: skip
 
@@ -82,7 +82,7 @@ def test_the_notes_say_what_the_numbers_are_and_how_they_were_made(load):
             "Signature of p rand.: ar:10000",
             "Each p is corrected over the 2 comparisons of the table (Holm)",
             "seq2seq_attn 0.1.0, commit abc1234, on two cores",
-            "1-10, 11+: BLEU of the sentences with so many source words (7, 5 sentences)",
+            "1-10, 11+: BLEU of the sentences with this many source words (7, 5 sentences)",
             "AER: alignment error rate",
         ):
             assert note in text
@@ -176,7 +176,7 @@ def test_without_entropy_perplexity_and_speed_there_are_no_columns_for_them(load
     assert not {"Entropy", "Perplexity", "Tokens/s"} & set(table_rows(markdown(load(older)))[0])
 
 
-def test_files_from_before_show_what_they_have(load):
+def test_older_files_show_what_they_have(load):
     def older(results):
         del results["signatures"]
         for pair in results["comparisons"]:

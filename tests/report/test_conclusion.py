@@ -5,8 +5,19 @@ from types import SimpleNamespace
 import pytest
 
 from seq2seq_attn.report.conclusion import conclusion
-from seq2seq_attn.results.results import AcrossSeeds, ArmResult, BandResult, Comparison, Significance, Spread
-from seq2seq_attn.results.where import Breakdown, GroupResult, Rate, Rates, Where
+from seq2seq_attn.results.results import (
+    AcrossSeeds,
+    ArmResult,
+    BandResult,
+    Breakdown,
+    Breakdowns,
+    Comparison,
+    GroupResult,
+    Rate,
+    Rates,
+    Significance,
+    Spread,
+)
 
 
 def arm(name, bleu, short=40.0, long=10.0, seeds=(1, 2), aer=None):
@@ -37,8 +48,8 @@ def said(*comparisons, arms=None, where=None):
         ((-3.0, -5.0, -1.0, 0.004), "a is worse than b by 3.0 BLEU (95 % interval -5.0 to -1.0, p = 0.004)."),
         (
             (0.4, -0.3, 1.1, 0.21),
-            "a cannot be told apart from b: +0.4 BLEU (95 % interval -0.3 to +1.1, p = 0.210); "
-            "such a test set shows a difference of 1.7 in four cases of five.",
+            "a does not differ significantly from b: +0.4 BLEU (95 % interval -0.3 to +1.1, p = 0.210); "
+            "on a test set like this a true difference of 1.7 is detected with 80 % power.",
         ),
     ],
 )
@@ -47,13 +58,15 @@ def test_which_is_better_and_by_how_much_or_what_would_have_been_seen(values, se
 
 
 def test_the_corrected_p_value_decides_and_not_the_interval():
-    assert "cannot be told apart" in said(pair(1.2, 0.1, 2.3, 0.05))[0]
+    assert "does not differ significantly" in said(pair(1.2, 0.1, 2.3, 0.05))[0]
     assert "is better" in said(pair(1.2, -0.1, 2.5, 0.049))[0]
 
 
 def test_in_files_from_before_the_interval_decides():
     before = pair(0.4, -0.3, 1.1, 0.03, from_before=True)
-    assert said(before)[0] == "a cannot be told apart from b: +0.4 BLEU (95 % interval -0.3 to +1.1, p = 0.030)."
+    assert said(before)[0] == (
+        "a does not differ significantly from b: +0.4 BLEU (95 % interval -0.3 to +1.1, p = 0.030)."
+    )
     assert "is better" in said(pair(1.2, 0.1, 2.3, 0.06, from_before=True))[0]
 
 
@@ -63,24 +76,24 @@ WELCH = "95 % interval +0.5 to +3.5, p = {}, Welch's t test over seeds"
 @pytest.mark.parametrize(
     ("p", "p_seeds", "sentence"),
     [
-        (0.01, 0.02, f"The seeds agree: a is better than b in other trainings ({WELCH.format('0.020')})."),
+        (0.01, 0.02, f"The seeds agree: a is better than b with other seeds ({WELCH.format('0.020')})."),
         (
             0.01,
             0.07,
-            f"Other trainings may come out otherwise: a against b, {WELCH.format('0.070')}; "
-            "so many seeds show a difference of 4.1 in four cases of five.",
+            f"This may not hold for other seeds: a against b, {WELCH.format('0.070')}; "
+            "with this number of seeds a true difference of 4.1 is detected with 80 % power.",
         ),
         (
             0.3,
             0.02,
-            f"The seeds agree, on these sentences alone: a is better than b ({WELCH.format('0.020')}); "
-            "a larger test set would have to show that it holds on others.",
+            f"The seeds agree, but only on these sentences: a is better than b ({WELCH.format('0.020')}); "
+            "whether it holds for other sentences needs a larger test set.",
         ),
         (
             0.3,
             0.07,
-            f"Other trainings may come out otherwise: a against b, {WELCH.format('0.070')}; "
-            "so many seeds show a difference of 4.1 in four cases of five.",
+            f"This may not hold for other seeds: a against b, {WELCH.format('0.070')}; "
+            "with this number of seeds a true difference of 4.1 is detected with 80 % power.",
         ),
     ],
 )
@@ -111,7 +124,7 @@ def test_what_length_does_to_the_best_arm_and_the_baseline():
 
 def test_an_alignment_is_spoken_of_where_the_best_arm_has_one():
     best = arm("a", 30.0, aer=Spread(0.1234, 0.0))
-    assert "Read as an alignment, a has an error rate (AER) of 0.123." in said(arms=(best, arm("b", 20.0)))
+    assert "a aligns words with an error rate (AER) of 0.123." in said(arms=(best, arm("b", 20.0)))
 
 
 def test_a_single_seed_is_warned_of():
@@ -125,7 +138,7 @@ def group(bleu, half=1.0, sentences=30, bounds=""):
 
 def of(*breakdowns, rates=()):
     """What is said beyond what is said without."""
-    return [sentence for sentence in said(where=Where(breakdowns, rates)) if sentence not in said()]
+    return [sentence for sentence in said(where=Breakdowns(breakdowns, rates)) if sentence not in said()]
 
 
 def between(ours, theirs, groups=("rare", "common", "lost")):

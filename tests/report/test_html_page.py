@@ -7,7 +7,7 @@ import pytest
 from html_tree import parse
 
 from seq2seq_attn.report.conclusion import conclusion
-from seq2seq_attn.report.html.page import page
+from seq2seq_attn.report.html_page import html_page
 from seq2seq_attn.report.table import markdown
 from seq2seq_attn.report.write import read_contents
 
@@ -18,7 +18,7 @@ def made(all_values, write):
 
     def made(change=lambda values: None):
         change(all_values)
-        return page(read_contents(write(all_values)))
+        return html_page(read_contents(write(all_values)))
 
     return made
 
@@ -43,16 +43,18 @@ def test_the_table_is_that_of_markdown(tree, folder):
     assert rows == [[cell.strip() for cell in row] for row in expected]
 
 
-def test_question_conclusion_and_making_are_told(tree, folder, all_values):
+def test_question_conclusion_and_reproduction_are_shown(tree, folder, all_values):
     assert tree.one("h1").text == "What is attention for?"
     words = [item.text for item in tree.id("conclusion").all("li")]
     assert words == conclusion(read_contents(folder).results)
-    making = tree.id("making").text
+    reproduction = tree.id("reproduction").text
     for text in ("seq2seq-attn compare toy.yaml 'seeds=[1,2]'", "abc1234", "two cores", "Seeds 1, 2", "ar:10000"):
-        assert text in making
-    changed = tree.id("making").one("table", "changed")
+        assert text in reproduction
+    changed = tree.id("reproduction").one("table", "changed")
     assert [row.text for row in changed.all("tr")][1:] == ["model.context.kind fixed mean attention"]
-    assert [pre.text for pre in tree.id("making").all("pre")][2] == "seed: 1 model: context: kind: attention size: 5"
+    assert [pre.text for pre in tree.id("reproduction").all("pre")][
+        2
+    ] == "seed: 1 model: context: kind: attention size: 5"
 
 
 def test_scores_at_a_glance_are_those_of_the_results(tree, all_values):
@@ -109,7 +111,7 @@ def test_a_band_s_interval_is_shaded_and_said_where_it_is_known(made):
 
 
 def test_each_breakdown_is_drawn_to_scale_with_its_intervals_and_tabled(tree, all_values):
-    section = tree.id("where")
+    section = tree.id("breakdowns")
     drawn = section.all("figure")
     for figure, breakdown in zip(drawn, all_values["results.json"]["where"]["breakdowns"], strict=True):
         expected = [[each["bleu"] for each in row if each] for row in breakdown["arms"].values()]
@@ -135,7 +137,7 @@ def test_each_breakdown_is_drawn_to_scale_with_its_intervals_and_tabled(tree, al
 
 
 def test_rates_and_the_agreement_of_links_are_tabled(tree):
-    rates, links = tree.id("where").all("table")[2:]
+    rates, links = tree.id("breakdowns").all("table")[2:]
     assert cells(rates) == [
         ["Arm", "repeated bigrams", "length"],
         ["distracted (C at every step)", "50.0 % [43.8, 56.2]", "75.0 % [68.8, 81.2]"],
@@ -196,30 +198,30 @@ def test_the_heat_map_holds_the_weights_on_the_reference_and_outlines_gold_token
     gold = [(column, row) for row, line in enumerate(rows) for column, cell in enumerate(line.all("td"))
             if "gold" in (cell.attributes.get("class") or "")]  # fmt: skip
     assert gold == [(0, 0), (1, 1), (2, 1)]  # both tokens of "chases"
-    assert "It reads no single source word" in tree.id("attention").text
+    assert "This arm does not attend to single source words" in tree.id("attention").text
 
 
 def test_the_script_is_given_every_translation_with_its_scores_and_weights(tree, all_values):
     (example,) = data(tree)["examples"]
-    reading = example["readings"][0]
+    view = example["views"][0]
     given = all_values["examples.json"][0]["readings"][0]
-    paths = {path["name"]: [reading["looks"][place][:4] for place in path["looks"]] for path in reading["paths"]}
+    paths = {path["name"]: [view["steps"][place][:4] for place in path["steps"]] for path in view["paths"]}
     assert list(paths) == ["the reference", "hypothesis 1", "hypothesis 2"]
     beam = given["beam"]
     for name, places in {"hypothesis 1": (0, 2, 4), "hypothesis 2": (0, 3, 5)}.items():
         steps = [beam[place] for place in places]
         assert paths[name] == [[s["token"], s["log_probability"], s["weights"], s["scores"]] for s in steps]
-    assert [path["score"] for path in reading["paths"]] == [None, -0.45, -2.625]
+    assert [path["score"] for path in view["paths"]] == [None, -0.45, -2.625]
     assert data(tree)["best"] == "注意力"
 
 
 def test_the_share_of_a_source_token_is_its_weight_times_the_length_of_what_is_summed(tree):
     (example,) = data(tree)["examples"]
-    attention, distracted = example["readings"]
-    shares = [attention["looks"][place][4] for place in attention["paths"][0]["looks"]]
+    attention, distracted = example["views"]
+    shares = [attention["steps"][place][4] for place in attention["paths"][0]["steps"]]
     # The lengths are 1, 2, 2 and 4; so the first row is 0.7, 0.2, 0.2 and 0.4 of 1.5.
     assert shares == [[0.4667, 0.1333, 0.1333, 0.2667], [0.0, 0.4545, 0.3636, 0.1818], [0.0, 0.0, 0.1111, 0.8889]]
-    assert {look[4] for look in distracted["looks"]} == {None}
+    assert {step[4] for step in distracted["steps"]} == {None}
 
 
 def test_the_beam_is_a_tree_of_its_steps_with_their_probabilities(tree):
@@ -288,14 +290,14 @@ def test_text_of_any_kind_stays_text(made):
     assert tree.one("h1").text == odd
     assert not tree.all("img")
     assert len(tree.all("script")) == 2
-    assert data(tree)["examples"][0]["readings"][0]["source"][1] == ODD
+    assert data(tree)["examples"][0]["views"][0]["source"][1] == ODD
     assert odd in [bdi.text for bdi in tree.one("table", "heat").all("bdi")]
     assert "<i>&amp;</i>" in [bdi.text for bdi in tree.one("dl", "forest").all("bdi")]
     assert {place.attributes["dir"] for place in tree.all("p", "text")} == {"auto"}  # Arabic begins at the right
 
 
-def test_results_from_before_give_a_report_that_says_what_they_lack(folder):
-    tree = parse(page(read_contents(folder)))
+def test_older_results_give_a_report_that_says_what_they_lack(folder):
+    tree = parse(html_page(read_contents(folder)))
     assert tree.one("h1").text == "toy"
     missing = [each.text for each in tree.all("p", "missing")]
     assert [text.partition(";")[0] for text in missing] == [
@@ -309,15 +311,15 @@ def test_results_from_before_give_a_report_that_says_what_they_lack(folder):
         [0.7, 0.2, 0.1], [0.05, 0.9, 0.05],
     ]  # fmt: skip
     assert not tree.all("div", "tree")
-    assert [each["readings"][0]["looks"][0] for each in data(tree)["examples"]] == [
+    assert [each["views"][0]["steps"][0] for each in data(tree)["examples"]] == [
         ["汤姆", None, [0.7, 0.2, 0.1], None, None], ["斯派克", None, [0.6, 0.4], None, None],
     ]  # fmt: skip
 
 
 def test_an_experiment_of_one_arm_without_weights_or_curves_has_a_page(values, write):
     values["results.json"] |= {"arms": values["results.json"]["arms"][:1], "comparisons": []}
-    tree = parse(page(read_contents(write(values | {"curves.json": {}, "attention.json": []}))))
-    assert "No arm reads single states" in tree.id("attention").text
+    tree = parse(html_page(read_contents(write(values | {"curves.json": {}, "attention.json": []}))))
+    assert "No arm attends to single source positions" in tree.id("attention").text
     assert "hold no learning curves" in tree.id("curves").text
 
 

@@ -5,10 +5,8 @@ import numpy as np
 import pytest
 from matplotlib.patches import Rectangle
 
-from seq2seq_attn.report.pictures.attention import heatmap
-from seq2seq_attn.report.pictures.bleu_by_length import bleu_by_length
-from seq2seq_attn.report.pictures.curves import curves
-from seq2seq_attn.report.pictures.style import line_styles, render
+from seq2seq_attn.report.figure_style import line_styles, render
+from seq2seq_attn.report.figures import attention_figure, bleu_by_length_figure, learning_curve_figure
 from seq2seq_attn.results.observations import AttentionMap, load_attention, load_curves
 from seq2seq_attn.results.results import Results
 
@@ -27,7 +25,7 @@ def thin_lines(axes):
 
 
 def test_bleu_by_length_draws_the_bands_of_each_arm(folder):
-    axes = bleu_by_length(Results.load(folder / "results.json")).axes[0]
+    axes = bleu_by_length_figure(Results.load(folder / "results.json")).axes[0]
     assert lines(axes) == {
         "distracted (C at every step)": ([0, 1], [40.0, 12.3]),
         "mean of states": ([0, 1], [38.0, 10.0]),
@@ -38,7 +36,7 @@ def test_bleu_by_length_draws_the_bands_of_each_arm(folder):
 
 
 def test_curves_draw_each_seed_and_the_mean_where_all_seeds_are(folder):
-    figure = curves(load_curves(folder / "curves.json"))
+    figure = learning_curve_figure(load_curves(folder / "curves.json"))
     bleu, loss = figure.axes
     # seed 2 stops after epoch 2, and nothing was translated after epoch 1
     assert lines(bleu) == {"注意力": ([2], [22.0]), "mean of states": ([1, 2], [5.0, 6.0])}
@@ -50,12 +48,12 @@ def test_curves_draw_each_seed_and_the_mean_where_all_seeds_are(folder):
 
 def test_an_arm_without_curves_keeps_its_place_in_the_legend(folder):
     runs = load_curves(folder / "curves.json")
-    axes = curves({"new": (), "mean of states": runs["mean of states"]}).axes[0]
+    axes = learning_curve_figure({"new": (), "mean of states": runs["mean of states"]}).axes[0]
     assert lines(axes) == {"new": ([], []), "mean of states": ([1, 2], [5.0, 6.0])}
 
 
 def test_a_heat_map_draws_the_weights_from_0_to_1_under_their_words(folder):
-    axes = heatmap(load_attention(folder / "attention.json")[:1]).axes[0]
+    axes = attention_figure(load_attention(folder / "attention.json")[:1]).axes[0]
     image = axes.images[0]
     np.testing.assert_array_equal(image.get_array(), [[0.7, 0.2, 0.1], [0.05, 0.9, 0.05]])
     assert image.get_clim() == (0, 1)
@@ -66,17 +64,17 @@ def test_a_heat_map_draws_the_weights_from_0_to_1_under_their_words(folder):
 
 def test_gold_links_are_outlined_at_source_column_and_target_row(folder):
     shown, without = load_attention(folder / "attention.json")[:2]
-    axes = heatmap([shown]).axes[0]
+    axes = attention_figure([shown]).axes[0]
     boxes = [patch.get_bbox().bounds for patch in axes.patches if isinstance(patch, Rectangle)]
     assert boxes == [(-0.5, -0.5, 1, 1), (1.5, 0.5, 1, 1)]  # links 0-0 and 2-1
-    assert "gold" in heatmap([shown]).get_suptitle()
-    assert not heatmap([without]).axes[0].patches
-    assert "gold" not in heatmap([without]).get_suptitle()
+    assert "gold" in attention_figure([shown]).get_suptitle()
+    assert not attention_figure([without]).axes[0].patches
+    assert "gold" not in attention_figure([without]).get_suptitle()
 
 
 def test_arms_lie_side_by_side_each_with_its_own_weights(folder):
     maps = load_attention(folder / "attention.json")[:2]
-    *panels, colours = heatmap(maps).axes
+    *panels, colours = attention_figure(maps).axes
     assert [axes.get_xlabel() for axes in panels] == ["注意力", "mean of states"]
     for axes, shown in zip(panels, maps, strict=True):
         np.testing.assert_array_equal(axes.images[0].get_array(), shown.weights)
@@ -86,7 +84,7 @@ def test_arms_lie_side_by_side_each_with_its_own_weights(folder):
 def test_three_arms_of_a_long_sentence_leave_the_fourth_panel_blank():
     words = [f"w{i}" for i in range(9)]
     long = AttentionMap("a", tuple(words), ("t",), ((0.1,) * 9,), None)
-    panels = heatmap([long] * 3).axes[:4]
+    panels = attention_figure([long] * 3).axes[:4]
     assert [axes.axison for axes in panels] == [True, True, True, False]
 
 
@@ -94,8 +92,8 @@ def test_an_arm_looks_alike_in_every_picture(folder):
     names = ["distracted (C at every step)", "mean of states", "注意力"]
     runs = load_curves(folder / "curves.json")
     figures = (
-        bleu_by_length(Results.load(folder / "results.json")),
-        curves({n: runs.get(n, ()) for n in names}),
+        bleu_by_length_figure(Results.load(folder / "results.json")),
+        learning_curve_figure({n: runs.get(n, ()) for n in names}),
     )
     for name in names:
         looks = {
@@ -115,17 +113,17 @@ def test_no_two_arms_look_alike():
 
 def test_equal_figures_give_equal_bytes_without_a_date_or_letters_that_need_a_font(folder):
     maps = load_attention(folder / "attention.json")[:1]
-    svg = render(heatmap(maps), "svg")
-    assert svg == render(heatmap(maps), "svg")
+    svg = render(attention_figure(maps), "svg")
+    assert svg == render(attention_figure(maps), "svg")
     assert b"<text" not in svg
     assert b"dc:date" not in svg
-    png = render(heatmap(maps), "png")
+    png = render(attention_figure(maps), "png")
     assert png.startswith(b"\x89PNG")
-    assert png == render(heatmap(maps), "png")
+    assert png == render(attention_figure(maps), "png")
 
 
 @pytest.mark.parametrize("kind", ["png", "svg"])
 def test_the_settings_of_matplotlib_stay_as_they_were(folder, kind):
     before = dict(matplotlib.rcParams)
-    render(bleu_by_length(Results.load(folder / "results.json")), kind)
+    render(bleu_by_length_figure(Results.load(folder / "results.json")), kind)
     assert dict(matplotlib.rcParams) == before

@@ -6,10 +6,8 @@ import re
 
 import pytest
 
-from seq2seq_attn.report.as_csv import as_csv
-from seq2seq_attn.report.as_latex import as_latex, escape
+from seq2seq_attn.report.export import as_csv, as_latex, breakdowns_as_csv, escape_latex
 from seq2seq_attn.report.table import markdown
-from seq2seq_attn.report.where_as_csv import where_as_csv
 from seq2seq_attn.results.results import Results
 
 
@@ -108,7 +106,8 @@ def test_a_latex_table_says_what_it_shows_and_is_referred_to_by_a_label_of_its_o
 
 def test_each_number_that_tells_where_arms_differ_has_a_line_in_a_csv_file(whole, all_values):
     lines = {
-        (row["table"], row["group"], row["arm"], row["measure"]): row for row in records(whole, write_csv=where_as_csv)
+        (row["table"], row["group"], row["arm"], row["measure"]): row
+        for row in records(whole, write_csv=breakdowns_as_csv)
     }
 
     def line(*key):
@@ -130,7 +129,7 @@ def test_each_number_that_tells_where_arms_differ_has_a_line_in_a_csv_file(whole
 
 
 def test_where_nothing_tells_how_arms_differ_there_is_no_such_file(results):
-    assert where_as_csv(results) == ""
+    assert breakdowns_as_csv(results) == ""
 
 
 @pytest.mark.parametrize(
@@ -146,4 +145,4 @@ def test_where_nothing_tells_how_arms_differ_there_is_no_such_file(results):
     ],
 )
 def test_what_latex_takes_for_a_command_is_escaped(text, latex):
-    assert escape(text) == latex
+    assert escape_latex(text) == latex

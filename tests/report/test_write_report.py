@@ -6,8 +6,8 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.report import write as writing
 from seq2seq_attn.report.table import markdown
 from seq2seq_attn.report.write import write_report
+from seq2seq_attn.results.files import slug
 from seq2seq_attn.results.results import Results
-from seq2seq_attn.results.slug import slug
 
 JSON = {"results.json", "curves.json", "attention.json"}
 
@@ -35,7 +35,7 @@ def test_page_tables_and_pictures_are_written_and_their_paths_returned(folder):
 
 
 def test_a_sentence_that_too_many_arms_have_read_is_left_to_the_page(folder, monkeypatch):
-    monkeypatch.setattr(writing, "PICTURED", 1)
+    monkeypatch.setattr(writing, "MOST_FIGURES", 1)
     drawn = {path.stem for path in write_report(folder) if path.suffix == ".svg"}
     assert drawn == {"bleu_by_length", "curves", "attention_2_注意力"}
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from seq2seq_attn.analysis.evaluate import evaluate, score_references
+from seq2seq_attn.analysis.scoring import evaluate, score_references
 from seq2seq_attn.analysis.word_alignment import word_attention
 from seq2seq_attn.config import Config, load, parse
 from seq2seq_attn.errors import UserError

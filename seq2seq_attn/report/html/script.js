@@ -1,5 +1,5 @@
 "use strict";
-// The page says all of it without this script: here the pictures answer to pointer and keys, and attention is stepped.
+// The page is complete without this script, which adds tooltips, keyboard navigation and stepping through attention.
 
 const byId = (id) => document.getElementById(id);
 const { examples, best } = JSON.parse(byId("data").textContent);
@@ -12,7 +12,7 @@ function make(name, attributes = {}, ...children) {
   return element;
 }
 
-/* Values on demand: what a <title> says, at once, and by keyboard, too. */
+/* Tooltips: the text of a <title>, without delay and by keyboard as well. */
 
 const tip = byId("tip");
 
@@ -73,15 +73,15 @@ for (const chart of document.querySelectorAll(".chart")) {
 
 const state = { example: 0, step: 0, panels: [] };
 const number = (value, digits) => value.toFixed(digits).replace(/^-(?!0\.?0*$)/, "\u2212").replace("-", "");
-const looksOf = ({ reading, path }) => reading.paths[path].looks.map((place) => reading.looks[place]);
+const stepsOf = ({ view, path }) => view.paths[path].steps.map((index) => view.steps[index]);
 const styles = Object.fromEntries(
   [...document.querySelectorAll(".forest > div")].map((row) => [row.querySelector("bdi").textContent, row.className]));
 
-/** A panel of an arm: what is chosen in it, and the elements that show it. */
-function panelOf(reading) {
+/** A panel of an arm: the choices made in it, and the elements that show it. */
+function panelOf(view) {
   const place = make("div", { class: "panel" });
   byId("panels").append(place);
-  return { reading, path: 0, place };
+  return { view, path: 0, place };
 }
 
 function choose(label, options, chosen, onchange) {
@@ -92,11 +92,11 @@ function choose(label, options, chosen, onchange) {
   return select;
 }
 
-function heat(panel, looks) {
-  const { source, gold } = panel.reading;
+function heat(panel, shown) {
+  const { source, gold } = panel.view;
   const isGold = new Set(panel.path === 0 ? gold.map(String) : []);
   const head = make("tr", {}, make("td"), ...source.map((token) => make("th", { scope: "col" }, make("bdi", {}, token))));
-  const rows = looks.map(([token, , weights], row) => {
+  const rows = shown.map(([token, , weights], row) => {
     const cells = (weights ?? []).map((weight, column) =>
       make("td", {
         style: `--w:${weight}`,
@@ -107,7 +107,7 @@ function heat(panel, looks) {
     line.addEventListener("click", () => stepTo(row));
     return line;
   });
-  const name = `Attention of ${panel.reading.arm}; arrow keys step through the words`;
+  const name = `Attention of ${panel.view.arm}; arrow keys step through the words`;
   const table = make("table", { class: "heat" }, make("thead", {}, head), make("tbody", {}, ...rows));
   const frame = make("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": name }, table);
   frame.addEventListener("keydown", (event) => {
@@ -135,26 +135,26 @@ function weightsTable({ source }, [, , weights, scores, shares]) {
   return make("table", { class: "weights" }, make("thead", {}, head), make("tbody", {}, ...rows));
 }
 
-/** Everything in a panel that hangs on the sentence, the arm or the translation. */
+/** Everything in a panel that depends on the sentence, the arm or the translation. */
 function draw(panel) {
-  const readings = examples[state.example].readings;
-  const { reading } = panel;
-  const looks = looksOf(panel);
-  panel.place.className = `panel ${styles[reading.arm]}`;
-  const arm = choose("Arm", readings.map((each) => each.arm), readings.indexOf(reading), (chosen) => {
-    Object.assign(panel, { reading: readings[chosen], path: 0 });
+  const views = examples[state.example].views;
+  const { view } = panel;
+  const shown = stepsOf(panel);
+  panel.place.className = `panel ${styles[view.arm]}`;
+  const arm = choose("Arm", views.map((each) => each.arm), views.indexOf(view), (chosen) => {
+    Object.assign(panel, { view: views[chosen], path: 0 });
     draw(panel);
   });
-  const names = reading.paths.map(({ name, score }) => (score === null ? name : `${name}, score ${number(score, 3)}`));
-  const path = choose("What it predicts", names, panel.path, (chosen) => {
+  const names = view.paths.map(({ name, score }) => (score === null ? name : `${name}, score ${number(score, 3)}`));
+  const path = choose("Translation", names, panel.path, (chosen) => {
     panel.path = chosen;
     draw(panel);
   });
   panel.heading = make("h4", { "aria-live": "polite" });
   panel.now = make("div");
-  const attention = reading.looks.some(([, , weights]) => weights)
-    ? heat(panel, looks)
-    : make("p", { class: "hint" }, "It reads no single source word: there are no weights.");
+  const attention = view.steps.some(([, , weights]) => weights)
+    ? heat(panel, shown)
+    : make("p", { class: "hint" }, "This arm does not attend to single source words: there are no weights.");
   const focused = [...panel.place.querySelectorAll("select")].indexOf(document.activeElement);
   const choices = make("div", { class: "choices" }, arm, path);
   panel.place.replaceChildren(choices, attention, panel.heading, panel.now, ...beam(panel));
@@ -162,39 +162,39 @@ function draw(panel) {
   stepTo(state.step);
 }
 
-/** The tree that the page holds already; a step of it that leads somewhere chooses where. */
+/** The tree that is already in the page; clicking a step selects the best translation through it. */
 function beam(panel) {
-  const held = byId(`beam-${state.example}-${examples[state.example].readings.indexOf(panel.reading)}`);
+  const held = byId(`beam-${state.example}-${examples[state.example].views.indexOf(panel.view)}`);
   if (!held) return [];
   const parts = [...held.cloneNode(true).children];
   parts.at(-1).addEventListener("click", ({ target }) => {
     const node = target.closest("[data-path]");
     if (!node) return;
     panel.path = Number(node.dataset.path);
-    state.step = panel.reading.paths[panel.path].looks.indexOf(Number(node.dataset.look));
+    state.step = panel.view.paths[panel.path].steps.indexOf(Number(node.dataset.step));
     draw(panel);
   });
-  return [make("h4", {}, "How the beam found it"), ...parts];
+  return [make("h4", {}, "Beam search"), ...parts];
 }
 
 function stepTo(step) {
-  const most = Math.max(...state.panels.map((panel) => looksOf(panel).length));
+  const most = Math.max(...state.panels.map((panel) => stepsOf(panel).length));
   state.step = Math.max(0, Math.min(step, most - 1));
   Object.assign(byId("step"), { max: most, value: state.step + 1 });
   state.panels.filter((panel) => panel.now).forEach(showStep);
 }
 
 function showStep(panel) {
-  const looks = looksOf(panel);
-  const step = Math.min(state.step, looks.length - 1);
-  const [token, logProbability, weights] = looks[step];
-  const chance = logProbability === null ? "" : `, p = ${number(Math.exp(logProbability), 3)}`;
-  panel.heading.replaceChildren(make("bdi", {}, token), ` is step ${step + 1} of ${looks.length}${chance}`);
-  panel.now.replaceChildren(...(weights ? [weightsTable(panel.reading, looks[step])] : []));
+  const shown = stepsOf(panel);
+  const step = Math.min(state.step, shown.length - 1);
+  const [token, logProbability, weights] = shown[step];
+  const probability = logProbability === null ? "" : `, p = ${number(Math.exp(logProbability), 3)}`;
+  panel.heading.replaceChildren(make("bdi", {}, token), ` is step ${step + 1} of ${shown.length}${probability}`);
+  panel.now.replaceChildren(...(weights ? [weightsTable(panel.view, shown[step])] : []));
   panel.place.querySelectorAll(".heat tbody tr").forEach((row, place) => row.classList.toggle("now", place === step));
-  const path = panel.reading.paths[panel.path].looks;
+  const path = panel.view.paths[panel.path].steps;
   panel.place.querySelectorAll(".node").forEach((node) => {
-    const place = path.indexOf(Number(node.dataset.look));
+    const place = path.indexOf(Number(node.dataset.step));
     node.classList.toggle("lit", place >= 0);
     node.classList.toggle("now", place === step);
     const frame = node.closest(".scroll");
@@ -205,10 +205,10 @@ function showStep(panel) {
 function show(example) {
   state.example = example;
   state.step = 0;
-  const { readings } = examples[example];
-  const reads = readings.filter((each) => each.looks.some(([, , weights]) => weights));
-  const first = reads.find((each) => each.arm === best) ?? reads[0] ?? readings[0];
-  const second = [...reads, ...readings].find((each) => each !== first);
+  const { views } = examples[example];
+  const attending = views.filter((each) => each.steps.some(([, , weights]) => weights));
+  const first = attending.find((each) => each.arm === best) ?? attending[0] ?? views[0];
+  const second = [...attending, ...views].find((each) => each !== first);
   byId("panels").replaceChildren();
   state.panels = [first, second].filter(Boolean).map(panelOf);
   state.panels.forEach(draw);

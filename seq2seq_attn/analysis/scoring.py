@@ -1,0 +1,119 @@
+"""Scores of a trained model on its test set, and what its attention did there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from seq2seq_attn.analysis.word_alignment import merge_words
+from seq2seq_attn.config import EvaluationConfig
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.evaluation.alignment import GoldCorpus, Links, format_links, read_gold
+from seq2seq_attn.evaluation.attention_weights import attention_entropy
+from seq2seq_attn.evaluation.groups import Band, score_by_length
+from seq2seq_attn.evaluation.metrics import ForcedTest, TranslatedTest, score_forced, score_translations
+from seq2seq_attn.runs import Say
+from seq2seq_attn.runs.data import read_test
+from seq2seq_attn.runs.folder import write_metrics
+from seq2seq_attn.runs.model import TrainedModel, with_lexicon
+from seq2seq_attn.search.batched import Progress
+from seq2seq_attn.text.corpus import ParallelCorpus
+from seq2seq_attn.text.files import read_lines, write_bytes
+
+TRANSLATIONS, LINKS, ENTROPIES = "test.translations.txt", "test.links.txt", "test.entropies.txt"
+
+
+class AttentionRecord(NamedTuple):
+    """Summary of a run's attention during forced decoding of its test set; two text files in the run folder.
+
+    One entry per test pair.
+    """
+
+    links: list[Links]  # each target word with its most attended source word; empty without attention weights
+    entropies: list[float | None]  # bits, mean over the target tokens; None without attention weights
+
+    def save(self, folder: Path) -> None:
+        """Write both files, one line per pair, blank without weights; links are in the Pharaoh format."""
+        entropies = ("" if entropy is None else f"{entropy:.4f}" for entropy in self.entropies)
+        write_bytes(folder / LINKS, "".join(f"{format_links(links)}\n" for links in self.links).encode())
+        write_bytes(folder / ENTROPIES, "".join(f"{entropy}\n" for entropy in entropies).encode())
+
+    @classmethod
+    def load(cls, folder: Path, pairs: int) -> AttentionRecord | None:
+        """None for a run without attention weights, or one tested by a version that wrote no such files.
+
+        UserError: a file is malformed or does not have `pairs` lines.
+        """
+        if not (folder / LINKS).exists() or not (folder / ENTROPIES).exists():
+            return None
+        links = read_gold(folder / LINKS, pairs).sure
+        try:
+            entropies = [float(line) if line else None for line in read_lines(folder / ENTROPIES)]
+        except ValueError as error:
+            raise UserError(f"{folder / ENTROPIES}: {error}; evaluate the run again") from None
+        if len(entropies) != pairs:
+            raise UserError(f"{folder / ENTROPIES}: {len(entropies)} lines for {pairs} pairs; evaluate the run again")
+        return cls(links, entropies) if any(links) else None
+
+
+def evaluate(
+    model: TrainedModel, folder: Path, progress: Progress | None = None, say: Say = lambda _: None
+) -> dict[str, Any]:
+    """Translate the test set, write translations and attention record to the run folder, and add scores to its metrics.
+
+    Metrics of translations are {key: {value, signature}}, those of forced decoding {key: value}; `bleu_by_length` is a
+    list of length bands. UserError: the configuration has no test set.
+    """
+    files, options = model.config.data.test, model.config.evaluation
+    if files is None:
+        raise UserError("the configuration has no data.test to evaluate on")
+    pairs, lc_tok, gold = read_test(files)
+    model = with_lexicon(model, folder, say=say)
+    translations = model.translate(pairs.source, progress=progress, warn=lambda text: say(f"test set, {text}"))
+    write_bytes(folder / TRANSLATIONS, "".join(f"{line}\n" for line in translations).encode())
+    test = TranslatedTest(translations, pairs.target, options.tokenize, lc_tok, model.config.text.target_language)
+    scores = score_translations(test, skip=skipped_metrics(options))
+    scores["bleu_by_length"] = score_by_length(
+        pairs.source, translations, pairs.target, options.tokenize, length_bands(options)
+    )
+    forced_scores, attention = score_references(model, pairs, gold)
+    attention.save(folder)
+    scores |= forced_scores
+    write_metrics(folder, {"test": scores})
+    return scores
+
+
+def score_references(
+    model: TrainedModel, pairs: ParallelCorpus, gold: GoldCorpus | None = None
+) -> tuple[dict[str, float | None], AttentionRecord]:
+    """Metrics of forced decoding of the references, with links and entropies of each pair.
+
+    A metric is None if the model has no attention weights or the test set no gold links to measure it by.
+    """
+    forced = model.force(pairs.source, pairs.target)
+    known = [pair for pair in forced if pair is not None]
+    weights = [pair and pair.weights.double().numpy() for pair in forced]
+    links = [
+        frozenset() if pair is None else merge_words(model, source, target, pair).links
+        for source, target, pair in zip(pairs.source, pairs.target, forced, strict=True)
+    ]
+    test = ForcedTest(
+        log_likelihood=sum(pair.total for pair in known),
+        tokens=sum(len(pair.log_probabilities) for pair in known),
+        weights=[each for each in weights if each is not None],
+        links=links,
+        gold=gold,
+    )
+    entropies = [None if each is None else attention_entropy([each]) for each in weights]
+    return score_forced(test), AttentionRecord(links, entropies)
+
+
+def length_bands(options: EvaluationConfig) -> list[Band]:
+    """One band up to each upper end, and one without an upper bound after the last."""
+    lows = [1, *(end + 1 for end in options.bands)]
+    return [Band(low, high) for low, high in zip(lows, (*options.bands, None), strict=True)]
+
+
+def skipped_metrics(options: EvaluationConfig) -> tuple[str, ...]:
+    """Keys of the metrics that a configuration switches off."""
+    return () if options.ter else ("ter",)

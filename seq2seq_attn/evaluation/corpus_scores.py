@@ -1,0 +1,146 @@
+"""Scores of a corpus with sacrebleu's signatures: BLEU, chrF, TER, exact matches, lowercased tokenised BLEU.
+
+Lowercased tokenised BLEU is the figure that most papers on Multi30k report. That corpus is published raw and as
+`*.lc.norm.tok.*`, made by three Moses scripts (Elliott et al., 2016; `scripts/task1-tokenize.sh` in
+github.com/multi30k/dataset):
+
+    lowercase.perl | normalize-punctuation.perl -l LANGUAGE | tokenizer.perl -l LANGUAGE
+
+Detokenised hypotheses go through the same steps, in sacremoses, and are compared with the published file as it is.
+From the raw lines of train, val and test_2016_flickr, English and German, `lc_norm_tok` reproduces all 62,028 published
+lines but one, in train.de, where Moses turned an apostrophe `’` into a double quote.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from typing import Any
+
+from sacrebleu import BLEU, CHRF, TER
+from sacrebleu.metrics.base import Metric as SacrebleuMetric
+from sacremoses import MosesPunctNormalizer, MosesTokenizer
+
+from seq2seq_attn import __version__
+from seq2seq_attn.errors import UserError
+
+_TOKENISERS: dict[str, Any] = {}  # sacrebleu's, by name
+
+
+@dataclass(frozen=True)
+class Score:
+    """A score with the signature that makes it reproducible."""
+
+    name: str  # "BLEU", "chrF2", "TER", "exact match"
+    value: float  # 0 to 100; TER may be above 100
+    signature: str  # sacrebleu's, including its version: all settings that the number depends on
+
+
+def bleu(hypotheses: Sequence[str], references: Sequence[str], tokenize: str = "13a", lowercase: bool = False) -> Score:
+    """Corpus BLEU (Papineni et al., 2002) of detokenised lines; higher is better.
+
+    `tokenize` is one of sacrebleu's tokenisers: "13a" for most languages, "zh" for Chinese, "none" for lines
+    that are already tokenised. With any but "none", sacrebleu warns if many lines look tokenised.
+    An empty hypothesis is allowed.
+    UserError: the numbers of lines differ, there is no line, or sacrebleu has no such tokeniser.
+    """
+    metric = bleu_metric(tokenize, lowercase, may_be_tokenised=tokenize == "none")
+    return corpus_score(metric, hypotheses, references)
+
+
+def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+    """Corpus chrF2 (Popović, 2015), F2 of character n-grams up to 6; higher is better.
+
+    Errors as in `bleu`.
+    """
+    return corpus_score(CHRF(), hypotheses, references)
+
+
+def ter(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+    """Translation edit rate (Snover et al., 2006), edits per 100 reference words; lower is better.
+
+    Errors as in `bleu`.
+    """
+    return corpus_score(TER(), hypotheses, references)
+
+
+def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+    """Percentage of hypotheses identical to their reference, ignoring blanks at both ends.
+
+    Errors as in `bleu`.
+    """
+    require_pairs(hypotheses, references)
+    same = sum(ours.strip() == theirs.strip() for ours, theirs in zip(hypotheses, references, strict=True))
+    signature = f"nrefs:1|case:mixed|strip:yes|version:seq2seq_attn-{__version__}"
+    return Score("exact match", 100 * same / len(hypotheses), signature)
+
+
+def bleu_metric(tokenize: str, lowercase: bool, may_be_tokenised: bool = True) -> BLEU:
+    """sacrebleu's BLEU; `may_be_tokenised` silences its warning about lines that look tokenised."""
+    if tokenize not in BLEU.TOKENIZERS:
+        nearest = difflib.get_close_matches(tokenize, BLEU.TOKENIZERS, n=1, cutoff=0)[0]
+        raise UserError(
+            f"sacrebleu has no tokeniser {tokenize!r}; did you mean {nearest!r}? It has {', '.join(BLEU.TOKENIZERS)}"
+        )
+    metric = BLEU(lowercase=lowercase, tokenize=tokenize, force=may_be_tokenised)
+    metric.tokenizer = _TOKENISERS.setdefault(tokenize, metric.tokenizer)  # it caches tokenised lines
+    return metric
+
+
+def corpus_score(metric: SacrebleuMetric, hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+    """The score of a corpus with one reference per line. Errors as in `require_pairs`."""
+    require_pairs(hypotheses, references)
+    result = metric.corpus_score(hypotheses, [references])
+    return Score(result.name, float(result.score), str(metric.get_signature()))
+
+
+def require_pairs(hypotheses: Sequence[str], references: Sequence[str]) -> None:
+    """UserError unless every hypothesis has its reference and there is at least one."""
+    if len(hypotheses) != len(references):
+        raise UserError(
+            f"{len(hypotheses)} hypotheses but {len(references)} references; "
+            "line i of one must translate the same sentence as line i of the other"
+        )
+    if not hypotheses:
+        raise UserError("nothing to score: 0 hypotheses and 0 references; give at least one line of each")
+
+
+def bleu_lc_tok(hypotheses: Sequence[str], references: Sequence[str], language: str) -> Score:
+    """BLEU of raw or detokenised hypotheses against the lines of a `*.lc.norm.tok.LANGUAGE` file.
+
+    Comparable with papers that do the same, and not with `bleu` of the cased text. The signature is sacrebleu's with
+    the preprocessing appended. Errors as in `bleu`.
+    """
+    processed = [lc_norm_tok(line, language) for line in hypotheses]
+    score = bleu(processed, references, tokenize="none", lowercase=True)
+    steps = f"hyp:lowercase+moses-normalise+moses-tokenise.{language}|sacremoses:{version('sacremoses')}"
+    return Score("BLEU lc.norm.tok", score.value, f"{score.signature}|{steps}")
+
+
+def lc_norm_tok(line: str, language: str) -> str:
+    """The line lowercased, with normalised punctuation, tokenised by Moses, with Moses's entities (`&apos;`)."""
+    normaliser, tokeniser = _moses(language)
+    # The Perl script sees the line feed, and its rule for a full stop before a closing quote needs it:
+    # without it, `."` at the end of a German line would stay as it is instead of becoming `".`.
+    normalised = normaliser.normalize(line.lower() + "\n")
+    tokenised: str = tokeniser.tokenize(normalised, escape=True, return_str=True)
+    return tokenised
+
+
+@cache
+def _moses(language: str) -> tuple[MosesPunctNormalizer, MosesTokenizer]:
+    return MosesPunctNormalizer(language), MosesTokenizer(language)
+
+
+def sentence_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
+    """chrF2 of each line, 0 to 100; sentence BLEU is too noisy on short lines.
+
+    Errors as in `bleu`.
+    """
+    require_pairs(hypotheses, references)
+    metric = CHRF()
+    pairs = zip(hypotheses, references, strict=True)
+    return [float(metric.sentence_score(ours, [theirs]).score) for ours, theirs in pairs]

@@ -1,0 +1,184 @@
+"""Tests over test sentences: bootstrap (Koehn, 2004) and approximate randomisation (Riezler & Maxwell, 2005).
+
+Several training seeds of a system are pooled: its score is the mean of the BLEU of its runs. Only test sentences are
+resampled, never seeds: intervals and p-values are about other test sets for these same runs, and the spread over seeds
+has to be reported separately (`significance`).
+
+Bootstrap resamples, intervals and p-values are sacrebleu's, to the last digit. In addition to sacrebleu, the difference
+between two systems has an interval, and so has a rate.
+
+Approximate randomisation (Noreen, 1989): if two systems translate equally well, it does not matter which of them
+produced which translation. In each trial a coin is tossed per sentence, and heads swaps the two translations. The
+p-value is how often the difference between the two mixtures is at least the observed one:
+
+    p = (1 + number of trials with |difference| >= |observed|) / (1 + trials)
+
+Coins and scores are sacrebleu's (`sacrebleu --paired-ar`), and so is p to the last digit, unless a trial equals the
+observed difference: it counts here, as in Noreen, while sacrebleu counts only greater ones. Otherwise two systems that
+differ in a single sentence would be significantly different, as a trial can do no more than swap that sentence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from sacrebleu.significance import _compute_p_value
+
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.evaluation.counts import BleuCounts
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Mean and central 95 % of BLEU over the resamples; sacrebleu prints `mean ± (high - low) / 2`."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class PairedResult:
+    """Difference between a system and its baseline over bootstrap resamples of the test set, in BLEU points."""
+
+    difference: float  # BLEU(system) - BLEU(baseline) on the original test set
+    low: float  # central 95 % of the difference over the resamples
+    high: float
+    standard_error: float  # standard deviation of the difference over the resamples
+    p_value: float  # sacrebleu's; see `paired_bootstrap`
+    signature: str
+
+
+def bleu_interval(system: BleuCounts, resamples: int = 1000, seed: int = 12345) -> Interval:
+    """The interval of the mean BLEU of the runs; with one run, that of `sacrebleu --confidence`."""
+    scores = _resampled_bleu(system, _draws(system.sentences, resamples, seed))
+    return Interval(float(scores.mean()), *_central_95(scores))
+
+
+def rate_interval(counts: NDArray[np.int64]) -> Interval:
+    """The interval of a rate Σ part / Σ whole over the sentences, computed per run and averaged over runs.
+
+    `counts` is (runs, sentences, 2): part and whole. Resamples in which a whole is 0 are left out.
+    ValueError: a whole is 0 over the entire test set.
+    """
+    if not counts[..., 1].sum(axis=1).all():
+        raise ValueError("a run has nothing to count: every whole is 0")
+    sums = _draws(counts.shape[1], resamples=1000, seed=12345) @ counts  # (runs, resamples, 2)
+    sums = sums[:, sums[..., 1].all(axis=0)]
+    rates = (sums[..., 0] / sums[..., 1]).mean(axis=0)
+    return Interval(float(rates.mean()), *_central_95(rates))
+
+
+def paired_bootstrap(
+    system: BleuCounts, baseline: BleuCounts, resamples: int = 1000, seed: int = 12345
+) -> PairedResult:
+    """Both systems on the same resamples; with one run each, the p-value of `sacrebleu --paired-bs`.
+
+    That p-value is how often |difference| exceeds its mean over the resamples by more than the observed one. For two
+    systems that are far apart this is one tail, not two: without a true difference, p < 0.05 occurs on about one test
+    set in ten. The p-value of `approximate_randomisation` keeps its level; the interval here nearly does.
+
+    The two may have different numbers of runs. One deviation: systems that differ on no resample get p = 1,
+    while sacrebleu's strict comparison gives them its smallest p.
+    """
+    difference = float(system.bleu().mean() - baseline.bleu().mean())
+    draws = _draws(system.sentences, resamples, seed)
+    differences = _resampled_bleu(system, draws) - _resampled_bleu(baseline, draws)
+    pooled = {"runs": f"{system.runs}+{baseline.runs}"} if system.runs + baseline.runs > 2 else {}
+    return PairedResult(
+        difference,
+        *_central_95(differences),
+        standard_error=float(differences.std(ddof=1)),
+        p_value=_p_value(difference, differences),
+        signature=system.signature(seed=seed, bs=resamples, **pooled),
+    )
+
+
+@lru_cache(maxsize=1)  # many systems and rates are resampled over the same test set, one after another
+def _draws(sentences: int, resamples: int, seed: int) -> NDArray[np.float64]:
+    """(resamples, sentences): how often each sentence occurs in a resample; sacrebleu's random numbers."""
+    picks = np.random.default_rng(seed).choice(sentences, size=(resamples, sentences), replace=True)
+    cells = picks + sentences * np.arange(resamples)[:, None]
+    times = np.bincount(cells.ravel(), minlength=resamples * sentences)
+    drawn = times.reshape(resamples, sentences).astype(np.float64)
+    drawn.flags.writeable = False
+    return drawn
+
+
+def _resampled_bleu(system: BleuCounts, draws: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(resamples,): mean BLEU of the runs on each resample."""
+    # The sums are integers and exact; sacrebleu divides them in float32, so they are converted to that.
+    sums = (draws @ system.counts).astype(np.float32)  # (runs, resamples, 10)
+    scores: NDArray[np.float64] = np.mean([system.bleu_of(run) for run in sums], axis=0)
+    return scores
+
+
+def _central_95(samples: NDArray[np.float64]) -> tuple[float, float]:
+    """The samples at sacrebleu's ranks: 1/40 of them lies below, 1/40 above."""
+    ordered, tail = np.sort(samples), len(samples) // 40
+    return float(ordered[tail]), float(ordered[-1 - tail])
+
+
+def _p_value(difference: float, differences: NDArray[np.float64]) -> float:
+    """How often |difference|, centred on its mean over the resamples, exceeds the observed one."""
+    if not differences.any():
+        return 1.0
+    magnitudes = np.abs(differences)
+    return float(_compute_p_value(magnitudes - magnitudes.mean(), abs(difference)))
+
+
+BLOCK = 500  # trials summed at a time, to bound the memory
+
+
+@dataclass(frozen=True)
+class RandomisationResult:
+    """Difference between a system and its baseline, with the p-value of approximate randomisation."""
+
+    difference: float  # BLEU(system) - BLEU(baseline), in points
+    p_value: float  # two-sided; null hypothesis: the two are exchangeable, sentence by sentence
+    signature: str
+
+
+def approximate_randomisation(
+    system: BleuCounts, baseline: BleuCounts, trials: int = 10_000, seed: int = 12345
+) -> RandomisationResult:
+    """Test two systems on the same test set; with several runs each, the mean BLEU is compared.
+
+    Runs are swapped in the given order, the first with the first; all runs of a sentence share its coin, as sentences
+    are sampled, not runs.
+    UserError: the two have different numbers of runs.
+    """
+    if system.runs != baseline.runs:
+        raise UserError(
+            f"approximate randomisation swaps runs pairwise, but one system has {system.runs} and the other "
+            f"{baseline.runs}; give both the same number"
+        )
+    observed = float(system.bleu().mean() - baseline.bleu().mean())
+    heads = np.random.default_rng(seed).integers(2, size=(trials, system.sentences), dtype=bool)
+    mixed, rest = _swap(system.counts, baseline.counts, heads)
+    differences = _mean_bleu(system, mixed) - _mean_bleu(system, rest)
+    as_large = int(np.sum(np.abs(differences) >= abs(observed)))
+    pooled = {"runs": f"{system.runs}+{baseline.runs}"} if system.runs > 1 else {}
+    return RandomisationResult(
+        observed, (1 + as_large) / (1 + trials), system.signature(seed=seed, ar=trials, **pooled)
+    )
+
+
+def _swap(
+    system: NDArray[np.int64], baseline: NDArray[np.int64], heads: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The summed counts of both mixtures, each (runs, trials, 10); their sum is constant."""
+    gain = (baseline - system).astype(np.float64)  # integers, so their sums are exact
+    blocks = np.array_split(heads, -(-len(heads) // BLOCK))
+    gained = np.concatenate([block @ gain for block in blocks], axis=1).astype(np.int64)
+    mixed = system.sum(axis=1, keepdims=True) + gained
+    return mixed, (system + baseline).sum(axis=1, keepdims=True) - mixed
+
+
+def _mean_bleu(system: BleuCounts, sums: NDArray[np.int64]) -> NDArray[np.float64]:
+    """(trials,): over the runs."""
+    scores: NDArray[np.float64] = np.mean([system.bleu_of(run.tolist()) for run in sums], axis=0)
+    return scores

@@ -1,0 +1,172 @@
+"""The comparison for other programs: LaTeX tables, and comma-separated values of every number."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from seq2seq_attn.report.breakdown_tables import AGREEMENT, breakdown_tables, breakdowns
+from seq2seq_attn.report.columns import Cell, Column, columns
+from seq2seq_attn.report.table import notes
+from seq2seq_attn.results.files import slug
+from seq2seq_attn.results.results import Breakdown, LinkAgreement, Rates, Results
+
+HEAD = r"""% Needs \usepackage{booktabs,adjustbox}; XeLaTeX or LuaLaTeX if names go beyond the Latin alphabet."""
+
+TABLE = r"""\begin{table*}
+\centering
+\begin{adjustbox}{max width=\textwidth}
+\begin{tabular}{l%(alignment)s}
+\toprule
+%(header)s \\
+\midrule
+%(rows)s
+\bottomrule
+\end{tabular}
+\end{adjustbox}
+\caption{%(caption)s}
+\label{tab:%(label)s}
+\end{table*}"""
+
+SPECIAL = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"$<$",
+    ">": r"$>$",
+    "|": r"\textbar{}",
+    "±": r"$\pm$",
+    "–": "--",
+    "[": "{[}",  # at the beginning of a row it would be the option of the line break above
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+}
+
+
+def as_latex(results: Results) -> str:
+    r"""LaTeX tables with the rules of booktabs, to be included with \input.
+
+    One table of the main columns, one of the optional ones, and those of the breakdowns. Provenance is in comments.
+    """
+    provenance = [f"% {note}" for note in notes(results, ())]
+    return "\n".join([HEAD, *provenance, *_latex_comparison(results), *_latex_breakdowns(results), ""])
+
+
+def escape_latex(text: str) -> str:
+    """The text as LaTeX prints it: specials escaped, a minus sign before a number, a dash between two."""
+    escaped = "".join(SPECIAL.get(character, character) for character in text)
+    return re.sub(r"(?<=\d)-(?=\d)", "--", re.sub(r"(?<!\w)-(?=\d)", "$-$", escaped))
+
+
+def _latex_comparison(results: Results) -> Iterator[str]:
+    arm, *rest = columns(results)
+    name = slug(results.experiment)
+    for optional, label in ((False, name), (True, f"{name}-more")):
+        shown = [column for column in rest if column.optional == optional]
+        if shown:
+            meanings = "; ".join(column.meaning for column in shown if column.meaning)
+            yield _latex_table([arm, *shown], f"{results.experiment}. {meanings}.", label)
+
+
+def _latex_breakdowns(results: Results) -> Iterator[str]:
+    for table in breakdown_tables(results):
+        caption = f"{results.experiment}, {table.name}. {table.meaning} {table.in_cells}".rstrip()
+        yield _latex_table(table.columns, caption, f"{slug(results.experiment)}-{slug(table.name)}")
+
+
+def _latex_table(shown: Sequence[Column], caption: str, label: str) -> str:
+    rows = zip(*(column.cells for column in shown), strict=True)
+    return TABLE % {
+        "alignment": "r" * (len(shown) - 1),
+        "header": " & ".join(escape_latex(column.header) for column in shown),
+        "rows": "\n".join(rf"{' & '.join(map(_latex_cell, row))} \\" for row in rows),
+        "caption": escape_latex(caption),
+        "label": label,
+    }
+
+
+def _latex_cell(cell: Cell) -> str:
+    detail = rf" {{\footnotesize {escape_latex(cell.detail)}}}" if cell.detail else ""
+    return escape_latex(cell.value) + detail
+
+
+def as_csv(results: Results) -> str:
+    """One line per arm under a line of headers, numbers not rounded; an empty field if a value is unknown."""
+    headers, values = zip(*(each for column in columns(results) for each in _csv_values(column)), strict=True)
+    return _csv_text([headers, *zip(*values, strict=True)])
+
+
+def breakdowns_as_csv(results: Results) -> str:
+    """Breakdowns, rates and link agreement, one line per number under a line of headers; "" if there are none."""
+    rows = list(_csv_rows(results))
+    return _csv_text([_BreakdownRow._fields, *rows]) if rows else ""
+
+
+class _BreakdownRow(NamedTuple):
+    """One number, not rounded; `low` and `high` are its 95 % interval, if it has one."""
+
+    table: str
+    group: str  # of sentences or words; for link agreement the other arm
+    arm: str
+    measure: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+    of: float | None = None  # sentences of a group; the whole of a rate
+    bounds: str = ""  # of the group, if each arm is grouped by its own values
+
+
+def _csv_text(rows: Iterable[Iterable[object]]) -> str:
+    """RFC 4180, except for the carriage returns; None is an empty field."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
+
+
+def _csv_values(column: Column) -> Iterator[tuple[str, list[float | str]]]:
+    """Header and values: a column of text as it is, a column of numbers once per part that any cell has."""
+    most = max(len(cell.numbers) for cell in column.cells)
+    if most == 0:
+        yield column.header, [cell.value for cell in column.cells]
+    for index, part in enumerate(column.parts[:most]):
+        numbers = [cell.numbers[index] if index < len(cell.numbers) else "" for cell in column.cells]
+        yield f"{column.header} {part}".strip(), numbers
+
+
+def _csv_rows(results: Results) -> Iterator[_BreakdownRow]:
+    for breakdown in breakdowns(results):
+        yield from _group_rows(breakdown)
+    if results.where is not None:
+        for rates in results.where.rates:
+            yield from _rate_rows(rates)
+        if results.where.agreement is not None:
+            yield from _agreement_rows(results.where.agreement)
+
+
+def _group_rows(breakdown: Breakdown) -> Iterator[_BreakdownRow]:
+    name = breakdown.name
+    for arm, results in breakdown.arms.items():
+        for label, group in zip(breakdown.groups, results, strict=True):
+            if group is None:
+                continue
+            of, bounds = group.sentences, group.bounds
+            yield _BreakdownRow(name, label, arm, "BLEU", group.bleu, group.low, group.high, of, bounds)
+            yield _BreakdownRow(name, label, arm, "chrF", group.chrf, of=of, bounds=bounds)
+            if group.words is not None:
+                yield _BreakdownRow(name, label, arm, "source words", group.words, of=of, bounds=bounds)
+
+
+def _rate_rows(rates: Rates) -> Iterator[_BreakdownRow]:
+    for arm, values in rates.arms.items():
+        for label, rate in zip(rates.groups, values, strict=True):
+            if rate is not None:
+                yield _BreakdownRow(rates.name, label, arm, "rate", rate.value, rate.low, rate.high, rate.of)
+
+
+def _agreement_rows(links: LinkAgreement) -> Iterator[_BreakdownRow]:
+    for arm, row in zip(links.arms, links.f1, strict=True):
+        for other, value in zip(links.arms, row, strict=True):
+            if value is not None:
+                yield _BreakdownRow(AGREEMENT, other, arm, "F1", value)

@@ -1,0 +1,145 @@
+"""The figures of an experiment: BLEU by source length, learning curves, and attention weights as heat maps."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import MaxNLocator
+from rich.cells import cell_len
+
+from seq2seq_attn.report.figure_style import drawing, legend_below, line_styles
+from seq2seq_attn.results.observations import AttentionMap, Curve
+from seq2seq_attn.results.results import Results
+
+Points = Sequence[tuple[float, float]]  # (epoch, value)
+
+LETTER = 0.07  # inches, of 9-point type; a Chinese character is as wide as two
+NAME_LETTER = 0.085  # inches, of 11-point type
+GOLD = "#D55E00"
+
+
+def bleu_by_length_figure(results: Results) -> Figure:
+    """BLEU over the length bands, one line per arm (Bahdanau et al., 2015, Figure 2)."""
+    bands = results.arms[0].bleu_by_length
+    styles = line_styles([arm.name for arm in results.arms])
+    with drawing([results.experiment, *styles]):
+        figure = Figure(figsize=(7, 4.8), layout="constrained")
+        axes = figure.add_subplot()
+        for arm in results.arms:
+            scores = [band.bleu for band in arm.bleu_by_length]
+            axes.plot(range(len(bands)), scores, label=arm.name, linewidth=2, markersize=7, **styles[arm.name])
+        axes.set_xticks(range(len(bands)), [f"{band.label}\n({band.sentences})" for band in bands])
+        axes.set_xlabel("source length in words (number of test sentences)")
+        axes.set_ylabel("BLEU, mean over seeds")
+        axes.set_ylim(bottom=0)
+        axes.grid(visible=False, axis="x")
+        axes.set_title(f"{results.experiment}: BLEU by source length")
+        legend_below(figure, axes)
+    return figure
+
+
+def learning_curve_figure(runs: Mapping[str, Sequence[Curve]]) -> Figure:
+    """Validation BLEU and loss over epochs: a thick line per arm, the mean over its seeds, a thin line per seed."""
+    with drawing(runs):
+        figure = Figure(figsize=(10, 4.8), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        _curves_panel(left, "validation BLEU", {arm: [bleu_points(run) for run in each] for arm, each in runs.items()})
+        _curves_panel(
+            right,
+            "validation loss, nats per token",
+            {arm: [loss_points(run) for run in each] for arm, each in runs.items()},
+        )
+        left.set_ylim(bottom=0)
+        title = "Learning curves"
+        several = any(len(each) > 1 for each in runs.values())
+        figure.suptitle(f"{title} (thick: mean over seeds, thin: each seed)" if several else title)
+        legend_below(figure, right)
+    return figure
+
+
+def mean_over_seeds(seeds: Sequence[Points]) -> Points:
+    """The mean at each epoch that every seed reached; otherwise the line would jump where a seed stops."""
+    by_epoch = [dict(points) for points in seeds]
+    shared = sorted(set.intersection(*(set(values) for values in by_epoch))) if by_epoch else []
+    return [(epoch, sum(values[epoch] for values in by_epoch) / len(by_epoch)) for epoch in shared]
+
+
+def bleu_points(curve: Curve) -> Points:
+    pairs = zip(curve.epoch, curve.validation_bleu, strict=True)
+    return [(epoch, bleu) for epoch, bleu in pairs if bleu is not None]
+
+
+def loss_points(curve: Curve) -> Points:
+    return list(zip(curve.epoch, curve.validation_loss, strict=True))
+
+
+def _curves_panel(axes: Axes, quantity: str, arms: Mapping[str, Sequence[Points]]) -> None:
+    styles = line_styles(list(arms))
+    for arm, seeds in arms.items():
+        if len(seeds) > 1:
+            for points in seeds:
+                axes.plot(*_columns(points), color=styles[arm]["color"], linewidth=0.7, alpha=0.5)
+        axes.plot(*_columns(mean_over_seeds(seeds)), label=arm, linewidth=2, markersize=5, **styles[arm])
+    axes.set_xlabel("epoch")
+    axes.set_ylabel(quantity)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def _columns(points: Points) -> tuple[list[float], list[float]]:
+    return [epoch for epoch, _ in points], [value for _, value in points]
+
+
+def attention_figure(maps: Sequence[AttentionMap]) -> Figure:
+    """Heat maps of attention weights, one panel per map (Bahdanau et al., 2015, Figure 3).
+
+    Source words are columns, target words rows; darker is larger (0 to 1). Gold links are outlined. Several maps should
+    be of the same source sentence, in different arms.
+    """
+    is_long = max(len(shown.source) for shown in maps) > 8
+    cell = 0.22 if is_long else 0.35  # inches
+    columns = min(len(maps), 2 if is_long else 4)
+    rows = math.ceil(len(maps) / columns)
+    width = max(cell * len(shown.source) + LETTER * _longest(shown.target) for shown in maps) + 0.2
+    height = max(cell * len(shown.target) + LETTER * _longest(shown.source) for shown in maps) + 0.4
+    with drawing(text for shown in maps for text in (shown.arm, *shown.source, *shown.target)):
+        figure = Figure(figsize=(max(columns * width + 0.8, 4.5), rows * height + 0.5), layout="compressed")
+        panels = figure.subplots(rows, columns, squeeze=False)
+        for axes, shown in zip(panels.flat, maps, strict=False):
+            image = _heatmap_panel(axes, shown, letters=max(20, int(cell * len(shown.source) / NAME_LETTER)))
+        for axes in panels.flat[len(maps) :]:
+            axes.set_axis_off()
+        figure.colorbar(image, ax=panels, label="attention weight", shrink=0.7, aspect=25, ticks=[0, 0.5, 1])
+        figure.suptitle(_caption(maps))
+    return figure
+
+
+def _heatmap_panel(axes: Axes, shown: AttentionMap, letters: int) -> AxesImage:
+    image = axes.imshow(np.array(shown.weights), cmap="Blues", vmin=0, vmax=1, interpolation="none")
+    axes.xaxis.tick_top()
+    axes.set_xticks(range(len(shown.source)), shown.source, rotation=90, fontsize=9)
+    axes.set_yticks(range(len(shown.target)), shown.target, fontsize=9)
+    axes.tick_params(length=0)
+    axes.grid(visible=False)
+    axes.spines[:].set(visible=True, color="#BBBBBB")
+    axes.set_anchor("N")
+    axes.set_xlabel(textwrap.fill(shown.arm, width=letters), fontsize=11)
+    for source, target in shown.gold or ():
+        corner = source - 0.5, target - 0.5
+        axes.add_patch(Rectangle(corner, 1, 1, fill=False, edgecolor=GOLD, linewidth=1.2, clip_on=False, zorder=3))
+    return image
+
+
+def _caption(maps: Sequence[AttentionMap]) -> str:
+    caption = "Attention of each target word (row) over the source"
+    return f"{caption}\n(outlined: gold links)" if any(shown.gold for shown in maps) else caption
+
+
+def _longest(words: Sequence[str]) -> int:
+    return max(cell_len(word) for word in words)

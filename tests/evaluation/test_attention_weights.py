@@ -1,0 +1,125 @@
+"""Links, entropy and rank correlation of attention weights, worked by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from seq2seq_attn.evaluation.attention_weights import (
+    RankCorrelation,
+    argmax_links,
+    attention_entropy,
+    merge_pieces,
+    rank_correlation,
+    threshold_links,
+    word_rows,
+)
+
+
+def test_a_word_has_the_row_that_predicted_it_or_the_row_of_the_step_that_read_it():
+    # Two target words and </s>, three source words and </s>.
+    weights = [[0.1, 0.2, 0.3, 0.4], [0.5, 0.1, 0.1, 0.3], [0.0, 0.4, 0.5, 0.1]]
+    np.testing.assert_array_equal(word_rows(weights), [[0.1, 0.2, 0.3], [0.5, 0.1, 0.1]])
+    np.testing.assert_array_equal(word_rows(weights, "read"), [[0.5, 0.1, 0.1], [0.0, 0.4, 0.5]])
+
+
+def test_each_target_word_links_to_the_source_word_it_read_most():
+    weights = [[0.1, 0.2, 0.7], [0.6, 0.3, 0.1]]  # 2 target words, 3 source words
+    assert argmax_links(weights) == {(2, 0), (0, 1)}
+    assert argmax_links(np.array(weights)) == argmax_links(weights)
+
+
+def test_of_equal_weights_the_first_source_word_is_linked():
+    assert argmax_links([[0.2, 0.4, 0.4]]) == {(1, 0)}
+
+
+def test_a_row_that_read_nothing_gives_no_link():
+    assert argmax_links([[0.0, 0.0, 0.0], [0.2, 0.1, 0.0]]) == {(0, 1)}
+    assert threshold_links([[0.0, 0.0, 0.0], [0.2, 0.1, 0.0]], 0.0) == {(0, 1), (1, 1)}
+
+
+def test_all_words_from_the_threshold_on_are_linked():
+    weights = [[0.1, 0.2, 0.7], [0.4, 0.4, 0.2]]
+    assert threshold_links(weights, 0.4) == {(2, 0), (0, 1), (1, 1)}
+    assert threshold_links(weights, 0.2) == {(1, 0), (2, 0), (0, 1), (1, 1), (2, 1)}
+    assert threshold_links(weights, 0.8) == frozenset()
+
+
+def test_sentences_without_words_have_no_links():
+    assert argmax_links(np.zeros((0, 3))) == argmax_links(np.zeros((2, 0))) == argmax_links([]) == frozenset()
+    assert threshold_links(np.zeros((0, 3)), 0.5) == threshold_links(np.zeros((2, 0)), 0.5) == frozenset()
+
+
+def test_pieces_are_summed_over_the_source_and_averaged_over_the_target():
+    # source words: pieces 0 | 1 2 | 3; target words: pieces 0 1 | 2
+    pieces = [[0.1, 0.2, 0.3, 0.4], [0.5, 0.1, 0.1, 0.3], [0.0, 0.4, 0.5, 0.1]]
+    words = merge_pieces(pieces, source_words=[0, 1, 1, 2], target_words=[0, 0, 1])
+    np.testing.assert_allclose(words, [[0.3, 0.35, 0.35], [0.0, 0.9, 0.1]])
+
+
+def test_rows_still_sum_to_one_after_merging():
+    pieces = np.random.default_rng(1).dirichlet(np.ones(7), size=5)
+    words = merge_pieces(pieces, source_words=[0, 0, 1, 2, 2, 2, 3], target_words=[0, 1, 1, 1, 2])
+    assert words.shape == (3, 4)
+    np.testing.assert_allclose(words.sum(axis=1), 1)
+
+
+def test_words_of_one_piece_each_keep_their_weights():
+    pieces = np.random.default_rng(1).dirichlet(np.ones(3), size=2)
+    np.testing.assert_array_equal(merge_pieces(pieces, [0, 1, 2], [0, 1]), pieces)
+
+
+def test_a_word_without_pieces_has_no_weight_and_no_link():
+    words = merge_pieces([[0.7, 0.3], [0.2, 0.8]], source_words=[0, 2], target_words=[1, 2])
+    np.testing.assert_array_equal(words, [[0, 0, 0], [0.7, 0, 0.3], [0.2, 0, 0.8]])
+    assert argmax_links(words) == {(0, 1), (2, 2)}
+
+
+def test_weights_that_still_hold_the_end_of_sentence_are_refused():
+    with pytest.raises(ValueError, match=r"shape \(2, 3\).*cut </s>"):
+        merge_pieces(np.ones((2, 3)) / 3, source_words=[0, 1], target_words=[0])
+
+
+def test_one_position_has_no_entropy_and_all_alike_have_the_logarithm_of_their_number():
+    assert attention_entropy([np.array([[0.0, 1.0, 0.0]])]) == 0
+    assert attention_entropy([np.full((2, 8), 1 / 8)]) == pytest.approx(3)
+
+
+def test_it_is_the_mean_over_rows_and_not_over_sentences():
+    sharp, even = np.array([[1.0, 0.0]]), np.full((3, 2), 0.5)
+    assert attention_entropy([sharp, even]) == pytest.approx(3 / 4)
+
+
+def test_a_half_and_two_quarters_are_one_and_a_half_bits():
+    assert attention_entropy([np.array([[0.5, 0.25, 0.25]])]) == pytest.approx(1.5)
+
+
+def test_a_row_that_does_not_sum_to_one_is_taken_as_shares():
+    assert attention_entropy([np.array([[0.2, 0.1, 0.1]])]) == pytest.approx(1.5)
+
+
+def test_rows_that_read_nothing_do_not_count():
+    assert attention_entropy([np.array([[0.0, 0.0], [0.5, 0.5]])]) == pytest.approx(1)
+    assert attention_entropy([np.zeros((4, 3))]) is None
+    assert attention_entropy([]) is None
+
+
+def rows(*pairs):
+    return [tuple(np.array(row, dtype=float) for row in pair) for pair in pairs]
+
+
+def test_tau_by_hand():
+    # Of six pairs of words, the two rows order five alike and one the other way round.
+    assert rank_correlation(rows(([1, 2, 3, 4], [10, 30, 20, 40]))).mean == pytest.approx((5 - 1) / 6)
+    # One tie on the left: five pairs that it orders, all of them alike.
+    tied = rank_correlation(rows(([1, 1, 3, 4], [1, 2, 3, 4])))
+    assert tied.mean == pytest.approx(5 / (5 * 6) ** 0.5)
+
+
+def test_rows_are_averaged_and_those_without_an_order_do_not_count():
+    same, reverse, flat, alone = ([1, 2], [0.1, 0.7]), ([1, 2], [5, 4]), ([1, 2], [3, 3]), ([1], [2])
+    assert rank_correlation(rows(same, flat, reverse, same, alone)) == RankCorrelation(
+        pytest.approx(1 / 3), pytest.approx((8 / 9) ** 0.5), 3
+    )
+    assert rank_correlation(rows(flat, flat[::-1])) == RankCorrelation(None, None, 0)
+    assert rank_correlation([]) == RankCorrelation(None, None, 0)

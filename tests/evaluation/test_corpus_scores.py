@@ -1,0 +1,136 @@
+"""Scores are sacrebleu's, and the preprocessing is that of the Moses scripts."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import sacrebleu
+
+from seq2seq_attn import __version__, evaluation
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.evaluation.corpus_scores import bleu, bleu_lc_tok, chrf, exact_match, lc_norm_tok, ter
+
+EVERY_MODULE = [path.stem for path in Path(evaluation.__file__).parent.glob("[a-z]*.py")]
+
+
+def test_bleu_chrf_and_ter_are_those_of_sacrebleus_command(references, spoil, sacrebleu_command):
+    hypotheses = spoil(references, 0.3, seed=2)
+    hypotheses[4] = ""
+    printed = sacrebleu_command(references, [hypotheses], "-m", "bleu", "chrf", "ter", "-w", "10")
+    for score, expected in zip([f(hypotheses, references) for f in (bleu, chrf, ter)], printed, strict=True):
+        assert score.name == expected["name"]
+        assert score.value == pytest.approx(expected["score"], abs=1e-9)
+        assert score.signature == expected["signature"]
+        assert score.signature.endswith(f"version:{sacrebleu.__version__}")
+
+
+def test_lowercased_bleu_and_another_tokeniser_are_those_of_sacrebleus_command(references, spoil, sacrebleu_command):
+    hypotheses = spoil(references, 0.3, seed=2)
+    printed = sacrebleu_command(references, [hypotheses], "-lc", "-tok", "char", "-w", "10")
+    score = bleu(hypotheses, references, tokenize="char", lowercase=True)
+    assert score.value == pytest.approx(printed["score"], abs=1e-9)
+    assert score.signature == printed["signature"]
+    assert score.value > bleu(hypotheses, references, tokenize="char").value
+
+
+def test_chinese_is_cut_into_characters_by_its_own_tokeniser():
+    # 2-grams and up of "汤姆追逐杰瑞" against "汤姆追赶杰瑞": one character of six differs.
+    assert bleu(["汤姆追逐杰瑞"], ["汤姆追赶杰瑞"], tokenize="zh").signature.split("|")[3] == "tok:zh"
+    characters = bleu(["汤姆追逐杰瑞"], ["汤姆追赶杰瑞"], tokenize="zh").value
+    # precisions 5/6, 3/5, 1/4 and, smoothed, half of 1/3
+    assert characters == pytest.approx(100 * (5 / 6 * 3 / 5 * 1 / 4 * 1 / 6) ** 0.25)
+    assert bleu(["汤姆追逐杰瑞"], ["汤姆追赶杰瑞"]).value == 0
+
+
+def test_an_exact_match_is_the_reference_itself_but_for_blanks_at_its_ends():
+    score = exact_match(["Tom runs.", "Tom runs. ", "tom runs.", "Tom  runs.", ""], ["Tom runs."] * 4 + [""])
+    assert score.value == 60
+    assert score.signature == f"nrefs:1|case:mixed|strip:yes|version:seq2seq_attn-{__version__}"
+
+
+@pytest.mark.parametrize("metric", [bleu, chrf, ter, exact_match])
+def test_numbers_of_lines_that_differ_are_refused_with_both_counts(metric):
+    with pytest.raises(UserError, match=r"3 hypotheses but 2 references"):
+        metric(["a", "b", "c"], ["a", "b"])
+
+
+@pytest.mark.parametrize("metric", [bleu, chrf, ter, exact_match])
+def test_nothing_to_score_is_refused(metric):
+    with pytest.raises(UserError, match="nothing to score"):
+        metric([], [])
+
+
+@pytest.mark.parametrize(("metric", "worst"), [(bleu, 0), (chrf, 0), (ter, 100), (exact_match, 0)])
+def test_a_system_that_says_nothing_gets_the_worst_score(metric, worst):
+    assert metric(["", ""], ["Tom chases Jerry.", "Jerry runs."]).value == worst
+
+
+def test_an_unknown_tokeniser_names_its_neighbour():
+    with pytest.raises(UserError, match="'13'; did you mean '13a'"):
+        bleu(["a"], ["a"], tokenize="13")
+
+
+def test_bleu_warns_of_tokenised_lines_unless_they_are_meant(caplog):
+    lines = ["Tom chases Jerry ."] * 100
+    with caplog.at_level(logging.WARNING, logger="sacrebleu"):
+        bleu(lines, lines, tokenize="none")
+        assert not caplog.records
+        bleu(lines, lines)
+        assert "forgot to detokenize" in caplog.text
+
+
+def test_scoring_never_imports_torch():
+    imports = "; ".join(f"import seq2seq_attn.evaluation.{module}" for module in EVERY_MODULE)
+    code = f"import sys; {imports}; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_importing_the_room_alone_loads_no_library():
+    libraries = {"sacrebleu", "sacremoses", "numpy", "scipy"}
+    code = f"import sys, seq2seq_attn.evaluation; assert not {libraries} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("language", "raw", "processed"),
+    [
+        ("de", "Ein Junge im T-Shirt fährt Ski.", "ein junge im t-shirt fährt ski ."),
+        ("de", "Er läuft , (sehr) schnell!", "er läuft , ( sehr ) schnell !"),
+        ("de", "Ein Hund namens „Rex“ bellt.", "ein hund namens &quot; rex &quot; bellt ."),
+        ("de", "Auf dem Schild steht: „Halt.“", "auf dem schild steht : &quot; halt &quot; ."),
+        ("de", "Toms Bruder isst bei McDonald's", "toms bruder isst bei mcdonald &apos; s"),
+        ("en", "A boy's dog runs.", "a boy &apos;s dog runs ."),
+        ("en", 'A ship named "Sun" sails.', "a ship named &quot; sun &quot; sails ."),
+        ("en", "5,000 people & one cat…", "5,000 people &amp; one cat ..."),
+        ("en", "", ""),
+    ],
+)
+def test_a_raw_line_becomes_what_the_moses_scripts_make_of_it(language, raw, processed):
+    assert lc_norm_tok(raw, language) == processed
+
+
+def test_raw_output_equal_to_the_processed_reference_scores_100():
+    hypotheses = ["Ein Hund namens „Rex“ bellt.", "Zwei Männer, beide im T-Shirt, laufen."]
+    references = [
+        "ein hund namens &quot; rex &quot; bellt .",
+        "zwei männer , beide im t-shirt , laufen .",
+    ]
+    assert bleu_lc_tok(hypotheses, references, "de").value == pytest.approx(100)
+    assert bleu(hypotheses, references).value < 60
+
+
+def test_the_signature_tells_the_steps_before_sacrebleu():
+    score = bleu_lc_tok(["Ja."], ["ja ."], "de")
+    sacrebleu, steps = score.signature.split("|hyp:")
+    assert sacrebleu == bleu(["ja ."], ["ja ."], tokenize="none", lowercase=True).signature
+    assert "tok:none" in sacrebleu
+    assert steps.startswith("lowercase+moses-normalise+moses-tokenise.de|sacremoses:")
+
+
+def test_numbers_of_lines_that_differ_are_refused_in_this_flavour_too():
+    with pytest.raises(UserError, match="1 hypotheses but 2 references"):
+        bleu_lc_tok(["Ja."], ["ja .", "nein ."], "de")
