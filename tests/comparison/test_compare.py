@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from seq2seq_attn.comparison import schedule
-from seq2seq_attn.comparison.collect import differences, training_text
+from seq2seq_attn.comparison.arms import differences, training_text
 from seq2seq_attn.comparison.compare import compare
 from seq2seq_attn.comparison.experiment import read_experiment
 from seq2seq_attn.config import Config, parse
@@ -130,7 +130,7 @@ def test_what_a_report_shows_of_sentences_and_of_its_making_is_written_beside(gr
     references, files = written(grid, tmp_path)
     contents = read_contents(tmp_path / "results")
     for example in contents.examples:
-        assert [reading.arm for reading in example.attention] == ["distracted", "attention"]
+        assert [reading.arm for reading in example.readings] == ["distracted", "attention"]
         assert example.reference == references[example.line - 1]
         assert len(example.gold) == len(example.reference.split())
     for sentence in contents.sentences.sentences:
