@@ -3,7 +3,7 @@
 import pytest
 
 from seq2seq_attn.comparison.experiment import read_experiment
-from seq2seq_attn.config import read_yaml
+from seq2seq_attn.strict import read_yaml
 from seq2seq_attn.text.synthetic.files import write
 from seq2seq_attn.text.synthetic.split import Parts
 from seq2seq_attn.text.synthetic.toys import permuted, reverse

@@ -32,11 +32,12 @@ def train(
     run = output or Path("runs") / config.stem
     with resumable(f"{run} keeps what was trained up to the last whole epoch", "--resume"):
         from seq2seq_attn.analysis.evaluate import evaluate
-        from seq2seq_attn.config import Config, load
+        from seq2seq_attn.config import Config
         from seq2seq_attn.runs.folder import IfExists
         from seq2seq_attn.runs.plugin import load_plugins
         from seq2seq_attn.runs.train import read_metrics
         from seq2seq_attn.runs.train import train as train_run
+        from seq2seq_attn.strict import load
 
         load_plugins(plugin)
         settings = load(Config, config, overrides or ())

@@ -99,8 +99,8 @@ def _with_shortlist(base: SearchOptions, wanted: bool | None) -> SearchOptions:
 
 def _options(base: SearchOptions, **given: Any) -> SearchOptions:
     """The run's own options with those that were given laid over them."""
-    from seq2seq_attn.config import parse
     from seq2seq_attn.search.options import SearchOptions
+    from seq2seq_attn.strict import parse
 
     return parse(SearchOptions, base.model_dump() | {key: value for key, value in given.items() if value is not None})
 

@@ -115,9 +115,9 @@ def _attention(scorer: list[str], normaliser: str, query_size: int, key_size: in
 
 
 def _scorer(words: list[str]) -> ScorerConfig:
-    from seq2seq_attn.config import override, parse
     from seq2seq_attn.models.recurrent.parts import ScorerConfig
     from seq2seq_attn.runs.find_scorer import find_scorer
+    from seq2seq_attn.strict import override, parse
 
     names = [word for word in words if "=" not in word] or ["dot"]
     if len(names) > 1:
@@ -126,8 +126,8 @@ def _scorer(words: list[str]) -> ScorerConfig:
 
 
 def _normaliser(text: str) -> NormaliserConfig:
-    from seq2seq_attn.config import override, parse
     from seq2seq_attn.models.recurrent.parts import NormaliserConfig
+    from seq2seq_attn.strict import override, parse
 
     name, *options = text.split() or [""]
     return parse(NormaliserConfig, override({"name": name}, options))

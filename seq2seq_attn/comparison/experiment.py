@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from pydantic import Field, model_validator
 
-from seq2seq_attn.config import Config, load, merge, override, parse, read_yaml
+from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.results.slug import slug
-from seq2seq_attn.strict import Strict
+from seq2seq_attn.strict import Strict, load, merge, override, parse, read_yaml
 
 
 class Experiment(Strict):

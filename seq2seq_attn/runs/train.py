@@ -10,7 +10,8 @@ from typing import Any
 import lightning
 import torch
 
-from seq2seq_attn.config import Config, PairFiles, dump
+from seq2seq_attn.config import Config, PairFiles
+from seq2seq_attn.strict import dump
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.metrics import bleu_metric, corpus_score
 from seq2seq_attn.runs.cache import Cache

@@ -11,7 +11,8 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_model, save_model
 
-from seq2seq_attn.config import Config, load
+from seq2seq_attn.config import Config
+from seq2seq_attn.strict import load
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.runs.folder import CONFIG, MODEL
 from seq2seq_attn.ops.memory import keep_freed_memory

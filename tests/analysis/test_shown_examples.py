@@ -8,13 +8,14 @@ import torch
 
 from seq2seq_attn.analysis.examples import read_pair
 from seq2seq_attn.comparison.experiment import read_experiment
-from seq2seq_attn.config import Config, override, parse
+from seq2seq_attn.config import Config
 from seq2seq_attn.models.sentences import pad
 from seq2seq_attn.ops.int8 import has_int8
 from seq2seq_attn.results.examples import Example, load_examples, save_examples
 from seq2seq_attn.runs.corpora import read_pairs, train_text
 from seq2seq_attn.runs.trained import TrainedModel, build
 from seq2seq_attn.search.corpus import search
+from seq2seq_attn.strict import override, parse
 
 PAIR = "a d e b", "b e d a"
 

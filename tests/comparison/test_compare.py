@@ -11,7 +11,7 @@ from seq2seq_attn.comparison.collect import training_text
 from seq2seq_attn.comparison.compare import compare
 from seq2seq_attn.comparison.differences import differences
 from seq2seq_attn.comparison.experiment import read_experiment
-from seq2seq_attn.config import Config, parse
+from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.bootstrap import bleu_interval
 from seq2seq_attn.evaluation.counts import BleuCounts
@@ -19,6 +19,7 @@ from seq2seq_attn.evaluation.metrics import chrf, exact_match
 from seq2seq_attn.report.write import read_contents
 from seq2seq_attn.results.results import Results
 from seq2seq_attn.runs.train import read_metrics
+from seq2seq_attn.strict import parse
 
 
 @pytest.fixture

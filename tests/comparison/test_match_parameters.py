@@ -6,12 +6,13 @@ import yaml
 from seq2seq_attn.comparison.compare import compare
 from seq2seq_attn.comparison.experiment import read_experiment
 from seq2seq_attn.comparison.match_parameters import ParameterCount, match_parameters, with_hidden_size
-from seq2seq_attn.config import Config, load
+from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.report.table import markdown
 from seq2seq_attn.runs.cache import Cache
 from seq2seq_attn.runs.train import read_metrics, train
 from seq2seq_attn.runs.trained import TrainedModel
+from seq2seq_attn.strict import load
 
 
 @pytest.fixture

@@ -4,12 +4,12 @@ import pytest
 import torch
 from torch import nn
 
-from seq2seq_attn.config import parse
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.recurrent.config import RecurrentConfig, build_recurrent
 from seq2seq_attn.models.recurrent.encoder import RecurrentEncoder
 from seq2seq_attn.models.recurrent.reversed_encoder import ReversedEncoder
 from seq2seq_attn.models.sentences import pad
+from seq2seq_attn.strict import parse
 
 EOS = 3
 WRITTEN = [[5, 6, 7, 8, EOS], [9, 10, EOS], [11, EOS]]

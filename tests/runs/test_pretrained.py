@@ -8,7 +8,8 @@ import torch
 import yaml
 from torchtext.vocab import Vectors
 
-from seq2seq_attn.config import Config, dump, merge, parse
+from seq2seq_attn.config import Config
+from seq2seq_attn.strict import dump, merge, parse
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.comparison.experiment import read_experiment
 from seq2seq_attn.runs.pretrained import Pretrained, start_from_vectors

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from seq2seq_attn.config import Config, load, parse
+from seq2seq_attn.config import Config
+from seq2seq_attn.strict import load, parse
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.analysis.align import attend
 from seq2seq_attn.runs.corpora import read_pairs

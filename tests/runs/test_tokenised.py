@@ -5,7 +5,8 @@ import shutil
 
 import pytest
 
-from seq2seq_attn.config import Config, PairFiles, override, parse
+from seq2seq_attn.config import Config, PairFiles
+from seq2seq_attn.strict import override, parse
 from seq2seq_attn.runs import train as run_file
 from seq2seq_attn.runs.cache import Cache
 from seq2seq_attn.runs.corpora import read_pairs

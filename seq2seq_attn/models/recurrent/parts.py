@@ -14,8 +14,7 @@ from torch import nn
 from seq2seq_attn import attention
 from seq2seq_attn.attention import own_options
 from seq2seq_attn.attention.registry import config_name
-from seq2seq_attn.explain import wanted
-from seq2seq_attn.strict import Strict
+from seq2seq_attn.strict import Strict, wanted
 
 Part = TypeVar("Part")
 
