@@ -65,7 +65,7 @@ def bench(
     ] = None,
     page: Annotated[Path | None, file("With --from: write a Markdown page with plots.")] = None,
 ) -> None:
-    """Measure speed against the machine's limit and other toolkits.
+    """Compare speed with the floor and with peers.
 
     Every measurement runs in a process of its own, after a warm-up, and the systems take turns. Shown are the median
     over the rounds, the minimum and the maximum. The floor is the least time that this machine needs for the matrix

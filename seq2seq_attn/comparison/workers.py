@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import torch
 
+from seq2seq_attn.ops.memory import keep_freed_memory
 from seq2seq_attn.runs.plugin import load_plugins, loaded_plugins
 
 Item = TypeVar("Item")
@@ -59,6 +60,7 @@ def _begin(threads: int, plugins: Sequence[Path]) -> None:
     """A new process knows nothing of what the one that started it has loaded, nor when that is killed."""
     Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(threads)
+    keep_freed_memory()
     load_plugins(plugins)
 
 

@@ -21,7 +21,7 @@ from seq2seq_attn.runs.provenance import made_with, on_cuda
 from seq2seq_attn.runs.pretrained import Pretrained, start_from_vectors
 from seq2seq_attn.runs.tokenised import TOKENISED, Codecs, codecs_of, encoded
 from seq2seq_attn.runs.trained import TrainedModel, build
-from seq2seq_attn.ops.memory import give_back_freed_memory, keep_freed_memory
+from seq2seq_attn.ops.memory import give_back_freed_memory
 from seq2seq_attn.ops.int8 import need_int8
 from seq2seq_attn.models.translator import Translator
 from seq2seq_attn.search.options import SearchOptions
@@ -30,11 +30,12 @@ from seq2seq_attn.text.corpus import ParallelCorpus
 from seq2seq_attn.text.files import write_bytes
 from seq2seq_attn.text.selection import filter_pairs
 from seq2seq_attn.training.batches import EncodedPairs, loader
-from seq2seq_attn.training.fit import fit
+from seq2seq_attn.training.fit import fit, fork_random_state
 
 Say = Callable[[str], object]
 
 
+@fork_random_state()
 def train(
     config: Config,
     folder: Path,
@@ -64,7 +65,6 @@ def train(
         read_test(data.test)  # what is wrong with it is better known now than after the training
     resuming = may_resume(config, folder, if_exists)
     give_back_freed_memory()
-    keep_freed_memory()
     # Codecs and weights must not hang on what ran before in this process.
     lightning.seed_everything(config.seed, workers=True, verbose=False)
     shared = Cache(cache or folder.parent / TOKENISED, say)

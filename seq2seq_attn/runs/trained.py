@@ -15,7 +15,6 @@ from seq2seq_attn.config import Config
 from seq2seq_attn.strict import load
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.runs.folder import CONFIG, MODEL
-from seq2seq_attn.ops.memory import keep_freed_memory
 from seq2seq_attn.ops.inference import for_inference
 from seq2seq_attn.models.recurrent.config import build_recurrent
 from seq2seq_attn.models.recurrent.translator import RecurrentTranslator
@@ -62,10 +61,10 @@ class TrainedModel:
     @classmethod
     def load(cls, folder: Path, device: str | torch.device | None = None) -> TrainedModel:
         """The model of a run folder. No file of it is unpickled."""
-        keep_freed_memory()
         config = read_config(folder)
         source, target = load_codecs(folder)
-        translator = build(config, source, target)
+        with torch.random.fork_rng(devices=()):  # the caller's: random weights are drawn and then replaced
+            translator = build(config, source, target)
         path = folder / MODEL
         if not path.exists():
             raise UserError(f"{path}: no such file; training has not ended: continue it with train --resume")

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+import os
+import random
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import lightning
+import numpy as np
 import torch
 from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
@@ -39,6 +44,42 @@ class Fitted(NamedTuple):
     tokens_per_second: float  # real target tokens a second, validation excluded
 
 
+@contextmanager
+def fork_random_state() -> Iterator[None]:
+    """Restores the random states of Python, NumPy and torch at the end: `torch.random.fork_rng` for all that
+    `lightning.seed_everything` sets, its environment variables included."""
+    names = "PL_GLOBAL_SEED", "PL_SEED_WORKERS"
+    variables = {name: os.environ.get(name) for name in names}
+    python, numpy = random.getstate(), np.random.get_state()
+    try:
+        with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+            yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)
+        for name, value in variables.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
+@contextmanager
+def _lightning_muted() -> Iterator[None]:
+    """Silences Lightning's advice about devices and workers, which is not for users of this package."""
+    loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
+    levels = [logger.level for logger in loggers]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module="lightning.*")
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
+        try:
+            yield
+        finally:
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)
+
+
+@_lightning_muted()
 def fit(
     translator: Translator,
     config: TrainingConfig,
@@ -52,7 +93,6 @@ def fit(
     bar: bool = True,
 ) -> Fitted:
     """Trains in place, with checkpoints in folder/checkpoints and curves in folder/log; loads the best weights."""
-    _quiet()
     module = TranslationModule(translator, config, validate)
     monitor, mode = f"validation_{config.monitor}", "max" if config.monitor == "bleu" else "min"
     checkpoints = folder / "checkpoints"
@@ -146,10 +186,3 @@ def _loggers(folder: Path) -> list[Logger]:
     if not importlib.util.find_spec("tensorboard"):
         return [curves]
     return [curves, TensorBoardLogger(folder, name="log", version=curves.version)]
-
-
-def _quiet() -> None:
-    """Lightning's advice about devices and workers is not for the users of this program."""
-    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
-    logging.getLogger("lightning.fabric").setLevel(logging.ERROR)
-    warnings.filterwarnings("ignore", module="lightning.*")
