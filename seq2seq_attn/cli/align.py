@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from seq2seq_attn.cli.console import answer, answer_json, progress, rates, rates_line, say
-from seq2seq_attn.cli.options import AsJson, AttentionFile, Plugin, Run, Source, Target, file, folder, load_model
+from seq2seq_attn.cli.options import (
+    AsJson,
+    AttentionFile,
+    Plugin,
+    RunFolder,
+    SourceFile,
+    TargetFile,
+    file,
+    folder,
+    load_model,
+)
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.symmetrisation import Method
 
@@ -23,9 +33,9 @@ DEFAULT_METHOD: Method = "grow-diag-final-and"
 
 
 def align(
-    run: Run,
-    source: Source,
-    target: Target,
+    run: RunFolder,
+    source: SourceFile,
+    target: TargetFile,
     gold: Annotated[Path | None, file("Gold links, Pharaoh format, plain or .gz: adds the error rate.")] = None,
     threshold: Annotated[
         float | None,
@@ -127,7 +137,9 @@ def _joined(directions: list[list[Links]], method: Method) -> list[Links]:
     return [symmetrise(forward, backward, method) for forward, backward in zip(*directions, strict=True)]
 
 
-def score(run: Run, source: Source, target: Target, as_json: AsJson = False, plugin: Plugin = None) -> None:
+def score(
+    run: RunFolder, source: SourceFile, target: TargetFile, as_json: AsJson = False, plugin: Plugin = None
+) -> None:
     """Print the log-probability of sentence pairs.
 
     It is the natural logarithm of p(target | source), summed over the target's tokens and `</s>`. A pair with a blank

@@ -17,7 +17,7 @@ from seq2seq_attn.errors import UserError
 if TYPE_CHECKING:
     from seq2seq_attn.bench.measurements import Effort, Job, Sitting
 
-Name = TypeVar("Name", bound=str)
+Choice = TypeVar("Choice", bound=str)
 
 
 def _names(help: str) -> Any:
@@ -114,9 +114,9 @@ def _jobs(
     return [job for axis in _named("--sweep", sweep, AXES) for job in sweep_jobs(axis, jobs)]
 
 
-def _named(option: str, text: str, known: Sequence[Name]) -> list[Name]:
+def _named(option: str, text: str, known: Sequence[Choice]) -> list[Choice]:
     """The names in a comma-separated list, without repetitions; UserError for an unknown one."""
-    found: dict[str, Name] = {name: name for name in known}
+    found: dict[str, Choice] = {name: name for name in known}
     asked = dict.fromkeys(text.split(","))
     for name in asked:
         if name not in found:

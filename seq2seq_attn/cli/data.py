@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
-Name = Annotated[str, argument("NAME", "A corpus listed by `data list`.")]
-To = Annotated[Path | None, folder("The folder to write into.")]
+CorpusName = Annotated[str, argument("NAME", "A corpus listed by `data list`.")]
+DataFolder = Annotated[Path | None, folder("The folder to write into.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -57,8 +57,8 @@ def list_corpora(as_json: AsJson = False) -> None:
     )
 )
 def get(
-    name: Name,
-    to: To = None,
+    name: CorpusName,
+    to: DataFolder = None,
     from_folder: Annotated[
         Path | None,
         typer.Option(
@@ -87,8 +87,8 @@ def get(
 
 @app.command(epilog=examples("seq2seq-attn data make reverse --to /tmp/reverse --seed 7"))
 def make(
-    name: Name,
-    to: To = None,
+    name: CorpusName,
+    to: DataFolder = None,
     seed: Annotated[int | None, typer.Option(help="Default: the seed of the committed corpus.")] = None,
 ) -> None:
     """Make a corpus with known word alignments.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from seq2seq_attn.cli.console import answer, answer_json, progress
-from seq2seq_attn.cli.options import AsJson, Plugin, Run, Source, Target, load_model
+from seq2seq_attn.cli.options import AsJson, Plugin, RunFolder, SourceFile, TargetFile, load_model
 
 if TYPE_CHECKING:
     from seq2seq_attn.analysis.faithfulness import Faithfulness
@@ -36,9 +36,9 @@ _MEANINGS = (
 
 
 def faithfulness(
-    run: Run,
-    source: Source,
-    target: Target,
+    run: RunFolder,
+    source: SourceFile,
+    target: TargetFile,
     sentences: Annotated[int, typer.Option(min=1, help="Number of pairs for the rank correlations.")] = 50,
     seed: Annotated[int, typer.Option(min=0, help="Random seed for these pairs, permutations and erased tokens.")] = 1,
     as_json: AsJson = False,

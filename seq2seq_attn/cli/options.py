@@ -31,7 +31,7 @@ def examples(*commands: str) -> str:
     return "\b\nExamples:\n" + "\n".join(f"  {command}" for command in commands)
 
 
-Run = Annotated[Path, argument("RUN", "A run folder, as written by train.")]
+RunFolder = Annotated[Path, argument("RUN", "A run folder, as written by train.")]
 Overrides = Annotated[
     list[str] | None,
     argument(
@@ -39,8 +39,8 @@ Overrides = Annotated[
         "Replaces a value of the file; VALUE is YAML, as in training.batch_size=32 or evaluation.bands=[10,20].",
     ),
 ]
-Source = Annotated[Path, file("Source sentences, one per line; plain or .gz.")]
-Target = Annotated[Path, file("Their translations, line by line; plain or .gz.")]
+SourceFile = Annotated[Path, file("Source sentences, one per line; plain or .gz.")]
+TargetFile = Annotated[Path, file("Their translations, line by line; plain or .gz.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs to read.")]
 Plugin = Annotated[
     list[Path] | None,

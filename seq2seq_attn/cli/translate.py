@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from seq2seq_attn.cli.console import answer, answer_json, progress, say
-from seq2seq_attn.cli.options import AsJson, AttentionFile, Plugin, Run, argument, load_model
+from seq2seq_attn.cli.options import AsJson, AttentionFile, Plugin, RunFolder, argument, load_model
 
 if TYPE_CHECKING:
     from seq2seq_attn.runs.trained import TrainedModel
@@ -23,7 +23,7 @@ CHUNK = 512  # lines translated together: sorted by length, they make batches wi
 
 
 def translate(
-    run: Run,
+    run: RunFolder,
     file: Annotated[
         Path | None, argument("FILE", "Source sentences, one per line, plain or .gz; default: stdin.")
     ] = None,
