@@ -87,6 +87,7 @@ def _ended_together(group: int) -> Iterator[None]:
 
     SIGTERM and SIGKILL give Python no chance to clean up. A shell waits for the end of a pipe that only this process
     can write to: the system closes it when this process ends.
+    Until the shell has started, the end of stdin stops a worker or a driver, which do nothing without an order.
     """
     script = "read line; kill -s KILL -- -$0"
     with subprocess.Popen(["sh", "-c", script, str(group)], stdin=subprocess.PIPE, start_new_session=True) as watchdog:
@@ -94,7 +95,7 @@ def _ended_together(group: int) -> Iterator[None]:
             yield
         finally:
             watchdog.kill()
-            with suppress(ProcessLookupError):
+            with suppress(ProcessLookupError, PermissionError):  # macOS: the latter for a zombie
                 os.killpg(group, signal.SIGKILL)
 
 

@@ -12,8 +12,8 @@ from seq2seq_attn.bench.worker import MeasurementFailedError, run_process
 
 ANSWER = """echo noise; echo '{"value": 3.5, "peak_bytes": 7, "parts": {}}'"""
 
-# A peer's driver: it starts the peer's own program and waits for it.
-PEER = "sleep 600 & echo $$ $! > started.part; mv started.part started; wait"
+# A peer's driver: it reads its order, starts the peer's own program and waits for it.
+PEER = "cat > order; sleep 600 & echo $$ $! > started.part; mv started.part started; wait"
 
 BENCH = f"""
 from pathlib import Path
