@@ -6,9 +6,9 @@ import pytest
 import yaml
 
 from seq2seq_attn.comparison.experiment import Experiment
-from seq2seq_attn.config import Config, dump, load, merge, override, parse
+from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.strict import Strict
+from seq2seq_attn.strict import Strict, dump, load, merge, override, parse
 
 FILES = {"source": "a", "target": "b"}
 LEAST = {"data": {"train": FILES, "validation": FILES}}

@@ -10,7 +10,8 @@ import yaml
 from seq2seq_attn.attention import Attention, scorer_class
 from seq2seq_attn.cli.app import app
 from seq2seq_attn.comparison.experiment import read_experiment
-from seq2seq_attn.config import Config, parse
+from seq2seq_attn.config import Config
+from seq2seq_attn.strict import parse
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -3,7 +3,7 @@
 import pytest
 
 from seq2seq_attn.comparison.experiment import read_experiment
-from seq2seq_attn.config import read_yaml
+from seq2seq_attn.strict import read_yaml
 from seq2seq_attn.text.synthetic import Parts, write_corpus
 from seq2seq_attn.text.synthetic.toys import reverse, toy_pair
 

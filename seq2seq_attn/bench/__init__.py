@@ -1,5 +1,5 @@
-"""How fast it is: beside the floor that the machine sets, and beside its peers.
+"""Speed of training and decoding, compared with a lower bound for this machine and with other toolkits.
 
-A figure is measured in a process of its own (`worker`), the systems in turn (`sitting`): machines are noisy, and what
-one system leaves in memory must not be counted for the next.
+Every measurement runs in a process of its own (`worker`), and the systems take turns (`sitting`): machines are noisy,
+and memory that one system leaves behind must not count for the next.
 """

@@ -1,61 +1,105 @@
-"""A sitting: every system in turn, round after round, so that what the machine does meanwhile falls on all of them."""
+"""A sitting: ours and the peers measured in turn, round after round, so that the machine's noise affects all of them.
+
+The peers are driven by the scripts in benchmarks/peers, in an environment of their own.
+"""
 
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import TypeAdapter
-
-from seq2seq_attn.bench import process
-from seq2seq_attn.bench.corpus import corpus_of
-from seq2seq_attn.bench.job import Axis, Effort, Job, Outcome, Precision, What
-from seq2seq_attn.bench.peers import MEASURED, PEERS, measure_peer
-from seq2seq_attn.bench.results import OURS, Figure, Sitting
+from seq2seq_attn.bench.common_task import TEST, bench_corpus
+from seq2seq_attn.bench.measurements import (
+    BEAM_SIZE,
+    OURS,
+    Axis,
+    Effort,
+    Job,
+    Measurement,
+    Outcome,
+    Precision,
+    Sitting,
+    Workload,
+)
+from seq2seq_attn.bench.worker import MeasurementFailedError, measure_own, run_process
+from seq2seq_attn.bench.workloads import timed_sentences
+from seq2seq_attn.errors import UserError
 from seq2seq_attn.runs.provenance import made_with
+from seq2seq_attn.text.files import read_lines
 
-Say = Callable[[str], object]
+LENGTH_SWEEP_BATCH = 16  # sentences: 64 of 400 tokens take more memory than most machines have
 
-SENTENCES_OF_ANY_LENGTH = 16  # a batch: 64 sentences of 400 tokens take more memory than most machines have
-
-
-class Task(NamedTuple):
-    """A figure to be measured, and how."""
-
-    system: str
-    job: Job
-    measure: Callable[[], Outcome]
+DRIVERS = Path(__file__).resolve().parents[2] / "benchmarks" / "peers"
+PYTHON, DATA = Path("venv/bin/python"), Path("data")  # in the folder that setup.sh made
+PEER_WORKLOADS: tuple[Workload, ...] = ("training", "greedy", "beam", "sentence-greedy", "sentence-beam")
 
 
-def tasks(jobs: Sequence[Job], effort: Effort, peers: Path | None) -> Iterator[Task]:
-    """Ours and, after those of the same model, the peers that are like it, which have fp32 alone."""
-    for job, following in zip(jobs, [*jobs[1:], None], strict=True):
-        yield Task(OURS, job, partial(measure_own, job, effort))
-        is_last = following is None or (following.what, following.model) != (job.what, job.model)
-        if peers is None or not is_last or job.what not in MEASURED:
-            continue
-        for peer in PEERS:
-            if peer.model == job.model:
-                theirs = replace(job, precision="fp32")
-                yield Task(peer.name, theirs, partial(measure_peer, peer, peers, theirs, effort))
+class Peer(NamedTuple):
+    """Another toolkit in one setting, and the name of our comparable model."""
+
+    name: str
+    driver: str
+    settings: Mapping[str, Any]
+    model: str
 
 
-def jobs(
-    whats: Sequence[What], models: Sequence[str], precisions: Sequence[Precision], threads: int, batch: int
+PEERS = (
+    Peer("JoeyNMT Bahdanau, input feeding", "joey.py", {"attention": "bahdanau"}, "additive"),
+    Peer("JoeyNMT Luong, input feeding", "joey.py", {"attention": "luong"}, "general-feed"),
+    Peer("OpenNMT-py MLP, input feeding", "opennmt.py", {"attention": "mlp", "input_feeding": True}, "additive"),
+    Peer("OpenNMT-py MLP", "opennmt.py", {"attention": "mlp", "input_feeding": False}, "additive"),
+    Peer(
+        "OpenNMT-py general, input feeding",
+        "opennmt.py",
+        {"attention": "general", "input_feeding": True},
+        "general-feed",
+    ),
+    Peer("OpenNMT-py general", "opennmt.py", {"attention": "general", "input_feeding": False}, "general"),
+)
+
+
+def refuse_without_peers(folder: Path) -> None:
+    """Raises UserError if the peers cannot be run from this folder."""
+    if not DRIVERS.is_dir():
+        raise UserError("--peers needs the scripts of benchmarks/peers, which only a checkout of the repository has")
+    if not (folder / PYTHON).exists():
+        raise UserError(f"{folder / PYTHON}: no such file; prepare the folder with benchmarks/peers/setup.sh {folder}")
+
+
+def measure_peer(peer: Peer, folder: Path, job: Job, effort: Effort) -> Outcome:
+    """The peer's measurement of the job, in its own environment."""
+    lines = read_lines(folder / DATA / TEST)
+    lengths = [len(line.split()) + 1 for line in lines]  # </s> counts, as in our ids
+    order = {
+        "job": asdict(job),
+        "effort": {"warm_up": effort.warm_up, "batches": effort.batches},
+        "settings": dict(peer.settings),
+        "beam_size": BEAM_SIZE,
+        "steps": job.steps,
+        "sentences": [lines[index] for index in timed_sentences(lengths, job, effort)],
+    }
+    command = [str((folder / PYTHON).absolute()), str(DRIVERS / peer.driver)]
+    return run_process(command, order, job.threads, folder)
+
+
+def common_jobs(
+    workloads: Sequence[Workload], models: Sequence[str], precisions: Sequence[Precision], threads: int, batch: int
 ) -> list[Job]:
-    """One of each."""
+    """Every workload with every model in every precision."""
     return [
-        Job(what, model, precision, threads, batch) for what in whats for model in models for precision in precisions
+        Job(workload, model, precision, threads, batch)
+        for workload in workloads
+        for model in models
+        for precision in precisions
     ]
 
 
-def along(axis: Axis, jobs: Sequence[Job]) -> list[Job]:
+def sweep_jobs(axis: Axis, jobs: Sequence[Job]) -> list[Job]:
     """The jobs at every value of the axis."""
     values = {
         "length": (10, 25, 50, 100, 200, 400),
@@ -63,66 +107,79 @@ def along(axis: Axis, jobs: Sequence[Job]) -> list[Job]:
         "vocabulary": (1_000, 4_000, 16_000, 64_000),
         "threads": tuple(2**power for power in range((os.cpu_count() or 1).bit_length())),
     }
-    fixed: dict[str, Any] = {"sweep": axis} | ({"batch": SENTENCES_OF_ANY_LENGTH} if axis == "length" else {})
+    fixed: dict[str, Any] = {"sweep": axis} | ({"batch": LENGTH_SWEEP_BATCH} if axis == "length" else {})
     return [replace(job, **fixed | {axis: value}) for value in values[axis] for job in jobs]
 
 
-def measure_own(job: Job, effort: Effort) -> Outcome:
-    """The job, in a process of its own."""
-    order = {
-        "job": TypeAdapter(Job).dump_python(job, mode="json"),
-        "effort": TypeAdapter(Effort).dump_python(effort, mode="json"),
-    }
-    return process.run([sys.executable, "-m", "seq2seq_attn.bench.worker"], order, job.threads)
+class Task(NamedTuple):
+    """A job of one system, and the function that measures it."""
+
+    system: str
+    job: Job
+    measure: Callable[[], Outcome]
 
 
-def opening(job: Job, effort: Effort) -> Sitting:
-    """A sitting without figures yet. UserError if the corpus cannot be read."""
+def plan_tasks(jobs: Sequence[Job], effort: Effort, peers: Path | None) -> Iterator[Task]:
+    """Our jobs; after the last of each workload and model, the comparable peers, which have fp32 only."""
+    for job, following in zip(jobs, [*jobs[1:], None], strict=True):
+        yield Task(OURS, job, partial(measure_own, job, effort))
+        is_last = following is None or (following.what, following.model) != (job.what, job.model)
+        if peers is None or not is_last or job.what not in PEER_WORKLOADS:
+            continue
+        for peer in PEERS:
+            if peer.model == job.model:
+                theirs = replace(job, precision="fp32")
+                yield Task(peer.name, theirs, partial(measure_peer, peer, peers, theirs, effort))
+
+
+def new_sitting(job: Job, effort: Effort) -> Sitting:
+    """A sitting without measurements. Raises UserError if the corpus cannot be read."""
     common = replace(job, sweep=None, length=None, vocabulary=None)
-    making = made_with("cpu" if effort.device == "cpu" else "auto", job.threads)
+    provenance = made_with("cpu" if effort.device == "cpu" else "auto", job.threads)
     return Sitting(
         started=datetime.now().astimezone().isoformat(timespec="minutes"),
-        version=str(making["version"]),
-        commit=making["commit"],
-        hardware=str(making["hardware"]),
-        corpus=corpus_of(common, effort).name,
+        version=str(provenance["version"]),
+        commit=provenance["commit"],
+        hardware=str(provenance["hardware"]),
+        corpus=bench_corpus(common, effort).name,
         warm_up=effort.warm_up,
         batches=effort.batches,
         figures=(),
     )
 
 
-def sit(opening: Sitting, tasks: Sequence[Task], rounds: int, say: Say, keep: Callable[[Sitting], object]) -> Sitting:
-    """The opening with the figures of all rounds; `keep` gets what there is after each of them.
+def run_rounds(
+    sitting: Sitting,
+    tasks: Sequence[Task],
+    rounds: int,
+    say: Callable[[str], object],
+    keep: Callable[[Sitting], object],
+) -> Sitting:
+    """The sitting with the measurements of all rounds; `keep` receives it after each round.
 
-    A task whose process fails is said, and left out from then on.
+    A task that fails is reported through `say` and dropped.
     """
-    found: dict[int, list[Outcome]] = {number: [] for number in range(len(tasks))}
-    sitting = opening
-    for taken in range(1, rounds + 1):
-        for number in list(found):
+    outcomes: dict[int, list[Outcome]] = {number: [] for number in range(len(tasks))}
+    measured = sitting
+    for current in range(1, rounds + 1):
+        for number in list(outcomes):
             task = tasks[number]
-            about = f"round {taken} of {rounds}: {task.system}, {described(task.job)}"
+            about = f"round {current} of {rounds}: {task.system}, {task.job}"
             try:
                 outcome = task.measure()
-            except process.Failed as failure:
+            except MeasurementFailedError as failure:
                 say(f"{about}: {failure}")
-                del found[number]
+                del outcomes[number]
                 continue
-            found[number].append(outcome)
+            outcomes[number].append(outcome)
             say(f"{about}: {outcome.value:,.1f} {task.job.unit}, {outcome.peak_bytes / 1e9:.2f} GB")
-        sitting = replace(opening, figures=[_figure(tasks[number], outcomes) for number, outcomes in found.items()])
-        keep(sitting)
-    return sitting
+        measured = replace(sitting, figures=[_measurement(tasks[number], each) for number, each in outcomes.items()])
+        keep(measured)
+    return measured
 
 
-def described(job: Job) -> str:
-    setting = [f"{job.sweep} {getattr(job, job.sweep):,}"] if job.sweep else []
-    return ", ".join([job.what, job.model, job.precision, *setting])
-
-
-def _figure(task: Task, outcomes: Sequence[Outcome]) -> Figure:
-    return Figure(
+def _measurement(task: Task, outcomes: Sequence[Outcome]) -> Measurement:
+    return Measurement(
         task.system,
         task.job,
         values=[outcome.value for outcome in outcomes],

@@ -1,7 +1,7 @@
-"""The program `seq2seq-attn`: one command a capability.
+"""The program `seq2seq-attn`: one command per task.
 
-Answers go to stdout, everything else to stderr. It exits with 0 when done, 2 for bad usage or bad input, said in one
-line, and 130 when interrupted; any other exception is a defect of the program, keeps its traceback and exits with 1.
+Answers go to stdout, everything else to stderr. The exit code is 0 for success, 2 for bad usage or bad input, reported
+in one line, and 130 for an interruption. Any other exception is a bug: it keeps its traceback and exits with 1.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from seq2seq_attn.errors import UserError
 
 PROGRAM = "seq2seq-attn"
 
-# What typer raises for a wrong command line. It has no name that holds in all releases: once click's, now private.
+# What typer raises for a wrong command line. No public name works in all releases: it was click's and is now private.
 _UsageError: Any = typer.BadParameter.__mro__[1]
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the program on these arguments, those of the process unless given, and exit."""
+    """Run the program on these arguments, by default those of the process, and exit."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(encoding="utf-8")  # whatever the locale: text comes in as UTF-8, too
+            stream.reconfigure(encoding="utf-8")  # in any locale: input is UTF-8 as well
     sys.exit(_run(arguments))
 
 
@@ -42,7 +42,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         command = error.ctx.command_path if error.ctx else PROGRAM
         return _refuse(f"{error.format_message()} (see {command} --help)")
     except BrokenPipeError:
-        # The reader of stdout has gone. Without this, Python would flush to it once more at exit, and complain.
+        # The reader of stdout has closed it. Without this, Python would flush it again at exit and print an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (KeyboardInterrupt, typer.Abort):

@@ -1,4 +1,4 @@
-"""`align`: word alignments of sentence pairs, from attention or from a statistical aligner."""
+"""`align` and `score`: what a model makes of given translations, by forced decoding."""
 
 from __future__ import annotations
 
@@ -9,10 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from seq2seq_attn.cli.console import answer, answer_json, progress, say
-from seq2seq_attn.cli.model import load_model
-from seq2seq_attn.cli.options import AsJson, AttentionFile, Plugin, Run, Source, Target, file, folder
-from seq2seq_attn.cli.scores import rates, rates_line
+from seq2seq_attn.cli.console import answer, answer_json, progress, rates, rates_line, say
+from seq2seq_attn.cli.options import (
+    AsJson,
+    AttentionFile,
+    Plugin,
+    RunFolder,
+    SourceFile,
+    TargetFile,
+    file,
+    folder,
+    load_model,
+)
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import Method
 
@@ -25,20 +33,20 @@ DEFAULT_METHOD: Method = "grow-diag-final-and"
 
 
 def align(
-    run: Run,
-    source: Source,
-    target: Target,
+    run: RunFolder,
+    source: SourceFile,
+    target: TargetFile,
     gold: Annotated[Path | None, file("Gold links, Pharaoh format, plain or .gz: adds the error rate.")] = None,
     threshold: Annotated[
         float | None,
-        typer.Option(min=0, max=1, help="Link all words with at least this weight, not just the word read most."),
+        typer.Option(min=0, max=1, help="Link all words with at least this weight, not only the one with the highest."),
     ] = None,
     row: Annotated[
-        Row, typer.Option(help="A word's weights: of the step that predicts it, or of the step that reads it.")
+        Row, typer.Option(help="A word's weights: of the step that predicts it, or of the step whose input it is.")
     ] = "predicted",
-    reverse: Annotated[Path | None, folder("A run that translates the other way: its links join those of RUN.")] = None,
+    reverse: Annotated[Path | None, folder("A run for the opposite direction: its links join those of RUN.")] = None,
     symmetrise: Annotated[
-        Method | None, typer.Option(help=f"How the links of two directions are joined; {DEFAULT_METHOD} unless given.")
+        Method | None, typer.Option(help=f"How to combine the links of two directions; default: {DEFAULT_METHOD}.")
     ] = None,
     aligner: Annotated[
         Literal["attention", "eflomal"],
@@ -50,15 +58,16 @@ def align(
 ) -> None:
     """Print the word alignments of sentence pairs.
 
-    The format is Pharaoh's: a line a pair, `i-j` for source word i and target word j, counted from 0. A target word
-    is linked to the source word that was read most while the model predicted it. Weights of pieces are summed over a
-    source word and averaged over a target word. A pair with a blank side gives a blank line.
+    The output has one line per pair in Pharaoh format: `i-j` links source word i and target word j, counted from 0.
+    A target word is linked to the source word with the highest attention weight in the step that predicts it. Weights
+    of subwords are summed over a source word and averaged over a target word. A pair with a blank side gives a blank
+    line.
 
-    Row i of the weights was read while target token i was being predicted, in every decoder: its query has seen the
-    tokens before i (luong, conditional) or before i - 1 (bahdanau). With --row read, a token has the row after that,
+    Row i of the weights belongs to the step that predicts target token i, in every decoder: its query depends on the
+    tokens before i (luong, conditional) or before i - 1 (bahdanau). With --row read, a token gets the next row, that
     of the step whose input it is.
 
-    With --gold, AER, precision, recall and F1 follow on stderr (with --json, in the answer).
+    With --gold, AER, precision, recall and F1 are printed to stderr (with --json, in the answer).
     """
     from seq2seq_attn.evaluation.alignment import agreement, format_links, read_gold_of
     from seq2seq_attn.text.corpus import read_parallel
@@ -66,7 +75,7 @@ def align(
     if aligner == "eflomal" and (threshold is not None or row != "predicted" or reverse or attention):
         raise UserError("--aligner eflomal reads no weights; leave out --threshold, --row, --reverse and --attention")
     if symmetrise and aligner == "attention" and not reverse:
-        raise UserError("--symmetrise joins the links of two directions; give the other run: --reverse RUN")
+        raise UserError("--symmetrise combines the links of two directions; give the other run: --reverse RUN")
     pairs = read_parallel(source, target)
     known = read_gold_of(gold, pairs.source, pairs.target) if gold else None
     if aligner == "eflomal":
@@ -125,3 +134,30 @@ def _joined(directions: list[list[Links]], method: Method) -> list[Links]:
     if len(directions) == 1:
         return directions[0]
     return [symmetrise(forward, backward, method) for forward, backward in zip(*directions, strict=True)]
+
+
+def score(
+    run: RunFolder, source: SourceFile, target: TargetFile, as_json: AsJson = False, plugin: Plugin = None
+) -> None:
+    """Print the log-probability of sentence pairs.
+
+    It is the natural logarithm of p(target | source), summed over the target's tokens and `</s>`. A pair with a blank
+    side gives a blank line. With --json a line is {"source", "target", "log_probability", "tokens",
+    "log_probabilities"}, the last two per token; null for a blank pair.
+    """
+    from seq2seq_attn.text.corpus import read_parallel
+
+    pairs = read_parallel(source, target)
+    model = load_model(run, plugin)
+    with progress("pairs", len(pairs)) as advance:
+        forced = model.force(pairs.source, pairs.target, advance)
+    for left, right, found in zip(pairs.source, pairs.target, forced, strict=True):
+        if not as_json:
+            answer("" if found is None else f"{found.total:.6f}")
+            continue
+        values = {
+            "log_probability": found and found.total,
+            "tokens": found and [*model.target.pieces(right), "</s>"],
+            "log_probabilities": found and found.log_probabilities.tolist(),
+        }
+        answer_json({"source": left, "target": right} | values)

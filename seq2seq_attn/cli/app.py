@@ -1,6 +1,6 @@
-"""The commands, put together.
+"""Registration of all commands, with examples for their help texts.
 
-A command imports what it needs in its body: torch alone takes seconds, and `--help` must answer at once.
+A command imports what it needs in its body: importing torch alone takes seconds, and `--help` must answer at once.
 """
 
 from __future__ import annotations
@@ -10,20 +10,7 @@ from typing import Annotated
 import typer
 
 import seq2seq_attn
-from seq2seq_attn.cli import (
-    align,
-    bench,
-    check,
-    compare,
-    data,
-    evaluate,
-    faithfulness,
-    score,
-    scorers,
-    train,
-    translate,
-    walk,
-)
+from seq2seq_attn.cli import align, bench, check, data, evaluate, experiments, faithfulness, scorers, translate, walk
 from seq2seq_attn.cli.console import answer
 from seq2seq_attn.cli.options import examples
 
@@ -48,7 +35,7 @@ def program(
         answer(context.get_help())
 
 
-app.command(epilog=examples("seq2seq-attn demo", "seq2seq-attn demo --quick --output /tmp/demo"))(compare.demo)
+app.command(epilog=examples("seq2seq-attn demo", "seq2seq-attn demo --quick --output /tmp/demo"))(experiments.demo)
 app.add_typer(data.app, name="data")
 app.command(
     epilog=examples(
@@ -56,7 +43,7 @@ app.command(
         "seq2seq-attn train experiments/x.yaml --output runs/x --resume training.max_epochs=80",
         "seq2seq-attn train mine.yaml --plugin my_scorer.py model.context.scorer=my_scorer",
     )
-)(train.train)
+)(experiments.train)
 app.command(
     epilog=examples(
         "seq2seq-attn translate runs/x test.en > test.de",
@@ -78,8 +65,8 @@ app.command(
         "seq2seq-attn compare experiments/multi30k-en-de/experiment.yaml",
         "seq2seq-attn compare experiments/x/experiment.yaml seeds=[1,2,3] training.max_epochs=20 --jobs 2",
     )
-)(compare.compare)
-app.command(epilog=examples("seq2seq-attn report experiments/multi30k-en-de"))(compare.report)
+)(experiments.compare)
+app.command(epilog=examples("seq2seq-attn report experiments/multi30k-en-de"))(experiments.report)
 app.command(
     epilog=examples(
         "seq2seq-attn align runs/x --source test.en --target test.de > test.align",
@@ -88,7 +75,7 @@ app.command(
         "seq2seq-attn align runs/x --source test.en --target test.de --attention attention.npz",
     )
 )(align.align)
-app.command(epilog=examples("seq2seq-attn score runs/x --source test.en --target test.de"))(score.score)
+app.command(epilog=examples("seq2seq-attn score runs/x --source test.en --target test.de"))(align.score)
 app.command(
     epilog=examples(
         "seq2seq-attn faithfulness runs/x --source test.en --target test.de",

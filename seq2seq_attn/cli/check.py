@@ -72,7 +72,7 @@ def _own_options(scorer: type[Scorer], given: list[str]) -> dict[str, Any]:
     """The options as the scorer declares them, read as those of a configuration are."""
     if not given:
         return {}
-    from seq2seq_attn.config import override, parse
     from seq2seq_attn.models.context import ScorerConfig
+    from seq2seq_attn.strict import override, parse
 
     return parse(ScorerConfig, override({"name": scorer}, given)).options

@@ -1,4 +1,4 @@
-"""What the program says: answers to stdout, remarks and progress to stderr."""
+"""Output: answers and scores go to stdout, messages and progress to stderr."""
 
 from __future__ import annotations
 
@@ -6,28 +6,37 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+if TYPE_CHECKING:
+    from seq2seq_attn.evaluation.alignment import Agreement
+
+_LINK_RATES = {
+    "precision": ("precision", "share of the links that are gold links, sure or possible"),
+    "recall": ("recall", "share of the sure gold links that are there"),
+    "f1": ("F1", "harmonic mean of the two"),
+}
+
 
 def say(text: str) -> None:
-    """A remark: a warning, what is being done, what to do next."""
+    """Print a message to stderr: a warning, progress, what to do next."""
     typer.echo(text, err=True)
 
 
 def answer(text: str) -> None:
-    """A line of the answer."""
+    """Print a line of the answer to stdout."""
     typer.echo(text)
 
 
 def answer_json(value: Any) -> None:
-    """A line of the answer for a program to read."""
+    """Print a line of the answer as JSON."""
     answer(json.dumps(value, ensure_ascii=False))
 
 
 def answer_entries(entries: Mapping[str, Sequence[str]]) -> None:
-    """Names, and beside each what there is to say of it, as many lines as that takes."""
+    """Print names in one column and their lines of description in another."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -42,9 +51,9 @@ def answer_entries(entries: Mapping[str, Sequence[str]]) -> None:
 
 @contextmanager
 def progress(task: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """Gives a function to call with what has been done since the last call; `total` None is not known.
+    """A progress bar on stderr, advanced by calling the function that this yields; `total` is None if unknown.
 
-    A bar on stderr, drawn only where someone can see it and the answer does not run across it.
+    Drawn only if stderr is a terminal and stdout is not, so that the answer does not run across it.
     """
     if not sys.stderr.isatty() or sys.stdout.isatty():
         yield lambda _: None
@@ -56,3 +65,41 @@ def progress(task: str, total: int | None = None) -> Iterator[Callable[[int], No
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         identity = bar.add_task(task, total=total)
         yield lambda done: bar.advance(identity, done)
+
+
+def answer_scores(scores: Mapping[str, Any]) -> None:
+    """Print scores with their signatures, alignment rates, and BLEU by length; those that are there."""
+    from seq2seq_attn.evaluation.metrics import METRICS
+
+    for key, metric in METRICS.items():
+        if isinstance(scores.get(key), Mapping):
+            answer(f"{metric.name:<17}{scores[key]['value']:6.2f}  {scores[key]['signature']}")
+        elif scores.get(key) is not None:
+            answer(f"{metric.name:<16}{scores[key]:7.{metric.digits}f}  {metric.meaning}")
+    for key, (name, meaning) in _LINK_RATES.items():
+        if key in scores:
+            answer(f"{name:<16}{scores[key]:7.3f}  {meaning}")
+    for band in scores.get("bleu_by_length", ()):
+        length = f"{band['low']}+" if band["high"] is None else f"{band['low']}-{band['high']}"
+        answer(f"{'BLEU ' + length:<17}{band['bleu']:6.2f}  {band['sentences']:,} sentences of {length} source words")
+    if "difference" in scores:
+        _answer_difference(scores["difference"], scores["randomisation"])
+
+
+def _answer_difference(pair: Mapping[str, Any], randomisation: Mapping[str, Any]) -> None:
+    """Print a BLEU difference with its paired bootstrap and approximate randomisation tests."""
+    answer(
+        f"{'BLEU difference':<16}{pair['difference']:+7.2f}  95 % interval [{pair['low']:+.2f}, {pair['high']:+.2f}], "
+        f"p = {pair['p_value']:.3f}, {pair['signature']}"
+    )
+    answer(f"{'':<25}approximate randomisation p = {randomisation['p_value']:.4f}, {randomisation['signature']}")
+
+
+def rates(agreed: Agreement) -> dict[str, float]:
+    """Agreement of word links with gold links, by name of the rate."""
+    return {"aer": agreed.error_rate, "precision": agreed.precision, "recall": agreed.recall, "f1": agreed.f1}
+
+
+def rates_line(agreed: Agreement) -> str:
+    """The same rates as one line of text."""
+    return ", ".join(f"{name} {value:.4f}" for name, value in rates(agreed).items())

@@ -1,4 +1,4 @@
-"""`data`: corpora by name, and what is in them."""
+"""`data`: corpora by name, and statistics of corpora."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
-Name = Annotated[str, argument("NAME", "A corpus of `data list`.")]
-To = Annotated[Path | None, folder("The folder to write into.")]
+CorpusName = Annotated[str, argument("NAME", "A corpus listed by `data list`.")]
+DataFolder = Annotated[Path | None, folder("The folder to write into.")]
 
 
 @app.callback(invoke_without_command=True)
 def data(context: typer.Context) -> None:
-    """List, fetch, make and count corpora."""
+    """List, fetch, make, split and count corpora."""
     if context.invoked_subcommand is None:
         answer(context.get_help())
 
@@ -56,8 +56,8 @@ def list_corpora(as_json: AsJson = False) -> None:
     )
 )
 def get(
-    name: Name,
-    to: To = None,
+    name: CorpusName,
+    to: DataFolder = None,
     from_folder: Annotated[
         Path | None,
         typer.Option(
@@ -69,7 +69,7 @@ def get(
 ) -> None:
     """Fetch a corpus.
 
-    The sha256 of each file is checked. Prints the folder, which is data/downloaded/NAME unless given.
+    The sha256 of each file is checked. Prints the folder; default: data/downloaded/NAME.
     """
     from seq2seq_attn.text.download import download_corpus
 
@@ -86,13 +86,13 @@ def get(
 
 @app.command(epilog=examples("seq2seq-attn data make reverse --to /tmp/reverse --seed 7"))
 def make(
-    name: Name,
-    to: To = None,
-    seed: Annotated[int | None, typer.Option(help="The corpus's own unless given.")] = None,
+    name: CorpusName,
+    to: DataFolder = None,
+    seed: Annotated[int | None, typer.Option(help="Default: the seed of the committed corpus.")] = None,
 ) -> None:
     """Make a corpus with known word alignments.
 
-    Prints the folder, which is data/NAME unless given; files of the same names in it are replaced.
+    Prints the folder; default: data/NAME. Files with the same names in it are replaced.
     """
     from seq2seq_attn.errors import UserError
     from seq2seq_attn.text.download import find_corpus
@@ -111,15 +111,15 @@ def make(
 def split(
     source: Annotated[Path, argument("SOURCE", "Source sentences.")],
     target: Annotated[Path, argument("TARGET", "Their translations, line by line.")],
-    to: Annotated[Path, folder("The folder to write into; files of the same names in it are replaced.")],
-    validation: Annotated[int, typer.Option(help="Distinct source sentences of the validation part.", min=1)],
-    test: Annotated[int, typer.Option(help="Those of the test part.", min=1)],
-    seed: Annotated[int, typer.Option(help="Of the dice.")] = 1,
+    to: Annotated[Path, folder("The folder to write into; files with the same names in it are replaced.")],
+    validation: Annotated[int, typer.Option(help="Distinct source sentences in the validation set.", min=1)],
+    test: Annotated[int, typer.Option(help="Distinct source sentences in the test set.", min=1)],
+    seed: Annotated[int, typer.Option(help="Random seed of the split.")] = 1,
 ) -> None:
-    """Deal a corpus out into training, validation and test part.
+    """Split a corpus into training, validation and test sets.
 
-    All translations of one source sentence fall into the same part; pairs with a blank side into none. Writes
-    train.source, train.target and so on, and prints how many pairs each part has.
+    All translations of one source sentence fall into the same set; pairs with a blank side are dropped. Writes
+    train.source, train.target and so on, and prints the number of pairs in each set.
     """
     from seq2seq_attn.text.corpus import read_parallel, split_by_source
 
@@ -140,14 +140,15 @@ def split(
 )
 def stats(
     source: Annotated[
-        str, argument("SOURCE|NAME", "Source sentences, or alone: a .tsv of source and target, or a corpus by name.")
+        str,
+        argument("SOURCE|NAME", "Source sentences; without TARGET, a .tsv of both, or the name of a corpus."),
     ],
     target: Annotated[Path | None, argument("TARGET", "Their translations, line by line.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Count the pairs and words of a corpus.
 
-    A word is what stands between blanks; counted are running words, distinct words, and words a line.
+    Words are separated by blanks. Counts tokens, distinct words, and words per line.
     """
     from dataclasses import asdict
 
@@ -165,13 +166,13 @@ def _lines(counted: CorpusStatistics) -> list[str]:
     sides = {"source": counted.source, "target": counted.target}
     return [f"{counted.pairs:,} pairs"] + [
         f"{side}: {of.tokens:,} words ({of.types:,} distinct), "
-        f"{of.mean_length:.1f} a line (median {of.median_length:g}, at most {of.max_length})"
+        f"{of.mean_length:.1f} per line (median {of.median_length:g}, at most {of.max_length})"
         for side, of in sides.items()
     ]
 
 
 def _alone(source: str) -> dict[str, ParallelCorpus]:
-    """What one argument names: a table, or a corpus; UserError for a file that is one side of a corpus."""
+    """The corpus or corpora that a single argument names; UserError for a file with one side of a corpus."""
     from seq2seq_attn.errors import UserError
     from seq2seq_attn.text.corpus import read_tsv
 
@@ -186,7 +187,7 @@ def _alone(source: str) -> dict[str, ParallelCorpus]:
 
 
 def _by_name(name: str) -> dict[str, ParallelCorpus]:
-    """The parts of a corpus that is here already."""
+    """The parts of a corpus that was fetched or made before."""
     from seq2seq_attn.errors import UserError
     from seq2seq_attn.text.corpus import read_folder
     from seq2seq_attn.text.download import find_corpus

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from seq2seq_attn.cli.console import answer, answer_json, progress
-from seq2seq_attn.cli.model import load_model
-from seq2seq_attn.cli.options import AsJson, Plugin, Run, Source, Target
+from seq2seq_attn.cli.options import AsJson, Plugin, RunFolder, SourceFile, TargetFile, load_model
 
 if TYPE_CHECKING:
     from seq2seq_attn.analysis.faithfulness import Faithfulness
@@ -24,39 +23,38 @@ _CHANGES = {
 }
 _MEASURES = {"weights": "weights", "gradient": "gradient", "leave_one_out": "leave-one-out"}
 _MEANINGS = (
-    "log p: change of the log-probability of a reference token, in nats; below 0, the weights were of use",
+    "log p: change of the log-probability of a reference token, in nats; negative if the weights helped",
     "perplexity: of a reference token under the change",
-    "changed: share of tokens whose likeliest prediction becomes another one",
+    "changed: share of tokens whose most likely prediction changes",
     "TVD, JSD: total variation (0 to 1) and Jensen-Shannon divergence (nats, 0 to 0.693) of the predictions before and "
-    "after; near 0, the model does not heed the change",
-    "moved: total variation of the weights before and after; near 0, there was little to heed",
-    "tau: Kendall's rank correlation, over the words of a source, of two measures of how much a prediction hangs on "
-    "each; 1 the same order, 0 none in common; mean and standard deviation over target tokens",
-    "what may be concluded of all this, and what not: docs/explanation.md",
+    "after; near 0 if the model ignores the change",
+    "moved: total variation of the weights before and after; near 0 if the change was small",
+    "tau: Kendall's rank correlation, over the words of a source, of two measures of how much a prediction depends on "
+    "each; 1 for the same order, 0 for unrelated orders; mean and standard deviation over target tokens",
+    "what these figures show, and what they do not: docs/explanation.md",
 )
 
 
 def faithfulness(
-    run: Run,
-    source: Source,
-    target: Target,
-    sentences: Annotated[int, typer.Option(min=1, help="How many pairs the rank correlations are measured on.")] = 50,
-    seed: Annotated[int, typer.Option(min=0, help="Draws these pairs, permutations and erased tokens.")] = 1,
+    run: RunFolder,
+    source: SourceFile,
+    target: TargetFile,
+    sentences: Annotated[int, typer.Option(min=1, help="Number of pairs for the rank correlations.")] = 50,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed for these pairs, permutations and erased tokens.")] = 1,
     as_json: AsJson = False,
     plugin: Plugin = None,
 ) -> None:
     """Test whether attention explains what a model predicts.
 
-    The model predicts the given translations while its weights are replaced at every step: by uniform ones, by the
-    same in another order, by those of another sentence; or while the most read token, or a random other one, is
-    erased. Columns: the change of log p of a token, in nats, and the perplexity; the share of tokens whose likeliest
-    prediction is changed; total variation (TVD) and Jensen-Shannon divergence (JSD) of the predictions before and
-    after; and how far the weights were moved, also as total variation. Large figures mean that the model heeds where
-    it looks.
+    The model predicts the given translations while its weights are replaced at every step: by uniform weights, by a
+    permutation, by those of another sentence; or while the most attended token, or a random other token, is erased.
+    Columns: the change of log p per token, in nats, and the perplexity; the share of tokens whose most likely
+    prediction changes; total variation (TVD) and Jensen-Shannon divergence (JSD) of the predictions before and after;
+    and the total variation of the weights. Large values mean that predictions depend on the weights.
 
     Then Kendall's tau, over the words of a source, between the weights, the gradient of log p with respect to the
-    word's embedding, and the change of log p when the word is left out. High figures mean that the words that are read
-    most are those that count most. See docs/explanation.md for what cannot be concluded.
+    word's embedding, and the change of log p when the word is left out. High values mean that the words with high
+    weights are those that matter most. See docs/explanation.md for the limits of these conclusions.
     """
     from seq2seq_attn.analysis.faithfulness import faithfulness as examine
     from seq2seq_attn.text.corpus import read_parallel
@@ -72,24 +70,24 @@ def faithfulness(
 
 
 def _record(found: Faithfulness, seed: int) -> dict[str, Any]:
-    of_all = found.interventions
+    effects = found.interventions
     return {
         "seed": seed,
-        "tokens": of_all.tokens,
-        "perplexity": of_all.perplexity,
-        "interventions": {name: effect._asdict() for name, effect in of_all.effects.items()},
+        "tokens": effects.tokens,
+        "perplexity": effects.perplexity,
+        "interventions": {name: effect._asdict() for name, effect in effects.effects.items()},
         "sentences": found.sentences,
         "correlations": [{"of": names, **tau._asdict()} for names, tau in found.correlations.items()],
     }
 
 
 def _answer_table(found: Faithfulness) -> None:
-    of_all = found.interventions
+    effects = found.interventions
     answer(f"{'weights':<26}{'log p':>8}{'perplexity':>12}{'changed':>9}{'TVD':>7}{'JSD':>7}{'moved':>7}")
-    answer(f"{'as the model gives them':<26}{'':>8}{of_all.perplexity:>12,.3f}")
-    for name, effect in of_all.effects.items():
+    answer(f"{'as the model gives them':<26}{'':>8}{effects.perplexity:>12,.3f}")
+    for name, effect in effects.effects.items():
         answer(f"{_CHANGES[name]:<26}{_figures(effect)}")
-    answer(f"({of_all.tokens:,} target tokens)\n")
+    answer(f"({effects.tokens:,} target tokens)\n")
     answer(f"{'rank correlation':<26}{'tau':>8}{'deviation':>12}{'tokens':>9}")
     for (one, other), tau in found.correlations.items():
         answer(f"{f'{_MEASURES[one]}, {_MEASURES[other]}':<26}{_rank(tau)}")
@@ -105,5 +103,5 @@ def _figures(effect: Effect) -> str:
 
 def _rank(tau: RankCorrelation) -> str:
     if tau.mean is None or tau.deviation is None:
-        return f"{'–':>8}{'–':>12}{0:>9}  one of the two is the same for all words"
+        return f"{'–':>8}{'–':>12}{0:>9}  one of the two is constant over all words"
     return f"{tau.mean:+8.3f}{tau.deviation:12.3f}{tau.rows:9,}"

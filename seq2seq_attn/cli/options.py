@@ -1,11 +1,14 @@
-"""Arguments and options that several commands share, and how the help shows examples."""
+"""What several commands share: arguments and options, examples in help texts, and the model they work with."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from seq2seq_attn.runs.model import TrainedModel
 
 
 def argument(metavar: str, help: str) -> Any:
@@ -14,36 +17,50 @@ def argument(metavar: str, help: str) -> Any:
 
 
 def file(help: str) -> Any:
-    """An option that names a file."""
+    """An option that takes a file."""
     return typer.Option(metavar="FILE", help=help)
 
 
 def folder(help: str) -> Any:
-    """An option that names a folder."""
+    """An option that takes a folder."""
     return typer.Option(metavar="DIR", help=help)
 
 
 def examples(*commands: str) -> str:
-    """The end of a help text; `\\b` keeps the lines as they are."""
+    """The examples at the end of a help text; `\\b` preserves their line breaks."""
     return "\b\nExamples:\n" + "\n".join(f"  {command}" for command in commands)
 
 
-Run = Annotated[Path, argument("RUN", "A run folder, as train writes it.")]
+RunFolder = Annotated[Path, argument("RUN", "A run folder, as written by train.")]
 Overrides = Annotated[
     list[str] | None,
     argument(
         "KEY.PATH=VALUE",
-        "Laid over the file; the value is YAML, as in training.batch_size=32 or evaluation.bands=[10,20].",
+        "Replaces a value of the file; VALUE is YAML, as in training.batch_size=32 or evaluation.bands=[10,20].",
     ),
 ]
-Source = Annotated[Path, file("Source sentences, one a line; plain or .gz.")]
-Target = Annotated[Path, file("Their translations, line by line; plain or .gz.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Answer in JSON, for a program to read.")]
+SourceFile = Annotated[Path, file("Source sentences, one per line; plain or .gz.")]
+TargetFile = Annotated[Path, file("Their translations, line by line; plain or .gz.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs to read.")]
 Plugin = Annotated[
     list[Path] | None,
-    file("A Python file to import first: its Scorer classes can be named in a configuration. Repeatable."),
+    file("A Python file to import first; configurations can name its Scorer classes. Repeatable."),
 ]
 AttentionFile = Annotated[
     Path | None,
-    file("Write what was read, token by token, as JSON lines (.jsonl) or for NumPy (.npz): see docs/alignment.md."),
+    file("Write the attention weights, token by token, as JSON lines (.jsonl) or for NumPy (.npz): docs/alignment.md."),
 ]
+
+
+def load_model(run: Path, plugin: list[Path] | None) -> TrainedModel:
+    """The model of a run folder; imports the user's plugins first.
+
+    Tunes the memory allocation of this process, which the command line owns; the package in Python does not.
+    """
+    from seq2seq_attn.ops.memory import keep_freed_memory
+    from seq2seq_attn.runs.model import TrainedModel
+    from seq2seq_attn.runs.plugin import load_plugins
+
+    keep_freed_memory()
+    load_plugins(plugin)
+    return TrainedModel.load(run)

@@ -1,4 +1,4 @@
-"""`translate`: lines in, lines out."""
+"""`translate`: one line of output per line of input."""
 
 from __future__ import annotations
 
@@ -12,35 +12,34 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from seq2seq_attn.cli.console import answer, answer_json, progress, say
-from seq2seq_attn.cli.model import load_model
-from seq2seq_attn.cli.options import AsJson, AttentionFile, Plugin, Run, argument
+from seq2seq_attn.cli.options import AsJson, AttentionFile, Plugin, RunFolder, argument, load_model
 
 if TYPE_CHECKING:
     from seq2seq_attn.runs.model import TrainedModel
     from seq2seq_attn.search.hypotheses import Hypothesis
     from seq2seq_attn.search.options import SearchOptions
 
-CHUNK = 512  # lines that are translated together: sorted by length they fill their batches well
+CHUNK = 512  # lines translated together: sorted by length, they make batches with little padding
 
 
 def translate(
-    run: Run,
+    run: RunFolder,
     file: Annotated[
-        Path | None, argument("FILE", "Source sentences, one a line, plain or .gz; stdin unless given.")
+        Path | None, argument("FILE", "Source sentences, one per line, plain or .gz; default: stdin.")
     ] = None,
-    beam_size: Annotated[int | None, typer.Option(help="Hypotheses kept a sentence; 1 is greedy search.")] = None,
-    n_best: Annotated[int | None, typer.Option(help="Translations a line at most, best first, as JSON.")] = None,
+    beam_size: Annotated[int | None, typer.Option(help="Hypotheses per sentence; 1 is greedy search.")] = None,
+    n_best: Annotated[int | None, typer.Option(help="Maximum translations per line, best first, as JSON.")] = None,
     length_penalty: Annotated[
         float | None, typer.Option(help="log p is divided by ((5 + tokens) / 6) to this power; 0 ranks by log p.")
     ] = None,
-    min_length: Annotated[int | None, typer.Option(help="Target tokens at least, </s> included.")] = None,
-    max_length: Annotated[int | None, typer.Option(help="Target tokens at most, </s> included.")] = None,
+    min_length: Annotated[int | None, typer.Option(help="Minimum number of target tokens, </s> included.")] = None,
+    max_length: Annotated[int | None, typer.Option(help="Maximum number of target tokens, </s> included.")] = None,
     precision: Annotated[
-        str | None, typer.Option(help="Of the products: fp32, or faster and less exact bf16, int8 (CPU alone).")
+        str | None, typer.Option(help="Of matrix products: fp32, or faster and less exact bf16, int8 (CPU only).")
     ] = None,
     shortlist: Annotated[
         bool | None,
-        typer.Option(help="Choose from likely tokens alone: faster, with a lexicon that the first call learns."),
+        typer.Option(help="Predict only likely tokens: faster, with a lexicon that the first call learns."),
     ] = None,
     attention: AttentionFile = None,
     as_json: AsJson = False,
@@ -48,10 +47,10 @@ def translate(
 ) -> None:
     """Translate a file or stdin, line by line.
 
-    There is a line out for every line in, a blank one for a blank one. What is not given here is taken from the
-    run's configuration. With --json or --n-best above 1 a line out is {"source", "translations": [{"text", "score",
-    "log_probability"}]}, the score being log p over the length penalty. A line with more tokens than the run's
-    data.max_length is cut, with a warning. --attention has the weights of every translation that --n-best asks for.
+    Prints one line per input line, a blank one for a blank line. Options default to the run's configuration. With
+    --json or --n-best above 1, a line is {"source", "translations": [{"text", "score", "log_probability"}]}, where the
+    score is log p divided by the length penalty. A line with more tokens than the run's data.max_length is truncated,
+    with a warning. --attention writes the weights of all translations of --n-best.
     """
     from seq2seq_attn.analysis.attention_files import attention_file, searched_attention
     from seq2seq_attn.runs.model import with_lexicon
@@ -88,7 +87,7 @@ def translate(
 
 
 def _with_shortlist(base: SearchOptions, wanted: bool | None) -> SearchOptions:
-    """The run's own options with its shortlist, one as it is by default, or none; as they are unless that is asked."""
+    """The run's options with a shortlist (its own or the default one) or without; unchanged if `wanted` is None."""
     from seq2seq_attn.search.options import ShortlistOptions
 
     if wanted is None or wanted == (base.shortlist is not None):
@@ -97,9 +96,9 @@ def _with_shortlist(base: SearchOptions, wanted: bool | None) -> SearchOptions:
 
 
 def _options(base: SearchOptions, **given: Any) -> SearchOptions:
-    """The run's own options with those that were given laid over them."""
-    from seq2seq_attn.config import parse
+    """The run's options, overridden by those that were given."""
     from seq2seq_attn.search.options import SearchOptions
+    from seq2seq_attn.strict import parse
 
     return parse(SearchOptions, base.model_dump() | {key: value for key, value in given.items() if value is not None})
 

@@ -1,4 +1,4 @@
-"""`walk`: attention step by step, with numbers to follow."""
+"""`walk`: attention step by step, with all intermediate numbers."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ def walk(
         list[str] | None,
         argument(
             "SCORER|OPTION=VALUE",
-            "A name that `scorers` lists, my_scorer.py:MyScorer or package.module:MyScorer, dot unless given; and "
-            "options of its own, as in temperature=0.5.",
+            "A name listed by `scorers`, my_scorer.py:MyScorer or package.module:MyScorer, and the scorer's "
+            "options, as in temperature=0.5. Default: dot.",
         ),
     ] = None,
-    query: Annotated[str, typer.Option(metavar="ROWS", help="What asks; several queries are several steps.")] = QUERY,
-    states: Annotated[str, typer.Option(metavar="ROWS", help="What is read, a row for each word.")] = STATES,
+    query: Annotated[str, typer.Option(metavar="ROWS", help="Queries, one per step.")] = QUERY,
+    states: Annotated[str, typer.Option(metavar="ROWS", help="Encoder states, one row per word.")] = STATES,
     values: Annotated[
-        str | None, typer.Option(metavar="ROWS", help="What is summed, where it is not the states themselves.")
+        str | None, typer.Option(metavar="ROWS", help="Values to sum, one row per word; default: the states.")
     ] = None,
-    words: Annotated[str | None, typer.Option(metavar="TEXT", help="The words of the states, to label them.")] = None,
+    words: Annotated[str | None, typer.Option(metavar="TEXT", help="The words of the states, as labels.")] = None,
     normaliser: Annotated[
         str, typer.Option(metavar="TEXT", help="From scores to weights; with options, as in 'softmax temperature=2'.")
     ] = "softmax",
-    seed: Annotated[int, typer.Option(help="Draws the scorer's parameters, if it has any.")] = 1,
+    seed: Annotated[int, typer.Option(help="Random seed for the scorer's parameters, if it has any.")] = 1,
     as_json: AsJson = False,
     plugin: Plugin = None,
 ) -> None:
     """Walk through attention step by step, with numbers.
 
-    Scores, weights, weighted sum: each with its equation, and the numbers that go in and come out. ROWS are numbers
-    with blanks between them, and a semicolon between two rows.
+    Scores, weights, weighted sum: each with its equation, its inputs and its result. ROWS are numbers separated by
+    blanks, with a semicolon between two rows.
     """
     from seq2seq_attn.runs.plugin import load_plugins
     from seq2seq_attn.walk import as_text
@@ -73,7 +73,7 @@ def walk(
 
 
 def _matrix(option: str, text: str) -> Tensor:
-    """The rows of numbers in the text of an option; UserError that names the row if they make no matrix."""
+    """The matrix in the text of an option; UserError that names the first bad row."""
     import torch
 
     rows: list[list[float]] = []
@@ -105,19 +105,19 @@ def _attention(scorer: list[str], normaliser: str, query_size: int, key_size: in
 
     from seq2seq_attn.attention import Attention
 
-    of_scorer, of_normaliser = _scorer(scorer), _normaliser(normaliser)
+    scorer_config, normaliser_config = _scorer(scorer), _normaliser(normaliser)
     torch.manual_seed(seed)
     try:
-        attention = Attention(of_scorer(query_size, key_size), of_normaliser())
+        attention = Attention(scorer_config(query_size, key_size), normaliser_config())
     except (TypeError, ValueError) as error:
         raise UserError(f"a query of {query_size} and states of {key_size} numbers: {error}") from None
-    return attention.double().eval()  # eval: none of the noise of training
+    return attention.double().eval()  # eval: without the noise of training
 
 
 def _scorer(words: list[str]) -> ScorerConfig:
-    from seq2seq_attn.config import override, parse
     from seq2seq_attn.models.context import ScorerConfig
     from seq2seq_attn.runs.plugin import find_scorer
+    from seq2seq_attn.strict import override, parse
 
     names = [word for word in words if "=" not in word] or ["dot"]
     if len(names) > 1:
@@ -126,8 +126,8 @@ def _scorer(words: list[str]) -> ScorerConfig:
 
 
 def _normaliser(text: str) -> NormaliserConfig:
-    from seq2seq_attn.config import override, parse
     from seq2seq_attn.models.context import NormaliserConfig
+    from seq2seq_attn.strict import override, parse
 
     name, *options = text.split() or [""]
     return parse(NormaliserConfig, override({"name": name}, options))

@@ -10,10 +10,10 @@ from typing import Any
 from seq2seq_attn.comparison.compare import compare
 from seq2seq_attn.comparison.experiment import Experiment, RunGrid, make_grid
 from seq2seq_attn.comparison.schedule import IfDone
-from seq2seq_attn.config import load, merge
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.results.results import Results
 from seq2seq_attn.runs import Say
+from seq2seq_attn.strict import load, merge
 from seq2seq_attn.text.synthetic import make_corpus
 
 CORPUS = "tom-and-jerry"

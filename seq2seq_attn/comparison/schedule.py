@@ -21,6 +21,7 @@ import torch
 
 from seq2seq_attn.analysis.scoring import evaluate
 from seq2seq_attn.comparison.experiment import ArmRun
+from seq2seq_attn.ops.memory import keep_freed_memory
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.data import CACHE_FOLDER
 from seq2seq_attn.runs.folder import read_metrics, refuse_other_config
@@ -116,6 +117,7 @@ def _initialise_process(threads: int, plugins: Sequence[Path]) -> None:
     """A spawned process has none of its parent's plugins, and does not end when its parent is killed."""
     Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(threads)
+    keep_freed_memory()
     load_plugins(plugins)
 
 

@@ -19,8 +19,7 @@ from seq2seq_attn import attention
 from seq2seq_attn.attention import own_options
 from seq2seq_attn.attention.registry import config_name
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.explain import wanted
-from seq2seq_attn.strict import Strict
+from seq2seq_attn.strict import Strict, wanted
 
 Part = TypeVar("Part")
 Built = TypeVar("Built")

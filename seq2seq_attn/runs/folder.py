@@ -13,8 +13,9 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Literal
 
-from seq2seq_attn.config import Config, load
+from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.strict import load
 from seq2seq_attn.text.files import explained, write_bytes
 
 IfExists = Literal["refuse", "resume", "overwrite"]

@@ -20,7 +20,6 @@ from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.translator import Translator
 from seq2seq_attn.ops.inference import for_inference
-from seq2seq_attn.ops.memory import keep_freed_memory
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.data import encode_pairs
 from seq2seq_attn.runs.folder import CONFIG, LEXICON, MODEL, read_config
@@ -66,10 +65,10 @@ class TrainedModel:
 
         UserError: the folder is not a run, its training has not ended, or a file is damaged.
         """
-        keep_freed_memory()
         config = read_config(folder)
         source, target = load_codecs(folder)
-        translator = build_translator(config, source, target)
+        with torch.random.fork_rng(devices=()):  # the caller's: random weights are drawn and then replaced
+            translator = build_translator(config, source, target)
         path = folder / MODEL
         if not path.exists():
             raise UserError(f"{path}: no such file; training has not ended: continue it with train --resume")

@@ -8,12 +8,12 @@ from pathlib import Path
 import lightning
 import torch
 
-from seq2seq_attn.config import Config, PairFiles, dump
+from seq2seq_attn.config import Config, PairFiles
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.corpus_scores import bleu_metric, corpus_score
 from seq2seq_attn.models.translator import Translator
 from seq2seq_attn.ops.int8 import need_int8
-from seq2seq_attn.ops.memory import give_back_freed_memory, keep_freed_memory
+from seq2seq_attn.ops.memory import give_back_freed_memory
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.data import CACHE_FOLDER, Cache, Codecs, cached_codecs, cached_pairs, read_pairs, read_test
 from seq2seq_attn.runs.folder import CONFIG, IfExists, clear, may_resume, write_metrics
@@ -21,13 +21,15 @@ from seq2seq_attn.runs.model import TrainedModel, build_translator
 from seq2seq_attn.runs.pretrained import Pretrained, start_from_vectors
 from seq2seq_attn.runs.provenance import made_with, on_cuda
 from seq2seq_attn.search.options import SearchOptions
+from seq2seq_attn.strict import dump
 from seq2seq_attn.text.codec import load_codecs, save_codecs
 from seq2seq_attn.text.corpus import ParallelCorpus, filter_pairs
 from seq2seq_attn.text.files import write_bytes
 from seq2seq_attn.training.batches import EncodedPairs, loader
-from seq2seq_attn.training.fit import fit
+from seq2seq_attn.training.fit import fit, fork_random_state
 
 
+@fork_random_state()
 def train(
     config: Config,
     folder: Path,
@@ -59,7 +61,6 @@ def train(
         read_test(data.test)  # its errors should appear before training, not after it
     resuming = may_resume(config, folder, if_exists)
     give_back_freed_memory()
-    keep_freed_memory()
     # Codecs and weights must not depend on what ran before in this process.
     lightning.seed_everything(config.seed, workers=True, verbose=False)
     shared = Cache(cache or folder.parent / CACHE_FOLDER, say)

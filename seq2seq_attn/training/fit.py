@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+import os
+import random
 import time
 import warnings
 from collections.abc import Iterator
@@ -12,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import lightning
+import numpy as np
 import torch
 from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
@@ -42,8 +45,27 @@ class Fitted(NamedTuple):
 
 
 @contextmanager
-def _quiet_lightning() -> Iterator[None]:
-    """Silence Lightning's advice about devices and workers, which users of this program cannot act on."""
+def fork_random_state() -> Iterator[None]:
+    """Restores the random states of Python, NumPy and torch at the end: `torch.random.fork_rng` for all that
+    `lightning.seed_everything` sets, its environment variables included."""
+    names = "PL_GLOBAL_SEED", "PL_SEED_WORKERS"
+    variables = {name: os.environ.get(name) for name in names}
+    python, numpy = random.getstate(), np.random.get_state()
+    try:
+        with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+            yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)
+        for name, value in variables.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
+@contextmanager
+def _lightning_muted() -> Iterator[None]:
+    """Silences Lightning's advice about devices and workers, which is not for users of this package."""
     loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
     levels = [logger.level for logger in loggers]
     with warnings.catch_warnings():
@@ -57,7 +79,7 @@ def _quiet_lightning() -> Iterator[None]:
                 logger.setLevel(level)
 
 
-@_quiet_lightning()
+@_lightning_muted()
 def fit(
     translator: Translator,
     config: TrainingConfig,

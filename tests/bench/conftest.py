@@ -1,17 +1,16 @@
 """A sitting of two rounds: two precisions of ours beside a peer, their floor, a profile, and a sweep of two lengths."""
 
 import pytest
-from figures import PEER, figure
+from hand_made_measurements import PEER, measurement
 
-from seq2seq_attn.bench.parts import OTHER, PARTS
-from seq2seq_attn.bench.results import Sitting
+from seq2seq_attn.bench.measurements import OTHER, PARTS, Sitting
 
 
 @pytest.fixture
 def sitting():
-    of_step = {part: (10.0 * (number + 1),) * 2 for number, part in enumerate((*PARTS, OTHER))}
+    parts = {part: (10.0 * (number + 1),) * 2 for number, part in enumerate((*PARTS, OTHER))}
     swept = [
-        figure(what, 10 * rate, 10 * rate, sweep="length", batch=16, length=length, peak=length * 10_000_000)
+        measurement(what, 10 * rate, 10 * rate, sweep="length", batch=16, length=length, peak=length * 10_000_000)
         for length in (25, 400)
         for what, rate in (("training", 431.0 - length), ("products", 997.0), ("bytes", 1994.0))
     ]
@@ -24,14 +23,14 @@ def sitting():
         warm_up=3,
         batches=11,
         figures=[
-            figure("training", 4105.0, 3107.0, precision="fp32"),
-            figure("training", 7013.0, 6011.0),
-            figure("training", 1001.0, 1003.0, precision="fp32", system=PEER),
-            figure("products", 20000.0, 20000.0, parts={"encoder": (3.25, 3.35), "recurrence": (7.5, 7.5)}),
-            figure("bytes", 60000.0, 60000.0, parts={"optimiser": (2.75, 2.85)}),
-            figure("sentence-beam", 12.0, 13.0),
-            figure("sentence-beam", 75.0, 77.0, precision="fp32", system=PEER),
-            figure("profile", 450.0, 450.0, parts=of_step),
+            measurement("training", 4105.0, 3107.0, precision="fp32"),
+            measurement("training", 7013.0, 6011.0),
+            measurement("training", 1001.0, 1003.0, precision="fp32", system=PEER),
+            measurement("products", 20000.0, 20000.0, parts={"encoder": (3.25, 3.35), "recurrence": (7.5, 7.5)}),
+            measurement("bytes", 60000.0, 60000.0, parts={"optimiser": (2.75, 2.85)}),
+            measurement("sentence-beam", 12.0, 13.0),
+            measurement("sentence-beam", 75.0, 77.0, precision="fp32", system=PEER),
+            measurement("profile", 450.0, 450.0, parts=parts),
             *swept,
         ],
     )

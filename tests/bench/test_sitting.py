@@ -1,21 +1,22 @@
-"""The systems in turn, round after round."""
+"""Jobs, peers and rounds of a sitting, and what becomes of its processes."""
 
+import importlib
 from dataclasses import replace
 from pathlib import Path
 
-from figures import PEER, figure
+import pytest
+from hand_made_measurements import PEER, measurement
 
-from seq2seq_attn.bench.job import Effort, Job, Outcome
-from seq2seq_attn.bench.process import Failed
-from seq2seq_attn.bench.results import OURS
-from seq2seq_attn.bench.sitting import Task, along, jobs, sit, tasks
+from seq2seq_attn.bench.measurements import OURS, Effort, Job, Outcome
+from seq2seq_attn.bench.sitting import DRIVERS, PEERS, Task, common_jobs, plan_tasks, run_rounds, sweep_jobs
+from seq2seq_attn.bench.worker import MeasurementFailedError
 
 EFFORT = Effort()
 
 
 def test_the_peers_come_after_ours_of_the_same_model_in_fp32():
-    planned = tasks(
-        jobs(["training", "products"], ["distracted", "general"], ["fp32", "bf16"], 2, 64), EFFORT, Path("peers")
+    planned = plan_tasks(
+        common_jobs(["training", "products"], ["distracted", "general"], ["fp32", "bf16"], 2, 64), EFFORT, Path("peers")
     )
     assert [(task.system, task.job.what, task.job.model, task.job.precision) for task in planned] == [
         (OURS, "training", "distracted", "fp32"),
@@ -31,16 +32,18 @@ def test_the_peers_come_after_ours_of_the_same_model_in_fp32():
 
 
 def test_without_peers_there_are_ours_alone():
-    assert {task.system for task in tasks(jobs(["training"], ["additive"], ["fp32"], 2, 64), EFFORT, None)} == {OURS}
+    assert {
+        task.system for task in plan_tasks(common_jobs(["training"], ["additive"], ["fp32"], 2, 64), EFFORT, None)
+    } == {OURS}
 
 
 def test_a_sweep_changes_its_axis_alone():
     job = Job("training", "additive", "fp32", threads=2, batch=5)
     for axis in ("batch", "vocabulary", "threads"):
-        swept = along(axis, [job])
+        swept = sweep_jobs(axis, [job])
         assert {replace(each, sweep=None, **{axis: getattr(job, axis)}) for each in swept} == {job}
         assert len({getattr(each, axis) for each in swept}) == len(swept)
-    assert [each.length for each in along("length", [job])] == [10, 25, 50, 100, 200, 400]
+    assert [each.length for each in sweep_jobs("length", [job])] == [10, 25, 50, 100, 200, 400]
 
 
 def scripted(system, log, *answers):
@@ -51,16 +54,16 @@ def scripted(system, log, *answers):
         log.append(system)
         answer = next(left)
         if answer is None:
-            raise Failed("exit code 1: out of memory")
+            raise MeasurementFailedError("exit code 1: out of memory")
         return Outcome(answer, int(answer), {"encoder": answer / 2})
 
-    return Task(system, figure("training", 1.0).job, measure)
+    return Task(system, measurement("training", 1.0).job, measure)
 
 
 def test_all_are_measured_in_turn_and_kept_after_every_round(sitting):
     log, kept, said = [], [], []
     planned = [scripted(OURS, log, 5.0, 7.0), scripted(PEER, log, 2.0, 3.0)]
-    found = sit(sitting, planned, 2, said.append, kept.append)
+    found = run_rounds(sitting, planned, 2, said.append, kept.append)
     assert log == [OURS, PEER, OURS, PEER]
     assert [(each.system, each.values, each.peak_bytes, each.parts) for each in found.figures] == [
         (OURS, (5.0, 7.0), (5, 7), {"encoder": (2.5, 3.5)}),
@@ -73,7 +76,42 @@ def test_all_are_measured_in_turn_and_kept_after_every_round(sitting):
 def test_what_fails_is_said_and_left_out_while_the_others_go_on(sitting):
     log, said = [], []
     planned = [scripted(PEER, log, 2.0, None), scripted(OURS, log, 5.0, 7.0, 9.0)]
-    found = sit(sitting, planned, 3, said.append, lambda _: None)
+    found = run_rounds(sitting, planned, 3, said.append, lambda _: None)
     assert log == [PEER, OURS, PEER, OURS, OURS]
     assert [(each.system, each.values) for each in found.figures] == [(OURS, (5.0, 7.0, 9.0))]
     assert said[2].endswith("exit code 1: out of memory")
+
+
+@pytest.fixture
+def order(monkeypatch):
+    monkeypatch.syspath_prepend(str(DRIVERS))
+    return importlib.import_module("order")
+
+
+def test_the_rate_is_that_of_all_reports_after_the_first(order):
+    """As many tokens at 1,000 as at 3,000 a second: 2 / (1 / 1000 + 1 / 3000) = 1,500."""
+    log = "Tokens per Sec:   10, Lr\nother\nTokens per Sec: 1000, Lr\nTokens per Sec:   3000, Lr"
+    assert order.rate(log, importlib.import_module("joey").REPORT) == pytest.approx(1500)
+
+
+@pytest.mark.parametrize(("warm_up", "batches", "updates"), [(5, 30, (35, 5)), (40, 30, (80, 40)), (0, 3, (4, 1))])
+def test_a_report_follows_the_warm_up_s_over_at_least_as_many_batches_as_asked_for(order, warm_up, batches, updates):
+    assert order.updates({"effort": {"warm_up": warm_up, "batches": batches}}) == updates
+
+
+def test_of_the_two_rates_that_opennmt_reports_the_second_counts(order):
+    log = "Step 1/9; 11/ 12 tok/s; 1 sec;\nStep 2/9; 2100/2000 tok/s; 2 sec;\nStep 3/9; 900/2000 tok/s; 3 sec;"
+    assert order.rate(log, importlib.import_module("opennmt").REPORT) == pytest.approx(2000)
+
+
+def test_a_search_is_said_in_the_unit_of_its_figure(order, capsys):
+    order.answer_search({"job": {"what": "beam"}, "steps": 20}, seconds=4, sentences=6)
+    order.answer_search({"job": {"what": "sentence-beam"}, "steps": 20}, seconds=3, sentences=6)
+    assert [line.split(",")[0] for line in capsys.readouterr().out.splitlines()] == [
+        '{"value": 30.0',
+        '{"value": 500.0',
+    ]
+
+
+def test_every_peer_has_its_driver():
+    assert all((DRIVERS / peer.driver).is_file() for peer in PEERS)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from seq2seq_attn.bench.results import Sitting
+from seq2seq_attn.bench.measurements import Sitting
 
 TINY = ["--batch", "3", "--batches", "1", "--warm-up", "0", "--repeats", "1", "--threads", "1"]
 

@@ -10,7 +10,7 @@ from seq2seq_attn.comparison import schedule
 from seq2seq_attn.comparison.arms import differences, training_text
 from seq2seq_attn.comparison.compare import compare
 from seq2seq_attn.comparison.experiment import read_experiment
-from seq2seq_attn.config import Config, parse
+from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.corpus_scores import chrf, exact_match
 from seq2seq_attn.evaluation.counts import BleuCounts
@@ -18,6 +18,7 @@ from seq2seq_attn.evaluation.resampling import bleu_interval
 from seq2seq_attn.report.write import read_contents
 from seq2seq_attn.results.results import Results
 from seq2seq_attn.runs.folder import read_metrics
+from seq2seq_attn.strict import parse
 
 
 @pytest.fixture

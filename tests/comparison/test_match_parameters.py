@@ -5,13 +5,14 @@ import yaml
 
 from seq2seq_attn.comparison.compare import compare
 from seq2seq_attn.comparison.experiment import ParameterCounter, match_parameters, read_experiment, with_hidden_size
-from seq2seq_attn.config import Config, load
+from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.report.table import markdown
 from seq2seq_attn.runs.data import Cache
 from seq2seq_attn.runs.folder import read_metrics
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.runs.train import train
+from seq2seq_attn.strict import load
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from seq2seq_attn.cli.scores import answer_scores
+from seq2seq_attn.cli.console import answer_scores
 from seq2seq_attn.comparison.compare import compare
 from seq2seq_attn.evaluation.corpus_scores import Score
 from seq2seq_attn.evaluation.metrics import METRICS, Metric

@@ -17,9 +17,9 @@ from seq2seq_attn.attention import (
     Relative,
     Softmax,
 )
-from seq2seq_attn.config import parse
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.context import ContextConfig, build_context
+from seq2seq_attn.strict import parse
 
 QUERY, DIRECTION = 12, 10
 

@@ -5,7 +5,7 @@ from typing import Literal
 import pytest
 import yaml
 
-from seq2seq_attn.config import Config, dump, override, parse
+from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.family import ModelConfig, default_model
 from seq2seq_attn.models.recurrent.bahdanau import BahdanauConfig, BahdanauDecoder
@@ -14,6 +14,7 @@ from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.recurrent.decoders import DecoderConfig
 from seq2seq_attn.models.recurrent.luong import LuongConfig, LuongDecoder
 from seq2seq_attn.runs import plugin
+from seq2seq_attn.strict import dump, override, parse
 
 FILES = {"source": "a", "target": "b"}
 LEAST = {"data": {"train": FILES, "validation": FILES}}

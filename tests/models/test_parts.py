@@ -3,10 +3,10 @@
 import pytest
 
 from seq2seq_attn.attention import Cosine, Scorer, Softmax, scorer, scorer_classes
-from seq2seq_attn.config import parse
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.context import ContextConfig
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
+from seq2seq_attn.strict import parse
 
 
 @pytest.fixture

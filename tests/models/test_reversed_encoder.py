@@ -4,11 +4,11 @@ import pytest
 import torch
 from torch import nn
 
-from seq2seq_attn.config import parse
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.recurrent.encoder import RecurrentEncoder, ReversedEncoder
 from seq2seq_attn.models.translator import pad
+from seq2seq_attn.strict import parse
 
 EOS = 3
 WRITTEN = [[5, 6, 7, 8, EOS], [9, 10, EOS], [11, EOS]]

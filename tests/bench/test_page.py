@@ -3,16 +3,15 @@
 from dataclasses import replace
 
 import pytest
-from figures import PEER, figure
+from hand_made_measurements import PEER, measurement
 
-from seq2seq_attn.bench.page import write_page
-from seq2seq_attn.bench.pictures import along, beside_the_floor
-from seq2seq_attn.bench.table import tables
+from seq2seq_attn.bench.page import plot_sweep, plot_training, write_page
+from seq2seq_attn.bench.tables import sitting_tables
 
 
 def row(sitting, title, name):
     """The cells of a row, by their headers."""
-    (table,) = (table for table in tables(sitting) if table.title == title)
+    (table,) = (table for table in sitting_tables(sitting) if table.title == title)
     (cells,) = (cells for cells in table.rows if cells[0] == name)
     return dict(zip(table.header, cells, strict=True))
 
@@ -53,23 +52,23 @@ def test_a_sweep_has_a_row_a_value_with_floor_and_memory(sitting):
 
 
 def test_what_was_not_measured_is_not_shown(sitting):
-    alone = replace(sitting, figures=[figure("greedy", 5.0)])
-    (table,) = tables(alone)
+    alone = replace(sitting, figures=[measurement("greedy", 5.0)])
+    (table,) = sitting_tables(alone)
     assert (table.header, table.rows) == (["", "greedy, tokens/s"], [("seq2seq_attn, additive, bf16", "5")])
-    (table,) = tables(replace(sitting, figures=[figure("training", 5.0)]))
+    (table,) = sitting_tables(replace(sitting, figures=[measurement("training", 5.0)]))
     assert table.header == ["", "training, tokens/s", "peak memory"]
     swept = [each for each in sitting.figures if each.job.sweep and each.job.what == "training"]
-    (table,) = tables(replace(sitting, figures=swept))
+    (table,) = sitting_tables(replace(sitting, figures=swept))
     assert not any("floor" in cell for cell in table.header)
-    picture = along(replace(sitting, figures=swept), "length", "training", swept)
+    picture = plot_sweep(replace(sitting, figures=swept), "length", "training", swept)
     assert not any("floor" in line.get_label() for line in picture.axes[0].lines)
-    assert any("floor" in line.get_label() for line in along(sitting, "length", "training", swept).axes[0].lines)
+    assert any("floor" in line.get_label() for line in plot_sweep(sitting, "length", "training", swept).axes[0].lines)
 
 
 def test_only_a_picture_with_floors_speaks_of_them(sitting):
     training = [each for each in sitting.figures if each.job.what == "training" and each.job.sweep is None]
     for figures, has_floor in ((sitting.figures, True), (training, False)):
-        picture = beside_the_floor(replace(sitting, figures=figures), training)
+        picture = plot_training(replace(sitting, figures=figures), training)
         assert ("floor" in picture.axes[-1].get_xlabel()) == has_floor
         assert any(axes.lines for axes in picture.axes) == has_floor
 
@@ -78,7 +77,7 @@ def test_the_page_has_every_cell_and_shows_every_picture(sitting, tmp_path):
     sitting.save(tmp_path / "speed.json")
     page, *pictures = write_page(tmp_path / "docs" / "speed.md", [tmp_path / "speed.json"])
     text = page.read_text()
-    for table in tables(sitting):
+    for table in sitting_tables(sitting):
         for cells in table.rows:
             assert f"| {' | '.join(cells)} |" in text
     assert "two cores. seq2seq_attn 0.1.0, commit unknown. 19 pairs; 11 batches after 3 to warm up, 2 rounds." in text

@@ -5,9 +5,9 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from seq2seq_attn.bench.corpus import batches, read_corpus, synthetic_corpus, timed_batches
-from seq2seq_attn.bench.decoding import chosen
-from seq2seq_attn.bench.job import Effort, Job
+from seq2seq_attn.bench.common_task import read_corpus, synthetic_corpus, timed_batches, training_batches
+from seq2seq_attn.bench.measurements import Effort, Job
+from seq2seq_attn.bench.workloads import timed_sentences
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.text.vocabulary import EOS, SPECIALS
 
@@ -42,14 +42,14 @@ def test_a_given_length_is_that_of_every_sentence():
 
 def test_the_floor_is_taken_of_batches_that_training_is_timed_on():
     corpus = synthetic_corpus(job(), EFFORT)
-    trained = [batch.target.tokens.tolist() for batch in islice(batches(corpus, job()), 2 + 3)]
+    trained = [batch.target.tokens.tolist() for batch in islice(training_batches(corpus, job()), 2 + 3)]
     assert [batch.target.tokens.tolist() for batch in timed_batches(corpus, job(), EFFORT, 3)] == trained[2:]
     assert [batch.target.tokens.tolist() for batch in timed_batches(corpus, job(), EFFORT, 2)] == trained[2::2]
 
 
 def test_single_sentences_are_those_nearest_to_twenty_tokens():
-    assert chosen([7, 19, 20, 40, 22], job("sentence-beam"), EFFORT) == [2, 1, 4]
-    assert chosen([7, 19, 20, 40, 22], job("beam", batch=1), EFFORT) == [0, 1, 2]
+    assert timed_sentences([7, 19, 20, 40, 22], job("sentence-beam"), EFFORT) == [2, 1, 4]
+    assert timed_sentences([7, 19, 20, 40, 22], job("beam", batch=1), EFFORT) == [0, 1, 2]
 
 
 def test_a_folder_is_read_as_the_peers_read_it(tmp_path):

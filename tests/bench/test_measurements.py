@@ -3,33 +3,33 @@
 import json
 
 import pytest
-from figures import PEER, figure
+from hand_made_measurements import PEER, measurement
 
-from seq2seq_attn.bench.results import Sitting
+from seq2seq_attn.bench.measurements import Sitting
 from seq2seq_attn.errors import UserError
 
 
 def test_a_figure_is_the_median_of_its_rounds():
-    of_rounds = figure("training", 5.0, 100.0, 7.0, parts={"encoder": (3.0, 1.0, 8.0)})
+    of_rounds = measurement("training", 5.0, 100.0, 7.0, parts={"encoder": (3.0, 1.0, 8.0)})
     assert of_rounds.value == 7
     assert of_rounds.milliseconds == {"encoder": 3.0}
-    assert figure("training", 5.0, 8.0).value == 6.5
+    assert measurement("training", 5.0, 8.0).value == 6.5
 
 
 def test_the_floor_takes_the_time_of_the_products_and_that_of_the_bytes(sitting):
     """A token takes 1 / 20,000 s of products and 1 / 60,000 s of bytes: 4 / 60,000 s."""
-    assert sitting.floor(figure("training", 1.0).job) == pytest.approx(15_000)
-    assert sitting.floor(figure("training", 1.0, precision="fp32").job) is None
+    assert sitting.floor(measurement("training", 1.0).job) == pytest.approx(15_000)
+    assert sitting.floor(measurement("training", 1.0, precision="fp32").job) is None
 
 
 def test_a_sweep_has_a_floor_of_its_own_at_every_value(sitting):
-    swept = figure("training", 1.0, sweep="length", batch=16, length=400)
+    swept = measurement("training", 1.0, sweep="length", batch=16, length=400)
     assert sitting.floor(swept.job) == pytest.approx(9970 * 2 / 3)
 
 
 def test_a_peer_is_named_without_our_model():
-    assert figure("training", 1.0).name == "seq2seq_attn, additive, bf16"
-    assert figure("training", 1.0, precision="fp32", system=PEER).name == f"{PEER}, fp32"
+    assert measurement("training", 1.0).name == "seq2seq_attn, additive, bf16"
+    assert measurement("training", 1.0, precision="fp32", system=PEER).name == f"{PEER}, fp32"
 
 
 def test_the_file_is_read_back_to_an_equal_record(sitting, tmp_path):

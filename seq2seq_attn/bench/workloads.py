@@ -1,0 +1,230 @@
+"""What is timed of ours: training steps, the parts of a training step, and decoding."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import wraps
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.autograd.profiler_util import FunctionEvent
+from torch.profiler import ProfilerActivity, profile, record_function
+
+from seq2seq_attn.bench.common_task import bench_corpus, timed_batches, training_batches, untrained_model
+from seq2seq_attn.bench.measurements import BEAM_SIZE, DECODED_LENGTH, OTHER, PARTS, Effort, Job, Outcome
+from seq2seq_attn.models.translator import Translator
+from seq2seq_attn.ops.inference import for_inference
+from seq2seq_attn.search import SearchOptions, search
+from seq2seq_attn.text.encoded import Ids
+from seq2seq_attn.training.batches import Batch
+from seq2seq_attn.training.config import TrainingConfig
+from seq2seq_attn.training.module import TranslationModule
+from seq2seq_attn.training.optimiser import make_optimiser
+
+PROFILED_BATCHES = 15  # at most; the batches that training is timed on differ fivefold in tokens
+_LABEL = "part: "
+_BACKWARD = "autograd::engine::evaluate_function: "
+
+
+def elapsed_seconds(work: Callable[[], object], device: str) -> float:
+    """Wall-clock seconds of `work`, including what it has queued on an accelerator."""
+    _synchronize(device)
+    started = time.perf_counter()
+    work()
+    _synchronize(device)
+    return time.perf_counter() - started
+
+
+def _synchronize(device: str) -> None:
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def peak_bytes(device: str) -> int:
+    """Peak memory: of the accelerator if one is used, otherwise of this process."""
+    if device == "cuda":
+        return torch.cuda.max_memory_allocated()
+    try:
+        # Not ru_maxrss: a process inherits its parent's.
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) * 1024
+    except (OSError, StopIteration):
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * 1024
+
+
+class TrainingStep:
+    """One training step on a batch: loss, gradients, gradient norm clipped to 1, Adam."""
+
+    def __init__(self, model: Translator, precision: str, device: str) -> None:
+        self.module = TranslationModule(model.to(device), TrainingConfig())
+        self.parameters = list(model.parameters())
+        self.optimiser = make_optimiser(self.parameters, self.module.config.optimiser)
+        self.precision = precision
+        self.device = torch.device(device)
+
+    def __call__(self, batch: Batch) -> int:
+        """Train on the batch; returns its number of target tokens."""
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16"):
+            loss, _, count = self.module.loss(batch.to(self.device))
+        (loss / count).backward()  # type: ignore[no-untyped-call]
+        self.clip()
+        self.update()
+        return count
+
+    def clip(self) -> None:
+        torch.nn.utils.clip_grad_norm_(self.parameters, 1.0)
+
+    def update(self) -> None:
+        self.optimiser.step()
+        self.optimiser.zero_grad()
+
+
+def measure_training(job: Job, effort: Effort) -> Outcome:
+    """Target tokens/s over all timed batches; drawing and padding the batches is included."""
+    corpus = bench_corpus(job, effort)
+    step = TrainingStep(untrained_model(job, corpus.entries), job.precision, effort.device)
+    batches = training_batches(corpus, job)
+    for _ in range(effort.warm_up):
+        step(next(batches))
+    counts: list[int] = []
+    taken = elapsed_seconds(lambda: counts.extend(step(next(batches)) for _ in range(effort.batches)), effort.device)
+    return Outcome(sum(counts) / taken, peak_bytes(effort.device))
+
+
+def measure_profile(job: Job, effort: Effort) -> Outcome:
+    """Milliseconds per training step, by part and in total, under torch's profiler and including its overhead.
+
+    The profiler times every operation. Labels around the model's methods assign the operations of the forward pass to
+    parts. An operation of the backward pass belongs to the part of the forward operation with its sequence number.
+    """
+    corpus = bench_corpus(job, effort)
+    step = TrainingStep(untrained_model(job, corpus.entries), job.precision, effort.device)
+    for batch in islice(training_batches(corpus, job), effort.warm_up):
+        step(batch)
+    batches = timed_batches(corpus, job, effort, PROFILED_BATCHES)
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if effort.device == "cuda" else [])]
+    with labelled(step), profile(activities=activities) as profiler:
+        for batch in batches:
+            with record_function(_LABEL + OTHER):
+                step(batch)
+    taken = by_part(profiler.events(), effort.device)
+    parts = {part: taken[part] / 1000 / len(batches) for part in (*PARTS, OTHER)}
+    return Outcome(sum(parts.values()), peak_bytes(effort.device), parts)
+
+
+@contextmanager
+def labelled(step: TrainingStep) -> Iterator[None]:
+    """Labels the methods of the model's parts for the profiler; in nested calls the innermost label counts."""
+    model: Any = step.module.translator
+    methods: list[tuple[Any, str, str]] = [
+        (step.module, "loss", "vocabulary loss"),
+        (model, "encode", "encoder"),
+        (model, "decode", "recurrence"),
+        (model.source_embedding, "forward", "embedding"),
+        (model.target_embedding, "forward", "embedding"),
+        *((model.decoder.context, method, "attention") for method in ("prepare", "forward", "step")),
+        (model.readout, "forward", "readout"),
+        (step, "clip", "clipping"),
+        (step, "update", "optimiser"),
+    ]
+    for owner, method, part in methods:
+        setattr(owner, method, _with_label(getattr(owner, method), part))
+    try:
+        yield
+    finally:
+        for owner, method, _ in methods:
+            delattr(owner, method)  # the instance attribute; the class still has the method
+
+
+def _with_label(method: Callable[..., Any], part: str) -> Callable[..., Any]:
+    @wraps(method)
+    def labelled_method(*args: Any, **kwargs: Any) -> Any:
+        with record_function(_LABEL + part):
+            return method(*args, **kwargs)
+
+    return labelled_method
+
+
+def by_part(events: Iterable[FunctionEvent], device: str) -> Counter[str]:
+    """Microseconds of each part over all steps; OTHER gets what belongs to no part."""
+    taken: Counter[str] = Counter()
+    parts: dict[int, str] = {}  # of forward operations, by sequence number
+    for event in sorted(events, key=lambda event: event.time_range.start):
+        microseconds = event.device_time_total if device == "cuda" else event.cpu_time_total
+        if event.name.startswith(_BACKWARD):
+            part = parts.get(event.sequence_nr, OTHER)
+            taken[part] += microseconds
+            taken[OTHER] -= microseconds
+        elif event.name.startswith(_LABEL):
+            taken[event.name.removeprefix(_LABEL)] += microseconds
+            taken[_enclosing_part(event)] -= microseconds
+        elif event.sequence_nr >= 0:
+            # An operation without an autograd node carries the number of the next one that has a node; that comes later
+            # and overwrites this entry.
+            parts[event.sequence_nr] = _enclosing_part(event)
+    return taken
+
+
+def _enclosing_part(event: FunctionEvent) -> str:
+    """The innermost label around the event; "" around a whole step."""
+    around = event.cpu_parent
+    while around is not None and not around.name.startswith(_LABEL):
+        around = around.cpu_parent
+    return "" if around is None else around.name.removeprefix(_LABEL)
+
+
+def measure_batched_decoding(job: Job, effort: Effort) -> Outcome:
+    """Tokens/s over the test sentences in batches, every sentence decoded for the same number of steps."""
+    decode, sources = _decoder(job, effort)
+    decode(sources[: job.batch])
+    taken = elapsed_seconds(lambda: decode(sources), effort.device)
+    return Outcome(len(sources) * job.steps / taken, peak_bytes(effort.device))
+
+
+def measure_single_sentences(job: Job, effort: Effort) -> Outcome:
+    """Milliseconds per sentence, each translated alone: the mean, which can be measured for the peers too."""
+    decode, sources = _decoder(job, effort)
+    for source in sources[: effort.warm_up]:
+        decode([source])
+    taken = elapsed_seconds(lambda: [decode([source]) for source in sources], effort.device)
+    return Outcome(1000 * taken / len(sources), peak_bytes(effort.device))
+
+
+def timed_sentences(lengths: Sequence[int], job: Job, effort: Effort) -> list[int]:
+    """Indices of the test sentences to translate.
+
+    In batches: the first `effort.batches` full batches. One at a time: the `effort.batches` sentences closest to
+    DECODED_LENGTH tokens.
+    """
+    if job.what in ("greedy", "beam"):
+        return list(range(len(lengths)))[: effort.batches * job.batch]
+    return sorted(range(len(lengths)), key=lambda index: abs(lengths[index] - DECODED_LENGTH))[: effort.batches]
+
+
+def _decoder(job: Job, effort: Effort) -> tuple[Callable[[Sequence[Ids]], object], list[Ids]]:
+    """A function that translates sentences, and the sentences."""
+    corpus = bench_corpus(job, effort)
+    options = SearchOptions(
+        precision=job.precision,
+        beam_size=BEAM_SIZE if job.what.endswith("beam") else 1,
+        min_length=job.steps,
+        max_length=job.steps,
+        max_length_ratio=None,
+        batch_size=job.batch,
+        batch_tokens=job.batch * max(map(len, corpus.test)),
+    )
+    with options.autocast(effort.device):
+        model = for_inference(untrained_model(job, corpus.entries).to(effort.device).eval())
+
+    def decode(sources: Sequence[Ids]) -> None:
+        search(model, sources, options)
+
+    return decode, [corpus.test[index] for index in timed_sentences([len(ids) for ids in corpus.test], job, effort)]

@@ -1,0 +1,195 @@
+"""`train`, `compare`, `report` and `demo`: from configurations to trained models, tables and plots.
+
+They tune the memory allocation of this process, which the command line owns; training from Python does not.
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from seq2seq_attn.cli.console import answer, answer_scores, progress, say
+from seq2seq_attn.cli.options import Overrides, Plugin, argument, folder
+from seq2seq_attn.errors import UserError
+
+if TYPE_CHECKING:
+    from seq2seq_attn.results.results import Results
+
+RUNS = Path("runs")
+
+
+def train(
+    config: Annotated[Path, argument("CONFIG", "The YAML file of a run.")],
+    overrides: Overrides = None,
+    output: Annotated[Path | None, folder("The run folder; default: runs/ and the name of CONFIG.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from the folder's last checkpoint.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the folder's run.")] = False,
+    plugin: Plugin = None,
+) -> None:
+    """Train one model and score it.
+
+    The weights of the best validation are kept and scored on the test set, if the configuration names one. Ctrl-C
+    keeps the last checkpoint, for --resume.
+    """
+    if resume and overwrite:
+        raise UserError("--resume continues a run and --overwrite deletes it; give one of them")
+    run = output or RUNS / config.stem
+    with _resumable(f"{run} keeps what was trained up to the last whole epoch", "--resume"):
+        from seq2seq_attn.analysis.scoring import evaluate
+        from seq2seq_attn.config import Config
+        from seq2seq_attn.ops.memory import keep_freed_memory
+        from seq2seq_attn.runs.folder import IfExists, read_metrics
+        from seq2seq_attn.runs.plugin import load_plugins
+        from seq2seq_attn.runs.train import train as train_run
+        from seq2seq_attn.strict import load
+
+        keep_freed_memory()
+        load_plugins(plugin)
+        settings = load(Config, config, overrides or ())
+        if_exists: IfExists = "resume" if resume else "overwrite" if overwrite else "refuse"
+        model = train_run(settings, run, name=run.name, if_exists=if_exists, say=say)
+        trained = read_metrics(run)["training"]
+        answer(
+            f"best validation {settings.training.monitor} {trained['best']:.2f}, "
+            f"{trained['epochs']} epochs, {trained['seconds']:.0f} s"
+        )
+        if settings.data.test is not None:
+            with progress("test set") as advance:
+                answer_scores(evaluate(model, run, advance, say))
+    say(f"next: seq2seq-attn translate {run} FILE")
+
+
+def compare(
+    experiment: Annotated[Path, argument("EXPERIMENT", "The YAML file of an experiment.")],
+    overrides: Overrides = None,
+    runs: Annotated[Path, folder("Run folders are DIR/EXPERIMENT/ARM/seed-N.")] = RUNS,
+    output: Annotated[Path | None, folder("For the report; default: results/ beside EXPERIMENT.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Runs to train at a time; they share the cores.")] = 1,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Train all runs again.")] = False,
+    plugin: Plugin = None,
+) -> None:
+    """Train the arms of an experiment and compare them.
+
+    Each arm is trained once per seed, unless that is already done, and scored on the test set. Ctrl-C loses nothing:
+    the same command continues. Overrides change the base of all arms, or the experiment itself, as in seeds=[1,2,3].
+    """
+    with _resumable("finished runs are kept, and the others up to their last whole epoch"):
+        from seq2seq_attn.comparison.compare import compare as compare_arms
+        from seq2seq_attn.comparison.experiment import read_experiment
+        from seq2seq_attn.ops.memory import keep_freed_memory
+        from seq2seq_attn.runs.plugin import load_plugins
+
+        keep_freed_memory()
+        load_plugins(plugin)
+        grid = read_experiment(experiment, tuple(overrides or ()))
+        shown = output or experiment.parent / "results"
+        results = compare_arms(
+            grid,
+            runs,
+            shown,
+            if_exists="overwrite" if overwrite else "resume",
+            jobs=jobs,
+            command=_portable_command(),
+            say=say,
+        )
+        _show(results, shown)
+
+
+def report(
+    experiment: Annotated[
+        Path,
+        argument("EXPERIMENT", "Its YAML file, its folder, or the folder with the results.json that compare wrote."),
+    ],
+) -> None:
+    """Write the report of an experiment again.
+
+    Page, tables and plots are made from the JSON files of its results; no model is loaded. report.html is a single
+    file that needs no network.
+    """
+    from seq2seq_attn.report.write import RESULTS
+    from seq2seq_attn.results.results import Results
+
+    folder = experiment.parent if experiment.is_file() else experiment
+    place = folder / "results" if (folder / "results" / RESULTS).exists() else folder
+    _show(Results.load(place / RESULTS), place)
+
+
+def demo(
+    output: Annotated[
+        Path | None, folder("For runs, tables and plots; default: runs/demo, or runs/demo-quick with --quick.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Train only briefly, to check that everything works.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Train all runs again.")] = False,
+) -> None:
+    """See within minutes what attention is for.
+
+    Four arms, of which one attends to the source, learn to translate the embedded corpus from English to Chinese.
+    Ctrl-C loses nothing: the same command continues.
+    """
+    with _resumable("finished runs are kept, and the others up to their last whole epoch"):
+        from seq2seq_attn.comparison.demo import demo as run_demo
+        from seq2seq_attn.ops.memory import keep_freed_memory
+
+        keep_freed_memory()
+        place = output or RUNS / ("demo-quick" if quick else "demo")
+        _show(run_demo(place, quick, say, "overwrite" if overwrite else "resume", _portable_command()), place)
+
+
+def _show(results: Results, place: Path) -> None:
+    """Write the report; print its table, its conclusion and the names of its files."""
+    from rich.console import Console
+
+    from seq2seq_attn.report.conclusion import conclusion
+    from seq2seq_attn.report.table import terminal
+    from seq2seq_attn.report.write import write_report
+
+    written = write_report(place)
+    console = Console() if Console().is_terminal else Console(width=120)  # a file has no width of its own
+    console.print(terminal(results, console.width))
+    answer("")
+    for sentence in conclusion(results):
+        answer(sentence)
+    answer(f"\n{place}:")
+    for path in written:
+        answer(f"  {path.relative_to(place)}")
+
+
+@contextmanager
+def _resumable(kept: str, *more: str) -> Iterator[None]:
+    """On Ctrl-C, prints what is kept and the command that continues, this one with `more`; then exits with 130."""
+    from seq2seq_attn.training.fit import Interrupted
+
+    try:
+        yield
+    except (Interrupted, KeyboardInterrupt):
+        say(f"interrupted; {kept}; continue with:\n  {_this_command(*more)}")
+        raise typer.Exit(130) from None
+
+
+def _this_command(*more: str) -> str:
+    """This process's command line, quoted for a shell, with more arguments and without --overwrite."""
+    return shlex.join([*_program(), *_arguments(*more), *more])
+
+
+def _portable_command() -> str:
+    """The same for an installed program: for a report, which is read on other machines."""
+    return shlex.join(["seq2seq-attn", *_arguments()])
+
+
+def _arguments(*but: str) -> list[str]:
+    return [argument for argument in sys.argv[1:] if argument not in ("--overwrite", *but)]
+
+
+def _program() -> list[str]:
+    path = Path(sys.argv[0])
+    if path.name == "__main__.py":
+        return [sys.executable, "-m", "seq2seq_attn"]
+    found = shutil.which(path.name)
+    return [path.name if found and path.samefile(found) else sys.argv[0]]

@@ -1,0 +1,83 @@
+"""The processes that measure: what they answer, and that none of them outlives the program that started it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from seq2seq_attn.bench.worker import MeasurementFailedError, run_process
+
+ANSWER = """echo noise; echo '{"value": 3.5, "peak_bytes": 7, "parts": {}}'"""
+
+# A peer's driver: it reads its order, starts the peer's own program and waits for it.
+PEER = "cat > order; sleep 600 & echo $$ $! > started.part; mv started.part started; wait"
+
+BENCH = f"""
+from pathlib import Path
+from seq2seq_attn.bench.worker import run_process
+run_process(["sh", "-c", {PEER!r}], {{}}, 1, Path.cwd())
+"""
+
+
+def started(folder):
+    """The ids of the driver and of the peer's own program, once both run."""
+    deadline = time.monotonic() + 60
+    while not (folder / "started").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return [int(word) for word in (folder / "started").read_text().split()]
+
+
+def has_ended(process):
+    """Whether it is gone, or a zombie that nobody has waited for."""
+    try:
+        with open(f"/proc/{process}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def assert_ended(processes):
+    deadline = time.monotonic() + 20
+    while not all(map(has_ended, processes)):
+        assert time.monotonic() < deadline, processes
+        time.sleep(0.02)
+
+
+def test_the_last_line_of_the_output_is_the_outcome(tmp_path):
+    assert run_process(["sh", "-c", ANSWER], {}, 1, tmp_path) == (3.5, 7, {})
+
+
+@pytest.mark.parametrize(("script", "message"), [("echo a; echo b >&2; exit 3", "code 3: b"), ("true", "code 0: ")])
+def test_a_process_without_an_outcome_is_a_failure_that_quotes_its_last_line(script, message):
+    with pytest.raises(MeasurementFailedError, match=message):
+        run_process(["sh", "-c", script], {}, 1)
+
+
+def test_the_threads_are_those_of_the_job():
+    script = 'test "$OMP_NUM_THREADS $MKL_NUM_THREADS" = "5 5" && ' + ANSWER
+    assert run_process(["sh", "-c", script], {}, 5).value == 3.5
+
+
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+
+
+@linux
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_bench_that_is_stopped_leaves_no_process_of_a_peer_running(number, tmp_path):
+    bench = subprocess.Popen([sys.executable, "-c", BENCH], cwd=tmp_path, stderr=subprocess.DEVNULL)
+    processes = started(tmp_path)
+    assert not any(map(has_ended, processes))
+    os.kill(bench.pid, number)
+    bench.wait(timeout=60)
+    assert_ended(processes)
+
+
+@linux
+def test_what_a_driver_leaves_running_ends_with_it(tmp_path):
+    script = f"sleep 600 >&- 2>&- & echo $! > {tmp_path}/started; {ANSWER}"
+    assert run_process(["sh", "-c", script], {}, 1).value == 3.5
+    assert_ended(started(tmp_path))

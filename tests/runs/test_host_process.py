@@ -1,0 +1,117 @@
+"""Training, loading and translating from Python leave the process that asks for them as it was."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+# Imported first: what Lightning and other libraries change when they are imported is not ours.
+SCRIPT = """
+import json, logging, os, random, signal, sys, threading, warnings
+from pathlib import Path
+
+import lightning, lightning.pytorch.callbacks, lightning.pytorch.loggers, matplotlib.pyplot, numpy as np
+import sacrebleu, sacremoses, tensorboard, torch
+import torch.utils.tensorboard
+
+asked = []
+
+
+def refuse():
+    asked.append("mallopt")
+    raise AssertionError("the allocator of the process is not ours to tune")
+
+
+def state():
+    loggers = {"": logging.getLogger()} | {
+        name: logger for name, logger in logging.Logger.manager.loggerDict.items() if isinstance(logger, logging.Logger)
+    }
+    return {
+        "threads": [torch.get_num_threads(), torch.get_num_interop_threads()],
+        "running threads": sorted(thread.name for thread in threading.enumerate()),
+        "warning filters": [str(entry) for entry in warnings.filters],
+        "loggers": {name: [each.level, each.disabled, len(each.handlers)] for name, each in sorted(loggers.items())},
+        "python": hash(random.getstate()),
+        "numpy": [str(part) for part in np.random.get_state(legacy=True)],
+        "torch": hash(tuple(torch.get_rng_state().tolist())),
+        "torch options": [
+            str(torch.get_default_dtype()), torch.is_grad_enabled(), torch.are_deterministic_algorithms_enabled(),
+            torch.get_float32_matmul_precision(), torch.is_autocast_enabled("cpu"), torch.is_inference_mode_enabled(),
+        ],
+        "environment": dict(os.environ),
+        "signals": {number: str(signal.getsignal(number)) for number in signal.valid_signals()},
+        "folder": os.getcwd(),
+        "hooks": [str(sys.excepthook), str(sys.displayhook), str(warnings.showwarning)],
+    }
+
+
+random.seed(3), np.random.seed(5), torch.manual_seed(7)
+os.environ["PL_GLOBAL_SEED"] = "11"
+import seq2seq_attn.ops.memory
+seq2seq_attn.ops.memory.keep_freed_memory = refuse  # before anybody imports it by name
+before = state()
+
+from seq2seq_attn.config import Config
+from seq2seq_attn.runs.train import train
+from seq2seq_attn.runs.model import TrainedModel
+from seq2seq_attn.strict import parse
+
+config, folder = parse(Config, json.loads(sys.stdin.read())), Path(sys.argv[1])
+train(config, folder, bar=False)
+TrainedModel.load(folder).translate(["a b", "", "c"] * 500)
+after = state()
+for name, logger in dict(after["loggers"]).items():
+    if name not in before["loggers"]:
+        del after["loggers"][name]  # a name that some module asked for, with no level of its own
+        assert logger == [0, False, 0], (name, logger)
+def changes(old, new):
+    if isinstance(old, dict) and isinstance(new, dict):
+        return {key: [old.get(key), new.get(key)] for key in old.keys() | new.keys() if old.get(key) != new.get(key)}
+    return [str(old), str(new)]
+
+
+differ = {name: changes(before[name], after[name]) for name in before if before[name] != after[name]}
+print(json.dumps({"differ": differ, "asked": asked}))
+"""
+
+
+def test_training_and_translating_from_python_change_nothing_of_the_process(values, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(tmp_path / "run")],
+        input=json.dumps(values["base"]),
+        capture_output=True,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "2"},  # more than one, which decoding divides among its workers
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) == {"differ": {}, "asked": []}
+    assert "GPU" not in done.stdout + done.stderr  # Lightning is muted while it works
+
+
+def test_the_random_state_is_restored_after_an_error_too(monkeypatch):
+    import random
+
+    import lightning
+    import numpy as np
+    import torch
+
+    from seq2seq_attn.training.fit import fork_random_state
+
+    def drawn():
+        return random.random(), np.random.random(), torch.rand(()).item(), os.environ.get("PL_GLOBAL_SEED")
+
+    monkeypatch.delenv("PL_GLOBAL_SEED", raising=False)
+    with fork_random_state():
+        expected = drawn()
+
+    @fork_random_state()
+    def fail():
+        lightning.seed_everything(5, workers=True, verbose=False)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert drawn() == expected
