@@ -127,7 +127,7 @@ def strides(subject: Subject) -> Finding:
 def _views(subject: Subject) -> Iterator[tuple[str, dict[str, Tensor], dict[str, Tensor]]]:
     """How the numbers lie, contiguous inputs, and the same numbers lying so."""
     inputs = subject.inputs(sentences=3, queries=4)
-    ways = {
+    ways: dict[str, Callable[[Tensor], Tensor]] = {
         "transposed in memory": _transposed,
         "cut out of a longer tensor": lambda x: torch.cat((x, x, x), dim=1)[:, x.shape[1] : 2 * x.shape[1]],
         "every second number of a wider tensor": lambda x: torch.stack((x, x.roll(1, 0)), dim=-1)[..., 0],
@@ -265,8 +265,7 @@ def copies(subject: Subject) -> Finding:
 def _is_reparametrised(part: nn.Module) -> bool:
     """Whether a weight is computed from others by torch's own utilities, such as weight_norm of either kind."""
     return any(
-        parametrize.is_parametrized(module)  # type: ignore[no-untyped-call]
-        or any(map(_is_of_torch, module._forward_pre_hooks.values()))
+        parametrize.is_parametrized(module) or any(map(_is_of_torch, module._forward_pre_hooks.values()))
         for module in part.modules()
     )
 

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from seq2seq_attn.attention import HistoryScorer, Scorer
+from seq2seq_attn.attention import Additive, HistoryScorer, Scorer
 
 
 class Sound(Scorer):
@@ -591,6 +591,13 @@ class HasATableOf64Steps(SumsWeights):
 
     def advance(self, history, query, prepared, weights):
         return history[0] + weights, history[1] + 1
+
+
+class GivesAnotherForm(Additive):
+    """Scores in another way than the form says that a decoder may compute."""
+
+    def additive_form(self):
+        return self.query_layer.weight, torch.ones(self.query_size)
 
 
 # Sound scorers that look as if something were wrong with them.
