@@ -38,9 +38,9 @@ def check(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Examine scorers, normalisers, windows and contexts: does each keep the laws of attention?
+    """Examine parts of attention: do they keep its laws?
 
-    One line per law: ok; note, worth knowing; warning, allowed and seldom meant; wrong. Padding, batches, queries at
+    Scorers, normalisers, windows and contexts. One line per law: ok; note, worth knowing; warning, allowed and seldom meant; wrong. Padding, batches, queries at
     once and one by one, long sources, memory layouts, gradients against finite differences, training mode, what the
     weights depend on, saturation, NaN, half precision, copies, a translator with each decoder, torch.compile and
     torch.export. Each part is examined in a process of its own. Exit code 1 where something is wrong.

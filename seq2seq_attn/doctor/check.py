@@ -153,7 +153,7 @@ class Report(NamedTuple):
         return any(finding.verdict == "wrong" for finding in self.findings.values())
 
     def __str__(self) -> str:
-        lines = [f"{verdict:<7}  {law:<12}  {says}" for law, (verdict, says) in self.findings.items()]
+        lines = [f"{verdict:<7}  {law:<16}  {says}" for law, (verdict, says) in self.findings.items()]
         if self.unasked:
             lines.append(f"{'':<7}  not asked before that is mended: {', '.join(self.unasked)}")
         counts = Counter(finding.verdict for finding in self.findings.values())
@@ -350,11 +350,12 @@ class Patient:
 
     def _ask(self, law: str) -> Finding:
         try:
+            if self._process.has_ended:
+                self._process = _Process(self._request)
+                self._process.answer(self._timeout)
             return Finding(*self._process.ask(law, self._timeout))
         except _NoAnswerError as error:
             self._process.close()
-            self._process = _Process(self._request)
-            self._process.answer(self._timeout)
             return wrong(f"{_PROCESS} {error}")
 
     def close(self) -> None:
@@ -416,6 +417,10 @@ class _Process:
             ended = f"with exit code {code}" if code >= 0 else f"by signal {-code}"
             raise _NoAnswerError(f"ended {ended}")
         return json.loads(line)
+
+    @property
+    def has_ended(self) -> bool:
+        return self._process.poll() is not None
 
     def close(self) -> None:
         self._process.kill()

@@ -545,6 +545,12 @@ class HidesLogOfNegatives(Sound):
         return super().forward(query, prepared).log().nan_to_num(0.0)
 
 
+class ExcludesLogOfNegatives(Sound):
+    def forward(self, query, prepared):
+        scores = super().forward(query, prepared)
+        return torch.where(scores > 0, scores.log(), -torch.inf)
+
+
 class LogOfAClampedScore(Sound):
     def forward(self, query, prepared):
         return super().forward(query, prepared).clamp(min=1e-6).log()

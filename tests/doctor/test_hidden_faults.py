@@ -55,7 +55,7 @@ FAULTS = {
     ),
     "functions that end at 0": (
         "finite",
-        ["LogOfNegatives", "RootOfNegatives", "HidesLogOfNegatives", "LogOfTheKeys"],
+        ["LogOfNegatives", "RootOfNegatives", "HidesLogOfNegatives", "ExcludesLogOfNegatives", "LogOfTheKeys"],
     ),
     "tables that end": (
         "long_source",

@@ -2,8 +2,7 @@
 
 import pytest
 
-from seq2seq_attn.doctor import Patient, Request, examine_named
-from seq2seq_attn.errors import UserError
+from seq2seq_attn.doctor import Patient, Request
 
 PARTS = """
 import os, time, torch
@@ -61,9 +60,3 @@ def test_what_never_ends_is_a_broken_law(examined):
 def test_a_scorer_that_spoils_its_process_leaves_the_verdict_on_the_next_alone(examined):
     examined("SpoilsTorch")
     assert {finding.verdict for finding in examined("scaled_dot").findings.values()} == {"ok"}
-
-
-def test_a_mistake_is_said_before_anything_is_examined(tmp_path):
-    (tmp_path / "parts.py").write_text(PARTS)
-    with pytest.raises(UserError, match=r"parts.py: 'Nothing' is no class with Scorer"):
-        examine_named(Request(f"{tmp_path / 'parts.py'}:Nothing"))
