@@ -40,10 +40,11 @@ def check(
 ) -> None:
     """Examine parts of attention: do they keep its laws?
 
-    Scorers, normalisers, windows and contexts. One line per law: ok; note, worth knowing; warning, allowed and seldom meant; wrong. Padding, batches, queries at
-    once and one by one, long sources, memory layouts, gradients against finite differences, training mode, what the
-    weights depend on, saturation, NaN, half precision, copies, a translator with each decoder, torch.compile and
-    torch.export. Each part is examined in a process of its own. Exit code 1 where something is wrong.
+    Scorers, normalisers, windows and contexts. One line per law: ok; note, worth knowing; warning, allowed and seldom
+    meant; wrong. Padding, batches, queries at once and one by one, long sources, memory layouts, gradients against
+    finite differences, training mode, what the weights depend on, saturation, NaN, half precision, copies, a translator
+    with each decoder, torch.compile and torch.export. Each part is examined in a process of its own. Exit code 1 where
+    something is wrong.
 
     The doctor calls a part with random numbers on the CPU. It cannot decide whether a part computes its equation, nor
     find what depends on inputs that it did not try; in training mode it compares values only where nothing but
