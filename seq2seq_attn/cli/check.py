@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,16 +13,16 @@ from seq2seq_attn.cli.options import AsJson, argument
 from seq2seq_attn.errors import UserError
 
 if TYPE_CHECKING:
-    from seq2seq_attn.attention import Scorer
+    from seq2seq_attn.doctor import Patient, Report, Request
 
 
 def check(
-    scorers: Annotated[
+    parts: Annotated[
         list[str],
         argument(
-            "SCORER|OPTION=VALUE",
-            "my_scorer.py:MyScorer, package.module:MyScorer, or a name that `scorers` lists; and options of their "
-            "own, as in hidden_size=16.",
+            "PART|OPTION=VALUE",
+            "my_scorer.py:MyScorer, package.module:MyScorer, or a name that `scorers` lists: a scorer, normaliser, "
+            "window or context; and options of their own, as in hidden_size=16.",
         ),
     ],
     query_size: Annotated[int | None, typer.Option(min=1, help="Numbers in a query; 16 unless given.")] = None,
@@ -30,33 +32,43 @@ def check(
     full: Annotated[
         bool, typer.Option("--full", help="Compile down to machine code (inductor); takes longer.")
     ] = False,
+    timeout: Annotated[float, typer.Option(min=1, help="Seconds for one law, after which it counts as broken.")] = 120,
+    in_process: Annotated[
+        bool, typer.Option("--in-process", help="Examine in this process, for a debugger; the time limit is off.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Examine scorers: does each keep the laws of attention?
+    """Examine parts of attention: do they keep its laws?
 
-    A line a law: ok; note, worth knowing; warning, allowed and seldom meant; wrong. Padding, batches, queries at once
-    and one by one, gradients, what the weights hang on, saturation, NaN, copies, torch.compile and torch.export. Exit
-    code 1 where something is wrong.
+    Scorers, normalisers, windows and contexts. One line per law: ok; note, worth knowing; warning, allowed and seldom
+    meant; wrong. Padding, batches, queries at once and one by one, long sources, memory layouts, gradients against
+    finite differences, training mode, what the weights depend on, saturation, NaN, half precision, copies, a translator
+    with each decoder, torch.compile and torch.export. Each part is examined in a process of its own. Exit code 1 where
+    something is wrong.
+
+    The doctor calls a part with random numbers on the CPU. It cannot decide whether a part computes its equation, nor
+    find what depends on inputs that it did not try; in training mode it compares values only where nothing but
+    dropout is random. `seq2seq_attn.doctor` lists these limits.
     """
-    from seq2seq_attn.doctor import check_scorer
-    from seq2seq_attn.runs.plugin import find_scorer
+    from seq2seq_attn.doctor import Request
 
-    names = [each for each in scorers if "=" not in each]
-    options = [each for each in scorers if "=" in each]
+    names = [each for each in parts if "=" not in each]
+    options = tuple(each for each in parts if "=" in each)
     if not names:
         raise UserError("no scorer is named; as in seq2seq-attn check my_scorer.py:MyScorer hidden_size=16")
+    requests = [Request(name, query_size, key_size, options, full) for name in names]
     reports = []
-    # A mistake in the last of them is said before the first is examined.
-    for found, own in [(found, _own_options(found, options)) for found in map(find_scorer, names)]:
-        reports.append(report := check_scorer(found, query_size, key_size, own, full))
-        if not as_json:
-            answer(f"{report}\n")
+    with _reports(requests, in_process, timeout) as found:
+        for report in found:
+            reports.append(report)
+            if not as_json:
+                answer(f"{report}\n")
     if as_json:
         answer_json(
             [
                 {
                     "name": name,
-                    "scorer": report.scorer,
+                    "scorer": report.part,
                     "is_wrong": report.is_wrong,
                     "findings": {law: finding._asdict() for law, finding in report.findings.items()},
                     "unasked": report.unasked,
@@ -68,11 +80,21 @@ def check(
         raise typer.Exit(1)
 
 
-def _own_options(scorer: type[Scorer], given: list[str]) -> dict[str, Any]:
-    """The options as the scorer declares them, read as those of a configuration are."""
-    if not given:
-        return {}
-    from seq2seq_attn.models.context import ScorerConfig
-    from seq2seq_attn.strict import override, parse
+@contextmanager
+def _reports(requests: list[Request], in_process: bool, timeout: float) -> Iterator[Iterator[Report]]:
+    """A report for each; a mistake in the last request is said before the first part is examined."""
+    from seq2seq_attn.doctor import Patient, report_on
 
-    return parse(ScorerConfig, override({"name": scorer}, given)).options
+    if in_process:
+        subjects = [request.subject() for request in requests]
+        yield map(report_on, subjects)
+        return
+    patients: list[Patient] = []
+    try:
+        for request in requests:
+            patient = Patient(request, timeout)
+            patients.append(patient)
+        yield (patient.report() for patient in patients)
+    finally:
+        for patient in patients:
+            patient.close()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from seq2seq_attn.attention import Attention
     from seq2seq_attn.models.context import NormaliserConfig, ScorerConfig
-    from seq2seq_attn.walk import Reading, Walk
+    from seq2seq_attn.walk import Walk, WalkStep
 
 QUERY = "10 5 10"
 STATES = "0 1 1; 5 0 1; 1 1 0; 0 5 1"
@@ -147,7 +147,7 @@ def _record(steps: Walk, words: list[str] | None) -> dict[str, Any]:
     }
 
 
-def _reading(reading: Reading) -> dict[str, Any]:
+def _reading(reading: WalkStep) -> dict[str, Any]:
     """null stands for a score of -inf, which JSON cannot say, and for what the normaliser does not compute."""
     numbers = {name: None if part is None else part.tolist() for name, part in reading._asdict().items()}
     scores = [None if score == -math.inf else score for score in reading.scores.tolist()]

@@ -10,7 +10,7 @@ from torch import Tensor
 from seq2seq_attn.attention import Attention, Softmax
 
 
-class Reading(NamedTuple):
+class WalkStep(NamedTuple):
     """One query's way through attention; S states, values of V numbers."""
 
     query: Tensor  # (Q,) q
@@ -28,7 +28,7 @@ class Walk(NamedTuple):
     keys: Tensor  # (S, K) k_j
     values: Tensor  # (S, V) v_j
     prepared: Tensor  # (S, ...) what the scorer made of the keys before there was a query
-    readings: tuple[Reading, ...]  # one for each query
+    readings: tuple[WalkStep, ...]  # one for each query
 
 
 @torch.no_grad()
@@ -47,7 +47,7 @@ def walk(attention: Attention, queries: Tensor, keys: Tensor, values: Tensor | N
         contexts, weights, history = attention(one, source, history)
         if not (scores < torch.inf).all() or not contexts.isfinite().all():  # false of NaN, too
             raise ValueError(f"query {number}: its scores or its context overflow; give smaller numbers")
-        reading = Reading(
+        reading = WalkStep(
             query=query,
             scores=scores,
             exponentials=_exponentials(attention, scores),

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import textwrap
+import unicodedata
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from seq2seq_attn.attention import Normaliser, Scorer, own_options
-from seq2seq_attn.walk.columns import INDENT, cells, column, rows, table
-from seq2seq_attn.walk.steps import Reading, Walk
+from seq2seq_attn.walk.steps import Walk, WalkStep
 
 WIDTH = 80
 BAR = 12  # characters for a weight of 1
 LONGEST_WORD = 10
 MOST_SHOWN = 64  # numbers of a parameter
+PLACES = 4  # decimals worth reading
+INDENT = "   "
+GAP = "  "
 
 
 def as_text(walk: Walk, words: Sequence[str] | None = None) -> str:
@@ -33,12 +36,12 @@ def as_text(walk: Walk, words: Sequence[str] | None = None) -> str:
 def _given(walk: Walk, labels: Sequence[str]) -> str:
     queries = torch.stack([reading.query for reading in walk.readings])
     names = [f"q_{number}" for number in range(1, len(queries) + 1)] if len(queries) > 1 else ["q"]
-    told = ["What asks, the query q: a state of the decoder", table(names, _vectors(queries)), ""]
+    told = ["What asks, the query q: a state of the decoder", _table(names, _vectors(queries)), ""]
     if torch.equal(walk.keys, walk.values):
-        told += ["What is read, keys k and values v: the states of the encoder", table(labels, _vectors(walk.keys))]
+        told += ["What is read, keys k and values v: the states of the encoder", _table(labels, _vectors(walk.keys))]
     else:
-        told += ["What the query is compared with, the keys k", table(labels, _vectors(walk.keys)), ""]
-        told += ["What is read, the values v", table(labels, _vectors(walk.values))]
+        told += ["What the query is compared with, the keys k", _table(labels, _vectors(walk.keys)), ""]
+        told += ["What is read, the values v", _table(labels, _vectors(walk.values))]
     return "\n".join(told)
 
 
@@ -50,7 +53,7 @@ def _parameters(scorer: Scorer) -> str:
             told.append(f"{INDENT}{name} ({size}): too many numbers to show")
         else:
             matrix = value.reshape(-1, value.shape[-1] if value.dim() else 1)
-            told += [f"{INDENT}{name} ({size})", table([""] * len(matrix), _vectors(matrix))]
+            told += [f"{INDENT}{name} ({size})", _table([""] * len(matrix), _vectors(matrix))]
     return "\n".join([f"Parameters of {type(scorer).__name__}: what training changes", *told]) if told else ""
 
 
@@ -58,47 +61,47 @@ def _prepared(walk: Walk, labels: Sequence[str]) -> str:
     done = walk.prepared
     if done.dim() != 2 or 0 in done.shape or torch.equal(done, walk.keys):
         return ""
-    return f"Prepared once for all queries: p, what the score needs of k\n{table(labels, _vectors(done))}"
+    return f"Prepared once for all queries: p, what the score needs of k\n{_table(labels, _vectors(done))}"
 
 
-def _score(walk: Walk, reading: Reading, labels: Sequence[str]) -> str:
+def _score(walk: Walk, reading: WalkStep, labels: Sequence[str]) -> str:
     heading = _heading("1. Score: how well does each key answer the query?", "e = ", walk.attention.scorer)
     products = _products(reading, walk.prepared)
     columns = [products] if products else []
-    return f"{heading}\n{table(labels, *columns, column(reading.scores))}"
+    return f"{heading}\n{_table(labels, *columns, _column(reading.scores))}"
 
 
-def _products(reading: Reading, prepared: Tensor) -> list[str]:
+def _products(reading: WalkStep, prepared: Tensor) -> list[str]:
     """`10·0 + 5·1 + 10·1 =` for each state, where that is the score and there is room for it; else nothing."""
     is_vector_each = prepared.shape == (len(prepared), len(reading.query))
     if not is_vector_each or not torch.allclose(prepared @ reading.query, reading.scores):
         return []
     parts = zip(_each(reading.query), prepared.T, strict=True)
-    factors = [[f"{q}·{p}" for p in column(of_all)] for q, of_all in parts]
+    factors = [[f"{q}·{p}" for p in _column(of_all)] for q, of_all in parts]
     sums = [f"{' + '.join(row)} =" for row in zip(*factors, strict=True)]
     return sums if max(map(len, sums)) <= WIDTH - 32 else []
 
 
-def _normalise(walk: Walk, reading: Reading, labels: Sequence[str]) -> str:
+def _normalise(walk: Walk, reading: WalkStep, labels: Sequence[str]) -> str:
     heading = _heading("2. Normalise: from scores to weights", "", walk.attention.normaliser)
-    columns = [["e", *column(reading.scores), ""]]
+    columns = [["e", *_column(reading.scores), ""]]
     if reading.exponentials is not None:
         heading += f"\n{INDENT}The largest score is taken off all: no weight changes, exp cannot overflow."
         shares = [f"{share:.4g}" for share in reading.exponentials.tolist()]
-        columns.append(["e - max", *column(reading.scores - reading.scores.max()), ""])
+        columns.append(["e - max", *_column(reading.scores - reading.scores.max()), ""])
         columns.append(["exp((e-max)/τ)", *shares, f"{reading.exponentials.sum():.4g}"])
     columns.append(["a", *_weights(reading), f"{reading.weights.sum():.4f}"])
     bars = ["█" * round(BAR * weight) for weight in reading.weights.clamp(0, 1).tolist()]
     columns.append([f"{text:<{BAR}}" for text in ("", *bars, "<- sum")])
-    return f"{heading}\n{table(['', *labels, ''], *columns)}"
+    return f"{heading}\n{_table(['', *labels, ''], *columns)}"
 
 
-def _sum(walk: Walk, reading: Reading, labels: Sequence[str]) -> str:
+def _sum(walk: Walk, reading: WalkStep, labels: Sequence[str]) -> str:
     heading = f"3. Sum: the context, of each value as much as its weight says\n{INDENT}C = Σ_j a_j v_j"
     room = (WIDTH - 23 - max(map(cells, labels))) // 2
-    times = [f"{a} · [{v}]" for a, v in zip(_weights(reading), rows(walk.values, room), strict=True)]
-    read = rows(torch.cat((reading.terms, reading.context[None])), room)
-    return f"{heading}\n{table([*labels, ''], [*times, 'C'], [f'= [{each}]' for each in read])}"
+    times = [f"{a} · [{v}]" for a, v in zip(_weights(reading), _rows(walk.values, room), strict=True)]
+    read = _rows(torch.cat((reading.terms, reading.context[None])), room)
+    return f"{heading}\n{_table([*labels, ''], [*times, 'C'], [f'= [{each}]' for each in read])}"
 
 
 def _heading(step: str, left: str, part: Scorer | Normaliser) -> str:
@@ -111,13 +114,13 @@ def _heading(step: str, left: str, part: Scorer | Normaliser) -> str:
     return "\n".join([step, *lines, *([f"{INDENT}with {said}"] if said else [])])
 
 
-def _weights(reading: Reading) -> list[str]:
+def _weights(reading: WalkStep) -> list[str]:
     """0.0000 is close to nothing, 0 is nothing."""
     return [f"{weight:.4f}" if weight else f"{0:<6}" for weight in reading.weights.tolist()]
 
 
 def _vectors(matrix: Tensor) -> list[str]:
-    return rows(matrix, WIDTH - 20)
+    return _rows(matrix, WIDTH - 20)
 
 
 def _short(word: str) -> str:
@@ -128,4 +131,48 @@ def _short(word: str) -> str:
 
 def _each(numbers: Tensor) -> list[str]:
     """Every number by itself, with the decimals that it needs."""
-    return [column(number[None])[0] for number in numbers]
+    return [_column(number[None])[0] for number in numbers]
+
+
+def _column(numbers: Tensor, places: int | None = None) -> list[str]:
+    """Numbers with the same count of decimals, no more than they need unless given, and of the same width."""
+    plain = numbers.tolist()
+    if any(1e5 <= abs(x) < float("inf") for x in plain):
+        return _right([f"{x:.3e}" for x in plain])
+    places = _places(numbers) if places is None else places
+    return _right([f"{round(x, places) + 0.0:.{places}f}" for x in plain])  # + 0.0: no minus before a zero
+
+
+def _rows(matrix: Tensor, width: int) -> list[str]:
+    """The vectors of a matrix, number under number; an ellipsis for those at the end that do not fit."""
+    places = _places(matrix.flatten())
+    columns = [_column(numbers, places) for numbers in matrix.T]
+    shown = len(columns)
+    while shown > 1 and sum(len(GAP) + len(each[0]) for each in columns[:shown]) >= width:
+        shown -= 1
+    end = f"{GAP}…" if shown < len(columns) else ""
+    return [GAP.join(row) + end for row in zip(*columns[:shown], strict=True)]
+
+
+def _table(labels: Sequence[str], *columns: Sequence[str]) -> str:
+    """Lines of a label and its text in every column."""
+    width = max(map(cells, labels))
+    left = [label + " " * (width - cells(label)) for label in labels]
+    lines = zip(left, *map(_right, columns), strict=True)
+    return "\n".join((INDENT + GAP.join(line)).rstrip() for line in lines)
+
+
+def cells(text: str) -> int:
+    """How many columns of a terminal a text takes: a Chinese character is two wide."""
+    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
+
+
+def _places(numbers: Tensor) -> int:
+    """The fewest decimals that show these numbers as well as PLACES would."""
+    plain = numbers.tolist()
+    return next(p for p in range(PLACES + 1) if all(round(x, p) == round(x, PLACES) for x in plain))
+
+
+def _right(texts: Sequence[str]) -> list[str]:
+    width = max(map(cells, texts))
+    return [" " * (width - cells(text)) + text for text in texts]

@@ -41,7 +41,7 @@ def _laws_that_can_be_asked_here(monkeypatch):
     """All but those on graphs, which torch cannot make while shapes are checked; scorers of tests are forgotten."""
     monkeypatch.setattr(scorer._scorers, "_classes", scorer_classes())
     for law in ("compiled", "exported"):
-        monkeypatch.delitem(LAWS, law)
+        monkeypatch.delitem(LAWS["scorer"], law)
 
 
 @pytest.fixture
@@ -51,16 +51,16 @@ def file(tmp_path):
 
 
 def test_a_scorer_of_a_file_gets_a_line_a_law(program, file):
-    answer = program("check", f"{file}:Distance")
+    answer = program("check", "--in-process", f"{file}:Distance")
     assert (answer.code, answer.err) == (0, "")
     first, *lines = answer.out.rstrip().splitlines()
     assert first == "Distance(query_size=16, key_size=16)"
-    assert [line.split()[1] for line in lines[:-1]] == list(LAWS)
-    assert lines[-1] == f"{len(LAWS)} ok, 0 note, 0 warning, 0 wrong"
+    assert [line.split()[1] for line in lines[:-1]] == list(LAWS["scorer"])
+    assert lines[-1] == f"{len(LAWS['scorer'])} ok, 0 note, 0 warning, 0 wrong"
 
 
 def test_sizes_and_options_are_those_that_are_given(program, file):
-    report = "check", f"{file}:Distance", "--query-size", "5", "--json"
+    report = "check", "--in-process", f"{file}:Distance", "--query-size", "5", "--json"
     (plain,), (scaled,) = (json.loads(program(*report, *more).out) for more in ([], ["scale=1e+3"]))
     assert plain["scorer"] == "Distance(query_size=5, key_size=5)"
     largest = [
@@ -70,7 +70,7 @@ def test_sizes_and_options_are_those_that_are_given(program, file):
 
 
 def test_something_wrong_is_exit_code_1_and_several_scorers_are_examined_at_once(program, file):
-    answer = program("check", "dot", f"{file}:Sideways", "seq2seq_attn.attention:General", "--json")
+    answer = program("check", "--in-process", "dot", f"{file}:Sideways", "seq2seq_attn.attention:General", "--json")
     assert answer.code == 1
     dot, sideways, general = json.loads(answer.out)
     assert [dot["is_wrong"], sideways["is_wrong"], general["is_wrong"]] == [False, True, False]
@@ -97,11 +97,11 @@ def test_something_wrong_is_exit_code_1_and_several_scorers_are_examined_at_once
     ],
 )
 def test_what_cannot_be_examined_is_refused_in_one_line(refused, file, arguments, words):
-    message = refused("check", *(each.format(file=file) for each in arguments))
+    message = refused("check", "--in-process", *(each.format(file=file) for each in arguments))
     for word in words:
         assert word.format(file=file) in message
 
 
 def test_a_file_that_fails_is_refused_with_its_line(refused, tmp_path):
     (tmp_path / "broken.py").write_text("import math\n\nmath.sqrt(-1)\n")
-    assert "broken.py, line 3: ValueError: " in refused("check", f"{tmp_path / 'broken.py'}:Distance")
+    assert "broken.py, line 3: ValueError: " in refused("check", "--in-process", f"{tmp_path / 'broken.py'}:Distance")

@@ -1,8 +1,15 @@
-"""Scorers to be examined."""
+"""Parts to be examined."""
 
 import pytest
 
-from seq2seq_attn.attention import scorer, scorer_classes
+from seq2seq_attn.attention import (
+    normaliser,
+    normaliser_classes,
+    scorer,
+    scorer_classes,
+    window,
+    window_classes,
+)
 
 
 @pytest.fixture(scope="session")
@@ -12,3 +19,13 @@ def broken():
         patch.setattr(scorer._scorers, "_classes", scorer_classes())
         import broken_scorers
     return broken_scorers
+
+
+@pytest.fixture(scope="session")
+def broken_parts():
+    """The module of broken normalisers, windows and contexts, none of which any other test gets to know."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(normaliser._normalisers, "_classes", normaliser_classes())
+        patch.setattr(window._windows, "_classes", window_classes())
+        import broken_parts
+    return broken_parts

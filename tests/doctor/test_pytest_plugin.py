@@ -81,4 +81,4 @@ def test_a_broken_law_shows_the_doctor_s_line_and_a_warning_is_one_of_pytest_s(r
     _, out = runs["mine"]
     assert "\nscores are (2, 5, 3) of torch.float32, wanted is (B, T, S) = (2, 3, 5) of torch.float32\n" in out
     assert "Traceback" not in out
-    assert "ScorerWarning: mine.py:IgnoresQuery::reads_query: the weights do not hang on the query" in out
+    assert "ScorerWarning: mine.py:IgnoresQuery::reads_query: the weights do not depend on the query" in out

@@ -22,7 +22,7 @@ from seq2seq_attn.attention import (
     scorer_classes,
 )
 from seq2seq_attn.walk import as_text, walk
-from seq2seq_attn.walk.columns import cells
+from seq2seq_attn.walk.text import cells
 
 QUERIES, STATES, QUERY, KEY, VALUE = 3, 4, 5, 7, 2
 

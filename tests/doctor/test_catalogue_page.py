@@ -13,7 +13,8 @@ from seq2seq_attn.attention import (
     window,
     window_classes,
 )
-from seq2seq_attn.doctor import catalogue, cost_of, page
+from seq2seq_attn.cli.scorers import page
+from seq2seq_attn.doctor import catalogue, cost_of
 
 PAGE = Path(__file__).parents[2] / "docs/scorers.md"
 

@@ -1,0 +1,297 @@
+"""Laws of a part among others: in torch's graphs, compiled and exported, and inside a translator."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.export import Dim
+
+from seq2seq_attn.attention import Context
+from seq2seq_attn.doctor.subject import Finding, Subject, apart, is_same, note, ok, warning, wrong
+from seq2seq_attn.models.recurrent.config import RecurrentConfig
+from seq2seq_attn.models.recurrent.translator import RecurrentTranslator
+from seq2seq_attn.models.translator import Sentences
+from seq2seq_attn.search.beam import beam_search
+from seq2seq_attn.search.options import SearchOptions
+from seq2seq_attn.text.vocabulary import EOS
+
+
+class _Read(nn.Module):
+    """Everything from keys to weights as one module; the part gets copies of its inputs."""
+
+    def __init__(self, subject: Subject) -> None:
+        super().__init__()
+        self.context = subject.context()
+
+    def forward(self, query: Tensor, keys: Tensor, is_token: Tensor) -> tuple[Tensor, Tensor]:
+        seen: tuple[Tensor, Tensor] = self.context(query.clone(), self.context.prepare(keys.clone(), is_token=is_token))
+        return seen
+
+
+def compiled(subject: Subject) -> Finding:
+    """torch.compile makes one graph of it, forward and backward, with the same results."""
+    read = _Read(subject)
+    arguments = _arguments(subject)
+    torch.compiler.reset()  # the graphs of other parts count against the limit of this one
+    try:
+        with _silence():
+            contexts, weights = torch.compile(read, fullgraph=True, backend=subject.backend)(*arguments)
+            if contexts.requires_grad:
+                (contexts.square().sum() + weights.square().sum()).backward()
+    finally:
+        torch.compiler.reset()
+    distance = max(map(apart, (contexts, weights), read(*arguments)))
+    if not is_same(distance):
+        return wrong(f"weights of the compiled graph are {distance:.2g} away ({subject.backend})")
+    return ok(f"one graph ({subject.backend}), weights {distance:.1g} away")
+
+
+def exported(subject: Subject) -> Finding:
+    """torch.export takes it, for any number of sentences and positions."""
+    read = _Read(subject)
+    sentences, positions = {0: Dim.AUTO}, {0: Dim.AUTO, 1: Dim.AUTO}
+    with _silence():
+        program = torch.export.export(read, _arguments(subject), dynamic_shapes=(sentences, positions, positions))
+    other = _arguments(subject, sentences=4, positions=7)
+    try:
+        results = program.module()(*other)
+    except (AssertionError, RuntimeError) as error:
+        return warning(f"exported for these sizes alone: {' '.join(str(error).split())}")
+    distance = max(map(apart, results, read(*other)))
+    if not is_same(distance):
+        return wrong(f"weights of the exported program are {distance:.2g} away at other sizes")
+    return ok(f"one program for all numbers of sentences and positions, weights {distance:.1g} away")
+
+
+def _arguments(subject: Subject, sentences: int = 3, positions: int = 5) -> tuple[Tensor, Tensor, Tensor]:
+    query, keys = subject.sample(sentences=sentences, queries=2, positions=positions)
+    is_token = torch.ones(keys.shape[:2], dtype=torch.bool)
+    is_token[0, -1] = False
+    return query.requires_grad_(), keys.requires_grad_(), is_token
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """torch prints the graphs that it gives up; the finding says where and why in one line."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        logging.disable(before)
+
+
+_DECODERS: dict[str, dict[str, Any]] = {
+    "bahdanau": {},
+    "luong": {"input_feeding": False},  # so all of its steps read in one call
+    "conditional": {},
+}
+_SOURCE_WORDS, _TARGET_WORDS, _STEPS = 17, 13, 4
+_SEARCH = SearchOptions(beam_size=3, min_length=3, max_length=4)
+
+
+def translator(subject: Subject) -> Finding:
+    """What the part computes is what a translator computes with, under each of the three decoders.
+
+    All steps at once give the numbers of step after step, and the same gradients; each parameter that gets a gradient
+    outside gets one inside. A beam search ranks its hypotheses by the probability that `decode` gives them. Other
+    parameters of the part, or other results of it, change `decode`, `step` and the beam search.
+    """
+    context = subject.context()
+    if context.value_size not in (0, subject.key_size):
+        return note(f"a context of {context.value_size} numbers for states of {subject.key_size} is not put into one")
+    for kind in _DECODERS:
+        defect = _defect(subject, kind)
+        if defect:
+            return wrong(f"{kind} decoder: {defect}")
+    return ok(f"steps, all steps at once and beams agree and follow the part, with {', '.join(_DECODERS)} decoders")
+
+
+def _defect(subject: Subject, kind: str) -> str | None:
+    part = subject.fresh(seed=0)
+    model = _translator(subject, kind, subject.context(part)).double()
+    tokens, source = _batch()
+    inputs = model.decoder_inputs(Sentences(tokens, torch.full((len(tokens),), _STEPS)))
+    decoded = model.decode(inputs, model.encode(source))
+    logits = model.project(decoded.features)
+    step_logits, step_weights = _step_by_step(model, inputs, source)
+    for what, at_once, by_steps in (
+        ("logits", logits, step_logits),
+        ("weights", decoded.weights, step_weights),
+    ):
+        distance = apart(at_once, by_steps)
+        if not is_same(distance):
+            return f"{what} of all steps at once are {distance:.2g} away from those of step after step"
+    defect = _gradient_defect(subject, part, logits, step_logits)
+    return defect or _beam_defect(model.float(), source) or _unheard_change(subject, model)
+
+
+def _gradient_defect(subject: Subject, part: nn.Module, logits: Tensor, step_logits: Tensor) -> str | None:
+    """What is wrong with the gradients of the part's parameters by the logits of a translator."""
+    parameters = {name: each for name, each in part.named_parameters() if each.requires_grad}
+    if not parameters:
+        return None
+    at_once, by_steps = (_gradients(each, parameters) for each in (logits, step_logits))
+    outside = subject.context(subject.fresh(seed=0)).double()
+    query, keys = (tensor.double() for tensor in subject.sample())
+    alone = _gradients(
+        outside(query, outside.prepare(keys))[0], dict(zip(parameters, _own(subject, outside), strict=True))
+    )
+    for name in parameters:
+        if alone[name].norm() > 1e-8 and at_once[name].norm() == 0:
+            return f"no gradient reaches {name}, which gets one outside of a translator"
+        if not is_same(apart(at_once[name], by_steps[name])):
+            gap = apart(at_once[name], by_steps[name])
+            return f"the gradient of {name} by all steps at once is {gap:.2g} away from that of step after step"
+    return None
+
+
+def _own(subject: Subject, context: Any) -> list[nn.Parameter]:
+    part = context if subject.kind == "context" else getattr(context, subject.kind)
+    return [each for each in part.parameters() if each.requires_grad]
+
+
+def _gradients(results: Tensor, parameters: dict[str, nn.Parameter]) -> dict[str, Tensor]:
+    draw = torch.randn(results.shape, generator=torch.Generator().manual_seed(6), dtype=results.dtype)
+    found: Any = [None] * len(parameters)
+    if results.requires_grad:
+        found = torch.autograd.grad(
+            (results * draw).sum(), list(parameters.values()), retain_graph=True, allow_unused=True
+        )
+    return {
+        name: torch.zeros_like(parameter) if each is None else each
+        for (name, parameter), each in zip(parameters.items(), found, strict=True)
+    }
+
+
+def _beam_defect(model: RecurrentTranslator, source: Sentences) -> str | None:
+    """Whether `decode` gives the hypotheses of a beam search other probabilities than the search did."""
+    for row, log_probability, tokens in _found(model, source):
+        alone = Sentences(source.tokens[row : row + 1, : source.lengths[row]], source.lengths[row : row + 1])
+        target = Sentences(tokens[None], torch.tensor([len(tokens)]))
+        with torch.no_grad():
+            predicted = model(alone, target).double().log_softmax(dim=-1)[0]
+        decoded = predicted.gather(-1, tokens[:, None]).sum().item()
+        if not abs(decoded - log_probability) <= 1e-3 * max(1.0, abs(decoded)):
+            return f"a beam search gives a hypothesis log p = {log_probability:.4g}, all steps at once {decoded:.4g}"
+    return None
+
+
+def _found(model: RecurrentTranslator, source: Sentences) -> Iterator[tuple[int, float, Tensor]]:
+    """Row, log-probability and predicted tokens of the hypothesis that a beam search puts first."""
+    for row, hypotheses in enumerate(beam_search(model, source, _SEARCH, with_weights=True)):
+        best = hypotheses[0]
+        assert best.weights is not None
+        tokens = [*best.tokens, EOS][: len(best.weights)]  # one cut at the maximum length has no `</s>`
+        yield row, best.log_probability, torch.tensor(tokens)
+
+
+def _unheard_change(subject: Subject, model: RecurrentTranslator) -> str | None:
+    """What of a translator stays as it was where the part computes something else."""
+    part = subject.fresh(seed=0)
+    before: dict[str, Tensor] = {}
+    for what, change in (("parameters", _other_parameters), ("results", _other_results), ("hooked results", _hooked)):
+        changed = subject.fresh(seed=0)
+        if not change(changed) or not _reads_otherwise(subject, part, changed):
+            continue
+        before = before or _results(model, subject.context(part))
+        after = _results(model, subject.context(changed))
+        for name in before:
+            if apart(after[name], before[name]) <= 1e-7:
+                return f"other {what} of the part change nothing of {name}"
+    return None
+
+
+def _other_parameters(part: nn.Module) -> bool:
+    with torch.no_grad():
+        for parameter in part.parameters():
+            parameter.add_(torch.randn_like(parameter))
+    return any(True for _ in part.parameters())
+
+
+def _other_results(part: nn.Module) -> bool:
+    """Makes a scorer or a normaliser give its results in reversed order, as a subclass would; False of other parts."""
+    original: Any = type(part)
+    if not hasattr(part, "after"):
+        return False
+
+    def forward(self: Any, *arguments: Any, **named: Any) -> Tensor:
+        results: Tensor = original.forward(self, *arguments, **named)
+        return results.flip(-1)
+
+    part.__class__ = type(original)(f"Reversed{original.__name__}", (original,), {"forward": forward}, registered=False)
+    return True
+
+
+def _hooked(part: nn.Module) -> bool:
+    """Registers a hook that reverses the results of a scorer or a normaliser; False of other parts."""
+    if not hasattr(part, "after"):
+        return False
+    part.register_forward_hook(lambda module, arguments, results: results.flip(-1))
+    return True
+
+
+@torch.no_grad()
+def _reads_otherwise(subject: Subject, one: Any, other: Any) -> bool:
+    query, keys = subject.sample()
+    seen = [context(query, context.prepare(keys))[0] for context in map(subject.context, (one, other))]
+    return not is_same(apart(seen[0], seen[1]))
+
+
+@torch.no_grad()
+def _results(model: RecurrentTranslator, context: Context) -> dict[str, Tensor]:
+    """What the translator computes where it reads through this context."""
+    model.decoder.context = context
+    tokens, source = _batch(equal_lengths=True)
+    inputs = model.decoder_inputs(Sentences(tokens, torch.full((len(tokens),), _STEPS)))
+    return {
+        "all steps at once": model.decode(inputs, model.encode(source)).features,
+        "the steps": _step_by_step(model, inputs, source)[0],
+        "the beam search": torch.tensor([log_probability for _, log_probability, _ in _found(model, source)]),
+    }
+
+
+def _step_by_step(model: RecurrentTranslator, inputs: Tensor, source: Sentences) -> tuple[Tensor, Tensor]:
+    memory = model.encode(source)
+    state, logits, weights = model.start(memory), [], []
+    for token in inputs.unbind(1):
+        step = model.step(token, state, memory)
+        state = step.state
+        logits.append(step.logits)
+        weights.append(step.weights)
+    return torch.stack(logits, dim=1), torch.stack(weights, dim=1)
+
+
+def _translator(subject: Subject, kind: str, context: Context) -> RecurrentTranslator:
+    """A tiny translator in eval mode, always with the same parameters, that reads through this context."""
+    config = RecurrentConfig.model_validate(
+        {
+            "embedding_size": 7,
+            "encoder": {"hidden_size": subject.key_size, "bidirectional": False},
+            "decoder": {"kind": kind, "hidden_size": subject.query_size, **_DECODERS[kind]},
+            "context": {"kind": "mean" if context.value_size else "none"},
+        }
+    )
+    torch.default_generator.manual_seed(7)
+    model = config.build(_SOURCE_WORDS, _TARGET_WORDS, joint=False)
+    model.decoder.context = context
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if not name.startswith("decoder.context."):
+                parameter.mul_(2)  # untrained, a decoder barely follows what it reads
+    return model.eval()
+
+
+def _batch(equal_lengths: bool = False) -> tuple[Tensor, Sentences]:
+    """Target tokens (B, T), and sources with padding."""
+    draw = torch.Generator().manual_seed(8)
+    source = torch.randint(4, _SOURCE_WORDS, (3, 6), generator=draw)
+    lengths = torch.tensor([6, 6, 6] if equal_lengths else [6, 4, 2])
+    return torch.randint(4, _TARGET_WORDS, (3, _STEPS), generator=draw), Sentences(source, lengths)

@@ -1,0 +1,212 @@
+"""Normalisers, windows and contexts with one defect each; and some that have none."""
+
+import torch
+from torch import nn
+
+from seq2seq_attn.attention import (
+    Attention,
+    General,
+    HistoryNormaliser,
+    MeanContext,
+    Normaliser,
+    Softmax,
+    Source,
+    Window,
+)
+from seq2seq_attn.attention.window import View
+
+
+class Shares(Softmax):
+    """A softmax as a user writes it."""
+
+    def normalise(self, scores):
+        exponentials = (scores - scores.amax(dim=-1, keepdim=True)).exp()
+        return exponentials / exponentials.sum(dim=-1, keepdim=True)
+
+
+class SpillsOntoPadding(Shares):
+    def normalise(self, scores):
+        return (super().normalise(scores) + 0.01) / 1.01
+
+
+class MissesTheSum(Shares):
+    def normalise(self, scores):
+        return 0.9 * super().normalise(scores)
+
+
+class DeclaresItsSum(MissesTheSum):
+    sums_to_one = False
+
+
+class OverflowsAtOnce(Normaliser):
+    def normalise(self, scores):
+        return scores.exp() / scores.exp().sum(dim=-1, keepdim=True)
+
+
+class PrefersTheFirst(Shares):
+    def normalise(self, scores):
+        return super().normalise(scores - 0.1 * torch.arange(scores.shape[-1]))
+
+
+class DeclaresThatPlacesCount(PrefersTheFirst):
+    permutation_equivariant = False
+
+
+class MixesRows(Shares):
+    def normalise(self, scores):
+        return super().normalise(torch.where(scores.isfinite(), scores - scores.clamp(-9, 9).mean(dim=0), scores))
+
+
+class LosesHalfItsGradient(Shares):
+    def normalise(self, scores):
+        weights = super().normalise(scores)
+        return (weights + weights.detach()) / 2
+
+
+class RoundsInHalfPrecision(Normaliser):
+    def forward(self, scores, is_token=None):
+        scores = scores if is_token is None else scores.masked_fill(~is_token, -torch.inf)
+        return scores.softmax(dim=-1) if scores.dtype == torch.float32 else (2 * scores).softmax(dim=-1)
+
+    def normalise(self, scores):
+        return scores.softmax(dim=-1)
+
+
+class ForgetsToMaskInTraining(Shares):
+    def normalise(self, scores):
+        return super().normalise(scores.clamp(min=-3) if self.training else scores)
+
+
+class RemembersOnItself(Shares):
+    last = None
+
+    def normalise(self, scores):
+        weights = super().normalise(scores)
+        if self.last is not None and self.last.shape == weights.shape:
+            weights = (weights + self.last) / 2
+        self.last = weights.detach()
+        return weights
+
+
+class ReadsOnce(HistoryNormaliser):
+    """Sound: what was read gets less of the next steps."""
+
+    def start(self, scores):
+        return scores.new_zeros(scores.shape)
+
+    def normalise_after(self, scores, history):
+        return (scores - history).softmax(dim=-1)
+
+    def advance(self, history, weights):
+        return history + weights
+
+
+class ChangesItsHistory(ReadsOnce):
+    def advance(self, history, weights):
+        return history.add_(weights)
+
+
+class MixesItsHypotheses(ReadsOnce):
+    def advance(self, history, weights):
+        return history + weights.mean(dim=1, keepdim=True)
+
+
+class LastTokens(Window):
+    """The last three tokens, the nearer the end the more; sound."""
+
+    def __init__(self, query_size: int) -> None:
+        super().__init__(query_size)
+        self.slope = nn.Linear(query_size, 1)
+
+    def forward(self, query, is_token, steps):
+        behind = is_token.flip(-1).cumsum(-1).flip(-1)  # 1 at the last token
+        factor = torch.exp(-behind * self.slope(query).sigmoid())
+        return View((is_token & (behind <= 3)).expand(factor.shape), factor)
+
+
+class OpensPadding(LastTokens):
+    def forward(self, query, is_token, steps):
+        view = super().forward(query, is_token, steps)
+        return view._replace(is_open=torch.ones_like(view.is_open))
+
+
+class ClosesEverything(LastTokens):
+    def forward(self, query, is_token, steps):
+        view = super().forward(query, is_token, steps)
+        return view._replace(is_open=view.is_open & (steps[..., None] < 100))
+
+
+class CountsStepsInSecret(LastTokens):
+    def forward(self, query, is_token, steps):
+        view = super().forward(query, is_token, steps)
+        return view._replace(factor=view.factor / (1 + steps[..., None]))
+
+
+class SubtractsWeights(LastTokens):
+    def forward(self, query, is_token, steps):
+        view = super().forward(query, is_token, steps)
+        return view._replace(factor=-view.factor)
+
+
+class FreezesItsSlope(LastTokens):
+    def forward(self, query, is_token, steps):
+        view = super().forward(query, is_token, steps)
+        return view._replace(factor=view.factor.detach())
+
+
+class Reads(Attention):
+    """Attention as a context of one's own; sound."""
+
+    def __init__(self, query_size: int, key_size: int) -> None:
+        super().__init__(General(query_size, key_size))
+
+
+class ReadsPadding(Reads):
+    def prepare(self, keys, values=None, is_token=None):
+        return super().prepare(keys, values)
+
+
+class StepsOtherwise(Reads):
+    def forward(self, query, source, history=None):
+        contexts, weights, *later = super().forward(query, source, history)
+        return contexts if history is None else contexts / 2, weights, *later
+
+
+class SelectsNothing(Source):
+    def select(self, rows):
+        return self
+
+
+class ForgetsToSelect(Reads):
+    def prepare(self, keys, values=None, is_token=None):
+        return SelectsNothing(*super().prepare(keys, values, is_token))
+
+
+class ChangesItsSource(Reads):
+    def forward(self, query, source, history=None):
+        source.values.mul_(0.5)
+        return super().forward(query, source, history)
+
+
+class HidesItsQuery(Reads):
+    reads_query = False
+
+
+class WrongWidth(Reads):
+    def __init__(self, query_size: int, key_size: int) -> None:
+        super().__init__(query_size, key_size)
+        self.value_size = 2 * key_size
+
+
+class HalvesItsGradient(MeanContext):
+    def read(self, values, is_token):
+        return super().read((values + values.detach()) / 2, is_token)
+
+
+class KeepsTheLastSentence(Reads):
+    def prepare(self, keys, values=None, is_token=None):
+        self.source = super().prepare(keys, values, is_token)
+        return self.source
+
+    def forward(self, query, source, history=None):
+        return super().forward(query, self.source, history)

@@ -1,0 +1,54 @@
+"""The law of a part inside a translator: what it computes is what a translator computes with."""
+
+import pytest
+
+from seq2seq_attn.attention import (
+    Additive,
+    FixedContext,
+    LocalP,
+    LocationAware,
+    MultiHead,
+    NoContext,
+    Softmax,
+    normaliser_classes,
+    scorer_classes,
+    window_classes,
+)
+from seq2seq_attn.doctor import examine, subject_of
+
+PARTS = [Additive, LocationAware, Softmax, LocalP, MultiHead, NoContext, FixedContext]
+OURS = {
+    name: part
+    for classes in (scorer_classes(), normaliser_classes(), window_classes())
+    for name, part in classes.items()
+    if part.__module__.startswith("seq2seq_attn.") and part not in PARTS
+}
+
+
+@pytest.mark.parametrize("part", PARTS, ids=lambda part: part.__name__)
+def test_parts_of_ours_are_what_a_translator_computes_with(part):
+    verdict, says = examine(subject_of(part), "translator")
+    assert verdict == "ok", says
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OURS)
+def test_every_other_part_of_ours_is_what_a_translator_computes_with(name):
+    verdict, says = examine(subject_of(OURS[name]), "translator")
+    assert verdict == "ok", says
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("Sound", ""),
+        ("DropsOut", ""),
+        ("LooksTooFarAhead", "luong decoder: logits of all steps at once"),
+        ("CachesKeys", "RuntimeError"),
+        ("CountsQueries", "a beam search gives"),
+    ],
+)
+def test_a_scorer_that_a_translator_computes_otherwise_is_wrong(broken, name, words):
+    verdict, says = examine(subject_of(getattr(broken, name)), "translator")
+    assert (verdict == "wrong") == bool(words), says
+    assert words in says
