@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from seq2seq_attn.analysis.importance import gradient_norms, leave_one_out
 from seq2seq_attn.analysis.interventions import Ids, Interventions, intervene
 from seq2seq_attn.attention import Change
-from seq2seq_attn.attention.contexts import changes
+from seq2seq_attn.attention.contexts import counterfactual as changes
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.rank_correlation import RankCorrelation, rank_correlation
 from seq2seq_attn.models.recurrent.translator import RecurrentTranslator

@@ -28,6 +28,6 @@ def each_tensor(change: Callable[[Tensor], Tensor], history: History) -> History
     return change(history)
 
 
-def on_the_first(positions: Tensor) -> Tensor:
+def one_hot_first(positions: Tensor) -> Tensor:
     """(..., S): 1 on the first position and 0 on the others, for a tensor of that shape: the place to begin at."""
     return F.pad(torch.ones_like(positions[..., :1]), (0, positions.shape[-1] - 1))

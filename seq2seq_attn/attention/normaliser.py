@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from seq2seq_attn.attention.history import NOTHING, History
 from seq2seq_attn.attention.registry import Registry
 from seq2seq_attn.attention.shapes import ScoreRows, Scores, TokenRows, Weights
-
-_normalisers: Registry[Normaliser] = Registry("normaliser")
 
 
 class Normaliser(nn.Module, ABC):
@@ -54,6 +53,9 @@ class Normaliser(nn.Module, ABC):
         return history
 
 
+_normalisers: Registry[Normaliser] = Registry("normaliser", Normaliser)
+
+
 class HistoryNormaliser(Normaliser, ABC):
     """A normaliser whose weights depend on those of earlier steps.
 
@@ -89,8 +91,7 @@ class HistoryNormaliser(Normaliser, ABC):
 
 def masked(scores: ScoreRows, is_token: TokenRows | None) -> ScoreRows:
     """Scores in full precision, with -inf wherever no token is."""
-    if scores.dtype in (torch.float16, torch.bfloat16):
-        scores = scores.float()
+    scores = full_precision(scores)
     # What has overflowed, maybe in half precision before something of float32 was added to it, would make softmax
     # inf - inf; the largest float gives its limit.
     scores = scores.clamp(torch.finfo(scores.dtype).min, torch.finfo(scores.dtype).max)
@@ -110,3 +111,13 @@ def normaliser_class(name: str) -> type[Normaliser]:
 def normaliser_classes() -> dict[str, type[Normaliser]]:
     """All normalisers by config name."""
     return _normalisers.classes()
+
+
+def full_precision(tensor: Tensor) -> Tensor:
+    """The tensor, in float32 if it is in half precision: bfloat16 cannot tell 257 from 258, nor add 0.003 to 1."""
+    return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
+
+
+def autocast_off(tensor: Tensor) -> AbstractContextManager[object]:
+    """What is computed within stays in the precision of its operands, on the device of the tensor."""
+    return nullcontext() if tensor.is_meta else torch.autocast(tensor.device.type, enabled=False)

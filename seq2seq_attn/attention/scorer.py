@@ -7,12 +7,9 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
-from seq2seq_attn.attention.checks import need_positive
 from seq2seq_attn.attention.history import NOTHING, History
-from seq2seq_attn.attention.registry import Registry
+from seq2seq_attn.attention.registry import Registry, need_positive
 from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores, Weights
-
-_scorers: Registry[Scorer] = Registry("scorer")
 
 
 class Scorer(nn.Module, ABC):
@@ -77,6 +74,9 @@ class Scorer(nn.Module, ABC):
         return history
 
 
+_scorers: Registry[Scorer] = Registry("scorer", Scorer)
+
+
 class HistoryScorer(Scorer, ABC):
     """A scorer that depends on what came before: on the weights of earlier steps, or on how many there were.
 
@@ -106,7 +106,7 @@ class HistoryScorer(Scorer, ABC):
 
 
 @runtime_checkable
-class MakeScorer(Protocol):
+class ScorerFactory(Protocol):
     """What makes a scorer within another part: its class, or `partial(Additive, hidden_size=64)`."""
 
     def __call__(self, query_size: int, key_size: int) -> Scorer: ...

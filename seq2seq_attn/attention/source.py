@@ -10,14 +10,14 @@ from torch import Tensor
 from seq2seq_attn.attention.shapes import IsToken, Keys
 
 
-class AnySource(Protocol):
+class PreparedSource(Protocol):
     """What every context's source can do."""
 
     @property
     def sentences(self) -> int:
         """B."""
 
-    def select(self, rows: Tensor) -> AnySource:
+    def select(self, rows: Tensor) -> PreparedSource:
         """The record with these sentences only, in this order; `rows` (M,) int64 may repeat one."""
 
 

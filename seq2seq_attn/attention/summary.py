@@ -7,8 +7,8 @@ from abc import ABC, abstractmethod
 import torch
 from torch import nn
 
-from seq2seq_attn.attention.checks import need_positive
 from seq2seq_attn.attention.normalisers.softmax import Softmax, uniform_weights
+from seq2seq_attn.attention.registry import need_positive
 from seq2seq_attn.attention.shapes import IsToken, States, StateSummary
 
 

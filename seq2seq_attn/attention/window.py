@@ -11,8 +11,6 @@ from torch import Tensor, nn
 from seq2seq_attn.attention.registry import Registry
 from seq2seq_attn.attention.shapes import Query, Steps, TokenRows
 
-_windows: Registry[Window] = Registry("window")
-
 
 class View(NamedTuple):
     """What a window leaves of a source, for each query."""
@@ -42,6 +40,9 @@ class Window(nn.Module, ABC):
     @abstractmethod
     def forward(self, query: Query, is_token: TokenRows, steps: Steps) -> View:
         """The view of K queries (B, K, query_size) on tokens (B, 1, S), after so many steps (B, K)."""
+
+
+_windows: Registry[Window] = Registry("window", Window)
 
 
 def token_count(is_token: TokenRows) -> Tensor:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seq2seq_attn.attention import MakeScorer, Scorer, own_options
+from seq2seq_attn.attention import Scorer, ScorerFactory, own_options
 from seq2seq_attn.errors import UserError
 
 # Pairwise different, and different from the sentences, queries and positions of a sample, so that swapped axes show;
@@ -27,7 +27,7 @@ class Subject:
     """A scorer that can be made as often as a law needs a fresh one."""
 
     kind: type[Scorer]
-    make: MakeScorer
+    make: ScorerFactory
     query_size: int
     key_size: int
     sizes: tuple[tuple[int, int], ...]  # of query and key: where saturation is looked at

@@ -13,7 +13,7 @@ from seq2seq_attn.analysis.faithfulness import all_changes, correlate, faithfuln
 from seq2seq_attn.analysis.importance import gradient_norms, leave_one_out
 from seq2seq_attn.analysis.interventions import intervene
 from seq2seq_attn.attention import MeanContext
-from seq2seq_attn.attention.contexts import changes
+from seq2seq_attn.attention.contexts import counterfactual as changes
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.recurrent.config import RecurrentConfig, build_recurrent
 from seq2seq_attn.models.sentences import pad

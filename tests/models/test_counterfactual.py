@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from seq2seq_attn.attention import Counterfactual, MeanContext
-from seq2seq_attn.attention.contexts import changes
+from seq2seq_attn.attention.contexts import counterfactual as changes
 from seq2seq_attn.models.recurrent.config import RecurrentConfig, build_recurrent
 from seq2seq_attn.models.recurrent.counterfactual import counterfactual
 from seq2seq_attn.models.translator import Sentences

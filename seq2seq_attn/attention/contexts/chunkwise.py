@@ -9,10 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from seq2seq_attn.attention.attention import Attention
-from seq2seq_attn.attention.checks import need_positive
 from seq2seq_attn.attention.context import Context, one_by_one
 from seq2seq_attn.attention.history import History
 from seq2seq_attn.attention.normaliser import masked
+from seq2seq_attn.attention.registry import need_positive
 from seq2seq_attn.attention.scorer import Scorer
 from seq2seq_attn.attention.shapes import Contexts, IsToken, Keys, Query, Scores, Values, Weights
 from seq2seq_attn.attention.source import Source

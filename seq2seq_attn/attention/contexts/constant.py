@@ -6,9 +6,9 @@ from abc import abstractmethod
 
 import torch
 
-from seq2seq_attn.attention.checks import need_positive
 from seq2seq_attn.attention.context import Context
 from seq2seq_attn.attention.normalisers.softmax import uniform_weights
+from seq2seq_attn.attention.registry import need_positive
 from seq2seq_attn.attention.shapes import Contexts, IsToken, Keys, Query, Values, Weights
 from seq2seq_attn.attention.source import ConstantSource, refuse_empty
 from seq2seq_attn.attention.summary import Summary

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq_attn.attention.attention import Attention
-from seq2seq_attn.attention.checks import need_positive
 from seq2seq_attn.attention.context import Context
 from seq2seq_attn.attention.contexts.chunkwise import ChunkwiseAttention
 from seq2seq_attn.attention.history import History, each_tensor
+from seq2seq_attn.attention.registry import need_positive
 from seq2seq_attn.attention.shapes import Contexts, IsToken, Keys, Query, Values, Weights
 from seq2seq_attn.attention.source import refuse_empty
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from seq2seq_attn.attention.checks import need_positive
 from seq2seq_attn.attention.normaliser import Normaliser
 from seq2seq_attn.attention.normalisers.hard import straight_through
 from seq2seq_attn.attention.normalisers.softmax import Softmax
+from seq2seq_attn.attention.registry import need_positive
 from seq2seq_attn.attention.shapes import ScoreRows
 
 

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from seq2seq_attn.attention.history import History, on_the_first
+from seq2seq_attn.attention.history import History, one_hot_first
 from seq2seq_attn.attention.normaliser import HistoryNormaliser
 from seq2seq_attn.attention.shapes import ScoreRows
 
@@ -35,7 +35,7 @@ class Monotonic(HistoryNormaliser):
         self.noise = noise
 
     def start(self, scores: ScoreRows) -> History:
-        return on_the_first(scores)
+        return one_hot_first(scores)
 
     def normalise_after(self, scores: ScoreRows, history: History) -> ScoreRows:
         if self.training:

@@ -7,8 +7,7 @@ from torch import Tensor
 
 from seq2seq_attn.attention.history import History
 from seq2seq_attn.attention.normaliser import HistoryNormaliser
-from seq2seq_attn.attention.permutation import reordered
-from seq2seq_attn.attention.shapes import ScoreRows
+from seq2seq_attn.attention.shapes import ScoreRows, TokenRows
 
 PRIME = 65_537  # 2 modulo 3, so that no two numbers below it have the same cube
 
@@ -42,3 +41,11 @@ class Shuffled(HistoryNormaliser):
 def _keys(tokens: Tensor, steps: Tensor) -> Tensor:
     """As good as random, (B, K, S), for the numbers of tokens (B, K, S) and steps (B, K): cubes modulo a prime."""
     return (40_503 * tokens + 12_553 * steps[..., None]).remainder(PRIME) ** 3 % PRIME
+
+
+def reordered(rows: ScoreRows, is_open: TokenRows, keys: ScoreRows) -> ScoreRows:
+    """The numbers on open positions sorted by their keys, from left to right; all others stay in their places."""
+    is_open = is_open.expand(rows.shape)
+    order = torch.where(is_open, keys, torch.inf).argsort(dim=-1, stable=True)
+    places = (~is_open).int().argsort(dim=-1, stable=True)
+    return torch.empty_like(rows).scatter(-1, places, rows.gather(-1, order))

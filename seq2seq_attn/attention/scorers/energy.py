@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-from seq2seq_attn.attention.precision import autocast_off, full_precision
+from seq2seq_attn.attention.normaliser import autocast_off, full_precision
 from seq2seq_attn.attention.shapes import Prepared, Query, Scores
 
 IN_CACHE = 1 << 18  # numbers: a megabyte

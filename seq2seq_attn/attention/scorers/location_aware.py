@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import nn
 
-from seq2seq_attn.attention.checks import need_positive
-from seq2seq_attn.attention.history import History, on_the_first
+from seq2seq_attn.attention.history import History, one_hot_first
+from seq2seq_attn.attention.registry import need_positive
 from seq2seq_attn.attention.scorer import HistoryScorer
 from seq2seq_attn.attention.scorers.energy import Energy
 from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores, Weights
@@ -42,7 +42,7 @@ class LocationAware(HistoryScorer):
         return self.energy.prepare(self.key_layer(keys))
 
     def start(self, prepared: Prepared) -> History:
-        return on_the_first(prepared[:, None, :, 0])
+        return one_hot_first(prepared[:, None, :, 0])
 
     def forward(self, query: Query, prepared: Prepared, history: History | None = None) -> Scores:
         before = (self.start(prepared) if history is None else history).to(query.dtype)

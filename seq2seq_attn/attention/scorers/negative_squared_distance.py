@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from seq2seq_attn.attention.checks import need_positive
-from seq2seq_attn.attention.precision import autocast_off, full_precision
+from seq2seq_attn.attention.normaliser import autocast_off, full_precision
+from seq2seq_attn.attention.registry import need_positive
 from seq2seq_attn.attention.scorer import Scorer
 from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores
 

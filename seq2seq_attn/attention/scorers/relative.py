@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from seq2seq_attn.attention.checks import need_positive
 from seq2seq_attn.attention.history import History
-from seq2seq_attn.attention.scorer import HistoryScorer, MakeScorer
+from seq2seq_attn.attention.registry import need_positive
+from seq2seq_attn.attention.scorer import HistoryScorer, ScorerFactory
 from seq2seq_attn.attention.scorers.general import General
 from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores, Weights
 
@@ -22,7 +22,7 @@ class Relative(HistoryScorer):
     equation = "F(q_i, k_j) + b[clip(j - i)] at step i and position j, F any scorer"
     source = "Shaw et al. 2018, sec. 3.2, and Raffel et al. 2020, sec. 2.1"
 
-    def __init__(self, query_size: int, key_size: int, scorer: MakeScorer = General, max_distance: int = 16) -> None:
+    def __init__(self, query_size: int, key_size: int, scorer: ScorerFactory = General, max_distance: int = 16) -> None:
         super().__init__(query_size, key_size)
         need_positive(self, max_distance=max_distance)
         self.scorer = scorer(query_size, key_size)

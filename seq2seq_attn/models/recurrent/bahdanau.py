@@ -6,7 +6,7 @@ from typing import cast
 
 from torch import Tensor, nn
 
-from seq2seq_attn.attention import AnySource, Context, Source
+from seq2seq_attn.attention import Context, PreparedSource, Source
 from seq2seq_attn.models.recurrent.cells import Cell
 from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderState, Reading
 from seq2seq_attn.ops.additive_sequence import AdditiveWeights, additive_sequence
@@ -29,12 +29,12 @@ class BahdanauDecoder(Decoder):
         share: Tensor = self.from_token(embedded)
         return share
 
-    def advance(self, token_share: Tensor, state: DecoderState, source: AnySource) -> tuple[DecoderState, Reading]:
+    def advance(self, token_share: Tensor, state: DecoderState, source: PreparedSource) -> tuple[DecoderState, Reading]:
         context, weights, history = self.read(self.cell.output(state.hidden), source, state.history)
         hidden = self.cell(self.from_context(context, token_share), state.hidden)
         return DecoderState(hidden, history), Reading(self.cell.output(hidden), context, weights)
 
-    def run(self, token_share: Tensor, state: DecoderState, source: AnySource) -> Reading:
+    def run(self, token_share: Tensor, state: DecoderState, source: PreparedSource) -> Reading:
         additive = self._additive_weights()
         if additive is not None:  # so the source is that of an `Attention`
             return Reading(*additive_sequence(token_share, state.hidden, cast(Source, source), additive))

@@ -132,4 +132,4 @@ class WindowConfig(PartConfig):
 def _wanted_type(option: Parameter) -> Any:
     if option.annotation is Parameter.empty:
         return Any
-    return ScorerConfig if option.annotation is attention.MakeScorer else option.annotation
+    return ScorerConfig if option.annotation is attention.ScorerFactory else option.annotation

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from seq2seq_attn.attention import AnySource, Summary
+from seq2seq_attn.attention import PreparedSource, Summary
 from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderState
 from seq2seq_attn.models.recurrent.embedding import Embedding
 from seq2seq_attn.models.recurrent.readout import DeepOutput, PlainOutput
@@ -20,7 +20,7 @@ from seq2seq_attn.ops.linear import Linear
 class RecurrentMemory(NamedTuple):
     """What decoding needs of B sources."""
 
-    source: AnySource  # what the context part prepared
+    source: PreparedSource  # what the context part prepared
     initial: Tensor  # (B, hidden_size): H_0
 
     def select(self, rows: Tensor) -> RecurrentMemory:
