@@ -43,7 +43,7 @@ class _Scorer(pytest.Collector):
     def collect(self) -> Iterator[_Law]:
         from seq2seq_attn.doctor import LAWS, subject_of
         from seq2seq_attn.errors import UserError
-        from seq2seq_attn.runs.find_scorer import find_scorer
+        from seq2seq_attn.runs.plugin import find_scorer
 
         try:
             subject = subject_of(find_scorer(self.name))

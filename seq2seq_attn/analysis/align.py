@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from seq2seq_attn.analysis.token_attention import TokenAttention, of_forced
 from seq2seq_attn.evaluation.attention_links import Row, argmax_links, merge_pieces, threshold_links, word_rows
 from seq2seq_attn.evaluation.pharaoh import Links
-from seq2seq_attn.runs.trained import Progress, TrainedModel
+from seq2seq_attn.runs.model import TrainedModel
+from seq2seq_attn.search.corpus import Progress
 from seq2seq_attn.search.forced import Forced
 from seq2seq_attn.text.corpus import ParallelCorpus
 

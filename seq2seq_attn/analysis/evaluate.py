@@ -15,10 +15,11 @@ from seq2seq_attn.evaluation.alignment import alignment_error_rate
 from seq2seq_attn.evaluation.entropy import attention_entropy
 from seq2seq_attn.evaluation.length import Band
 from seq2seq_attn.evaluation.pharaoh import GoldCorpus
-from seq2seq_attn.runs.corpora import read_test
-from seq2seq_attn.runs.lexicon import with_lexicon
-from seq2seq_attn.runs.train import Say, write_metrics
-from seq2seq_attn.runs.trained import Progress, TrainedModel
+from seq2seq_attn.runs import Say
+from seq2seq_attn.runs.data import read_test
+from seq2seq_attn.runs.folder import write_metrics
+from seq2seq_attn.runs.model import TrainedModel, with_lexicon
+from seq2seq_attn.search.corpus import Progress
 from seq2seq_attn.text.corpus import ParallelCorpus
 from seq2seq_attn.text.files import write_bytes
 

@@ -10,8 +10,8 @@ from torch import Tensor
 from seq2seq_attn.analysis.watch import Edge, Watched
 from seq2seq_attn.models.sentences import pad
 from seq2seq_attn.results.examples import ArmReading, Found, Step
-from seq2seq_attn.runs.corpora import TestSet
-from seq2seq_attn.runs.trained import TrainedModel
+from seq2seq_attn.runs.data import TestSet
+from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.search.corpus import search
 from seq2seq_attn.search.hypothesis import Hypothesis
 from seq2seq_attn.text.vocabulary import EOS

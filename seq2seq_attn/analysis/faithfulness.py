@@ -20,7 +20,8 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.rank_correlation import RankCorrelation, rank_correlation
 from seq2seq_attn.models.recurrent.translator import RecurrentTranslator
 from seq2seq_attn.models.sentences import pad
-from seq2seq_attn.runs.trained import Progress, TrainedModel
+from seq2seq_attn.runs.model import TrainedModel
+from seq2seq_attn.search.corpus import Progress
 from seq2seq_attn.search.forced import force
 from seq2seq_attn.text.corpus import ParallelCorpus
 

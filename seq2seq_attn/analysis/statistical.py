@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.pharaoh import Links, read_gold
-from seq2seq_attn.runs.corpora import read_pairs
-from seq2seq_attn.runs.train import Say
-from seq2seq_attn.runs.trained import read_config
+from seq2seq_attn.runs import Say
+from seq2seq_attn.runs.data import read_pairs
+from seq2seq_attn.runs.folder import read_config
 from seq2seq_attn.text.codec import Codec, load_codecs
 from seq2seq_attn.text.corpus import ParallelCorpus
 

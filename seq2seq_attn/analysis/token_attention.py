@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from seq2seq_attn.runs.trained import TrainedModel
+from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.search.forced import Forced
 from seq2seq_attn.search.hypothesis import Hypothesis
 from seq2seq_attn.text.vocabulary import EOS, SPECIALS

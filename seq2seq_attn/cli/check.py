@@ -39,7 +39,7 @@ def check(
     code 1 where something is wrong.
     """
     from seq2seq_attn.doctor import check_scorer
-    from seq2seq_attn.runs.find_scorer import find_scorer
+    from seq2seq_attn.runs.plugin import find_scorer
 
     names = [each for each in scorers if "=" not in each]
     options = [each for each in scorers if "=" in each]

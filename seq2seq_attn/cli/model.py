@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from seq2seq_attn.runs.trained import TrainedModel
+    from seq2seq_attn.runs.model import TrainedModel
 
 
 def load_model(run: Path, plugin: list[Path] | None) -> TrainedModel:
     """The model of a run folder; the user's own scorers are imported first."""
+    from seq2seq_attn.runs.model import TrainedModel
     from seq2seq_attn.runs.plugin import load_plugins
-    from seq2seq_attn.runs.trained import TrainedModel
 
     load_plugins(plugin)
     return TrainedModel.load(run)

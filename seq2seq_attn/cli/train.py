@@ -33,9 +33,8 @@ def train(
     with resumable(f"{run} keeps what was trained up to the last whole epoch", "--resume"):
         from seq2seq_attn.analysis.evaluate import evaluate
         from seq2seq_attn.config import Config, load
-        from seq2seq_attn.runs.folder import IfExists
+        from seq2seq_attn.runs.folder import IfExists, read_metrics
         from seq2seq_attn.runs.plugin import load_plugins
-        from seq2seq_attn.runs.train import read_metrics
         from seq2seq_attn.runs.train import train as train_run
 
         load_plugins(plugin)

@@ -16,7 +16,7 @@ from seq2seq_attn.cli.model import load_model
 from seq2seq_attn.cli.options import AsJson, AttentionFile, Plugin, Run, argument
 
 if TYPE_CHECKING:
-    from seq2seq_attn.runs.trained import TrainedModel
+    from seq2seq_attn.runs.model import TrainedModel
     from seq2seq_attn.search.hypothesis import Hypothesis
     from seq2seq_attn.search.options import SearchOptions
 
@@ -55,7 +55,7 @@ def translate(
     """
     from seq2seq_attn.analysis.attention_file import attention_file
     from seq2seq_attn.analysis.token_attention import of_search
-    from seq2seq_attn.runs.lexicon import with_lexicon
+    from seq2seq_attn.runs.model import with_lexicon
     from seq2seq_attn.text.files import decoded_lines, read_lines
 
     lines: Iterable[str] = read_lines(file) if file else decoded_lines(sys.stdin.buffer, "stdin")

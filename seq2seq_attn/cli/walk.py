@@ -117,7 +117,7 @@ def _attention(scorer: list[str], normaliser: str, query_size: int, key_size: in
 def _scorer(words: list[str]) -> ScorerConfig:
     from seq2seq_attn.config import override, parse
     from seq2seq_attn.models.recurrent.parts import ScorerConfig
-    from seq2seq_attn.runs.find_scorer import find_scorer
+    from seq2seq_attn.runs.plugin import find_scorer
 
     names = [word for word in words if "=" not in word] or ["dot"]
     if len(names) > 1:

@@ -11,7 +11,7 @@ from seq2seq_attn.analysis.reading import Reading
 from seq2seq_attn.analysis.scores import score_exact_match
 from seq2seq_attn.comparison.experiment import ArmRun
 from seq2seq_attn.evaluation.counts import BleuCounts, ChrfCounts
-from seq2seq_attn.runs.train import read_metrics
+from seq2seq_attn.runs.folder import read_metrics
 from seq2seq_attn.text.files import read_lines
 
 

@@ -20,8 +20,8 @@ from seq2seq_attn.evaluation.lc_norm_tok import lc_norm_tok
 from seq2seq_attn.evaluation.length import Band
 from seq2seq_attn.evaluation.seeds import t_interval
 from seq2seq_attn.results.results import ArmResult, BandResult, Results, Spread
-from seq2seq_attn.runs.corpora import TestSet, read_pairs
-from seq2seq_attn.runs.train import Say
+from seq2seq_attn.runs import Say
+from seq2seq_attn.runs.data import TestSet, read_pairs
 from seq2seq_attn.text.corpus import ParallelCorpus
 
 

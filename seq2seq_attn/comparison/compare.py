@@ -16,10 +16,8 @@ from seq2seq_attn.config import TestFiles
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.results.making import Making, save_making
 from seq2seq_attn.results.results import Results
-from seq2seq_attn.runs.cache import Cache
-from seq2seq_attn.runs.corpora import read_test
-from seq2seq_attn.runs.tokenised import TOKENISED
-from seq2seq_attn.runs.train import Say
+from seq2seq_attn.runs import Say
+from seq2seq_attn.runs.data import CACHE_FOLDER, Cache, read_test
 
 
 def compare(
@@ -39,7 +37,7 @@ def compare(
     for making it again.
     """
     test = read_test(_test_files(grid))
-    grid = match_parameters(grid, Cache(runs / TOKENISED, say), say)
+    grid = match_parameters(grid, Cache(runs / CACHE_FOLDER, say), say)
     complete_all(grid.runs, runs, if_exists, jobs, say)
     results = collect(grid, runs, test, say)
     results.save(output / "results.json")

@@ -11,10 +11,11 @@ from typing import Literal
 from seq2seq_attn.analysis.evaluate import evaluate
 from seq2seq_attn.comparison.experiment import ArmRun
 from seq2seq_attn.comparison.workers import in_processes
-from seq2seq_attn.runs.folder import refuse_other_config
-from seq2seq_attn.runs.tokenised import TOKENISED
-from seq2seq_attn.runs.train import Say, read_metrics, train
-from seq2seq_attn.runs.trained import TrainedModel
+from seq2seq_attn.runs import Say
+from seq2seq_attn.runs.data import CACHE_FOLDER
+from seq2seq_attn.runs.folder import read_metrics, refuse_other_config
+from seq2seq_attn.runs.model import TrainedModel
+from seq2seq_attn.runs.train import train
 from seq2seq_attn.training.fit import Interrupted
 
 IfDone = Literal["resume", "overwrite"]
@@ -47,7 +48,7 @@ def complete(run: ArmRun, runs: Path, if_exists: IfDone, say: Say, bar: bool = T
         refuse_other_config(run.config, folder)
     if "training" not in metrics:
         say(f"{run.name}: training")
-        cache = runs / TOKENISED
+        cache = runs / CACHE_FOLDER
         model = train(run.config, folder, name=run.name, if_exists=if_exists, say=say, bar=bar, cache=cache)
     elif "test" not in metrics:
         model = TrainedModel.load(folder)

@@ -13,7 +13,7 @@ from seq2seq_attn.comparison.experiment import Experiment, Grid, make_grid
 from seq2seq_attn.config import load, merge
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.results.results import Results
-from seq2seq_attn.runs.train import Say
+from seq2seq_attn.runs import Say
 from seq2seq_attn.text.synthetic import make
 
 CORPUS = "tom-and-jerry"

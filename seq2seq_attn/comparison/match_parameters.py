@@ -10,9 +10,8 @@ import torch
 from seq2seq_attn.comparison.experiment import Grid
 from seq2seq_attn.config import Config, PairFiles, TextConfig
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.runs.cache import Cache
-from seq2seq_attn.runs.tokenised import Codecs, codecs_of
-from seq2seq_attn.runs.trained import build, count_parameters
+from seq2seq_attn.runs.data import Cache, Codecs, cached_codecs
+from seq2seq_attn.runs.model import build_translator, count_parameters
 
 
 def match_parameters(grid: Grid, cache: Cache, say: Callable[[str], object] = lambda _: None) -> Grid:
@@ -83,6 +82,6 @@ class ParameterCount:
     def __call__(self, config: Config) -> int:
         text = config.data.train, config.text
         if text not in self._codecs:
-            self._codecs[text] = codecs_of(config, self._cache)
+            self._codecs[text] = cached_codecs(config, self._cache)
         with torch.device("meta"):
-            return count_parameters(build(config, *self._codecs[text]))
+            return count_parameters(build_translator(config, *self._codecs[text]))

@@ -16,8 +16,8 @@ from seq2seq_attn.comparison.experiment import ArmRun, Grid
 from seq2seq_attn.comparison.extremes import extremes
 from seq2seq_attn.results.examples import ArmReading, Example, save_examples
 from seq2seq_attn.results.sentences import save_sentences
-from seq2seq_attn.runs.corpora import TestSet
-from seq2seq_attn.runs.trained import TrainedModel
+from seq2seq_attn.runs.data import TestSet
+from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.text.files import read_lines, write_bytes
 
 

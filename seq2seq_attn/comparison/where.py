@@ -15,7 +15,7 @@ from seq2seq_attn.evaluation.alignment import agreement
 from seq2seq_attn.evaluation.pharaoh import Links
 from seq2seq_attn.evaluation.words import bags, count_words
 from seq2seq_attn.results.where import LinkAgreement, Where
-from seq2seq_attn.runs.corpora import TestSet
+from seq2seq_attn.runs.data import TestSet
 from seq2seq_attn.text.corpus import ParallelCorpus
 
 

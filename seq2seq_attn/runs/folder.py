@@ -1,7 +1,7 @@
-"""The folder of a run: what marks it, what in it belongs to the run, and what may happen to it.
+"""The folder of a run: its files, its metrics, and which of its files may be removed.
 
-A folder is a run if it holds the marker that `train` writes before anything else. Of such a folder only files that a
-run makes are ever removed; whatever else lies there is refused by name, before anything happens.
+A folder is a run if it holds the marker that `train` writes before anything else. Only files that a run writes are ever
+removed from it; any other file is refused by name before anything changes.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from seq2seq_attn.text.files import explained, write_bytes
 IfExists = Literal["refuse", "resume", "overwrite"]
 
 MARKER = "run.json"
-CONFIG, MODEL, METRICS = "config.yaml", "model.safetensors", "metrics.json"
-LAST = "checkpoints/last.ckpt"
-MAY_CHANGE = ("max_epochs", "patience")  # of training, on resuming: how long, not what
+CONFIG, MODEL, METRICS, LEXICON = "config.yaml", "model.safetensors", "metrics.json", "lexicon.safetensors"
+LAST_CHECKPOINT = "checkpoints/last.ckpt"
+MAY_CHANGE = ("max_epochs", "patience")  # keys of `training` that a resumed run may change
 
-# All that a run makes, relative to its folder.
+# All files that a run writes, relative to its folder.
 _OWN = (
     MARKER,
     CONFIG,
     MODEL,
     METRICS,
+    LEXICON,
     "provenance.json",
-    "lexicon.safetensors",
     *(f"{side}.{rest}" for side in ("source", "target", "joint") for rest in ("*.json", "*.txt", "*.model")),
     "test.*.txt",
     "checkpoints/*.ckpt",
@@ -41,8 +41,40 @@ _OWN = (
 )
 
 
+def read_config(folder: Path) -> Config:
+    """The configuration of a run folder. UserError: it is not one."""
+    if not (folder / CONFIG).exists():
+        raise UserError(f"{folder}: not a run folder (no {CONFIG}); train writes one: seq2seq-attn train --help")
+    return load(Config, folder / CONFIG)
+
+
+def read_metrics(folder: Path) -> dict[str, Any]:
+    """The content of metrics.json; empty if there is none yet.
+
+    While a run trains it holds at most `pretrained_embeddings`; `training` is there once training has ended, `test`
+    once the test set has been scored.
+    """
+    path = folder / METRICS
+    if not path.exists():
+        return {}
+    try:
+        metrics = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UserError(f"{path}: not JSON ({error}); delete it and run again") from None
+    return dict(metrics)
+
+
+def write_metrics(folder: Path, metrics: dict[str, Any]) -> None:
+    """Adds or replaces top-level keys of metrics.json."""
+    text = json.dumps(read_metrics(folder) | metrics, indent=2, ensure_ascii=False)
+    write_bytes(folder / METRICS, f"{text}\n".encode())
+
+
 def may_resume(config: Config, folder: Path, if_exists: IfExists) -> bool:
-    """True if the folder's training is to be continued, False if one begins; UserError if it may not be touched."""
+    """True if training continues from the folder's last checkpoint, False if it starts from the beginning.
+
+    UserError: the folder is not a run, holds other files, is not to be replaced, or has another configuration.
+    """
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return False
     if not (folder / MARKER).is_file():
@@ -53,23 +85,23 @@ def may_resume(config: Config, folder: Path, if_exists: IfExists) -> bool:
         raise UserError(f"{folder}: this run exists; continue it with --resume or replace it with --overwrite")
     if if_exists == "resume" and (folder / CONFIG).exists():
         refuse_other_config(config, folder)
-        if (folder / LAST).exists():
+        if (folder / LAST_CHECKPOINT).exists():
             return True
         if (folder / MODEL).exists():
             raise UserError(
-                f"{folder}: this run has ended and {LAST} is gone, so there is nothing to continue; use its model as "
-                f"it is, or train it again with --overwrite"
+                f"{folder}: this run has ended and {LAST_CHECKPOINT} is gone, so there is nothing to continue; "
+                f"use its model as it is, or train it again with --overwrite"
             )
     _refuse_foreign_files(folder)
     return False
 
 
 def clear(folder: Path) -> None:
-    """Makes the folder an empty run: marks it, and removes the files that an earlier run made; no others."""
+    """Turns the folder into an empty run: writes the marker and removes the files of an earlier run, and no others."""
     _refuse_foreign_files(folder)
     write_bytes(folder / MARKER, (json.dumps({"format": "seq2seq_attn run", "version": 1}) + "\n").encode())
     with explained(folder):
-        for path in sorted(folder.rglob("*"), reverse=True):  # what is in a folder before the folder
+        for path in sorted(folder.rglob("*"), reverse=True):  # the content of a folder before the folder
             if path.is_dir() and not path.is_symlink():
                 with suppress(OSError):  # not empty
                     path.rmdir()
@@ -93,13 +125,13 @@ def _foreign_files(folder: Path) -> Iterator[Path]:
 
 
 def _own_at(path: Path, folder: Path) -> Iterator[str]:
-    """The patterns as deep as the path: to `fnmatch` a star would stand for a slash as well."""
+    """The patterns of the same depth as the path: in `fnmatch`, a star also matches slashes."""
     depth = len(path.relative_to(folder).parts)
     return (pattern for pattern in _OWN if pattern.count("/") + 1 == depth)
 
 
 def refuse_other_config(config: Config, folder: Path) -> None:
-    """UserError if the folder's run has another configuration."""
+    """UserError if the run has another configuration; the keys of `MAY_CHANGE` may differ."""
     old, new = (_flat(c.model_dump(mode="json")) for c in (load(Config, folder / CONFIG), config))
     for key in sorted(old.keys() | new.keys()):
         if old.get(key) != new.get(key) and key not in {f"training.{name}" for name in MAY_CHANGE}:

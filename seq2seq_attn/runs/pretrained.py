@@ -1,8 +1,7 @@
-"""Embeddings that start from pretrained word vectors: from files that the configuration names, or from objects."""
+"""Embeddings initialised with pretrained word vectors, from the files of a configuration or from objects in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -12,12 +11,13 @@ import torch
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.recurrent.translator import RecurrentTranslator
+from seq2seq_attn.runs import Say
 from seq2seq_attn.text.codec import Codec
 from seq2seq_attn.text.vectors import Coverage, HasVectors, WordVectors, embedding_of, read_vectors
 
 
 class Pretrained(NamedTuple):
-    """Vectors such as torchtext's `Vectors`; an embedding without any starts at random."""
+    """Word vectors, such as torchtext's `Vectors`; an embedding without them is initialised at random."""
 
     source: HasVectors | None = None
     target: HasVectors | None = None
@@ -29,13 +29,14 @@ def start_from_vectors(
     source: Codec,
     target: Codec,
     given: Pretrained | None = None,
-    say: Callable[[str], object] = lambda _: None,
+    say: Say = lambda _: None,
 ) -> dict[str, Coverage]:
-    """Lays pretrained vectors, given or named by the configuration, into the embeddings; how many, side by side.
+    """Copies pretrained vectors into the embeddings of an untrained model; returns the coverage of each side.
 
-    Tokens without a vector keep their random rows, the special tokens theirs. UserError: the vectors do not fit.
+    The vectors are `given`, or else those that the configuration names. Tokens without a vector and the special tokens
+    keep their random initialisation. UserError: the vectors do not fit the model.
     """
-    vectors = _named(config, source, target) if given is None else _checked(given, config)
+    vectors = _read_configured(config, source, target) if given is None else _checked(given, config)
     coverage = {}
     for side, pretrained, codec, embedding in (
         ("source", vectors.source, source, translator.source_embedding),
@@ -46,12 +47,12 @@ def start_from_vectors(
             matrix, coverage[side] = embedding_of(pretrained, codec.vocabulary, weight.detach())
             with torch.no_grad():
                 weight.copy_(matrix)
-            say(_told(side, coverage[side]))
+            say(_coverage_line(side, coverage[side]))
     return coverage
 
 
-def _named(config: Config, source: Codec, target: Codec) -> Pretrained:
-    @cache  # both sides may name one file, and share a vocabulary
+def _read_configured(config: Config, source: Codec, target: Codec) -> Pretrained:
+    @cache  # both sides may name the same file and share a vocabulary
     def read(path: Path | None, codec: Codec) -> WordVectors | None:
         return None if path is None else read_vectors(path, codec.vocabulary, config.model.embedding_size)
 
@@ -69,11 +70,11 @@ def _checked(given: Pretrained, config: Config) -> Pretrained:
     return given
 
 
-def _told(side: str, coverage: Coverage) -> str:
-    told = f"{side} embedding: {coverage.found:,} of {coverage.tokens:,} tokens start from their vectors"
+def _coverage_line(side: str, coverage: Coverage) -> str:
+    line = f"{side} embedding: {coverage.found:,} of {coverage.tokens:,} tokens start from their vectors"
     if coverage.found:
-        return told
+        return line
     return (
-        f"warning: {told}; subwords (text.tokeniser=bpe or unigram) rarely have one, words do (word, moses), "
+        f"warning: {line}; subwords (text.tokeniser=bpe or unigram) rarely have one, words do (word, moses), "
         f"in the case of the file (text.lowercase)"
     )

@@ -1,4 +1,4 @@
-"""What a figure was made with: package version, commit and hardware."""
+"""Provenance of a run: package version, commit and hardware."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from seq2seq_attn.ops import native
 
 
 def made_with(accelerator: str, threads: int | None = None) -> dict[str, str | None]:
-    """What stands beside every figure of a run; `accelerator` as in `training.accelerator`.
+    """The provenance that is recorded with every result; `accelerator` as in `training.accelerator`.
 
-    `threads` where another process does the work; this one's unless given.
+    `threads` is the number of threads in use, if another process than this one does the work.
     """
     return {"version": seq2seq_attn.__version__, "commit": commit(), "hardware": hardware(accelerator, threads)}
 
 
 def commit() -> str | None:
-    """The commit of the checkout that this package runs from, `+` behind it if files differ; None without one."""
+    """The commit of the checkout that the package runs from, with `+` if files differ; None without a checkout."""
     folder = Path(__file__).resolve().parents[2]
     if not (folder / ".git").exists():
         return None
@@ -41,7 +41,11 @@ def commit() -> str | None:
 
 
 def hardware(accelerator: str, threads: int | None = None) -> str:
-    """The GPU, or the processor with its cores in use where no GPU is there or wanted; torch's release; our kernels."""
+    """The GPU with the version of torch.
+
+    Without a GPU, or for `accelerator="cpu"`: the processor, its threads in use, the version of torch, and whether our
+    compiled kernels are in use.
+    """
     if on_cuda(accelerator):
         return f"{torch.cuda.get_device_name()}; torch {torch.__version__}"
     kernels = "with" if native.has_kernels(torch.empty(0)) else "without"

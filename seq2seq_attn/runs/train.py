@@ -1,11 +1,9 @@
-"""One run: a configuration in, a folder with a trained model out."""
+"""Training: a configuration in, a run folder with a trained model out."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import lightning
 import torch
@@ -13,16 +11,15 @@ import torch
 from seq2seq_attn.config import Config, PairFiles, dump
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.metrics import bleu_metric, corpus_score
-from seq2seq_attn.runs.cache import Cache
-from seq2seq_attn.runs.corpora import read_pairs, read_test
-from seq2seq_attn.runs.folder import CONFIG, METRICS, IfExists, clear, may_resume
-from seq2seq_attn.runs.provenance import made_with, on_cuda
-from seq2seq_attn.runs.pretrained import Pretrained, start_from_vectors
-from seq2seq_attn.runs.tokenised import TOKENISED, Codecs, codecs_of, encoded
-from seq2seq_attn.runs.trained import TrainedModel, build
-from seq2seq_attn.ops.memory import give_back_freed_memory, keep_freed_memory
-from seq2seq_attn.ops.int8 import need_int8
 from seq2seq_attn.models.translator import Translator
+from seq2seq_attn.ops.int8 import need_int8
+from seq2seq_attn.ops.memory import give_back_freed_memory, keep_freed_memory
+from seq2seq_attn.runs import Say
+from seq2seq_attn.runs.data import CACHE_FOLDER, Cache, Codecs, cached_codecs, cached_pairs, read_pairs, read_test
+from seq2seq_attn.runs.folder import CONFIG, IfExists, clear, may_resume, write_metrics
+from seq2seq_attn.runs.model import TrainedModel, build_translator
+from seq2seq_attn.runs.pretrained import Pretrained, start_from_vectors
+from seq2seq_attn.runs.provenance import made_with, on_cuda
 from seq2seq_attn.search.options import SearchOptions
 from seq2seq_attn.text.codec import load_codecs, save_codecs
 from seq2seq_attn.text.corpus import ParallelCorpus
@@ -30,8 +27,6 @@ from seq2seq_attn.text.files import write_bytes
 from seq2seq_attn.text.selection import filter_pairs
 from seq2seq_attn.training.batches import EncodedPairs, loader
 from seq2seq_attn.training.fit import fit
-
-Say = Callable[[str], object]
 
 
 def train(
@@ -45,35 +40,37 @@ def train(
     pretrained: Pretrained | None = None,
     cache: Path | None = None,
 ) -> TrainedModel:
-    """Trains the model of a configuration into a run folder; returns it with the best weights.
+    """Trains the model of a configuration into a run folder; returns it with the weights of the best validation.
 
-    A folder that exists is refused, resumed from its last checkpoint, or overwritten. Raises UserError for bad data
-    and for a loss that is no number, `training.fit.Interrupted` on Ctrl-C. `bar=False` shows lines, for where several
-    runs share a terminal. `pretrained` holds word vectors that are in memory already, for embeddings to start from.
-    `cache` is the folder of what runs on the same text share, beside the run folder unless given.
+    A folder that exists is refused, resumed from its last checkpoint, or overwritten. `name` labels the progress, which
+    is a bar, or lines with `bar=False`, where several runs share a terminal. `pretrained` holds word vectors in memory
+    that embeddings are initialised with. `cache` is the folder of codecs and token ids that runs on the same text
+    share; by default it lies beside the run folder.
+
+    Raises UserError for bad data and a loss that is not finite, `training.fit.Interrupted` on Ctrl-C.
     """
     if config.training.accelerator == "cuda" and not torch.cuda.is_available():
         raise UserError("training.accelerator=cuda, but this machine has no CUDA device; set it to auto or cpu")
-    if config.search.precision == "int8":  # in which the validation set is translated, after an epoch
+    if config.search.precision == "int8":  # the validation set is translated in it
         need_int8("cuda" if on_cuda(config.training.accelerator) else "cpu")
-    making = made_with(config.training.accelerator)  # at the start: files may change while a training runs
+    provenance = made_with(config.training.accelerator)  # at the start: files may change during training
     data = config.data
     validation_pairs = read_pairs(data.validation)
     if data.test is not None:
-        read_test(data.test)  # what is wrong with it is better known now than after the training
+        read_test(data.test)  # its errors should appear before training, not after it
     resuming = may_resume(config, folder, if_exists)
     give_back_freed_memory()
     keep_freed_memory()
-    # Codecs and weights must not hang on what ran before in this process.
+    # Codecs and weights must not depend on what ran before in this process.
     lightning.seed_everything(config.seed, workers=True, verbose=False)
-    shared = Cache(cache or folder.parent / TOKENISED, say)
-    source, target = codecs = load_codecs(folder) if resuming else codecs_of(config, shared)
-    training = _fitting(data.train, data.max_training_length or data.max_length, codecs, shared, say)
-    validation = _fitting(data.validation, data.max_length, codecs, shared, say)
-    translator = build(config, source, target)
+    shared = Cache(cache or folder.parent / CACHE_FOLDER, say)
+    source, target = codecs = load_codecs(folder) if resuming else cached_codecs(config, shared)
+    training = _usable_pairs(data.train, data.max_training_length or data.max_length, codecs, shared, say)
+    validation = _usable_pairs(data.validation, data.max_length, codecs, shared, say)
+    translator = build_translator(config, source, target)
     coverage = None if resuming else start_from_vectors(translator, config, source, target, pretrained, say)
     model = TrainedModel(config, source, target, translator)
-    open_folder(model, folder, resuming)
+    _prepare_folder(model, folder, resuming)
     if coverage:
         write_metrics(folder, {"pretrained_embeddings": {side: c._asdict() for side, c in coverage.items()}})
     options = config.training
@@ -90,40 +87,22 @@ def train(
         bar=bar,
     )
     model.save(folder)
-    metrics = {"parameters": model.parameters(), "training": fitted._asdict(), "made_with": making}
+    metrics = {"parameters": model.parameters(), "training": fitted._asdict(), "made_with": provenance}
     write_metrics(folder, metrics)
     return model
 
 
-def open_folder(model: TrainedModel, folder: Path, resuming: bool) -> None:
-    """The folder as it is when training begins: configuration and codecs, and what else a run to be resumed has."""
+def _prepare_folder(model: TrainedModel, folder: Path, resuming: bool) -> None:
+    """Writes the configuration, and the codecs unless the run is resumed; clears the folder for a new run."""
     if not resuming:
         clear(folder)
         save_codecs(model.source, model.target, folder)
     write_bytes(folder / CONFIG, dump(model.config).encode())
 
 
-def read_metrics(folder: Path) -> dict[str, Any]:
-    """What is known of a run; before its training has ended at most where its embeddings started."""
-    path = folder / METRICS
-    if not path.exists():
-        return {}
-    try:
-        metrics = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UserError(f"{path}: not JSON ({error}); delete it and run again") from None
-    return dict(metrics)
-
-
-def write_metrics(folder: Path, metrics: dict[str, Any]) -> None:
-    """Adds to what is known of a run."""
-    text = json.dumps(read_metrics(folder) | metrics, indent=2, ensure_ascii=False)
-    write_bytes(folder / METRICS, f"{text}\n".encode())
-
-
-def _fitting(files: PairFiles, max_length: int, codecs: Codecs, shared: Cache, say: Say) -> EncodedPairs:
-    """The pairs that are neither blank nor too long; says how many are not."""
-    source, target = encoded(files, codecs, shared)
+def _usable_pairs(files: PairFiles, max_length: int, codecs: Codecs, shared: Cache, say: Say) -> EncodedPairs:
+    """The pairs that are neither blank nor too long; reports how many are left out."""
+    source, target = cached_pairs(files, codecs, shared)
     name = " and ".join(map(str, files.paths))
     filtered = filter_pairs(name, source.lengths - 1, target.lengths - 1, max_length)  # without `</s>`
     if len(filtered.kept) < len(source):
@@ -132,10 +111,10 @@ def _fitting(files: PairFiles, max_length: int, codecs: Codecs, shared: Cache, s
 
 
 def _validation_bleu(model: TrainedModel, pairs: ParallelCorpus) -> Callable[[Translator], float]:
-    """BLEU of greedy translations: a beam would take several times as long to say the same of progress."""
+    """BLEU of greedy translations: a beam takes several times as long and shows progress no better."""
     changes = {"beam_size": 1, "n_best": 1, "shortlist": None}
     greedy = SearchOptions.model_validate(model.config.search.model_dump() | changes)
-    # sacrebleu warns of lines that look tokenised: once is enough, when the test set is scored.
+    # Without sacrebleu's warning about lines that look tokenised, which would come with every validation.
     metric = bleu_metric(model.config.evaluation.tokenize, lowercase=False)
 
     def validate(translator: Translator) -> float:

@@ -6,7 +6,7 @@ import torch
 
 from seq2seq_attn.analysis import align as room
 from seq2seq_attn.analysis.align import align_by_attention, attend, words_of
-from seq2seq_attn.runs.trained import TrainedModel, build
+from seq2seq_attn.runs.model import TrainedModel, build_translator
 from seq2seq_attn.search.forced import Forced
 from seq2seq_attn.text.character import Character
 from seq2seq_attn.text.codec import Codec
@@ -45,7 +45,7 @@ def untrained(grid):
     def make(source, target):
         torch.manual_seed(5)
         config = grid.runs[2].config
-        return TrainedModel(config, source, target, build(config, source, target).eval())
+        return TrainedModel(config, source, target, build_translator(config, source, target).eval())
 
     return make
 

@@ -17,7 +17,7 @@ from seq2seq_attn.attention.contexts import counterfactual as changes
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.recurrent.config import RecurrentConfig, build_recurrent
 from seq2seq_attn.models.sentences import pad
-from seq2seq_attn.runs.trained import TrainedModel, build
+from seq2seq_attn.runs.model import TrainedModel, build_translator
 from seq2seq_attn.search import force
 from seq2seq_attn.text.codec import Codec
 from seq2seq_attn.text.corpus import ParallelCorpus
@@ -147,7 +147,7 @@ def trained(grid):
         codec = Codec(Word(), Vocabulary.build([list("abcde")]))
         config = grid.runs[arm].config
         torch.manual_seed(5)
-        return TrainedModel(config, codec, codec, build(config, codec, codec).eval())
+        return TrainedModel(config, codec, codec, build_translator(config, codec, codec).eval())
 
     return make
 

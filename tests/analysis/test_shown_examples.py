@@ -12,8 +12,8 @@ from seq2seq_attn.config import Config, override, parse
 from seq2seq_attn.models.sentences import pad
 from seq2seq_attn.ops.int8 import has_int8
 from seq2seq_attn.results.examples import Example, load_examples, save_examples
-from seq2seq_attn.runs.corpora import read_pairs, train_text
-from seq2seq_attn.runs.trained import TrainedModel, build
+from seq2seq_attn.runs.data import learn_codecs, read_pairs
+from seq2seq_attn.runs.model import TrainedModel, build_translator
 from seq2seq_attn.search.corpus import search
 
 PAIR = "a d e b", "b e d a"
@@ -28,9 +28,9 @@ def model(experiment_file):
     def model(*changes):
         config = read_experiment(experiment_file).runs[2].config
         config = parse(Config, override(config.model_dump(mode="json"), ("search.min_length=4", *changes)))
-        source, target = train_text(config, read_pairs(config.data.train))
+        source, target = learn_codecs(config, read_pairs(config.data.train))
         torch.manual_seed(5)
-        translator = build(config, source, target)
+        translator = build_translator(config, source, target)
         with torch.no_grad():  # sharper than at the start of a training, so that a beam has something to abandon
             translator.output.weight.mul_(8)
         return TrainedModel(config, source, target, translator.eval())

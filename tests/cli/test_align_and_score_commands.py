@@ -34,7 +34,7 @@ def test_a_line_of_links_a_pair_and_a_blank_line_for_a_blank_side(program, train
 
 def test_links_are_those_of_the_weights(program, trained, pairs):
     from seq2seq_attn.analysis.align import attend
-    from seq2seq_attn.runs.trained import TrainedModel
+    from seq2seq_attn.runs.model import TrainedModel
 
     (words,) = attend(TrainedModel.load(trained), ["a b c"], ["c b a"])
     expected = [(int(row.argmax()), j) for j, row in enumerate(words.weights)]
@@ -72,7 +72,7 @@ def links_of(program, trained, pairs, *options):
 
 
 def test_links_by_threshold_and_by_row_are_those_of_the_weights(program, trained, pairs):
-    from seq2seq_attn.runs.trained import TrainedModel
+    from seq2seq_attn.runs.model import TrainedModel
 
     (forced,) = TrainedModel.load(trained).force(["a b c"], ["c b a"])
     predicted, read = forced.weights[:3, :3].numpy(), forced.weights[1:, :3].numpy()

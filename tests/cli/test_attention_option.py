@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from seq2seq_attn.runs.trained import TrainedModel
+from seq2seq_attn.runs.model import TrainedModel
 
 LINES = "a b c d\n\ne\nb d\n"
 BEAM = "--beam-size", "4", "--n-best", "3"

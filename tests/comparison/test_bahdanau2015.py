@@ -8,8 +8,8 @@ import torch
 from seq2seq_attn.attention import Additive, Attention, FixedContext
 from seq2seq_attn.comparison.experiment import read_experiment
 from seq2seq_attn.models.sentences import pad
-from seq2seq_attn.runs.corpora import train_text
-from seq2seq_attn.runs.trained import build
+from seq2seq_attn.runs.data import learn_codecs
+from seq2seq_attn.runs.model import build_translator
 from seq2seq_attn.text.corpus import ParallelCorpus
 
 EXPERIMENT = Path(__file__).parents[2] / "experiments/bahdanau2015/experiment.yaml"
@@ -20,7 +20,7 @@ VERSES = ParallelCorpus(["In the beginning", "God said"], ["Im Anfang schuf Gott
 def arms():
     torch.manual_seed(4)
     runs = read_experiment(EXPERIMENT).runs
-    return {run.arm: (run.config, build(run.config, *train_text(run.config, VERSES))) for run in runs}
+    return {run.arm: (run.config, build_translator(run.config, *learn_codecs(run.config, VERSES))) for run in runs}
 
 
 def test_the_number_of_an_arm_is_the_length_that_it_is_trained_on_and_no_other(arms):

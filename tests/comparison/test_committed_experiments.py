@@ -11,9 +11,8 @@ from seq2seq_attn.comparison.experiment import read_experiment
 from seq2seq_attn.comparison.match_parameters import match_parameters
 from seq2seq_attn.models.recurrent.config import build_recurrent
 from seq2seq_attn.models.sentences import pad
-from seq2seq_attn.runs.cache import Cache
-from seq2seq_attn.runs.corpora import read_pairs, train_text
-from seq2seq_attn.runs.trained import build, count_parameters
+from seq2seq_attn.runs.data import Cache, learn_codecs, read_pairs
+from seq2seq_attn.runs.model import build_translator, count_parameters
 from seq2seq_attn.training.batches import Batch
 from seq2seq_attn.training.module import TranslationModule
 
@@ -29,9 +28,9 @@ def ladder(tmp_path_factory):
         cache = Cache(tmp_path_factory.mktemp("cache"))
         grid = match_parameters(read_experiment(ROOT / "experiments/ladder/experiment.yaml"), cache)
         pairs = read_pairs(grid.runs[0].config.data.train)
-    codecs = train_text(grid.runs[0].config, pairs)
+    codecs = learn_codecs(grid.runs[0].config, pairs)
     torch.manual_seed(6)
-    models = {run.arm: (run, build(run.config, *codecs)) for run in grid.runs}
+    models = {run.arm: (run, build_translator(run.config, *codecs)) for run in grid.runs}
     sides = zip(codecs, (pairs.source, pairs.target), strict=True)
     return models, Batch(*(pad([codec.encode(line) for line in lines[:3]]) for codec, lines in sides))
 

@@ -18,7 +18,7 @@ from seq2seq_attn.evaluation.counts import BleuCounts
 from seq2seq_attn.evaluation.metrics import chrf, exact_match
 from seq2seq_attn.report.write import read_contents
 from seq2seq_attn.results.results import Results
-from seq2seq_attn.runs.train import read_metrics
+from seq2seq_attn.runs.folder import read_metrics
 
 
 @pytest.fixture

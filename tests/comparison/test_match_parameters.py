@@ -9,9 +9,10 @@ from seq2seq_attn.comparison.match_parameters import ParameterCount, match_param
 from seq2seq_attn.config import Config, load
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.report.table import markdown
-from seq2seq_attn.runs.cache import Cache
-from seq2seq_attn.runs.train import read_metrics, train
-from seq2seq_attn.runs.trained import TrainedModel
+from seq2seq_attn.runs.data import Cache
+from seq2seq_attn.runs.folder import read_metrics
+from seq2seq_attn.runs.model import TrainedModel
+from seq2seq_attn.runs.train import train
 
 
 @pytest.fixture

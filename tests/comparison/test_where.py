@@ -10,7 +10,7 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.counts import BleuCounts, ChrfCounts
 from seq2seq_attn.evaluation.metrics import bleu
 from seq2seq_attn.evaluation.pharaoh import GoldCorpus, parse_links
-from seq2seq_attn.runs import corpora
+from seq2seq_attn.runs.data import TestSet
 from seq2seq_attn.text.corpus import ParallelCorpus
 
 SOURCES = ["a b", "a q", "b a c", "c c c b", "a a", "z a b"]
@@ -42,7 +42,7 @@ def arms(grid):
 def where(arms, grid):
     def where(gold=None, training=TRAINING):
         pairs = ParallelCorpus(SOURCES, REFERENCES)
-        test_set = corpora.TestSet(pairs, None, gold and GoldCorpus(links(gold), links(gold)))
+        test_set = TestSet(pairs, None, gold and GoldCorpus(links(gold), links(gold)))
         return where_arms_differ(arms, test_set, grid.runs[0].config, training)
 
     return where

@@ -8,12 +8,13 @@ import torch
 import yaml
 from torchtext.vocab import Vectors
 
+from seq2seq_attn.comparison.experiment import read_experiment
 from seq2seq_attn.config import Config, dump, merge, parse
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.comparison.experiment import read_experiment
+from seq2seq_attn.runs.folder import read_metrics
+from seq2seq_attn.runs.model import TrainedModel, build_translator
 from seq2seq_attn.runs.pretrained import Pretrained, start_from_vectors
-from seq2seq_attn.runs.train import read_metrics, train
-from seq2seq_attn.runs.trained import TrainedModel, build
+from seq2seq_attn.runs.train import train
 from seq2seq_attn.text.codec_training import train_codecs
 from seq2seq_attn.text.corpus import ParallelCorpus
 
@@ -49,7 +50,7 @@ def started(config, given=None, say=lambda _: None, joint=False):
     models = []
     for _ in range(2):
         torch.manual_seed(3)
-        models.append(build(config, *codecs))
+        models.append(build_translator(config, *codecs))
     start_from_vectors(models[0], config, *codecs, given, say)
     return *models, codecs
 

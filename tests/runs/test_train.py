@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 import torch
 
+from seq2seq_attn.analysis.align import attend
+from seq2seq_attn.analysis.evaluate import evaluate, score_references
 from seq2seq_attn.config import Config, load, parse
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.analysis.align import attend
-from seq2seq_attn.runs.corpora import read_pairs
-from seq2seq_attn.analysis.evaluate import evaluate, score_references
-from seq2seq_attn.runs.lexicon import with_lexicon
-from seq2seq_attn.runs.train import read_metrics, train
-from seq2seq_attn.runs.trained import TrainedModel
+from seq2seq_attn.runs.data import read_pairs
+from seq2seq_attn.runs.folder import read_metrics
+from seq2seq_attn.runs.model import TrainedModel, with_lexicon
+from seq2seq_attn.runs.train import train
 from seq2seq_attn.text.corpus import ParallelCorpus
 from seq2seq_attn.text.vocabulary import EOS
 
@@ -209,7 +209,7 @@ def test_a_run_with_a_shortlist_learns_its_lexicon_once_after_the_training(confi
     folder = tmp_path / "run"
     few = {"translations": 1, "frequent": 1}  # </s>, which is the most frequent of all
     model = train(searching(changed(config, max_epochs=1), shortlist=few), folder)
-    with pytest.raises(UserError, match="with_lexicon brings it"):
+    with pytest.raises(UserError, match="load it by with_lexicon"):
         model.translate(["a b c"])
     said = []
     for _ in range(2):

@@ -7,11 +7,9 @@ import pytest
 
 from seq2seq_attn.config import Config, PairFiles, override, parse
 from seq2seq_attn.runs import train as run_file
-from seq2seq_attn.runs.cache import Cache
-from seq2seq_attn.runs.corpora import read_pairs
+from seq2seq_attn.runs.data import Cache, cached_codecs, cached_pairs, read_pairs
 from seq2seq_attn.runs.provenance import on_cuda
 from seq2seq_attn.runs.train import train
-from seq2seq_attn.runs.tokenised import codecs_of, encoded
 from seq2seq_attn.text.codec import load_codecs
 
 
@@ -50,7 +48,7 @@ def add_line(path, line):
 
 def test_a_model_is_the_same_with_and_without_the_cache(config, cache, tmp_path):
     for files in (config.data.train, config.data.validation):
-        encoded(files, codecs_of(config, cache), cache)
+        cached_pairs(files, cached_codecs(config, cache), cache)
     kept = written(cache.folder)
     train(config, tmp_path / "with", cache=cache.folder)
     assert written(cache.folder) == kept
@@ -61,37 +59,37 @@ def test_a_model_is_the_same_with_and_without_the_cache(config, cache, tmp_path)
 
 
 def test_ids_are_those_of_the_codecs(config, cache):
-    source, target = codecs = codecs_of(config, cache)
+    source, target = codecs = cached_codecs(config, cache)
     assert source is target
     for _ in range(2):
         pairs = read_pairs(config.data.validation)
         for codec, lines, ids in zip(
-            codecs, (pairs.source, pairs.target), encoded(config.data.validation, codecs, cache), strict=True
+            codecs, (pairs.source, pairs.target), cached_pairs(config.data.validation, codecs, cache), strict=True
         ):
             assert [ids.padded([row])[0][0].tolist() for row in range(len(ids))] == list(map(codec.encode, lines))
 
 
 def test_the_text_decides_and_not_its_name(config, cache, tmp_path):
-    codecs = codecs_of(config, cache)
-    encoded(config.data.train, codecs, cache)
+    codecs = cached_codecs(config, cache)
+    cached_pairs(config.data.train, codecs, cache)
     kept = written(cache.folder)
     files = config.data.train
     for path, name in ((files.source, "a.en"), (files.target, "a.de")):
         (tmp_path / name).write_bytes(gzip.decompress(path.read_bytes()))
-    encoded(PairFiles(source=tmp_path / "a.en", target=tmp_path / "a.de"), codecs, cache)
+    cached_pairs(PairFiles(source=tmp_path / "a.en", target=tmp_path / "a.de"), codecs, cache)
     assert written(cache.folder) == kept
     add_line(files.source, "v w v")
     add_line(files.target, "w v")
-    source, target = encoded(files, codecs, cache)
+    source, target = cached_pairs(files, codecs, cache)
     assert len(source) == len(target) == 41
-    assert codecs_of(config, cache)[0].vocabulary.get_itos() != codecs[0].vocabulary.get_itos()
+    assert cached_codecs(config, cache)[0].vocabulary.get_itos() != codecs[0].vocabulary.get_itos()
 
 
 def test_settings_of_the_text_make_other_codecs(config, cache):
-    (codec, _) = codecs_of(config, cache)
+    (codec, _) = cached_codecs(config, cache)
     for change in ("text.vocabulary_size=13", "text.tokeniser=unigram", "text.joint=false"):
         other = parse(Config, override(config.model_dump(mode="json"), [change]))
-        source, target = codecs_of(other, cache)
+        source, target = cached_codecs(other, cache)
         changed = source.tokeniser.options() != codec.tokeniser.options() or source is not target
         assert changed, change
 
@@ -100,13 +98,13 @@ def test_a_training_resumed_on_changed_text_reads_it_by_its_own_codecs(config, c
     train(config, tmp_path / "run")
     add_line(config.data.train.source, "v w " * 7)
     add_line(config.data.train.target, "w v " * 7)
-    newer = codecs_of(config, cache)
-    encoded(config.data.train, newer, cache)
+    newer = cached_codecs(config, cache)
+    cached_pairs(config.data.train, newer, cache)
     model = train(longer(config, 2), tmp_path / "run", if_exists="resume", cache=cache.folder)
     own = load_codecs(tmp_path / "run")
     assert model.source.vocabulary.get_itos() == own[0].vocabulary.get_itos() != newer[0].vocabulary.get_itos()
     kept = written(cache.folder)
-    source, _ = encoded(config.data.train, own, cache)
+    source, _ = cached_pairs(config.data.train, own, cache)
     assert written(cache.folder) == kept, "the training has asked for it"
     assert source.padded([40])[0][0].tolist() == own[0].encode("v w " * 7)
 

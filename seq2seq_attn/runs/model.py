@@ -1,8 +1,12 @@
-"""A trained model with its text: what translates, scores and aligns lines."""
+"""A trained model between two codecs: it translates and scores lines of text.
+
+A search with a shortlist also needs the lexicon of the run, which is learnt when it is first asked for
+(`with_lexicon`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,41 +15,34 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_model, save_model
 
-from seq2seq_attn.config import Config, load
+from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.runs.folder import CONFIG, MODEL
-from seq2seq_attn.ops.memory import keep_freed_memory
-from seq2seq_attn.ops.inference import for_inference
 from seq2seq_attn.models.recurrent.config import build_recurrent
 from seq2seq_attn.models.recurrent.translator import RecurrentTranslator
 from seq2seq_attn.models.translator import Translator
-from seq2seq_attn.search.corpus import force_corpus, search
+from seq2seq_attn.ops.inference import for_inference
+from seq2seq_attn.ops.memory import keep_freed_memory
+from seq2seq_attn.runs import Say
+from seq2seq_attn.runs.data import encode_pairs
+from seq2seq_attn.runs.folder import CONFIG, LEXICON, MODEL, read_config
+from seq2seq_attn.search.corpus import Progress, force_corpus, search
 from seq2seq_attn.search.forced import Forced
 from seq2seq_attn.search.hypothesis import Hypothesis
 from seq2seq_attn.search.options import SearchOptions, ShortlistOptions
 from seq2seq_attn.search.shortlist import Shortlist
 from seq2seq_attn.text.codec import Codec, load_codecs
-from seq2seq_attn.text.lexicon import Lexicon
+from seq2seq_attn.text.lexicon import Lexicon, learn_lexicon
 from seq2seq_attn.text.vocabulary import EOS
 
-Progress = Callable[[int], object]
 
-
-def build(config: Config, source: Codec, target: Codec) -> RecurrentTranslator:
-    """An untrained model; the seed must have been set."""
+def build_translator(config: Config, source: Codec, target: Codec) -> RecurrentTranslator:
+    """An untrained model, initialised from the random state of the process."""
     return build_recurrent(config.model, len(source.vocabulary), len(target.vocabulary), source is target)
 
 
 def count_parameters(translator: Translator) -> int:
-    """Trained numbers; a tied matrix counts once, what is frozen not at all."""
+    """The number of trainable parameters. A tied matrix counts once, frozen parameters do not count."""
     return sum(parameter.numel() for parameter in translator.parameters() if parameter.requires_grad)
-
-
-def read_config(folder: Path) -> Config:
-    """The configuration of a run folder."""
-    if not (folder / CONFIG).exists():
-        raise UserError(f"{folder}: not a run folder (no {CONFIG}); train writes one: seq2seq-attn train --help")
-    return load(Config, folder / CONFIG)
 
 
 @dataclass(frozen=True)
@@ -56,15 +53,18 @@ class TrainedModel:
     source: Codec
     target: Codec
     translator: Translator
-    lexicon: Lexicon | None = None  # what a shortlist is made of (`with_lexicon`)
+    lexicon: Lexicon | None = None  # needed for shortlists; see `with_lexicon`
 
     @classmethod
     def load(cls, folder: Path, device: str | torch.device | None = None) -> TrainedModel:
-        """The model of a run folder. No file of it is unpickled."""
+        """The model of a run folder, on the GPU if there is one and `device` is not given. Nothing is unpickled.
+
+        UserError: the folder is not a run, its training has not ended, or a file is damaged.
+        """
         keep_freed_memory()
         config = read_config(folder)
         source, target = load_codecs(folder)
-        translator = build(config, source, target)
+        translator = build_translator(config, source, target)
         path = folder / MODEL
         if not path.exists():
             raise UserError(f"{path}: no such file; training has not ended: continue it with train --resume")
@@ -77,13 +77,13 @@ class TrainedModel:
         return cls(config, source, target, translator.to(device).eval())
 
     def save(self, folder: Path) -> None:
-        """Write the weights, whole or not at all."""
+        """Writes the weights into a run folder, under a temporary name until they are complete."""
         unfinished = folder / f"{MODEL}.part"
         save_model(self.translator, str(unfinished), metadata={"format": "seq2seq_attn"})
         unfinished.rename(folder / MODEL)
 
     def for_inference(self, options: SearchOptions | None = None) -> TrainedModel:
-        """The same model laid out once for many searches in the precision of these options; no longer for training."""
+        """A copy for many searches in the precision of these options; it can no longer be trained."""
         options = options or self.config.search
         device = next(self.translator.parameters()).device
         with options.autocast(device.type):
@@ -96,12 +96,13 @@ class TrainedModel:
         *,
         with_weights: bool = False,
         progress: Progress | None = None,
-        warn: Callable[[str], object] = lambda _: None,
+        warn: Say = lambda _: None,
         first_line: int = 1,
     ) -> list[list[Hypothesis]]:
         """Hypotheses of each line, best first; none for a blank line.
 
-        A line over `data.max_length` is cut, and `warn` told so; `first_line` is the number that it gives to the first.
+        A line with more than `data.max_length` tokens is cut, with a warning through `warn` in which the first line has
+        the number `first_line`. `options` default to those of the configuration.
         """
         numbered = enumerate(lines, start=first_line)
         ids = [self._cut(self.source.encode(line), number, warn) for number, line in numbered]
@@ -122,7 +123,7 @@ class TrainedModel:
         return found
 
     def translate(self, lines: Sequence[str], options: SearchOptions | None = None, **rest: Any) -> list[str]:
-        """One line a line, blank ones included; arguments as of `search`."""
+        """The best translation of each line, a blank one for a blank line; arguments as for `search`."""
         return [self.text(best[0]) if best else "" for best in self.search(lines, options, **rest)]
 
     def text(self, hypothesis: Hypothesis) -> str:
@@ -132,7 +133,7 @@ class TrainedModel:
     def force(
         self, sources: Sequence[str], targets: Sequence[str], progress: Progress | None = None
     ) -> list[Forced | None]:
-        """What the model thinks of given translations, and where it looks; None for a pair with a blank side."""
+        """Log-probabilities and attention weights for given translations; None for a pair with a blank side."""
         pairs = [
             (self.source.encode(source), self.target.encode(target))
             for source, target in zip(sources, targets, strict=True)
@@ -147,20 +148,42 @@ class TrainedModel:
         return found
 
     def parameters(self) -> int:
-        """Trained numbers; a tied matrix counts once, what is frozen not at all."""
+        """The number of trainable parameters, see `count_parameters`."""
         return count_parameters(self.translator)
 
     def _shortlist(self, options: ShortlistOptions | None) -> Shortlist | None:
         if options is None:
             return None
         if self.lexicon is None:
-            raise UserError("search.shortlist needs the lexicon of the run; lab.lexicon.with_lexicon brings it")
+            raise UserError("search.shortlist needs the lexicon of the run; load it by with_lexicon(model, folder)")
         translations, frequent = map(torch.from_numpy, self.lexicon)
         return Shortlist(translations[:, : options.translations], frequent[: options.frequent])
 
-    def _cut(self, ids: list[int], number: int, warn: Callable[[str], object]) -> list[int]:
+    def _cut(self, ids: list[int], number: int, warn: Say) -> list[int]:
         limit = self.config.data.max_length
         if len(ids) - 1 <= limit:
             return ids
         warn(f"line {number}: {len(ids) - 1} tokens, cut to data.max_length={limit}")
         return [*ids[:limit], EOS]
+
+
+def with_lexicon(
+    model: TrainedModel, folder: Path, options: SearchOptions | None = None, say: Say = lambda _: None
+) -> TrainedModel:
+    """The model of a run folder with its lexicon, if these options (those of its configuration unless given) need it.
+
+    A lexicon is learnt from the training pairs and saved in the folder, unless it is there already. UserError: the
+    training pairs are not where the configuration names them.
+    """
+    if (options or model.config.search).shortlist is None or model.lexicon is not None:
+        return model
+    path = folder / LEXICON
+    if not path.exists():
+        _learn_lexicon(model, say).save(path)
+    return replace(model, lexicon=Lexicon.load(path))
+
+
+def _learn_lexicon(model: TrainedModel, say: Say) -> Lexicon:
+    sources, targets = encode_pairs(model.config.data.train, (model.source, model.target))
+    say(f"learning a lexicon for shortlists from {len(sources):,} training pairs, once; this may take minutes")
+    return learn_lexicon(sources, targets, len(model.source.vocabulary), len(model.target.vocabulary))

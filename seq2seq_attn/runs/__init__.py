@@ -1,0 +1,7 @@
+"""One run: its folder, its data, its training, and the trained model that comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+Say = Callable[[str], object]  # how a function that may take long reports what it does, one line per call

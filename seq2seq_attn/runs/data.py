@@ -1,0 +1,182 @@
+"""The data of a run: sentence pairs, the codecs learnt from them, and their token ids.
+
+Runs on the same text share one cache of codecs and token ids, which this file also defines.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from seq2seq_attn import text
+from seq2seq_attn.config import Config, PairFiles, TestFiles
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.evaluation.pharaoh import GoldCorpus, read_gold_of
+from seq2seq_attn.runs import Say
+from seq2seq_attn.text.codec import Codec, load_codecs, save_codecs
+from seq2seq_attn.text.codec_training import train_codecs
+from seq2seq_attn.text.corpus import ParallelCorpus, read_parallel, read_tsv
+from seq2seq_attn.text.encoded import EncodedSentences
+from seq2seq_attn.text.files import digest, read_lines, write_bytes
+
+CACHE_FOLDER = ".tokenised"  # beside the run folders that share it
+
+Codecs = tuple[Codec, Codec]  # source and target; the same object twice if they share one vocabulary
+EncodedCorpus = tuple[EncodedSentences, EncodedSentences]  # source and target, parallel
+
+_Value = TypeVar("_Value")
+
+_CHECKSUMS = "SHA256SUMS"  # the format of the command `sha256sum`
+
+
+def read_pairs(files: PairFiles) -> ParallelCorpus:
+    """The sentence pairs in the files of a configuration."""
+    if files.tsv is not None:
+        return read_tsv(files.tsv, files.columns)
+    if files.source is None or files.target is None:
+        raise UserError("a corpus needs either source and target, or tsv")
+    return read_parallel(files.source, files.target)
+
+
+class TestSet(NamedTuple):
+    """Test pairs, and further annotation where the configuration names it."""
+
+    pairs: ParallelCorpus
+    lc_tok: list[str] | None  # the references, lowercased, normalised and tokenised
+    gold: GoldCorpus | None  # word alignments
+
+
+def read_test(files: TestFiles) -> TestSet:
+    """The test set in the files of a configuration. UserError: the files differ in length."""
+    pairs = read_pairs(files)
+    lc_tok = None if files.lc_tok is None else read_lines(files.lc_tok)
+    if lc_tok is not None and len(lc_tok) != len(pairs):
+        raise UserError(f"{files.lc_tok}: {len(lc_tok)} lines for the {len(pairs)} pairs of {pairs.name}")
+    gold = None if files.alignments is None else read_gold_of(files.alignments, pairs.source, pairs.target)
+    return TestSet(pairs, lc_tok, gold)
+
+
+def learn_codecs(config: Config, corpus: ParallelCorpus) -> Codecs:
+    """Tokenisers and vocabularies of both sides, learnt from the training pairs."""
+    options = config.text
+    return train_codecs(
+        corpus,
+        options.tokeniser,
+        vocabulary_size=options.vocabulary_size,
+        joint=options.joint,
+        minimum_frequency=options.minimum_frequency,
+        source_language=options.source_language,
+        target_language=options.target_language,
+        lowercase=options.lowercase,
+    )
+
+
+def encode_pairs(files: PairFiles, codecs: Codecs) -> EncodedCorpus:
+    """Token ids of all pairs of these files, including blank and long ones."""
+    source, target = codecs
+    pairs = read_pairs(files)
+    return EncodedSentences.of(map(source.encode, pairs.source)), EncodedSentences.of(map(target.encode, pairs.target))
+
+
+class Cache:
+    """Results that are slow to compute and depend on files alone, kept in a folder for later runs.
+
+    The name of an entry is the digest of everything that its content depends on. So an entry is never out of date, and
+    two processes that write one at the same time write the same bytes. The checksums are written last; an entry that
+    does not match them is recomputed. The folder can be deleted at any time. `say` gets a warning when an entry cannot
+    be written.
+    """
+
+    def __init__(self, folder: Path, say: Say = lambda _: None) -> None:
+        self.folder = folder
+        self.say = say
+
+    def get(
+        self,
+        key: str,
+        compute: Callable[[], _Value],
+        save: Callable[[_Value, Path], object],
+        load: Callable[[Path], _Value],
+    ) -> _Value:
+        """The entry of `key`, which is all that the value depends on; computed and saved if it is missing or damaged.
+
+        `save` and `load` get the folder of the entry.
+        """
+        entry = self.folder / hashlib.sha256(key.encode()).hexdigest()
+        cached = _load_entry(entry, load)
+        if cached is not None:
+            return cached
+        value = compute()
+        try:
+            save(value, entry)
+            write_bytes(entry / _CHECKSUMS, _checksums(entry))
+        except (UserError, OSError) as error:
+            self.say(f"warning: the next run has to tokenise again: {error}")
+            return value
+        cached = _load_entry(entry, load)  # memory-mapped from the files, as in every later run
+        return value if cached is None else cached
+
+
+def _load_entry(entry: Path, load: Callable[[Path], _Value]) -> _Value | None:
+    """None if the entry is missing or does not match its checksums."""
+    try:
+        return load(entry) if (entry / _CHECKSUMS).read_bytes() == _checksums(entry) else None
+    except (UserError, OSError, ValueError):
+        return None
+
+
+def _checksums(entry: Path) -> bytes:
+    """One line per file of the entry, without the temporary files of other processes."""
+    files = sorted(path for path in entry.iterdir() if path.name != _CHECKSUMS and path.suffix != ".part")
+    return "".join(f"{digest(path)}  {path.name}\n" for path in files).encode()
+
+
+def cached_codecs(config: Config, cache: Cache) -> Codecs:
+    """`learn_codecs` on the training pairs of a configuration, from the cache if possible."""
+    files = config.data.train
+    return cache.get(
+        f"codecs {_code_version()} {config.text!r} {_files_key(files)}",
+        compute=lambda: learn_codecs(config, read_pairs(files)),
+        save=lambda codecs, entry: save_codecs(*codecs, entry),
+        load=load_codecs,
+    )
+
+
+def cached_pairs(files: PairFiles, codecs: Codecs, cache: Cache) -> EncodedCorpus:
+    """`encode_pairs`, from the cache if possible."""
+    return cache.get(
+        f"pairs {_code_version()} {[_codec_key(codec) for codec in codecs]} {_files_key(files)}",
+        compute=lambda: encode_pairs(files, codecs),
+        save=_save_encoded,
+        load=_load_encoded,
+    )
+
+
+def _save_encoded(pairs: EncodedCorpus, entry: Path) -> None:
+    source, target = pairs
+    source.save(entry, "source")
+    target.save(entry, "target")
+
+
+def _load_encoded(entry: Path) -> EncodedCorpus:
+    return EncodedSentences.load(entry, "source"), EncodedSentences.load(entry, "target")
+
+
+def _files_key(files: PairFiles) -> str:
+    return f"{files.columns} {[digest(path) for path in files.paths]}"
+
+
+def _codec_key(codec: Codec) -> str:
+    return f"{codec.tokeniser.kind} {codec.tokeniser.options()} {codec.lowercase} {codec.vocabulary.get_itos()}"
+
+
+@functools.cache
+def _code_version() -> str:
+    """The code that turns text into ids: the package `text`, and the libraries that it calls."""
+    code = [digest(path) for path in sorted(Path(text.__file__).parent.glob("*.py"))]
+    return f"{sys.version} {version('sentencepiece')} {version('sacremoses')} {code}"
