@@ -135,9 +135,10 @@ def parse(record: type[Record], values: Mapping[str, Any], path: Path | None = N
         raise UserError(explain(record, error, values, path)) from None
 
 
-def dump(record: Strict) -> str:
-    """YAML with every value, defaults too: what `load` reads back to an equal record."""
-    return yaml.safe_dump(record.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+def dump(record: Strict | Mapping[str, Any]) -> str:
+    """YAML with every value, defaults too: what `load` reads back to an equal record. Plain values stay as they are."""
+    values = record.model_dump(mode="json") if isinstance(record, Strict) else dict(record)
+    return yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
 
 
 def override(values: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:

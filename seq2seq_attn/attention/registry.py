@@ -90,7 +90,8 @@ class Registry(Generic[Part]):
         found: Any = getattr(module, class_name, None)
         if isinstance(found, type) and issubclass(found, self._base):
             return cast("type[Part]", found)
-        own = [key for key, each in vars(module).items() if isinstance(each, type) and issubclass(each, self._base)]
+        parts = {key: each for key, each in vars(module).items() if isinstance(each, type) and each is not self._base}
+        own = [key for key, each in parts.items() if issubclass(each, self._base)]
         nearest = difflib.get_close_matches(class_name, own, n=1)
         hint = f"did you mean {nearest[0]!r}?" if nearest else f"its {self._kind}s: {', '.join(own) or 'none'}"
         raise ValueError(f"{place}: {class_name!r} is no class with {self._base.__name__} as its base; {hint}")
@@ -120,9 +121,13 @@ def own_options(part: type) -> dict[str, Parameter]:
     """The options of a scorer, normaliser or window that are its own: name, type and default.
 
     They are the parameters of its constructor except `query_size` and `key_size`, which the model gives. Types
-    are evaluated: `own_options(Additive)["hidden_size"].annotation` is `int | None`, not a string.
+    are evaluated: `own_options(Additive)["hidden_size"].annotation` is `int | None`, not a string. ValueError: the
+    name of a type is not known where the class is defined.
     """
-    parameters = inspect.signature(part, eval_str=True).parameters
+    try:
+        parameters = inspect.signature(part, eval_str=True).parameters
+    except NameError as error:
+        raise ValueError(f"{part.__name__}: the type of an option cannot be evaluated: {error}") from error
     variadic = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
     return {
         name: parameter
@@ -178,10 +183,12 @@ def load_file(path: Path, listed: bool = False) -> ModuleType:
 
 
 def file_sources(path: Path) -> dict[str, bytes]:
-    """The texts under which `load_file` imported this file and its siblings, by file name.
+    """The source code of the file and of the siblings that it imports, by file name, as `load_file` imported them.
 
-    ValueError: it imports a package from its folder, which is more than these files.
+    ValueError: it imports a package from its folder, which is more than these files; and as for `load_file`.
     """
+    if path.resolve() not in _files:
+        load_file(path)
     file = _files[path.resolve()]
     if file.packages:
         raise ValueError(

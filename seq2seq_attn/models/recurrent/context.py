@@ -10,7 +10,7 @@ from pydantic import PositiveInt, model_validator
 
 from seq2seq_attn import attention
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.models.recurrent.parts import NormaliserConfig, ScorerConfig, WindowConfig
+from seq2seq_attn.models.recurrent.parts import NormaliserConfig, PartConfig, ScorerConfig, WindowConfig
 from seq2seq_attn.models.recurrent.reversed_encoder import AnyEncoder
 from seq2seq_attn.strict import Strict
 
@@ -87,8 +87,8 @@ def _one_head(
     window = config.window
     one = attention.Attention(
         _scorer("scorer", config.scorer, config, query_size, key_size),
-        _made("normaliser", config.normaliser),
-        None if window is None else _made("window", partial(window, query_size)),
+        _made("normaliser", config.normaliser, config.normaliser),
+        None if window is None else _made("window", window, partial(window, query_size)),
     )
     if config.chunk is None:
         return one
@@ -99,7 +99,7 @@ def _one_head(
 def _scorer(
     place: str, scorer: ScorerConfig, config: ContextConfig, query_size: int, key_size: int
 ) -> attention.Scorer:
-    made = _made(place, partial(scorer, query_size, key_size))
+    made = _made(place, scorer, partial(scorer, query_size, key_size))
     if not config.frozen_scorer:
         return made
     if not any(True for _ in made.parameters()):
@@ -107,9 +107,14 @@ def _scorer(
     return made.requires_grad_(False)
 
 
-def _made(place: str, make: Callable[[], Made]) -> Made:
-    """What `make` makes; UserError where sizes or options do not fit."""
+def _made(place: str, config: PartConfig, make: Callable[[], Made]) -> Made:
+    """What `make` returns. UserError with the part and its options: its constructor, maybe a user's own, raised."""
     try:
         return make()
-    except (TypeError, ValueError) as error:
-        raise UserError(f"model.context.{place}: {error}") from error
+    except Exception as error:
+        reason = " ".join(str(error).split())
+        if not isinstance(error, (TypeError, ValueError)):
+            reason = f"{type(error).__name__}: {reason}".rstrip()
+        options = ", ".join(f"{name}={value!r}" for name, value in config.options.items())
+        part = f"{config.name} with {options}" if options else config.name
+        raise UserError(f"model.context.{place}: {reason} ({part})") from error

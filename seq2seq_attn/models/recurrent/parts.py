@@ -8,7 +8,7 @@ from collections.abc import Callable
 from inspect import Parameter
 from typing import Annotated, Any, ClassVar, TypeVar
 
-from pydantic import BeforeValidator, TypeAdapter, ValidationError, model_validator
+from pydantic import BeforeValidator, PydanticUserError, TypeAdapter, ValidationError, model_validator
 from torch import nn
 
 from seq2seq_attn import attention
@@ -28,11 +28,11 @@ PartName = Annotated[str, BeforeValidator(_name)]  # Python code may give the cl
 
 
 def find_part(find: Callable[[str], type[Part]], name: str) -> type[Part]:
-    """What `find` finds; its error also says how a class of the user's own comes to be known."""
+    """The class of that name; the error for an unknown name also mentions --plugin."""
     try:
         return find(name)
     except ValueError as error:
-        raise ValueError(f"{error} (load one of your own with --plugin FILE)") from None
+        raise (error if ":" in name else ValueError(f"{error}, or loaded with --plugin FILE")) from None
 
 
 class PartConfig(Strict, extra="allow"):
@@ -132,4 +132,10 @@ class WindowConfig(PartConfig):
 def _wanted_type(option: Parameter) -> Any:
     if option.annotation is Parameter.empty:
         return Any
-    return ScorerConfig if option.annotation is attention.ScorerFactory else option.annotation
+    if option.annotation is attention.ScorerFactory:
+        return ScorerConfig
+    try:
+        TypeAdapter(option.annotation)
+    except PydanticUserError:  # a class that pydantic cannot check
+        return Any
+    return option.annotation
