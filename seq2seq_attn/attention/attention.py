@@ -11,7 +11,7 @@ from seq2seq_attn.attention.normaliser import Normaliser
 from seq2seq_attn.attention.normalisers.softmax import Softmax
 from seq2seq_attn.attention.scorer import Scorer
 from seq2seq_attn.attention.shapes import Contexts, IsToken, Keys, Query, Values, Weights
-from seq2seq_attn.attention.source import Source, refuse_empty
+from seq2seq_attn.attention.source import Source, check_query, check_source
 from seq2seq_attn.attention.window import View, Window
 
 
@@ -41,7 +41,7 @@ class Attention(Context):
         self.needs_history = scorer.needs_history or self.normaliser.needs_history or counts_steps
 
     def prepare(self, keys: Keys, values: Values | None = None, is_token: IsToken | None = None) -> Source:
-        refuse_empty(keys, is_token)
+        check_source(self, keys, values, is_token, self.key_size)
         return Source(
             prepared=self.scorer.prepare(keys),
             values=keys if values is None else values,
@@ -76,6 +76,7 @@ class Attention(Context):
 
     def weigh(self, query: Query, source: Source, history: History) -> tuple[Weights, History]:
         """A step without its sum: the weights (B, K, S) and the history for the next step."""
+        check_query(self, query, source.sentences, self.query_size)
         of_scorer, of_normaliser, steps = history
         scores = self.scorer.after(of_scorer, query, source.prepared)
         view = self._view(query, source, steps)

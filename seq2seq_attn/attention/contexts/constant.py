@@ -10,7 +10,7 @@ from seq2seq_attn.attention.context import Context
 from seq2seq_attn.attention.normalisers.softmax import uniform_weights
 from seq2seq_attn.attention.registry import need_positive
 from seq2seq_attn.attention.shapes import Contexts, IsToken, Keys, Query, Values, Weights
-from seq2seq_attn.attention.source import ConstantSource, refuse_empty
+from seq2seq_attn.attention.source import ConstantSource, check_source
 from seq2seq_attn.attention.summary import Summary
 
 
@@ -20,7 +20,7 @@ class ConstantContext(Context):
     reads_query = False
 
     def prepare(self, keys: Keys, values: Values | None = None, is_token: IsToken | None = None) -> ConstantSource:
-        refuse_empty(keys, is_token)
+        check_source(self, keys, values, is_token)
         if is_token is None:
             is_token = keys.new_ones(keys.shape[:2], dtype=torch.bool)
         return self.read(keys if values is None else values, is_token)

@@ -13,7 +13,7 @@ from seq2seq_attn.attention.contexts.chunkwise import ChunkwiseAttention
 from seq2seq_attn.attention.history import History, each_tensor
 from seq2seq_attn.attention.registry import need_positive
 from seq2seq_attn.attention.shapes import Contexts, IsToken, Keys, Query, Values, Weights
-from seq2seq_attn.attention.source import refuse_empty
+from seq2seq_attn.attention.source import check_query, check_source
 
 
 class MultiHeadSource(NamedTuple):
@@ -68,7 +68,7 @@ class MultiHead(Context):
         self.output_layer = nn.Linear(heads * attention.value_size, value_size, bias=False)
 
     def prepare(self, keys: Keys, values: Values | None = None, is_token: IsToken | None = None) -> MultiHeadSource:
-        refuse_empty(keys, is_token)
+        check_source(self, keys, values, is_token, self.key_size, self.value_size)
         of_heads = self.attention.prepare(
             self._split(self.key_layer(keys)),
             self._split(self.value_layer(keys if values is None else values)),
@@ -83,19 +83,24 @@ class MultiHead(Context):
         return each_tensor(self._by_sentence, self.attention.start(source.of_heads))
 
     def forward(self, query: Query, source: MultiHeadSource) -> tuple[Contexts, Weights]:
-        return self._join(*self.attention(self._split(self.query_layer(query)), source.of_heads))
+        return self._join(*self.attention(self._project(query, source), source.of_heads))
 
     def step(self, query: Query, source: MultiHeadSource, history: History) -> tuple[Contexts, Weights, History]:
         contexts, weights, history = self.attention.step(
-            self._split(self.query_layer(query)), source.of_heads, each_tensor(_by_head, history)
+            self._project(query, source), source.of_heads, each_tensor(_by_head, history)
         )
         return *self._join(contexts, weights), each_tensor(self._by_sentence, history)
 
     def head_weights(self, query: Query, source: MultiHeadSource) -> Tensor:
         """The weights of every head (B, heads, T, S), from the first step on."""
         weights: Tensor
-        _, weights = self.attention(self._split(self.query_layer(query)), source.of_heads)
+        _, weights = self.attention(self._project(query, source), source.of_heads)
         return torch.unflatten(weights, 0, (-1, self.heads))
+
+    def _project(self, query: Query, source: MultiHeadSource) -> Tensor:
+        """The queries of the heads (B * heads, T, attention.query_size)."""
+        check_query(self, query, source.sentences, self.query_size)
+        return self._split(self.query_layer(query))
 
     def _split(self, vectors: Tensor) -> Tensor:
         """(B, N, heads * size) to (B * heads, N, size)."""

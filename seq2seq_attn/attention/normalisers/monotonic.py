@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from seq2seq_attn.attention.history import History, one_hot_first
 from seq2seq_attn.attention.normaliser import HistoryNormaliser
 from seq2seq_attn.attention.shapes import ScoreRows
+from seq2seq_attn.attention.source import jit_traced
+
+EXPORTED_LENGTH = 1 << 16  # positions that an exported program can read; a graph has one number of rounds
 
 
 class Monotonic(HistoryNormaliser):
@@ -51,15 +53,19 @@ class Monotonic(HistoryNormaliser):
         return weights
 
 
-def _arrivals(go_on: Tensor, begin: Tensor) -> Tensor:
-    """q_j = go_on_{j-1} q_{j-1} + begin_j for all j (..., S) at once, in log2 S rounds of doubling.
+def _arrivals(go_on: Tensor, start: Tensor) -> Tensor:
+    """q_j = go_on_{j-1} q_{j-1} + start_j for all j (..., S) at once, in log2 S rounds of doubling.
 
-    After a round `arrive` counts those who began fewer than `reach` positions before, and `cross` is the probability
+    After a round `arrive` counts those who started fewer than `reach` positions before, and `cross` is the probability
     to go on over `reach` positions. These are products and sums of numbers from 0 to 1, so nothing can overflow or
     cancel; the closed form of the paper's appendix divides by a product that vanishes in a long source.
     """
-    cross, arrive, reach = _shifted(go_on, 1), begin, 1
-    while reach < go_on.shape[-1]:
+    positions = go_on.shape[-1]
+    if _is_exported():
+        torch._check(positions <= EXPORTED_LENGTH)  # type: ignore[no-untyped-call]
+        positions = EXPORTED_LENGTH
+    cross, arrive, reach = _shifted(go_on, 1), start, 1
+    while reach < positions:
         arrive = arrive + cross * _shifted(arrive, reach)
         cross = cross * _shifted(cross, reach)
         reach *= 2
@@ -67,5 +73,12 @@ def _arrivals(go_on: Tensor, begin: Tensor) -> Tensor:
 
 
 def _shifted(row: Tensor, places: int) -> Tensor:
-    """What stood `places` positions further left; 0 where nothing did."""
-    return F.pad(row[..., :-places], (places, 0))
+    """The numbers `places` positions further left, which may be more than there are; 0 where there is none."""
+    position = torch.arange(row.shape[-1], device=row.device) - places
+    return row[..., position.clamp(min=0)] * (position >= 0)
+
+
+def _is_exported() -> bool:
+    """Whether the operations go into a graph for any length, where a loop keeps the rounds of the example."""
+    is_exporting = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)  # not in torch 2.6
+    return jit_traced() or is_exporting()
