@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from seq2seq_attn.attention.history import NOTHING, History
 from seq2seq_attn.attention.shapes import Contexts, IsToken, Keys, Query, Values, Weights
+from seq2seq_attn.attention.source import check_query
 
 
 class Context(nn.Module, ABC):
@@ -66,6 +67,7 @@ class Context(nn.Module, ABC):
 
 def one_by_one(context: Context, query: Query, source: Any) -> tuple[Contexts, Weights]:
     """What T queries see, from the first step on, each step after the one before it."""
+    check_query(context, query)
     history = context.start(source)
     readings = []
     for one in torch.split(query, 1, dim=1):

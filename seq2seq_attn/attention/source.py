@@ -87,7 +87,7 @@ def check_source(
         _check_mask(name, keys, is_token)
 
 
-def check_query(part: nn.Module, query: Query, sentences: int, query_size: int) -> None:
+def check_query(part: nn.Module, query: Query, sentences: int | None = None, query_size: int | None = None) -> None:
     """ValueError in one line for queries whose shape does not fit."""
     if jit_traced():
         return
@@ -95,9 +95,9 @@ def check_query(part: nn.Module, query: Query, sentences: int, query_size: int) 
     if query.dim() != 3:
         hint = "; for one query per sentence give query[:, None]" if query.dim() == 2 else ""
         raise ValueError(f"{name} needs queries (sentences, queries, query_size), got {tuple(query.shape)}{hint}")
-    if query.shape[2] != query_size:
+    if query_size is not None and query.shape[2] != query_size:
         raise ValueError(f"{name} was made for queries of {query_size} numbers, got {tuple(query.shape)}")
-    if query.shape[0] != sentences:
+    if sentences is not None and query.shape[0] != sentences:
         raise ValueError(f"{name} needs queries of the {sentences} sentences of the source, got {tuple(query.shape)}")
 
 

@@ -133,8 +133,17 @@ def test_it_compiles_into_one_graph_and_reads_the_same(name, failures):
 
 
 @pytest.mark.parametrize("name", CONTEXTS)
-def test_it_is_exported_for_any_number_of_sentences_and_reads_the_same(name, failures):
+def test_it_is_exported_for_any_number_of_sentences_and_positions_and_reads_the_same(name, failures):
     assert failures[name]["export"] is None
+    assert failures[name]["trace"] is None
+
+
+def test_exported_steps_that_depend_on_weights_are_those_of_the_example_and_others_are_refused(failures):
+    refused = {name for name, failed in failures.items() if failed["other number of queries"]}
+    assert refused == {
+        "linguistic_coverage", "location_aware", "neural_coverage", "general, monotonic", "general, shuffled",
+        "multi-head, chunkwise",
+    }  # fmt: skip
 
 
 @pytest.mark.slow

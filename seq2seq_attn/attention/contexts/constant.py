@@ -10,7 +10,7 @@ from seq2seq_attn.attention.context import Context
 from seq2seq_attn.attention.normalisers.softmax import uniform_weights
 from seq2seq_attn.attention.registry import need_positive
 from seq2seq_attn.attention.shapes import Contexts, IsToken, Keys, Query, Values, Weights
-from seq2seq_attn.attention.source import ConstantSource, check_source
+from seq2seq_attn.attention.source import ConstantSource, check_query, check_source
 from seq2seq_attn.attention.summary import Summary
 
 
@@ -26,6 +26,7 @@ class ConstantContext(Context):
         return self.read(keys if values is None else values, is_token)
 
     def forward(self, query: Query, source: ConstantSource) -> tuple[Contexts, Weights]:
+        check_query(self, query)
         steps = query.shape[1]
         return source.context.expand(-1, steps, -1), source.weights.expand(-1, steps, -1)
 

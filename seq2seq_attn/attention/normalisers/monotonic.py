@@ -62,7 +62,8 @@ def _arrivals(go_on: Tensor, start: Tensor) -> Tensor:
     """
     positions = go_on.shape[-1]
     if _is_exported():
-        torch._check(positions <= EXPORTED_LENGTH)  # type: ignore[no-untyped-call]
+        if not jit_traced():
+            torch._check(positions <= EXPORTED_LENGTH)  # type: ignore[no-untyped-call]
         positions = EXPORTED_LENGTH
     cross, arrive, reach = _shifted(go_on, 1), start, 1
     while reach < positions:
