@@ -19,12 +19,15 @@ class Context(nn.Module, ABC):
         source = context.prepare(keys, values=None, is_token=mask)
         seen, weights = context(query, source)
 
-    The source is an immutable record with `select(rows)`. T queries at once are T steps one after another from the
-    first on; where nothing is remembered between steps, they may as well be anything that reads the same source.
-    Who takes the steps one by one carries the history from each to the next:
+    The source is an immutable record with `select(rows)`. T queries in one call are T steps from the first on; without
+    `needs_history` their order does not matter, so they may be any queries of the same source. A caller that takes the
+    steps one by one carries the history from each to the next:
 
         history = context.start(source)
         seen, weights, history = context.step(query, source, history)
+
+    Where steps depend on earlier weights, `torch.export` and `torch.jit.trace` keep the T of the example, and the
+    program refuses another one; export `step` to take any number of steps.
     """
 
     value_size: int  # width of what the decoder sees
@@ -33,11 +36,14 @@ class Context(nn.Module, ABC):
 
     @abstractmethod
     def prepare(self, keys: Keys, values: Values | None = None, is_token: IsToken | None = None) -> Any:
-        """All that does not depend on the query, once a sentence.
+        """All that does not depend on the query, once per sentence.
 
-        Values default to the keys. `is_token` is True where a token is, None where all are; what stands on
-        padding must be finite, and changes nothing. ValueError if a sentence has no token at all (not checked
-        where `is_token` lies on an accelerator).
+        Values default to the keys. `is_token` is True on tokens, None where all positions are tokens: the opposite of a
+        `key_padding_mask`, for which give its negation. Keys and values on padding must be finite, and change nothing.
+
+        ValueError: shapes or the mask's dtype do not fit, or a sentence has no token. The latter is not seen where the
+        mask is on an accelerator, while a graph is traced, and within the transforms of `torch.func`; there such a
+        sentence gets NaN, or 0 from normalisers whose weights need not sum to 1, and other sentences are not affected.
         """
 
     @abstractmethod
@@ -49,15 +55,15 @@ class Context(nn.Module, ABC):
         return None
 
     def reader(self) -> Context:
-        """The part that sums values under its weights: this one, or the attention that it stands around."""
+        """The part that sums the values under its weights: this one, or the attention that it wraps."""
         return self
 
     def start(self, source: Any) -> History:
-        """The history before the first step, of one hypothesis a sentence: tensors (B, 1, ...)."""
+        """The history before the first step, for one hypothesis per sentence: tensors (B, 1, ...)."""
         return NOTHING
 
     def step(self, query: Query, source: Any, history: History) -> tuple[Contexts, Weights, History]:
-        """One step of K hypotheses a sentence, each with its own entry (B, K, ...) in the history.
+        """One step of K hypotheses per sentence, each with its own entry (B, K, ...) in the history.
 
         Contexts (B, K, value_size), weights (B, K, S), and the history for the next step.
         """
@@ -66,12 +72,12 @@ class Context(nn.Module, ABC):
 
 
 def one_by_one(context: Context, query: Query, source: Any) -> tuple[Contexts, Weights]:
-    """What T queries see, from the first step on, each step after the one before it."""
+    """Contexts and weights of T queries, taken as T steps from the first on."""
     check_query(context, query)
     history = context.start(source)
-    readings = []
+    steps = []
     for one in torch.split(query, 1, dim=1):
         contexts, weights, history = context.step(one, source, history)
-        readings.append((contexts, weights))
-    contexts, weights = (torch.cat(part, dim=1) for part in zip(*readings, strict=True))
+        steps.append((contexts, weights))
+    contexts, weights = (torch.cat(part, dim=1) for part in zip(*steps, strict=True))
     return contexts, weights

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from catalogue import AROUND_ATTENTION, ATTENTIONS, KEY
+from catalogue import AROUND_ATTENTION, ATTENTIONS, KEY, NORMALISERS
+
+from seq2seq_attn.attention import Attention, General
 
 B, T, S, COPIES = 2, 3, 4, 5
 IS_TOKEN = torch.tensor([[True, True, True, True], [True, True, False, False]])
@@ -112,6 +114,19 @@ def test_vmap_gives_the_gradients_of_each_by_itself(attention):
 
     expected = torch.stack([torch.func.grad(loss)(query) for query in queries])
     torch.testing.assert_close(torch.func.vmap(torch.func.grad(loss))(queries), expected)
+
+
+@pytest.mark.parametrize("make", NORMALISERS.values(), ids=NORMALISERS.keys())
+def test_an_empty_sentence_where_it_cannot_be_seen_gets_nan_or_0_and_affects_no_other(make):
+    attention = Attention(General(5, KEY), make()).eval()
+    query, keys = torch.randn(2, B, T, 5), torch.randn(2, B, S, KEY)
+    is_token = IS_TOKEN.repeat(2, 1, 1)
+    is_token[1, 0] = False
+    context, weights = torch.func.vmap(lambda *inputs: read(attention, *inputs))(query, keys, is_token)
+    expected = torch.nan if attention.normaliser.sums_to_one else 0.0
+    assert torch.equal(context[1, 0].nan_to_num(7), torch.full((T, KEY), expected).nan_to_num(7))
+    assert_same((context[0], weights[0]), read(attention, query[0], keys[0]))
+    assert_same((context[1, 1:], weights[1, 1:]), read(attention, query[1, 1:], keys[1, 1:], IS_TOKEN[1:]))
 
 
 def compile_and_export(backend):

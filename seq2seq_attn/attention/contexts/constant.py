@@ -1,4 +1,4 @@
-"""Attention's kin that does not look at the query: the other arms of the ablation."""
+"""Contexts that do not depend on the query: the other arms of the ablation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from seq2seq_attn.attention.summary import Summary
 
 
 class ConstantContext(Context):
-    """The same context at every step, computed in `prepare`; a step only repeats it, without a copy."""
+    """The same context at every step, computed in `prepare` and expanded without a copy."""
 
     reads_query = False
 
@@ -32,13 +32,13 @@ class ConstantContext(Context):
 
     @abstractmethod
     def read(self, values: Values, is_token: IsToken) -> ConstantSource:
-        """The context and the weights that every query gets."""
+        """The context and the weights of every query."""
 
 
 class FixedContext(ConstantContext):
     """C_i = C, a summary of the states, at every step: the "distracted" model (Cho et al. 2014, sec. 2.2).
 
-    The summary gives `value_size` numbers a sentence. No step reads the states, so all weights are 0.
+    The summary gives `value_size` numbers per sentence. No step reads the states, so all weights are 0.
     """
 
     def __init__(self, summary: Summary, value_size: int) -> None:
@@ -52,7 +52,7 @@ class FixedContext(ConstantContext):
 
 
 class NoContext(ConstantContext):
-    """Nothing: the decoder knows of the source what its first state holds (Sutskever et al. 2014).
+    """No context: the decoder gets the source through its first state alone (Sutskever et al. 2014).
 
     The context has width 0, all weights are 0.
     """

@@ -1,4 +1,4 @@
-"""Softmax: every token gets a share, the higher its score the more."""
+"""Softmax: every token gets a weight, larger for a higher score."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ class LocalP(Window):
 
     (Luong et al. 2015, eq. 9 and 10.) S is the number of tokens, s runs from 1 to S, D is `half_width`: only tokens
     with |s - p_t| ≤ D are read. W is (hidden_size, query_size), v (hidden_size,), hidden_size None takes query_size.
-    As in the paper the weights sum to less than 1, and it is through the Gaussian that W and v learn.
+    As in the paper the weights sum to less than 1; W and v get their gradient through the Gaussian.
     """
 
     equation = "exp(-(s - p)² / 2σ²), p = S σ(v · tanh(W q))"
