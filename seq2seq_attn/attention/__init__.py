@@ -3,14 +3,14 @@
 >>> import torch
 >>> states = torch.tensor([[[0.0, 1, 1], [5, 0, 1], [1, 1, 0], [0, 5, 1]]])  # (B=1, S=4, H=3)
 >>> attention = Attention(Dot(query_size=3, key_size=3))
->>> source = attention.prepare(states, is_token=torch.tensor([[True, True, True, True]]))  # once a sentence
+>>> source = attention.prepare(states, is_token=torch.tensor([[True, True, True, True]]))  # once per sentence
 >>> context, weights = attention(torch.tensor([[[10.0, 5, 10]]]), source)  # every step: scores 15, 60, 15, 35
 >>> context.round().tolist(), weights.round().tolist()
 ([[[5.0, 0.0, 1.0]]], [[[0.0, 1.0, 0.0, 0.0]]])
 
-B sentences, S source positions, T queries. A `Scorer` compares queries with keys, a `Normaliser` makes
-weights of scores, a `Window` says which part of the source is open, a `Context` is what a decoder sees of the
-source, a `Summary` is a sentence as one vector.
+B sentences, S source positions, T queries. A `Scorer` compares queries with keys, a `Normaliser` turns scores into
+weights, a `Window` restricts the positions that may be read, a `Context` is what a decoder sees of the source, a
+`Summary` is a sentence as one vector.
 """
 
 from seq2seq_attn.attention.attention import Attention

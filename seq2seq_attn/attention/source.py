@@ -1,4 +1,4 @@
-"""What a context keeps of a source between `prepare` and the steps: immutable records, one row a sentence."""
+"""What a context keeps of a source between `prepare` and the steps: immutable records, one row per sentence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from seq2seq_attn.attention.shapes import IsToken, Keys, Query, Values
 
 
 class PreparedSource(Protocol):
-    """What every context's source can do."""
+    """What `prepare` of every context returns."""
 
     @property
     def sentences(self) -> int:
@@ -40,7 +40,7 @@ class Source(NamedTuple):
 
 
 class ConstantSource(NamedTuple):
-    """A source that was read before the first query: the answer to all of them."""
+    """The context and weights that every query gets."""
 
     context: Tensor  # (B, 1, value_size)
     weights: Tensor  # (B, 1, S)

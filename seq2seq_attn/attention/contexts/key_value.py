@@ -55,8 +55,6 @@ class KeyValueAttention(Context):
         """Keys and values, each (B, S, H / 2), of states (B, S, H)."""
         size = states.shape[-1]
         if size % (2 * self.directions):
-            raise ValueError(
-                f"KeyValueAttention halves the states of each direction, and {size} numbers cannot be halved so"
-            )
+            raise ValueError(f"KeyValueAttention halves the states of each direction: {size} numbers do not divide so")
         keys, values = torch.unflatten(states, -1, (self.directions, 2, -1)).unbind(-2)
         return keys.flatten(-2), values.flatten(-2)

@@ -1,4 +1,4 @@
-"""Multiplicative: query and key meet in a space of their own."""
+"""Multiplicative: the inner product of projections of query and key."""
 
 from __future__ import annotations
 

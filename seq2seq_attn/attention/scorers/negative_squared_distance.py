@@ -30,7 +30,7 @@ class NegativeSquaredDistance(Scorer):
         return keys
 
     def forward(self, query: Query, prepared: Prepared) -> Scores:
-        # Not in half precision: what is left of large numbers would be their rounding, or inf - inf.
+        # Not in half precision: the difference of large numbers would be their rounding error, or inf - inf.
         with autocast_off(query):
             queries, keys = full_precision(query), full_precision(prepared)
             squares = (queries**2).sum(-1)[:, :, None] + (keys**2).sum(-1)[:, None]

@@ -1,4 +1,4 @@
-"""Relative: any scorer, and a learnt preference for how far ahead or behind to look."""
+"""Relative: any scorer, and a learned bias for the distance between step and position."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores, Weights
 class Relative(HistoryScorer):
     """F(q_i, k_j) + b[clip(j - i)], clip to ±max_distance (Shaw et al. 2018, sec. 3.2; a scalar as in T5, Raffel 2020).
 
-    F is made by `scorer` at the same sizes. b holds 2 max_distance + 1 numbers, 0 at first. Positions j and steps i
-    count from 0, so padding belongs on the right. The history is the number of steps, and what F remembers.
+    `scorer` creates F with the same sizes. b has 2 max_distance + 1 numbers, initialised to 0. Positions j and steps i
+    count from 0, so padding belongs on the right. The history is the number of steps, and the history of F.
     """
 
     equation = "F(q_i, k_j) + b[clip(j - i)] at step i and position j, F any scorer"
