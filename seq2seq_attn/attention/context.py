@@ -43,7 +43,7 @@ class Context(nn.Module, ABC):
 
         ValueError: shapes or the mask's dtype do not fit, or a sentence has no token. The latter is not seen where the
         mask is on an accelerator, while a graph is traced, and within the transforms of `torch.func`; there such a
-        sentence gets NaN, or 0 from normalisers whose weights need not sum to 1, and other sentences are not affected.
+        sentence gets NaN from softmax and its variants and 0 from the other normalisers; others are not affected.
         """
 
     @abstractmethod
