@@ -151,9 +151,10 @@ def parse(record: type[Record], values: Mapping[str, Any], path: Path | None = N
         raise UserError(_explain(record, error, values, path)) from None
 
 
-def dump(record: Strict) -> str:
-    """The record as YAML, defaults included; `load` reads it back to an equal record."""
-    return yaml.safe_dump(record.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+def dump(record: Strict | Mapping[str, Any]) -> str:
+    """The record as YAML, defaults included; `load` reads it back to an equal record. Plain values stay as they are."""
+    values = record.model_dump(mode="json") if isinstance(record, Strict) else dict(record)
+    return yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
 
 
 def override(values: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from torch.nn import functional as F
 
 from seq2seq_attn.analysis.interventions import Interventions, intervene
 from seq2seq_attn.attention import Change
-from seq2seq_attn.attention.contexts import changes
+from seq2seq_attn.attention.contexts import counterfactual as changes
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.attention_weights import RankCorrelation, rank_correlation
 from seq2seq_attn.models.translator import Sentences, Translator, pad

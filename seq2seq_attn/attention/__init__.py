@@ -3,14 +3,14 @@
 >>> import torch
 >>> states = torch.tensor([[[0.0, 1, 1], [5, 0, 1], [1, 1, 0], [0, 5, 1]]])  # (B=1, S=4, H=3)
 >>> attention = Attention(Dot(query_size=3, key_size=3))
->>> source = attention.prepare(states, is_token=torch.tensor([[True, True, True, True]]))  # once a sentence
+>>> source = attention.prepare(states, is_token=torch.tensor([[True, True, True, True]]))  # once per sentence
 >>> context, weights = attention(torch.tensor([[[10.0, 5, 10]]]), source)  # every step: scores 15, 60, 15, 35
 >>> context.round().tolist(), weights.round().tolist()
 ([[[5.0, 0.0, 1.0]]], [[[0.0, 1.0, 0.0, 0.0]]])
 
-B sentences, S source positions, T queries. A `Scorer` compares queries with keys, a `Normaliser` makes
-weights of scores, a `Window` says which part of the source is open, a `Context` is what a decoder sees of the
-source, a `Summary` is a sentence as one vector.
+B sentences, S source positions, T queries. A `Scorer` compares queries with keys, a `Normaliser` turns scores into
+weights, a `Window` restricts the positions that may be read, a `Context` is what a decoder sees of the source, a
+`Summary` is a sentence as one vector.
 """
 
 from seq2seq_attn.attention.attention import Attention
@@ -21,7 +21,13 @@ from seq2seq_attn.attention.contexts.counterfactual import Change, Counterfactua
 from seq2seq_attn.attention.contexts.key_value import KeyValueAttention
 from seq2seq_attn.attention.contexts.multi_head import MultiHead, MultiHeadSource
 from seq2seq_attn.attention.history import History, each_tensor
-from seq2seq_attn.attention.normaliser import HistoryNormaliser, Normaliser, normaliser_class, normaliser_classes
+from seq2seq_attn.attention.normaliser import (
+    HistoryNormaliser,
+    Normaliser,
+    _normalisers,
+    normaliser_class,
+    normaliser_classes,
+)
 from seq2seq_attn.attention.normalisers.entmax15 import Entmax15
 from seq2seq_attn.attention.normalisers.gumbel import Gumbel
 from seq2seq_attn.attention.normalisers.hard import Hard
@@ -31,7 +37,7 @@ from seq2seq_attn.attention.normalisers.sigmoid import Sigmoid
 from seq2seq_attn.attention.normalisers.softmax import Softmax
 from seq2seq_attn.attention.normalisers.sparsemax import Sparsemax
 from seq2seq_attn.attention.registry import own_options
-from seq2seq_attn.attention.scorer import HistoryScorer, MakeScorer, Scorer, scorer_class, scorer_classes
+from seq2seq_attn.attention.scorer import HistoryScorer, Scorer, ScorerFactory, _scorers, scorer_class, scorer_classes
 from seq2seq_attn.attention.scorers.additive import Additive
 from seq2seq_attn.attention.scorers.biaffine import Biaffine
 from seq2seq_attn.attention.scorers.concat import Concat
@@ -47,15 +53,15 @@ from seq2seq_attn.attention.scorers.negative_squared_distance import NegativeSqu
 from seq2seq_attn.attention.scorers.normalised_additive import NormalisedAdditive
 from seq2seq_attn.attention.scorers.relative import Relative
 from seq2seq_attn.attention.scorers.scaled_dot import ScaledDot
-from seq2seq_attn.attention.source import AnySource, ConstantSource, Source
+from seq2seq_attn.attention.source import ConstantSource, PreparedSource, Source
 from seq2seq_attn.attention.summary import LastState, LearnedPool, MeanState, Summary
-from seq2seq_attn.attention.window import Window, window_class, window_classes
-from seq2seq_attn.attention.windows.local import LocalM, LocalP
+from seq2seq_attn.attention.window import Window, _windows, window_class, window_classes
+from seq2seq_attn.attention.windows.local_m import LocalM
+from seq2seq_attn.attention.windows.local_p import LocalP
 
 __all__ = [
     "MLP",
     "Additive",
-    "AnySource",
     "Attention",
     "Biaffine",
     "Change",
@@ -85,7 +91,6 @@ __all__ = [
     "LocalP",
     "Location",
     "LocationAware",
-    "MakeScorer",
     "MeanContext",
     "MeanState",
     "Monotonic",
@@ -97,9 +102,11 @@ __all__ = [
     "NoContext",
     "NormalisedAdditive",
     "Normaliser",
+    "PreparedSource",
     "Relative",
     "ScaledDot",
     "Scorer",
+    "ScorerFactory",
     "Shuffled",
     "Sigmoid",
     "Softmax",
@@ -116,3 +123,6 @@ __all__ = [
     "window_class",
     "window_classes",
 ]
+
+# A class in a new file of these folders gets its name here by itself; type checkers know those listed above.
+globals().update({part.__name__: part for part in (*_scorers, *_normalisers, *_windows)})

@@ -12,15 +12,15 @@ from seq2seq_attn.attention.normaliser import Normaliser
 from seq2seq_attn.attention.normalisers.softmax import Softmax
 from seq2seq_attn.attention.scorer import Scorer
 from seq2seq_attn.attention.shapes import Contexts, IsToken, Keys, Query, Values, Weights
-from seq2seq_attn.attention.source import Source, refuse_empty
+from seq2seq_attn.attention.source import Source, check_query, check_source
 from seq2seq_attn.attention.window import View, Window
 
 
 class Attention(Context):
     """C_i = Σ_j a_ij v_j with a_i = softmax_j F(q_i, k_j) (Bahdanau et al. 2015, eq. 5 and 6).
 
-    F is the scorer; another normaliser may stand for softmax, and a window leaves only a part of the source to be
-    read. `value_size` is the width of the values, to be given where they are not as wide as the keys.
+    F is the scorer. Another normaliser may replace softmax, and a window may restrict which positions are read.
+    `value_size` is the width of the values; it is needed only if they are not as wide as the keys.
     """
 
     reads_query = True
@@ -42,7 +42,7 @@ class Attention(Context):
         self.needs_history = scorer.needs_history or self.normaliser.needs_history or counts_steps
 
     def prepare(self, keys: Keys, values: Values | None = None, is_token: IsToken | None = None) -> Source:
-        refuse_empty(keys, is_token)
+        check_source(self, keys, values, is_token, self.key_size)
         return Source(
             prepared=self.scorer.prepare(keys),
             values=keys if values is None else values,
@@ -69,7 +69,8 @@ class Attention(Context):
         return torch.bmm(weights, source.values), weights, history
 
     def weigh(self, query: Query, source: Source, history: History) -> tuple[Weights, History]:
-        """A step without its sum: the weights (B, K, S) and the history for the next step."""
+        """The weights (B, K, S) of a step, and the history for the next one."""
+        check_query(self, query, source.sentences, self.query_size)
         of_scorer, of_normaliser, steps = history
         scores = self.scorer.after(of_scorer, query, source.prepared)
         view = self._view(query, source, steps)
@@ -89,7 +90,7 @@ class Attention(Context):
         return view
 
     def _ahead(self, history: History, steps: int) -> History | None:
-        """The histories of the next steps, each an entry of its own; None if they hang on weights yet to come."""
+        """The histories of the next steps, one entry each; None if they depend on weights not yet computed."""
         of_scorer, of_normaliser, taken = history
         of_scorer = self.scorer.ahead(of_scorer, steps)
         if of_scorer is None or self.normaliser.needs_history:

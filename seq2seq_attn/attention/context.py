@@ -25,6 +25,9 @@ class Context(nn.Module, ABC):
 
         history = context.start(source)
         contexts, weights, history = context(query, source, history)
+
+    Where steps depend on earlier weights, `torch.export` and `torch.jit.trace` keep the T of the example, and the
+    program refuses another one; export a call with a history to take any number of steps.
     """
 
     value_size: int  # width of what the decoder sees
@@ -35,9 +38,12 @@ class Context(nn.Module, ABC):
     def prepare(self, keys: Keys, values: Values | None = None, is_token: IsToken | None = None) -> Any:
         """All that does not depend on the query, once per sentence.
 
-        Values default to the keys. `is_token` is True where a token is, None where all are; what stands on
-        padding must be finite, and changes nothing. ValueError if a sentence has no token at all (not checked
-        where `is_token` is on an accelerator).
+        Values default to the keys. `is_token` is True on tokens, None where all positions are tokens: the opposite of a
+        `key_padding_mask`, for which give its negation. Keys and values on padding must be finite, and change nothing.
+
+        ValueError: shapes or the mask's dtype do not fit, or a sentence has no token. The latter is not seen where the
+        mask is on an accelerator, while a graph is traced, and within the transforms of `torch.func`; there such a
+        sentence gets NaN from softmax and its variants and 0 from the other normalisers; others are not affected.
         """
 
     @abstractmethod
@@ -63,7 +69,7 @@ def one_by_one(
     source: Any,
     history: History,
 ) -> tuple[Contexts, Weights]:
-    """What T queries see, from the step after `history` on, each after the one before it."""
+    """Contexts and weights of T queries, taken as T steps from the one after `history` on."""
     seen = []
     for one in torch.split(query, 1, dim=1):
         contexts, weights, history = step(one, source, history)

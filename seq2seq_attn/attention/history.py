@@ -1,10 +1,10 @@
-"""What attention knows of its earlier steps: explicit, immutable, and reordered by a beam search like any state.
+"""What attention carries from step to step: explicit, immutable, and reordered by a beam search like any state.
 
     history = context.start(source)
     seen, weights, history = context(query, source, history)
 
 A history is a tensor (B, K, ...), one entry for each of the K hypotheses of each of B sentences, or a tuple of
-histories, as deep as the parts are nested. What remembers nothing has the empty tuple.
+histories, nested as the parts are. A part without history has the empty tuple.
 """
 
 from __future__ import annotations
@@ -28,6 +28,6 @@ def each_tensor(change: Callable[[Tensor], Tensor], history: History) -> History
     return change(history)
 
 
-def on_the_first(positions: Tensor) -> Tensor:
-    """(..., S): 1 on the first position and 0 on the others, for a tensor of that shape: the place to begin at."""
+def one_hot_first(positions: Tensor) -> Tensor:
+    """1 at the first position and 0 elsewhere, in the shape (..., S) of the given tensor."""
     return F.pad(torch.ones_like(positions[..., :1]), (0, positions.shape[-1] - 1))

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from seq2seq_attn.attention.history import NOTHING, History
 from seq2seq_attn.attention.registry import Registry
 from seq2seq_attn.attention.shapes import ScoreRows, Scores, TokenRows, Weights
 
-_normalisers: Registry[Normaliser] = Registry("normaliser")
-
 
 class Normaliser(nn.Module, ABC):
-    """Scores in, weights out, over the last dimension; a concrete subclass can be named in a config."""
+    """Maps scores to weights over the last dimension; a concrete subclass can be named in a configuration."""
 
     equation: ClassVar[str] = ""  # for the listing: e is the score, a the weight
     source: ClassVar[str] = ""  # paper and equation number
@@ -39,10 +38,10 @@ class Normaliser(nn.Module, ABC):
 
     @abstractmethod
     def normalise(self, scores: ScoreRows) -> ScoreRows:
-        """Weights of scores in which -inf stands on all that must get exactly 0."""
+        """Weights of scores in which -inf marks all positions that must get exactly 0."""
 
     def start(self, scores: ScoreRows) -> History:
-        """The history before the first step: tensors (B, 1, ...). Of `scores` (B, K, S) only size and place count."""
+        """The history before the first step: tensors (B, 1, ...). Only shape, dtype and device of `scores` matter."""
         return NOTHING
 
     def after(self, history: History, scores: Scores, is_token: TokenRows | None = None) -> Weights:
@@ -55,10 +54,13 @@ class Normaliser(nn.Module, ABC):
         return history
 
 
+_normalisers: Registry[Normaliser] = Registry("normaliser", Normaliser)
+
+
 class HistoryNormaliser(Normaliser, ABC):
     """A normaliser whose weights depend on those of earlier steps.
 
-    The history works as in `HistoryScorer`. Rows are (B, K, S), K hypotheses a sentence.
+    The history works as in `HistoryScorer`. Rows are (B, K, S), K hypotheses per sentence.
     """
 
     needs_history = True
@@ -69,7 +71,7 @@ class HistoryNormaliser(Normaliser, ABC):
     def forward(
         self, scores: ScoreRows, is_token: TokenRows | None = None, history: History | None = None
     ) -> ScoreRows:
-        """Weights (B, K, S), each hypothesis's after its history; None: before the first step."""
+        """Weights (B, K, S), each hypothesis after its own history; None: before the first step."""
         history = self.start(scores) if history is None else history
         return self.normalise_after(masked(scores, is_token), history).to(scores.dtype)
 
@@ -89,25 +91,34 @@ class HistoryNormaliser(Normaliser, ABC):
 
 
 def masked(scores: ScoreRows, is_token: TokenRows | None) -> ScoreRows:
-    """Scores in full precision, with -inf wherever no token is."""
-    if scores.dtype in (torch.float16, torch.bfloat16):
-        scores = scores.float()
-    # What has overflowed, maybe in half precision before something of float32 was added to it, would make softmax
-    # inf - inf; the largest float gives its limit.
+    """Scores in full precision, with -inf on everything that is not a token."""
+    scores = full_precision(scores)
+    # A score that overflowed, perhaps in half precision, would make softmax inf - inf; the largest float gives its
+    # limit.
     scores = scores.clamp(torch.finfo(scores.dtype).min, torch.finfo(scores.dtype).max)
     return scores if is_token is None else torch.where(is_token, scores, -torch.inf)
 
 
 def below_the_highest(scores: ScoreRows) -> ScoreRows:
-    """Scores minus the highest of their row: to whom only differences matter, these cannot overflow."""
+    """Scores minus the highest of their row: the same differences, and no overflow."""
     return scores - scores.detach().amax(dim=-1, keepdim=True)
 
 
 def normaliser_class(name: str) -> type[Normaliser]:
-    """The normaliser called `name` in a config; ValueError with the nearest name if there is none."""
+    """The normaliser named in a configuration, by its name or its place; errors as for `Registry.find`."""
     return _normalisers.find(name)
 
 
 def normaliser_classes() -> dict[str, type[Normaliser]]:
     """All normalisers by config name."""
     return _normalisers.classes()
+
+
+def full_precision(tensor: Tensor) -> Tensor:
+    """The tensor, in float32 if it is in half precision: bfloat16 cannot tell 257 from 258, nor add 0.003 to 1."""
+    return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
+
+
+def autocast_off(tensor: Tensor) -> AbstractContextManager[object]:
+    """A context in which operations on the tensor's device keep the precision of their operands."""
+    return nullcontext() if tensor.is_meta else torch.autocast(tensor.device.type, enabled=False)

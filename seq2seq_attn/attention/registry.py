@@ -1,38 +1,63 @@
-"""Parts that a config names: the concrete subclasses of a base, found by their snake_case name."""
+"""Parts that a configuration names: by a name of the catalogue, or by the place of a class of the user's own.
+
+scorer: additive                        # of this package, or of an installed distribution
+scorer: my_file.py:MyScorer             # of a Python file
+scorer: my_package.my_module:MyScorer   # of a module that Python can import
+"""
 
 from __future__ import annotations
 
+import ast
 import difflib
+import hashlib
+import importlib
+import importlib.util
 import inspect
+import pkgutil
 import re
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, partial
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from importlib.metadata import EntryPoint, entry_points
 from inspect import Parameter
-from typing import Generic, TypeVar
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
-from seq2seq_attn.attention.installed import load_installed
+from torch import nn
 
 Part = TypeVar("Part")
+Value = TypeVar("Value")
 
-
-def config_name(part: type) -> str:
-    """The name of a class in a config: `ScaledDot` is `scaled_dot`."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", part.__name__).lower()
+ENTRY_POINTS = "seq2seq_attn.scorers"  # the group in which a distribution declares its scorers, normalisers, windows
 
 
 class Registry(Generic[Part]):
     """The concrete subclasses of one base, entered by the base's `__init_subclass__`.
 
     A class may be defined again in its own module (a reloaded file, a notebook cell run twice). The same name
-    from another module is an error: which of the two a config means would depend on the order of imports.
+    from another module is an error: which of the two a configuration means would depend on the order of imports.
+    Classes of a file that is named by its place are found there, and take no name of the catalogue.
     """
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, base: type) -> None:
         self._kind = kind  # "scorer", for messages
+        self._base = base
         self._classes: dict[str, type[Part]] = {}
 
     def add(self, part: type[Part]) -> None:
         if inspect.isabstract(part):
             return
-        name = config_name(part)
+        if part.__module__ in _unlisted:
+            _unlisted[part.__module__].append(partial(self._enter, part))
+        else:
+            self._enter(part)
+
+    def _enter(self, part: type[Part]) -> None:
+        name = _snake_case(part)
         known = self._classes.get(name)
         if known is not None and known.__module__ != part.__module__:
             raise ValueError(
@@ -42,7 +67,14 @@ class Registry(Generic[Part]):
         self._classes[name] = part
 
     def find(self, name: str) -> type[Part]:
-        """The class called `name`; ValueError with the nearest name if there is none."""
+        """The class called `additive`, `my_file.py:MyScorer` or `package.module:MyScorer`.
+
+        ValueError in one line: there is no such name (with the nearest one), no such file or module, its import
+        fails (with the line), or it has no such class of this kind (with the nearest one).
+        """
+        place, colon, class_name = name.rpartition(":")
+        if colon:
+            return self._at(place, class_name)
         if name in self._classes:
             return self._classes[name]
         classes, failures = self.classes(), load_installed()
@@ -50,7 +82,23 @@ class Registry(Generic[Part]):
             return classes[name]
         nearest = difflib.get_close_matches(name, classes, n=1)
         hint = f"did you mean {nearest[0]!r}?" if nearest else f"choose from {', '.join(classes)}"
-        raise ValueError("; ".join([f"there is no {self._kind} {name!r}", hint, *failures]))
+        own = f"one of your own is given as my_{self._kind}.py:My{self._base.__name__}"
+        raise ValueError("; ".join([f"there is no {self._kind} {name!r}", hint, *failures, own]))
+
+    def _at(self, place: str, class_name: str) -> type[Part]:
+        module = load_file(Path(place)) if place.endswith(".py") else load_module(place)
+        found: Any = getattr(module, class_name, None)
+        if isinstance(found, type) and issubclass(found, self._base):
+            return cast("type[Part]", found)
+        parts = {key: each for key, each in vars(module).items() if isinstance(each, type) and each is not self._base}
+        own = [key for key, each in parts.items() if issubclass(each, self._base)]
+        nearest = difflib.get_close_matches(class_name, own, n=1)
+        hint = f"did you mean {nearest[0]!r}?" if nearest else f"its {self._kind}s: {', '.join(own) or 'none'}"
+        raise ValueError(f"{place}: {class_name!r} is no class with {self._base.__name__} as its base; {hint}")
+
+    def __iter__(self) -> Iterator[type[Part]]:
+        """The classes imported so far."""
+        return iter(self._classes.values())
 
     def classes(self) -> dict[str, type[Part]]:
         """All classes by config name, in alphabetical order, those of installed distributions too; a copy."""
@@ -58,16 +106,225 @@ class Registry(Generic[Part]):
         return dict(sorted(self._classes.items()))
 
 
-def own_options(part: type) -> dict[str, Parameter]:
-    """The options of a scorer or normaliser that are its own: name, type and default.
+def config_name(part: type) -> str:
+    """What names a class in a configuration: `ScaledDot` is `scaled_dot`, one of a user's file is `FILE.py:CLASS`."""
+    if part.__module__ in _unlisted:
+        return f"{sys.modules[part.__module__].__file__}:{part.__qualname__}"
+    return _snake_case(part)
 
-    They are the parameters of its constructor but `query_size` and `key_size`, which the model gives. Types
-    are evaluated: `own_options(Additive)["hidden_size"].annotation` is `int | None`, not a string.
+
+def _snake_case(part: type) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", part.__name__).lower()
+
+
+def own_options(part: type) -> dict[str, Parameter]:
+    """The options of a scorer, normaliser or window that are its own: name, type and default.
+
+    They are the parameters of its constructor except `query_size` and `key_size`, which the model gives. Types
+    are evaluated: `own_options(Additive)["hidden_size"].annotation` is `int | None`, not a string. ValueError: the
+    name of a type is not known where the class is defined.
     """
-    parameters = inspect.signature(part, eval_str=True).parameters
+    try:
+        parameters = inspect.signature(part, eval_str=True).parameters
+    except NameError as error:
+        raise ValueError(f"{part.__name__}: the type of an option cannot be evaluated: {error}") from error
     variadic = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
     return {
         name: parameter
         for name, parameter in parameters.items()
         if name not in ("query_size", "key_size") and parameter.kind not in variadic
     }
+
+
+def need_positive(part: nn.Module, **options: float) -> None:
+    """ValueError that names the part, the option and its value if one of `options` is not above 0."""
+    for option, value in options.items():
+        if not value > 0:
+            raise ValueError(f"{type(part).__name__} needs {option} > 0, got {value}")
+
+
+def import_folder(package: str, folder: Iterable[str]) -> None:
+    """Imports every module of a package, so that a class is known as soon as its file lies there."""
+    for module in pkgutil.iter_modules(folder):
+        importlib.import_module(f"{package}.{module.name}")
+
+
+class _File(NamedTuple):
+    """A Python file that was imported."""
+
+    module: ModuleType
+    sources: dict[Path, bytes]  # its own text and that of its siblings, as they were imported
+    packages: list[str]  # those that it imported from its folder
+
+
+_files: dict[Path, _File] = {}
+_siblings: dict[str, tuple[Path, bytes]] = {}  # by name: modules that such files imported from their folders
+_unlisted: dict[str, list[Callable[[], None]]] = {}  # by module: how its classes would enter the catalogue
+
+
+def load_file(path: Path, listed: bool = False) -> ModuleType:
+    """The module of a Python file; `listed` enters its classes into the catalogue under their own names.
+
+    While the file is imported, modules beside it can be imported by name; those of the standard library stay what
+    they are, and `sys.path` is not changed. A file is imported once per process, and again only if it has changed.
+    ValueError in one line, with the line of the file: it does not exist, or its import fails.
+    """
+    if path.suffix != ".py" or not path.is_file():
+        raise ValueError(f"{path}: no such Python file")
+    place = path.resolve()
+    known = _files.get(place)
+    if known is None or any(not each.is_file() or each.read_bytes() != text for each, text in known.sources.items()):
+        was_listed = known is not None and known.module.__name__ not in _unlisted
+        known = _files[place] = _import(path, listed or was_listed)
+    if listed:
+        for enter in _unlisted.pop(known.module.__name__, ()):
+            enter()
+    return known.module
+
+
+def file_sources(path: Path) -> dict[str, bytes]:
+    """The source code of the file and of the siblings that it imports, by file name, as `load_file` imported them.
+
+    ValueError: it imports a package from its folder, which is more than these files; and as for `load_file`.
+    """
+    if path.resolve() not in _files:
+        load_file(path)
+    file = _files[path.resolve()]
+    if file.packages:
+        raise ValueError(
+            f"{path}: imports the package {file.packages[0]!r} from its folder; only single modules can be kept "
+            f"with it: install the package, or make it one file"
+        )
+    return {each.name: text for each, text in file.sources.items()}
+
+
+def _import(path: Path, listed: bool) -> _File:
+    place = path.resolve()
+    # The same in every process, so that a class can be pickled, and another one for each file.
+    name = f"plugin_{place.stem}_{hashlib.sha256(str(place).encode()).hexdigest()[:8]}"
+    for sibling, (file, text) in list(_siblings.items()):
+        if file.parent != place.parent or not file.is_file() or file.read_bytes() != text:
+            sys.modules.pop(sibling, None)  # beside another file, or as it no longer is
+            del _siblings[sibling]
+    beside = _Siblings(place.parent)
+    loader = _Loader(name, str(place), beside.sources)
+    spec = importlib.util.spec_from_file_location(name, place, loader=loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    before, waiting = sys.modules.get(name), _unlisted.pop(name, None)
+    sys.modules[name] = module
+    if not listed:
+        _unlisted[name] = []
+    sys.meta_path.insert(0, beside)
+    try:
+        loader.exec_module(module)
+    except (Exception, SystemExit) as error:  # whatever the code of others raises
+        for each in beside.names:
+            sys.modules.pop(each, None)
+        _restore(sys.modules, name, before)
+        _restore(_unlisted, name, waiting)
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise ValueError(f"{path}{_line(error, str(place))}: {reason}") from error
+    finally:
+        sys.meta_path.remove(beside)
+    _siblings.update({each: (file, beside.sources[file]) for each, file in beside.names.items()})
+    return _File(module, _with_imported(beside.sources, place.parent), beside.packages)
+
+
+def _restore(table: dict[str, Value], name: str, value: Value | None) -> None:
+    table.pop(name, None)
+    if value is not None:
+        table[name] = value
+
+
+def _with_imported(sources: dict[Path, bytes], folder: Path) -> dict[Path, bytes]:
+    """The sources and those of the modules beside them that they import, also where these were imported before."""
+    found, to_read = dict(sources), list(sources.values())
+    while to_read:
+        for node in ast.walk(ast.parse(to_read.pop())):
+            modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                modules.append(node.module)
+            for module in modules:
+                name = module.partition(".")[0]
+                file = folder / f"{name}.py"
+                if name not in sys.stdlib_module_names and file not in found and file.is_file():
+                    found[file] = file.read_bytes()
+                    to_read.append(found[file])
+    return found
+
+
+class _Loader(SourceFileLoader):
+    """Keeps the source that it runs, and writes no bytecode: the file may lie in a run folder."""
+
+    def __init__(self, name: str, path: str, sources: dict[Path, bytes]) -> None:
+        super().__init__(name, path)
+        self._sources = sources
+
+    def get_code(self, fullname: str) -> CodeType:
+        source = self._sources[Path(self.path)] = self.get_data(self.path)
+        code: CodeType = self.source_to_code(source, self.path)
+        return code
+
+
+class _Siblings(MetaPathFinder):
+    """Finds what lies beside a file while that file is imported."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.names: dict[str, Path] = {}
+        self.sources: dict[Path, bytes] = {}
+        self.packages: list[str] = []
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if path is not None or fullname in sys.stdlib_module_names:
+            return None
+        file = self.folder / f"{fullname}.py"
+        if file.is_file():
+            self.names[fullname] = file
+            _unlisted[fullname] = []
+            loader = _Loader(fullname, str(file), self.sources)
+            return importlib.util.spec_from_file_location(fullname, file, loader=loader)
+        if not (self.folder / fullname / "__init__.py").is_file() or PathFinder.find_spec(fullname) is not None:
+            return None
+        self.packages.append(fullname)
+        return PathFinder.find_spec(fullname, [str(self.folder)])
+
+
+def _line(error: BaseException, file: str) -> str:
+    """`, line 3` where the file went wrong."""
+    if isinstance(error, SyntaxError) and error.filename == file:
+        return f", line {error.lineno}"
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    return f", line {lines[-1]}" if lines else ""
+
+
+def load_module(name: str) -> ModuleType:
+    """The module of that name; ValueError in one line if it cannot be imported."""
+    try:
+        return importlib.import_module(name)
+    except (Exception, SystemExit) as error:  # whatever the code of others raises
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise ValueError(f"{name}: cannot be imported: {reason}; a file ends in .py") from error
+
+
+@cache
+def load_installed() -> tuple[str, ...]:
+    """Imports what installed distributions declare as entry points, once; a line for each one that fails.
+
+    An entry point names a class, or a module with classes in it: all of them are known once they are imported.
+    """
+    return tuple(failure for point in entry_points(group=ENTRY_POINTS) if (failure := _failure(point)))
+
+
+def _failure(point: EntryPoint) -> str | None:
+    """None, or why the entry point cannot be loaded."""
+    try:
+        point.load()
+    except Exception as error:  # whatever the code of others raises
+        origin = f" of {point.dist.name} {point.dist.version}" if point.dist else ""
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        return f"the entry point {point.name} = {point.value}{origin} cannot be loaded: {reason}"
+    return None

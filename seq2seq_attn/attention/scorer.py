@@ -7,20 +7,17 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from torch import nn
 
-from seq2seq_attn.attention.checks import need_positive
 from seq2seq_attn.attention.history import NOTHING, History
-from seq2seq_attn.attention.registry import Registry
+from seq2seq_attn.attention.registry import Registry, need_positive
 from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores, Weights
-
-_scorers: Registry[Scorer] = Registry("scorer")
 
 
 class Scorer(nn.Module, ABC):
     """One scoring equation. It neither masks nor normalises, and remembers nothing between calls.
 
-    A concrete subclass can be named in a config as soon as it is imported (not one defined with `registered=False`
-    beside its base). What it takes beyond the two sizes are its options; they need defaults, so that its name alone is
-    a complete config.
+    A concrete subclass can be named in a configuration once it is imported (unless it is defined with
+    `registered=False` beside its base). The parameters of its constructor beyond the two sizes are its options; they
+    need defaults, so that the name alone is a complete configuration.
     """
 
     equation: ClassVar[str] = ""  # for the listing: q is the query, k the key
@@ -45,18 +42,18 @@ class Scorer(nn.Module, ABC):
 
     @abstractmethod
     def prepare(self, keys: Keys) -> Prepared:
-        """All that does not depend on the query, once a sentence: (B, S, key_size) -> (B, S, ...)."""
+        """All that does not depend on the query, once per sentence: (B, S, key_size) -> (B, S, ...)."""
 
     @abstractmethod
     def forward(self, query: Query, prepared: Prepared) -> Scores:
-        """Scores (B, T, S) of T queries at once; how many there are changes the score of none."""
+        """Scores (B, T, S) of T queries at once; the number of queries does not change any score."""
 
     def start(self, prepared: Prepared) -> History:
-        """The history before the first step, of one hypothesis a sentence: tensors (B, 1, ...)."""
+        """The history before the first step, for one hypothesis per sentence: tensors (B, 1, ...)."""
         return NOTHING
 
     def after(self, history: History, query: Query, prepared: Prepared) -> Scores:
-        """Scores (B, K, S) of K hypotheses' queries, each after its history; to a scorer without one all are alike."""
+        """Scores (B, K, S) of K hypotheses' queries, each after its own history."""
         scores: Scores = self(query, prepared)
         return scores
 
@@ -65,19 +62,22 @@ class Scorer(nn.Module, ABC):
         return history
 
     def ahead(self, history: History, steps: int) -> History | None:
-        """The histories (B, steps, ...) of the next steps after one (B, 1, ...), if they hang on their number alone.
+        """The histories (B, steps, ...) of the next steps, from one history (B, 1, ...), if only their number matters.
 
-        None where they hang on the weights read on the way: then the steps must be taken one after another.
+        None if they depend on the weights of these steps: then the steps must be taken one after another.
         """
         return history
 
 
-class HistoryScorer(Scorer, ABC):
-    """A scorer that depends on what came before: on the weights of earlier steps, or on how many there were.
+_scorers: Registry[Scorer] = Registry("scorer", Scorer)
 
-    The history is explicit (`history.py`): `start` makes it, `forward` reads it, `advance` gives the next one, and
-    no tensor of it is changed. Its tensors are (B, K, ...): K queries on a sentence are K hypotheses, each with a
-    history of its own.
+
+class HistoryScorer(Scorer, ABC):
+    """A scorer that depends on earlier steps: on their weights, or on their number.
+
+    The history is explicit (`history.py`): `start` creates it, `forward` reads it, `advance` returns the next one, and
+    its tensors are never modified. They are (B, K, ...): the K queries of a sentence are K hypotheses, each with its
+    own history.
     """
 
     needs_history = True
@@ -101,14 +101,14 @@ class HistoryScorer(Scorer, ABC):
 
 
 @runtime_checkable
-class MakeScorer(Protocol):
-    """What makes a scorer within another part: its class, or `partial(Additive, hidden_size=64)`."""
+class ScorerFactory(Protocol):
+    """Creates the scorer inside another part: a class, or `partial(Additive, hidden_size=64)`."""
 
     def __call__(self, query_size: int, key_size: int) -> Scorer: ...
 
 
 def scorer_class(name: str) -> type[Scorer]:
-    """The scorer called `name` in a config; ValueError with the nearest name if there is none."""
+    """The scorer named in a configuration, by its name or its place; errors as for `Registry.find`."""
     return _scorers.find(name)
 
 

@@ -7,13 +7,13 @@ from abc import ABC, abstractmethod
 import torch
 from torch import nn
 
-from seq2seq_attn.attention.checks import need_positive
 from seq2seq_attn.attention.normalisers.softmax import Softmax, uniform_weights
+from seq2seq_attn.attention.registry import need_positive
 from seq2seq_attn.attention.shapes import IsToken, States, StateSummary
 
 
 class Summary(nn.Module, ABC):
-    """States of a sentence in, one vector of the same width out; padding has no part in it."""
+    """Maps the states of a sentence to one vector of the same width; padding has no effect."""
 
     @abstractmethod
     def forward(self, states: States, is_token: IsToken) -> StateSummary:
@@ -21,7 +21,7 @@ class Summary(nn.Module, ABC):
 
 
 class LastState(Summary):
-    """What the encoder knew at the end (Sutskever et al. 2014; Cho et al. 2014).
+    """The last state of the encoder (Sutskever et al. 2014; Cho et al. 2014).
 
     directions=1: the state at the last token. directions=2: states are [forward; backward], and each
     direction stops at its own end: forward at the last token, backward at the first (position 0 where padding
@@ -42,7 +42,7 @@ class LastState(Summary):
         if states.shape[-1] % 2:
             raise ValueError(f"LastState(directions=2) needs an even state size, got {states.shape[-1]}")
         forwards, backwards = states.chunk(2, dim=-1)
-        first = is_token.int().argmax(dim=1)  # argmax gives the first of equals
+        first = is_token.int().argmax(dim=1)  # argmax returns the first maximum
         return torch.cat((forwards[sentences, last], backwards[sentences, first]), dim=-1)
 
 

@@ -11,25 +11,23 @@ from torch import Tensor, nn
 from seq2seq_attn.attention.registry import Registry
 from seq2seq_attn.attention.shapes import Query, Steps, TokenRows
 
-_windows: Registry[Window] = Registry("window")
-
 
 class View(NamedTuple):
-    """What a window leaves of a source, for each query."""
+    """The part of a source that each query may read."""
 
     is_open: Tensor | None  # (B, K, S) bool: tokens that may be read, at least one in every row; None: all may
-    factor: Tensor | None  # (B, K, S): what the weights are multiplied with after they were normalised
+    factor: Tensor | None  # (B, K, S): multiplied with the normalised weights
 
 
 class Window(nn.Module, ABC):
-    """Around any scorer and normaliser: scores stay as they are, what lies outside gets a weight of exactly 0.
+    """Restricts any scorer and normaliser: scores stay as they are, positions outside get a weight of exactly 0.
 
-    A concrete subclass can be named in a config; its constructor takes `query_size` and options with defaults.
+    A concrete subclass can be named in a configuration; its constructor takes `query_size` and options with defaults.
     """
 
     equation: ClassVar[str] = ""  # for the listing: t is the step, q the query, s the position
     source: ClassVar[str] = ""  # paper and equation number
-    needs_steps: ClassVar[bool] = False  # True where the place hangs on how many steps were taken before
+    needs_steps: ClassVar[bool] = False  # True where the window depends on the number of earlier steps
 
     def __init_subclass__(cls, *, registered: bool = True, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -42,11 +40,14 @@ class Window(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, query: Query, is_token: TokenRows, steps: Steps) -> View:
-        """The view of K queries (B, K, query_size) on tokens (B, 1, S), after so many steps (B, K)."""
+        """The view of K queries (B, K, query_size) on tokens (B, 1, S), after `steps` (B, K) earlier steps."""
+
+
+_windows: Registry[Window] = Registry("window", Window)
 
 
 def token_count(is_token: TokenRows) -> Tensor:
-    """How many tokens each row has: (B, 1, 1) of (B, 1, S)."""
+    """The number of tokens of each row: (B, 1, S) to (B, 1, 1)."""
     return is_token.sum(dim=-1, keepdim=True)
 
 
@@ -56,7 +57,7 @@ def positions(is_token: TokenRows) -> Tensor:
 
 
 def window_class(name: str) -> type[Window]:
-    """The window called `name` in a config; ValueError with the nearest name if there is none."""
+    """The window named in a configuration, by its name or its place; errors as for `Registry.find`."""
     return _windows.find(name)
 
 

@@ -29,7 +29,7 @@ def scorers(
     scorers with their parameters at these sizes and what they cost: FLOPs and bytes for one target word (step) and for
     one sentence (source), counted while they run.
     """
-    from seq2seq_attn.attention.installed import load_installed
+    from seq2seq_attn.attention.registry import load_installed
     from seq2seq_attn.doctor import catalogue
     from seq2seq_attn.runs.plugin import load_plugins
 

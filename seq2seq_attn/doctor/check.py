@@ -7,7 +7,6 @@ whatever the user's code does to its process, or where it never ends, the verdic
 from __future__ import annotations
 
 import difflib
-import importlib
 import json
 import os
 import queue
@@ -20,19 +19,17 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout, suppress
-from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
 from seq2seq_attn.attention import Normaliser, Scorer, Window, normaliser_classes, scorer_classes, window_classes
+from seq2seq_attn.attention.registry import load_file, load_module
 from seq2seq_attn.doctor import calls, integration, numerics, parts, positions
 from seq2seq_attn.doctor.subject import BASES, Finding, Kind, Law, Subject, Verdict, subject_of, wrong
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.runs.plugin import load_plugin
 
 _VERDICTS: tuple[Verdict, ...] = ("ok", "note", "warning", "wrong")
 _GRAPHS = (integration.compiled, integration.exported)
@@ -239,7 +236,10 @@ def find_part(name: str) -> type[nn.Module]:
     place, colon, wanted = name.rpartition(":")
     if not colon:
         return _of_catalogue(name)
-    module = _of_file(Path(place)) if place.endswith(".py") else _of_package(place)
+    try:
+        module = load_file(Path(place)) if place.endswith(".py") else load_module(place)
+    except ValueError as error:
+        raise UserError(str(error)) from error
     found, bases = getattr(module, wanted, None), tuple(BASES.values())
     if not (isinstance(found, type) and issubclass(found, bases)):
         own = [each for each, value in vars(module).items() if isinstance(value, type) and issubclass(value, bases)]
@@ -264,19 +264,6 @@ def _of_catalogue(name: str) -> type[nn.Module]:
     kind = near[0][0] if near else "scorer, normaliser or window"
     hint = f"did you mean {near[0][1]!r}?" if near else "`seq2seq-attn scorers` lists them"
     raise UserError(f"there is no {kind} {name!r}; {hint}; one of your own is given as my_scorer.py:MyScorer")
-
-
-@cache  # a file that is run twice has two classes of each name, and pickle finds only one of them
-def _of_file(path: Path) -> ModuleType:
-    return load_plugin(path)
-
-
-def _of_package(name: str) -> ModuleType:
-    try:
-        return importlib.import_module(name)
-    except Exception as error:  # whatever the code of others raises
-        reason = " ".join(str(error).split())
-        raise UserError(f"{name}: cannot be imported: {type(error).__name__}: {reason}; a file ends in .py") from error
 
 
 class Request(NamedTuple):

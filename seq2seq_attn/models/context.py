@@ -12,7 +12,7 @@ from functools import partial
 from inspect import Parameter
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import BeforeValidator, PositiveInt, TypeAdapter, ValidationError, model_validator
+from pydantic import BeforeValidator, PositiveInt, PydanticUserError, TypeAdapter, ValidationError, model_validator
 from torch import nn
 
 from seq2seq_attn import attention
@@ -37,7 +37,12 @@ def _find_part(find: Callable[[str], type[Part]], name: str) -> type[Part]:
     try:
         return find(name)
     except ValueError as error:
-        raise ValueError(f"{error} (load one of your own with --plugin FILE)") from None
+        hint = (
+            ""
+            if ":" in name
+            else " (name one of your own by its file, my_file.py:MyClass, or load it with --plugin FILE)"
+        )
+        raise ValueError(f"{error}{hint}") from None
 
 
 class PartConfig(Strict, extra="allow"):
@@ -137,7 +142,13 @@ class WindowConfig(PartConfig):
 def _wanted_type(option: Parameter) -> Any:
     if option.annotation is Parameter.empty:
         return Any
-    return ScorerConfig if option.annotation is attention.MakeScorer else option.annotation
+    if option.annotation is attention.ScorerFactory:
+        return ScorerConfig
+    try:
+        TypeAdapter(option.annotation)
+    except PydanticUserError:  # a class that pydantic cannot check
+        return Any
+    return option.annotation
 
 
 class ChunkConfig(Strict):
@@ -212,8 +223,8 @@ def _one_head(
     window = config.window
     one = attention.Attention(
         _scorer("scorer", config.scorer, config, query_size, key_size),
-        _build("normaliser", config.normaliser),
-        None if window is None else _build("window", partial(window, query_size)),
+        _build("normaliser", config.normaliser, config.normaliser),
+        None if window is None else _build("window", window, partial(window, query_size)),
     )
     if config.chunk is None:
         return one
@@ -224,7 +235,7 @@ def _one_head(
 def _scorer(
     place: str, scorer: ScorerConfig, config: ContextConfig, query_size: int, key_size: int
 ) -> attention.Scorer:
-    built = _build(place, partial(scorer, query_size, key_size))
+    built = _build(place, scorer, partial(scorer, query_size, key_size))
     if not config.frozen_scorer:
         return built
     if not any(True for _ in built.parameters()):
@@ -232,9 +243,14 @@ def _scorer(
     return built.requires_grad_(False)
 
 
-def _build(place: str, factory: Callable[[], Built]) -> Built:
-    """`factory()`, its errors prefixed by the part's place in the configuration."""
+def _build(place: str, config: PartConfig, factory: Callable[[], Built]) -> Built:
+    """`factory()`; UserError with the part and its options if its constructor, maybe a user's own, raises."""
     try:
         return factory()
-    except (TypeError, ValueError) as error:
-        raise UserError(f"model.context.{place}: {error}") from error
+    except Exception as error:
+        reason = " ".join(str(error).split())
+        if not isinstance(error, (TypeError, ValueError)):
+            reason = f"{type(error).__name__}: {reason}".rstrip()
+        options = ", ".join(f"{name}={value!r}" for name, value in config.options.items())
+        part = f"{config.name} with {options}" if options else config.name
+        raise UserError(f"model.context.{place}: {reason} ({part})") from error

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from seq2seq_attn.attention import AnySource, Change, Context, Counterfactual
+from seq2seq_attn.attention import Change, Context, Counterfactual, PreparedSource
 from seq2seq_attn.ops.replace import replace_modules
 from seq2seq_attn.text.encoded import EncodedSentences, Ids
 
@@ -134,7 +134,7 @@ class Translator(nn.Module, ABC):
         """
         return []
 
-    def sources_read(self, memory: Any) -> list[AnySource]:
+    def sources_read(self, memory: Any) -> list[PreparedSource]:
         """What each of `contexts_that_read` has prepared of the source, in the same order."""
         return []
 

@@ -15,7 +15,8 @@ from typing import Any, Literal
 
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.strict import load
+from seq2seq_attn.runs.plugin import FOLDER, read_run_values, run_files, run_values
+from seq2seq_attn.strict import parse, read_yaml
 from seq2seq_attn.text.files import explained, write_bytes
 
 IfExists = Literal["refuse", "resume", "overwrite"]
@@ -34,11 +35,14 @@ _OWN = (
     LEXICON,
     "provenance.json",
     *(f"{side}.{rest}" for side in ("source", "target", "joint") for rest in ("*.json", "*.txt", "*.model")),
+    "plugins/*.py",
+    "plugins/SHA256SUMS",
     "test.*.txt",
     "checkpoints/*.ckpt",
     "log/version_*/*",
     "*.part",
     "checkpoints/*.part",
+    "plugins/*.part",
 )
 
 
@@ -46,7 +50,7 @@ def read_config(folder: Path) -> Config:
     """The configuration of a run folder. UserError: it is not one."""
     if not (folder / CONFIG).exists():
         raise UserError(f"{folder}: not a run folder (no {CONFIG}); train writes one: seq2seq-attn train --help")
-    return load(Config, folder / CONFIG)
+    return parse(Config, read_run_values(read_yaml(folder / CONFIG), folder), folder / CONFIG)
 
 
 def read_metrics(folder: Path) -> dict[str, Any]:
@@ -132,12 +136,20 @@ def _own_at(path: Path, folder: Path) -> Iterator[str]:
 
 
 def refuse_other_config(config: Config, folder: Path) -> None:
-    """UserError if the run has another configuration; the keys of `MAY_CHANGE` may differ."""
-    old, new = (_flat(c.model_dump(mode="json")) for c in (load(Config, folder / CONFIG), config))
+    """UserError if the run has another configuration or other files of its own; the keys of `MAY_CHANGE` may differ."""
+    trained = read_config(folder)
+    old, new = (_flat(run_values(each)) for each in (trained, config))
     for key in sorted(old.keys() | new.keys()):
         if old.get(key) != new.get(key) and key not in {f"training.{name}" for name in MAY_CHANGE}:
             raise UserError(
                 f"{folder / CONFIG}: was trained with {key}={old.get(key)!r}, now it is {new.get(key)!r}; "
+                f"name another folder, or replace the run with --overwrite"
+            )
+    files, now = run_files(trained), run_files(config)
+    for name in sorted(files.keys() | now.keys()):
+        if files.get(name) != now.get(name):
+            raise UserError(
+                f"{folder / FOLDER / name}: is not the {name} that is used now; "
                 f"name another folder, or replace the run with --overwrite"
             )
 

@@ -63,6 +63,8 @@ class TrainedModel:
     def load(cls, folder: Path, device: str | torch.device | None = None) -> TrainedModel:
         """The model of a run folder, on the GPU if there is one and `device` is not given. Nothing is unpickled.
 
+        A run whose configuration names a class by its file executes its copy of that file (`runs/plugin.py`).
+
         UserError: the folder is not a run, its training has not ended, or a file is damaged.
         """
         config = read_config(folder)

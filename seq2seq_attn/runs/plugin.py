@@ -1,27 +1,36 @@
-"""Scorers, normalisers and windows in a user's own Python files, and scorer classes by name."""
+"""Scorers, normalisers and windows in a user's own Python files: loaded by the user, and kept by the run.
+
+A configuration names such a class by its place, `my_file.py:MyScorer`. A run keeps the file and the modules beside it
+that it imports in `plugins/`, and its config.yaml names them there: the run can be moved, and the original may change.
+Loading such a run executes these files, so it deserves the same trust as any program. Their checksums in
+`plugins/SHA256SUMS` show damage and edits; they are no signature.
+"""
 
 from __future__ import annotations
 
-import difflib
-import importlib
-import importlib.util
+import hashlib
 import inspect
-import sys
-import traceback
-from collections.abc import Iterable
-from functools import cache
+import re
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 from seq2seq_attn.attention import Normaliser, Scorer, Window, scorer_class
+from seq2seq_attn.attention.registry import file_sources, load_file
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.strict import Tagged
+from seq2seq_attn.strict import Strict
+from seq2seq_attn.text.files import digest, read_lines, write_bytes
 
-_loaded: list[Path] = []  # files imported so far, whose classes are in the registries of `attention`
+FOLDER = "plugins"
+CHECKSUMS = "SHA256SUMS"
+
+_PLACE = re.compile(r"(?P<file>.+\.py):(?P<part>\w+)")
+
+_loaded: list[Path] = []  # files given with --plugin so far, whose classes are in the registries of `attention`
 
 
 def loaded_plugins() -> tuple[Path, ...]:
-    """The files imported so far, for a new process that needs the same classes."""
+    """The files loaded so far by `load_plugins`, for a new process that needs the same names."""
     return tuple(_loaded)
 
 
@@ -31,34 +40,14 @@ def load_plugins(paths: Iterable[Path] | None) -> None:
     UserError: a file is missing, fails to import (with the line), or defines no such class.
     """
     for path in paths or ():
-        load_plugin(path)
-
-
-def load_plugin(path: Path) -> ModuleType:
-    """Imports one file and returns its module; errors as for `load_plugins`."""
-    name = f"plugin_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None or not path.is_file():
-        raise UserError(f"{path}: no such Python file; --plugin takes one that defines a subclass of Scorer")
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        del sys.modules[name]
-        raise UserError(f"{path}{_failed_line(error, spec.origin)}: {type(error).__name__}: {error}") from error
-    _loaded.append(path)
-    own = [part for part in vars(module).values() if isinstance(part, type) and part.__module__ == name]
-    if not any(issubclass(part, (Scorer, Normaliser, Window, Tagged)) and not inspect.isabstract(part) for part in own):
-        raise UserError(f"{path}: defines no scorer; write a class that has Scorer as its base, and its methods")
-    return module
-
-
-def _failed_line(error: Exception, file: str | None) -> str:
-    """`, line 3`, the line of the file at which the import failed."""
-    if isinstance(error, SyntaxError) and error.filename == file:
-        return f", line {error.lineno}"
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
-    return f", line {lines[-1]}" if lines else ""
+        try:
+            module = load_file(path, listed=True)
+        except ValueError as error:
+            raise UserError(str(error)) from error
+        own = [part for part in vars(module).values() if isinstance(part, type) and part.__module__ == module.__name__]
+        if not any(issubclass(part, (Scorer, Normaliser, Window)) and not inspect.isabstract(part) for part in own):
+            raise UserError(f"{path}: defines no scorer; write a class that has Scorer as its base, and its methods")
+        _loaded.append(path)
 
 
 def find_scorer(name: str) -> type[Scorer]:
@@ -66,30 +55,89 @@ def find_scorer(name: str) -> type[Scorer]:
 
     UserError: there is no such class, its module cannot be imported, or it is not a scorer.
     """
-    place, colon, wanted = name.rpartition(":")
-    if not colon:
-        try:
-            return scorer_class(name)
-        except ValueError as error:
-            raise UserError(f"{error}; one of your own is given as my_scorer.py:MyScorer") from None
-    module = _load_plugin_once(Path(place)) if place.endswith(".py") else _import_module(place)
-    found = getattr(module, wanted, None)
-    if not (isinstance(found, type) and issubclass(found, Scorer)):
-        own = [each for each, value in vars(module).items() if isinstance(value, type) and issubclass(value, Scorer)]
-        near = difflib.get_close_matches(wanted, own, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"its scorers: {', '.join(own) or 'none'}"
-        raise UserError(f"{place}: {wanted!r} is no class with Scorer as its base; {hint}")
-    return found
-
-
-@cache  # importing a file twice creates each of its classes twice, and pickle finds only the second
-def _load_plugin_once(path: Path) -> ModuleType:
-    return load_plugin(path)
-
-
-def _import_module(name: str) -> ModuleType:
     try:
-        return importlib.import_module(name)
-    except Exception as error:  # a user's module may raise anything
-        reason = " ".join(str(error).split())
-        raise UserError(f"{name}: cannot be imported: {type(error).__name__}: {reason}; a file ends in .py") from error
+        return scorer_class(name)
+    except ValueError as error:
+        raise UserError(str(error)) from error
+
+
+def run_values(config: Strict) -> dict[str, Any]:
+    """The values of a configuration as config.yaml of its run has them: files are named in the run's `plugins/`."""
+    return _with_places(config.model_dump(mode="json"), lambda file, part: f"{FOLDER}/{Path(file).name}:{part}")
+
+
+def run_files(config: Strict) -> dict[str, bytes]:
+    """What the run of this configuration keeps in `plugins/`, by file name.
+
+    UserError: two different files have one name, or a file imports a package from its folder.
+    """
+    kept: dict[str, bytes] = {}
+
+    def keep(file: str, part: str) -> str:
+        try:
+            sources = file_sources(Path(file))
+        except ValueError as error:
+            raise UserError(str(error)) from error
+        for name, source in sources.items():
+            if kept.setdefault(name, source) != source:
+                raise UserError(f"{file}: another file called {name} belongs to the same run; rename one of them")
+        return f"{file}:{part}"
+
+    _with_places(config.model_dump(mode="json"), keep)
+    return kept
+
+
+def write_run_files(config: Strict, folder: Path) -> None:
+    """Writes what `run_files` gives, with its checksums, into a run folder; nothing if there are no such files."""
+    files = run_files(config)
+    for name, source in files.items():
+        write_bytes(folder / FOLDER / name, source)
+    if files:
+        sums = "".join(f"{hashlib.sha256(source).hexdigest()}  {name}\n" for name, source in sorted(files.items()))
+        write_bytes(folder / FOLDER / CHECKSUMS, sums.encode())
+
+
+def read_run_values(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """The values of a run's config.yaml, with the places of its own files.
+
+    UserError: a file is missing, or is not the one that the run was trained with.
+    """
+    _check(folder / FOLDER)
+
+    def found(file: str, part: str) -> str:
+        own = folder / file
+        if Path(file).parent == Path(FOLDER):
+            if not own.is_file():
+                raise UserError(f"{own}: no such file, but the run needs its {part}; put a copy of it there")
+            file = str(own.absolute())
+        return f"{file}:{part}"
+
+    return _with_places(dict(values), found)
+
+
+def _check(folder: Path) -> None:
+    """UserError if a file is not the one of which the checksum was written."""
+    sums = folder / CHECKSUMS
+    for number, line in enumerate(read_lines(sums) if sums.exists() else [], start=1):
+        expected, _, name = line.partition("  ")
+        if not name:
+            raise UserError(f"{sums}, line {number}: not a checksum and a file name; delete {CHECKSUMS} to do without")
+        if digest(folder / name) != expected:
+            raise UserError(
+                f"{folder / name}: is not the file that the run was trained with; put that one back, or delete "
+                f"{CHECKSUMS} beside it to load this one"
+            )
+
+
+def _with_places(values: dict[str, Any], change: Callable[[str, str], str]) -> dict[str, Any]:
+    """The values with every `file.py:Class` of the model replaced."""
+
+    def changed(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {key: changed(each) for key, each in value.items()}
+        if isinstance(value, list):
+            return [changed(each) for each in value]
+        place = _PLACE.fullmatch(value) if isinstance(value, str) else None
+        return change(place["file"], place["part"]) if place else value
+
+    return values | {"model": changed(values["model"])} if "model" in values else values

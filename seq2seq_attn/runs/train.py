@@ -18,6 +18,7 @@ from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.data import CACHE_FOLDER, Cache, Codecs, cached_codecs, cached_pairs, read_pairs, read_test
 from seq2seq_attn.runs.folder import CONFIG, IfExists, clear, may_resume, write_metrics
 from seq2seq_attn.runs.model import TrainedModel, build_translator
+from seq2seq_attn.runs.plugin import run_files, run_values, write_run_files
 from seq2seq_attn.runs.pretrained import Pretrained, start_from_vectors
 from seq2seq_attn.runs.provenance import made_with, on_cuda
 from seq2seq_attn.search.options import SearchOptions
@@ -59,6 +60,7 @@ def train(
     validation_pairs = read_pairs(data.validation)
     if data.test is not None:
         read_test(data.test)  # its errors should appear before training, not after it
+    run_files(config)  # as above
     resuming = may_resume(config, folder, if_exists)
     give_back_freed_memory()
     # Codecs and weights must not depend on what ran before in this process.
@@ -97,7 +99,8 @@ def _prepare_folder(model: TrainedModel, folder: Path, resuming: bool) -> None:
     if not resuming:
         clear(folder)
         save_codecs(model.source, model.target, folder)
-    write_bytes(folder / CONFIG, dump(model.config).encode())
+        write_run_files(model.config, folder)
+    write_bytes(folder / CONFIG, dump(run_values(model.config)).encode())
 
 
 def _usable_pairs(files: PairFiles, max_length: int, codecs: Codecs, shared: Cache, say: Say) -> EncodedPairs:

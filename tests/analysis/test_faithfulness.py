@@ -18,7 +18,7 @@ from seq2seq_attn.analysis.faithfulness import (
 )
 from seq2seq_attn.analysis.interventions import intervene
 from seq2seq_attn.attention import MeanContext
-from seq2seq_attn.attention.contexts import changes
+from seq2seq_attn.attention.contexts import counterfactual as changes
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.translator import pad

@@ -14,7 +14,8 @@ from catalogue import AROUND_ATTENTION, ATTENTIONS, KEY
 from torch import nn
 
 B, T, S = 3, 2, 4
-ANY_NUMBER = {0: torch.export.Dim.AUTO}  # of sentences
+AUTO = torch.export.Dim.AUTO
+ANY_NUMBER = ({0: AUTO, 1: AUTO},) * 3  # of sentences, and of queries or positions
 
 
 class Reader(nn.Module):
@@ -26,11 +27,11 @@ class Reader(nn.Module):
         return self.attention(query, self.attention.prepare(keys, is_token=is_token))
 
 
-def inputs(reader, sentences=B):
-    query = torch.randn(sentences, T, reader.attention.query_size)
-    is_token = torch.rand(sentences, S) < 0.6
+def inputs(reader, sentences=B, queries=T, positions=S):
+    query = torch.randn(sentences, queries, reader.attention.query_size)
+    is_token = torch.rand(sentences, positions) < 0.6
     is_token[:, 0] = True
-    return query, torch.randn(sentences, S, KEY), is_token
+    return query, torch.randn(sentences, positions, KEY), is_token
 
 
 def compile_it(reader, backend):
@@ -48,9 +49,27 @@ def gradients(reader, query, keys, is_token):
 
 
 def export_it(reader):
-    exported = torch.export.export(reader, inputs(reader), dynamic_shapes=(ANY_NUMBER,) * 3).module()
-    others = inputs(reader, sentences=B + 2)
-    torch.testing.assert_close(exported(*others), reader(*others))
+    exported = torch.export.export(reader, inputs(reader), dynamic_shapes=ANY_NUMBER).module()
+    same_at_other_sizes(exported, reader)
+
+
+def trace_it(reader):
+    same_at_other_sizes(torch.jit.trace(reader, inputs(reader), check_trace=False), reader)
+
+
+def same_at_other_sizes(program, reader):
+    for others in (inputs(reader, sentences=B + 2), inputs(reader, positions=7), inputs(reader, positions=29)):
+        torch.testing.assert_close(program(*others), reader(*others))
+
+
+def other_number_of_queries(reader):
+    """What an exported program says of more queries than it was exported with, or None if it reads them correctly."""
+    exported = torch.export.export(reader, inputs(reader), dynamic_shapes=ANY_NUMBER).module()
+    more = inputs(reader, queries=T + 1)
+    refusal = failure(exported, *more)
+    if refusal is None:
+        torch.testing.assert_close(exported(*more), reader(*more))
+    return refusal
 
 
 def failure(function, *arguments):
@@ -67,7 +86,12 @@ def main(backend):
     failures = {}
     for name, make in (ATTENTIONS | AROUND_ATTENTION).items():
         reader = Reader(make()).eval()
-        failures[name] = {"compile": failure(compile_it, reader, backend), "export": failure(export_it, reader)}
+        failures[name] = {
+            "compile": failure(compile_it, reader, backend),
+            "export": failure(export_it, reader),
+            "trace": failure(trace_it, reader),
+            "other number of queries": other_number_of_queries(reader),
+        }
     print(json.dumps(failures))
 
 

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from catalogue import AROUND_ATTENTION, ATTENTIONS, KEY
+from catalogue import AROUND_ATTENTION, ATTENTIONS, KEY, NORMALISERS
+
+from seq2seq_attn.attention import Attention, General
 
 B, T, S, COPIES = 2, 3, 4, 5
 IS_TOKEN = torch.tensor([[True, True, True, True], [True, True, False, False]])
@@ -114,6 +116,19 @@ def test_vmap_gives_the_gradients_of_each_by_itself(attention):
     torch.testing.assert_close(torch.func.vmap(torch.func.grad(loss))(queries), expected)
 
 
+@pytest.mark.parametrize("name", NORMALISERS)
+def test_an_empty_sentence_where_it_cannot_be_seen_gets_nan_or_0_and_affects_no_other(name):
+    attention = Attention(General(5, KEY), NORMALISERS[name]()).eval()
+    query, keys = torch.randn(2, B, T, 5), torch.randn(2, B, S, KEY)
+    is_token = IS_TOKEN.repeat(2, 1, 1)
+    is_token[1, 0] = False
+    context, weights = torch.func.vmap(lambda *inputs: read(attention, *inputs))(query, keys, is_token)
+    is_zero = name in ("entmax15", "monotonic", "sigmoid", "sparsemax")
+    assert (context[1, 0] == 0).all() if is_zero else context[1, 0].isnan().all()
+    assert_same((context[0], weights[0]), read(attention, query[0], keys[0]))
+    assert_same((context[1, 1:], weights[1, 1:]), read(attention, query[1, 1:], keys[1, 1:], IS_TOKEN[1:]))
+
+
 def compile_and_export(backend):
     """What went wrong, by name of the attention and what was done."""
     program = Path(__file__).with_name("compile_and_export.py")
@@ -133,8 +148,17 @@ def test_it_compiles_into_one_graph_and_reads_the_same(name, failures):
 
 
 @pytest.mark.parametrize("name", CONTEXTS)
-def test_it_is_exported_for_any_number_of_sentences_and_reads_the_same(name, failures):
+def test_it_is_exported_for_any_number_of_sentences_and_positions_and_reads_the_same(name, failures):
     assert failures[name]["export"] is None
+    assert failures[name]["trace"] is None
+
+
+def test_exported_steps_that_depend_on_weights_are_those_of_the_example_and_others_are_refused(failures):
+    refused = {name for name, failed in failures.items() if failed["other number of queries"]}
+    assert refused == {
+        "linguistic_coverage", "location_aware", "neural_coverage", "general, monotonic", "general, shuffled",
+        "multi-head, chunkwise",
+    }  # fmt: skip
 
 
 @pytest.mark.slow

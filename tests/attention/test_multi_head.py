@@ -109,9 +109,9 @@ def test_each_direction_of_a_state_is_cut_in_two():
 
 def test_states_that_cannot_be_cut_are_refused():
     model = KeyValueAttention(Attention(General(QUERY, 3)), directions=2)
-    with pytest.raises(ValueError, match="cuts each direction in two: 6 states do not divide so"):
+    with pytest.raises(ValueError, match="halves the states of each direction: 6 numbers do not divide so"):
         model.prepare(torch.randn(B, S, 6))
-    with pytest.raises(ValueError, match="takes its values from the states; give no others"):
+    with pytest.raises(ValueError, match="takes its values from the keys; give no values"):
         model.prepare(torch.randn(B, S, 8), torch.randn(B, S, 8))
     with pytest.raises(ValueError, match="needs directions of 1 or 2, got 3"):
         KeyValueAttention(Attention(General(QUERY, 3)), directions=3)

@@ -69,7 +69,7 @@ def test_a_concrete_subclass_registers_itself_and_an_abstract_one_does_not(monke
 
 
 def test_two_modules_cannot_give_one_name_and_one_module_can_give_it_again():
-    registry = Registry("scorer")
+    registry = Registry("scorer", object)
     registry.add(type("MyScorer", (), {"__module__": "one"}))
     again = type("MyScorer", (), {"__module__": "one"})
     registry.add(again)

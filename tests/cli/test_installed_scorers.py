@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from seq2seq_attn.attention import normaliser, normaliser_classes, scorer, scorer_classes
-from seq2seq_attn.attention.installed import load_installed
+from seq2seq_attn.attention.registry import load_installed
 
 PARTS = '''
 import math

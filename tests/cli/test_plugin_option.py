@@ -71,6 +71,40 @@ def test_a_run_can_be_trained_with_it_and_used_with_it_and_not_without(program, 
     assert "with --plugin FILE" in message
 
 
+def test_a_class_named_by_its_file_needs_no_option(program, refused, tmp_path, toy):
+    file, run = tmp_path / "mine.py", tmp_path / "run"
+    file.write_text(SCORER)
+    trained = program(
+        "train", toy / "toy.yaml", "--output", run, "training.max_epochs=1",
+        f"model.context.scorer={file}:Distance", "model.context.scorer.scale=3", "model.decoder.hidden_size=10",
+    )  # fmt: skip
+    assert trained.code == 0, trained.err
+    file.unlink()
+    assert program("translate", run, toy / "test.src").code == 0
+    message = refused("train", toy / "toy.yaml", f"model.context.scorer={file}:Distance")
+    assert f"{file}: no such Python file" in message
+    (run / "plugins" / "mine.py").unlink()
+    assert "plugins/mine.py: no such file" in refused("translate", run, toy / "test.src")
+
+
+@pytest.mark.parametrize(
+    ("raised", "words"),
+    [
+        ("ValueError('a scale above 0\\nis wanted')", "model.context.scorer: a scale above 0 is wanted ({}"),
+        ("RuntimeError('no')", "model.context.scorer: RuntimeError: no ({}"),
+        ("AssertionError()", "model.context.scorer: AssertionError: ({}"),
+    ],
+)
+def test_what_its_constructor_raises_names_the_part_and_its_options(refused, tmp_path, toy, raised, words):
+    file = tmp_path / "mine.py"
+    file.write_text(SCORER.replace("self.scale = scale", f"raise {raised}"))
+    message = refused(
+        "train", toy / "toy.yaml", "--output", tmp_path / "run", "model.decoder.hidden_size=10",
+        f"model.context.scorer={file}:Distance", "model.context.scorer.scale=-1",
+    )  # fmt: skip
+    assert words.format(f"{file}:Distance with scale=-1.0)") in message
+
+
 def test_an_option_without_a_declared_type_takes_what_it_is_given(program, plugin, toy, tmp_path):
     file = plugin(SCORER.replace("scale: float = 2.0", "scale=2.0"))
     trained = program(

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from seq2seq_attn.attention import Counterfactual, MeanContext
-from seq2seq_attn.attention.contexts import changes
+from seq2seq_attn.attention.contexts import counterfactual as changes
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.translator import Sentences
 

@@ -1,1 +1,1 @@
-"""Contexts: what a decoder sees of the source."""
+"""Contexts: what a decoder sees of the source, one kind per file."""

@@ -1,4 +1,4 @@
-"""Chunkwise: a monotonic walk chooses where to be, soft attention reads the last few words up to there."""
+"""Chunkwise: monotonic attention chooses a position, soft attention reads the last few words up to it."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from seq2seq_attn.attention.attention import Attention
-from seq2seq_attn.attention.checks import need_positive
 from seq2seq_attn.attention.context import Context, one_by_one
 from seq2seq_attn.attention.history import History
 from seq2seq_attn.attention.normaliser import masked
+from seq2seq_attn.attention.registry import need_positive
 from seq2seq_attn.attention.scorer import Scorer
 from seq2seq_attn.attention.shapes import Contexts, IsToken, Keys, Query, Scores, Values, Weights
 from seq2seq_attn.attention.source import Source
 
 
 class ChunkwiseSource(NamedTuple):
-    """A source that is read twice: to find the place, and to read the chunk that ends there."""
+    """What both scorers prepared: to find the position, and to read the chunk that ends there."""
 
     place: Source
     chunk: Tensor  # (B, S, ...) what the scorer of chunks made of the keys
@@ -38,8 +38,8 @@ class ChunkwiseAttention(Context):
     """β_ij = Σ_k a_ik exp(u_ij) / Σ_l exp(u_il), k from j to j + w - 1, l from k - w + 1 to k: MoChA.
 
     (Chiu and Raffel 2018, eq. 17.) a are the weights of `attention`, which is monotonic in the paper, u the scores of
-    `scorer`, w is `chunk_size`: wherever attention is, softmax reads that position and the w - 1 before it. So in eval
-    mode, with the walk of `Monotonic`, all weights lie on one chunk; what has stopped nowhere reads nothing.
+    `scorer`, w is `chunk_size`: softmax distributes the weight of each position over it and the w - 1 before it. So in
+    evaluation mode, with the walk of `Monotonic`, all weights lie on one chunk, or are 0 if the walk has not stopped.
     """
 
     reads_query = True
@@ -78,12 +78,12 @@ class ChunkwiseAttention(Context):
 
 
 def _spread(place: Weights, scores: Scores, chunk_size: int) -> Weights:
-    """Each position's weight, shared by softmax among the chunk of positions that ends there."""
+    """Each position's weight, distributed by softmax over the chunk of positions that ends there."""
     before, positions = chunk_size - 1, scores.shape[-1]
     padded = F.pad(scores, (before, 0), value=-torch.inf)
     # Place c of the chunk that ends at k is position k - before + c.
     chunks = torch.stack([padded[..., c : c + positions] for c in range(chunk_size)])  # (chunk_size, B, K, S)
-    # A chunk of nothing but padding has no softmax; it has no weight to share either.
+    # A chunk of padding alone has no softmax, and no weight to distribute either.
     is_open = chunks > -torch.inf
     shares = torch.softmax(torch.where(is_open.any(dim=0), chunks, 0.0), dim=0) * is_open
     given = [F.pad(share, (c, before - c)) for c, share in enumerate(place * shares)]

@@ -1,4 +1,4 @@
-"""Attention's kin that does not look at the query: the other arms of the ablation."""
+"""Contexts that do not depend on the query: the other arms of the ablation."""
 
 from __future__ import annotations
 
@@ -7,40 +7,41 @@ from typing import Any
 
 import torch
 
-from seq2seq_attn.attention.checks import need_positive
 from seq2seq_attn.attention.context import Context
 from seq2seq_attn.attention.history import History
 from seq2seq_attn.attention.normalisers.softmax import uniform_weights
+from seq2seq_attn.attention.registry import need_positive
 from seq2seq_attn.attention.shapes import IsToken, Keys, Query, Values, Weights
-from seq2seq_attn.attention.source import ConstantSource, refuse_empty
+from seq2seq_attn.attention.source import ConstantSource, check_query, check_source
 from seq2seq_attn.attention.summary import Summary
 
 
 class ConstantContext(Context):
-    """The same context at every step, computed in `prepare`; a step only repeats it, without a copy."""
+    """The same context at every step, computed in `prepare` and expanded without a copy."""
 
     reads_query = False
 
     def prepare(self, keys: Keys, values: Values | None = None, is_token: IsToken | None = None) -> ConstantSource:
-        refuse_empty(keys, is_token)
+        check_source(self, keys, values, is_token)
         if is_token is None:
             is_token = keys.new_ones(keys.shape[:2], dtype=torch.bool)
         return self.read(keys if values is None else values, is_token)
 
     def forward(self, query: Query, source: ConstantSource, history: History | None = None) -> Any:
+        check_query(self, query)
         steps = query.shape[1]
         seen = source.context.expand(-1, steps, -1), source.weights.expand(-1, steps, -1)
         return seen if history is None else (*seen, history)
 
     @abstractmethod
     def read(self, values: Values, is_token: IsToken) -> ConstantSource:
-        """The context and the weights that every query gets."""
+        """The context and the weights of every query."""
 
 
 class FixedContext(ConstantContext):
     """C_i = C, a summary of the states, at every step: the "distracted" model (Cho et al. 2014, sec. 2.2).
 
-    The summary gives `value_size` numbers a sentence. No step reads the states, so all weights are 0.
+    The summary gives `value_size` numbers per sentence. No step reads the states, so all weights are 0.
     """
 
     def __init__(self, summary: Summary, value_size: int) -> None:
@@ -54,7 +55,7 @@ class FixedContext(ConstantContext):
 
 
 class NoContext(ConstantContext):
-    """Nothing: the decoder knows of the source what its first state holds (Sutskever et al. 2014).
+    """No context: the decoder gets the source through its first state alone (Sutskever et al. 2014).
 
     The context has width 0, all weights are 0.
     """

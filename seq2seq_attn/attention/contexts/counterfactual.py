@@ -1,4 +1,9 @@
-"""Counterfactual: what would have been seen under other weights than those that attention gave."""
+"""Counterfactual: the contexts under other weights than those that attention gave.
+
+The changes of weights keep the sum of each row, so that what changes is where the source is read, and not how much of
+it; weights on padding stay 0. Weights are (B, T, S), `is_token` (B, 1, S). Random numbers are drawn on the CPU by the
+given generator.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +11,23 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from seq2seq_attn.attention.context import Context
 from seq2seq_attn.attention.history import History
+from seq2seq_attn.attention.normalisers.shuffled import reordered
 from seq2seq_attn.attention.shapes import Contexts, IsToken, Keys, Query, TokenRows, Values, Weights
 
 
 @runtime_checkable
 class Change(Protocol):
-    """What makes other weights (B, T, S) of those of B sentences, in place of which they are read; see `changes.py`."""
+    """From the weights (B, T, S) of B sentences to those that are used in their place."""
 
     def __call__(self, weights: Weights, is_token: TokenRows, /) -> Weights: ...
 
 
 class CounterfactualSource(NamedTuple):
-    """A source, and what is summed of it."""
+    """A source, and the values that are summed."""
 
     read: Any  # what the context prepared
     values: Tensor  # (B, S, value_size)
@@ -39,12 +45,12 @@ class CounterfactualSource(NamedTuple):
 
 
 class Counterfactual(Context):
-    """C_i = Σ_j a'_ij v_j, where a' is made of the weights a of `context` by a change, on the same sentences.
+    """C_i = Σ_j a'_ij v_j, where a' = change(a) for the weights a of `context`.
 
-    The sentences of a batch stand in it 1 + len(changes) times, a whole batch after the other. The first copy is read
-    as `context` reads it. Each other copy is read under the weights of the first, changed by its own change; so they
-    are those of a model that was left alone, also where the changed copies have led to other queries. `context` is
-    the part that sums the values itself (`Context.reader`). It keeps the history, which knows of no change.
+    A batch holds its sentences 1 + len(changes) times, one whole copy after another. The first copy is read with the
+    weights of `context`. Every other copy is read with the first copy's weights after its own change: the weights are
+    those of the unchanged model, even where a changed copy has led to other queries. `context` is the part that sums
+    the values itself (`Context.reader`); its history is not affected by the changes.
     """
 
     reads_query = True
@@ -78,3 +84,51 @@ class Counterfactual(Context):
         own, is_token = weights[:sentences], source.is_token[:sentences]
         read = torch.cat([own, *(change(own, is_token) for change in self.changes)])
         return torch.bmm(read, source.values), read
+
+
+def uniform(weights: Weights, is_token: TokenRows) -> Weights:
+    """Every token gets the same weight, as in `MeanContext`."""
+    return _with_the_sum_of(weights, is_token.expand_as(weights).to(weights.dtype))
+
+
+def permuted(weights: Weights, is_token: TokenRows, generator: Generator) -> Weights:
+    """A random permutation of the tokens' weights, another one in each row (Jain & Wallace 2019)."""
+    return reordered(weights, is_token, _draw(weights, generator))
+
+
+def of_another_sentence(weights: Weights, is_token: TokenRows) -> Weights:
+    """The row of another sentence at the same step, cut at the end of this sentence or padded with 0.
+
+    Uniform weights if nothing of it is left. The batch needs at least two sentences. The heads of a sentence in
+    `MultiHead` are neighbours in the batch, so the other sentence is taken half a batch away.
+    """
+    cut = weights.roll(len(weights) // 2, dims=0) * is_token
+    nothing = cut.sum(dim=-1, keepdim=True) == 0
+    return _with_the_sum_of(weights, torch.where(nothing, is_token.to(cut.dtype), cut))
+
+
+def without_the_most_read(weights: Weights, is_token: TokenRows) -> Weights:
+    """The token with the highest weight gets 0 (Serrano & Smith 2019): under softmax, as if its key were masked."""
+    return _with_the_sum_of(weights, weights.masked_fill(_highest(weights), 0.0))
+
+
+def without_another(weights: Weights, is_token: TokenRows, generator: Generator) -> Weights:
+    """A random token other than the one with the highest weight gets 0; none if there is no other."""
+    others = is_token & ~_highest(weights)
+    erased = others & _highest(torch.where(others, _draw(weights, generator), -1.0))
+    return _with_the_sum_of(weights, weights.masked_fill(erased, 0.0))
+
+
+def _with_the_sum_of(weights: Weights, rows: Weights) -> Weights:
+    """The rows, scaled to the sums of the weights; a row of zeros stays."""
+    total = rows.sum(dim=-1, keepdim=True)
+    return rows * (weights.sum(dim=-1, keepdim=True) / total.where(total > 0, 1.0))
+
+
+def _highest(rows: Weights) -> TokenRows:
+    """True on one highest number of each row."""
+    return torch.zeros_like(rows, dtype=torch.bool).scatter(-1, rows.argmax(dim=-1, keepdim=True), True)
+
+
+def _draw(weights: Weights, generator: Generator) -> Weights:
+    return torch.rand(weights.shape, generator=generator).to(weights)

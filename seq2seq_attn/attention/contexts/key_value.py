@@ -1,4 +1,4 @@
-"""Separate keys and values: a state is compared by one half of it, and read by the other."""
+"""Separate keys and values: one half of a state is compared with the query, the other half is read."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class KeyValueAttention(Context):
 
     def prepare(self, keys: Keys, values: Values | None = None, is_token: IsToken | None = None) -> Any:
         if values is not None:
-            raise ValueError("KeyValueAttention takes its values from the states; give no others")
+            raise ValueError("KeyValueAttention takes its values from the keys; give no values")
         return self.attention.prepare(*self.halves(keys), is_token)
 
     def reader(self) -> Context:
@@ -51,6 +51,6 @@ class KeyValueAttention(Context):
         """Keys and values, each (B, S, H / 2), of states (B, S, H)."""
         size = states.shape[-1]
         if size % (2 * self.directions):
-            raise ValueError(f"KeyValueAttention cuts each direction in two: {size} states do not divide so")
+            raise ValueError(f"KeyValueAttention halves the states of each direction: {size} numbers do not divide so")
         keys, values = torch.unflatten(states, -1, (self.directions, 2, -1)).unbind(-2)
         return keys.flatten(-2), values.flatten(-2)

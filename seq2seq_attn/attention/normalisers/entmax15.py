@@ -31,7 +31,7 @@ class Entmax15(Normaliser):
 def _support(halves: ScoreRows) -> TokenRows:
     """Where weights are above 0: at the k highest scores, for the largest k whose own τ is not above the k-th.
 
-    The highest of a row is 0. One below -1 is never among them, and would only spoil the sums.
+    The highest of a row is 0. Numbers below -1 are never in the support, and would only make the sums inexact.
     """
     ordered = halves.clamp(min=-1).sort(dim=-1, descending=True).values
     rank = torch.arange(1, halves.shape[-1] + 1, device=halves.device)
@@ -39,4 +39,4 @@ def _support(halves: ScoreRows) -> TokenRows:
     deviations = (ordered**2).cumsum(dim=-1) - rank * mean**2
     threshold = mean - ((1 - deviations) / rank).clamp(min=0).sqrt()
     size = (threshold <= ordered).sum(dim=-1, keepdim=True)
-    return halves >= ordered.gather(-1, size - 1)
+    return halves >= ordered.gather(-1, (size - 1).clamp(min=0))  # 0 where all scores are NaN

@@ -1,13 +1,13 @@
-"""Gumbel: a softmax that draws at random what to read while it is trained."""
+"""Gumbel: softmax of scores with random noise during training."""
 
 from __future__ import annotations
 
 import torch
 
-from seq2seq_attn.attention.checks import need_positive
 from seq2seq_attn.attention.normaliser import Normaliser
 from seq2seq_attn.attention.normalisers.hard import straight_through
 from seq2seq_attn.attention.normalisers.softmax import Softmax
+from seq2seq_attn.attention.registry import need_positive
 from seq2seq_attn.attention.shapes import ScoreRows
 
 
@@ -38,4 +38,4 @@ class Gumbel(Normaliser):
 def _gumbel_noise(scores: ScoreRows) -> ScoreRows:
     """-log of exponentially distributed numbers, which are -log of uniform ones."""
     exponential = torch.empty_like(scores).exponential_()
-    return -exponential.clamp(min=torch.finfo(scores.dtype).tiny).log()  # 0 can be drawn, and its noise would be inf
+    return -exponential.clamp(min=torch.finfo(scores.dtype).tiny).log()  # 0 may be drawn, and gives inf

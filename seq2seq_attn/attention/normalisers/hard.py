@@ -11,8 +11,8 @@ from seq2seq_attn.attention.shapes import ScoreRows
 class Hard(Normaliser):
     """a_j = 1 where e_j is highest, 0 elsewhere; the gradient is that of softmax.
 
-    (The straight-through estimator of Bengio et al. 2013.) The gradient is a biased one: it is that of weights which
-    were not used. Of equal scores one is taken.
+    (The straight-through estimator of Bengio et al. 2013.) The gradient is biased: it is that of weights that were not
+    used. Among equal scores one is chosen.
     """
 
     equation = "a_j = [j = argmax_k e_k]"

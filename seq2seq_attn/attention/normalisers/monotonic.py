@@ -1,27 +1,31 @@
-"""Monotonic attention: the source is read from left to right, one position a step."""
+"""Monotonic: the source is read from left to right, one position per step."""
 
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from seq2seq_attn.attention.history import History, on_the_first
+from seq2seq_attn.attention.history import History, one_hot_first
 from seq2seq_attn.attention.normaliser import HistoryNormaliser
 from seq2seq_attn.attention.shapes import ScoreRows
+from seq2seq_attn.attention.source import jit_traced
+
+EXPORTED_LENGTH = 1 << 16  # positions that an exported program can read; a graph has one number of rounds
 
 
 class Monotonic(HistoryNormaliser):
     """a_ij = p_ij q_ij, q_ij = (1 - p_i,j-1) q_i,j-1 + a_i-1,j, p = σ(e) (Raffel et al. 2017, eq. 11 to 14).
 
-    Every step goes on from the position that the step before chose, and stops at each one in turn with probability p.
-    a_ij is the probability to stop at j, over all ways to get there: this is what training mode gives. In eval mode
-    the walk is taken (sec. 2.2): it stops at the first position with p > 1/2, and a is 1 there. Who runs past the last
-    token has stopped nowhere, then and at all later steps: weights sum to 1 or less, and the context may be 0.
+    Every step continues from the position that the step before chose, and stops at each position with probability p.
+    a_ij is the probability of stopping at j, over all paths: the weights in training mode. Evaluation mode takes one
+    path (sec. 2.2): it stops at the first position with p > 1/2, where a is 1. A path that passes the last token stops
+    nowhere, then and at all later steps: weights sum to 1 or less, and the context may be 0.
 
-    `noise` is the standard deviation of Gaussian noise, added to e in training mode: under it only a scorer that is
-    decided reads what it means to, and then both modes agree. Scores had better begin below 0, lest all weight stay on
-    the first tokens, as with `NormalisedAdditive` and an `initial_offset` of -1 or, for long sources, less.
+    `noise` is the standard deviation of Gaussian noise, added to e in training mode, which favours scores far from 0;
+    for those both modes agree. Scores should start below 0, so that the weights do not stay on the first tokens:
+    `NormalisedAdditive` with an `initial_offset` of -1 or, for long sources, less.
+
+    An exported or traced program reads sources of up to `EXPORTED_LENGTH` positions.
     """
 
     equation = "a_ij = p_ij q_ij, q_ij = (1 - p_i,j-1) q_i,j-1 + a_i-1,j, p = σ(e)"
@@ -35,7 +39,7 @@ class Monotonic(HistoryNormaliser):
         self.noise = noise
 
     def start(self, scores: ScoreRows) -> History:
-        return on_the_first(scores)
+        return one_hot_first(scores)
 
     def normalise_after(self, scores: ScoreRows, history: History) -> ScoreRows:
         if self.training:
@@ -51,15 +55,20 @@ class Monotonic(HistoryNormaliser):
         return weights
 
 
-def _arrivals(go_on: Tensor, begin: Tensor) -> Tensor:
-    """q_j = go_on_{j-1} q_{j-1} + begin_j for all j (..., S) at once, in log2 S rounds of doubling.
+def _arrivals(go_on: Tensor, start: Tensor) -> Tensor:
+    """q_j = go_on_{j-1} q_{j-1} + start_j for all j (..., S) at once, in log2 S rounds of doubling.
 
-    After a round `arrive` counts those who began fewer than `reach` positions before, and `cross` is the probability
-    to go on over `reach` positions. These are products and sums of numbers from 0 to 1, so nothing can overflow or
+    After a round `arrive` is the sum over starts fewer than `reach` positions before, and `cross` is the probability of
+    going on over `reach` positions. These are products and sums of numbers from 0 to 1, so nothing can overflow or
     cancel; the closed form of the paper's appendix divides by a product that vanishes in a long source.
     """
-    cross, arrive, reach = _shifted(go_on, 1), begin, 1
-    while reach < go_on.shape[-1]:
+    positions = go_on.shape[-1]
+    if _is_exported():
+        if not jit_traced():
+            torch._check(positions <= EXPORTED_LENGTH)  # type: ignore[no-untyped-call]
+        positions = EXPORTED_LENGTH
+    cross, arrive, reach = _shifted(go_on, 1), start, 1
+    while reach < positions:
         arrive = arrive + cross * _shifted(arrive, reach)
         cross = cross * _shifted(cross, reach)
         reach *= 2
@@ -67,5 +76,12 @@ def _arrivals(go_on: Tensor, begin: Tensor) -> Tensor:
 
 
 def _shifted(row: Tensor, places: int) -> Tensor:
-    """What stood `places` positions further left; 0 where nothing did."""
-    return F.pad(row[..., :-places], (places, 0))
+    """The numbers `places` positions further left, which may be more than there are; 0 where there is none."""
+    position = torch.arange(row.shape[-1], device=row.device) - places
+    return row[..., position.clamp(min=0)] * (position >= 0)
+
+
+def _is_exported() -> bool:
+    """Whether the operations go into a graph for any length, where a loop keeps the rounds of the example."""
+    is_exporting = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)  # not in torch 2.6
+    return jit_traced() or is_exporting()

@@ -7,8 +7,7 @@ from torch import Tensor
 
 from seq2seq_attn.attention.history import History
 from seq2seq_attn.attention.normaliser import HistoryNormaliser
-from seq2seq_attn.attention.permutation import reordered
-from seq2seq_attn.attention.shapes import ScoreRows
+from seq2seq_attn.attention.shapes import ScoreRows, TokenRows
 
 PRIME = 65_537  # 2 modulo 3, so that no two numbers below it have the same cube
 
@@ -16,12 +15,12 @@ PRIME = 65_537  # 2 modulo 3, so that no two numbers below it have the same cube
 class Shuffled(HistoryNormaliser):
     """a_j = softmax_π(j)(e), with π a permutation of the tokens, another one at every step: a baseline.
 
-    (Jain & Wallace 2019 permute the weights of a trained model; this one is trained with it.) What is read differs from
-    attention in nothing but the choice of the tokens.
+    (Jain & Wallace 2019 permute the weights of a trained model; this one is trained with it.) It differs from softmax
+    attention only in the choice of the tokens.
 
-    In training mode π is drawn from torch's generator. In evaluation mode it is shuffled, too: whole weights would be
-    something that the decoder has never seen. But there π hangs on the numbers of the step and of the token alone, so
-    that a translation can be repeated, and what else is in the batch or in the beam changes nothing.
+    In training mode π is drawn from torch's generator. Evaluation mode permutes, too: the decoder has never seen
+    unpermuted weights. There π depends only on the numbers of the step and of the token, so that a translation is
+    reproducible, and independent of the rest of the batch and the beam.
     """
 
     equation = "a_j = exp(e_π(j)) / Σ_k exp(e_k), π another permutation at every step"
@@ -40,5 +39,13 @@ class Shuffled(HistoryNormaliser):
 
 
 def _keys(tokens: Tensor, steps: Tensor) -> Tensor:
-    """As good as random, (B, K, S), for the numbers of tokens (B, K, S) and steps (B, K): cubes modulo a prime."""
+    """Pseudorandom keys (B, K, S) of the numbers of tokens (B, K, S) and steps (B, K): cubes modulo a prime."""
     return (40_503 * tokens + 12_553 * steps[..., None]).remainder(PRIME) ** 3 % PRIME
+
+
+def reordered(rows: ScoreRows, is_open: TokenRows, keys: ScoreRows) -> ScoreRows:
+    """The numbers on open positions sorted by their keys, from left to right; all others stay in place."""
+    is_open = is_open.expand(rows.shape)
+    order = torch.where(is_open, keys, torch.inf).argsort(dim=-1, stable=True)
+    places = (~is_open).int().argsort(dim=-1, stable=True)
+    return torch.empty_like(rows).scatter(-1, places, rows.gather(-1, order))

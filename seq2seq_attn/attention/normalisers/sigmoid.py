@@ -1,4 +1,4 @@
-"""Sigmoid: every token is read or not, whatever the others score."""
+"""Sigmoid: the weight of a token depends on its own score alone."""
 
 from __future__ import annotations
 

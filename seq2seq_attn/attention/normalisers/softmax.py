@@ -1,11 +1,11 @@
-"""Softmax: every token gets a share, the higher its score the more."""
+"""Softmax: every token gets a weight, larger for a higher score."""
 
 from __future__ import annotations
 
 import torch
 
-from seq2seq_attn.attention.checks import need_positive
 from seq2seq_attn.attention.normaliser import Normaliser, below_the_highest
+from seq2seq_attn.attention.registry import need_positive
 from seq2seq_attn.attention.shapes import IsToken, ScoreRows, States, Weights
 
 

@@ -1,4 +1,4 @@
-"""Sparsemax: only the highest scores get a share."""
+"""Sparsemax: only the highest scores get a weight above 0."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Sparsemax(Normaliser):
 def _support(scores: ScoreRows) -> TokenRows:
     """Where weights are above 0: at the k highest scores, for the largest k with 1 + k e_(k) > Σ_{j ≤ k} e_(j).
 
-    The highest score of a row is 0. One below -1 is never among them, and would only spoil the sums.
+    The highest score of a row is 0. Scores below -1 are never in the support, and would only make the sums inexact.
     """
     ordered = scores.clamp(min=-1).sort(dim=-1, descending=True).values
     rank = torch.arange(1, scores.shape[-1] + 1, device=scores.device)
     size = (1 + rank * ordered > ordered.cumsum(dim=-1)).sum(dim=-1, keepdim=True)
-    return scores >= ordered.gather(-1, size - 1)
+    return scores >= ordered.gather(-1, (size - 1).clamp(min=0))  # 0 where all scores are NaN

@@ -1,4 +1,4 @@
-"""Biaffine: the bilinear form, and what query and key weigh each by itself."""
+"""Biaffine: the bilinear form, and linear terms of query and key."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class Biaffine(Scorer):
     """q · U k + u · q + w · k + b (Dozat & Manning 2017, eq. 3, for one class).
 
     U is (query_size, key_size), u (query_size,), w (key_size,), b a number. As in the paper's own code this is the
-    bilinear form of [q; 1] and [k; 1]: U over w is the weight of one layer, u beside b its bias. What hangs on the
-    query alone moves all scores of a row together: a softmax does not see it, and u and b learn nothing there.
+    bilinear form of [q; 1] and [k; 1]: U over w is the weight of one layer, u beside b its bias. Terms of the query
+    alone shift all scores of a row together: softmax ignores them, so u and b get no gradient there.
     """
 
     equation = "q · U k + u · q + w · k + b"

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from seq2seq_attn.attention.checks import need_positive
+from seq2seq_attn.attention.registry import need_positive
 from seq2seq_attn.attention.scorer import Scorer
 from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores
 

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from seq2seq_attn.attention.checks import need_positive
+from seq2seq_attn.attention.registry import need_positive
 from seq2seq_attn.attention.scorer import Scorer
 from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores
 

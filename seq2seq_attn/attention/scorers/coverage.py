@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from seq2seq_attn.attention.checks import need_positive
 from seq2seq_attn.attention.history import History
-from seq2seq_attn.attention.precision import full_precision
+from seq2seq_attn.attention.normaliser import full_precision
+from seq2seq_attn.attention.registry import need_positive
 from seq2seq_attn.attention.scorer import HistoryScorer
 from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores, Weights
 

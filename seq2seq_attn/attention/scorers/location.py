@@ -1,4 +1,4 @@
-"""Location: where to look is decided by the query alone."""
+"""Location: the query alone chooses the position."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from seq2seq_attn.attention.checks import need_positive
+from seq2seq_attn.attention.registry import need_positive
 from seq2seq_attn.attention.scorer import Scorer
 from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores
 
@@ -14,9 +14,9 @@ from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores
 class Location(Scorer):
     """Position j scores w_j · q, w_j being row j of W (Luong et al. 2015, eq. 8: a = softmax(W q)).
 
-    W is (max_length, query_size). What stands at a position plays no part. A source shorter than max_length
-    uses the top of W; in a longer one the positions from max_length on score -inf and are never read, as in
-    the paper. So a token must stand before max_length, as it does where padding is on the right.
+    W is (max_length, query_size). Keys have no effect. A source shorter than max_length uses the first rows of W; in
+    a longer one the positions from max_length on score -inf and are never read, as in the paper. So there must be a
+    token before max_length, as there is where padding is on the right.
     """
 
     equation = "w_j · q at position j"
@@ -28,7 +28,7 @@ class Location(Scorer):
         self.position_layer = nn.Linear(query_size, max_length, bias=False)
 
     def prepare(self, keys: Keys) -> Prepared:
-        """(B, S, 0): how many keys there are, and nothing of them."""
+        """(B, S, 0): only the number of keys matters."""
         return keys.new_empty((*keys.shape[:2], 0))
 
     def forward(self, query: Query, prepared: Prepared) -> Scores:

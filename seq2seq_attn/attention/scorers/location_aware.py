@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from seq2seq_attn.attention.checks import need_positive
-from seq2seq_attn.attention.history import History, on_the_first
+from seq2seq_attn.attention.history import History, one_hot_first
+from seq2seq_attn.attention.registry import need_positive
 from seq2seq_attn.attention.scorer import HistoryScorer
 from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores, Weights
 
@@ -43,7 +43,7 @@ class LocationAware(HistoryScorer):
         return projected
 
     def start(self, prepared: Prepared) -> History:
-        return on_the_first(prepared[:, None, :, 0])
+        return one_hot_first(prepared[:, None, :, 0])
 
     def forward(self, query: Query, prepared: Prepared, history: History | None = None) -> Scores:
         before = (self.start(prepared) if history is None else history).to(query.dtype)

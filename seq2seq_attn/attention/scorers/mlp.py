@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from torch import nn
 
-from seq2seq_attn.attention.checks import need_positive
+from seq2seq_attn.attention.registry import need_positive
 from seq2seq_attn.attention.scorer import Scorer
 from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores
 
@@ -16,8 +16,8 @@ class MLP(Scorer):
     """v · h_n, h_i = tanh(W_i h_{i-1} + b_i), h_1 = tanh(W q + U k + b_1) (Bahdanau et al. 2015, sec. 3.1).
 
     The paper's "feedforward neural network", of which it uses one hidden layer: `Additive`. `hidden_sizes` are the
-    widths of h_1 to h_n; None takes two layers as wide as the query. The first layer is cut in two, so that its half
-    for the keys is computed once a sentence; all others are computed for every pair, (B, T, S, width) numbers each.
+    widths of h_1 to h_n; None takes two layers as wide as the query. The first layer is split, so that its half
+    for the keys is computed once per sentence; all others are computed for every pair, (B, T, S, width) numbers each.
     """
 
     equation = "v · h_n, h_i = tanh(W_i h_{i-1} + b_i), h_1 = tanh(W q + U k + b_1)"
@@ -41,7 +41,7 @@ class MLP(Scorer):
         return projected
 
     def forward(self, query: Query, prepared: Prepared) -> Scores:
-        # In place: no layer needs its sums again.
+        # In place: the backward pass of tanh needs its output alone.
         hidden = (self.query_layer(query)[:, :, None] + prepared[:, None]).tanh_()
         for layer in self.deeper_layers:
             hidden = layer(hidden).tanh_()

@@ -1,11 +1,11 @@
-"""Multiplicative: query and key meet in a space of their own."""
+"""Multiplicative: the inner product of projections of query and key."""
 
 from __future__ import annotations
 
 import torch
 from torch import nn
 
-from seq2seq_attn.attention.checks import need_positive
+from seq2seq_attn.attention.registry import need_positive
 from seq2seq_attn.attention.scorer import Scorer
 from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from seq2seq_attn.attention.checks import need_positive
-from seq2seq_attn.attention.precision import autocast_off, full_precision
+from seq2seq_attn.attention.normaliser import autocast_off, full_precision
+from seq2seq_attn.attention.registry import need_positive
 from seq2seq_attn.attention.scorer import Scorer
 from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores
 
@@ -30,7 +30,7 @@ class NegativeSquaredDistance(Scorer):
         return keys
 
     def forward(self, query: Query, prepared: Prepared) -> Scores:
-        # Not in half precision: what is left of large numbers would be their rounding, or inf - inf.
+        # Not in half precision: the difference of large numbers would be their rounding error, or inf - inf.
         with autocast_off(query):
             queries, keys = full_precision(query), full_precision(prepared)
             squares = (queries**2).sum(-1)[:, :, None] + (keys**2).sum(-1)[:, None]

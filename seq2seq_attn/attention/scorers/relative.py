@@ -1,13 +1,13 @@
-"""Relative: any scorer, and a learnt preference for how far ahead or behind to look."""
+"""Relative: any scorer, and a learned bias for the distance between step and position."""
 
 from __future__ import annotations
 
 import torch
 from torch import nn
 
-from seq2seq_attn.attention.checks import need_positive
 from seq2seq_attn.attention.history import History
-from seq2seq_attn.attention.scorer import HistoryScorer, MakeScorer
+from seq2seq_attn.attention.registry import need_positive
+from seq2seq_attn.attention.scorer import HistoryScorer, ScorerFactory
 from seq2seq_attn.attention.scorers.general import General
 from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores, Weights
 
@@ -15,14 +15,14 @@ from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores, Weights
 class Relative(HistoryScorer):
     """F(q_i, k_j) + b[clip(j - i)], clip to ±max_distance (Shaw et al. 2018, sec. 3.2; a scalar as in T5, Raffel 2020).
 
-    F is made by `scorer` at the same sizes. b holds 2 max_distance + 1 numbers, 0 at first. Positions j and steps i
-    count from 0, so padding belongs on the right. The history is the number of steps, and what F remembers.
+    `scorer` creates F with the same sizes. b has 2 max_distance + 1 numbers, initialised to 0. Positions j and steps i
+    count from 0, so padding belongs on the right. The history is the number of steps, and the history of F.
     """
 
     equation = "F(q_i, k_j) + b[clip(j - i)] at step i and position j, F any scorer"
     source = "Shaw et al. 2018, sec. 3.2, and Raffel et al. 2020, sec. 2.1"
 
-    def __init__(self, query_size: int, key_size: int, scorer: MakeScorer = General, max_distance: int = 16) -> None:
+    def __init__(self, query_size: int, key_size: int, scorer: ScorerFactory = General, max_distance: int = 16) -> None:
         super().__init__(query_size, key_size)
         need_positive(self, max_distance=max_distance)
         self.scorer = scorer(query_size, key_size)

@@ -1,4 +1,4 @@
-"""ScaledDot: the inner product at a variance that does not grow with the size."""
+"""ScaledDot: the inner product, with a variance that does not grow with the size."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ScaledDot(Scorer):
     needs_equal_sizes = True
 
     def prepare(self, keys: Keys) -> Prepared:
-        """keys / √d: scaled once a sentence and not at every step."""
+        """keys / √d: scaled once per sentence instead of at every step."""
         return keys / math.sqrt(self.key_size)
 
     def forward(self, query: Query, prepared: Prepared) -> Scores:

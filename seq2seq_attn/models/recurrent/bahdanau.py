@@ -7,7 +7,7 @@ from typing import Literal, cast
 
 from torch import Tensor, nn
 
-from seq2seq_attn.attention import AnySource, Context, Source
+from seq2seq_attn.attention import Context, PreparedSource, Source
 from seq2seq_attn.models.recurrent.cells import Cell
 from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderConfig, DecoderState, Reading
 from seq2seq_attn.ops import additive_decoder
@@ -32,12 +32,12 @@ class BahdanauDecoder(Decoder):
         share: Tensor = self.from_token(embedded)
         return share
 
-    def advance(self, token_share: Tensor, state: DecoderState, source: AnySource) -> tuple[DecoderState, Reading]:
+    def advance(self, token_share: Tensor, state: DecoderState, source: PreparedSource) -> tuple[DecoderState, Reading]:
         context, weights, history = self.read(self.cell.output(state.hidden), source, state.history)
         hidden = self.cell(self.from_context(context, token_share), state.hidden)
         return DecoderState(hidden, history), Reading(self.cell.output(hidden), context, weights)
 
-    def run(self, token_share: Tensor, state: DecoderState, source: AnySource) -> Reading:
+    def run(self, token_share: Tensor, state: DecoderState, source: PreparedSource) -> Reading:
         if additive_decoder.why_not(self, self.cell, self.context) is None:
             weights = additive_decoder.additive_weights(self.cell, self.context, self.from_context.map)
             return Reading(

@@ -7,7 +7,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from seq2seq_attn.attention import AnySource, Context
+from seq2seq_attn.attention import Context, PreparedSource
 from seq2seq_attn.models.recurrent.bahdanau import ContextShare
 from seq2seq_attn.models.recurrent.cells import Cell
 from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderConfig, DecoderState, Reading
@@ -34,7 +34,7 @@ class ConditionalDecoder(Decoder):
         share: Tensor = self.from_token(embedded)
         return share
 
-    def advance(self, token_share: Tensor, state: DecoderState, source: AnySource) -> tuple[DecoderState, Reading]:
+    def advance(self, token_share: Tensor, state: DecoderState, source: PreparedSource) -> tuple[DecoderState, Reading]:
         between = self.cell(token_share, state.hidden)
         context, weights, history = self.read(self.cell.output(between), source, state.history)
         share = self.from_context(context, self.second_bias.to(context.dtype).expand(len(between), -1))

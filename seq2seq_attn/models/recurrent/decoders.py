@@ -15,7 +15,7 @@ import torch
 from pydantic import PositiveInt, model_validator
 from torch import Tensor, nn
 
-from seq2seq_attn.attention import AnySource, Context, History, each_tensor
+from seq2seq_attn.attention import Context, History, PreparedSource, each_tensor
 from seq2seq_attn.models.recurrent.cells import CELLS, Cell, StackedCell
 from seq2seq_attn.strict import Tagged
 
@@ -58,14 +58,14 @@ class Decoder(nn.Module, ABC):
         """The tokens' share (..., gate_size) of the first cell's gates, for any number of steps in one product."""
 
     @abstractmethod
-    def advance(self, token_share: Tensor, state: DecoderState, source: AnySource) -> tuple[DecoderState, Reading]:
+    def advance(self, token_share: Tensor, state: DecoderState, source: PreparedSource) -> tuple[DecoderState, Reading]:
         """One step for N hypotheses over the B sentences of `source`: token_share (N, gate_size)."""
 
-    def start(self, hidden: Tensor, source: AnySource) -> DecoderState:
+    def start(self, hidden: Tensor, source: PreparedSource) -> DecoderState:
         """The state before the first step, from H_0 (B, hidden_size)."""
         return DecoderState(self.cell.initial(hidden), each_tensor(_of_rows, self.context.start(source)))
 
-    def run(self, token_share: Tensor, state: DecoderState, source: AnySource) -> Reading:
+    def run(self, token_share: Tensor, state: DecoderState, source: PreparedSource) -> Reading:
         """All steps with known tokens, token_share (T, B, gate_size): a reading of (T, B, ...) tensors."""
         readings = []
         for share in token_share.unbind(0):
@@ -73,7 +73,7 @@ class Decoder(nn.Module, ABC):
             readings.append(reading)
         return Reading(*(torch.stack(part) for part in zip(*readings, strict=True)))
 
-    def read(self, queries: Tensor, source: AnySource, history: History) -> tuple[Tensor, Tensor, History]:
+    def read(self, queries: Tensor, source: PreparedSource, history: History) -> tuple[Tensor, Tensor, History]:
         """Context (N, context_size), weights (N, S) and the next history, for queries (N, query_size).
 
         The N = B * K hypotheses of B sentences are queries on the same source rows, which are never copied.

@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from seq2seq_attn.attention import AnySource, Context
+from seq2seq_attn.attention import Context, PreparedSource
 from seq2seq_attn.models.recurrent.cells import Cell
 from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderConfig, DecoderState, Reading
 from seq2seq_attn.ops.dispatch import changed, known
@@ -30,7 +30,7 @@ class LuongDecoder(Decoder):
         self.from_feed = Linear(cell.hidden_size, cell.gate_size, bias=False) if input_feeding else None
         self.combine = Linear(context.value_size + cell.hidden_size, cell.hidden_size)
 
-    def start(self, hidden: Tensor, source: AnySource) -> DecoderState:
+    def start(self, hidden: Tensor, source: PreparedSource) -> DecoderState:
         state = super().start(hidden, source)
         return state if self.from_feed is None else state._replace(feed=torch.zeros_like(hidden))
 
@@ -38,7 +38,7 @@ class LuongDecoder(Decoder):
         share: Tensor = self.from_token(embedded)
         return share
 
-    def advance(self, token_share: Tensor, state: DecoderState, source: AnySource) -> tuple[DecoderState, Reading]:
+    def advance(self, token_share: Tensor, state: DecoderState, source: PreparedSource) -> tuple[DecoderState, Reading]:
         if self.from_feed is not None and state.feed is not None:
             token_share = token_share + self.from_feed(state.feed)
         hidden = self.cell(token_share, state.hidden)
@@ -47,7 +47,7 @@ class LuongDecoder(Decoder):
         feed = None if self.from_feed is None else attentional
         return DecoderState(hidden, history, feed), Reading(attentional, context, weights)
 
-    def run(self, token_share: Tensor, state: DecoderState, source: AnySource) -> Reading:
+    def run(self, token_share: Tensor, state: DecoderState, source: PreparedSource) -> Reading:
         if self.from_feed is not None or changed(self, deep=False):
             return super().run(token_share, state, source)
         hidden = self.cell.output(self.cell.run(token_share, state.hidden))

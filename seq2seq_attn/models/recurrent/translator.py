@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from seq2seq_attn.attention import AnySource, Context, FixedContext, NoContext, Summary
+from seq2seq_attn.attention import Context, FixedContext, NoContext, PreparedSource, Summary
 from seq2seq_attn.models.embedding import Embedding
 from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderState
 from seq2seq_attn.models.recurrent.encoder import AnyEncoder
@@ -52,7 +52,7 @@ class PlainOutput(nn.Module):
 class RecurrentMemory(NamedTuple):
     """What decoding needs of B sources."""
 
-    source: AnySource  # what the context part prepared
+    source: PreparedSource  # what the context part prepared
     initial: Tensor  # (B, hidden_size): H_0
 
     def select(self, rows: Tensor) -> RecurrentMemory:
@@ -123,7 +123,7 @@ class RecurrentTranslator(Translator):
         context = self.decoder.context
         return [] if isinstance(context, (FixedContext, NoContext)) else [context]
 
-    def sources_read(self, memory: RecurrentMemory) -> list[AnySource]:
+    def sources_read(self, memory: RecurrentMemory) -> list[PreparedSource]:
         return [memory.source for _ in self.contexts_that_read()]
 
     def embedding_tables(self) -> EmbeddingTables:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from seq2seq_attn.attention import Sigmoid, Softmax
-from seq2seq_attn.attention.contexts import changes
+from seq2seq_attn.attention.contexts import counterfactual as changes
 
 B, T, S = 4, 3, 5
 LENGTHS = [5, 2, 4, 1]

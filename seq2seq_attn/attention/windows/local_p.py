@@ -1,36 +1,14 @@
-"""Local attention: windows around one position of the source (Luong et al. 2015, sec. 3.2)."""
+"""LocalP: a window around a position that the query predicts (Luong et al. 2015, sec. 3.2)."""
 
 from __future__ import annotations
 
 import torch
 from torch import nn
 
-from seq2seq_attn.attention.checks import need_positive
-from seq2seq_attn.attention.precision import full_precision
+from seq2seq_attn.attention.normaliser import full_precision
+from seq2seq_attn.attention.registry import need_positive
 from seq2seq_attn.attention.shapes import Query, Steps, TokenRows
 from seq2seq_attn.attention.window import View, Window, positions, token_count
-
-
-class LocalM(Window):
-    """Local-m: only tokens s with |s - p_t| ≤ D are read, p_t = t (Luong et al. 2015, sec. 3.2, "monotonic").
-
-    Positions and steps count from 0, D is `half_width`. Past the end of the source p_t stays on its last token, where
-    the paper says nothing: a translation may be longer than its source.
-    """
-
-    equation = "|s - t| ≤ D"
-    source = 'Luong et al. 2015, sec. 3.2, "local-m"'
-    needs_steps = True
-
-    def __init__(self, query_size: int, half_width: int = 10) -> None:
-        super().__init__(query_size)
-        need_positive(self, half_width=half_width)
-        self.half_width = half_width
-
-    def forward(self, query: Query, is_token: TokenRows, steps: Steps) -> View:
-        centre = torch.minimum(steps[..., None], token_count(is_token) - 1)
-        distance = (positions(is_token) - centre).abs()
-        return View(is_token & (distance <= self.half_width), factor=None)
 
 
 class LocalP(Window):
@@ -38,7 +16,7 @@ class LocalP(Window):
 
     (Luong et al. 2015, eq. 9 and 10.) S is the number of tokens, s runs from 1 to S, D is `half_width`: only tokens
     with |s - p_t| ≤ D are read. W is (hidden_size, query_size), v (hidden_size,), hidden_size None takes query_size.
-    As in the paper the weights sum to less than 1, and it is through the Gaussian that W and v learn.
+    As in the paper the weights sum to less than 1; W and v get their gradient through the Gaussian.
     """
 
     equation = "exp(-(s - p)² / 2σ²), p = S σ(v · tanh(W q))"

@@ -1,0 +1,31 @@
+"""LocalM: a window that moves one position per step (Luong et al. 2015, sec. 3.2)."""
+
+from __future__ import annotations
+
+import torch
+
+from seq2seq_attn.attention.registry import need_positive
+from seq2seq_attn.attention.shapes import Query, Steps, TokenRows
+from seq2seq_attn.attention.window import View, Window, positions, token_count
+
+
+class LocalM(Window):
+    """Local-m: only tokens s with |s - p_t| ≤ D are read, p_t = t (Luong et al. 2015, sec. 3.2, "monotonic").
+
+    Positions and steps count from 0, D is `half_width`. A translation may be longer than its source: past the end,
+    where the paper leaves p_t open, it stays on the last token.
+    """
+
+    equation = "|s - t| ≤ D"
+    source = 'Luong et al. 2015, sec. 3.2, "local-m"'
+    needs_steps = True
+
+    def __init__(self, query_size: int, half_width: int = 10) -> None:
+        super().__init__(query_size)
+        need_positive(self, half_width=half_width)
+        self.half_width = half_width
+
+    def forward(self, query: Query, is_token: TokenRows, steps: Steps) -> View:
+        centre = torch.minimum(steps[..., None], token_count(is_token) - 1)
+        distance = (positions(is_token) - centre).abs()
+        return View(is_token & (distance <= self.half_width), factor=None)

@@ -1,0 +1,112 @@
+"""Shapes and masks that do not fit are refused in one line that says how they would."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+# A program of its own: while tests run, the shape checks of jaxtyping come first.
+PROGRAM = """
+import json, torch
+from seq2seq_attn.attention import *
+
+B, T, S, Q, K = 2, 3, 4, 5, 7
+query, keys = torch.randn(B, T, Q), torch.randn(B, S, K)
+mask = torch.ones(B, S, dtype=torch.bool)
+attention = Attention(Additive(Q, K))
+heads = MultiHead(Attention(Dot(3, 3)), 2, Q, K)
+chunks = ChunkwiseAttention(Attention(General(Q, K), Monotonic()), General(Q, K))
+mean = MeanContext(K)
+
+
+def read(context, query=query, keys=keys, **of_source):
+    return lambda: context(query, context.prepare(keys, **of_source))
+
+
+CASES = {
+    "fits": read(attention, is_token=mask),
+    "fits, heads": read(heads, is_token=mask),
+    "fits, chunks": read(chunks, is_token=mask),
+    "long mask": read(attention, is_token=mask.long()),
+    "float mask": read(attention, is_token=mask.float()),
+    "mask of other sizes": read(attention, is_token=mask[:, 1:]),
+    "mask of a mean": read(mean, is_token=mask.long()),
+    "mask of heads": read(heads, is_token=mask.long()),
+    "query of two dimensions": read(attention, query[:, 0]),
+    "query of two dimensions, heads": read(heads, query[:, 0]),
+    "query of two dimensions, chunks": read(chunks, query[:, 0]),
+    "query of two dimensions, mean": read(mean, query[:, 0]),
+    "query of another size": read(attention, query[..., 1:]),
+    "query of other sentences": read(attention, query[:1]),
+    "query of other sentences, heads": read(heads, query[:1]),
+    "keys of two dimensions": read(attention, keys=keys[0]),
+    "keys of another size": read(attention, keys=keys[..., 1:]),
+    "keys of another size, heads": read(heads, keys=keys[..., 1:]),
+    "fewer values": read(attention, values=keys[:, 1:]),
+    "narrow values, heads": read(heads, values=keys[..., 1:]),
+    "no positions": read(attention, keys=keys[:, :0]),
+}
+
+
+def message(case):
+    try:
+        case()
+    except ValueError as error:
+        return str(error)
+
+
+print(json.dumps({name: message(case) for name, case in CASES.items()}))
+"""
+
+
+@pytest.fixture(scope="module")
+def messages():
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("name", ["fits", "fits, heads", "fits, chunks"])
+def test_what_fits_is_read(messages, name):
+    assert messages[name] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        (
+            "long mask",
+            "Attention needs is_token as a bool tensor, True where a token is, got torch.int64; give mask.b",
+        ),
+        (
+            "float mask",
+            "give mask.bool() if it is 1 on tokens, mask == 0 if it is 1 or -inf on padding",
+        ),
+        ("mask of other sizes", "Attention needs is_token (2, 4) for these keys, got (2, 3)"),
+        ("mask of a mean", "MeanContext needs is_token as a bool tensor"),
+        ("mask of heads", "MultiHead needs is_token as a bool tensor"),
+        ("query of two dimensions", "got (2, 5); for one query per sentence give query[:, None]"),
+        ("query of two dimensions, heads", "MultiHead needs queries (sentences, queries, query_size), got (2, 5)"),
+        (
+            "query of two dimensions, chunks",
+            "ChunkwiseAttention needs queries (sentences, queries, query_size), got",
+        ),
+        ("query of two dimensions, mean", "MeanContext needs queries (sentences, queries, query_size), got (2, 5)"),
+        ("query of another size", "Attention was made for queries of 5 numbers, got (2, 3, 4)"),
+        ("query of other sentences", "Attention needs queries of the 2 sentences of the source, got (1, 3, 5)"),
+        ("query of other sentences, heads", "MultiHead needs queries of the 2 sentences of the source, got (1, 3, 5)"),
+        (
+            "keys of two dimensions",
+            "Attention needs keys (sentences, positions, key_size), got (4, 7); for one",
+        ),
+        ("keys of another size", "Attention was made for keys of 7 numbers, got (2, 4, 6)"),
+        ("keys of another size, heads", "MultiHead was made for keys of 7 numbers, got (2, 4, 6)"),
+        ("fewer values", "Attention needs a value for every key (2, 4, 7), got values (2, 3, 7)"),
+        ("narrow values, heads", "MultiHead was made for values of 7 numbers, got 6; give it value_size=6"),
+        ("no positions", "the source has no positions"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_its_shape_and_the_way_out(messages, name, words):
+    assert words in messages[name]
+    assert "\n" not in messages[name]
