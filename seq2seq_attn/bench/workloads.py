@@ -20,6 +20,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from seq2seq_attn.bench.common_task import bench_corpus, timed_batches, training_batches, untrained_model
 from seq2seq_attn.bench.measurements import BEAM_SIZE, DECODED_LENGTH, OTHER, PARTS, Effort, Job, Outcome
 from seq2seq_attn.models.translator import Translator
+from seq2seq_attn.ops.dispatch import transparent
 from seq2seq_attn.ops.inference import for_inference
 from seq2seq_attn.search import SearchOptions, search
 from seq2seq_attn.text.encoded import Ids
@@ -130,7 +131,7 @@ def labelled(step: TrainingStep) -> Iterator[None]:
         (model, "decode", "recurrence"),
         (model.source_embedding, "forward", "embedding"),
         (model.target_embedding, "forward", "embedding"),
-        *((model.decoder.context, method, "attention") for method in ("prepare", "forward", "step")),
+        *((model.decoder.context, method, "attention") for method in ("prepare", "forward")),
         (model.readout, "forward", "readout"),
         (step, "clip", "clipping"),
         (step, "update", "optimiser"),
@@ -145,6 +146,7 @@ def labelled(step: TrainingStep) -> Iterator[None]:
 
 
 def _with_label(method: Callable[..., Any], part: str) -> Callable[..., Any]:
+    @transparent
     @wraps(method)
     def labelled_method(*args: Any, **kwargs: Any) -> Any:
         with record_function(_LABEL + part):

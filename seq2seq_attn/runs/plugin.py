@@ -18,7 +18,7 @@ from typing import Any
 from seq2seq_attn.attention import Normaliser, Scorer, Window, scorer_class
 from seq2seq_attn.attention.registry import file_sources, load_file
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.strict import Strict
+from seq2seq_attn.strict import Strict, Tagged
 from seq2seq_attn.text.files import digest, read_lines, write_bytes
 
 FOLDER = "plugins"
@@ -45,7 +45,9 @@ def load_plugins(paths: Iterable[Path] | None) -> None:
         except ValueError as error:
             raise UserError(str(error)) from error
         own = [part for part in vars(module).values() if isinstance(part, type) and part.__module__ == module.__name__]
-        if not any(issubclass(part, (Scorer, Normaliser, Window)) and not inspect.isabstract(part) for part in own):
+        if not any(
+            issubclass(part, (Scorer, Normaliser, Window, Tagged)) and not inspect.isabstract(part) for part in own
+        ):
             raise UserError(f"{path}: defines no scorer; write a class that has Scorer as its base, and its methods")
         _loaded.append(path)
 

@@ -44,13 +44,14 @@ def counted(config, lengths):
 
 
 # What a step multiplies though it need not: states that are zero (the encoder's first, forward and for its weights; the
-# first that is fed back, which has no gradient), and the distracted arm's context in every step's readout.
+# first that is fed back, which has no gradient), and the distracted arm's context in every step's readout and gates:
+# the counter hooks all modules, so the decoder takes its steps one by one.
 ZERO_STATES = 2 * 2 * (2 * SENTENCES * DIRECTION * 3 * DIRECTION)
 SURPLUS = {
     "additive": ZERO_STATES,
     "general": ZERO_STATES,
     "general-feed": ZERO_STATES + 2 * (2 * SENTENCES * DECODER * GATES),
-    "distracted": ZERO_STATES + 3 * (2 * (TARGET - 1) * SENTENCES * STATE * EMBEDDING),
+    "distracted": ZERO_STATES + 3 * (2 * (TARGET - 1) * SENTENCES * STATE * (EMBEDDING + GATES)),
 }
 
 # v · tanh(...), forward and backward, is elementwise work here; torch may do it with products of a vector.

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from seq2seq_attn.comparison import schedule
-from seq2seq_attn.comparison.arms import differences, training_text
+from seq2seq_attn.comparison.arms import differences
+from seq2seq_attn.comparison.collect import training_text
 from seq2seq_attn.comparison.compare import compare
 from seq2seq_attn.comparison.experiment import read_experiment
 from seq2seq_attn.config import Config

@@ -5,6 +5,7 @@ from typing import Literal
 import pytest
 import yaml
 
+from seq2seq_attn.attention.registry import load_file
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.family import ModelConfig, default_model
@@ -120,7 +121,8 @@ def test_a_file_of_one_s_own_may_bring_a_decoder(monkeypatch, tmp_path):
         "class OwnConfig(LuongConfig):\n"
         "    kind: Literal['own'] = 'own'\n"
     )
-    own = plugin.load_plugin(path).OwnConfig
+    plugin.load_plugins([path])
+    own = load_file(path).OwnConfig
     assert type(parsed({"decoder": {"kind": "own", "input_feeding": False}}).model.decoder) is own
     assert type(parsed({"decoder": {"kind": "luong"}}).model.decoder) is LuongConfig
 

@@ -15,7 +15,7 @@ from seq2seq_attn.attention.normaliser import masked
 from seq2seq_attn.attention.registry import need_positive
 from seq2seq_attn.attention.scorer import Scorer
 from seq2seq_attn.attention.shapes import Contexts, IsToken, Keys, Query, Scores, Values, Weights
-from seq2seq_attn.attention.source import Source
+from seq2seq_attn.attention.source import Source, check_query
 
 
 class ChunkwiseSource(NamedTuple):
@@ -69,6 +69,7 @@ class ChunkwiseAttention(Context):
         return self._step(query, source, history)
 
     def _step(self, query: Query, source: ChunkwiseSource, history: History) -> tuple[Contexts, Weights, History]:
+        check_query(self, query, source.sentences, self.query_size)
         of_place, of_chunk = history
         place, of_place = self.attention.weigh(query, source.place, of_place)
         scores = masked(self.scorer.after(of_chunk, query, source.chunk), source.place.is_token)
