@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field, PositiveInt, SerializeAsAny, model_validator
 
-from seq2seq_attn.models.family import ModelConfig, default_model
+from seq2seq_attn.models.translator import ModelConfig, default_model
 from seq2seq_attn.search.options import SearchOptions
 from seq2seq_attn.strict import Strict
 from seq2seq_attn.training.config import TrainingConfig

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from seq2seq_attn.bench.measurements import AXES, OTHER, OURS, PARTS, PRECISIONS, Axis, Measurement, Sitting, Workload
 from seq2seq_attn.bench.tables import COMPARED, TextTable, sitting_tables
-from seq2seq_attn.report.figure_style import COLOURS, LINES, drawing, legend_below, line_styles, render
+from seq2seq_attn.report.figures import COLOURS, LINES, drawing, legend_below, line_styles, render
 from seq2seq_attn.text.files import write_bytes
 
 PRECISION_COLOURS = dict(zip(PRECISIONS, COLOURS, strict=False))

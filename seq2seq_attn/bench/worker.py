@@ -27,7 +27,7 @@ from seq2seq_attn.bench.workloads import (
     measure_single_sentences,
     measure_training,
 )
-from seq2seq_attn.ops.memory import keep_freed_memory
+from seq2seq_attn.ops.host import keep_freed_memory
 
 MEASURES: dict[Workload, Callable[[Job, Effort], Outcome]] = {
     "training": measure_training,

@@ -25,9 +25,8 @@ from seq2seq_attn.ops.inference import for_inference
 from seq2seq_attn.search import SearchOptions, search
 from seq2seq_attn.text.encoded import Ids
 from seq2seq_attn.training.batches import Batch
-from seq2seq_attn.training.config import TrainingConfig
+from seq2seq_attn.training.config import TrainingConfig, make_optimiser
 from seq2seq_attn.training.module import TranslationModule
-from seq2seq_attn.training.optimiser import make_optimiser
 
 PROFILED_BATCHES = 15  # at most; the batches that training is timed on differ fivefold in tokens
 _LABEL = "part: "

@@ -44,7 +44,7 @@ def train(
     with _resumable(f"{run} keeps what was trained up to the last whole epoch", "--resume"):
         from seq2seq_attn.analysis.scoring import evaluate
         from seq2seq_attn.config import Config
-        from seq2seq_attn.ops.memory import keep_freed_memory
+        from seq2seq_attn.ops.host import keep_freed_memory
         from seq2seq_attn.runs.folder import IfExists, read_metrics
         from seq2seq_attn.runs.plugin import load_plugins
         from seq2seq_attn.runs.train import train as train_run
@@ -83,7 +83,7 @@ def compare(
     with _resumable("finished runs are kept, and the others up to their last whole epoch"):
         from seq2seq_attn.comparison.compare import compare as compare_arms
         from seq2seq_attn.comparison.experiment import read_experiment
-        from seq2seq_attn.ops.memory import keep_freed_memory
+        from seq2seq_attn.ops.host import keep_freed_memory
         from seq2seq_attn.runs.plugin import load_plugins
 
         keep_freed_memory()
@@ -134,8 +134,8 @@ def demo(
     Ctrl-C loses nothing: the same command continues.
     """
     with _resumable("finished runs are kept, and the others up to their last whole epoch"):
-        from seq2seq_attn.comparison.demo import demo as run_demo
-        from seq2seq_attn.ops.memory import keep_freed_memory
+        from seq2seq_attn.comparison.compare import demo as run_demo
+        from seq2seq_attn.ops.host import keep_freed_memory
 
         keep_freed_memory()
         place = output or RUNS / ("demo-quick" if quick else "demo")

@@ -57,7 +57,7 @@ def load_model(run: Path, plugin: list[Path] | None) -> TrainedModel:
 
     Tunes the memory allocation of this process, which the command line owns; the package in Python does not.
     """
-    from seq2seq_attn.ops.memory import keep_freed_memory
+    from seq2seq_attn.ops.host import keep_freed_memory
     from seq2seq_attn.runs.model import TrainedModel
     from seq2seq_attn.runs.plugin import load_plugins
 

@@ -1,14 +1,15 @@
-"""The comparison of an experiment: trains and tests the missing runs, and writes the results for the report."""
+"""The comparison of an experiment: trains and tests the missing runs, writes the results; and the demo's own experiment."""
 
 from __future__ import annotations
 
 import json
 import os
+from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
 from seq2seq_attn.comparison.collect import collect
-from seq2seq_attn.comparison.experiment import RunGrid, match_parameters
+from seq2seq_attn.comparison.experiment import Experiment, RunGrid, make_grid, match_parameters
 from seq2seq_attn.comparison.observe import observe
 from seq2seq_attn.comparison.schedule import IfDone, complete_all
 from seq2seq_attn.config import TestFiles
@@ -17,6 +18,8 @@ from seq2seq_attn.results.observations import Reproduction, save_reproduction
 from seq2seq_attn.results.results import Results
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.data import CACHE_FOLDER, Cache, read_test
+from seq2seq_attn.strict import load, merge
+from seq2seq_attn.text.synthetic import make_corpus
 
 
 def compare(
@@ -64,3 +67,57 @@ def _shortened(value: Any, prefix: str) -> Any:
     if isinstance(value, dict):
         return {key: _shortened(each, prefix) for key, each in value.items()}
     return value.removeprefix(prefix) if isinstance(value, str) else value
+
+
+CORPUS = "tom-and-jerry"
+# For --quick: a check that everything runs.
+QUICK: dict[str, Any] = {"data": {"max_length": 12}, "training": {"max_epochs": 1, "validate_every": 1}}
+
+
+def demo(
+    output: Path,
+    quick: bool = False,
+    say: Say = lambda _: None,
+    if_exists: IfDone = "resume",
+    command: str = "seq2seq-attn demo",
+) -> Results:
+    """Trains and compares the four arms of `demo.yaml`; results and run folders are written into `output`.
+
+    An interrupted demo continues where it stopped; a finished one computes its results again from its runs.
+    """
+    return compare(
+        demo_grid(output, quick),
+        output / "runs",
+        output,
+        if_exists=if_exists,
+        jobs=os.cpu_count() or 1,
+        command=command,
+        say=say,
+    )
+
+
+def demo_grid(output: Path, quick: bool = False) -> RunGrid:
+    """The runs of the demo; without a checkout, its corpus is generated in `output`."""
+    with as_file(files(__package__) / "demo.yaml") as path:
+        experiment = load(Experiment, path)
+    if isinstance(experiment.base, Path):
+        raise UserError("demo.yaml holds its base itself")
+    base = merge(experiment.base, {"data": _paths(experiment.base["data"], _corpus(output))})
+    return make_grid(experiment, merge(base, QUICK) if quick else base)
+
+
+def _corpus(output: Path) -> Path:
+    """The folder of the embedded corpus: that of the checkout, or the same files generated again."""
+    committed = Path(__file__).resolve().parents[2] / "data" / CORPUS
+    if committed.is_dir():
+        return committed
+    generated = output / "data" / CORPUS
+    return generated if (generated / "test.align").exists() else make_corpus(CORPUS, generated)
+
+
+def _paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The data section with all its files in `folder`."""
+    return {
+        key: _paths(value, folder) if isinstance(value, dict) else str(folder / Path(value).name)
+        for key, value in values.items()
+    }

@@ -2,22 +2,26 @@
 
 A translator holds B sentences in its memory and N = B * K hypotheses in its state, K for each sentence, those of
 one sentence next to each other: K = 1 in greedy search, the beam size in beam search. The memory is never copied for
-the hypotheses of a beam; K queries read the same source.
+the hypotheses of a beam; K queries read the same source. Before it is built, a model is known by its configuration
+record: `ModelConfig`, of which every family of models is a subclass with a `kind` and `build`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import PositiveInt, model_validator
 from torch import Tensor, nn
 
 from seq2seq_attn.attention import Change, Context, Counterfactual, PreparedSource
-from seq2seq_attn.ops.replace import replace_modules
+from seq2seq_attn.ops.inference import replace_modules
+from seq2seq_attn.strict import Strict, Tagged
 from seq2seq_attn.text.encoded import EncodedSentences, Ids
 
 _Self = TypeVar("_Self")
@@ -164,3 +168,50 @@ class Translator(nn.Module, ABC):
 
     def _missing(self, method: str) -> NotImplementedError:
         return NotImplementedError(f"{type(self).__name__} does not define {method}")
+
+
+class PretrainedConfig(Strict):
+    """Files of word vectors: text (GloVe, fastText, word2vec; plain or .gz), or the .pt of torchtext's `Vectors`."""
+
+    source: Path | None = None
+    target: Path | None = None
+
+
+class ModelConfig(Tagged):
+    """A model of one family; this base has the options that all families share."""
+
+    kind: str = "recurrent"
+    embedding_size: PositiveInt = 256
+    tie_embeddings: Literal["none", "target", "all"] = "none"
+    pretrained_embeddings: PretrainedConfig = PretrainedConfig()  # initial rows; tokens without a vector start random
+
+    @abstractmethod
+    def build(self, source_size: int, target_size: int, joint: bool) -> Translator:
+        """An untrained model for vocabularies of these sizes; `joint` says that both are the same vocabulary.
+
+        Parameters are drawn from torch's global generator. UserError where options do not fit each other.
+        """
+
+    @property
+    @abstractmethod
+    def decoder_size(self) -> int:
+        """The width of the decoder, by which `match_parameters` makes a model larger."""
+
+    @abstractmethod
+    def with_decoder_size(self, size: int) -> ModelConfig:
+        """The same configuration with another `decoder_size`."""
+
+    @model_validator(mode="after")
+    def _tied_embeddings_have_one_file(self) -> ModelConfig:
+        source, target = self.pretrained_embeddings.source, self.pretrained_embeddings.target
+        if self.tie_embeddings == "all" and source and target and source != target:
+            raise ValueError(
+                f"tie_embeddings=all makes one embedding of both, which cannot start from {source} and from {target}; "
+                f"name one file in pretrained_embeddings"
+            )
+        return self
+
+
+def default_model() -> ModelConfig:
+    """The default family with its defaults."""
+    return ModelConfig.model_validate({})

@@ -12,8 +12,8 @@ from seq2seq_attn.config import Config, PairFiles
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.corpus_scores import bleu_metric, corpus_score
 from seq2seq_attn.models.translator import Translator
+from seq2seq_attn.ops.host import give_back_freed_memory
 from seq2seq_attn.ops.int8 import need_int8
-from seq2seq_attn.ops.memory import give_back_freed_memory
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.data import CACHE_FOLDER, Cache, Codecs, cached_codecs, cached_pairs, read_pairs, read_test
 from seq2seq_attn.runs.folder import CONFIG, IfExists, clear, may_resume, write_metrics

@@ -9,10 +9,9 @@ from typing import TypeVar
 import torch
 
 from seq2seq_attn.models.translator import Sentences, Translator, pad
-from seq2seq_attn.ops.parallel import parallel_map
-from seq2seq_attn.search.beam import beam_search
+from seq2seq_attn.ops.host import parallel_map
+from seq2seq_attn.search.beam import beam_search, greedy_search
 from seq2seq_attn.search.forced import Forced, force
-from seq2seq_attn.search.greedy import greedy_search
 from seq2seq_attn.search.hypotheses import Hypothesis
 from seq2seq_attn.search.options import SearchOptions
 from seq2seq_attn.search.shortlist import Shortlist, Shortlisted

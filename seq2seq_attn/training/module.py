@@ -16,8 +16,7 @@ from seq2seq_attn.models.translator import Translator
 from seq2seq_attn.ops.dispatch import is_synchronous
 from seq2seq_attn.ops.loss import vocabulary_loss
 from seq2seq_attn.training.batches import Batch
-from seq2seq_attn.training.config import TrainingConfig
-from seq2seq_attn.training.optimiser import make_optimiser, plateau, warm_up
+from seq2seq_attn.training.config import TrainingConfig, make_optimiser, plateau, warm_up
 
 Validate = Callable[[Translator], float]
 

@@ -44,7 +44,6 @@ What is read, keys k and values v: the states of the encoder
                               C  = [5  0  1]
 """
 
-from seq2seq_attn.walk.steps import Walk, WalkStep, walk
-from seq2seq_attn.walk.text import as_text
+from seq2seq_attn.walk.text import Walk, WalkStep, as_text, walk
 
 __all__ = ["Walk", "WalkStep", "as_text", "walk"]

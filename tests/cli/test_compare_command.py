@@ -72,7 +72,7 @@ def test_the_demo_shows_what_it_found(program, experiment, tmp_path, monkeypatch
         assert program(*arguments, "training.max_epochs=1").code == 0
         return Results.load(output / "results.json")
 
-    monkeypatch.setitem(sys.modules, "seq2seq_attn.comparison.demo", SimpleNamespace(demo=demo))
+    monkeypatch.setitem(sys.modules, "seq2seq_attn.comparison.compare", SimpleNamespace(demo=demo))
     answer = program("demo", "--quick", "--output", tmp_path / "demo")
     assert asked == [(tmp_path / "demo", True)]
     assert "attention" in answer.out
@@ -83,7 +83,8 @@ def test_the_demo_shows_what_it_found(program, experiment, tmp_path, monkeypatch
 
 @pytest.mark.parametrize("command", ["compare", "demo"])
 def test_ctrl_c_gives_the_command_that_goes_on(program, experiment, tmp_path, monkeypatch, command):
-    from seq2seq_attn.comparison import compare, demo
+    from seq2seq_attn.comparison import compare
+    from seq2seq_attn.comparison import compare as demo
 
     def interrupted(*_, **__):
         raise KeyboardInterrupt

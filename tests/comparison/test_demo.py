@@ -2,8 +2,8 @@
 
 import pytest
 
-from seq2seq_attn.comparison import demo as demo_file
-from seq2seq_attn.comparison.demo import demo_grid
+from seq2seq_attn.comparison import compare as demo_file
+from seq2seq_attn.comparison.compare import demo_grid
 
 ARMS = ["distracted (C at every step)", "distracted (C as initial state only)", "mean of states", "additive attention"]
 

@@ -8,12 +8,12 @@ import yaml
 from seq2seq_attn.attention.registry import load_file
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.models.family import ModelConfig, default_model
 from seq2seq_attn.models.recurrent.bahdanau import BahdanauConfig, BahdanauDecoder
 from seq2seq_attn.models.recurrent.conditional import ConditionalDecoder
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.recurrent.decoders import DecoderConfig
 from seq2seq_attn.models.recurrent.luong import LuongConfig, LuongDecoder
+from seq2seq_attn.models.translator import ModelConfig, default_model
 from seq2seq_attn.runs import plugin
 from seq2seq_attn.strict import dump, override, parse
 

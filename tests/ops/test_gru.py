@@ -6,8 +6,7 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from seq2seq_attn.models.recurrent.cells import CELLS
-from seq2seq_attn.ops.gru import FusedGRUUpdate, gru_update, reference_gru_update
-from seq2seq_attn.ops.recurrent_layer import read_packed
+from seq2seq_attn.ops.gru import FusedGRUUpdate, gru_update, read_packed, reference_gru_update
 
 BATCH, HIDDEN, INPUT = 4, 5, 3
 

@@ -12,7 +12,7 @@ linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc a
 # How many pages the system cleared while a tensor of 24 MB was written to, and then a second one in its place.
 PAGES = """
 import resource, sys, torch
-from seq2seq_attn.ops.memory import keep_freed_memory
+from seq2seq_attn.ops.host import keep_freed_memory
 if sys.argv[1] == "keep":
     keep_freed_memory()
 torch.ones(1)
@@ -50,7 +50,7 @@ def test_memory_comes_in_large_pages():
 RESIDENT = """
 from pathlib import Path
 import torch
-from seq2seq_attn.ops.memory import give_back_freed_memory, keep_freed_memory
+from seq2seq_attn.ops.host import give_back_freed_memory, keep_freed_memory
 def resident():
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))

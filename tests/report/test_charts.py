@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from seq2seq_attn.report.html_charts import BOTTOM, LEFT, RIGHT, TOP, Series, Value, chart, nice_step
+from seq2seq_attn.report.html_page import BOTTOM, LEFT, RIGHT, TOP, Series, Value, chart, nice_step
 
 
 @pytest.mark.parametrize(("top", "step"), [(100, 20), (45.3, 5), (4.6, 0.5), (1, 0.2), (0.03, 0.005), (5000, 1000)])

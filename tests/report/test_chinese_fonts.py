@@ -8,9 +8,8 @@ from matplotlib import font_manager
 from matplotlib.font_manager import FontEntry
 from matplotlib.ft2font import FT2Font
 
-from seq2seq_attn.report import figure_style as fonts
-from seq2seq_attn.report.figure_style import render
-from seq2seq_attn.report.figures import attention_figure
+from seq2seq_attn.report import figures as fonts
+from seq2seq_attn.report.figures import attention_figure, render
 from seq2seq_attn.results.observations import AttentionMap
 
 

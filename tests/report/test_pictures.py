@@ -5,8 +5,13 @@ import numpy as np
 import pytest
 from matplotlib.patches import Rectangle
 
-from seq2seq_attn.report.figure_style import line_styles, render
-from seq2seq_attn.report.figures import attention_figure, bleu_by_length_figure, learning_curve_figure
+from seq2seq_attn.report.figures import (
+    attention_figure,
+    bleu_by_length_figure,
+    learning_curve_figure,
+    line_styles,
+    render,
+)
 from seq2seq_attn.results.observations import AttentionMap, load_attention, load_curves
 from seq2seq_attn.results.results import Results
 

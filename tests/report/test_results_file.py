@@ -248,7 +248,7 @@ def test_the_report_needs_neither_torch_nor_the_lab_nor_pyplot():
     check = """
 import sys
 import seq2seq_attn.report.write
-from seq2seq_attn.report.figure_style import chinese_family
+from seq2seq_attn.report.figures import chinese_family
 chinese_family()
 print(sorted({"torch", "seq2seq_attn.lab", "matplotlib.pyplot", "zhplot"} & sys.modules.keys()))
 """

@@ -49,8 +49,8 @@ def state():
 
 random.seed(3), np.random.seed(5), torch.manual_seed(7)
 os.environ["PL_GLOBAL_SEED"] = "11"
-import seq2seq_attn.ops.memory
-seq2seq_attn.ops.memory.keep_freed_memory = refuse  # before anybody imports it by name
+import seq2seq_attn.ops.host
+seq2seq_attn.ops.host.keep_freed_memory = refuse  # before anybody imports it by name
 before = state()
 
 from seq2seq_attn.config import Config

@@ -9,7 +9,7 @@ from hand_made_translators import EOS, GruTranslator, TableTranslator, random_ta
 from torch import nn
 
 from seq2seq_attn.models.translator import pad
-from seq2seq_attn.ops import parallel
+from seq2seq_attn.ops import host as parallel
 from seq2seq_attn.search import SearchOptions, beam_search, force, force_corpus, greedy_search, search
 
 

@@ -4,8 +4,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from seq2seq_attn.training.config import OptimiserConfig
-from seq2seq_attn.training.optimiser import make_optimiser, warm_up
+from seq2seq_attn.training.config import OptimiserConfig, make_optimiser, warm_up
 
 
 def rates(config, steps):

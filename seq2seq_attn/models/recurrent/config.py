@@ -11,13 +11,13 @@ from seq2seq_attn import attention
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.context import ContextConfig, build_context
 from seq2seq_attn.models.embedding import Embedding
-from seq2seq_attn.models.family import ModelConfig
 from seq2seq_attn.models.recurrent.bahdanau import BahdanauConfig
 from seq2seq_attn.models.recurrent.decoders import CellName, DecoderConfig, need_layers
 from seq2seq_attn.models.recurrent.encoder import AnyEncoder, RecurrentEncoder, ReversedEncoder
 from seq2seq_attn.models.recurrent.translator import DeepOutput, PlainOutput, RecurrentTranslator
+from seq2seq_attn.models.translator import ModelConfig
+from seq2seq_attn.ops.inference import use_fused_modules
 from seq2seq_attn.ops.linear import Linear
-from seq2seq_attn.ops.replace import use_fused_modules
 from seq2seq_attn.strict import Strict
 
 Probability = Field(default=0.0, ge=0.0, lt=1.0)

@@ -11,7 +11,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from seq2seq_attn.models.recurrent.cells import CELLS, initialise
 from seq2seq_attn.ops.dispatch import known
 from seq2seq_attn.ops.dropout import Dropout
-from seq2seq_attn.ops.recurrent_layer import read_packed, why_not
+from seq2seq_attn.ops.gru import read_packed, why_not_layer
 
 LAYERS: dict[str, Callable[..., nn.RNNBase]] = {"gru": nn.GRU, "lstm": nn.LSTM, "rnn": nn.RNN}
 
@@ -64,7 +64,7 @@ class RecurrentEncoder(nn.Module):
 
     def why_not(self) -> str | None:
         """Why some layer is not read by the fused form; None if all are."""
-        return next((reason for layer in self.layers if (reason := why_not(layer)) is not None), None)
+        return next((reason for layer in self.layers if (reason := why_not_layer(layer)) is not None), None)
 
 
 def _map(module: nn.Module, packed: PackedSequence) -> PackedSequence:

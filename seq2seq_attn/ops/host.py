@@ -1,4 +1,7 @@
-"""Memory that was freed: kept by the process while it computes, given back when it turns to something else."""
+"""What is asked of the machine: memory that the process keeps, and threads for the batches of a search.
+
+Both change the process, so the command line and its workers ask for the first; the second is undone after a search.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,14 @@ import ctypes
 import gc
 import mmap
 import sys
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from seq2seq_attn.ops.dispatch import is_reference
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # malloc.h of glibc
 LARGEST = 32 << 20  # glibc takes no more for the second
@@ -62,3 +73,34 @@ def _glibc() -> ctypes.CDLL | None:
     libc.free.restype, libc.free.argtypes = None, [ctypes.c_void_p]
     libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
     return libc
+
+
+BATCHES_PER_THREAD = 2  # at least; with fewer, some threads wait for the last batches of others
+
+
+@contextmanager
+def parallel_map(device: torch.device, batches: int) -> Iterator[Callable[..., Iterable[Any]]]:
+    """A `map` in which every thread that torch has works on a batch of its own, if there are many, on a CPU.
+
+    A step of a search is some sixty small operations beside a few products: threads that share these wait for each
+    other. Torch's number of threads is 1 in the block, and restored after it.
+    """
+    threads = torch.get_num_threads()
+    if is_reference() or device.type != "cpu" or threads == 1 or batches < BATCHES_PER_THREAD * threads:
+        yield map
+        return
+    casts, dtype = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
+
+    def each(work: Callable[[Any], Any], parts: Iterable[Any]) -> Iterable[Any]:
+        def in_thread(part: Any) -> Any:
+            with torch.autocast("cpu", dtype, enabled=casts):  # which a thread does not inherit
+                return work(part)
+
+        return workers.map(in_thread, parts)
+
+    workers = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
+    try:
+        yield each
+    finally:
+        workers.shutdown(cancel_futures=True)
+        torch.set_num_threads(threads)  # of which MKL has but one for all threads
