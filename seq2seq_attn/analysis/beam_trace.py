@@ -16,7 +16,7 @@ from torch import Tensor
 from seq2seq_attn.attention import Attention, KeyValueAttention, Scorer, Source
 from seq2seq_attn.models.translator import Decoded, Sentences, Step, Translator, pad
 from seq2seq_attn.results.observations import BeamHypothesis, DecodingStep, DecodingTrace
-from seq2seq_attn.runs.data import TestSet
+from seq2seq_attn.runs.corpora import TestSet
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.search.batched import search
 from seq2seq_attn.search.hypotheses import Hypothesis

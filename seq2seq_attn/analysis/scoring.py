@@ -13,7 +13,7 @@ from seq2seq_attn.evaluation.attention_weights import attention_entropy
 from seq2seq_attn.evaluation.groups import Band, score_by_length
 from seq2seq_attn.evaluation.metrics import ForcedTest, TranslatedTest, score_forced, score_translations
 from seq2seq_attn.runs import Say
-from seq2seq_attn.runs.data import read_test
+from seq2seq_attn.runs.corpora import read_test
 from seq2seq_attn.runs.folder import write_metrics
 from seq2seq_attn.runs.model import TrainedModel, with_lexicon
 from seq2seq_attn.search.batched import Progress

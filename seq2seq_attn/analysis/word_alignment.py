@@ -26,7 +26,7 @@ from seq2seq_attn.evaluation.attention_weights import (
     word_rows,
 )
 from seq2seq_attn.runs import Say
-from seq2seq_attn.runs.data import read_pairs
+from seq2seq_attn.runs.corpora import read_pairs
 from seq2seq_attn.runs.folder import read_config
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.search.batched import Progress

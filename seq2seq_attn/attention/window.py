@@ -51,7 +51,7 @@ def token_count(is_token: TokenRows) -> Tensor:
     return is_token.sum(dim=-1, keepdim=True)
 
 
-def positions(is_token: TokenRows) -> Tensor:
+def token_positions(is_token: TokenRows) -> Tensor:
     """0 at the first token of a row, 1 at the second, ...: (B, 1, S); padding on either side does not count."""
     return torch.cumsum(is_token, dim=-1) - 1
 

@@ -35,7 +35,7 @@ class BatchLengths(NamedTuple):
     target: Sequence[int]
 
 
-def active_rows(lengths: Sequence[int]) -> list[int]:
+def rows_per_step(lengths: Sequence[int]) -> list[int]:
     """The number of sentences that have not ended yet, for each step."""
     return [sum(length > step for length in lengths) for step in range(max(lengths))]
 
@@ -82,7 +82,7 @@ def _encoder_products(config: RecurrentConfig, source: Sequence[int]) -> Iterato
         inputs = config.embedding_size if layer == 0 else _state_size(config)
         for _ in range(_directions(config)):
             yield from _linear("encoder", sum(source), inputs, gates)
-            yield from _stepwise("encoder", active_rows(source)[1:], options.hidden_size, gates)
+            yield from _stepwise("encoder", rows_per_step(source)[1:], options.hidden_size, gates)
     yield from _linear("encoder", len(source), _state_size(config), config.decoder.hidden_size)  # H_0
 
 
@@ -91,7 +91,7 @@ def _attention_products(config: RecurrentConfig, lengths: BatchLengths) -> Itera
     if config.context.kind == "fixed":
         return
     size, query = _state_size(config), config.decoder.hidden_size
-    positions, steps = max(lengths.source), active_rows(lengths.target)
+    positions, steps = max(lengths.source), rows_per_step(lengths.target)
     at_once = isinstance(config.decoder, LuongConfig) and not config.decoder.input_feeding
     yield from _linear("attention", sum(lengths.source), size, query)
     if config.context.scorer.name == "additive":
@@ -102,7 +102,7 @@ def _attention_products(config: RecurrentConfig, lengths: BatchLengths) -> Itera
 
 
 def _recurrence_products(config: RecurrentConfig, target: Sequence[int]) -> Iterator[Product]:
-    options, tokens, steps = config.decoder, sum(target), active_rows(target)
+    options, tokens, steps = config.decoder, sum(target), rows_per_step(target)
     size = options.hidden_size
     gates = CELLS[options.cell].gates * size
     yield from _linear("recurrence", tokens, config.embedding_size, gates)
@@ -197,7 +197,7 @@ def training_traffic(config: RecurrentConfig, entries: int, parameters: int, len
         Traffic("embedding", embedded, passes=4),
         *_encoder_traffic(config, source),
         *_energy_traffic(config, lengths),
-        *_cell_traffic("recurrence", active_rows(target), config.decoder.cell, config.decoder.hidden_size),
+        *_cell_traffic("recurrence", rows_per_step(target), config.decoder.cell, config.decoder.hidden_size),
         *_attentional_traffic(config, target),
         # tanh: input and output; gradient, output and the gradient of the input.
         Traffic("readout", sum(target) * features, passes=5),
@@ -213,7 +213,7 @@ def training_traffic(config: RecurrentConfig, entries: int, parameters: int, len
 def _encoder_traffic(config: RecurrentConfig, source: Sequence[int]) -> Iterator[Traffic]:
     options = config.encoder
     for _ in range(options.layers * _directions(config)):
-        yield from _cell_traffic("encoder", active_rows(source), options.cell, options.hidden_size)
+        yield from _cell_traffic("encoder", rows_per_step(source), options.cell, options.hidden_size)
 
 
 def _cell_traffic(part: StepPart, steps: Sequence[int], cell: str, size: int) -> Iterator[Traffic]:
@@ -233,7 +233,7 @@ def _energy_traffic(config: RecurrentConfig, lengths: BatchLengths) -> Iterator[
     """The keys of additive attention at every step: read; backward, read again, and their gradient updated."""
     if config.context.kind == "attention" and config.context.scorer.name == "additive":
         keys = max(lengths.source) * config.decoder.hidden_size
-        for sentences, times in Counter(active_rows(lengths.target)).items():
+        for sentences, times in Counter(rows_per_step(lengths.target)).items():
             yield Traffic("attention", sentences * keys, passes=4, times=times)
 
 

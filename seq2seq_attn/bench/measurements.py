@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple, get_args
 from pydantic import NonNegativeInt, PositiveFloat, PositiveInt, TypeAdapter
 from pydantic.dataclasses import dataclass
 
-from seq2seq_attn.results.files import STRICT, Many, NonEmpty, load
+from seq2seq_attn.results.records import STRICT, Many, NonEmpty, load_record
 from seq2seq_attn.text.files import write_bytes
 
 Workload = Literal[
@@ -140,7 +140,7 @@ class Sitting:
     @classmethod
     def load(cls, path: Path) -> Sitting:
         """Read what `save` wrote. Raises UserError that names the file and the key if it is anything else."""
-        return load(_SITTING, path, writer="seq2seq-attn bench --json")
+        return load_record(_SITTING, path, writer="seq2seq-attn bench --json")
 
     def save(self, path: Path) -> None:
         """Write JSON atomically."""

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from seq2seq_attn.cli.console import answer, answer_json, progress, rates, rates_line, say
-from seq2seq_attn.cli.options import (
+from seq2seq_attn.cli.arguments import (
     AsJson,
     AttentionFile,
     Plugin,
@@ -21,6 +20,7 @@ from seq2seq_attn.cli.options import (
     folder,
     load_model,
 )
+from seq2seq_attn.cli.console import answer, answer_json, progress, rates, rates_line, say
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import Method
 

@@ -11,8 +11,8 @@ import typer
 
 import seq2seq_attn
 from seq2seq_attn.cli import align, bench, check, data, evaluate, experiments, faithfulness, scorers, translate, walk
+from seq2seq_attn.cli.arguments import examples
 from seq2seq_attn.cli.console import answer
-from seq2seq_attn.cli.options import examples
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
+from seq2seq_attn.cli.arguments import argument, file, folder
 from seq2seq_attn.cli.console import answer, say
-from seq2seq_attn.cli.options import argument, file, folder
 from seq2seq_attn.errors import UserError
 
 if TYPE_CHECKING:

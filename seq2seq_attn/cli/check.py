@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from seq2seq_attn.cli.arguments import AsJson, argument
 from seq2seq_attn.cli.console import answer, answer_json
-from seq2seq_attn.cli.options import AsJson, argument
 from seq2seq_attn.errors import UserError
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from seq2seq_attn.cli.arguments import AsJson, argument, examples, folder
 from seq2seq_attn.cli.console import answer, answer_entries, answer_json, progress
-from seq2seq_attn.cli.options import AsJson, argument, examples, folder
 
 if TYPE_CHECKING:
     from seq2seq_attn.text.corpus import CorpusStatistics, ParallelCorpus

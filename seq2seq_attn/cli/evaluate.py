@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from seq2seq_attn.cli.arguments import AsJson, Plugin, argument, file, load_model
 from seq2seq_attn.cli.console import answer_json, answer_scores, progress, rates, say
-from seq2seq_attn.cli.options import AsJson, Plugin, argument, file, load_model
 from seq2seq_attn.errors import UserError
 
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from seq2seq_attn.cli.arguments import Overrides, Plugin, argument, folder
 from seq2seq_attn.cli.console import answer, answer_scores, progress, say
-from seq2seq_attn.cli.options import Overrides, Plugin, argument, folder
 from seq2seq_attn.errors import UserError
 
 if TYPE_CHECKING:

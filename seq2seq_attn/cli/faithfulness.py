@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from seq2seq_attn.cli.arguments import AsJson, Plugin, RunFolder, SourceFile, TargetFile, load_model
 from seq2seq_attn.cli.console import answer, answer_json, progress
-from seq2seq_attn.cli.options import AsJson, Plugin, RunFolder, SourceFile, TargetFile, load_model
 
 if TYPE_CHECKING:
     from seq2seq_attn.analysis.faithfulness import Faithfulness

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from seq2seq_attn.cli.arguments import AsJson, Plugin
 from seq2seq_attn.cli.console import answer, answer_entries, answer_json, say
-from seq2seq_attn.cli.options import AsJson, Plugin
 from seq2seq_attn.errors import UserError
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from seq2seq_attn.cli.arguments import AsJson, AttentionFile, Plugin, RunFolder, argument, load_model
 from seq2seq_attn.cli.console import answer, answer_json, progress, say
-from seq2seq_attn.cli.options import AsJson, AttentionFile, Plugin, RunFolder, argument, load_model
 
 if TYPE_CHECKING:
     from seq2seq_attn.runs.model import TrainedModel

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from seq2seq_attn.cli.arguments import AsJson, Plugin, argument
 from seq2seq_attn.cli.console import answer, answer_json
-from seq2seq_attn.cli.options import AsJson, Plugin, argument
 from seq2seq_attn.errors import UserError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from seq2seq_attn.attention import Attention
-    from seq2seq_attn.models.context import NormaliserConfig, ScorerConfig
+    from seq2seq_attn.models.context_config import NormaliserConfig, ScorerConfig
     from seq2seq_attn.walk import Walk, WalkStep
 
 QUERY = "10 5 10"
@@ -115,7 +115,7 @@ def _attention(scorer: list[str], normaliser: str, query_size: int, key_size: in
 
 
 def _scorer(words: list[str]) -> ScorerConfig:
-    from seq2seq_attn.models.context import ScorerConfig
+    from seq2seq_attn.models.context_config import ScorerConfig
     from seq2seq_attn.runs.plugin import find_scorer
     from seq2seq_attn.strict import override, parse
 
@@ -126,7 +126,7 @@ def _scorer(words: list[str]) -> ScorerConfig:
 
 
 def _normaliser(text: str) -> NormaliserConfig:
-    from seq2seq_attn.models.context import NormaliserConfig
+    from seq2seq_attn.models.context_config import NormaliserConfig
     from seq2seq_attn.strict import override, parse
 
     name, *options = text.split() or [""]

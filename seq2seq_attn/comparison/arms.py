@@ -15,7 +15,7 @@ from seq2seq_attn.evaluation.metrics import METRICS, TranslatedTest, score_trans
 from seq2seq_attn.evaluation.resampling import approximate_randomisation, paired_bootstrap
 from seq2seq_attn.evaluation.significance import SeedsResult, detectable_difference, holm, welch
 from seq2seq_attn.results.results import AcrossSeeds, Comparison, Significance
-from seq2seq_attn.runs.data import TestSet
+from seq2seq_attn.runs.corpora import TestSet
 from seq2seq_attn.runs.folder import read_metrics
 from seq2seq_attn.text.files import read_lines
 

@@ -34,7 +34,7 @@ from seq2seq_attn.evaluation.words import (
     repeats,
 )
 from seq2seq_attn.results.results import Breakdown, Breakdowns, GroupResult, LinkAgreement, Rate, Rates
-from seq2seq_attn.runs.data import TestSet
+from seq2seq_attn.runs.corpora import TestSet
 from seq2seq_attn.text.corpus import ParallelCorpus
 
 _Arms = Mapping[str, Arm]

@@ -20,7 +20,7 @@ from seq2seq_attn.evaluation.resampling import Interval, bleu_interval
 from seq2seq_attn.evaluation.significance import t_interval
 from seq2seq_attn.results.results import SCORE_FIELDS, ArmResult, BandResult, Results, Spread
 from seq2seq_attn.runs import Say
-from seq2seq_attn.runs.data import TestSet, read_pairs
+from seq2seq_attn.runs.corpora import TestSet, read_pairs
 from seq2seq_attn.text.corpus import ParallelCorpus
 
 

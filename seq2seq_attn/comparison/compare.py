@@ -1,4 +1,4 @@
-"""The comparison of an experiment: trains and tests the missing runs, writes the results; and the demo's own experiment."""
+"""The comparison of an experiment: trains and tests the missing runs and writes the results; and the demo."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.results.observations import Reproduction, save_reproduction
 from seq2seq_attn.results.results import Results
 from seq2seq_attn.runs import Say
-from seq2seq_attn.runs.data import CACHE_FOLDER, Cache, read_test
+from seq2seq_attn.runs.corpora import CACHE_FOLDER, Cache, read_test
 from seq2seq_attn.strict import load, merge
 from seq2seq_attn.text.synthetic import make_corpus
 

@@ -16,9 +16,9 @@ from pydantic import Field, model_validator
 
 from seq2seq_attn.config import Config, PairFiles, TextConfig
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.results.files import slug
+from seq2seq_attn.results.records import slug
 from seq2seq_attn.runs import Say
-from seq2seq_attn.runs.data import Cache, Codecs, cached_codecs
+from seq2seq_attn.runs.corpora import Cache, Codecs, cached_codecs
 from seq2seq_attn.runs.model import build_translator, count_parameters
 from seq2seq_attn.strict import Strict, load, merge, override, parse, read_yaml
 

@@ -25,7 +25,7 @@ from seq2seq_attn.results.observations import (
     save_examples,
     save_sentences,
 )
-from seq2seq_attn.runs.data import TestSet
+from seq2seq_attn.runs.corpora import TestSet
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.text.corpus import ParallelCorpus
 from seq2seq_attn.text.files import read_lines, write_bytes

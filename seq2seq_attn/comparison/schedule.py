@@ -23,7 +23,7 @@ from seq2seq_attn.analysis.scoring import evaluate
 from seq2seq_attn.comparison.experiment import ArmRun
 from seq2seq_attn.ops.host import keep_freed_memory
 from seq2seq_attn.runs import Say
-from seq2seq_attn.runs.data import CACHE_FOLDER
+from seq2seq_attn.runs.corpora import CACHE_FOLDER
 from seq2seq_attn.runs.folder import read_metrics, refuse_other_config
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.runs.plugin import load_plugins, loaded_plugins

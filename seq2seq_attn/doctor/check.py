@@ -286,7 +286,7 @@ def read_options(part: type, given: Sequence[str]) -> dict[str, Any]:
     """Options `name=value` as the part declares them, read as those of a configuration are."""
     if not given:
         return {}
-    from seq2seq_attn.models.context import NormaliserConfig, ScorerConfig, WindowConfig
+    from seq2seq_attn.models.context_config import NormaliserConfig, ScorerConfig, WindowConfig
     from seq2seq_attn.strict import override, parse
 
     for base, config in ((Scorer, ScorerConfig), (Normaliser, NormaliserConfig), (Window, WindowConfig)):

@@ -45,11 +45,11 @@ def pad(ids: Sequence[Ids], device: torch.device | str = "cpu") -> Sentences:
 
     Raises UserError if a sentence has no token at all.
     """
-    tokens, lengths = batch(EncodedSentences.of(ids), range(len(ids)))
+    tokens, lengths = padded_batch(EncodedSentences.of(ids), range(len(ids)))
     return Sentences(tokens.to(device), lengths)
 
 
-def batch(sentences: EncodedSentences, rows: Sequence[int] | NDArray[np.int64]) -> Sentences:
+def padded_batch(sentences: EncodedSentences, rows: Sequence[int] | NDArray[np.int64]) -> Sentences:
     """A batch of the sentences with these numbers, on the CPU."""
     return Sentences(*map(torch.from_numpy, sentences.padded(rows)))
 

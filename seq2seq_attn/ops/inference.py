@@ -19,9 +19,9 @@ from torch import Tensor, nn
 from seq2seq_attn.attention import Additive, Attention, Concat, History, Source
 from seq2seq_attn.attention.shapes import Contexts, IsToken, Keys, Query, Values, Weights
 from seq2seq_attn.ops import native
-from seq2seq_attn.ops.additive import FusedAdditive, FusedConcat
 from seq2seq_attn.ops.additive_decoder import why_not_softmax
 from seq2seq_attn.ops.dispatch import changed, is_reference, known, known_modules
+from seq2seq_attn.ops.fused_additive import FusedAdditive, FusedConcat
 from seq2seq_attn.ops.int8 import Int8Linear
 from seq2seq_attn.ops.linear import Linear, by_onednn, is_linear, onednn_is_faster
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from seq2seq_attn.report.columns import NOTHING, Cell, Column
+from seq2seq_attn.report.columns import NOTHING, Column, TableCell
 from seq2seq_attn.results.results import ArmResult, Breakdown, GroupResult, LinkAgreement, Rate, Rates, Results
 
 LENGTH = "source length"
@@ -68,7 +68,7 @@ def _bands(arm: ArmResult) -> tuple[GroupResult | None, ...]:
 def _groups(breakdown: Breakdown) -> list[Column]:
     arms = breakdown.arms
     return [
-        Column("Arm", [Cell(arm) for arm in arms]),
+        Column("Arm", [TableCell(arm) for arm in arms]),
         *(
             Column(_header(breakdown, place), [_group(results[place]) for results in arms.values()])
             for place in range(len(breakdown.groups))
@@ -88,17 +88,17 @@ def size(result: GroupResult) -> str:
     return f"{result.sentences:,}" + ("" if result.words is None else f" of {result.words:.0f} words")
 
 
-def _group(result: GroupResult | None) -> Cell:
+def _group(result: GroupResult | None) -> TableCell:
     if result is None:
         return NOTHING
     own = f"; {result.bounds}: {size(result)}" if result.bounds else ""
     detail = f"[{result.low:.1f}, {result.high:.1f}], chrF {result.chrf:.1f}{own}"
-    return Cell(f"{result.bleu:.1f}", detail, (result.bleu, result.low, result.high, result.chrf))
+    return TableCell(f"{result.bleu:.1f}", detail, (result.bleu, result.low, result.high, result.chrf))
 
 
 def _rates(rates: Rates) -> list[Column]:
     return [
-        Column("Arm", [Cell(arm) for arm in rates.arms]),
+        Column("Arm", [TableCell(arm) for arm in rates.arms]),
         *(
             Column(label, [_rate(values[place]) for values in rates.arms.values()])
             for place, label in enumerate(rates.groups)
@@ -106,11 +106,11 @@ def _rates(rates: Rates) -> list[Column]:
     ]
 
 
-def _rate(rate: Rate | None) -> Cell:
+def _rate(rate: Rate | None) -> TableCell:
     if rate is None:
         return NOTHING
     value, low, high = (100 * each for each in (rate.value, rate.low, rate.high))
-    return Cell(f"{value:.1f} %", f"[{low:.1f}, {high:.1f}]", (rate.value, rate.low, rate.high))
+    return TableCell(f"{value:.1f} %", f"[{low:.1f}, {high:.1f}]", (rate.value, rate.low, rate.high))
 
 
 def _agreement(links: LinkAgreement) -> BreakdownTable:
@@ -119,7 +119,9 @@ def _agreement(links: LinkAgreement) -> BreakdownTable:
         "source word; of an arm with itself between its seeds."
     )
     columns = [
-        Column(arm, [NOTHING if value is None else Cell(f"{100 * value:.1f}", numbers=(value,)) for value in column])
+        Column(
+            arm, [NOTHING if value is None else TableCell(f"{100 * value:.1f}", numbers=(value,)) for value in column]
+        )
         for arm, column in zip(links.arms, zip(*links.f1, strict=True), strict=True)
     ]
-    return BreakdownTable(AGREEMENT, meaning, [Column("Arm", [Cell(arm) for arm in links.arms]), *columns])
+    return BreakdownTable(AGREEMENT, meaning, [Column("Arm", [TableCell(arm) for arm in links.arms]), *columns])

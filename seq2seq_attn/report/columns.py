@@ -19,7 +19,7 @@ LIMITS = "low", "high"
 TESTS = {"randomisation": "p rand.", "paired_bootstrap": "p boot.", "seeds": "p seeds"}  # headers by signature key
 
 
-class Cell(NamedTuple):
+class TableCell(NamedTuple):
     """A cell as text, and the unrounded numbers that it shows."""
 
     value: str
@@ -32,14 +32,14 @@ class Cell(NamedTuple):
         return f"{self.value} {self.detail}".rstrip()
 
 
-NOTHING = Cell("–")
+NOTHING = TableCell("–")
 
 
 class Column(NamedTuple):
     """One cell per arm, under a header."""
 
     header: str
-    cells: Sequence[Cell]
+    cells: Sequence[TableCell]
     meaning: str = ""  # a line below the table
     optional: bool = False  # left out of a terminal that is too narrow; files have all columns
     parts: tuple[str, ...] = ("",)  # what each number of a cell is, in addition to the header
@@ -58,15 +58,17 @@ def columns(results: Results) -> list[Column]:
     main = [metric.key for metric in metrics if metric.is_main]
     unregistered = [key for key in dict.fromkeys(key for arm in arms for key in arm.further) if key not in METRICS]
     return [
-        Column("Arm", [Cell(arm.name) for arm in arms]),
-        Column("Parameters", [Cell(f"{arm.parameters:,}", numbers=(arm.parameters,)) for arm in arms], _widened(arms)),
+        Column("Arm", [TableCell(arm.name) for arm in arms]),
+        Column(
+            "Parameters", [TableCell(f"{arm.parameters:,}", numbers=(arm.parameters,)) for arm in arms], _widened(arms)
+        ),
         *_scores(arms, [key for key in main if key in of_translations]),
         *_differences(results),
         *_lengths(arms),
         *_scores(arms, [key for key in main if key not in of_translations]),
         Column(
             "Training",
-            [Cell(_duration(arm.train_seconds), numbers=(arm.train_seconds,)) for arm in arms],
+            [TableCell(_duration(arm.train_seconds), numbers=(arm.train_seconds,)) for arm in arms],
             "Training: time of a run, mean over seeds",
             parts=("seconds",),
         ),
@@ -101,11 +103,11 @@ def _scores(arms: Sequence[ArmResult], keys: Iterable[str]) -> Iterator[Column]:
         yield Column(header, cells, meaning, optional, OVER_SEEDS)
 
 
-def _over_seeds(arm: ArmResult, score: Spread, digits: int) -> Cell:
+def _over_seeds(arm: ArmResult, score: Spread, digits: int) -> TableCell:
     mean = f"{score.mean:.{digits}f}"
     if len(arm.seeds) == 1:
-        return Cell(mean, numbers=(score.mean,))
-    return Cell(mean, f"± {score.std:.{digits}f}", (score.mean, score.std))
+        return TableCell(mean, numbers=(score.mean,))
+    return TableCell(mean, f"± {score.std:.{digits}f}", (score.mean, score.std))
 
 
 def _widened(arms: Sequence[ArmResult]) -> str:
@@ -158,39 +160,39 @@ def _differences(results: Results) -> list[Column]:
             optional=True,
         ),
     ]
-    return [column for column in found if set(column.cells) - {NOTHING, Cell("")}]
+    return [column for column in found if set(column.cells) - {NOTHING, TableCell("")}]
 
 
 def _compared(
     results: Results,
     header: str,
-    cell: Callable[[Comparison], Cell],
+    cell: Callable[[Comparison], TableCell],
     meaning: str,
     optional: bool = False,
     at_baseline: str = "",
     parts: tuple[str, ...] = ("",),
 ) -> Column:
     """One cell per comparison, in the row of its arm."""
-    cells = {pair.arm: cell(pair) for pair in results.comparisons} | {results.baseline: Cell(at_baseline)}
+    cells = {pair.arm: cell(pair) for pair in results.comparisons} | {results.baseline: TableCell(at_baseline)}
     return Column(header, [cells.get(arm.name, NOTHING) for arm in results.arms], meaning, optional, parts)
 
 
-def _difference(pair: Comparison) -> Cell:
+def _difference(pair: Comparison) -> TableCell:
     numbers = pair.bleu_difference, pair.low, pair.high
-    return Cell(f"{pair.bleu_difference:+.1f}", f"[{pair.low:+.1f}, {pair.high:+.1f}]", numbers)
+    return TableCell(f"{pair.bleu_difference:+.1f}", f"[{pair.low:+.1f}, {pair.high:+.1f}]", numbers)
 
 
-def _p(p: float) -> Cell:
-    return Cell("< 0.001" if p < 0.001 else f"{p:.3f}", numbers=(p,))
+def _p(p: float) -> TableCell:
+    return TableCell("< 0.001" if p < 0.001 else f"{p:.3f}", numbers=(p,))
 
 
-def _detectable(pair: Comparison) -> Cell:
+def _detectable(pair: Comparison) -> TableCell:
     if not pair.detectable:  # not computed, or both systems are equal on every resample
         return NOTHING
     value = f"{pair.detectable:.1f}"
     if pair.seeds is None:
-        return Cell(value, numbers=(pair.detectable,))
-    return Cell(value, f"seeds {pair.seeds.detectable:.1f}", (pair.detectable, pair.seeds.detectable))
+        return TableCell(value, numbers=(pair.detectable,))
+    return TableCell(value, f"seeds {pair.seeds.detectable:.1f}", (pair.detectable, pair.seeds.detectable))
 
 
 def _lengths(arms: Sequence[ArmResult]) -> list[Column]:
@@ -210,10 +212,10 @@ def _lengths(arms: Sequence[ArmResult]) -> list[Column]:
     ]
 
 
-def _in_band(band: BandResult) -> Cell:
+def _in_band(band: BandResult) -> TableCell:
     """BLEU alone: with an interval in every band the table would be too wide to read."""
     limits = [limit for limit in (band.bleu_low, band.bleu_high) if limit is not None]
-    return Cell(f"{band.bleu:.1f}", numbers=(band.bleu, *limits))
+    return TableCell(f"{band.bleu:.1f}", numbers=(band.bleu, *limits))
 
 
 def _intervals(arms: Sequence[ArmResult]) -> list[Column]:
@@ -239,15 +241,15 @@ def _intervals(arms: Sequence[ArmResult]) -> list[Column]:
     return [column for column in found if set(column.cells) != {NOTHING}]
 
 
-def _limits(low: float | None, high: float | None) -> Cell:
-    return NOTHING if low is None or high is None else Cell(f"[{low:.1f}, {high:.1f}]", numbers=(low, high))
+def _limits(low: float | None, high: float | None) -> TableCell:
+    return NOTHING if low is None or high is None else TableCell(f"[{low:.1f}, {high:.1f}]", numbers=(low, high))
 
 
 def _speed(arms: Sequence[ArmResult]) -> list[Column]:
     rates = [arm.tokens_per_second for arm in arms]
     if not any(rates):
         return []
-    cells = [NOTHING if rate is None else Cell(f"{rate:,.0f}", numbers=(rate,)) for rate in rates]
+    cells = [NOTHING if rate is None else TableCell(f"{rate:,.0f}", numbers=(rate,)) for rate in rates]
     return [
         Column("Tokens/s", cells, "Tokens/s: target tokens per second of training, without validation", optional=True)
     ]

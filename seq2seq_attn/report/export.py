@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from seq2seq_attn.report.breakdown_tables import AGREEMENT, breakdown_tables, breakdowns
-from seq2seq_attn.report.columns import Cell, Column, columns
+from seq2seq_attn.report.columns import Column, TableCell, columns
 from seq2seq_attn.report.table import notes
-from seq2seq_attn.results.files import slug
+from seq2seq_attn.results.records import slug
 from seq2seq_attn.results.results import Breakdown, LinkAgreement, Rates, Results
 
 HEAD = r"""% Needs \usepackage{booktabs,adjustbox}; XeLaTeX or LuaLaTeX if names go beyond the Latin alphabet."""
@@ -87,7 +87,7 @@ def _latex_table(shown: Sequence[Column], caption: str, label: str) -> str:
     }
 
 
-def _latex_cell(cell: Cell) -> str:
+def _latex_cell(cell: TableCell) -> str:
     detail = rf" {{\footnotesize {escape_latex(cell.detail)}}}" if cell.detail else ""
     return escape_latex(cell.value) + detail
 

@@ -1,7 +1,7 @@
 """The report as one HTML file: no network; usable without JavaScript, in print, by keyboard and on a phone.
 
-The templates, the style sheet and the script are in `html/`; the line charts are SVG drawings whose numbers are computed
-here.
+The templates, the style sheet and the script are in `html/`. The line charts are SVG drawings whose numbers are
+computed here.
 """
 
 from __future__ import annotations

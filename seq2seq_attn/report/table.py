@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from seq2seq_attn.report.breakdown_tables import EXPLAINED, breakdown_tables
-from seq2seq_attn.report.columns import Cell, Column, columns, signed
+from seq2seq_attn.report.columns import Column, TableCell, columns, signed
 from seq2seq_attn.results.results import ArmResult, Results
 
 ARM_WIDTH = 22  # longer names are wrapped in the terminal
@@ -113,5 +113,5 @@ def _rich(part: Sequence[Column]) -> Table:
     return table
 
 
-def _two_lines(cell: Cell) -> Text:
+def _two_lines(cell: TableCell) -> Text:
     return Text.assemble(cell.value, "\n", (cell.detail, "dim")) if cell.detail else Text(cell.value)

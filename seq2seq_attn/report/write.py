@@ -13,7 +13,6 @@ from seq2seq_attn.report.export import as_csv, as_latex, breakdowns_as_csv
 from seq2seq_attn.report.figures import attention_figure, bleu_by_length_figure, learning_curve_figure, render
 from seq2seq_attn.report.html_page import Contents, html_page
 from seq2seq_attn.report.table import markdown
-from seq2seq_attn.results.files import slug
 from seq2seq_attn.results.observations import (
     AttentionMap,
     Curve,
@@ -23,6 +22,7 @@ from seq2seq_attn.results.observations import (
     load_reproduction,
     load_sentences,
 )
+from seq2seq_attn.results.records import slug
 from seq2seq_attn.results.results import Results
 from seq2seq_attn.text.files import write_bytes
 

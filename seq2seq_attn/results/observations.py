@@ -22,7 +22,7 @@ from pydantic import (
 )
 from pydantic.dataclasses import dataclass
 
-from seq2seq_attn.results.files import STRICT, NonEmpty, Words, load, save
+from seq2seq_attn.results.records import STRICT, NonEmpty, Words, load_record, save_record
 
 Weight = Annotated[float, Field(ge=0)]  # above 1 if rows need not sum to 1 (sigmoid), summed over a word's pieces
 LinkPairs = tuple[tuple[NonNegativeInt, NonNegativeInt], ...]  # (source word, target word), from 0
@@ -51,7 +51,7 @@ class Curve:
 
 def load_curves(path: Path) -> Mapping[str, Sequence[Curve]]:
     """The curves of the runs of each arm."""
-    return load(_CURVES, path)
+    return load_record(_CURVES, path)
 
 
 # Attention between words: attention.json
@@ -79,7 +79,7 @@ class AttentionMap:
 
 
 def load_attention(path: Path) -> Sequence[AttentionMap]:
-    return load(_ATTENTION, path)
+    return load_record(_ATTENTION, path)
 
 
 # A few test sentences, decoded by every arm: examples.json
@@ -165,11 +165,11 @@ class Example:
 
 
 def load_examples(path: Path) -> Sequence[Example]:
-    return load(_EXAMPLES, path)
+    return load_record(_EXAMPLES, path)
 
 
 def save_examples(examples: Sequence[Example], path: Path) -> None:
-    save(_EXAMPLES, tuple(examples), path)
+    save_record(_EXAMPLES, tuple(examples), path)
 
 
 # The test sentences on which arms differ most: sentences.json
@@ -215,11 +215,11 @@ class ContrastiveSentences:
 
 
 def load_sentences(path: Path) -> ContrastiveSentences:
-    return load(_SENTENCES, path)
+    return load_record(_SENTENCES, path)
 
 
 def save_sentences(sentences: ContrastiveSentences, path: Path) -> None:
-    save(_SENTENCES, sentences, path)
+    save_record(_SENTENCES, sentences, path)
 
 
 # Question, command and configurations: making.json
@@ -242,11 +242,11 @@ class Reproduction:
 
 
 def load_reproduction(path: Path) -> Reproduction:
-    return load(_REPRODUCTION, path)
+    return load_record(_REPRODUCTION, path)
 
 
 def save_reproduction(reproduction: Reproduction, path: Path) -> None:
-    save(_REPRODUCTION, reproduction, path)
+    save_record(_REPRODUCTION, reproduction, path)
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:

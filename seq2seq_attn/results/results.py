@@ -26,7 +26,7 @@ from pydantic import (
 )
 from pydantic.dataclasses import dataclass
 
-from seq2seq_attn.results.files import STRICT, Many, NonEmpty, load, save
+from seq2seq_attn.results.records import STRICT, Many, NonEmpty, load_record, save_record
 
 Probability = Annotated[float, Field(ge=0, le=1)]
 Labels = Annotated[tuple[str, ...], Field(min_length=1)]
@@ -314,11 +314,11 @@ class Results:
     @classmethod
     def load(cls, path: Path) -> Results:
         """UserError with the file and the key if it is not what `save` writes."""
-        return load(_RESULTS, path)
+        return load_record(_RESULTS, path)
 
     def save(self, path: Path) -> None:
         """Write JSON atomically."""
-        save(_RESULTS, self, path, indent=2)
+        save_record(_RESULTS, self, path, indent=2)
 
 
 def _bands(arm: ArmResult) -> list[tuple[int, int | None, int]]:

@@ -21,7 +21,7 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.translator import Translator
 from seq2seq_attn.ops.inference import for_inference
 from seq2seq_attn.runs import Say
-from seq2seq_attn.runs.data import encode_pairs
+from seq2seq_attn.runs.corpora import encode_pairs
 from seq2seq_attn.runs.folder import CONFIG, LEXICON, MODEL, read_config
 from seq2seq_attn.search.batched import Progress, force_corpus, search
 from seq2seq_attn.search.forced import Forced

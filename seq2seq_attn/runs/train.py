@@ -15,7 +15,7 @@ from seq2seq_attn.models.translator import Translator
 from seq2seq_attn.ops.host import give_back_freed_memory
 from seq2seq_attn.ops.int8 import need_int8
 from seq2seq_attn.runs import Say
-from seq2seq_attn.runs.data import CACHE_FOLDER, Cache, Codecs, cached_codecs, cached_pairs, read_pairs, read_test
+from seq2seq_attn.runs.corpora import CACHE_FOLDER, Cache, Codecs, cached_codecs, cached_pairs, read_pairs, read_test
 from seq2seq_attn.runs.folder import CONFIG, IfExists, clear, may_resume, write_metrics
 from seq2seq_attn.runs.model import TrainedModel, build_translator
 from seq2seq_attn.runs.plugin import run_files, run_values, write_run_files

@@ -1,4 +1,4 @@
-"""Beam search, which keeps the K best unfinished hypotheses of each sentence at every step, and greedy search, K = 1."""
+"""Beam search: the K best unfinished hypotheses of each sentence at every step; and greedy search, K = 1."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from seq2seq_attn.models.translator import Sentences, batch
+from seq2seq_attn.models.translator import Sentences, padded_batch
 from seq2seq_attn.text.encoded import EncodedSentences, length_buckets
 
 
@@ -42,7 +42,7 @@ class EncodedPairs(Dataset[Batch]):
 
     def __getitem__(self, indices: list[int]) -> Batch:
         rows = self.kept[indices]
-        return Batch(batch(self.source, rows), batch(self.target, rows))
+        return Batch(padded_batch(self.source, rows), padded_batch(self.target, rows))
 
     @property
     def lengths(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

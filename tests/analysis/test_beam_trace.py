@@ -12,7 +12,7 @@ from seq2seq_attn.config import Config
 from seq2seq_attn.models.translator import pad
 from seq2seq_attn.ops.int8 import has_int8
 from seq2seq_attn.results.observations import Example, load_examples, save_examples
-from seq2seq_attn.runs.data import learn_codecs, read_pairs
+from seq2seq_attn.runs.corpora import learn_codecs, read_pairs
 from seq2seq_attn.runs.model import TrainedModel, build_translator
 from seq2seq_attn.search.batched import search
 from seq2seq_attn.strict import override, parse

@@ -8,8 +8,8 @@ from seq2seq_attn.bench.common_task import MODELS
 from seq2seq_attn.bench.floor import (
     BatchLengths,
     Product,
-    active_rows,
     product_variants,
+    rows_per_step,
     total_flops,
     training_products,
     training_traffic,
@@ -74,7 +74,7 @@ def test_padding_is_not_in_the_floor(name):
 
 
 def test_sentences_end_one_by_one():
-    assert active_rows([2, 4, 1, 4]) == [4, 3, 2, 2]
+    assert rows_per_step([2, 4, 1, 4]) == [4, 3, 2, 2]
 
 
 def test_a_product_counts_two_flops_for_every_pair_of_numbers():

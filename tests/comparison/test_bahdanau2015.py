@@ -8,7 +8,7 @@ import torch
 from seq2seq_attn.attention import Additive, Attention, FixedContext
 from seq2seq_attn.comparison.experiment import read_experiment
 from seq2seq_attn.models.translator import pad
-from seq2seq_attn.runs.data import learn_codecs
+from seq2seq_attn.runs.corpora import learn_codecs
 from seq2seq_attn.runs.model import build_translator
 from seq2seq_attn.text.corpus import ParallelCorpus
 

@@ -10,7 +10,7 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import GoldCorpus, parse_links
 from seq2seq_attn.evaluation.corpus_scores import bleu
 from seq2seq_attn.evaluation.counts import BleuCounts, ChrfCounts
-from seq2seq_attn.runs import data
+from seq2seq_attn.runs import corpora as data
 from seq2seq_attn.text.corpus import ParallelCorpus
 
 SOURCES = ["a b", "a q", "b a c", "c c c b", "a a", "z a b"]

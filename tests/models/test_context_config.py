@@ -18,7 +18,7 @@ from seq2seq_attn.attention import (
     Softmax,
 )
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.models.context import ContextConfig, build_context
+from seq2seq_attn.models.context_config import ContextConfig, build_context
 from seq2seq_attn.strict import parse
 
 QUERY, DIRECTION = 12, 10

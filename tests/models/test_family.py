@@ -93,8 +93,8 @@ def test_a_decoder_of_one_s_own_is_named_by_its_kind(monkeypatch):
     monkeypatch.setattr(DecoderConfig, "_kinds", DecoderConfig.kinds())
 
     class Doubled(BahdanauDecoder):
-        def advance(self, token_share, state, source):
-            return super().advance(2 * token_share, state, source)
+        def advance(self, input_gates, state, source):
+            return super().advance(2 * input_gates, state, source)
 
     class DoubledConfig(DecoderConfig):
         kind: Literal["doubled"] = "doubled"

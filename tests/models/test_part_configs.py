@@ -4,7 +4,7 @@ import pytest
 
 from seq2seq_attn.attention import Cosine, Scorer, Softmax, scorer, scorer_classes
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.models.context import ContextConfig
+from seq2seq_attn.models.context_config import ContextConfig
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.strict import parse
 

@@ -138,7 +138,7 @@ def test_more_padding_and_another_order_of_the_batch_change_nothing(decoder, con
 def test_running_all_steps_in_one_call_equals_the_loop(decoder, context):
     model = make(decoder, context)
     memory = model.encode(SOURCE)
-    share = model.decoder.token_share(model.target_embedding(model.decoder_inputs(TARGET).t()))
+    share = model.decoder.input_gates(model.target_embedding(model.decoder_inputs(TARGET).t()))
     fast = model.decoder.run(share, model.start(memory), memory.source)
     loop = Decoder.run(model.decoder, share, model.start(memory), memory.source)
     for got, expected in zip(fast, loop, strict=True):
@@ -192,7 +192,7 @@ def test_additive_attention_in_one_call_is_near_in_bf16_what_it_is_in_fp32():
 def test_what_is_not_quite_the_fused_equation_goes_step_by_step(changes):
     model = make(**changes)
     memory = model.encode(SOURCE)
-    share = model.decoder.token_share(model.target_embedding(model.decoder_inputs(TARGET).t()))
+    share = model.decoder.input_gates(model.target_embedding(model.decoder_inputs(TARGET).t()))
     states = model.decoder.run(share, model.start(memory), memory.source).hidden
     torch.testing.assert_close(states, Decoder.run(model.decoder, share, model.start(memory), memory.source).hidden)
 

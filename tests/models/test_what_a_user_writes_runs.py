@@ -91,7 +91,7 @@ def altered_arguments(kind, arguments):
         return (first + 0.5, rest[0], rest[1] + 1)
     if kind == "context" and hasattr(rest[0], "context"):  # constant: it does not look at the query
         return (first, rest[0]._replace(context=rest[0].context * GAIN), *rest[1:])
-    return (first * GAIN + 0.1, *rest)
+    return (first * GAIN + 0.7, *rest)
 
 
 def subclass(part, kind):

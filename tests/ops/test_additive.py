@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from seq2seq_attn.attention import Additive, Attention, Concat, NormalisedAdditive
-from seq2seq_attn.ops import additive, reference
+from seq2seq_attn.ops import fused_additive as additive
+from seq2seq_attn.ops import reference
 from seq2seq_attn.ops.inference import use_fused_modules
 
 SENTENCES, STEPS, POSITIONS, QUERY, KEY, HIDDEN = 5, 3, 4, 7, 6, 8

@@ -6,7 +6,7 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.report import write as writing
 from seq2seq_attn.report.table import markdown
 from seq2seq_attn.report.write import write_report
-from seq2seq_attn.results.files import slug
+from seq2seq_attn.results.records import slug
 from seq2seq_attn.results.results import Results
 
 JSON = {"results.json", "curves.json", "attention.json"}

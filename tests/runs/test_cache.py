@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.runs.data import Cache
+from seq2seq_attn.runs.corpora import Cache
 
 FILES = {"a": b"first", "b.npy": b"second"}
 
@@ -105,7 +105,7 @@ def test_what_cannot_be_made_is_an_error_and_leaves_nothing(cache):
 PROCESS = """
 import sys
 from pathlib import Path
-from seq2seq_attn.runs.data import Cache
+from seq2seq_attn.runs.corpora import Cache
 from seq2seq_attn.text.files import write_bytes
 
 def save(made, entry):

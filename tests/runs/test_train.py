@@ -11,7 +11,7 @@ from seq2seq_attn.analysis.scoring import evaluate, score_references
 from seq2seq_attn.analysis.word_alignment import word_attention
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.runs.data import read_pairs
+from seq2seq_attn.runs.corpora import read_pairs
 from seq2seq_attn.runs.folder import read_metrics
 from seq2seq_attn.runs.model import TrainedModel, with_lexicon
 from seq2seq_attn.runs.train import train

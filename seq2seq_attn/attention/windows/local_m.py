@@ -6,7 +6,7 @@ import torch
 
 from seq2seq_attn.attention.registry import need_positive
 from seq2seq_attn.attention.shapes import Query, Steps, TokenRows
-from seq2seq_attn.attention.window import View, Window, positions, token_count
+from seq2seq_attn.attention.window import View, Window, token_count, token_positions
 
 
 class LocalM(Window):
@@ -27,5 +27,5 @@ class LocalM(Window):
 
     def forward(self, query: Query, is_token: TokenRows, steps: Steps) -> View:
         centre = torch.minimum(steps[..., None], token_count(is_token) - 1)
-        distance = (positions(is_token) - centre).abs()
+        distance = (token_positions(is_token) - centre).abs()
         return View(is_token & (distance <= self.half_width), factor=None)

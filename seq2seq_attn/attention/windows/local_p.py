@@ -8,7 +8,7 @@ from torch import nn
 from seq2seq_attn.attention.normaliser import full_precision
 from seq2seq_attn.attention.registry import need_positive
 from seq2seq_attn.attention.shapes import Query, Steps, TokenRows
-from seq2seq_attn.attention.window import View, Window, positions, token_count
+from seq2seq_attn.attention.window import View, Window, token_count, token_positions
 
 
 class LocalP(Window):
@@ -33,7 +33,7 @@ class LocalP(Window):
     def forward(self, query: Query, is_token: TokenRows, steps: Steps) -> View:
         share = torch.sigmoid(self.v(torch.tanh(self.hidden_layer(query))))  # (B, K, 1)
         centre = token_count(is_token) * full_precision(share)
-        distance = 1 + positions(is_token) - centre
+        distance = 1 + token_positions(is_token) - centre
         deviation = self.half_width / 2
         factor = torch.exp(-(distance**2) / (2 * deviation**2))
         return View(is_token & (distance.abs() <= self.half_width), factor)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from seq2seq_attn.attention import Context, PreparedSource, Source
 from seq2seq_attn.models.recurrent.cells import Cell
-from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderConfig, DecoderState, Reading
+from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderConfig, DecoderOutput, DecoderState
 from seq2seq_attn.ops import additive_decoder
 from seq2seq_attn.ops.dispatch import changed, known
 from seq2seq_attn.ops.linear import Linear
@@ -26,30 +26,32 @@ class BahdanauDecoder(Decoder):
     def __init__(self, cell: Cell, context: Context, embedding_size: int) -> None:
         super().__init__(cell, context)
         self.from_token = Linear(embedding_size, cell.gate_size)
-        self.from_context = ContextShare(context.value_size, cell.gate_size)
+        self.from_context = ContextGates(context.value_size, cell.gate_size)
 
-    def token_share(self, embedded: Tensor) -> Tensor:
+    def input_gates(self, embedded: Tensor) -> Tensor:
         share: Tensor = self.from_token(embedded)
         return share
 
-    def advance(self, token_share: Tensor, state: DecoderState, source: PreparedSource) -> tuple[DecoderState, Reading]:
+    def advance(
+        self, input_gates: Tensor, state: DecoderState, source: PreparedSource
+    ) -> tuple[DecoderState, DecoderOutput]:
         context, weights, history = self.read(self.cell.output(state.hidden), source, state.history)
-        hidden = self.cell(self.from_context(context, token_share), state.hidden)
-        return DecoderState(hidden, history), Reading(self.cell.output(hidden), context, weights)
+        hidden = self.cell(self.from_context(context, input_gates), state.hidden)
+        return DecoderState(hidden, history), DecoderOutput(self.cell.output(hidden), context, weights)
 
-    def run(self, token_share: Tensor, state: DecoderState, source: PreparedSource) -> Reading:
+    def run(self, input_gates: Tensor, state: DecoderState, source: PreparedSource) -> DecoderOutput:
         if additive_decoder.why_not(self, self.cell, self.context) is None:
             weights = additive_decoder.additive_weights(self.cell, self.context, self.from_context.map)
-            return Reading(
-                *additive_decoder.additive_sequence(token_share, state.hidden, cast(Source, source), weights)
+            return DecoderOutput(
+                *additive_decoder.additive_sequence(input_gates, state.hidden, cast(Source, source), weights)
             )
         if self.context.reads_query or changed(self, deep=False) or changed(self.context):
-            return super().run(token_share, state, source)
+            return super().run(input_gates, state, source)
         # What is read is the same at every step, and known before the first.
         query = self.cell.output(state.hidden)[:, None]
         context, weights = (part.transpose(0, 1) for part in self.context(query, source))
-        hidden = self.cell.output(self.cell.run(self.from_context(context, token_share), state.hidden))
-        return Reading(hidden, *(part.expand(len(hidden), -1, -1) for part in (context, weights)))
+        hidden = self.cell.output(self.cell.run(self.from_context(context, input_gates), state.hidden))
+        return DecoderOutput(hidden, *(part.expand(len(hidden), -1, -1) for part in (context, weights)))
 
     def why_not(self) -> str | None:
         """Why a known target is decoded step by step; None if it is not."""
@@ -59,15 +61,15 @@ class BahdanauDecoder(Decoder):
 
 
 @known
-class ContextShare(nn.Module):
+class ContextGates(nn.Module):
     """Adds the context's share W C to the tokens' share of the gates; a context of width 0 has none."""
 
     def __init__(self, context_size: int, gate_size: int) -> None:
         super().__init__()
         self.map = Linear(context_size, gate_size, bias=False) if context_size else None
 
-    def forward(self, context: Tensor, token_share: Tensor) -> Tensor:
-        return token_share if self.map is None else token_share + self.map(context)
+    def forward(self, context: Tensor, input_gates: Tensor) -> Tensor:
+        return input_gates if self.map is None else input_gates + self.map(context)
 
 
 class BahdanauConfig(DecoderConfig):

@@ -8,9 +8,9 @@ from typing import Literal
 from torch import Tensor, nn
 
 from seq2seq_attn.attention import Context, PreparedSource
-from seq2seq_attn.models.recurrent.bahdanau import ContextShare
+from seq2seq_attn.models.recurrent.bahdanau import ContextGates
 from seq2seq_attn.models.recurrent.cells import Cell
-from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderConfig, DecoderState, Reading
+from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderConfig, DecoderOutput, DecoderState
 from seq2seq_attn.ops.dispatch import known
 from seq2seq_attn.ops.linear import Linear
 
@@ -27,19 +27,21 @@ class ConditionalDecoder(Decoder):
         super().__init__(cell, context)
         self.second = second
         self.from_token = Linear(embedding_size, cell.gate_size)
-        self.from_context = ContextShare(context.value_size, second.gate_size)
+        self.from_context = ContextGates(context.value_size, second.gate_size)
         self.second_bias = nn.Parameter(self.from_token.weight.new_zeros(second.gate_size))
 
-    def token_share(self, embedded: Tensor) -> Tensor:
+    def input_gates(self, embedded: Tensor) -> Tensor:
         share: Tensor = self.from_token(embedded)
         return share
 
-    def advance(self, token_share: Tensor, state: DecoderState, source: PreparedSource) -> tuple[DecoderState, Reading]:
-        between = self.cell(token_share, state.hidden)
+    def advance(
+        self, input_gates: Tensor, state: DecoderState, source: PreparedSource
+    ) -> tuple[DecoderState, DecoderOutput]:
+        between = self.cell(input_gates, state.hidden)
         context, weights, history = self.read(self.cell.output(between), source, state.history)
         share = self.from_context(context, self.second_bias.to(context.dtype).expand(len(between), -1))
         hidden = self.second(share, between)
-        return DecoderState(hidden, history), Reading(self.cell.output(hidden), context, weights)
+        return DecoderState(hidden, history), DecoderOutput(self.cell.output(hidden), context, weights)
 
 
 class ConditionalConfig(DecoderConfig):

@@ -9,7 +9,7 @@ from pydantic import Field, PositiveInt, SerializeAsAny, model_validator
 
 from seq2seq_attn import attention
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.models.context import ContextConfig, build_context
+from seq2seq_attn.models.context_config import ContextConfig, build_context
 from seq2seq_attn.models.embedding import Embedding
 from seq2seq_attn.models.recurrent.bahdanau import BahdanauConfig
 from seq2seq_attn.models.recurrent.decoders import CellName, DecoderConfig, need_layers

@@ -1,7 +1,7 @@
 """What all recurrent decoders share: the contract, the configuration, and the state carried from step to step.
 
 A decoder gets the source as its context has prepared it, and the embedded tokens. What does not depend on the previous
-state is computed before the loop (`token_share`), what no later step depends on after it (readout and projection, in
+state is computed before the loop (`input_gates`), what no later step depends on after it (readout and projection, in
 `translator.py`).
 """
 
@@ -35,7 +35,7 @@ class DecoderState(NamedTuple):
         return DecoderState(self.hidden.index_select(0, rows), history, feed)
 
 
-class Reading(NamedTuple):
+class DecoderOutput(NamedTuple):
     """What one step, or all of them, gave: H and C are what the prediction is made from."""
 
     hidden: Tensor  # (..., hidden_size): H_i
@@ -54,24 +54,26 @@ class Decoder(nn.Module, ABC):
         self.context_size = context.value_size
 
     @abstractmethod
-    def token_share(self, embedded: Tensor) -> Tensor:
+    def input_gates(self, embedded: Tensor) -> Tensor:
         """The tokens' share (..., gate_size) of the first cell's gates, for any number of steps in one product."""
 
     @abstractmethod
-    def advance(self, token_share: Tensor, state: DecoderState, source: PreparedSource) -> tuple[DecoderState, Reading]:
-        """One step for N hypotheses over the B sentences of `source`: token_share (N, gate_size)."""
+    def advance(
+        self, input_gates: Tensor, state: DecoderState, source: PreparedSource
+    ) -> tuple[DecoderState, DecoderOutput]:
+        """One step for N hypotheses over the B sentences of `source`: input_gates (N, gate_size)."""
 
     def start(self, hidden: Tensor, source: PreparedSource) -> DecoderState:
         """The state before the first step, from H_0 (B, hidden_size)."""
         return DecoderState(self.cell.initial(hidden), each_tensor(_of_rows, self.context.start(source)))
 
-    def run(self, token_share: Tensor, state: DecoderState, source: PreparedSource) -> Reading:
-        """All steps with known tokens, token_share (T, B, gate_size): a reading of (T, B, ...) tensors."""
+    def run(self, input_gates: Tensor, state: DecoderState, source: PreparedSource) -> DecoderOutput:
+        """All steps with known tokens, input_gates (T, B, gate_size): a reading of (T, B, ...) tensors."""
         readings = []
-        for share in token_share.unbind(0):
+        for share in input_gates.unbind(0):
             state, reading = self.advance(share, state, source)
             readings.append(reading)
-        return Reading(*(torch.stack(part) for part in zip(*readings, strict=True)))
+        return DecoderOutput(*(torch.stack(part) for part in zip(*readings, strict=True)))
 
     def read(self, queries: Tensor, source: PreparedSource, history: History) -> tuple[Tensor, Tensor, History]:
         """Context (N, context_size), weights (N, S) and the next history, for queries (N, query_size).

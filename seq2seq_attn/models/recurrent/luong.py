@@ -10,7 +10,7 @@ from torch import Tensor
 
 from seq2seq_attn.attention import Context, PreparedSource
 from seq2seq_attn.models.recurrent.cells import Cell
-from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderConfig, DecoderState, Reading
+from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderConfig, DecoderOutput, DecoderState
 from seq2seq_attn.ops.dispatch import changed, known
 from seq2seq_attn.ops.linear import Linear
 
@@ -34,25 +34,27 @@ class LuongDecoder(Decoder):
         state = super().start(hidden, source)
         return state if self.from_feed is None else state._replace(feed=torch.zeros_like(hidden))
 
-    def token_share(self, embedded: Tensor) -> Tensor:
+    def input_gates(self, embedded: Tensor) -> Tensor:
         share: Tensor = self.from_token(embedded)
         return share
 
-    def advance(self, token_share: Tensor, state: DecoderState, source: PreparedSource) -> tuple[DecoderState, Reading]:
+    def advance(
+        self, input_gates: Tensor, state: DecoderState, source: PreparedSource
+    ) -> tuple[DecoderState, DecoderOutput]:
         if self.from_feed is not None and state.feed is not None:
-            token_share = token_share + self.from_feed(state.feed)
-        hidden = self.cell(token_share, state.hidden)
+            input_gates = input_gates + self.from_feed(state.feed)
+        hidden = self.cell(input_gates, state.hidden)
         context, weights, history = self.read(self.cell.output(hidden), source, state.history)
         attentional = self.attentional(context, self.cell.output(hidden))
         feed = None if self.from_feed is None else attentional
-        return DecoderState(hidden, history, feed), Reading(attentional, context, weights)
+        return DecoderState(hidden, history, feed), DecoderOutput(attentional, context, weights)
 
-    def run(self, token_share: Tensor, state: DecoderState, source: PreparedSource) -> Reading:
+    def run(self, input_gates: Tensor, state: DecoderState, source: PreparedSource) -> DecoderOutput:
         if self.from_feed is not None or changed(self, deep=False):
-            return super().run(token_share, state, source)
-        hidden = self.cell.output(self.cell.run(token_share, state.hidden))
+            return super().run(input_gates, state, source)
+        hidden = self.cell.output(self.cell.run(input_gates, state.hidden))
         context, weights = (part.transpose(0, 1) for part in self.context(hidden.transpose(0, 1), source))
-        return Reading(self.attentional(context, hidden), context, weights)
+        return DecoderOutput(self.attentional(context, hidden), context, weights)
 
     def attentional(self, context: Tensor, hidden: Tensor) -> Tensor:
         """H~ = tanh(W [C; H]), eq. 5."""

@@ -108,14 +108,14 @@ class RecurrentTranslator(Translator):
 
     def step(self, tokens: Tensor, state: DecoderState, memory: RecurrentMemory) -> Step:
         embedded = self.target_embedding(tokens)
-        state, reading = self.decoder.advance(self.decoder.token_share(embedded), state, memory.source)
+        state, reading = self.decoder.advance(self.decoder.input_gates(embedded), state, memory.source)
         features = self.readout(reading.hidden, reading.context, embedded)
         return Step(self.project(features), state, reading.weights)
 
     def decode(self, inputs: Tensor, memory: RecurrentMemory) -> Decoded:
         # Time first: the tensors of one step lie together.
         embedded = self.target_embedding(inputs.t())
-        reading = self.decoder.run(self.decoder.token_share(embedded), self.start(memory), memory.source)
+        reading = self.decoder.run(self.decoder.input_gates(embedded), self.start(memory), memory.source)
         features = self.readout(reading.hidden, reading.context, embedded)
         return Decoded(features.transpose(0, 1), reading.weights.transpose(0, 1))
 

@@ -20,7 +20,7 @@ Words = Annotated[tuple[str, ...], Field(min_length=1)]
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)  # NaN is not JSON: other readers would refuse the file
 
 
-def load(kind: TypeAdapter[T], path: Path, writer: str = "seq2seq-attn compare") -> T:
+def load_record(kind: TypeAdapter[T], path: Path, writer: str = "seq2seq-attn compare") -> T:
     """The record in a JSON file that the command `writer` writes, without type conversion: "3" is not a number.
 
     UserError in one line, with the file and the key: missing, not JSON, or the first value that does not fit.
@@ -35,7 +35,7 @@ def load(kind: TypeAdapter[T], path: Path, writer: str = "seq2seq-attn compare")
         raise UserError(f"{path}: {_explain(error)}; `{writer}` rewrites it") from None
 
 
-def save(kind: TypeAdapter[T], record: T, path: Path, indent: int | None = None) -> None:
+def save_record(kind: TypeAdapter[T], record: T, path: Path, indent: int | None = None) -> None:
     """Write atomically what `load` reads."""
     write_bytes(path, kind.dump_json(record, indent=indent) + b"\n")
 
