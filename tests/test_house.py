@@ -1,0 +1,45 @@
+"""The house stays one that a newcomer can hold in mind."""
+
+import ast
+import re
+from collections import defaultdict
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "seq2seq_attn"
+MODULES = {path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text()) for path in PACKAGE.rglob("*.py")}
+
+
+def test_there_are_no_more_files_than_a_reader_can_hold_in_mind():
+    assert len(MODULES) <= 190
+
+
+def test_a_public_class_name_means_one_thing():
+    places = defaultdict(list)
+    for path, module in MODULES.items():
+        for node in module.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(path)
+    assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}
+
+
+def test_the_files_that_follow_a_sentence_are_there_and_are_few():
+    guide = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("## Follow a sentence")[2].partition("\n## ")[0]
+    context, comparison = guide.split("How `compare` gets")
+    for text, most in ((context, 8), (comparison, 15)):
+        named = re.findall(r"^\d+\. `([\w/]+\.py)`", text, flags=re.MULTILINE)
+        assert 0 < len(named) <= most
+        assert [path for path in named if path not in MODULES] == []
+
+
+def test_speed_is_behind_one_door():
+    """Kernels, oneDNN's operators and branches on the kind of device are in ops/ and in the instruments that time it."""
+    words = re.compile(r"ops import native|ops\.native|mkldnn|onednn|is_mkldnn|device\.type *[!=]=|\.is_cuda|is_cpu")
+    found = {
+        path: lines
+        for path in MODULES
+        if not path.startswith(("ops/", "bench/"))
+        and (lines := [line for line in (PACKAGE / path).read_text().splitlines() if words.search(line)])
+    }
+    # `attention` stands alone: whether a mask can be looked at without waiting depends on where it is.
+    assert set(found) <= {"attention/source.py"}, found
