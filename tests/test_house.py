@@ -24,7 +24,12 @@ def test_a_public_class_name_means_one_thing():
 
 
 def test_the_files_that_follow_a_sentence_are_there_and_are_few():
-    guide = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("## Follow a sentence")[2].partition("\n## ")[0]
+    guide = (
+        (ROOT / "CONTRIBUTING.md")
+        .read_text(encoding="utf-8")
+        .partition("## Follow a sentence")[2]
+        .partition("\n## ")[0]
+    )
     context, comparison = guide.split("How `compare` gets")
     for text, most in ((context, 8), (comparison, 15)):
         named = re.findall(r"^\d+\. `([\w/]+\.py)`", text, flags=re.MULTILINE)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
 
 import torch
@@ -117,8 +116,3 @@ def normaliser_classes() -> dict[str, type[Normaliser]]:
 def full_precision(tensor: Tensor) -> Tensor:
     """The tensor, in float32 if it is in half precision: bfloat16 cannot tell 257 from 258, nor add 0.003 to 1."""
     return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
-
-
-def autocast_off(tensor: Tensor) -> AbstractContextManager[object]:
-    """A context in which operations on the tensor's device keep the precision of their operands."""
-    return nullcontext() if tensor.is_meta else torch.autocast(tensor.device.type, enabled=False)

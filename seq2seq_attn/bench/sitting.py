@@ -13,7 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from seq2seq_attn.bench.common_task import TEST, bench_corpus
+from seq2seq_attn import ops
+from seq2seq_attn.bench.common_task import TEST, bench_corpus, untrained_model
 from seq2seq_attn.bench.measurements import (
     BEAM_SIZE,
     OURS,
@@ -32,6 +33,7 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.runs.provenance import made_with
 from seq2seq_attn.text.files import read_lines
 
+SMALL_VOCABULARY = 100  # which operations a model takes does not depend on it
 LENGTH_SWEEP_BATCH = 16  # sentences: 64 of 400 tokens take more memory than most machines have
 
 DRIVERS = Path(__file__).resolve().parents[2] / "benchmarks" / "peers"
@@ -146,6 +148,14 @@ def new_sitting(job: Job, effort: Effort) -> Sitting:
         batches=effort.batches,
         figures=(),
     )
+
+
+def unfused_models(jobs: Sequence[Job]) -> Iterator[str]:
+    """A line for each model that is not computed by fused operations alone: which parts are not, and why."""
+    for name in dict.fromkeys(job.model for job in jobs):
+        unfused = ops.unfused(untrained_model(next(job for job in jobs if job.model == name), SMALL_VOCABULARY))
+        if unfused is not None:
+            yield f"{name}: {unfused}"
 
 
 def run_rounds(

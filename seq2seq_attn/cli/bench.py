@@ -73,7 +73,7 @@ def bench(
     """
     from seq2seq_attn.bench.measurements import Sitting
     from seq2seq_attn.bench.page import write_page
-    from seq2seq_attn.bench.sitting import new_sitting, plan_tasks, run_rounds
+    from seq2seq_attn.bench.sitting import new_sitting, plan_tasks, run_rounds, unfused_models
 
     if page is not None and not files:
         raise UserError("--page shows measurements from files: measure with --json FILE, then give --from FILE")
@@ -88,6 +88,8 @@ def bench(
         _refuse_peers(peers, corpus, sweep, device)
     effort = _effort(peers / "data" if peers else corpus, device, warm_up, batches)
     tasks = list(plan_tasks(jobs, effort, peers))
+    for line in unfused_models(jobs):
+        say(line)
     keep = (lambda _: None) if output is None else (lambda sitting: sitting.save(output))
     sitting = run_rounds(new_sitting(jobs[0], effort), tasks, repeats, say, keep)
     _show(sitting)

@@ -61,7 +61,7 @@ class Entry(NamedTuple):
 
 
 def catalogue(query_size: int = QUERY_SIZE, key_size: int = KEY_SIZE, positions: int = POSITIONS) -> list[Entry]:
-    """Scorers, normalisers and windows at these sizes, and the cost of the scorers on so many positions."""
+    """Scorers, normalisers and windows at these sizes, and what the scorers cost on a source of that length."""
     return [
         *(_scorer(kind, query_size, key_size, positions) for kind in scorer_classes().values()),
         *(_normaliser(kind) for kind in normaliser_classes().values()),

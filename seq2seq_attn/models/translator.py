@@ -20,7 +20,7 @@ from pydantic import PositiveInt, model_validator
 from torch import Tensor, nn
 
 from seq2seq_attn.attention import Change, Context, Counterfactual, PreparedSource
-from seq2seq_attn.ops.inference import replace_modules
+from seq2seq_attn.ops.replace import replace_modules
 from seq2seq_attn.strict import Strict, Tagged
 from seq2seq_attn.text.encoded import EncodedSentences, Ids
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from seq2seq_attn.attention import Attention, Context, Softmax, Source
 from seq2seq_attn.ops.dispatch import changed, first_derivative_only, unserved
-from seq2seq_attn.ops.fused_additive import FusedAdditive, FusedConcat, read_backward, read_forward, values_backward
+from seq2seq_attn.ops.fused_scorers import FusedAdditive, FusedConcat, read_backward, read_forward, values_backward
 from seq2seq_attn.ops.gru import accumulation_dtype, step_backward, step_forward, why_not_sequence
 from seq2seq_attn.ops.linear import plus_product, product, summed_product
 

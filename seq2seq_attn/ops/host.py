@@ -27,7 +27,7 @@ def keep_freed_memory() -> None:
     """Tells the C library to use the memory of one training step again in the next; does nothing but on glibc.
 
     Otherwise it hands a tensor of megabytes back to the system as soon as it is freed, and the system clears every page
-    of the next one anew: a fifth of the time of a training step of the demo (benchmarks/README.md). What a process
+    of the next one again: a fifth of the time of a training step of the demo (benchmarks/README.md). What a process
     needs at most stays the same.
     """
     libc = _glibc()

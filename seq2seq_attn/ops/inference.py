@@ -1,4 +1,4 @@
-"""A model whose weights no longer change, prepared for the products of decoding; and models with replaced modules.
+"""A model whose weights no longer change, prepared for the products of decoding.
 
 A decoding step multiplies a few rows with every matrix of the decoder, so that fetching the matrix is most of the
 work. oneDNN reads one that is stored in the order its kernel wants two to four times as fast as MKL reads rows as they
@@ -9,21 +9,20 @@ kernel that stores nothing on the way. Reference implementation: the model itsel
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
-from typing import TypeGuard, TypeVar, cast
+from typing import TypeGuard
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from seq2seq_attn.attention import Additive, Attention, Concat, History, Source
+from seq2seq_attn.attention import Attention, History, Source
 from seq2seq_attn.attention.shapes import Contexts, IsToken, Keys, Query, Values, Weights
 from seq2seq_attn.ops import native
 from seq2seq_attn.ops.additive_decoder import why_not_softmax
-from seq2seq_attn.ops.dispatch import changed, is_reference, known, known_modules
-from seq2seq_attn.ops.fused_additive import FusedAdditive, FusedConcat
+from seq2seq_attn.ops.dispatch import is_reference, known, known_modules
 from seq2seq_attn.ops.int8 import Int8Linear
-from seq2seq_attn.ops.linear import Linear, by_onednn, is_linear, onednn_is_faster
+from seq2seq_attn.ops.linear import by_onednn, is_linear, onednn_is_faster
+from seq2seq_attn.ops.replace import Model, replace_modules
 
 
 def for_inference(model: Model) -> Model:
@@ -114,48 +113,3 @@ def _product_dtype(tensor: Tensor) -> torch.dtype:
     device = tensor.device.type
     casts = torch.is_autocast_enabled(device) and tensor.dtype == torch.float32
     return torch.get_autocast_dtype(device) if casts else tensor.dtype
-
-
-Model = TypeVar("Model", bound=nn.Module)
-
-_FUSED: dict[type[nn.Module], type[nn.Module]] = {nn.Linear: Linear, Additive: FusedAdditive, Concat: FusedConcat}
-
-
-def use_fused_modules(part: nn.Module) -> None:
-    """Puts fused modules with the same parameters in the place of those within a part that have one, in place.
-
-    Only within classes of this package: what a user wrote keeps the modules that it made.
-    """
-    for module in known_modules(part):
-        for name, child in module.named_children():
-            fused = _FUSED.get(type(child))
-            if fused is not None and changed(child) is None:
-                setattr(module, name, _as(fused, child))
-
-
-def replace_modules(model: Model, replacements: Mapping[nn.Module, nn.Module]) -> Model:
-    """The model with each module of the mapping replaced wherever it stands.
-
-    Modules that contain a replaced one are shallow copies, which share parameters, hooks and all else with the
-    original; every other module is the original itself.
-    """
-    copies: dict[nn.Module, nn.Module] = dict(replacements)
-
-    def replaced(module: nn.Module) -> nn.Module:
-        if module not in copies:
-            children = {name: child and replaced(child) for name, child in module._modules.items()}
-            if all(child is module._modules[name] for name, child in children.items()):
-                copies[module] = module
-            else:
-                copies[module] = copy.copy(module)
-                copies[module]._modules = children
-        return copies[module]
-
-    return cast(Model, replaced(model))
-
-
-def _as(cls: type[nn.Module], module: nn.Module) -> nn.Module:
-    """A module of another class that shares everything with this one."""
-    other = cls.__new__(cls)
-    other.__dict__ = module.__dict__
-    return other

@@ -1,4 +1,4 @@
-"""Linear layers that multiply bytes: the weights are rounded once, the inputs anew for every product.
+"""Linear layers that multiply bytes: the weights are rounded once, the inputs for every product.
 
 It is an approximation. A number keeps at most eight bits of itself, so that logits are off by about a hundredth of
 their spread, and now and then another token comes out on top; what that costs in BLEU is to be measured for each model.
@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.ops.dispatch import known, known_modules
-from seq2seq_attn.ops.inference import Model, replace_modules
 from seq2seq_attn.ops.linear import in_few_shapes, is_linear
+from seq2seq_attn.ops.replace import Model, replace_modules
 
 LARGEST = 127  # of a rounded number's magnitude
 LEAST_SCALE = 1e-30  # of a row of zeros, which would be divided by 0

@@ -8,6 +8,7 @@ from pathlib import Path
 import lightning
 import torch
 
+from seq2seq_attn import ops
 from seq2seq_attn.config import Config, PairFiles
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.corpus_scores import bleu_metric, corpus_score
@@ -71,6 +72,8 @@ def train(
     validation = _usable_pairs(data.validation, data.max_length, codecs, shared, say)
     translator = build_translator(config, source, target)
     coverage = None if resuming else start_from_vectors(translator, config, source, target, pretrained, say)
+    if (unfused := ops.unfused(translator)) is not None:
+        say(unfused)
     model = TrainedModel(config, source, target, translator)
     _prepare_folder(model, folder, resuming)
     if coverage:

@@ -8,8 +8,8 @@ from typing import Literal
 import torch
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
-from seq2seq_attn.ops.inference import Model
 from seq2seq_attn.ops.int8 import quantised
+from seq2seq_attn.ops.replace import Model
 from seq2seq_attn.strict import Strict
 from seq2seq_attn.text.lexicon import MAX_TRANSLATIONS
 

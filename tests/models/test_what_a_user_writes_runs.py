@@ -27,7 +27,8 @@ from seq2seq_attn.attention.window import View
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.translator import pad
 from seq2seq_attn.ops import native
-from seq2seq_attn.ops.inference import for_inference, use_fused_modules
+from seq2seq_attn.ops.inference import for_inference
+from seq2seq_attn.ops.replace import use_fused_modules
 from seq2seq_attn.search import SearchOptions, beam_search, force
 
 SOURCE, TARGET = pad([[4, 9, 6, 3], [5, 3], [10, 8, 7, 12, 3]]), pad([[7, 6, 3], [9, 3], [5, 8, 11, 3]])

@@ -9,8 +9,8 @@ from torch import nn
 
 from seq2seq_attn.attention import Additive, Attention
 from seq2seq_attn.ops import linear as products
-from seq2seq_attn.ops.inference import use_fused_modules
 from seq2seq_attn.ops.linear import Linear, linear, plus_product, product, summed_product
+from seq2seq_attn.ops.replace import use_fused_modules
 
 ROWS, INPUTS, OUTPUTS = 33, 129, 257  # more multiplications than `LEAST`
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+import torch
 from torch import nn
 
 from seq2seq_attn.attention.registry import need_positive
@@ -41,9 +42,8 @@ class MLP(Scorer):
         return projected
 
     def forward(self, query: Query, prepared: Prepared) -> Scores:
-        # In place: the backward pass of tanh needs its output alone.
-        hidden = (self.query_layer(query)[:, :, None] + prepared[:, None]).tanh_()
+        hidden = torch.tanh(self.query_layer(query)[:, :, None] + prepared[:, None])
         for layer in self.deeper_layers:
-            hidden = layer(hidden).tanh_()
+            hidden = torch.tanh(layer(hidden))
         scores: Scores = self.v(hidden).squeeze(-1)
         return scores

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import torch
-
-from seq2seq_attn.attention.normaliser import autocast_off, full_precision
 from seq2seq_attn.attention.registry import need_positive
 from seq2seq_attn.attention.scorer import Scorer
 from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores
@@ -13,8 +10,8 @@ from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores
 class NegativeSquaredDistance(Scorer):
     """-|q - k|² / τ (Kim et al. 2021, the L2 self-attention, there with τ = √d). No parameters.
 
-    Under softmax the weights are Gaussian kernels around the query, of variance τ / 2. Computed as
-    (2 q · k - |q|² - |k|²) / τ: differences of all pairs would be (B, T, S, d) numbers.
+    Under softmax the weights are Gaussian kernels around the query, of variance τ / 2. The differences of all pairs are
+    (B, T, S, d) numbers.
     """
 
     equation = "-|q - k|² / τ"
@@ -30,10 +27,4 @@ class NegativeSquaredDistance(Scorer):
         return keys
 
     def forward(self, query: Query, prepared: Prepared) -> Scores:
-        # Not in half precision: the difference of large numbers would be their rounding error, or inf - inf.
-        with autocast_off(query):
-            queries, keys = full_precision(query), full_precision(prepared)
-            squares = (queries**2).sum(-1)[:, :, None] + (keys**2).sum(-1)[:, None]
-            scale = 1 / self.temperature
-            scores = torch.baddbmm(squares, queries, keys.transpose(1, 2), beta=-scale, alpha=2 * scale)
-        return scores.to(query.dtype)
+        return -((query[:, :, None] - prepared[:, None]) ** 2).sum(-1) / self.temperature

@@ -16,8 +16,8 @@ from seq2seq_attn.models.recurrent.decoders import CellName, DecoderConfig, need
 from seq2seq_attn.models.recurrent.encoder import AnyEncoder, RecurrentEncoder, ReversedEncoder
 from seq2seq_attn.models.recurrent.translator import DeepOutput, PlainOutput, RecurrentTranslator
 from seq2seq_attn.models.translator import ModelConfig
-from seq2seq_attn.ops.inference import use_fused_modules
 from seq2seq_attn.ops.linear import Linear
+from seq2seq_attn.ops.replace import use_fused_modules
 from seq2seq_attn.strict import Strict
 
 Probability = Field(default=0.0, ge=0.0, lt=1.0)

@@ -21,7 +21,7 @@ class LuongDecoder(Decoder):
 
     The prediction is made from H~_i, which stands in the reading's place of H_i. Row i of the weights was read while
     y_i was being predicted, as in every decoder here. With input feeding (sec. 3.3) H~_{i-1} joins the next input;
-    without it no query hangs on an earlier read, and all T of them are read in one call.
+    without it no query depends on an earlier read, and one call reads for all T of them.
     """
 
     def __init__(self, cell: Cell, context: Context, embedding_size: int, *, input_feeding: bool = True) -> None:

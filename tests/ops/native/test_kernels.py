@@ -11,7 +11,7 @@ from seq2seq_attn.attention import Additive, Attention
 from seq2seq_attn.ops import native
 from seq2seq_attn.ops.additive_decoder import AdditiveWeights, additive_sequence
 from seq2seq_attn.ops.continuations import best_continuations
-from seq2seq_attn.ops.fused_additive import read_backward, read_forward
+from seq2seq_attn.ops.fused_scorers import read_backward, read_forward
 from seq2seq_attn.ops.gru import gru_sequence, gru_update, reference_gru_update, step_forward
 from seq2seq_attn.ops.loss import fused_loss
 from seq2seq_attn.text.vocabulary import BOS, PAD

@@ -1,8 +1,9 @@
-"""Additive scores v · tanh(q + k), alone and with all that a decoder reads of the source by them.
+"""Scorers whose scores take less memory than their equations, and reading a source by additive scores.
 
-Reference implementations: `forward` of `Additive` and of `Concat`, and `Attention` with such a scorer and `Softmax`.
-The hidden layer of the scores, tanh(q + k), is by far the largest tensor of a step, (B, T, S, A) numbers; the fused
-forms keep it in the cache or in registers.
+Reference implementations: `forward` of `Additive`, `Concat` and `NegativeSquaredDistance`, and `Attention` with an
+additive scorer and `Softmax`. What an equation computes for every pair of a query and a key, such as the hidden layer
+tanh(q + k), is by far the largest tensor of a step, (B, T, S, A) numbers; the fused forms keep it in the cache or in
+registers, or do without it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from seq2seq_attn.attention import Additive, Concat
+from seq2seq_attn.attention import Additive, Concat, NegativeSquaredDistance
 from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores
 from seq2seq_attn.ops import native
 from seq2seq_attn.ops.dispatch import known, unserved
@@ -53,6 +54,24 @@ class FusedConcat(Concat, registered=False):
         if unserved(query, prepared, self.v) is not None:
             return super().forward(query, prepared)
         return fused_scores(F.linear(query, self.query_weight), prepared, self.v)
+
+
+@known
+class FusedNegativeSquaredDistance(NegativeSquaredDistance, registered=False):
+    """`NegativeSquaredDistance` by one product: -|q - k|² = 2 q · k - |q|² - |k|².
+
+    In float32: in half precision the rounding of large numbers would be all that is left of their difference.
+    """
+
+    def forward(self, query: Query, prepared: Prepared) -> Scores:
+        if unserved(query, prepared) is not None:
+            return super().forward(query, prepared)
+        with torch.autocast(query.device.type, enabled=False):
+            queries, keys = query.float(), prepared.float()
+            squares = (queries**2).sum(-1)[:, :, None] + (keys**2).sum(-1)[:, None]
+            scale = 1 / self.temperature
+            scores = torch.baddbmm(squares, queries, keys.transpose(1, 2), beta=-scale, alpha=2 * scale)
+        return scores.to(query.dtype)
 
 
 def fused_scores(queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:

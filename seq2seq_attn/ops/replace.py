@@ -1,0 +1,63 @@
+"""A model with some of its modules replaced."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import TypeVar, cast
+
+from torch import nn
+
+from seq2seq_attn.attention import Additive, Concat, NegativeSquaredDistance
+from seq2seq_attn.ops.dispatch import changed, known_modules
+from seq2seq_attn.ops.fused_scorers import FusedAdditive, FusedConcat, FusedNegativeSquaredDistance
+from seq2seq_attn.ops.linear import Linear
+
+Model = TypeVar("Model", bound=nn.Module)
+
+_FUSED: dict[type[nn.Module], type[nn.Module]] = {
+    nn.Linear: Linear,
+    Additive: FusedAdditive,
+    Concat: FusedConcat,
+    NegativeSquaredDistance: FusedNegativeSquaredDistance,
+}
+
+
+def use_fused_modules(part: nn.Module) -> None:
+    """Puts fused modules with the same parameters in the place of those within a part that have one, in place.
+
+    Only within classes of this package: what a user wrote keeps the modules that it made.
+    """
+    for module in known_modules(part):
+        for name, child in module.named_children():
+            fused = _FUSED.get(type(child))
+            if fused is not None and changed(child) is None:
+                setattr(module, name, _as(fused, child))
+
+
+def replace_modules(model: Model, replacements: Mapping[nn.Module, nn.Module]) -> Model:
+    """The model with each module of the mapping replaced wherever it stands.
+
+    Modules that contain a replaced one are shallow copies, which share parameters, hooks and all else with the
+    original; every other module is the original itself.
+    """
+    copies: dict[nn.Module, nn.Module] = dict(replacements)
+
+    def replaced(module: nn.Module) -> nn.Module:
+        if module not in copies:
+            children = {name: child and replaced(child) for name, child in module._modules.items()}
+            if all(child is module._modules[name] for name, child in children.items()):
+                copies[module] = module
+            else:
+                copies[module] = copy.copy(module)
+                copies[module]._modules = children
+        return copies[module]
+
+    return cast(Model, replaced(model))
+
+
+def _as(cls: type[nn.Module], module: nn.Module) -> nn.Module:
+    """A module of another class that shares everything with this one."""
+    other = cls.__new__(cls)
+    other.__dict__ = module.__dict__
+    return other
