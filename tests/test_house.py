@@ -47,4 +47,4 @@ def test_speed_is_behind_one_door():
         and (lines := [line for line in (PACKAGE / path).read_text().splitlines() if words.search(line)])
     }
     # `attention` stands alone: whether a mask can be looked at without waiting depends on where it is.
-    assert set(found) <= {"attention/source.py"}, found
+    assert set(found) <= {"attention/source.py"}
