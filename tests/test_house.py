@@ -39,7 +39,7 @@ def test_the_files_that_follow_a_sentence_are_there_and_are_few():
 
 def test_speed_is_behind_one_door():
     """Kernels, oneDNN's operators and branches on the kind of device are in ops/ and in the instruments that time it."""
-    words = re.compile(r"ops import native|ops\.native|mkldnn|onednn|is_mkldnn|device\.type *[!=]=|\.is_cuda|is_cpu")
+    words = re.compile(r"ops import native|ops\.native|mkldnn|onednn|device\.type *[!=]=|\.is_cuda|\.is_cpu")
     found = {
         path: lines
         for path in MODULES
