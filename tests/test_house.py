@@ -38,7 +38,7 @@ def test_the_files_that_follow_a_sentence_are_there_and_are_few():
 
 
 def test_speed_is_behind_one_door():
-    """Kernels, oneDNN's operators and branches on the kind of device are in ops/ and in the instruments that time it."""
+    """Kernels, oneDNN's operators and branches on the device are in ops/, and in the bench that times them."""
     words = re.compile(r"ops import native|ops\.native|mkldnn|onednn|device\.type *[!=]=|\.is_cuda|\.is_cpu")
     found = {
         path: lines

@@ -2,7 +2,7 @@
 
 A program of its own: dynamo cannot look through the shape checks that are installed while tests run.
 
-    python compile_and_export.py BACKEND
+    python compile_and_export.py BACKEND [NAME ...]
 """
 
 import json
@@ -80,12 +80,13 @@ def failure(function, *arguments):
     return None
 
 
-def main(backend):
+def main(backend, *names):
     warnings.simplefilter("ignore")
     torch.manual_seed(6)
     failures = {}
-    for name, make in (ATTENTIONS | AROUND_ATTENTION).items():
-        reader = Reader(make()).eval()
+    attentions = ATTENTIONS | AROUND_ATTENTION
+    for name in names or attentions:
+        reader = Reader(attentions[name]()).eval()
         failures[name] = {
             "compile": failure(compile_it, reader, backend),
             "export": failure(export_it, reader),

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -63,7 +62,7 @@ def test_an_experiment_gives_a_table_a_conclusion_and_pictures(program, experime
 
 
 def test_the_demo_shows_what_it_found(program, experiment, tmp_path, monkeypatch):
-    """`lab.demo` is stood in for: it trains for minutes."""
+    """`comparison.compare.demo` is replaced: it trains for minutes."""
     asked = []
 
     def demo(output, quick, say, if_exists, command):
@@ -72,7 +71,7 @@ def test_the_demo_shows_what_it_found(program, experiment, tmp_path, monkeypatch
         assert program(*arguments, "training.max_epochs=1").code == 0
         return Results.load(output / "results.json")
 
-    monkeypatch.setitem(sys.modules, "seq2seq_attn.comparison.compare", SimpleNamespace(demo=demo))
+    monkeypatch.setattr("seq2seq_attn.comparison.compare.demo", demo)
     answer = program("demo", "--quick", "--output", tmp_path / "demo")
     assert asked == [(tmp_path / "demo", True)]
     assert "attention" in answer.out
@@ -84,13 +83,12 @@ def test_the_demo_shows_what_it_found(program, experiment, tmp_path, monkeypatch
 @pytest.mark.parametrize("command", ["compare", "demo"])
 def test_ctrl_c_gives_the_command_that_goes_on(program, experiment, tmp_path, monkeypatch, command):
     from seq2seq_attn.comparison import compare
-    from seq2seq_attn.comparison import compare as demo
 
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(compare, "compare", interrupted)
-    monkeypatch.setattr(demo, "demo", interrupted)
+    monkeypatch.setattr(compare, "demo", interrupted)
     arguments = [command, *([str(experiment / "experiment.yaml"), "--overwrite"] if command == "compare" else [])]
     monkeypatch.setattr(sys, "argv", ["/some where/seq2seq-attn", *arguments])
     answer = program(*arguments)

@@ -1,10 +1,12 @@
 """A comparison: trains what is missing, and its numbers are those of the runs."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+from toy_experiment import EXPERIMENT
 
 from seq2seq_attn.comparison import schedule
 from seq2seq_attn.comparison.arms import differences
@@ -22,9 +24,20 @@ from seq2seq_attn.runs.folder import read_metrics
 from seq2seq_attn.strict import parse
 
 
+@pytest.fixture(scope="module")
+def compared(toy_corpus, tmp_path_factory):
+    """The comparison, trained once."""
+    folder = tmp_path_factory.mktemp("compared")
+    (folder / "experiment.yaml").write_text(EXPERIMENT.format(folder=toy_corpus))
+    compare(read_experiment(folder / "experiment.yaml"), folder / "runs", folder / "results")
+    return folder
+
+
 @pytest.fixture
-def results(grid, tmp_path):
-    return compare(grid, tmp_path / "runs", tmp_path / "results")
+def results(compared, tmp_path):
+    for part in ("runs", "results"):
+        shutil.copytree(compared / part, tmp_path / part)
+    return Results.load(tmp_path / "results" / "results.json")
 
 
 def test_the_table_holds_what_the_runs_hold(results, grid, tmp_path):

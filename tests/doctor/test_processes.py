@@ -53,8 +53,8 @@ def test_a_process_that_ends_is_a_broken_law_and_another_one_asks_the_next(exami
 
 
 def test_what_never_ends_is_a_broken_law(examined):
-    found = examined("NeverEnds", ["sizes_of_one"], timeout=8).findings
-    assert found["sizes_of_one"] == ("wrong", "the process gave no answer within 8 seconds")
+    found = examined("NeverEnds", ["sizes_of_one"], timeout=5).findings
+    assert found["sizes_of_one"] == ("wrong", "the process gave no answer within 5 seconds")
 
 
 def test_a_scorer_that_spoils_its_process_leaves_the_verdict_on_the_next_alone(examined):
