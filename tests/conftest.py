@@ -19,6 +19,15 @@ pytest_plugins = ["toy_experiment"]
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture
+def fused():
+    """For tests of what fused forms do, which there are none of under SEQ2SEQ_ATTN_FAST=0."""
+    from seq2seq_attn import ops
+
+    if ops.is_reference():
+        pytest.skip("reference implementations are asked for")
+
+
 @pytest.fixture(params=["kernel", "torch"])
 def kernel_or_torch(request, monkeypatch):
     """Once as the machine computes, by compiled kernels, and once by torch's operations."""

@@ -16,7 +16,12 @@ __all__ = ["description", "is_reference", "reasons", "reference", "unfused"]
 
 
 def unfused(model: nn.Module) -> str | None:
-    """One line: which parts of a model are computed by their reference implementations, and why; None if none is."""
+    """One line: which parts of a model are computed by their reference implementations, and why; None if none is.
+
+    None as well where all are, as `reference` asks for.
+    """
+    if is_reference():
+        return None  # `description` says so
     parts = [f"{name} ({reason})" for name, reason in reasons(model).items()]
     return f"computed step by step: {', '.join(parts)}" if parts else None
 

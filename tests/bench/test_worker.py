@@ -66,7 +66,7 @@ linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /
 
 
 @linux
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGKILL])
 def test_a_bench_that_is_stopped_leaves_no_process_of_a_peer_running(number, tmp_path):
     bench = subprocess.Popen([sys.executable, "-c", BENCH], cwd=tmp_path, stderr=subprocess.DEVNULL)
     processes = started(tmp_path)

@@ -52,6 +52,7 @@ def test_a_process_that_ends_is_a_broken_law_and_another_one_asks_the_next(exami
     assert ended["inputs"].verdict == "ok"
 
 
+@pytest.mark.slow
 def test_what_never_ends_is_a_broken_law(examined):
     found = examined("NeverEnds", ["sizes_of_one"], timeout=5).findings
     assert found["sizes_of_one"] == ("wrong", "the process gave no answer within 5 seconds")

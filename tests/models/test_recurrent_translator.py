@@ -339,6 +339,7 @@ def test_a_search_over_several_layers_finds_what_forced_decoding_confirms(decode
         assert best.log_probability == pytest.approx(float(forced.log_probabilities[:predicted].sum()))
 
 
+@pytest.mark.usefixtures("fused")
 def test_no_fast_path_is_taken_for_a_stack(monkeypatch):
     model = stacked(DECODERS[0], STACKS[0], "gru").float()
     expected = model(SOURCE, TARGET)

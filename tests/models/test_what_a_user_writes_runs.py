@@ -305,6 +305,7 @@ def test_in_bf16_too(decoder, how):
     torch.testing.assert_close(*outcomes, atol=0.15, rtol=0.1)
 
 
+@pytest.mark.usefixtures("fused")
 def test_what_nobody_changed_is_fused_and_the_reason_is_given_where_it_is_not():
     model = build("bahdanau", {})
     assert ops.reasons(model) == {}

@@ -67,6 +67,7 @@ def test_every_scorer_can_be_laid_out(name):
         torch.testing.assert_close(again(query, again.prepare(keys)), (seen, weights), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.usefixtures("fused")
 def test_weights_are_those_of_the_moment_and_no_others_are_copied():
     model = make()
     still = for_inference(model)

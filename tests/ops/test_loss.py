@@ -84,6 +84,7 @@ def test_an_output_layer_that_a_user_changed_is_what_is_trained():
     torch.testing.assert_close((loss, negative), (expected, expected.detach()))
 
 
+@pytest.mark.usefixtures("fused")
 def test_a_second_derivative_of_the_fused_form_is_refused_and_the_reference_has_one():
     output, features, targets = example(torch.float32)
     model = nn.Sequential(output)

@@ -147,6 +147,7 @@ def test_a_file_that_cannot_be_kept_whole_is_refused_before_training(values, cod
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_worker_processes_load_the_file_again(grid, code, tmp_path, monkeypatch):
     monkeypatch.chdir(code)  # named relative to the working folder
     runs = [

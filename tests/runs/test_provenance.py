@@ -1,10 +1,12 @@
 """What stands beside a figure is what it was made with."""
 
+import pytest
 import torch
 
 from seq2seq_attn.runs.provenance import hardware
 
 
+@pytest.mark.usefixtures("fused")
 def test_the_hardware_is_the_one_that_the_run_used(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "the GPU")

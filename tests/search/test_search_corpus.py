@@ -133,6 +133,7 @@ def test_bf16_multiplies_in_half_precision_and_fp32_as_its_caller_does():
     assert seen == [True, False, True]
 
 
+@pytest.mark.usefixtures("fused")
 @pytest.mark.parametrize("casts", [False, True])
 def test_batches_shared_out_among_threads_are_translated_as_one_by_one(casts, monkeypatch, set_threads):
     set_threads(2)
