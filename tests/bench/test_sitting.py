@@ -6,9 +6,19 @@ from pathlib import Path
 
 import pytest
 from hand_made_measurements import PEER, measurement
+from torch.nn.modules.module import register_module_forward_hook
 
 from seq2seq_attn.bench.measurements import OURS, Effort, Job, Outcome
-from seq2seq_attn.bench.sitting import DRIVERS, PEERS, Task, common_jobs, plan_tasks, run_rounds, sweep_jobs
+from seq2seq_attn.bench.sitting import (
+    DRIVERS,
+    PEERS,
+    Task,
+    common_jobs,
+    plan_tasks,
+    run_rounds,
+    sweep_jobs,
+    unfused_models,
+)
 from seq2seq_attn.bench.worker import MeasurementFailedError
 
 EFFORT = Effort()
@@ -115,3 +125,16 @@ def test_a_search_is_said_in_the_unit_of_its_figure(order, capsys):
 
 def test_every_peer_has_its_driver():
     assert all((DRIVERS / peer.driver).is_file() for peer in PEERS)
+
+
+@pytest.mark.usefixtures("fused")
+def test_a_sitting_begins_by_saying_which_models_are_not_fused_and_why():
+    jobs = common_jobs(["training"], ["additive", "general"], ["fp32", "bf16"], threads=1, batch=4)
+    assert list(unfused_models(jobs)) == []
+    handle = register_module_forward_hook(lambda *_: None)
+    try:
+        lines = list(unfused_models(jobs))
+    finally:
+        handle.remove()
+    assert [line.partition(":")[0] for line in lines] == ["additive", "general"]
+    assert all("hooks on all modules" in line for line in lines)

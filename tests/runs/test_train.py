@@ -227,3 +227,14 @@ def test_a_run_with_a_shortlist_learns_its_lexicon_once_after_the_training(confi
 
 def test_a_saved_configuration_reads_back_as_it_was(trained, tmp_path):
     assert load(Config, tmp_path / "run" / "config.yaml") == trained.config
+
+
+@pytest.mark.usefixtures("fused")
+def test_training_begins_by_saying_what_is_not_fused_and_why(config, tmp_path):
+    values = config.model_dump(mode="json")
+    values["model"]["context"] = {"scorer": "general"}
+    said = []
+    train(
+        parse(Config, values | {"training": values["training"] | {"max_epochs": 1}}), tmp_path / "run", say=said.append
+    )
+    assert said == ["computed step by step: decoder (the scorer is General, not additive)"]
