@@ -182,7 +182,7 @@ RATES = {"baseline": (0.3, 2), "as good": (0.3, 3), "better": (0.25, 4)}  # how 
 
 @pytest.fixture(scope="module", params=[100, pytest.param(1600, marks=pytest.mark.slow)])
 def population(request, references, spoil):
-    """All sentences there are, as counts of each system: the references again and again, spoilt anew each time."""
+    """Counts of the population of sentences for each system: copies of the references, corrupted independently."""
     lines = references * request.param
     return {name: BleuCounts.of([spoil(lines, *luck)], lines) for name, luck in RATES.items()}
 
