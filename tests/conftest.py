@@ -1,5 +1,6 @@
 """What holds while tests run, and only then: shapes are checked at every call of the attention package."""
 
+import gc
 import os
 import signal
 
@@ -17,6 +18,12 @@ pytest_plugins = ["toy_experiment"]
 
 # What a shell starts in the background ignores Ctrl-C, and so would the programs that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish():
+    # torch, lightning and thousands of collected tests stay alive until the end: no collection need visit them again.
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

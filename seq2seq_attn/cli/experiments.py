@@ -192,4 +192,5 @@ def _program() -> list[str]:
     if path.name == "__main__.py":
         return [sys.executable, "-m", "seq2seq_attn"]
     found = shutil.which(path.name)
-    return [path.name if found and path.samefile(found) else sys.argv[0]]
+    is_on_path = found is not None and Path(found).resolve() == path.resolve()
+    return [path.name if is_on_path else sys.argv[0]]
