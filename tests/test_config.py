@@ -60,15 +60,58 @@ def test_an_override_without_a_value_is_refused():
 
 def test_an_unknown_key_names_the_nearest_and_all_that_are_known():
     message = refused(training={"bacth_size": 3})
-    assert "unknown key 'training.bacth_size' (did you mean 'batch_size'?)" in message
+    assert "unknown key 'training.bacth_size' (did you mean 'training.batch_size'?)" in message
     assert "label_smoothing" in message
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("encoder.hiden_size=5", "unknown key 'encoder.hiden_size' (did you mean 'model.encoder.hidden_size'?)"),
+        ("training.bacth_size=3", "unknown key 'training.bacth_size' (did you mean 'training.batch_size'?)"),
+        ("model.encodr.hidden_size=3", "'model.encodr.hidden_size' (did you mean 'model.encoder.hidden_size'?)"),
+        ("hidden_size=5", "(did you mean 'model.encoder.hidden_size' or 'model.decoder.hidden_size'?)"),
+        ("learning_rate=0.1", "(did you mean 'training.optimiser.learning_rate'?)"),
+        ("scorer=general", "(did you mean 'model.context.scorer'?)"),
+        ("qwertz=1", "unknown key 'qwertz'; known here: seed, data, text,"),
+        ("training.batch_size=0", "training.batch_size = 0: a number greater than 0 is wanted"),
+        ("training=5", "training = 5: a mapping of keys is wanted"),
+        ("search.n_best=9", "search: n_best=9"),
+        ("model.context.scorer.hiden_size=3", "Additive has no option 'hiden_size'"),
+    ],
+)
+def test_a_wrong_override_is_blamed_on_the_command_line(tmp_path, override, message):
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump(LEAST))
+    with pytest.raises(UserError) as error:
+        load(Config, path, ["training.max_epochs=2", override, "seed=3"])
+    assert str(error.value).startswith("command line: ")
+    assert message in str(error.value)
+    assert "mine.yaml" not in str(error.value)
+
+
+def test_a_mistake_in_a_file_is_blamed_on_the_file_whatever_the_overrides(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump({"training": {"batch_size": 0, "patience": 3}}))
+    files = [f"data.{part}.{side}=x" for part in ("train", "validation") for side in ("source", "target")]
+    for overrides in (files, [*files, "training.patience=5"], [*files, "training.max_epochs=2"]):
+        with pytest.raises(UserError, match=r"mine\.yaml:2: training\.batch_size = 0"):
+            load(Config, path, overrides)
+    assert load(Config, path, [*files, "training.batch_size=4"]).training.batch_size == 4
+
+
+def test_a_key_at_the_wrong_depth_of_a_file_is_named_with_its_place(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump(LEAST) + "encoder: {hidden_size: 5}\n")
+    with pytest.raises(UserError, match=r"mine\.yaml:6: .*'encoder\.hidden_size' \(did you mean 'model\.encoder\.hid"):
+        load(Config, path)
 
 
 def test_a_mistake_in_a_file_names_file_and_line(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text(yaml.safe_dump(LEAST) + "training:\n  batch_size: 8\n  precison: bf16\n")
     line = path.read_text().splitlines().index("  precison: bf16") + 1
-    with pytest.raises(UserError, match=rf"mine\.yaml:{line}: unknown key 'training\.precison'.*'precision'"):
+    with pytest.raises(UserError, match=rf"mine\.yaml:{line}: unknown key 'training\.precison'.*'training\.precision'"):
         load(Config, path)
 
 

@@ -14,7 +14,7 @@ from seq2seq_attn.cli import align, bench, check, data, evaluate, experiments, f
 from seq2seq_attn.cli.arguments import examples
 from seq2seq_attn.cli.console import answer
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
 def _version(asked: bool) -> None:

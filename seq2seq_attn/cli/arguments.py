@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from seq2seq_attn.cli.completion import complete_runs
+
 if TYPE_CHECKING:
     from seq2seq_attn.runs.model import TrainedModel
 
 
-def argument(metavar: str, help: str) -> Any:
-    """A positional argument."""
-    return typer.Argument(metavar=metavar, help=help)
+def argument(metavar: str, help: str, complete: Callable[[str], list[str]] | None = None) -> Any:
+    """A positional argument; `complete` gives a shell the values that begin with what was typed."""
+    return typer.Argument(metavar=metavar, help=help, autocompletion=complete)
 
 
 def file(help: str) -> Any:
@@ -31,7 +34,7 @@ def examples(*commands: str) -> str:
     return "\b\nExamples:\n" + "\n".join(f"  {command}" for command in commands)
 
 
-RunFolder = Annotated[Path, argument("RUN", "A run folder, as written by train.")]
+RunFolder = Annotated[Path, argument("RUN", "A run folder, as written by train.", complete_runs)]
 Overrides = Annotated[
     list[str] | None,
     argument(

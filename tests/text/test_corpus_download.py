@@ -99,7 +99,7 @@ def test_files_that_are_there_and_right_are_left_alone(tiny, server, tmp_path):
 
 def test_a_file_that_has_changed_at_its_address_leaves_nothing_behind(tiny, server, tmp_path):
     (server[0] / "train.en").write_bytes(b"changed\n")
-    with pytest.raises(UserError, match=r"train\.en\.gz: what http.*/train\.en holds is not the file .*--from DIR"):
+    with pytest.raises(UserError, match=r"train\.en\.gz: the file at http.*/train\.en is another one .*--from DIR"):
         download_files(tiny, tmp_path / "to")
     assert not (tmp_path / "to").exists()
 
@@ -107,7 +107,7 @@ def test_a_file_that_has_changed_at_its_address_leaves_nothing_behind(tiny, serv
 @pytest.mark.parametrize(
     ("path", "member", "message"),
     [
-        ("nothing.en", None, r"cannot be fetched from .*/nothing\.en \(HTTP Error 404"),
+        ("nothing.en", None, r"cannot be downloaded from .*/nothing\.en \(HTTP Error 404"),
         ("tiny.zip", "tiny/nothing", r"is not in the archive .*/tiny\.zip"),
         ("train.en", "tiny/about.txt", r"is not in the archive .*/train\.en"),
     ],
@@ -123,7 +123,7 @@ def test_an_address_that_does_not_hold_the_file_is_named_with_the_way_out(
 def test_without_a_network_the_file_the_address_and_the_way_out_are_named(tmp_path, monkeypatch):
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     file = CorpusFile("x.txt", sha256(b"x"), "http://127.0.0.1:9/x.txt")
-    with pytest.raises(UserError, match=r"x\.txt cannot be fetched from http://127\.0\.0\.1:9/x\.txt .*--from DIR"):
+    with pytest.raises(UserError, match=r"x\.txt cannot be downloaded from http://127\.0\.0\.1:9/x\.txt .*--from DIR"):
         download_files(corpus_of(file), tmp_path / "to")
 
 
@@ -166,17 +166,17 @@ def test_a_wrong_or_missing_file_in_the_folder_is_named_and_not_copied(tmp_path)
 
 
 def test_corpora_that_are_made_are_not_fetched():
-    with pytest.raises(UserError, match="reverse is made, not fetched: seq2seq-attn data make reverse"):
+    with pytest.raises(UserError, match="reverse is generated, not downloaded; run: seq2seq-attn data make reverse"):
         download_corpus("reverse")
 
 
 def test_an_unknown_corpus_names_its_neighbour():
-    with pytest.raises(UserError, match="'multi30k' is not known; do you mean multi30k-en-de"):
+    with pytest.raises(UserError, match="no corpus 'multi30k'; did you mean multi30k-en-de"):
         download_corpus("multi30k")
 
 
 def test_the_manifest_knows_every_corpus_and_says_where_each_file_is():
-    made = {name for name, corpus in known_corpora().items() if corpus.is_made}
+    made = {name for name, corpus in known_corpora().items() if corpus.is_generated}
     assert made == {"tom-and-jerry", "copy", "reverse", "sort"}
     fetched = known_corpora().keys() - made
     assert fetched == {"multi30k-en-de", "tatoeba", "bible", "scan", "cmudict", "alignments"}

@@ -162,7 +162,7 @@ def test_a_seed_gives_its_own_sentences_and_always_the_same() -> None:
 
 def test_every_generated_corpus_is_described_among_the_known_ones() -> None:
     assert list(RECIPES) == ["tom-and-jerry", "copy", "reverse", "sort"]
-    assert [name for name, corpus in known_corpora().items() if corpus.is_made] == list(RECIPES)
+    assert [name for name, corpus in known_corpora().items() if corpus.is_generated] == list(RECIPES)
     assert all(known_corpora()[name].description for name in RECIPES)
 
 
