@@ -103,8 +103,8 @@ app.command(
     epilog=examples(
         "seq2seq-attn bench",
         "seq2seq-attn bench peers/data --what training,products,bytes --model additive --precision bf16 --repeats 5",
-        "seq2seq-attn bench --peers peers --json speed.json",
-        "seq2seq-attn bench --sweep length --json length.json",
+        "seq2seq-attn bench --peers peers --output speed.json",
+        "seq2seq-attn bench --sweep length --output length.json",
         "seq2seq-attn bench --from speed.json --from length.json --page docs/speed.md",
     )
 )(bench.bench)

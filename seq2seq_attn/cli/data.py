@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seq2seq_attn.cli.arguments import AsJson, argument, examples, file, folder
-from seq2seq_attn.cli.completion import complete_corpora
+from seq2seq_attn.cli.arguments import AsJson, argument, complete_corpora, examples, file, folder
 from seq2seq_attn.cli.console import answer, answer_entries, answer_json, progress, say
 from seq2seq_attn.errors import UserError
 

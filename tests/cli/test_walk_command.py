@@ -100,7 +100,7 @@ def test_a_position_that_is_never_read_is_null_in_json(program):
         (["--values", "1; 2"], ["--values has 2 rows for 4 of --states"]),
         (["--words", "Tom chases Jerry"], ["--words has 3 for 4 rows of --states"]),
         (["dto"], ["there is no scorer 'dto'; did you mean 'dot'?"]),
-        (["dot", "general"], ["one scorer is walked through, not 2: dot general"]),
+        (["dot", "general"], ["give one scorer, not 2: dot general"]),
         (["cosine", "temprature=1"], ["no option 'temprature'; did you mean 'temperature'?"]),
         (["cosine", "temperature=-1"], ["Cosine needs temperature > 0, got -1.0"]),
         (["nowhere.py:Mine"], ["nowhere.py"]),
