@@ -23,7 +23,6 @@ from seq2seq_attn.comparison.experiment import Experiment
 from seq2seq_attn.config import Config
 from seq2seq_attn.strict import Strict, Tagged
 
-
 ROOT = Path(__file__).parents[1]
 
 # Pages outside docs/ that the site shows as well, each with the name of its copy.
@@ -42,7 +41,7 @@ def relinked(text: str, place: Path, to: Path) -> str:
         target = Path(os.path.normpath(place / path))
         if target in PAGES:
             target = Path("docs/_generated") / PAGES[target]
-        elif not (ROOT / target).is_file() or target.suffix == ".md" and target.parts[0] != "docs":
+        elif not (ROOT / target).is_file() or (target.suffix == ".md" and target.parts[0] != "docs"):
             return label.strip("![]")  # a folder, or a table of results: the site has no page for it
         return f"{label}({os.path.relpath(ROOT / target, to)}{anchor or ''})"
 

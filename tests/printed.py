@@ -38,7 +38,9 @@ class Block(NamedTuple):
 
 def blocks(page: str) -> list[Block]:
     text = (ROOT / page).read_text(encoding="utf-8")
-    found = re.finditer(r"(?:<!-- not run: ([^>]*) -->\n)?^```([\w{}-]*)\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
+    found = re.finditer(
+        r"(?:<!-- not run: ([^>]*) -->\n)?^```([\w{}-]*)\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE
+    )
     return [
         Block(page, text[: each.start(2)].count("\n") + 1, each[2], each[3], each[1])
         for each in found
@@ -53,7 +55,10 @@ def needs_files(block: Block) -> bool:
 def help_examples() -> list[str]:
     """The examples at the end of every help text."""
     found = []
-    for each in [*app.registered_commands, *(e for g in app.registered_groups for e in g.typer_instance.registered_commands)]:
+    for each in [
+        *app.registered_commands,
+        *(e for g in app.registered_groups for e in g.typer_instance.registered_commands),
+    ]:
         found += [line.strip() for line in (each.epilog or "").splitlines() if "seq2seq-attn " in line]
     return found
 

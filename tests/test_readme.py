@@ -5,7 +5,6 @@ Here commands are parsed, configurations are checked and links are followed. `te
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 import torch
@@ -119,4 +118,4 @@ def test_figures_of_the_demo_are_those_of_its_results():
     assert f"| argmax | {table[-1][-1]} |" in alignment
     made = (ROOT / "experiments/tom-and-jerry/results/table.md").read_text(encoding="utf-8")
     shown = (ROOT / "experiments/tom-and-jerry/README.md").read_text(encoding="utf-8")
-    assert [row for row in made.splitlines() if row.startswith("| additive attention |")][0] in shown
+    assert next(row for row in made.splitlines() if row.startswith("| additive attention |")) in shown
