@@ -41,7 +41,7 @@ def _relink(app, name, source):
 
 
 def _to_rst(app, what, name, value, options, lines):
-    """Docstrings are plain text with `code`, lists and doctests; in reStructuredText |x|, x* and x_ mean something else."""
+    """Docstrings are plain text with `code`, lists and doctests; |x|, x* and x_ have no meaning as in reStructuredText."""
     result: list[str] = []
     for line in lines:
         if not line.lstrip().startswith((">>>", "...")):

@@ -1,4 +1,4 @@
-"""Pages that are made when the site is built: help, configuration and API from the package, READMEs from their folders."""
+"""What is written when the site is built: help, configuration and API from the package, READMEs from their folders."""
 
 import ast
 import inspect
@@ -34,7 +34,7 @@ PAGES = {
 
 
 def relinked(text: str, place: Path, to: Path) -> str:
-    """A page whose links are relative to the folder `place` of the repository, with links relative to the folder `to`."""
+    """A page with links relative to the folder `place` of the repository, with links relative to the folder `to`."""
 
     def relative(match: re.Match[str]) -> str:
         label, path, anchor = match.groups()
