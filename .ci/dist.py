@@ -7,6 +7,7 @@ package index shows the README without the files beside it; it also becomes the 
 one, links stay relative and the metadata has no URLs.
 """
 
+import os
 import re
 import subprocess
 import sys
@@ -81,10 +82,11 @@ def check_installation(folder: Path, sdist: Path) -> None:
     paths.write_text("".join(f"{path}\n" for path in sys.path if path.endswith("site-packages")), encoding="utf-8")
     install = [python, "-m", "pip", "install", "--quiet", "--no-deps", "--ignore-installed", tree]
     subprocess.run(install, check=True)
-    subprocess.run([environment / "bin" / "seq2seq-attn", "--version"], cwd=folder, check=True)
+    alone = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     where = "import seq2seq_attn; assert 'site-packages' in seq2seq_attn.__file__, seq2seq_attn.__file__"
-    subprocess.run([python, "-c", where], cwd=folder, check=True)
-    subprocess.run([python, "-m", "pytest", "tests/attention"], cwd=tree, check=True)
+    subprocess.run([python, "-c", where], cwd=folder, env=alone, check=True)
+    subprocess.run([environment / "bin" / "seq2seq-attn", "--version"], cwd=folder, env=alone, check=True)
+    subprocess.run([python, "-m", "pytest", "tests/attention"], cwd=tree, env=alone, check=True)
 
 
 def main() -> None:

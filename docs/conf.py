@@ -41,7 +41,7 @@ def _relink(app, name, source):
 
 
 def _to_rst(app, what, name, value, options, lines):
-    """Docstrings are plain text with `code`, lists and doctests; |x|, x* and x_ have no meaning as in reStructuredText."""
+    """Docstrings are plain text with `code`, lists and doctests, where |x|, x* and x_ are no markup."""
     result: list[str] = []
     for line in lines:
         if not line.lstrip().startswith((">>>", "...")):

@@ -64,6 +64,8 @@ def write(folder: Path) -> None:
             continue
         text = (ROOT / page).read_text(encoding="utf-8")
         files[folder / name] = relinked(text, page.parent, folder)
+    for path in {*folder.rglob("*.md")} - {*files}:
+        path.unlink()  # of a page that is gone
     for path, text in files.items():
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")  # else Sphinx would read it again

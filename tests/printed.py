@@ -5,6 +5,7 @@ import random
 import re
 import shlex
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ import typer
 import yaml
 
 from seq2seq_attn.cli.app import app
+from seq2seq_attn.errors import UserError
 
 ROOT = Path(__file__).parents[1]
 READ = ["README.md", "CONTRIBUTING.md", *(str(page.relative_to(ROOT)) for page in sorted(ROOT.glob("docs/*.md")))]
@@ -104,7 +106,8 @@ def check_command(words: list[str]) -> None:
         group = getattr(command, "commands", None)
         if group is None or not rest or rest[0].startswith("-"):
             if "--help" not in rest and "--version" not in rest:
-                command.make_context(name, list(rest), parent=context)
+                with suppress(UserError):  # options are known; that a run or a file is missing here is no mistake
+                    command.make_context(name, list(rest), parent=context)
             return
         context = command.make_context(name, [], parent=context)
         name, *rest = rest
