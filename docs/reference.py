@@ -119,8 +119,11 @@ def configuration() -> str:
     lines = []
     for title, record in (("A run", Config), ("An experiment", Experiment)):
         lines.append(f"## {title}\n")
+        found: dict[type[Strict], list[str]] = {}
         for path, part in _records(record, ""):
-            lines += _section(path, part)
+            found.setdefault(part, []).append(path)
+        for part, paths in found.items():
+            lines += _section(paths, part)
     return "\n".join(lines)
 
 
@@ -143,23 +146,46 @@ def _parts(annotation: Any) -> list[type[Strict]]:
     return [part for each in get_args(annotation) for part in _parts(each)]
 
 
-def _section(path: str, record: type[Strict]) -> list[str]:
+def _section(paths: list[str], record: type[Strict]) -> list[str]:
     kind = record.model_fields["kind"].default if issubclass(record, Tagged) else ""
-    lines = [f"### `{path}`{f', kind `{kind}`' if kind else ''}\n"] if path else []
+    path = paths[0]
+    names = ", ".join(f"`{each}`" for each in paths)
+    lines = [f"({anchor(path)})=\n" for path in paths if path and kind in ("", _first_kind(record))]
+    lines += [f"### {names}{f', kind `{kind}`' if kind else ''}\n"] if path else []
     about = inspect.cleandoc(record.__doc__ or "") if record.__doc__ != Strict.__doc__ else ""
     if about and "__doc__" in vars(record):
         lines.append(f"{about}\n")
-    lines += ["| key | type | default | |", "| --- | --- | --- | --- |"]
+    lines += ["| key | type | default | meaning |", "| --- | --- | --- | --- |"]
     meanings = _meanings(record)
     for name, field in record.model_fields.items():
         parts = _parts(field.annotation)
         default = "" if parts or field.is_required() else f"`{_yaml(field.get_default(call_default_factory=True))}`"
-        told = [f"see `{f'{path}.{name}'.lstrip('.')}`"] if parts else []
+        below = f"{path}.{name}".lstrip(".")
+        told = [f"see [{below}](#{anchor(below)})"] if parts else []
         told += ["required"] if field.is_required() else []
         told += [field.description or meanings.get(name, "")]
         cells = f"`{name}`", _type(field.annotation, field.metadata), default, "; ".join(filter(None, told))
         lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
     return [*lines, ""]
+
+
+def anchor(path: str) -> str:
+    """The target of a link to the section of these keys."""
+    return f"key-{path.replace('.', '-').replace('_', '-')}"
+
+
+def _first_kind(record: type[Strict]) -> str:
+    return next(iter(record.kinds())) if issubclass(record, Tagged) else ""
+
+
+def undescribed() -> list[str]:
+    """The keys whose meaning nothing says."""
+    return [
+        f"{path}.{name}".lstrip(".")
+        for path, record in [*_records(Config, ""), *_records(Experiment, "")]
+        for name, field in record.model_fields.items()
+        if not (_parts(field.annotation) or field.description or name in _meanings(record) or name == "kind")
+    ]
 
 
 def _meanings(record: type[Strict]) -> dict[str, str]:
@@ -197,7 +223,7 @@ def _type(annotation: Any, metadata: Any = ()) -> str:
     origin = get_origin(annotation)
     if origin in (tuple, list):
         kinds = list(dict.fromkeys(_type(each) for each in arguments if each is not ...))
-        return f"list of {' and '.join(kinds)}{bounds}"
+        return f"list of {' and '.join(_PLURALS.get(kind, kind) for kind in kinds)}{bounds}"
     if origin is dict:
         return "mapping"
     if arguments:  # a union
@@ -205,6 +231,7 @@ def _type(annotation: Any, metadata: Any = ()) -> str:
     return _NAMES.get(getattr(annotation, "__name__", ""), f"`{annotation}`") + bounds
 
 
+_PLURALS = {"whole number": "whole numbers", "number": "numbers", "text": "texts"}
 _LIMITS = (("gt", ">"), ("ge", "≥"), ("lt", "<"), ("le", "≤"))
 
 

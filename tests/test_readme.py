@@ -119,3 +119,10 @@ def test_figures_of_the_demo_are_those_of_its_results():
     made = (ROOT / "experiments/tom-and-jerry/results/table.md").read_text(encoding="utf-8")
     shown = (ROOT / "experiments/tom-and-jerry/README.md").read_text(encoding="utf-8")
     assert next(row for row in made.splitlines() if row.startswith("| additive attention |")) in shown
+
+
+def test_every_key_of_a_configuration_is_described(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    from reference import undescribed
+
+    assert undescribed() == []

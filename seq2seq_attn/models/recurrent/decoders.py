@@ -99,12 +99,12 @@ class DecoderConfig(Tagged):
     # Written for every kind until it became an option of `luong` alone.
     obsolete: ClassVar[dict[str, Any]] = {"input_feeding": True}
 
-    kind: str = "bahdanau"
-    cell: CellName = "gru"
-    hidden_size: PositiveInt = 512
+    kind: str = "bahdanau"  # how reading and updating alternate
+    cell: CellName = "gru"  # kind of recurrent cell
+    hidden_size: PositiveInt = 512  # of H_i
     layers: PositiveInt = 1  # cells on top of one another; the context enters the first, the last is the query
     residual: bool = False  # around every layer but the first
-    readout: Literal["deep", "plain"] = "deep"
+    readout: Literal["deep", "plain"] = "deep"  # tanh(W [H_i; C_i; y_{i-1}]), or H_i itself
     readout_size: PositiveInt | None = None  # of the deep readout; None: the size of the embeddings
 
     @model_validator(mode="after")
