@@ -135,7 +135,8 @@ def _records(record: type[Strict], path: str) -> Iterator[tuple[str, type[Strict
             below = f"{path}.{name}".lstrip(".")
             if issubclass(part, Tagged):
                 for kind in part.kinds().values():
-                    yield from _records(kind, below)
+                    if kind.__module__.startswith("seq2seq_attn."):
+                        yield from _records(kind, below)
             else:
                 yield from _records(part, below)
 

@@ -15,6 +15,7 @@ from seq2seq_attn.attention import Attention, scorer_class
 from seq2seq_attn.cli.app import app
 from seq2seq_attn.comparison.experiment import Experiment, make_grid
 from seq2seq_attn.config import Config
+from seq2seq_attn.models.recurrent.decoders import DecoderConfig
 from seq2seq_attn.strict import parse
 
 EVERY = [block for page in PAGES for block in blocks(page)]
@@ -49,7 +50,8 @@ def test_a_printed_configuration_is_valid(block):
 
 
 @each([block for block in RUN if block.language == "python"])
-def test_printed_python_runs(block):
+def test_printed_python_runs(block, monkeypatch):
+    monkeypatch.setattr(DecoderConfig, "_kinds", dict(DecoderConfig._kinds))  # a decoder of a page ends with its test
     code = compile(block.text, f"{block.page}:{block.line}", "exec")
     if not needs_files(block):  # those that do are run with their files in test_printed_commands.py
         exec(code, {"__name__": "printed"})
