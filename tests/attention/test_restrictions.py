@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from catalogue import AROUND_ATTENTION, ATTENTIONS, KEY, QUERY, chunkwise
 from torch import nn
+from torch.autograd import forward_ad
 
 from seq2seq_attn import ops
 from seq2seq_attn.attention import (
@@ -19,6 +20,7 @@ from seq2seq_attn.attention import (
     General,
     KeyValueAttention,
     LocalM,
+    LocationAware,
     MeanContext,
     MeanState,
     MultiHead,
@@ -27,6 +29,7 @@ from seq2seq_attn.attention import (
     Sparsemax,
     attend,
 )
+from seq2seq_attn.attention.attention import why_not_one_operation
 
 B, T, S, HEADS, SIZE = 2, 3, 4, 6, 5
 IS_TOKEN = torch.tensor([[True, True, True, True], [True, True, True, False]])
@@ -137,7 +140,7 @@ def test_gradients_with_masks_and_bias_are_the_derivatives(make):
     def read(query, keys, bias):
         return attend(attention, query, keys, is_token=IS_TOKEN, may_read=MAY_READ, bias=bias)
 
-    assert torch.autograd.gradcheck(read, inputs)
+    assert torch.autograd.gradcheck(read, inputs, fast_mode=True)
 
 
 # torch's own operation
@@ -247,13 +250,16 @@ def test_whatever_else_computes_itself(make, calls):
     assert torch.equal(contexts, expected)
 
 
-def test_the_reference_implementation_and_forward_mode_differentiation_are_not_torchs_operation(calls):
+def test_the_reference_implementation_and_transforms_are_not_torchs_operation(calls, fused):
     attention, inputs = scaled_dot()
+    assert why_not_one_operation(attention) is None
     with ops.reference():
-        attend(attention, *inputs, need_weights=False)
-    read = lambda query: attend(attention, query, *inputs[1:], need_weights=False)[0]  # noqa: E731
-    torch.testing.assert_close(torch.func.jacfwd(read)(inputs[0]), torch.func.jacrev(read)(inputs[0]))
+        assert why_not_one_operation(attention) == "the reference implementation is asked for"
+    with forward_ad.dual_level():
+        assert "forward-mode differentiation" in why_not_one_operation(attention)
+    seen = torch.func.vmap(lambda q: attend(attention, q, *inputs[1:], need_weights=False)[0])(inputs[0][None])
     assert not calls
+    torch.testing.assert_close(seen[0], attend(attention, *inputs)[0])
 
 
 # Dropout
@@ -265,11 +271,11 @@ def test_dropout_is_drawn_in_training_mode_alone_and_is_right_in_expectation(nee
     expected, _ = attend(attention.eval(), *inputs, is_token=IS_TOKEN, need_weights=need_weights)
     exact, _ = attend(scaled_dot()[0], *inputs, is_token=IS_TOKEN)
     torch.testing.assert_close(expected, exact)
-    many = [each[:, None].expand(-1, 4000, -1, -1).flatten(0, 1) for each in inputs]
-    is_token = IS_TOKEN.repeat_interleave(4000, dim=0)
+    many = [each[:, None].expand(-1, 1000, -1, -1).flatten(0, 1) for each in inputs]
+    is_token = IS_TOKEN.repeat_interleave(1000, dim=0)
     contexts, _ = attend(attention.train(), *many, is_token=is_token, need_weights=need_weights)
     assert contexts.unflatten(0, (B, -1)).std(dim=1).max() > 0.1
-    torch.testing.assert_close(contexts.unflatten(0, (B, -1)).mean(dim=1), exact, atol=0.1, rtol=0)
+    torch.testing.assert_close(contexts.unflatten(0, (B, -1)).mean(dim=1), exact, atol=0.15, rtol=0)
 
 
 def test_the_weights_returned_are_those_of_the_sum_and_come_from_torchs_generator():
@@ -287,8 +293,6 @@ def test_the_weights_returned_are_those_of_the_sum_and_come_from_torchs_generato
 
 
 def test_a_history_keeps_the_weights_before_dropout():
-    from seq2seq_attn.attention import LocationAware
-
     attention = Attention(LocationAware(QUERY, KEY), dropout=0.5)
     query, keys = torch.randn(B, 1, QUERY), torch.randn(B, S, KEY)
     source = attention.prepare(keys)
@@ -303,9 +307,9 @@ def test_chunks_are_dropped_as_their_attention_says():
     attention.attention.dropout = 0.5
     torch.manual_seed(9)
     keys = torch.randn(B, S, KEY)
-    context, weights = attend(attention.train(), torch.randn(B, 200, QUERY), keys)
+    context, weights = attend(attention.train(), torch.randn(B, 20, QUERY), keys)
     torch.testing.assert_close(context, weights @ keys)
-    assert 0.3 < (weights[:, :1] == 0).float().mean() < 0.8 or (weights == 0).float().mean() > 0.3
+    assert 0.3 < (weights[:, 0] == 0).float().mean() < 0.8  # later the path has left the first positions
 
 
 @pytest.mark.parametrize("dropout", [-0.1, 1.0])

@@ -173,7 +173,7 @@ def test_it_stands_in_torchs_layers_in_training_and_in_evaluation(options, norm_
 def test_nested_tensors_of_torchs_encoder_are_refused_with_the_way_out():
     encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(SIZE, HEADS, 7, batch_first=True), 1).eval()
     encoder.layers[0].self_attn = MultiheadAttention.from_torch(encoder.layers[0].self_attn)
-    with torch.no_grad(), pytest.raises(ValueError, match="takes no nested tensors; make .* enable_nested_tensor=Fal"):
+    with torch.no_grad(), pytest.raises(ValueError, match="takes no nested tensors; make nn"):
         encoder(torch.randn(B, S, SIZE), src_key_padding_mask=PADDING)
 
 
