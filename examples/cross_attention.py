@@ -2,8 +2,8 @@
 
     python examples/cross_attention.py
 
-`nn.TransformerDecoderLayer` reads the encoder through its part `multihead_attn`. Here the library's attention takes
-that place: first with torch's own equation, to see that nothing else changes, then with the score of the first
+`nn.TransformerDecoderLayer` reads the encoder through its part `multihead_attn`. Here `MultiheadAttention` takes that
+place: first with torch's own equation and weights, to see that nothing changes, then with the score of the first
 attention model, v · tanh(W q + U k + b), which torch does not have. The task is to write a word backwards.
 """
 
@@ -16,34 +16,14 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from seq2seq_attn.attention import Additive, Attention, MultiHead, ScaledDot
+from seq2seq_attn.attention import Additive, MultiheadAttention
 
 LETTERS = "_^$" + string.ascii_lowercase  # _ is padding, ^ what the decoder starts from, $ the end
 SIZE, HEADS, LONGEST = 64, 4, 10
 
 
-class CrossAttention(nn.Module):
-    """Called as `nn.MultiheadAttention` is, it reads with any context of the library."""
-
-    def __init__(self, context):
-        super().__init__()
-        self.context = context
-
-    def forward(self, query, key, value, key_padding_mask=None, attn_mask=None, **options):
-        assert attn_mask is None, "cross-attention may read all of the source"
-        # torch's mask is True on padding, the library's where a token is.
-        is_token = None if key_padding_mask is None else ~key_padding_mask
-        return self.context(query, self.context.prepare(key, value, is_token=is_token))
-
-
-def several(scorer):
-    """Heads with projections of their own, around a scorer of the size of one head."""
-    one = Attention(scorer(query_size=SIZE // HEADS, key_size=SIZE // HEADS))
-    return MultiHead(one, HEADS, query_size=SIZE, key_size=SIZE)
-
-
 def decoder_layer():
-    return nn.TransformerDecoderLayer(SIZE, HEADS, 2 * SIZE, dropout=0.0, batch_first=True, bias=False)
+    return nn.TransformerDecoderLayer(SIZE, HEADS, 2 * SIZE, dropout=0.0, batch_first=True)
 
 
 def exchange():
@@ -51,13 +31,7 @@ def exchange():
     layer, target, memory = decoder_layer(), torch.randn(2, 5, SIZE), torch.randn(2, 7, SIZE)
     is_padding = torch.arange(7) >= torch.tensor([[7], [4]])
     before = layer(target, memory, memory_key_padding_mask=is_padding)
-
-    torchs, ours = layer.multihead_attn, several(ScaledDot)
-    projections = (ours.query_layer, ours.key_layer, ours.value_layer)
-    for projection, weight in zip(projections, torchs.in_proj_weight.chunk(3), strict=True):
-        projection.weight = nn.Parameter(weight)
-    ours.output_layer.weight = torchs.out_proj.weight
-    layer.multihead_attn = CrossAttention(ours)
+    layer.multihead_attn = MultiheadAttention.from_torch(layer.multihead_attn)
     after = layer(target, memory, memory_key_padding_mask=is_padding)
     return (after - before).abs().max().item()
 
@@ -71,7 +45,7 @@ class Model(nn.Module):
         self.position = nn.Embedding(LONGEST + 1, SIZE)
         self.encoder = nn.TransformerEncoderLayer(SIZE, HEADS, 2 * SIZE, dropout=0.0, batch_first=True)
         self.decoder = decoder_layer()
-        self.decoder.multihead_attn = CrossAttention(several(Additive))
+        self.decoder.multihead_attn = MultiheadAttention(SIZE, HEADS, batch_first=True, scorer=Additive)
         self.output = nn.Linear(SIZE, len(LETTERS))
 
     def embed(self, letters):
@@ -136,9 +110,12 @@ def main():
     right = sum(text[::-1] == found for text, found in zip(texts, backwards(model, texts), strict=True)) / len(texts)
     print(f"\n{right:.1%} of 1,000 new words right, {time.perf_counter() - began:.0f} s\n")
 
-    # torch's layer drops the weights, but a hook sees all that its part returns; they are the mean of the heads.
-    seen = []
-    model.decoder.multihead_attn.register_forward_hook(lambda part, given, returned: seen.append(returned[1]))
+    # torch's layer asks for no weights; a hook asks for them, the mean of the heads, and another one keeps them.
+    seen, part = [], model.decoder.multihead_attn
+    part.register_forward_pre_hook(
+        lambda part, given, options: (given, options | {"need_weights": True}), with_kwargs=True
+    )
+    part.register_forward_hook(lambda part, given, returned: seen.append(returned[1]))
     text = "attention"
     found = backwards(model, [text])[0]
     print("  " + " ".join(text))

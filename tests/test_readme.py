@@ -49,12 +49,15 @@ def test_a_printed_configuration_is_valid(block):
         parse(Config, values)
 
 
-@each([block for block in RUN if block.language == "python"])
-def test_printed_python_runs(block, monkeypatch):
+@pytest.mark.parametrize("page", sorted({block.page for block in RUN if block.language == "python"}))
+def test_printed_python_runs(page, monkeypatch):
     monkeypatch.setattr(DecoderConfig, "_kinds", dict(DecoderConfig._kinds))  # a decoder of a page ends with its test
-    code = compile(block.text, f"{block.page}:{block.line}", "exec")
-    if not needs_files(block):  # those that do are run with their files in test_printed_commands.py
-        exec(code, {"__name__": "printed"})
+    names = {"__name__": "printed"}  # of all blocks of a page: a later one may use what an earlier one has made
+    for block in RUN:
+        if (block.page, block.language) == (page, "python"):
+            code = compile(block.text, f"{page}:{block.line}", "exec")
+            if not needs_files(block):  # those that do are run with their files in test_printed_commands.py
+                exec(code, names)
 
 
 @each([block for block in EVERY if block.language == "json"])
