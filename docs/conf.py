@@ -41,22 +41,42 @@ def _relink(app, name, source):
 
 
 def _to_rst(app, what, name, value, options, lines):
-    """Docstrings are plain text with `code`, lists and doctests, where |x|, x* and x_ are no markup."""
+    """Docstrings are plain text with `code`, lists and doctests, where |x|, x* and x_ are no markup.
+
+    A list has items `- text` or `argument: text`, with their further lines indented.
+    """
+    if any(line.startswith(".. ") for line in lines):
+        return  # inherited from torch, which writes reStructuredText
     result: list[str] = []
+    in_item = False
     for line in lines:
-        if not line.lstrip().startswith((">>>", "...")):
-            parts = re.split(r"(`[^`]+`)", line)
-            line = "".join(
-                f"`{part}`" if part.startswith("`") and part.endswith("`") and len(part) > 2
-                else re.sub(r"([|*\\]|_(?!\w))", r"\\\1", part)
-                for part in parts
-            )  # fmt: skip
-        is_item, before = line.startswith("- "), result[-1] if result else ""
-        if before and ((is_item and not before.startswith(("- ", "  "))) or (before.startswith(("- ", "  ")) and line
-                       and not line.startswith(("- ", "  ")))):  # fmt: skip
-            result.append("")
-        result.append(line)
+        before = result[-1] if result else ""
+        if line.lstrip().startswith((">>>", "...")) or before.lstrip().startswith(">>>"):
+            result.append(line)
+            continue
+        line = _escaped(line)
+        if line.startswith("- ") or (in_item and re.match(r"\w+: ", line)):
+            item = f"- {line.removeprefix('- ')}"
+            result += [item] if in_item or not before else ["", item]
+            in_item = True
+        elif line.startswith("  ") and before and not before.startswith("  "):
+            if not in_item:  # the line before was the first of an item
+                result[-1:] = ["", f"- {before}"]
+            result.append(f"  {line.strip()}")
+            in_item = True
+        elif line.startswith("  ") and in_item:
+            result.append(f"  {line.strip()}")
+        else:
+            result += [line] if not line or not in_item or not before else ["", line]
+            in_item = False
     lines[:] = result
+
+
+def _escaped(line):
+    parts = re.split(r"(`[^`]+`)", line)
+    return "".join(
+        f"`{part}`" if part.startswith("`") else re.sub(r"([|*\\]|_(?!\w))", r"\\\1", part) for part in parts
+    )
 
 
 def setup(app):
