@@ -64,7 +64,7 @@ def test_sizes_and_options_are_those_that_are_given(program, file):
     (plain,), (scaled,) = (json.loads(program(*report, *more).out) for more in ([], ["scale=1e+3"]))
     assert plain["scorer"] == "Distance(query_size=5, key_size=5)"
     largest = [
-        float(each["findings"]["saturation"]["says"].partition("largest is ")[2][:4]) for each in (plain, scaled)
+        float(each["findings"]["saturation"]["message"].partition("largest is ")[2][:4]) for each in (plain, scaled)
     ]
     assert largest[0] < 0.3 < 0.8 < largest[1]
 
@@ -76,7 +76,7 @@ def test_something_wrong_is_exit_code_1_and_several_scorers_are_examined_at_once
     assert [dot["is_wrong"], sideways["is_wrong"], general["is_wrong"]] == [False, True, False]
     assert dot["findings"]["padding"]["verdict"] == "ok"
     assert sideways["findings"]["shapes"]["verdict"] == "wrong"
-    assert "padding" in sideways["unasked"]
+    assert "padding" in sideways["skipped"]
     assert general["scorer"] == "General(query_size=16, key_size=24)"
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from seq2seq_attn.attention import scorer_classes
-from seq2seq_attn.doctor import LAWS, report_on, subject_of
+from seq2seq_attn.doctor import LAWS, check_subject, make_subject
 
 # No graph can be made here, where shapes are checked at every call; `tests/attention` makes those of the catalogue in
 # a process of its own, and `test_graphs.py` shows that the doctor finds what breaks one.
@@ -13,5 +13,5 @@ OURS = {name: each for name, each in scorer_classes().items() if each.__module__
 
 @pytest.mark.parametrize("name", OURS)
 def test_nothing_is_wrong_with_a_scorer_of_ours(name):
-    findings = report_on(subject_of(OURS[name]), ASKED).findings
-    assert {law: finding.says for law, finding in findings.items() if finding.verdict == "wrong"} == {}
+    findings = check_subject(make_subject(OURS[name]), ASKED).findings
+    assert {law: finding.message for law, finding in findings.items() if finding.verdict == "wrong"} == {}

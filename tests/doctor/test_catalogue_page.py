@@ -14,7 +14,7 @@ from seq2seq_attn.attention import (
     window_classes,
 )
 from seq2seq_attn.cli.scorers import page
-from seq2seq_attn.doctor import catalogue, cost_of
+from seq2seq_attn.doctor import catalogue, measure_cost
 
 PAGE = Path(__file__).parents[2] / "docs/scorers.md"
 
@@ -38,7 +38,7 @@ def test_the_page_in_docs_is_current():
 
 def test_an_entry_says_what_its_class_says_and_costs_what_it_costs():
     entry = next(entry for entry in catalogue(5, 7, 3) if entry.name == "additive")
-    cost = cost_of(Additive(5, 7), positions=3)
+    cost = measure_cost(Additive(5, 7), positions=3)
     assert (entry.equation, entry.source) == (Additive.equation, Additive.source)
     assert (entry.parameters, entry.prepare, entry.step) == (cost.parameters, cost.prepare, cost.step)
     assert entry.settings == ["hidden_size=null"]

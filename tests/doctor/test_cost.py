@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from seq2seq_attn.attention import Additive, Dot, General, HistoryScorer, Location, Scorer, scorer
-from seq2seq_attn.doctor import Cost, cost_of
+from seq2seq_attn.doctor import Cost, measure_cost
 
 QUERY, KEY, HIDDEN, S = 5, 3, 4, 7
 
@@ -19,21 +19,21 @@ def numbers(*counts):
 
 
 def test_dot_is_one_product_of_a_query_with_all_keys():
-    cost = cost_of(Dot(QUERY, QUERY), positions=S)
+    cost = measure_cost(Dot(QUERY, QUERY), positions=S)
     assert cost.parameters == 0
     assert cost.prepare == Cost(0, 0)
     assert cost.step == Cost(2 * QUERY * S, numbers(QUERY, QUERY * S, S))
 
 
 def test_general_applies_its_matrix_once_a_sentence():
-    cost = cost_of(General(QUERY, KEY), positions=S)
+    cost = measure_cost(General(QUERY, KEY), positions=S)
     assert cost.parameters == QUERY * KEY
     assert cost.prepare == Cost(2 * S * KEY * QUERY, numbers(S * KEY, KEY * QUERY, S * QUERY))
-    assert cost.step == cost_of(Dot(QUERY, QUERY), positions=S).step
+    assert cost.step == measure_cost(Dot(QUERY, QUERY), positions=S).step
 
 
 def test_additive_adds_and_bends_a_hidden_layer_at_every_position():
-    cost = cost_of(Additive(QUERY, KEY, hidden_size=HIDDEN), positions=S)
+    cost = measure_cost(Additive(QUERY, KEY, hidden_size=HIDDEN), positions=S)
     assert cost.parameters == HIDDEN * (QUERY + KEY + 1 + 1)
     layer = S * HIDDEN
     assert cost.prepare == Cost(2 * S * KEY * HIDDEN, numbers(S * KEY, KEY * HIDDEN, HIDDEN, layer))
@@ -48,7 +48,7 @@ def test_additive_adds_and_bends_a_hidden_layer_at_every_position():
 
 
 def test_what_has_no_numbers_costs_nothing():
-    assert cost_of(Location(QUERY, KEY), positions=S).prepare == Cost(0, 0)
+    assert measure_cost(Location(QUERY, KEY), positions=S).prepare == Cost(0, 0)
 
 
 def test_sums_count_what_goes_in_copies_count_bytes_alone_and_an_expanded_query_is_read_once():
@@ -59,7 +59,7 @@ def test_sums_count_what_goes_in_copies_count_bytes_alone_and_an_expanded_query_
         def forward(self, query, prepared):
             return (query.expand(-1, prepared.shape[1], -1) * prepared).sum(dim=-1)[:, None]
 
-    cost = cost_of(Operations(QUERY, KEY), positions=S)
+    cost = measure_cost(Operations(QUERY, KEY), positions=S)
     assert cost.prepare == Cost(0, numbers(2 * S * KEY, 2 * S * KEY))
     product = QUERY * S
     assert cost.step == Cost(product + product, numbers(QUERY, product, product) + numbers(product, S))
@@ -79,12 +79,12 @@ def test_the_next_history_belongs_to_the_step_and_the_first_does_not():
         def advance(self, history, query, prepared, weights):
             return history + weights
 
-    dot = cost_of(Dot(QUERY, QUERY), positions=S).step
-    step = cost_of(Coverage(QUERY, QUERY), positions=S).step
+    dot = measure_cost(Dot(QUERY, QUERY), positions=S).step
+    step = measure_cost(Coverage(QUERY, QUERY), positions=S).step
     assert step == Cost(dot.flops + 2 * S, dot.bytes + 2 * numbers(S, S, S))
 
 
 def test_half_precision_moves_half_the_bytes():
     made = General(QUERY, KEY)
-    single, half = cost_of(made, positions=S), cost_of(made.half(), positions=S)
+    single, half = measure_cost(made, positions=S), measure_cost(made.half(), positions=S)
     assert half.step == Cost(single.step.flops, single.step.bytes // 2)

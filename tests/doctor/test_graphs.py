@@ -13,11 +13,11 @@ OTHERS = ["softmax", "local_m", "seq2seq_attn.attention:MeanContext"]
 PROGRAM = """
 import doctest, json, sys
 import seq2seq_attn.doctor
-from seq2seq_attn.doctor import Request, report_on
+from seq2seq_attn.doctor import Request, check_subject
 
 assert doctest.testmod(seq2seq_attn.doctor) == (0, 4)
 for name in sys.argv[1:]:
-    report = report_on(Request(name).subject(), ["compiled", "exported"])
+    report = check_subject(Request(name).subject(), ["compiled", "exported"])
     print(json.dumps([name, {law: finding._asdict() for law, finding in report.findings.items()}]))
 """
 
@@ -48,12 +48,12 @@ def test_a_branch_on_numbers_breaks_both_graphs(findings):
     found = findings["BranchesOnNumbers"]
     assert {law: finding["verdict"] for law, finding in found.items()} == {"compiled": "wrong", "exported": "wrong"}
     for finding in found.values():
-        place, _, says = finding["says"].partition(": ")
+        place, _, message = finding["message"].partition(": ")
         line = int(place.removeprefix("broken_scorers.py, line "))
         assert "if scores.abs().max()" in (HERE / "broken_scorers.py").read_text().splitlines()[line - 1]
-        assert "ata-dependent" in says
+        assert "ata-dependent" in message
 
 
 def test_a_program_for_one_size_of_batch_is_a_warning(findings):
     assert {law: finding["verdict"] for law, finding in findings["KnowsOneBatch"].items()} == {"exported": "warning"}
-    assert ".size()[0] == 3" in findings["KnowsOneBatch"]["exported"]["says"]
+    assert ".size()[0] == 3" in findings["KnowsOneBatch"]["exported"]["message"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from seq2seq_attn.doctor import LAWS, examine, report_on, subject_of
+from seq2seq_attn.doctor import LAWS, check_law, check_subject, make_subject
 
 # Graphs and translators have tests of their own.
 ASKED = [law for law in LAWS["scorer"] if law not in ("compiled", "exported", "translator")]
@@ -68,16 +68,16 @@ FAULTS = {
     ("law", "name"), [(law, name) for law, names in FAULTS.values() for name in names], ids=lambda each: each
 )
 def test_a_fault_that_hides_is_found(broken, law, name):
-    subject = subject_of(getattr(broken, name))
-    assert examine(subject, law).verdict == "wrong"
-    assert all(examine(subject, first).verdict == "ok" for first in ("shapes", "determinism"))
+    subject = make_subject(getattr(broken, name))
+    assert check_law(subject, law).verdict == "wrong"
+    assert all(check_law(subject, first).verdict == "ok" for first in ("shapes", "determinism"))
 
 
 @pytest.mark.parametrize(
     ("law", "name"), [("memory", "ChangesABuffer"), ("memory", "AppendsToADefault"), ("positions", "CutsOffAtZero")]
 )
 def test_what_is_allowed_and_seldom_meant_is_a_warning(broken, law, name):
-    assert examine(subject_of(getattr(broken, name)), law).verdict == "warning"
+    assert check_law(make_subject(getattr(broken, name)), law).verdict == "warning"
 
 
 @pytest.mark.parametrize(
@@ -92,8 +92,8 @@ def test_what_is_allowed_and_seldom_meant_is_a_warning(broken, law, name):
 )
 @pytest.mark.filterwarnings("ignore:`torch.nn.utils.weight_norm` is deprecated:FutureWarning")
 def test_a_sound_scorer_is_not_blamed(broken, name, noted):
-    found = report_on(subject_of(getattr(broken, name)), ASKED).findings
-    assert {law: each.says for law, each in found.items() if each.verdict in ("wrong", "warning")} == {}
+    found = check_subject(make_subject(getattr(broken, name)), ASKED).findings
+    assert {law: each.message for law, each in found.items() if each.verdict in ("wrong", "warning")} == {}
     assert {law for law, each in found.items() if each.verdict == "note"} == noted
 
 
@@ -101,4 +101,4 @@ def test_a_sound_scorer_is_not_blamed(broken, name, noted):
 def test_a_copy_of_a_scorer_with_weight_norm_is_examined_after_it_was_called(broken):
     scorer = broken.OldWeightNorm(16, 24)
     scorer.prepare(scorer.key_layer.weight.new_zeros(1, 2, 24))
-    assert examine(subject_of(scorer), "queries").verdict == "ok"
+    assert check_law(make_subject(scorer), "queries").verdict == "ok"

@@ -15,7 +15,7 @@ from seq2seq_attn.attention import (
     normaliser_classes,
     window_classes,
 )
-from seq2seq_attn.doctor import LAWS, check_part, examine, report_on, subject_of
+from seq2seq_attn.doctor import LAWS, check_part, check_law, check_subject, make_subject
 from seq2seq_attn.errors import UserError
 
 CONTEXTS = [NoContext, MeanContext, FixedContext, Attention, MultiHead, ChunkwiseAttention]
@@ -28,9 +28,9 @@ OURS = [
 
 def findings(part, **sizes):
     """What is not ok, by law; graphs and translators are asked in tests of their own."""
-    subject = subject_of(part, **sizes)
+    subject = make_subject(part, **sizes)
     asked = [law for law in LAWS[subject.kind] if law not in ("compiled", "exported", "translator")]
-    found = report_on(subject, asked).findings
+    found = check_subject(subject, asked).findings
     return {law: finding.verdict for law, finding in found.items() if finding.verdict != "ok"}
 
 
@@ -66,9 +66,9 @@ def test_of_a_sound_part_nothing_is_said(broken_parts, name):
         ("ChangesItsHistory", "history"),
         ("MixesItsHypotheses", "history"),
         ("OpensPadding", "more_padding"),
-        ("ClosesEverything", "openings"),
-        ("CountsStepsInSecret", "openings"),
-        ("SubtractsWeights", "openings"),
+        ("ClosesEverything", "open_tokens"),
+        ("CountsStepsInSecret", "open_tokens"),
+        ("SubtractsWeights", "open_tokens"),
         ("FreezesItsSlope", "gradients"),
         ("ReadsPadding", "more_padding"),
         ("StepsOtherwise", "steps"),
@@ -81,7 +81,7 @@ def test_of_a_sound_part_nothing_is_said(broken_parts, name):
     ],
 )
 def test_a_defect_is_found_by_its_law(broken_parts, name, law):
-    assert examine(subject_of(getattr(broken_parts, name)), law).verdict == "wrong"
+    assert check_law(make_subject(getattr(broken_parts, name)), law).verdict == "wrong"
 
 
 def test_a_context_that_needs_more_than_is_known_is_to_be_given_as_an_object(broken_parts):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from seq2seq_attn.doctor import Patient, Request
+from seq2seq_attn.doctor import IsolatedPart, Request
 
 PARTS = """
 import os, time, torch
@@ -27,7 +27,7 @@ class SpoilsTorch(ScaledDot):
         torch.equal = lambda one, other: True
         torch.Tensor.any = None
 """
-LAWS = ["sizes_of_one", "inputs"]
+LAWS = ["singleton_dims", "inputs"]
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def examined(tmp_path):
     (tmp_path / "parts.py").write_text(PARTS)
 
     def examined(name, laws=LAWS, timeout=None):
-        patient = Patient(Request(f"{tmp_path / 'parts.py'}:{name}" if name[0].isupper() else name))
+        patient = IsolatedPart(Request(f"{tmp_path / 'parts.py'}:{name}" if name[0].isupper() else name))
         patient._timeout = timeout or patient._timeout
         try:
             return patient.report(laws)
@@ -48,14 +48,14 @@ def examined(tmp_path):
 
 def test_a_process_that_ends_is_a_broken_law_and_another_one_asks_the_next(examined):
     ended = examined("EndsItsProcess").findings
-    assert ended["sizes_of_one"] == ("wrong", "the process ended with exit code 7")
+    assert ended["singleton_dims"] == ("wrong", "the process ended with exit code 7")
     assert ended["inputs"].verdict == "ok"
 
 
 @pytest.mark.slow
 def test_what_never_ends_is_a_broken_law(examined):
-    found = examined("NeverEnds", ["sizes_of_one"], timeout=5).findings
-    assert found["sizes_of_one"] == ("wrong", "the process gave no answer within 5 seconds")
+    found = examined("NeverEnds", ["singleton_dims"], timeout=5).findings
+    assert found["singleton_dims"] == ("wrong", "the process gave no answer within 5 seconds")
 
 
 def test_a_scorer_that_spoils_its_process_leaves_the_verdict_on_the_next_alone(examined):
