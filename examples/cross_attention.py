@@ -1,10 +1,10 @@
-"""Any scorer as the cross-attention of a Transformer: torch's own decoder layer, with one part exchanged.
+"""Any scorer as the cross-attention of a Transformer: torch's decoder layer with one module replaced.
 
     python examples/cross_attention.py
 
-`nn.TransformerDecoderLayer` reads the encoder through its part `multihead_attn`. Here the library's attention takes
-that place: first with torch's own equation, to see that nothing else changes, then with the score of the first
-attention model, v · tanh(W q + U k + b), which torch does not have. The task is to write a word backwards.
+`nn.TransformerDecoderLayer` attends to the encoder with its module `multihead_attn`. This example replaces that module
+by the library's attention: first with the same equation and the same weights, to show that the output stays the same,
+then with the additive score v · tanh(W q + U k + b), which torch does not have. The task is to reverse words.
 """
 
 import argparse
@@ -18,52 +18,52 @@ from torch import nn
 
 from seq2seq_attn.attention import Additive, Attention, MultiHead, ScaledDot
 
-LETTERS = "_^$" + string.ascii_lowercase  # _ is padding, ^ what the decoder starts from, $ the end
+LETTERS = "_^$" + string.ascii_lowercase  # _ is padding, ^ the start symbol, $ the end symbol
 SIZE, HEADS, LONGEST = 64, 4, 10
 
 
 class CrossAttention(nn.Module):
-    """Called as `nn.MultiheadAttention` is, it reads with any context of the library."""
+    """Any context of the library with the signature of `nn.MultiheadAttention`."""
 
     def __init__(self, context):
         super().__init__()
         self.context = context
 
     def forward(self, query, key, value, key_padding_mask=None, attn_mask=None, **options):
-        assert attn_mask is None, "cross-attention may read all of the source"
-        # torch's mask is True on padding, the library's where a token is.
+        assert attn_mask is None, "cross-attention takes no mask over positions"
+        # torch's mask is True on padding, the library's is True on tokens.
         is_token = None if key_padding_mask is None else ~key_padding_mask
         return self.context(query, self.context.prepare(key, value, is_token=is_token))
 
 
-def several(scorer):
-    """Heads with projections of their own, around a scorer of the size of one head."""
-    one = Attention(scorer(query_size=SIZE // HEADS, key_size=SIZE // HEADS))
-    return MultiHead(one, HEADS, query_size=SIZE, key_size=SIZE)
+def multi_head(scorer):
+    """Multi-head attention with this scorer in each head."""
+    head = Attention(scorer(query_size=SIZE // HEADS, key_size=SIZE // HEADS))
+    return MultiHead(head, HEADS, query_size=SIZE, key_size=SIZE)
 
 
 def decoder_layer():
     return nn.TransformerDecoderLayer(SIZE, HEADS, 2 * SIZE, dropout=0.0, batch_first=True, bias=False)
 
 
-def exchange():
-    """The largest difference in the layer's output, once its cross-attention is ours with torch's weights."""
+def replacement_error():
+    """The largest difference in the layer's output after its cross-attention is replaced, with the same weights."""
     layer, target, memory = decoder_layer(), torch.randn(2, 5, SIZE), torch.randn(2, 7, SIZE)
     is_padding = torch.arange(7) >= torch.tensor([[7], [4]])
     before = layer(target, memory, memory_key_padding_mask=is_padding)
 
-    torchs, ours = layer.multihead_attn, several(ScaledDot)
+    theirs, ours = layer.multihead_attn, multi_head(ScaledDot)
     projections = (ours.query_layer, ours.key_layer, ours.value_layer)
-    for projection, weight in zip(projections, torchs.in_proj_weight.chunk(3), strict=True):
+    for projection, weight in zip(projections, theirs.in_proj_weight.chunk(3), strict=True):
         projection.weight = nn.Parameter(weight)
-    ours.output_layer.weight = torchs.out_proj.weight
+    ours.output_layer.weight = theirs.out_proj.weight
     layer.multihead_attn = CrossAttention(ours)
     after = layer(target, memory, memory_key_padding_mask=is_padding)
     return (after - before).abs().max().item()
 
 
 class Model(nn.Module):
-    """One layer of a Transformer's encoder, and one of its decoder that reads it with additive attention."""
+    """A Transformer with one encoder layer and one decoder layer, which attends with the additive score."""
 
     def __init__(self):
         super().__init__()
@@ -71,7 +71,7 @@ class Model(nn.Module):
         self.position = nn.Embedding(LONGEST + 1, SIZE)
         self.encoder = nn.TransformerEncoderLayer(SIZE, HEADS, 2 * SIZE, dropout=0.0, batch_first=True)
         self.decoder = decoder_layer()
-        self.decoder.multihead_attn = CrossAttention(several(Additive))
+        self.decoder.multihead_attn = CrossAttention(multi_head(Additive))
         self.output = nn.Linear(SIZE, len(LETTERS))
 
     def embed(self, letters):
@@ -89,7 +89,7 @@ def words(count):
 
 
 def numbers(texts):
-    """(B, longest) of letter numbers, padded with 0."""
+    """Letter ids (B, longest), padded with 0."""
     rows = [torch.tensor([LETTERS.index(letter) for letter in text]) for text in texts]
     return nn.utils.rnn.pad_sequence(rows, batch_first=True)
 
@@ -109,8 +109,8 @@ def train(model, steps):
 
 
 @torch.no_grad()
-def backwards(model, texts):
-    """What the model writes, letter after letter, up to `$`."""
+def reverse(model, texts):
+    """Greedy decoding, up to `$`."""
     source, written = numbers(texts), numbers(["^"] * len(texts))
     for _ in range(LONGEST + 1):
         following = model(source, written)[:, -1:].argmax(dim=-1)
@@ -124,25 +124,26 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     random.seed(options.seed)
+    torch.set_num_threads(1)  # more threads would only wait for each other on tensors of this size
     torch.manual_seed(options.seed)
 
-    print(f"scaled dot with torch's weights: outputs differ by {exchange():.0e} at most\n")
+    print(f"scaled dot product with torch's weights: outputs differ by at most {replacement_error():.0e}\n")
 
-    print("additive attention, a decoder layer that torch does not have:")
+    print("additive score, which torch does not have:")
     model, began = Model(), time.perf_counter()
     train(model, options.steps)
     model.eval()
     texts = words(1000)
-    right = sum(text[::-1] == found for text, found in zip(texts, backwards(model, texts), strict=True)) / len(texts)
-    print(f"\n{right:.1%} of 1,000 new words right, {time.perf_counter() - began:.0f} s\n")
+    right = sum(text[::-1] == found for text, found in zip(texts, reverse(model, texts), strict=True)) / len(texts)
+    print(f"\n{right:.1%} of 1,000 new words correct, {time.perf_counter() - began:.0f} s\n")
 
-    # torch's layer drops the weights, but a hook sees all that its part returns; they are the mean of the heads.
-    seen = []
-    model.decoder.multihead_attn.register_forward_hook(lambda part, given, returned: seen.append(returned[1]))
+    # torch's layer discards the weights, the mean over heads; a hook gets everything that its module returns.
+    returned = []
+    model.decoder.multihead_attn.register_forward_hook(lambda module, inputs, outputs: returned.append(outputs[1]))
     text = "attention"
-    found = backwards(model, [text])[0]
+    found = reverse(model, [text])[0]
     print("  " + " ".join(text))
-    for letter, row in zip(found, seen[-1][0].tolist(), strict=False):
+    for letter, row in zip(found, returned[-1][0].tolist(), strict=False):
         print(letter, " ".join(" ░▒▓█"[round(4 * weight)] for weight in row))
 
 

@@ -35,6 +35,28 @@ def fused():
         pytest.skip("reference implementations are asked for")
 
 
+@pytest.fixture
+def parts_in_this_process(monkeypatch):
+    """The doctor starts no process for a part, and leaves out graphs: torch cannot trace the checks of shapes."""
+    from seq2seq_attn import doctor
+
+    class InThisProcess:
+        def __init__(self, request, timeout=None):
+            self.subject = request.subject()
+            self.part, self.laws = self.subject.name, tuple(doctor.LAWS[self.subject.kind])
+
+        def report(self, laws=None):
+            return doctor.check_subject(self.subject, laws)
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr(doctor, "IsolatedPart", InThisProcess)
+    for laws in doctor.LAWS.values():
+        for law in ("compiled", "exported"):
+            monkeypatch.delitem(laws, law)
+
+
 @pytest.fixture(params=["kernel", "torch"])
 def kernel_or_torch(request, monkeypatch):
     """Once as the machine computes, by compiled kernels, and once by torch's operations."""

@@ -45,7 +45,8 @@ def find_part(name: str) -> type[nn.Module]:
         raise UserError(str(error)) from error
     found, bases = getattr(module, wanted, None), tuple(BASES.values())
     if not (isinstance(found, type) and issubclass(found, bases)):
-        own = [each for each, value in vars(module).items() if isinstance(value, type) and issubclass(value, bases)]
+        classes = {each: value for each, value in vars(module).items() if isinstance(value, type)}
+        own = [each for each, value in classes.items() if issubclass(value, bases) and value not in bases]
         near = difflib.get_close_matches(wanted, own, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"it has: {', '.join(own) or 'none'}"
         raise UserError(

@@ -1,4 +1,4 @@
-"""What a scorer costs: counted, and equal to what is worked out by hand."""
+"""The counted cost of a scorer equals the cost worked out by hand."""
 
 import pytest
 import torch
@@ -10,7 +10,7 @@ QUERY, KEY, HIDDEN, S = 5, 3, 4, 7
 
 
 @pytest.fixture(autouse=True)
-def _scorers_of_tests_are_forgotten(monkeypatch):
+def _without_scorers_of_other_tests(monkeypatch):
     monkeypatch.setattr(scorer._scorers, "_classes", {})
 
 
@@ -18,21 +18,21 @@ def numbers(*counts):
     return 4 * sum(counts)  # bytes in float32
 
 
-def test_dot_is_one_product_of_a_query_with_all_keys():
+def test_dot_costs_one_product_of_the_query_with_all_keys():
     cost = measure_cost(Dot(QUERY, QUERY), positions=S)
     assert cost.parameters == 0
     assert cost.prepare == Cost(0, 0)
     assert cost.step == Cost(2 * QUERY * S, numbers(QUERY, QUERY * S, S))
 
 
-def test_general_applies_its_matrix_once_a_sentence():
+def test_general_applies_its_matrix_once_per_sentence():
     cost = measure_cost(General(QUERY, KEY), positions=S)
     assert cost.parameters == QUERY * KEY
     assert cost.prepare == Cost(2 * S * KEY * QUERY, numbers(S * KEY, KEY * QUERY, S * QUERY))
     assert cost.step == measure_cost(Dot(QUERY, QUERY), positions=S).step
 
 
-def test_additive_adds_and_bends_a_hidden_layer_at_every_position():
+def test_additive_costs_an_addition_and_a_tanh_at_every_position():
     cost = measure_cost(Additive(QUERY, KEY, hidden_size=HIDDEN), positions=S)
     assert cost.parameters == HIDDEN * (QUERY + KEY + 1 + 1)
     layer = S * HIDDEN
@@ -47,11 +47,11 @@ def test_additive_adds_and_bends_a_hidden_layer_at_every_position():
     assert cost.step == Cost(flops, moved)
 
 
-def test_what_has_no_numbers_costs_nothing():
+def test_empty_tensors_cost_nothing():
     assert measure_cost(Location(QUERY, KEY), positions=S).prepare == Cost(0, 0)
 
 
-def test_sums_count_what_goes_in_copies_count_bytes_alone_and_an_expanded_query_is_read_once():
+def test_sums_count_their_input_copies_only_bytes_and_expanded_tensors_once():
     class Operations(Scorer):
         def prepare(self, keys):
             return torch.cat((keys, keys), dim=-1)[:, :, : self.query_size]
@@ -65,7 +65,7 @@ def test_sums_count_what_goes_in_copies_count_bytes_alone_and_an_expanded_query_
     assert cost.step == Cost(product + product, numbers(QUERY, product, product) + numbers(product, S))
 
 
-def test_the_next_history_belongs_to_the_step_and_the_first_does_not():
+def test_a_step_includes_the_next_history_but_not_the_first():
     class Coverage(HistoryScorer):
         def prepare(self, keys):
             return keys
