@@ -1,4 +1,4 @@
-"""The processes that measure: what they answer, and that none of them outlives the program that started it."""
+"""The processes that measure: their outcome, and that they end with the program that started them."""
 
 import multiprocessing
 import os
@@ -12,7 +12,7 @@ from seq2seq_attn.bench.worker import MeasurementFailedError, run_process
 
 ANSWER = """echo noise; echo '{"value": 3.5, "peak_bytes": 7, "parts": {}}'"""
 
-# A peer's driver: it reads its order, starts the peer's own program and waits for it.
+# A peer's driver: it reads its order, starts the peer's program and waits for it.
 PEER = "cat > order; sleep 600 & echo $$ $! > started.part; mv started.part started; wait"
 
 
@@ -26,7 +26,7 @@ def started(folder):
 
 
 def has_ended(process):
-    """Whether it is gone, or a zombie that nobody has waited for."""
+    """Whether the process is gone, or a zombie."""
     try:
         with open(f"/proc/{process}/stat") as file:
             return file.read().rpartition(")")[2].split()[0] == "Z"
@@ -51,7 +51,7 @@ def test_a_process_without_an_outcome_is_a_failure_that_quotes_its_last_line(scr
         run_process(["sh", "-c", script], {}, 1)
 
 
-def test_the_threads_are_those_of_the_job():
+def test_a_process_has_the_threads_of_the_job():
     script = 'test "$OMP_NUM_THREADS $MKL_NUM_THREADS" = "5 5" && ' + ANSWER
     assert run_process(["sh", "-c", script], {}, 5).value == 3.5
 
@@ -74,7 +74,7 @@ def test_a_bench_that_is_stopped_leaves_no_process_of_a_peer_running(number, tmp
 
 
 @linux
-def test_what_a_driver_leaves_running_ends_with_it(tmp_path):
+def test_processes_that_a_driver_leaves_running_end_with_it(tmp_path):
     script = f"sleep 600 >&- 2>&- & echo $! > {tmp_path}/started; {ANSWER}"
     assert run_process(["sh", "-c", script], {}, 1).value == 3.5
     assert_ended(started(tmp_path))

@@ -1,4 +1,4 @@
-"""A comparison: trains what is missing, and its numbers are those of the runs."""
+"""A comparison trains missing runs, and its figures are those of the runs."""
 
 import json
 import shutil
@@ -40,7 +40,7 @@ def results(compared, tmp_path):
     return Results.load(tmp_path / "results" / "results.json")
 
 
-def test_the_table_holds_what_the_runs_hold(results, grid, tmp_path):
+def test_the_table_has_the_figures_of_the_runs(results, grid, tmp_path):
     assert Results.load(tmp_path / "results" / "results.json") == results
     assert [arm.name for arm in results.arms] == ["distracted", "attention"]
     for arm, (_, runs) in zip(results.arms, grid.arms(), strict=True):
@@ -49,7 +49,7 @@ def test_the_table_holds_what_the_runs_hold(results, grid, tmp_path):
         assert arm.seeds == (1, 2)
         assert arm.bleu.mean == pytest.approx(np.mean(scores))
         assert arm.bleu.std == pytest.approx(abs(scores[0] - scores[1]) / 2**0.5)
-        # t_{0.975, 1} = 12.706; the standard error of two scores is half their distance
+        # t_{0.975, 1} = 12.706; the standard error of two scores is half their difference
         assert arm.bleu.seeds_high - arm.bleu.mean == pytest.approx(12.706 * abs(scores[0] - scores[1]) / 2, rel=1e-4)
         assert arm.bleu.low <= arm.bleu.mean <= arm.bleu.high
         assert arm.parameters == metrics[0]["parameters"]
@@ -61,7 +61,7 @@ def test_the_table_holds_what_the_runs_hold(results, grid, tmp_path):
 
 
 def written(grid, tmp_path):
-    """The references, and what the runs of each arm have left in their folders."""
+    """The references, and the translations in the folders of each arm's runs."""
     files = {
         arm: [(tmp_path / "runs" / run.folder / "test.translations.txt").read_text().splitlines() for run in runs]
         for arm, runs in grid.arms()
@@ -69,7 +69,7 @@ def written(grid, tmp_path):
     return grid.runs[0].config.data.test.target.read_text().splitlines(), files
 
 
-def test_comparison_and_intervals_are_those_of_the_written_translations(results, grid, tmp_path):
+def test_comparison_and_intervals_follow_from_the_saved_translations(results, grid, tmp_path):
     references, files = written(grid, tmp_path)
     counts = {arm: BleuCounts.of(runs, references, "none") for arm, runs in files.items()}
     assert results.comparisons == tuple(differences(counts, "distracted").comparisons)
@@ -87,7 +87,7 @@ def test_comparison_and_intervals_are_those_of_the_written_translations(results,
             )
 
 
-def test_exact_matches_are_counted_in_the_translations_whenever_the_runs_were_tested(results, grid, tmp_path):
+def test_exact_matches_are_counted_in_saved_translations_of_any_age(results, grid, tmp_path):
     for run in grid.runs:
         path = tmp_path / "runs" / run.folder / "metrics.json"
         metrics = json.loads(path.read_text())
@@ -111,7 +111,7 @@ def test_every_score_and_test_has_its_signature(results, grid):
     assert "|ar:10000|" in results.signatures["randomisation"]
 
 
-def test_the_lowercased_tokenised_flavour_has_its_own_interval_and_signature(grid, tmp_path):
+def test_lowercased_tokenised_bleu_has_its_own_interval_and_signature(grid, tmp_path):
     test = grid.runs[0].config.data.test
     config = {
         "data": grid.runs[0].config.data.model_copy(update={"test": test.model_copy(update={"lc_tok": test.target})})
@@ -120,13 +120,13 @@ def test_the_lowercased_tokenised_flavour_has_its_own_interval_and_signature(gri
     lone = grid.experiment.model_copy(update={"arms": {"attention": {}}, "baseline": "attention"})
     results = compare(grid._replace(experiment=lone, runs=runs), tmp_path / "runs", tmp_path / "results")
     (arm,) = results.arms
-    # Letters are the same lowercased and tokenised: both flavours see the same lines.
+    # Letters stay the same lowercased and tokenised, so both variants score the same lines.
     assert arm.bleu_lc_tok == arm.bleu
     assert results.signature.count("version:") == 2
     assert "; lowercased tokenised: nrefs:1|case:lc" in results.signature
 
 
-def test_curves_and_attention_are_written_beside(results, tmp_path):
+def test_curves_and_attention_are_saved_with_the_results(results, tmp_path):
     curves = json.loads((tmp_path / "results" / "curves.json").read_text())
     assert [curve["seed"] for curve in curves["attention"]] == [1, 2]
     assert curves["attention"][0]["epoch"] == [1, 2]
@@ -138,7 +138,7 @@ def test_curves_and_attention_are_written_beside(results, tmp_path):
         assert entry["gold"]
 
 
-def test_what_a_report_shows_of_sentences_and_of_its_making_is_written_beside(grid, tmp_path, toy_corpus, monkeypatch):
+def test_sentences_and_provenance_for_the_report_are_saved_with_the_results(grid, tmp_path, toy_corpus, monkeypatch):
     monkeypatch.chdir(toy_corpus)
     question = grid.experiment.model_copy(update={"question": "why?"})
     compare(grid._replace(experiment=question), tmp_path / "runs", tmp_path / "results", command="the command")
@@ -165,7 +165,7 @@ def test_text_is_tokenised_once_for_all_runs(results, tmp_path):
     assert entries == ["source.offsets.npy"] * 2 + ["target.offsets.npy"] * 2  # of training and validation pairs
 
 
-def test_what_is_done_is_not_done_again_and_what_is_missing_is(results, grid, tmp_path, monkeypatch):
+def test_only_missing_runs_are_trained(results, grid, tmp_path, monkeypatch):
     trained = []
     real = schedule.train
     monkeypatch.setattr(schedule, "train", lambda *a, **k: trained.append(k["name"]) or real(*a, **k))
@@ -177,7 +177,7 @@ def test_what_is_done_is_not_done_again_and_what_is_missing_is(results, grid, tm
     assert [arm.bleu for arm in again.arms] == [arm.bleu for arm in results.arms]
 
 
-def test_training_text_that_is_gone_or_not_the_same_for_all_arms_is_said_and_done_without(grid, tmp_path):
+def test_training_text_that_is_missing_or_differs_between_arms_is_reported_and_not_used(grid, tmp_path):
     said = []
     moved = grid.runs[0].config.data.train.model_copy(update={"source": tmp_path / "gone"})
 
@@ -191,13 +191,13 @@ def test_training_text_that_is_gone_or_not_the_same_for_all_arms_is_said_and_don
     assert "not all runs have the same data.train" in said[1]
 
 
-def test_several_jobs_find_the_same_as_one(results, grid, tmp_path):
+def test_several_jobs_give_the_same_results_as_one(results, grid, tmp_path):
     parallel = compare(grid, tmp_path / "parallel", tmp_path / "results-2", jobs=2)
     for one, two in zip(results.arms, parallel.arms, strict=True):
         assert two.bleu.mean == pytest.approx(one.bleu.mean, abs=1e-6)
 
 
-def test_runs_of_another_configuration_are_not_taken_for_done(results, experiment_file, tmp_path):
+def test_runs_of_another_configuration_do_not_count_as_finished(results, experiment_file, tmp_path):
     other = read_experiment(experiment_file, ("training.batch_size=9",))
     with pytest.raises(UserError, match=r"training\.batch_size=8, now it is 9"):
         compare(other, tmp_path / "runs", tmp_path / "results")

@@ -18,9 +18,9 @@ def test_the_arms_are_those_of_the_readme_and_their_files_exist(tmp_path):
 
 
 @pytest.mark.parametrize("quick", [False, True])
-def test_without_a_checkout_the_same_corpus_is_made(tmp_path, monkeypatch, quick):
+def test_without_a_checkout_the_same_corpus_is_generated(tmp_path, monkeypatch, quick):
     committed = demo_grid(tmp_path).runs[0].config.data.test
-    monkeypatch.setattr(demo_file, "CORPUS", "reverse")  # not committed, and quickly made
+    monkeypatch.setattr(demo_file, "CORPUS", "reverse")  # not committed, and fast to generate
     made = demo_grid(tmp_path, quick).runs[0].config.data.test
     assert made.alignments == tmp_path / "data" / "reverse" / "test.align"
     assert made.alignments.exists()

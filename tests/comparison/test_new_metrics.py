@@ -1,4 +1,4 @@
-"""A metric is one record: once registered it is scored, collected, saved, and shown in every form of the table."""
+"""A metric is one record: once registered, it is computed, collected, saved and shown in every table."""
 
 import csv
 import io
@@ -45,13 +45,13 @@ def both(monkeypatch):
 
 
 def shown(results):
-    """What each form of the table shows."""
+    """The table in each format."""
     console = Console(file=io.StringIO(), width=400, color_system=None)
     console.print(terminal(results, 400))
     return {"terminal": console.file.getvalue(), "markdown": markdown(results), "latex": as_latex(results)}
 
 
-def test_a_registered_metric_is_scored_collected_saved_and_shown_everywhere(both, grid, tmp_path, capsys):
+def test_a_registered_metric_is_computed_collected_saved_and_shown(both, grid, tmp_path, capsys):
     results = compare(grid, tmp_path / "runs", tmp_path / "results")
     tests = {arm: [read_metrics(tmp_path / "runs" / run.folder)["test"] for run in runs] for arm, runs in grid.arms()}
     written = json.loads((tmp_path / "results" / "results.json").read_text())
@@ -83,9 +83,7 @@ def test_a_registered_metric_is_scored_collected_saved_and_shown_everywhere(both
     assert any(line.startswith("sharpness ") for line in said.splitlines())
 
 
-def test_a_metric_of_translations_is_computed_for_runs_that_were_tested_before_it_was_added(
-    grid, tmp_path, monkeypatch
-):
+def test_a_new_metric_of_translations_is_computed_for_runs_tested_earlier(grid, tmp_path, monkeypatch):
     before = compare(grid, tmp_path / "runs", tmp_path / "results")
     assert before.arms[0].further == {}
     monkeypatch.setitem(METRICS, RATIO.key, RATIO)

@@ -1,4 +1,4 @@
-"""Processes beside this one: none outlives what it works for."""
+"""Worker processes end with the process that started them."""
 
 import signal
 import subprocess
@@ -9,14 +9,14 @@ import pytest
 from seq2seq_attn.comparison.schedule import in_processes
 
 
-def test_the_first_exception_stops_what_is_at_work_and_what_waits(tmp_path):
+def test_the_first_exception_stops_running_and_waiting_work(tmp_path):
     long = f"import time; time.sleep(30); open({str(tmp_path / 'done')!r}, 'x')"
     with pytest.raises(ZeroDivisionError):
         list(in_processes(exec, [long, "1 / 0", long, long], jobs=2))
     assert not list(tmp_path.iterdir())
 
 
-def test_a_process_that_is_killed_takes_those_beside_it_with_it():
+def test_worker_processes_end_when_their_parent_is_killed():
     long = "import time; print('at work', flush=True); time.sleep(120)"
     script = (
         f"from seq2seq_attn.comparison.schedule import in_processes; list(in_processes(exec, [{long!r}] * 3, jobs=2))"
@@ -28,7 +28,7 @@ def test_a_process_that_is_killed_takes_those_beside_it_with_it():
     assert process.returncode == -signal.SIGKILL
 
 
-def test_ctrl_c_is_heard_by_the_first_process_alone():
-    """The terminal sends it to all; one that is still importing would answer with a traceback."""
+def test_ctrl_c_is_handled_by_the_parent_process_only():
+    """The terminal sends it to all; a worker that is still importing would print a traceback."""
     heed = "import os, signal; os.kill(os.getpid(), signal.SIGINT)"
     assert list(in_processes(exec, [heed, heed], jobs=2)) == [None, None]

@@ -1,4 +1,4 @@
-"""Training, loading and translating from Python leave the process that asks for them as it was."""
+"""Training, loading and translating from Python do not change the calling process."""
 
 import json
 import os
@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-# Imported first: what Lightning and other libraries change when they are imported is not ours.
+# Imported first: changes that Lightning and other libraries make on import do not count.
 SCRIPT = """
 import json, logging, os, random, signal, sys, threading, warnings
 from pathlib import Path
@@ -50,7 +50,7 @@ def state():
 random.seed(3), np.random.seed(5), torch.manual_seed(7)
 os.environ["PL_GLOBAL_SEED"] = "11"
 import seq2seq_attn.ops.host
-seq2seq_attn.ops.host.keep_freed_memory = refuse  # before anybody imports it by name
+seq2seq_attn.ops.host.keep_freed_memory = refuse  # before any module imports it by name
 before = state()
 
 from seq2seq_attn.config import Config
@@ -64,7 +64,7 @@ TrainedModel.load(folder).translate(["a b", "", "c"] * 500)
 after = state()
 for name, logger in dict(after["loggers"]).items():
     if name not in before["loggers"]:
-        del after["loggers"][name]  # a name that some module asked for, with no level of its own
+        del after["loggers"][name]  # a logger that some module created, without a level of its own
         assert logger == [0, False, 0], (name, logger)
 def changes(old, new):
     if isinstance(old, dict) and isinstance(new, dict):
@@ -77,21 +77,21 @@ print(json.dumps({"differ": differ, "asked": asked}))
 """
 
 
-def test_training_and_translating_from_python_change_nothing_of_the_process(values, tmp_path):
+def test_training_and_translating_from_python_do_not_change_the_process(values, tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(tmp_path / "run")],
         input=json.dumps(values["base"]),
         capture_output=True,
         text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "2"},  # more than one, which decoding divides among its workers
+        env=os.environ | {"OMP_NUM_THREADS": "2"},  # more than one, since decoding divides them among its workers
         check=False,
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1]) == {"differ": {}, "asked": []}
-    assert "GPU" not in done.stdout + done.stderr  # Lightning is muted while it works
+    assert "GPU" not in done.stdout + done.stderr  # Lightning is muted during training
 
 
-def test_the_random_state_is_restored_after_an_error_too(monkeypatch):
+def test_the_random_state_is_restored_after_an_error(monkeypatch):
     import random
 
     import lightning

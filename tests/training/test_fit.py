@@ -79,7 +79,7 @@ def test_tensorboard_shows_the_curves_of_the_csv_log(tmp_path):
     run(tmp_path, max_epochs=3, validate=lambda _: 7.0)
     events = EventAccumulator(str(tmp_path / "log" / "version_0")).Reload()
     shown = [(event.step, event.value) for event in events.Scalars("validation_loss")]
-    assert [step for step, _ in shown] == [5, 11, 17]  # the last of 6 steps an epoch, counted from 0
+    assert [step for step, _ in shown] == [5, 11, 17]  # the last of 6 steps per epoch, counted from 0
     assert [value for _, value in shown] == pytest.approx(validation_losses(tmp_path))
     assert [event.value for event in events.Scalars("validation_bleu")] == [7.0] * 3
 
@@ -94,7 +94,7 @@ def test_a_resumed_training_ends_where_an_uninterrupted_one_does(tmp_path):
         torch.testing.assert_close(got, expected, msg=name)
 
 
-def test_every_epoch_of_a_training_draws_batches_of_its_own(tmp_path):
+def test_every_epoch_has_different_batches(tmp_path):
     pairs = reversal_pairs()
     seen = []
 
@@ -111,7 +111,7 @@ def test_every_epoch_of_a_training_draws_batches_of_its_own(tmp_path):
     assert epochs[0] != epochs[1] != epochs[2] != epochs[0]
 
 
-def test_training_stops_when_nothing_is_gained_and_keeps_the_best_weights(tmp_path):
+def test_training_stops_without_improvement_and_keeps_the_best_weights(tmp_path):
     """BLEU of these scores rises to its best in the second epoch; two more without improvement end the training."""
     scores = iter([1.0, 5.0, 4.0, 4.5, 99.0])
     seen = []
@@ -131,7 +131,7 @@ def rate(folder):
     return last["optimizer_states"][0]["param_groups"][0]["lr"]
 
 
-def test_plateau_halves_the_rate_when_progress_ends_over_an_interruption_too(tmp_path):
+def test_plateau_halves_the_rate_without_improvement_even_over_an_interruption(tmp_path):
     """BLEU 3, then 2, 4, 4, 3: worse in the second, fourth and fifth epoch."""
     plateau = {
         "optimiser": {"learning_rate": 0.08, "schedule": "plateau", "plateau_patience": 0},
@@ -148,7 +148,7 @@ def test_plateau_halves_the_rate_when_progress_ends_over_an_interruption_too(tmp
     assert rates == pytest.approx([0.08, 0.04, 0.04, 0.02, 0.01])
 
 
-def test_the_last_checkpoint_is_the_last_epoch_s_though_an_earlier_was_better(tmp_path):
+def test_the_last_checkpoint_is_from_the_last_epoch_even_if_an_earlier_one_was_better(tmp_path):
     scores = iter([9.0, 1.0])
     run(tmp_path, validate=lambda _: next(scores), monitor="bleu", max_epochs=2)
     epochs = {
@@ -158,7 +158,7 @@ def test_the_last_checkpoint_is_the_last_epoch_s_though_an_earlier_was_better(tm
     assert epochs == {"best": 0, "last": 1}
 
 
-def test_a_loss_that_is_no_number_stops_training_and_says_at_which_step(tmp_path):
+def test_a_loss_that_is_not_finite_stops_training_and_names_the_step(tmp_path):
     run(tmp_path, max_epochs=1)
     kept = (tmp_path / "checkpoints" / "last.ckpt").read_bytes()
     model = small_model()
@@ -171,8 +171,8 @@ def test_a_loss_that_is_no_number_stops_training_and_says_at_which_step(tmp_path
     assert (tmp_path / "checkpoints" / "last.ckpt").read_bytes() == kept
 
 
-def test_weights_that_the_last_step_of_an_epoch_broke_are_never_kept(tmp_path):
-    """One step an epoch: no loss is computed after it that could tell."""
+def test_weights_broken_by_the_last_step_of_an_epoch_are_never_saved(tmp_path):
+    """One step per epoch: no loss is computed after it that would show the damage."""
     one_step = {"batch_size": 48, "monitor": "loss"}
     run(tmp_path, max_epochs=1, **one_step)
     kept = {path: path.read_bytes() for path in (tmp_path / "checkpoints").iterdir()}
@@ -198,13 +198,13 @@ def test_a_training_that_would_never_be_validated_is_refused():
 def test_gradients_are_clipped_to_the_norm(tmp_path):
     model = small_model()
     before = model.output.weight.detach().clone()
-    # With plain Adam a step's size hardly depends on the gradient's scale, but on epsilon it does.
+    # The size of an Adam step hardly depends on the scale of the gradient, but it does through epsilon.
     optimiser = {"learning_rate": 1.0, "epsilon": 1.0}
     run(tmp_path, model, max_epochs=1, clip_norm=1e-3, optimiser=optimiser)
     assert 0 < (model.output.weight - before).abs().max() < 6 * 1e-3
 
 
-def test_training_leaves_the_loggers_and_warning_filters_of_its_caller_as_they_were(tmp_path):
+def test_training_does_not_change_loggers_and_warning_filters(tmp_path):
     loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
     before = [logger.level for logger in loggers], list(warnings.filters)
     run(tmp_path, max_epochs=1)
