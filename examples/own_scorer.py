@@ -3,7 +3,8 @@
     python examples/own_scorer.py
 
 The scorer is the class below. The rest of this file prints the commands that you would type, and runs them: check the
-scorer, make a corpus, and train the scorer and a baseline to reverse sequences of letters. Further arguments are passed on to `compare`, for example `training.max_epochs=10`.
+scorer, make a corpus, and train the scorer and a baseline to reverse sequences of letters. Further arguments are passed
+on to `compare`, for example `training.max_epochs=10`.
 """
 
 import os

@@ -2,8 +2,9 @@
 
     python examples/plain_loop.py
 
-The encoder reads "march 7, 1962" letter by letter, and the decoder writes "1962-03-07". Model and loop are plain PyTorch;
-only two classes come from the library. At the end, the weights show which letters the decoder attended to at each step.
+The encoder reads "march 7, 1962" letter by letter, and the decoder writes "1962-03-07". Model and loop are plain
+PyTorch; only two classes come from the library. At the end, the weights show which letters the decoder attended to at
+each step.
 """
 
 import argparse

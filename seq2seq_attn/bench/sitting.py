@@ -1,4 +1,4 @@
-"""A sitting: ours and the peers measured in turn, round after round, so that the machine's noise affects all of them.
+"""A sitting: our models and the peers, measured in turn in every round, so that noise affects all of them equally.
 
 The peers are driven by the scripts in benchmarks/peers, in an environment of their own.
 """
@@ -33,11 +33,11 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.runs.provenance import made_with
 from seq2seq_attn.text.files import read_lines
 
-SMALL_VOCABULARY = 100  # which operations a model takes does not depend on it
+SMALL_VOCABULARY = 100  # which operations are fused does not depend on it
 LENGTH_SWEEP_BATCH = 16  # sentences: 64 of 400 tokens take more memory than most machines have
 
 DRIVERS = Path(__file__).resolve().parents[2] / "benchmarks" / "peers"
-PYTHON, DATA = Path("venv/bin/python"), Path("data")  # in the folder that setup.sh made
+PYTHON, DATA = Path("venv/bin/python"), Path("data")  # in the folder that setup.sh prepared
 PEER_WORKLOADS: tuple[Workload, ...] = ("training", "greedy", "beam", "sentence-greedy", "sentence-beam")
 
 

@@ -58,7 +58,7 @@ def run_process(command: Sequence[str], order: Mapping[str, Any], threads: int, 
     """Run a command in `folder` with this number of threads and the order on stdin; returns the outcome it prints.
 
     Nothing that the command has started outlives this call or this process, however they end. Raises
-    MeasurementFailedError if the command fails.
+    MeasurementFailedError if the command fails or prints no outcome.
     """
     environment = os.environ | {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
     with (
@@ -70,24 +70,25 @@ def run_process(command: Sequence[str], order: Mapping[str, Any], threads: int, 
             text=True,
             cwd=folder,
             env=environment,
-            start_new_session=True,  # a process group, which the processes that it starts belong to as well
+            start_new_session=True,  # a new process group, to which its child processes belong as well
         ) as process,
         _ended_together(process.pid),
     ):
         out, err = process.communicate(json.dumps(order))
-    if process.returncode or not out.strip():
-        last = (err or out).strip().splitlines() or [""]
-        raise MeasurementFailedError(f"exit code {process.returncode}: {last[-1]}")
-    return Outcome(**json.loads(out.splitlines()[-1]))
+    last = (err if process.returncode and err else out or err).strip().splitlines() or [""]
+    if process.returncode == 0:
+        with suppress(ValueError, TypeError):  # the last line is not an outcome
+            return Outcome(**json.loads(out.splitlines()[-1] if out.strip() else ""))
+    raise MeasurementFailedError(f"exit code {process.returncode}: {last[-1]}")
 
 
 @contextmanager
 def _ended_together(group: int) -> Iterator[None]:
     """Kills the process group at the end of the context, and if this process is killed within it.
 
-    SIGTERM and SIGKILL give Python no chance to clean up. A shell waits for the end of a pipe that only this process
-    can write to: the system closes it when this process ends.
-    Until the shell has started, the end of stdin stops a worker or a driver, which do nothing without an order.
+    SIGTERM and SIGKILL give Python no chance to clean up. Therefore a shell waits for end-of-file on a pipe whose only
+    writer is this process: the system closes it when this process ends. Before the shell has started, end-of-file on
+    stdin stops a worker or a driver, which do nothing without an order.
     """
     script = "read line; kill -s KILL -- -$0"
     with subprocess.Popen(["sh", "-c", script, str(group)], stdin=subprocess.PIPE, start_new_session=True) as watchdog:

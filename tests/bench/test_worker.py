@@ -45,7 +45,15 @@ def test_the_last_line_of_the_output_is_the_outcome(tmp_path):
     assert run_process(["sh", "-c", ANSWER], {}, 1, tmp_path) == (3.5, 7, {})
 
 
-@pytest.mark.parametrize(("script", "message"), [("echo a; echo b >&2; exit 3", "code 3: b"), ("true", "code 0: ")])
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("echo a; echo b >&2; exit 3", "code 3: b"),
+        ("true", "code 0: $"),
+        ("echo 7", "code 0: 7"),
+        ("echo c d", "code 0: c d"),
+    ],
+)
 def test_a_process_without_an_outcome_is_a_failure_that_quotes_its_last_line(script, message):
     with pytest.raises(MeasurementFailedError, match=message):
         run_process(["sh", "-c", script], {}, 1)
