@@ -15,7 +15,7 @@ from seq2seq_attn.bench.floor import (
     training_traffic,
 )
 from seq2seq_attn.bench.measurements import PARTS, WORKLOADS, Effort, Job
-from seq2seq_attn.bench.worker import MEASURES, measure
+from seq2seq_attn.bench.sitting import MEASURES, measure
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.translator import pad
 from seq2seq_attn.training.batches import Batch

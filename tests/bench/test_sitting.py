@@ -12,6 +12,7 @@ from seq2seq_attn.bench.measurements import OURS, Effort, Job, Outcome
 from seq2seq_attn.bench.sitting import (
     DRIVERS,
     PEERS,
+    MeasurementFailedError,
     Task,
     common_jobs,
     plan_tasks,
@@ -19,7 +20,6 @@ from seq2seq_attn.bench.sitting import (
     sweep_jobs,
     unfused_models,
 )
-from seq2seq_attn.bench.worker import MeasurementFailedError
 
 EFFORT = Effort()
 
