@@ -5,13 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from seq2seq_attn.ops.dispatch import known
+from seq2seq_attn.ops.dispatch import fusible
 from seq2seq_attn.ops.dropout import Dropout
 
 PADDING = 1  # id of `<pad>` (text/vocabulary.py)
 
 
-@known
+@fusible
 class Embedding(nn.Module):
     """E[y] with dropout of single values and of whole words (Gal & Ghahramani 2016, sec. 4.2; one mask per token).
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq_attn.models.translator import Decoded, Sentences, Step, Translator
-from seq2seq_attn.ops.inference import with_rows
+from seq2seq_attn.ops.inference import select_outputs
 from seq2seq_attn.text.vocabulary import SPECIALS
 
 
@@ -37,7 +37,7 @@ class Shortlisted(Translator):
 
     def __init__(self, translator: Translator, tokens: Tensor) -> None:
         super().__init__()
-        output = with_rows(translator.output, tokens)
+        output = select_outputs(translator.output, tokens)
         self.inner = translator if output is None else _with_output(translator, output)
         self.is_cut = output is not None  # not an output layer that a user changed: of its outputs some are taken
         self.tokens = tokens

@@ -310,8 +310,8 @@ def test_what_nobody_changed_is_fused_and_the_reason_is_given_where_it_is_not():
     model = build("bahdanau", {})
     assert ops.reasons(model) == {}
     with ops.reference():
-        assert set(ops.reasons(model).values()) == {"the reference implementation is asked for"}
-    assert set(ops.reasons(model.double()).values()) == {"the precision is float64"}
+        assert set(ops.reasons(model).values()) == {"reference implementations are requested"}
+    assert set(ops.reasons(model.double()).values()) == {"the dtype is float64"}
     model.float().decoder.context.scorer.register_forward_hook(lambda *_: None)
     (reason,) = set(ops.reasons(model).values())
     assert reason == "FusedAdditive (context.scorer) has hooks"

@@ -41,7 +41,7 @@ def test_a_search_scores_a_few_sentences_at_a_time_as_all_at_once(attention, num
     monkeypatch.setattr(fused_scorers.native, "has_kernels", lambda tensor: False)
     query, keys = example()
     scores = attention.scorer(query, attention.scorer.prepare(keys)).detach()
-    monkeypatch.setattr(fused_scorers, "IN_CACHE", numbers)  # one sentence, two sentences
+    monkeypatch.setattr(fused_scorers, "CACHE_NUMBERS", numbers)  # one sentence, two sentences
     with torch.inference_mode():
         found = attention.scorer(query, attention.scorer.prepare(keys))
     torch.testing.assert_close(found.clone(), scores)

@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from seq2seq_attn.models.recurrent.cells import CELLS
-from seq2seq_attn.ops.gru import FusedGRUUpdate, gru_update, read_packed, reference_gru_update
+from seq2seq_attn.ops.gru import FusedGRUUpdate, gru_update, reference_gru_update, run_packed
 
 BATCH, HIDDEN, INPUT = 4, 5, 3
 
@@ -39,7 +39,7 @@ def test_a_packed_layer_step_by_step_equals_torch_s_with_its_gradients(name, bid
 
     expected = outcome(lambda packed: layer(packed)[0])
     for got, wanted in zip(
-        outcome(lambda packed: read_packed(layer, packed, CELLS[name].update, CELLS[name].states)),
+        outcome(lambda packed: run_packed(layer, packed, CELLS[name].update, CELLS[name].states)),
         expected,
         strict=True,
     ):

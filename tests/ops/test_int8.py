@@ -157,7 +157,7 @@ def test_a_translation_in_bytes_does_not_hang_on_its_neighbours():
 
 
 def test_where_bytes_are_not_multiplied_the_way_out_is_said(monkeypatch):
-    with pytest.raises(UserError, match="int8 is for a model on the CPU, and this one is on meta; use bf16"):
+    with pytest.raises(UserError, match="int8 needs a model on the CPU, but this one is on meta; use bf16"):
         search(make().to("meta"), [[4, 3]], SearchOptions(precision="int8"))
     monkeypatch.setattr(int8, "has_int8", lambda: False)
     with pytest.raises(UserError, match=r"int8 needs oneDNN and VNNI.*use bf16"):

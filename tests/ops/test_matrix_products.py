@@ -9,10 +9,10 @@ from torch import nn
 
 from seq2seq_attn.attention import Additive, Attention
 from seq2seq_attn.ops import linear as products
-from seq2seq_attn.ops.linear import Linear, linear, plus_product, product, summed_product
+from seq2seq_attn.ops.linear import Linear, add_product, linear, product, weight_gradient
 from seq2seq_attn.ops.replace import use_fused_modules
 
-ROWS, INPUTS, OUTPUTS = 33, 129, 257  # more multiplications than `LEAST`
+ROWS, INPUTS, OUTPUTS = 33, 129, 257  # more multiplications than `MIN_MULTIPLICATIONS`
 
 
 @pytest.fixture(params=["the processor's way", "oneDNN"])
@@ -49,7 +49,7 @@ def test_products_outside_autograd_read_matrices_as_they_lie(way):
     transposed = x.float().t().contiguous().t(), weight.float().t().contiguous().t()
     for left, right in [(x.float(), weight.float()), transposed]:
         torch.testing.assert_close(product(left, right).double(), expected, atol=1e-4, rtol=1e-5)
-        sums = plus_product(addend.float(), left, right).double()
+        sums = add_product(addend.float(), left, right).double()
         torch.testing.assert_close(sums, addend + expected, atol=1e-4, rtol=1e-5)
 
 
@@ -62,7 +62,7 @@ def test_a_sum_over_rows_is_the_same_whichever_side_is_wider_and_however_it_lies
     if as_slices:
         left, right = (torch.cat([part, part], dim=1)[:, : part.shape[1]] for part in (left, right))
     close = {"atol": 1e-4, "rtol": 1e-5} if dtype == torch.float32 else {"atol": 0.3, "rtol": 0.02}
-    torch.testing.assert_close(summed_product(left, right).double(), expected, **close)
+    torch.testing.assert_close(weight_gradient(left, right).double(), expected, **close)
 
 
 def test_only_what_needs_a_gradient_gets_one(way):

@@ -201,7 +201,7 @@ def test_a_gpu_that_is_not_there_is_refused_before_anything_is_written(config, t
 
 def test_a_search_that_no_gpu_can_do_is_refused_before_anything_is_written(config, tmp_path, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    with pytest.raises(UserError, match="int8 is for a model on the CPU"):
+    with pytest.raises(UserError, match="int8 needs a model on the CPU"):
         train(searching(changed(config, accelerator="cuda"), precision="int8"), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

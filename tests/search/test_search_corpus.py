@@ -154,7 +154,7 @@ def test_batches_shared_out_among_threads_are_translated_as_one_by_one(casts, mo
         assert {alone for _, alone in threads} == {1}
         assert torch.get_num_threads() == 2
         threads.clear()
-        monkeypatch.setattr(parallel, "BATCHES_PER_THREAD", 1000)
+        monkeypatch.setattr(parallel, "MIN_BATCHES_PER_THREAD", 1000)
         expected = search(translator, sources, options)
     assert threads == {(threading.get_ident(), 2)}
     assert precisions == {torch.bfloat16 if casts else torch.float32}

@@ -11,11 +11,11 @@ from seq2seq_attn.attention import Context, PreparedSource, Source
 from seq2seq_attn.models.recurrent.cells import Cell
 from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderConfig, DecoderOutput, DecoderState
 from seq2seq_attn.ops import additive_decoder
-from seq2seq_attn.ops.dispatch import changed, known
+from seq2seq_attn.ops.dispatch import changed, fusible
 from seq2seq_attn.ops.linear import Linear
 
 
-@known
+@fusible
 class BahdanauDecoder(Decoder):
     """C_i = read(H_{i-1});  H_i = cell([E y_{i-1}; C_i], H_{i-1})   (Bahdanau et al. 2015, eq. 4-6 and A.1.2).
 
@@ -60,7 +60,7 @@ class BahdanauDecoder(Decoder):
         return changed(self, deep=False) or changed(self.context)
 
 
-@known
+@fusible
 class ContextGates(nn.Module):
     """Adds the context's share W C to the tokens' share of the gates; a context of width 0 has none."""
 

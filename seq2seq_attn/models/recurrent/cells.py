@@ -15,7 +15,7 @@ from typing import ClassVar, cast
 import torch
 from torch import Tensor, nn
 
-from seq2seq_attn.ops.dispatch import changed, known
+from seq2seq_attn.ops.dispatch import changed, fusible
 from seq2seq_attn.ops.dropout import Dropout
 from seq2seq_attn.ops.gru import gru_sequence, gru_update, why_not_sequence
 from seq2seq_attn.ops.linear import Linear
@@ -49,7 +49,7 @@ class Cell(nn.Module, ABC):
         return torch.stack(states)
 
 
-@known
+@fusible
 class StackedCell(Cell):
     """L cells on top of one another, as one cell:
 
@@ -155,7 +155,7 @@ def initialise(recurrent: Tensor) -> None:
         nn.init.orthogonal_(block)
 
 
-@known
+@fusible
 class GRUCell(SingleCell):
     """Gated recurrent unit (Cho et al. 2014), with the reset gate after the product, as in `torch.nn.GRU`:
 
@@ -178,7 +178,7 @@ class GRUCell(SingleCell):
         return why_not_sequence(self)
 
 
-@known
+@fusible
 class LSTMCell(SingleCell):
     """Long short-term memory (Hochreiter & Schmidhuber 1997; Gers et al. 2000), gates ordered as in `torch.nn.LSTM`.
 
@@ -196,7 +196,7 @@ class LSTMCell(SingleCell):
         return torch.cat((torch.sigmoid(output_gate) * torch.tanh(memory), memory), dim=-1)
 
 
-@known
+@fusible
 class RNNCell(SingleCell):
     """The plain recurrent network (Elman 1990): H' = tanh(g + W H + b)."""
 

@@ -11,11 +11,11 @@ from seq2seq_attn.attention import Context, PreparedSource
 from seq2seq_attn.models.recurrent.bahdanau import ContextGates
 from seq2seq_attn.models.recurrent.cells import Cell
 from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderConfig, DecoderOutput, DecoderState
-from seq2seq_attn.ops.dispatch import known
+from seq2seq_attn.ops.dispatch import fusible
 from seq2seq_attn.ops.linear import Linear
 
 
-@known
+@fusible
 class ConditionalDecoder(Decoder):
     """H'_i = cell_1(E y_{i-1}, H_{i-1});  C_i = read(H'_i);  H_i = cell_2(C_i, H'_i)   (Sennrich et al. 2017, sec. 2).
 

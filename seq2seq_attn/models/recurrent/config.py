@@ -12,7 +12,7 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.context_config import ContextConfig, build_context
 from seq2seq_attn.models.embedding import Embedding
 from seq2seq_attn.models.recurrent.bahdanau import BahdanauConfig
-from seq2seq_attn.models.recurrent.decoders import CellName, DecoderConfig, need_layers
+from seq2seq_attn.models.recurrent.decoders import CellName, DecoderConfig, check_residual
 from seq2seq_attn.models.recurrent.encoder import AnyEncoder, RecurrentEncoder, ReversedEncoder
 from seq2seq_attn.models.recurrent.translator import DeepOutput, PlainOutput, RecurrentTranslator
 from seq2seq_attn.models.translator import ModelConfig
@@ -33,7 +33,7 @@ class EncoderConfig(Strict):
 
     @model_validator(mode="after")
     def _residual_needs_layers(self) -> EncoderConfig:
-        need_layers(self.residual, self.layers)
+        check_residual(self.residual, self.layers)
         return self
 
     @model_validator(mode="after")

@@ -109,7 +109,7 @@ class DecoderConfig(Tagged):
 
     @model_validator(mode="after")
     def _residual_needs_layers(self) -> DecoderConfig:
-        need_layers(self.residual, self.layers)
+        check_residual(self.residual, self.layers)
         return self
 
     @abstractmethod
@@ -122,7 +122,7 @@ class DecoderConfig(Tagged):
         return cells[0] if self.layers == 1 else StackedCell(cells, residual=self.residual, dropout=dropout)
 
 
-def need_layers(residual: bool, layers: int) -> None:
+def check_residual(residual: bool, layers: int) -> None:
     """ValueError where residual connections have nothing to connect."""
     if residual and layers == 1:
         raise ValueError("residual=true adds the input of a layer to its output from the second layer on; set layers=2")

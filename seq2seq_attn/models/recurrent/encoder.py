@@ -9,14 +9,14 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from seq2seq_attn.models.recurrent.cells import CELLS, initialise
-from seq2seq_attn.ops.dispatch import known
+from seq2seq_attn.ops.dispatch import fusible
 from seq2seq_attn.ops.dropout import Dropout
-from seq2seq_attn.ops.gru import read_packed, why_not_layer
+from seq2seq_attn.ops.gru import run_packed, why_not_layer
 
 LAYERS: dict[str, Callable[..., nn.RNNBase]] = {"gru": nn.GRU, "lstm": nn.LSTM, "rnn": nn.RNN}
 
 
-@known
+@fusible
 class RecurrentEncoder(nn.Module):
     """States h_1..h_S of a source: h_j = [forward GRU up to j; backward GRU down to j] (Bahdanau et al. 2015, A.2.1).
 
@@ -57,7 +57,7 @@ class RecurrentEncoder(nn.Module):
         for layer, norm in zip(self.layers, self.norms, strict=True):
             is_first = layer is self.layers[0]
             inputs = packed if is_first else _map(self.dropout, packed)
-            outputs = _map(norm, read_packed(layer, inputs, self.cell.update, self.cell.states))
+            outputs = _map(norm, run_packed(layer, inputs, self.cell.update, self.cell.states))
             is_sum = self.residual and not is_first
             packed = outputs._replace(data=outputs.data + packed.data) if is_sum else outputs
         return pad_packed_sequence(packed, batch_first=True, total_length=embedded.shape[1])[0]
@@ -71,7 +71,7 @@ def _map(module: nn.Module, packed: PackedSequence) -> PackedSequence:
     return packed._replace(data=module(packed.data))
 
 
-@known
+@fusible
 class ReversedEncoder(nn.Module):
     """An encoder of one direction that reads x_n, ..., x_1, `</s>` of a sentence x_1, ..., x_n, `</s>`.
 

@@ -11,11 +11,11 @@ from torch import Tensor
 from seq2seq_attn.attention import Context, PreparedSource
 from seq2seq_attn.models.recurrent.cells import Cell
 from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderConfig, DecoderOutput, DecoderState
-from seq2seq_attn.ops.dispatch import changed, known
+from seq2seq_attn.ops.dispatch import changed, fusible
 from seq2seq_attn.ops.linear import Linear
 
 
-@known
+@fusible
 class LuongDecoder(Decoder):
     """H_i = cell(E y_{i-1}, H_{i-1});  C_i = read(H_i);  H~_i = tanh(W [C_i; H_i])   (Luong et al. 2015, eq. 5).
 

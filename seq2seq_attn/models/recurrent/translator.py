@@ -12,12 +12,12 @@ from seq2seq_attn.models.embedding import Embedding
 from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderState
 from seq2seq_attn.models.recurrent.encoder import AnyEncoder
 from seq2seq_attn.models.translator import Decoded, EmbeddingTables, Sentences, Step, Translator
-from seq2seq_attn.ops.dispatch import known
+from seq2seq_attn.ops.dispatch import fusible
 from seq2seq_attn.ops.dropout import Dropout
 from seq2seq_attn.ops.linear import Linear
 
 
-@known
+@fusible
 class DeepOutput(nn.Module):
     """t_i = tanh(W [H_i; C_i; E y_{i-1}])   (Pascanu et al. 2014; Bahdanau et al. 2015, A.2.2, with tanh for maxout).
 
@@ -36,7 +36,7 @@ class DeepOutput(nn.Module):
         return features
 
 
-@known
+@fusible
 class PlainOutput(nn.Module):
     """t_i = H_i: the decoder's own state is projected, as in Luong et al. 2015, eq. 6."""
 
@@ -59,7 +59,7 @@ class RecurrentMemory(NamedTuple):
         return RecurrentMemory(self.source.select(rows), self.initial.index_select(0, rows))
 
 
-@known
+@fusible
 class RecurrentTranslator(Translator):
     """p(y | x) = prod_i softmax(V t_i), with t_i from the decoder, and H_0 = tanh(W C) in every arm of an ablation.
 
