@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-# `at_start`, `kept`: how many pages the system zeroed for each of four tensors of 24 MB, allocated and freed in turn,
+# `at_start`, `kept`: how many pages the system zeroed for each of a few tensors of 24 MB, allocated and freed in turn,
 # before and after `keep_freed_memory`. `released`: by how many kB the process shrank in the end.
 PROGRAM = """
 import json, torch
@@ -16,9 +16,9 @@ from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
 from seq2seq_attn.ops.host import give_back_freed_memory, keep_freed_memory
 
-def cleared_pages():
+def zeroed_pages(tensors):
     counts = [getrusage(RUSAGE_SELF).ru_minflt]
-    for _ in range(4):
+    for _ in range(tensors):
         torch.ones(24 << 20, dtype=torch.uint8)
         counts.append(getrusage(RUSAGE_SELF).ru_minflt)
     return [after - before for before, after in zip(counts, counts[1:])]
@@ -28,9 +28,9 @@ def resident_kb():
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
 
 torch.ones(1)
-at_start = cleared_pages()
+at_start = zeroed_pages(2)  # later ones may be reused: glibc adapts its threshold to what was freed
 keep_freed_memory()
-kept = cleared_pages()
+kept = zeroed_pages(4)
 cycle = [torch.ones(24 << 20, dtype=torch.uint8)]
 cycle.append(cycle)  # as a trainer and its callbacks refer to each other: reference counting alone never frees it
 above = torch.ones(1 << 20)
@@ -48,7 +48,7 @@ def test_kept_memory_is_not_zeroed_again_comes_in_huge_pages_and_is_given_back_o
     run = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, check=True, text=True)
     seen = json.loads(run.stdout)
     assert min(seen["at_start"]) > 0.9 * SMALL_PAGES  # by default every page of every tensor is zeroed
-    assert sum(seen["kept"][1:]) < sum(seen["at_start"][1:]) / 5
+    assert max(seen["kept"][1:]) < SMALL_PAGES / 5
     assert seen["released"] > 20 << 10
     if HUGE_PAGES.exists() and "[never]" not in HUGE_PAGES.read_text() and resource.getpagesize() == 4096:
         assert seen["kept"][0] < SMALL_PAGES / 2
