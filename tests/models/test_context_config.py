@@ -94,8 +94,8 @@ def test_separate_values_are_the_other_half_of_each_direction():
             {"normaliser": "monotonic", "chunk": {"scorer": "dot"}},
             "model.context.chunk.scorer: Dot needs query_size == key_size",
         ),
-        ({"frozen_scorer": True, "heads": 2}, "frozen_scorer=true would leave the projections of the heads"),
-        ({"chunk": {"size": 2}}, "chunk needs normaliser=monotonic, which says where it ends, got softmax"),
+        ({"frozen_scorer": True, "heads": 2}, "frozen_scorer=true does not freeze the projections of several heads"),
+        ({"chunk": {"size": 2}}, "chunk needs normaliser=monotonic, which chooses its end, got softmax"),
         ({"window": "local_q"}, "there is no window 'local_q'; did you mean 'local_"),
         ({"window": {"name": "local_m", "width": 3}}, "LocalM has no option 'width'; did you mean 'half_width'"),
         ({"normaliser": {"name": "softmax", "noise": 1}}, "Softmax has no option 'noise'; it has: temperature"),
@@ -130,5 +130,5 @@ def test_a_frozen_scorer_is_the_one_part_that_is_not_trained():
 
 
 def test_a_scorer_with_nothing_to_freeze_is_refused():
-    with pytest.raises(UserError, match="frozen_scorer=true: dot has no parameters; choose one that has"):
+    with pytest.raises(UserError, match="frozen_scorer=true: dot has no parameters; choose a scorer with some"):
         build({"frozen_scorer": True, "scorer": "dot"}, direction=QUERY // 2)

@@ -72,8 +72,8 @@ def test_input_feeding_that_earlier_versions_wrote_for_every_kind_is_ignored():
         ({"decoder": {"kind": "luong", "input_feding": True}}, "'model.decoder.input_feding' (did you mean 'input_f"),
         ({"context": {"scorer": "adittive"}}, "model.context.scorer = 'adittive': there is no scorer"),
         ({"decoder": {"layers": 0}}, "model.decoder.layers = 0: a number greater than 0 is wanted"),
-        ({"decoder": {"residual": True}}, "model.decoder: residual=true adds the input of a layer to its output"),
-        ({"encoder": {"residual": True}}, "model.encoder: residual=true adds the input of a layer to its output"),
+        ({"decoder": {"residual": True}}, "model.decoder: residual=true needs two layers"),
+        ({"encoder": {"residual": True}}, "model.encoder: residual=true needs two layers"),
     ],
 )
 def test_a_mistake_is_named_by_its_key_without_the_tag_of_its_family(model, message):

@@ -66,5 +66,5 @@ def test_a_window_moves_over_the_sentence_as_written():
 
 
 def test_an_encoder_of_two_directions_has_no_reverse():
-    with pytest.raises(UserError, match=r"^encoder: reverse_source=true .* set bidirectional=false"):
+    with pytest.raises(UserError, match=r"^encoder: reverse_source=true needs .* set bidirectional=false"):
         parse(RecurrentConfig, {"encoder": {"reverse_source": True}})
