@@ -31,11 +31,11 @@ def test_the_limit_follows_the_source_up_to_the_maximum_length_and_not_below_the
         ({"beem_size": 3}, "Extra inputs are not permitted"),
     ],
 )
-def test_what_cannot_be_searched_is_refused(wrong, message):
+def test_impossible_options_are_an_error(wrong, message):
     with pytest.raises(ValidationError, match=message):
         SearchOptions(**wrong)
 
 
-def test_options_do_not_change():
+def test_options_are_immutable():
     with pytest.raises(ValidationError, match="frozen"):
         SearchOptions().beam_size = 7

@@ -21,7 +21,8 @@ from seq2seq_attn.ops.linear import Linear
 class DeepOutput(nn.Module):
     """t_i = tanh(W [H_i; C_i; E y_{i-1}] + b)   (Pascanu et al. 2014; Bahdanau et al. 2015, A.2.2).
 
-    Bahdanau et al. have maxout for tanh, and their t_i uses the state before the update; here it is H_i, which depends on C_i (their eq. 4).
+    Bahdanau et al. have maxout for tanh, and their t_i uses the state before the update; here it is H_i, which depends
+    on C_i (their eq. 4).
     """
 
     def __init__(
