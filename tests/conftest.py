@@ -28,11 +28,11 @@ def pytest_collection_finish():
 
 @pytest.fixture
 def fused():
-    """For tests of what fused forms do, which there are none of under SEQ2SEQ_ATTN_FAST=0."""
+    """For tests of fused forms: skips the test under SEQ2SEQ_ATTN_FAST=0."""
     from seq2seq_attn import ops
 
     if ops.is_reference():
-        pytest.skip("reference implementations are asked for")
+        pytest.skip("reference implementations are requested")
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def parts_in_this_process(monkeypatch):
 
 @pytest.fixture(params=["kernel", "torch"])
 def kernel_or_torch(request, monkeypatch):
-    """Once as the machine computes, by compiled kernels, and once by torch's operations."""
+    """Runs a test once with compiled kernels and once with torch's operations."""
     import torch
 
     from seq2seq_attn.ops import native

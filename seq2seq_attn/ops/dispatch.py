@@ -1,9 +1,10 @@
-"""When a fused form may stand in for the computation it was written for.
+"""When a fused form may replace the computation it was written for.
 
-A fused form stands for exactly one known computation. So every part that it covers must be exactly of the class that it
-knows, with the methods that this class had when it was defined, without hooks or parametrisations, and its tensors must
-be of a kind, a precision and a device that it serves. Whatever a user wrote, subclassed, hooked or wrapped runs itself.
-The functions below answer in words why a fused form is not taken, or with None if it may be.
+A fused form implements exactly one computation. Every module that it covers must therefore be an instance of exactly
+the class it was written for, with the methods that this class was defined with, without hooks or parametrisations; its
+tensors must have a type, dtype and device that the fused form supports. Modules that a user wrote, subclassed, hooked
+or wrapped always run as they are. The functions below return the reason why a fused form is not used, or None if it
+may be used.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from torch.nn.modules import module as torch_module
 
 from seq2seq_attn import attention
 
-SWITCH = "SEQ2SEQ_ATTN_FAST"  # "0" in the environment: reference implementations only
-SERVED = (torch.float32, torch.bfloat16)
+SWITCH = "SEQ2SEQ_ATTN_FAST"  # environment variable; "0": reference implementations only
+SUPPORTED = (torch.float32, torch.bfloat16)
 
 Class = TypeVar("Class", bound=type)
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -36,9 +37,9 @@ _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_
 
 @contextmanager
 def reference() -> Iterator[None]:
-    """Within the block every operation takes its reference implementation, in all threads of the process.
+    """Context manager in which every operation uses its reference implementation, in all threads of the process.
 
-    Results stay the same but for rounding, and for which numbers dropout draws.
+    Results differ by rounding only, except that dropout draws other masks.
     """
     global _reference_blocks
     _reference_blocks += 1
@@ -49,20 +50,20 @@ def reference() -> Iterator[None]:
 
 
 def is_reference() -> bool:
-    """Whether fused forms are switched off, by `reference` or in the environment."""
+    """Whether fused forms are disabled, by `reference` or in the environment."""
     return _reference_blocks > 0 or os.environ.get(SWITCH) == "0"
 
 
-def known(cls: Class) -> Class:
-    """Class decorator: fused forms may cover modules of exactly this class, as long as its methods stay as they are."""
+def fusible(cls: Class) -> Class:
+    """Class decorator: fused forms may cover modules of exactly this class as long as its methods are not replaced."""
     _methods[cls] = {base: _functions(base) for base in cls.__mro__ if base not in nn.Module.__mro__}
     return cls
 
 
 def changed(module: nn.Module, *, deep: bool = True) -> str | None:
-    """Why a module may compute something other than its known class does; None if it may not.
+    """Why a module may compute something else than its `fusible` class defines; None if it cannot.
 
-    Looks at the modules within it as well, unless `deep` is false.
+    Checks its submodules as well, unless `deep` is false.
     """
     if any(vars(torch_module)[f"_global{name}"] for name in _HOOKS):
         return "there are hooks on all modules"
@@ -71,56 +72,56 @@ def changed(module: nn.Module, *, deep: bool = True) -> str | None:
     return next((reason for reason in reasons if reason is not None), None)
 
 
-def known_modules(module: nn.Module) -> list[nn.Module]:
-    """The module and those within it, as far as they are unchanged and reached through unchanged ones alone."""
+def fusible_modules(module: nn.Module) -> list[nn.Module]:
+    """The module and its submodules, except modified ones and everything below a modified one."""
     if changed(module, deep=False) is not None:
         return []
-    return [module, *(part for child in module.children() for part in known_modules(child))]
+    return [module, *(part for child in module.children() for part in fusible_modules(child))]
 
 
 def transparent(wrapper: Function) -> Function:
-    """Decorator of a function that replaces a module's method and only looks on, as a profiler's label does.
+    """Decorator for a function that replaces a module's method without changing its result, e.g. to label a profile.
 
-    Fused forms are taken all the same: what a profiler sees is what runs without it.
+    It does not disable fused forms, so that the code that is profiled is the code that runs otherwise.
     """
     wrapper._transparent = True  # type: ignore[attr-defined]
     return wrapper
 
 
-def unserved(*tensors: Tensor | None) -> str | None:
-    """Why these tensors are left to the reference implementation; None if fused forms serve them."""
+def unsupported(*tensors: Tensor | None) -> str | None:
+    """Why fused forms do not support these tensors; None if they do."""
     if is_reference():
-        return "the reference implementation is asked for"
+        return "reference implementations are requested"
     if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
         return "a graph is being traced"
     if torch._C._functorch.maybe_current_level() is not None or forward_ad._current_level >= 0:
-        return "torch.func or forward-mode differentiation is at work"
+        return "torch.func or forward-mode differentiation is active"
     if torch._C._len_torch_dispatch_stack():
-        return "a dispatch mode is at work"
+        return "a dispatch mode is active"
     for tensor in tensors:
         if tensor is None:
             continue
         if type(tensor) not in (Tensor, nn.Parameter):
-            return f"the tensors are of {type(tensor).__name__}"
-        if tensor.dtype not in SERVED:
-            return f"the precision is {str(tensor.dtype).removeprefix('torch.')}"
+            return f"a tensor is a {type(tensor).__name__}"
+        if tensor.dtype not in SUPPORTED:
+            return f"the dtype is {str(tensor.dtype).removeprefix('torch.')}"
         if tensor.is_meta:
-            return "the tensors hold no numbers"
+            return "the tensors are on the meta device"
     return None
 
 
 def first_derivative_only(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator of a backward pass that is not differentiable itself: RuntimeError under `create_graph=True`.
+    """Decorator for a backward pass that is not differentiable itself: RuntimeError under `create_graph=True`.
 
-    (`torch.autograd.function.once_differentiable` is silent where the incoming gradient is a constant, and the second
-    derivative then lacks what went through the saved tensors.)
+    `torch.autograd.function.once_differentiable` raises no error if the incoming gradient is a constant; the second
+    derivative then silently lacks the terms that depend on the saved tensors.
     """
 
     @wraps(backward)
     def checked(ctx: Any, *gradients: Any) -> Any:
         if torch.is_grad_enabled():
             raise RuntimeError(
-                "fused operations have first derivatives only; for second ones compute the whole within "
+                "fused operations have first derivatives only; for higher ones, compute forward and backward within "
                 "seq2seq_attn.ops.reference()"
             )
         return backward(ctx, *gradients)
@@ -129,12 +130,12 @@ def first_derivative_only(backward: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def is_synchronous(tensor: Tensor) -> bool:
-    """Whether a value of the tensor can be read without waiting for an accelerator."""
+    """Whether values of the tensor can be read without synchronising with an accelerator."""
     return tensor.device.type == "cpu"
 
 
 def reasons(model: nn.Module) -> dict[str, str]:
-    """By its name, each part of a model that has a fused form and does not take it, and why."""
+    """The modules of a model that have a fused form and do not use it, by name, each with the reason."""
     found = {}
     for name, part in model.named_modules():
         why_not = getattr(part, "why_not", None)
@@ -155,17 +156,17 @@ def _changed(module: nn.Module, place: str) -> str | None:
         return f"{cls.__name__}{place} is compiled"
     for base, functions in methods.items():
         if _functions(base) != functions:
-            return f"methods of {base.__name__} were replaced"
+            return f"a method of {base.__name__} was replaced"
         if any(not getattr(own[name], "_transparent", False) for name in functions.keys() & own.keys()):
-            return f"{cls.__name__}{place} has a method of its own"
+            return f"{cls.__name__}{place} has a method replaced on the instance"
     for parameter in module._parameters.values():
         if parameter is not None and type(parameter) not in (Tensor, nn.Parameter):
-            return f"{cls.__name__}{place} has a parameter of {type(parameter).__name__}"
+            return f"{cls.__name__}{place} has a parameter of type {type(parameter).__name__}"
     return None
 
 
 def _functions(cls: type) -> dict[str, object]:
-    """What a class itself defines to be called or computed, by name."""
+    """The methods and properties that a class itself defines, by name."""
     kinds: tuple[Any, ...] = (FunctionType, staticmethod, classmethod, property)
     return {name: value for name, value in vars(cls).items() if isinstance(value, kinds)}
 
@@ -175,4 +176,4 @@ for _class in (
     *(nn.GRU, nn.LSTM, nn.RNN),
     *(part for part in vars(attention).values() if isinstance(part, type) and issubclass(part, nn.Module)),
 ):
-    known(_class)
+    fusible(_class)

@@ -14,7 +14,7 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.corpus_scores import bleu_metric, corpus_score
 from seq2seq_attn.models.translator import Translator
 from seq2seq_attn.ops.host import give_back_freed_memory
-from seq2seq_attn.ops.int8 import need_int8
+from seq2seq_attn.ops.int8 import require_int8
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import CACHE_FOLDER, Cache, Codecs, cached_codecs, cached_pairs, read_pairs, read_test
 from seq2seq_attn.runs.folder import CONFIG, IfExists, clear, may_resume, write_metrics
@@ -55,7 +55,7 @@ def train(
     if config.training.accelerator == "cuda" and not torch.cuda.is_available():
         raise UserError("training.accelerator=cuda, but this machine has no CUDA device; set it to auto or cpu")
     if config.search.precision == "int8":  # the validation set is translated in it
-        need_int8("cuda" if on_cuda(config.training.accelerator) else "cpu")
+        require_int8("cuda" if on_cuda(config.training.accelerator) else "cpu")
     provenance = made_with(config.training.accelerator)  # at the start: files may change during training
     data = config.data
     validation_pairs = read_pairs(data.validation)

@@ -201,7 +201,7 @@ def test_a_missing_gpu_is_refused_before_anything_is_written(config, tmp_path, m
 
 def test_a_search_without_gpu_support_is_refused_before_anything_is_written(config, tmp_path, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    with pytest.raises(UserError, match="int8 is for a model on the CPU"):
+    with pytest.raises(UserError, match="int8 needs a model on the CPU"):
         train(searching(changed(config, accelerator="cuda"), precision="int8"), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
