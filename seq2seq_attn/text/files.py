@@ -61,7 +61,7 @@ def decompressed(content: bytes, name: str) -> bytes:
 
 
 def _broken_gzip(name: Path | str, error: Exception) -> UserError:
-    return UserError(f"{name}: not a whole gzip file ({error}); fetch or copy it again")
+    return UserError(f"{name}: incomplete or corrupt gzip file ({error}); download or copy it again")
 
 
 def read_lines(path: Path | str) -> list[str]:

@@ -125,7 +125,7 @@ def test_every_word_is_frequent_in_training(corpus: dict[str, Part]) -> None:
         assert min(counts.values()) >= 20
 
 
-def test_every_link_joins_translations(corpus: dict[str, Part]) -> None:
+def test_every_link_is_between_translations(corpus: dict[str, Part]) -> None:
     linked = {(source[i], target[j]) for part in corpus.values() for source, target, links in part for i, j in links}
     assert linked - dictionary() == set()
 
@@ -183,7 +183,7 @@ def test_every_generated_corpus_has_an_entry_with_a_description() -> None:
 
 
 def test_a_misspelt_name_is_refused_with_the_right_one(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"'tom-and-jery'.*try tom-and-jerry"):
+    with pytest.raises(UserError, match=r"'tom-and-jery'.*did you mean tom-and-jerry"):
         make_corpus("tom-and-jery", tmp_path)
 
 
