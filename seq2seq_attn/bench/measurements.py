@@ -140,7 +140,7 @@ class Sitting:
     @classmethod
     def load(cls, path: Path) -> Sitting:
         """Read what `save` wrote. Raises UserError with file and key if it is invalid."""
-        return load_record(_SITTING, path, writer="seq2seq-attn bench --json")
+        return load_record(_SITTING, path, writer="seq2seq-attn bench --output")
 
     def save(self, path: Path) -> None:
         """Write JSON atomically."""

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import seq2seq_attn
+from seq2seq_attn.errors import UserError
+
 if TYPE_CHECKING:
     from seq2seq_attn.runs.model import TrainedModel
 
 
-def argument(metavar: str, help: str) -> Any:
-    """A positional argument."""
-    return typer.Argument(metavar=metavar, help=help)
+def argument(metavar: str, help: str, complete: Callable[[str], list[str]] | None = None) -> Any:
+    """A positional argument; `complete` gives a shell the values that begin with what was typed."""
+    return typer.Argument(metavar=metavar, help=help, autocompletion=complete)
 
 
 def file(help: str) -> Any:
@@ -31,7 +36,38 @@ def examples(*commands: str) -> str:
     return "\b\nExamples:\n" + "\n".join(f"  {command}" for command in commands)
 
 
-RunFolder = Annotated[Path, argument("RUN", "A run folder, as written by train.")]
+# What a shell completes. These functions run at every tab, so they import nothing heavy. If one finds no name that
+# begins with what was typed, the shell completes files.
+
+MODEL = "model.safetensors"  # as in runs/folder.py, which imports torch
+DEPTH = 4  # levels below what was typed: runs/EXPERIMENT/ARM/seed-N
+
+
+def complete_runs(incomplete: str) -> list[str]:
+    """Run folders with a model, at most `DEPTH` levels below the folder that was typed so far."""
+    start = Path(incomplete if incomplete.endswith("/") else incomplete.rpartition("/")[0])
+    levels = ["/".join("*" * depth) for depth in range(1, DEPTH + 1)]
+    found = (path.parent for level in levels for path in start.glob(f"{level}/{MODEL}"))
+    return [str(path) for path in sorted(found) if str(path).startswith(incomplete)]
+
+
+def complete_corpora(incomplete: str) -> list[str]:
+    """The corpora of `data list`."""
+    from seq2seq_attn.text.download import known_corpora
+
+    return [name for name in known_corpora() if name.startswith(incomplete)]
+
+
+def complete_scorers(incomplete: str) -> list[str]:
+    """The scorers of the package, from the class statements in its files: importing them would load torch."""
+    folder = Path(seq2seq_attn.__file__).parent / "attention" / "scorers"
+    text = "".join(path.read_text(encoding="utf-8") for path in folder.glob("*.py"))
+    classes = re.findall(r"^class (\w+)\(\w*Scorer\):", text, re.MULTILINE)
+    names = sorted(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower() for name in classes)
+    return [name for name in names if name.startswith(incomplete)]
+
+
+RunFolder = Annotated[Path, argument("RUN", "A run folder, as written by train.", complete_runs)]
 Overrides = Annotated[
     list[str] | None,
     argument(
@@ -50,6 +86,13 @@ AttentionFile = Annotated[
     Path | None,
     file("Write the attention weights, token by token, as JSON lines (.jsonl) or for NumPy (.npz): docs/alignment.md."),
 ]
+
+
+def require_file(part: str) -> None:
+    """UserError if a part of attention is named by its file, as in my_scorer.py:MyScorer, and there is no such file."""
+    file, colon, _ = part.rpartition(":")
+    if colon and file.endswith(".py") and not Path(file).is_file():
+        raise UserError(f"{file}: no such Python file")
 
 
 def load_model(run: Path, plugin: list[Path] | None) -> TrainedModel:

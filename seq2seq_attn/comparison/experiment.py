@@ -20,7 +20,7 @@ from seq2seq_attn.results.records import slug
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import Cache, Codecs, cached_codecs
 from seq2seq_attn.runs.model import build_translator, count_parameters
-from seq2seq_attn.strict import Strict, load, merge, override, parse, read_yaml
+from seq2seq_attn.strict import ConfigError, Strict, load, merge, override, parse, parse_overridden, read_yaml
 
 
 class Experiment(Strict):
@@ -99,8 +99,10 @@ def read_experiment(path: Path, overrides: tuple[str, ...] = ()) -> RunGrid:
     experiment = load(Experiment, path, own)
     base = experiment.base
     values = read_yaml(path.parent / base) if isinstance(base, Path) else base
-    values = override(values, [text for text in overrides if text not in own])
-    return make_grid(experiment, values, path)
+    return parse_overridden(
+        [text for text in overrides if text not in own],
+        lambda texts, origin: make_grid(experiment, override(values, texts), path if origin else None),
+    )
 
 
 def make_grid(experiment: Experiment, base: dict[str, Any], path: Path | None = None) -> RunGrid:
@@ -111,8 +113,8 @@ def make_grid(experiment: Experiment, base: dict[str, Any], path: Path | None = 
         for seed in experiment.seeds:
             try:
                 config = parse(ArmConfig, values | {"seed": seed})
-            except UserError as error:
-                raise UserError(f"{f'{path}: ' if path else ''}arm {arm!r}: {error}") from None
+            except ConfigError as error:
+                raise ConfigError(f"{f'{path}: ' if path else ''}arm {arm!r}: {error}", error.keys) from None
             folder = Path(experiment.name) / slug(arm) / f"seed-{seed}"
             runs.append(ArmRun(arm, seed, config.run(), folder, config.match_parameters))
     return RunGrid(experiment, runs)

@@ -32,7 +32,7 @@ def written(path):
     return path
 
 
-def test_json_lines_has_one_sentence_per_line(tmp_path):
+def test_json_lines_has_one_line_per_sentence(tmp_path):
     lines = [json.loads(line) for line in written(tmp_path / "x.jsonl").read_text(encoding="utf-8").splitlines()]
     assert len(lines) == len(SENTENCES)
     for line, sentence in zip(lines, SENTENCES, strict=True):
@@ -55,7 +55,7 @@ def test_the_arrays_of_an_npz_are_named_by_sentence_and_translation_and_need_no_
                 assert arrays[f"{number}/{place}/weights"].dtype == np.float32
 
 
-def test_the_documentation_shows_the_contents_of_the_file_and_how_to_read_it(tmp_path, monkeypatch, capsys):
+def test_the_documented_way_to_read_the_file_works(tmp_path, monkeypatch, capsys):
     page = (Path(__file__).parents[2] / "docs" / "alignment.md").read_text(encoding="utf-8")
     shown = json.loads(re.search(r"```json\n(.*?)```", page, re.DOTALL)[1])
     sentence = json.loads(written(tmp_path / "x.jsonl").read_text(encoding="utf-8").splitlines()[0])
@@ -92,6 +92,6 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", ["x.jsonl", "x.npz"])
-def test_other_errors_are_not_blamed_on_the_file(tmp_path, name):
+def test_other_errors_are_not_reported_as_errors_of_the_file(tmp_path, name):
     with pytest.raises(BrokenPipeError), attention_file(tmp_path / name):
         raise BrokenPipeError
