@@ -22,7 +22,7 @@ from seq2seq_attn.errors import UserError
 if TYPE_CHECKING:
     from seq2seq_attn.results.results import Results
 
-RUNS = Path("runs")
+RUNS, COMPARISONS = Path("runs"), Path("comparisons")
 
 
 def train(
@@ -69,8 +69,9 @@ def train(
 def compare(
     experiment: Annotated[Path, argument("EXPERIMENT", "The YAML file of an experiment.")],
     overrides: Overrides = None,
-    runs: Annotated[Path, folder("Run folders are DIR/EXPERIMENT/ARM/seed-N.")] = RUNS,
-    output: Annotated[Path | None, folder("For the report; default: results/ beside EXPERIMENT.")] = None,
+    output: Annotated[
+        Path | None, folder("For runs and report; default: comparisons/ and the name of the experiment.")
+    ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Runs to train at a time; they share the cores.")] = 1,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Train all runs again.")] = False,
     plugin: Plugin = None,
@@ -83,49 +84,55 @@ def compare(
     with _resumable("finished runs are kept, and the others up to their last whole epoch"):
         from seq2seq_attn.comparison.compare import compare as compare_arms
         from seq2seq_attn.comparison.experiment import read_experiment
+        from seq2seq_attn.comparison.schedule import IfDone
         from seq2seq_attn.ops.host import keep_freed_memory
         from seq2seq_attn.runs.plugin import load_plugins
 
         keep_freed_memory()
         load_plugins(plugin)
         grid = read_experiment(experiment, tuple(overrides or ()))
-        shown = output or experiment.parent / "results"
-        results = compare_arms(
-            grid,
-            runs,
-            shown,
-            if_exists="overwrite" if overwrite else "resume",
-            jobs=jobs,
-            command=_portable_command(),
-            say=say,
-        )
-        _show(results, shown)
+        place = output or COMPARISONS / grid.experiment.name
+        if_exists: IfDone = "overwrite" if overwrite else "resume"
+        results = compare_arms(grid, place, if_exists=if_exists, jobs=jobs, command=_portable_command(), say=say)
+        _show(results, place)
+        _say_next(results, place)
 
 
 def report(
     experiment: Annotated[
         Path,
-        argument("EXPERIMENT", "Its YAML file, its folder, or the folder with the results.json that compare wrote."),
+        argument("EXPERIMENT", "The folder that compare wrote, or an experiment's YAML file or folder."),
     ],
 ) -> None:
-    """Write the report of an experiment again.
+    """Write the report of a comparison again.
 
     Page, tables and plots are made from the JSON files of its results; no model is loaded. report.html is a single
     file that needs no network.
     """
-    from seq2seq_attn.report.write import RESULTS
     from seq2seq_attn.results.results import Results
 
-    folder = experiment.parent if experiment.is_file() else experiment
-    place = folder / "results" if (folder / "results" / RESULTS).exists() else folder
-    _show(Results.load(place / RESULTS), place)
+    place = _results_folder(experiment)
+    _show(Results.load(place / "results.json"), place)
+
+
+def _results_folder(experiment: Path) -> Path:
+    """The first of the places where an experiment may have its results; the default one if it has none."""
+    from seq2seq_attn.strict import read_yaml
+
+    places = [experiment, experiment / "results"]
+    if experiment.is_file():
+        places = [COMPARISONS / str(read_yaml(experiment).get("name")), experiment.parent / "results"]
+    return next((place for place in places if (place / "results.json").exists()), places[0])
 
 
 def demo(
     output: Annotated[
-        Path | None, folder("For runs, tables and plots; default: runs/demo, or runs/demo-quick with --quick.")
+        Path | None,
+        folder("For runs and report; default: comparisons/demo, or comparisons/demo-quick with --quick."),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Train only briefly, to check that everything works.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Two of the arms, on short sentences, in less than a minute.")
+    ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Train all runs again.")] = False,
 ) -> None:
     """See within minutes what attention is for.
@@ -138,27 +145,41 @@ def demo(
         from seq2seq_attn.ops.host import keep_freed_memory
 
         keep_freed_memory()
-        place = output or RUNS / ("demo-quick" if quick else "demo")
-        _show(run_demo(place, quick, say, "overwrite" if overwrite else "resume", _portable_command()), place)
+        place = output or COMPARISONS / ("demo-quick" if quick else "demo")
+        results = run_demo(place, quick, say, "overwrite" if overwrite else "resume", _portable_command())
+        _show(results, place)
+        if quick:
+            say("next: seq2seq-attn demo")
+        else:
+            _say_next(results, place)
 
 
 def _show(results: Results, place: Path) -> None:
-    """Write the report; print its table, its conclusion and the names of its files."""
+    """Write the report; print its table, the first of its conclusions, and where the rest is."""
     from rich.console import Console
 
     from seq2seq_attn.report.conclusion import conclusion
     from seq2seq_attn.report.table import terminal
     from seq2seq_attn.report.write import write_report
 
-    written = write_report(place)
+    write_report(place)
     console = Console() if Console().is_terminal else Console(width=120)  # a file has no width of its own
     console.print(terminal(results, console.width))
-    answer("")
-    for sentence in conclusion(results):
-        answer(sentence)
-    answer(f"\n{place}:")
-    for path in written:
-        answer(f"  {path.relative_to(place)}")
+    first, *_ = conclusion(results)
+    answer(f"\n{first}")
+    if results.note:
+        answer(results.note)
+    answer(f"open {place / 'report.html'}")
+
+
+def _say_next(results: Results, place: Path) -> None:
+    """The command that tries out the best arm."""
+    from seq2seq_attn.comparison.compare import RUNS as RUN_FOLDERS
+    from seq2seq_attn.results.records import slug
+
+    best = max(results.arms, key=lambda arm: arm.bleu.mean)
+    run = place / RUN_FOLDERS / slug(best.name) / f"seed-{best.seeds[0]}"
+    say(f"next: seq2seq-attn translate {shlex.quote(str(run))}")
 
 
 @contextmanager

@@ -32,6 +32,7 @@ def collect(grid: RunGrid, runs: Path, test_set: TestSet, say: Say = lambda _: N
     provenance = [each["made_with"] for arm in arms.values() for each in arm.metrics]
     return Results(
         experiment=grid.experiment.name,
+        note=grid.experiment.note,
         arms=[_row(name, arm, test_set) for name, arm in arms.items()],
         comparisons=compared.comparisons,
         signature="; lowercased tokenised: ".join(scored[key] for key in ("bleu", "bleu_lc_tok") if key in scored),

@@ -28,11 +28,12 @@ class Experiment(Strict):
 
     `base` is the configuration of a run, or the path of a file with one, relative to the experiment file. `arms` maps
     the name of each arm to its changes of the base, given as a mapping or as `key.path=value` lines; these may include
-    `match_parameters: true`.
+    `match_parameters: true`. `note` is repeated wherever the results are concluded from: what they cannot show.
     """
 
     name: str = Field(pattern=r"^[\w.-]+$")
     question: str = ""
+    note: str = ""
     base: dict[str, Any] | Path
     arms: dict[str, dict[str, Any] | list[str]]
     baseline: str  # the name of the arm that the others are compared with
@@ -115,7 +116,7 @@ def make_grid(experiment: Experiment, base: dict[str, Any], path: Path | None = 
                 config = parse(ArmConfig, values | {"seed": seed})
             except ConfigError as error:
                 raise ConfigError(f"{f'{path}: ' if path else ''}arm {arm!r}: {error}", error.keys) from None
-            folder = Path(experiment.name) / slug(arm) / f"seed-{seed}"
+            folder = Path(slug(arm)) / f"seed-{seed}"
             runs.append(ArmRun(arm, seed, config.run(), folder, config.match_parameters))
     return RunGrid(experiment, runs)
 

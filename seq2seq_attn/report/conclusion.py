@@ -22,8 +22,9 @@ from seq2seq_attn.results.results import (
 def conclusion(results: Results) -> list[str]:
     """Each arm against the baseline, the largest difference first; then sentences about single arms.
 
-    These are the effect of length on the best arm and on the baseline, the groups of sentences in which the two differ,
-    the alignment error rate of the best arm, and the limits of a single seed.
+    The note of the experiment, if it has one, comes second. The sentences about arms are the effect of length on the
+    best arm and on the baseline, the groups of sentences in which the two differ, the alignment error rate of the best
+    arm, and the limits of a single seed.
     """
     best = max(results.arms, key=lambda arm: arm.bleu.mean)
     shown = [arm for arm in results.arms if arm is best or arm.name == results.baseline]
@@ -41,6 +42,8 @@ def conclusion(results: Results) -> list[str]:
             "One seed: the intervals cover other test sentences, not other seeds; "
             "compare several seeds before you publish."
         )
+    if results.note:
+        sentences.insert(1, results.note)
     return sentences
 
 

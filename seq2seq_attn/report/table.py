@@ -18,12 +18,13 @@ GAP = 1  # between columns, in the terminal
 
 
 def notes(results: Results, shown: Iterable[Column]) -> list[str]:
-    """The meaning of the columns, and the provenance of the numbers."""
+    """The meaning of the columns shown, and the provenance of their numbers."""
+    shown = list(shown)
     return [
         *(column.meaning for column in shown if column.meaning),
         *_correction(results),
         f"Seeds: {seeds(results.arms)}",
-        *_signatures(results),
+        *_signatures(results, shown),
         f"Made with seq2seq_attn {results.version}, commit {results.commit}, on {results.hardware}",
     ]
 
@@ -67,10 +68,11 @@ def _correction(results: Results) -> list[str]:
     return [f"Each p is corrected over the {count} comparisons of the table (Holm); results.json also has the raw ones"]
 
 
-def _signatures(results: Results) -> list[str]:
-    """Older files have that of BLEU alone."""
+def _signatures(results: Results, shown: Iterable[Column]) -> list[str]:
+    """Those of the columns shown. Older files have that of BLEU alone."""
     signatures = results.signatures or {"bleu": results.signature}
-    return [f"Signature of {signed(key)}: {signature}" for key, signature in signatures.items()]
+    headers = {column.header for column in shown}
+    return [f"Signature of {signed(key)}: {each}" for key, each in signatures.items() if signed(key) in headers]
 
 
 def seeds(arms: Sequence[ArmResult]) -> str:

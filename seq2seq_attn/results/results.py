@@ -288,6 +288,11 @@ class Results:
     hardware: str
     signatures: Mapping[str, str] = Field(default_factory=dict)  # of each metric and test, by its key
     where: Breakdowns | None = None  # None: not measured
+    note: str = ""  # what the experiment cannot show, in its own words; absent from the file if empty
+
+    @model_serializer(mode="wrap")
+    def _without_empty_note(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {key: value for key, value in dump(self).items() if key != "note" or value}
 
     @model_validator(mode="after")
     def _arms_are_comparable(self) -> Results:

@@ -22,8 +22,9 @@ from seq2seq_attn.text.files import explained, write_bytes
 IfExists = Literal["refuse", "resume", "overwrite"]
 
 MARKER = "run.json"
+COMPARISON = "comparison.json"  # the marker of the folder that `compare` writes
 CONFIG, MODEL, METRICS, LEXICON = "config.yaml", "model.safetensors", "metrics.json", "lexicon.safetensors"
-LAST_CHECKPOINT = "checkpoints/last.ckpt"
+LAST_CHECKPOINT, BEST_WEIGHTS = "checkpoints/last.ckpt", "checkpoints/best.safetensors"
 MAY_CHANGE = ("max_epochs", "patience")  # keys of `training` that a resumed run may change
 
 # All files that a run writes, relative to its folder.
@@ -39,6 +40,7 @@ _OWN = (
     "plugins/SHA256SUMS",
     "test.*.txt",
     "checkpoints/*.ckpt",
+    BEST_WEIGHTS,
     "log/version_*/*",
     "*.part",
     "checkpoints/*.part",
@@ -82,6 +84,8 @@ def may_resume(config: Config, folder: Path, if_exists: IfExists) -> bool:
     """
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return False
+    if (folder / COMPARISON).exists():
+        raise UserError(f"{folder}: holds a comparison ({COMPARISON}), not a run; name another folder with --output")
     if not (folder / MARKER).is_file():
         raise UserError(
             f"{folder}: exists and is not a run of `train` (no {MARKER}); name another folder with --output"

@@ -20,7 +20,7 @@ def test_arms_times_seeds_in_the_order_of_the_file(grid):
         ("attention", 2),
     ]
     assert grid.runs[3].config.seed == 2
-    assert grid.runs[3].folder.as_posix() == "toy/attention/seed-2"
+    assert grid.runs[3].folder.as_posix() == "attention/seed-2"
 
 
 def test_an_arm_differs_from_the_base_only_by_its_change(grid):

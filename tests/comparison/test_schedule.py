@@ -1,12 +1,15 @@
 """Worker processes end with the process that started them."""
 
+import os
 import signal
 import subprocess
 import sys
 
 import pytest
 
+from seq2seq_attn.comparison import schedule
 from seq2seq_attn.comparison.schedule import in_processes
+from seq2seq_attn.training.fit import Interrupted
 
 
 def test_the_first_exception_stops_running_and_waiting_work(tmp_path):
@@ -26,6 +29,37 @@ def test_worker_processes_end_when_their_parent_is_killed():
     process.kill()
     process.communicate(timeout=60)  # ends when no process holds stdout any more
     assert process.returncode == -signal.SIGKILL
+
+
+def test_ctrl_c_ends_all_processes_without_a_traceback():
+    """As a terminal sends it, to the whole group."""
+    long = "import time; print('at work', flush=True); time.sleep(120)"
+    script = (
+        "from seq2seq_attn.comparison.schedule import in_processes\n"
+        f"try:\n    list(in_processes(exec, [{long!r}] * 3, jobs=2))\n"
+        "except KeyboardInterrupt:\n    print('interrupted')"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+    )
+    assert [process.stdout.readline() for _ in range(2)] == [b"at work\n"] * 2
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.communicate(timeout=60) == (b"interrupted\n", b"")  # ends when no process holds stdout any more
+
+
+def test_a_comparison_that_is_interrupted_in_its_processes_says_so(grid, tmp_path, monkeypatch):
+    def interrupted(work, items, jobs, prepare):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(schedule, "in_processes", interrupted)
+    with pytest.raises(Interrupted):
+        schedule.complete_all(grid.runs, tmp_path / "runs", "resume", jobs=2, say=print)
+
+
+def test_importing_the_scheduler_does_not_import_torch():
+    script = "import sys, seq2seq_attn.comparison.schedule; print({'torch', 'lightning', 'numpy'} & sys.modules.keys())"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
 
 
 def test_ctrl_c_is_handled_by_the_parent_process_only():

@@ -1,6 +1,7 @@
 """One run: its folder is complete, and nothing is lost."""
 
 import json
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -9,15 +10,16 @@ import torch
 
 from seq2seq_attn.analysis.scoring import evaluate, score_references
 from seq2seq_attn.analysis.word_alignment import word_attention
+from seq2seq_attn.comparison.compare import claim
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.runs.corpora import read_pairs
 from seq2seq_attn.runs.folder import read_metrics
 from seq2seq_attn.runs.model import TrainedModel, with_lexicon
 from seq2seq_attn.runs.train import train
 from seq2seq_attn.strict import load, parse
 from seq2seq_attn.text.corpus import ParallelCorpus
 from seq2seq_attn.text.vocabulary import EOS
+from seq2seq_attn.training.fit import BestWeights
 
 
 @pytest.fixture
@@ -38,6 +40,10 @@ def changed(config, **training):
 def searching(config, **search):
     values = config.model_dump(mode="json")
     return parse(Config, values | {"search": values["search"] | search})
+
+
+def with_data(config, **changes):
+    return config.model_copy(update={"data": config.data.model_copy(update=changes)})
 
 
 def test_a_run_folder_contains_everything_that_translation_needs(trained, tmp_path):
@@ -97,6 +103,36 @@ def test_foreign_files_in_a_run_are_refused_by_name_before_anything_is_removed(t
     assert {each: each.read_bytes() for each in (tmp_path / "run").rglob("*") if each.is_file()} == before
 
 
+def test_a_run_keeps_one_checkpoint_and_files_that_others_may_read_as_the_umask_says(config, tmp_path):
+    before = os.umask(0o027)
+    try:
+        train(config, tmp_path / "run")
+    finally:
+        os.umask(before)
+    files = [path for path in (tmp_path / "run").rglob("*") if path.is_file() and path.suffix != ".ckpt"]
+    modes = {path.name: oct(path.stat().st_mode & 0o777) for path in files}  # fsspec asks for the umask but once
+    assert modes == dict.fromkeys(modes, "0o640")
+    assert "model.safetensors" in modes
+    assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["last.ckpt"]
+
+
+def test_a_run_that_goes_on_without_improvement_keeps_its_best_weights(trained, config, tmp_path, monkeypatch):
+    """As when max_epochs is raised and no later epoch is better."""
+    before = (tmp_path / "run" / "model.safetensors").read_bytes()
+    monkeypatch.setattr(BestWeights, "load_state_dict", lambda self, state: setattr(self, "score", -1e9))
+    train(changed(config, max_epochs=3), tmp_path / "run", if_exists="resume")
+    assert read_metrics(tmp_path / "run")["training"]["epochs"] == 3
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
+
+
+def test_a_folder_with_a_comparison_is_refused_by_name(config, tmp_path):
+    claim(tmp_path / "mine", "mine")
+    for if_exists in ("refuse", "resume", "overwrite"):
+        with pytest.raises(UserError, match=r"mine: holds a comparison \(comparison.json\), not a run"):
+            train(config, tmp_path / "mine", if_exists=if_exists)
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["comparison.json"]
+
+
 def test_resuming_does_not_delete_a_finished_run_without_its_last_checkpoint(trained, config, tmp_path):
     (tmp_path / "run" / "checkpoints" / "last.ckpt").unlink()
     with pytest.raises(UserError, match="nothing to continue"):
@@ -141,10 +177,17 @@ def test_long_lines_are_reported_in_training_and_truncated_in_translation(config
     values["data"]["max_length"] = 3
     said, warned = [], []
     model = train(parse(Config, values), tmp_path / "short", say=said.append)
-    assert any("20 of 40 pairs kept" in text and "20 with more than 3 pieces" in text for text in said)
+    assert "; 20 of 40 pairs (dropped: 20 with more than 3 tokens), validation 6 of 12 pairs (dropped: 6" in said[0]
     cut, short = model.translate(["a b c d e", "a b c"], warn=warned.append)
     assert cut == short
     assert warned == ["line 1: 5 tokens, cut to data.max_length=3"]
+
+
+def test_lines_that_are_cut_are_counted_in_one_warning(trained):
+    model = replace(trained, config=with_data(trained.config, max_length=3))
+    warned = []
+    model.translate(["a b", "a b c d e", "a b c d", "e d c", "a b c d e"], warn=warned.append, first_line=11)
+    assert warned == ["line 12: 5 tokens, cut to data.max_length=3; so are 2 more of these 5 lines"]
 
 
 def test_a_limit_on_training_pairs_does_not_apply_to_translation(config, tmp_path):
@@ -152,7 +195,7 @@ def test_a_limit_on_training_pairs_does_not_apply_to_translation(config, tmp_pat
     values["data"]["max_training_length"] = 3
     said, warned = [], []
     model = train(parse(Config, values), tmp_path / "short", say=said.append)
-    assert [text.split(";")[0] for text in said] == [f"{read_pairs(config.data.train).name}: 20 of 40 pairs kept"]
+    assert "; 20 of 40 pairs (dropped: 20 with more than 3 tokens), validation 12 pairs; " in said[0]
     model.translate(["a b c d e"], warn=warned.append)
     assert warned == []
 
@@ -182,14 +225,11 @@ def test_perplexity_and_entropy_are_computed_on_the_references(trained):
 
 
 def test_truncated_test_sentences_are_reported(trained, tmp_path):
-    config = trained.config
-    short = replace(
-        trained, config=config.model_copy(update={"data": config.data.model_copy(update={"max_length": 3})})
-    )
     said = []
-    evaluate(short, tmp_path / "run", say=said.append)
-    assert len(said) == 6
-    assert said[0].startswith("test set, line ")
+    evaluate(replace(trained, config=with_data(trained.config, max_length=3)), tmp_path / "run", say=said.append)
+    (warning,) = said
+    assert warning.startswith("test set, line ")
+    assert warning.endswith("so are 5 more of these 12 lines")
 
 
 def test_a_missing_gpu_is_refused_before_anything_is_written(config, tmp_path, monkeypatch):
@@ -230,11 +270,17 @@ def test_a_saved_configuration_loads_unchanged(trained, tmp_path):
 
 
 @pytest.mark.usefixtures("fused")
-def test_training_first_reports_what_is_not_fused_and_why(config, tmp_path):
+def test_training_first_reports_the_data_and_what_is_not_fused(config, tmp_path):
     values = config.model_dump(mode="json")
     values["model"]["context"] = {"scorer": "general"}
     said = []
     train(
         parse(Config, values | {"training": values["training"] | {"max_epochs": 1}}), tmp_path / "run", say=said.append
     )
-    assert said == ["computed step by step: decoder (the scorer is General, not additive)"]
+    parameters = read_metrics(tmp_path / "run")["parameters"]
+    sizes = f"{parameters:,} parameters; 40 pairs, validation 12 pairs; vocabulary 9 source, 9 target"
+    threads = f"{torch.get_num_threads()} thread{'s' * (torch.get_num_threads() > 1)}"
+    assert said == [
+        f"training: CPU with {threads}, fp32; {sizes}",
+        "training: computed step by step: decoder (the scorer is General, not additive)",
+    ]

@@ -2,11 +2,14 @@
 
 import csv
 import logging
+import re
+import sys
 import warnings
 
 import pytest
 import torch
 from pydantic import ValidationError
+from safetensors.torch import load_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from seq2seq_attn.errors import UserError
@@ -151,11 +154,10 @@ def test_plateau_halves_the_rate_without_improvement_even_over_an_interruption(t
 def test_the_last_checkpoint_is_from_the_last_epoch_even_if_an_earlier_one_was_better(tmp_path):
     scores = iter([9.0, 1.0])
     run(tmp_path, validate=lambda _: next(scores), monitor="bleu", max_epochs=2)
-    epochs = {
-        name: torch.load(tmp_path / "checkpoints" / f"{name}.ckpt", weights_only=True)["epoch"]
-        for name in ("best", "last")
-    }
-    assert epochs == {"best": 0, "last": 1}
+    last = torch.load(tmp_path / "checkpoints" / "last.ckpt", weights_only=True)
+    assert (last["epoch"], last["callbacks"]["BestWeights"]) == (1, {"score": 9.0})
+    best = load_file(tmp_path / "checkpoints" / "best.safetensors")
+    assert not torch.equal(best["output.bias"], last["state_dict"]["translator.output.bias"])
 
 
 def test_a_loss_that_is_not_finite_stops_training_and_names_the_step(tmp_path):
@@ -188,6 +190,42 @@ def test_a_truncated_checkpoint_is_refused(tmp_path):
     path.write_bytes(path.read_bytes()[:1000])
     with pytest.raises(UserError, match=r"last\.ckpt: not a whole checkpoint .*--overwrite"):
         run(tmp_path, max_epochs=2, resume=True)
+
+
+def test_a_checkpoint_without_its_best_weights_is_refused(tmp_path):
+    run(tmp_path, max_epochs=1)
+    (tmp_path / "checkpoints" / "best.safetensors").unlink()
+    with pytest.raises(UserError, match=r"best\.safetensors: no such file; without the best weights"):
+        run(tmp_path, max_epochs=2, resume=True)
+
+
+def test_a_checkpoint_of_an_earlier_version_is_refused_and_kept(tmp_path):
+    run(tmp_path, max_epochs=1)
+    path = tmp_path / "checkpoints" / "last.ckpt"
+    checkpoint = torch.load(path, weights_only=True)
+    del checkpoint["callbacks"]["BestWeights"]
+    torch.save(checkpoint, path)
+    with pytest.raises(UserError, match="an earlier version wrote it"):
+        run(tmp_path, max_epochs=2, resume=True)
+    assert path.exists()
+
+
+def test_a_log_has_a_line_for_epochs_of_ten_seconds_and_for_the_last(tmp_path, capsys):
+    run(tmp_path, max_epochs=3, validate=lambda _: 7.0)
+    (line,) = capsys.readouterr().err.splitlines()
+    words = r"training: epoch 3/3, loss \d\.\d{3}, validation loss \d\.\d{3}, BLEU 7\.00, [\d.]+ s, [\d,]+ tokens/s"
+    assert re.fullmatch(words, line)
+
+
+def test_a_terminal_keeps_a_line_for_each_epoch_with_the_time_left(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "dumb")
+    scores = iter([5.0, 4.0, 3.0])
+    run(tmp_path, max_epochs=9, monitor="bleu", patience=2, validate=lambda _: next(scores))
+    lines = [line for line in capsys.readouterr().err.splitlines() if "training: " in line]
+    assert [bool(re.search(r"left$", line)) for line in lines] == [True, True, False, False]
+    assert "epoch 2/9" in lines[1]
+    assert "stopped: 2 validations without improvement (training.patience)" in lines[3]
 
 
 def test_a_training_that_would_never_be_validated_is_refused():
