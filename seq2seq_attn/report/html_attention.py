@@ -10,7 +10,7 @@ import base64
 import json
 import math
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from seq2seq_attn.results.observations import (
     AttentionMap,
     BeamHypothesis,
     CorpusAttention,
+    CorpusPair,
     DecodingStep,
     DecodingTrace,
     Example,
@@ -146,27 +147,32 @@ def views_of_maps(maps: Sequence[AttentionMap]) -> list[SentenceView]:
 
 
 def as_data(sentences: Sequence[SentenceView], corpus: CorpusAttention | None) -> dict[str, Any]:
-    """The data that attention.js reads; weights on the corpus are beside it, see `ArmAttention`."""
+    """The data that attention.js reads, in columns, which compress well. Weights on the corpus are not among them.
+
+    A translation that is the reference itself is 0.
+    """
     views = {sentence.line or place: _data_of_views(sentence) for place, sentence in enumerate(sentences, start=1)}
-    if corpus is None:
-        pairs = [
-            (line, each.source, each.reference, each.gold, ()) for line, each in zip(views, sentences, strict=True)
-        ]
-        return {"pairs": pairs, "examples": views, "arms": {}, "segmentations": [], "metric": "", "total": 0}
-    # Translations stand beside their reference, which they resemble: so they compress well.
-    translated = zip(*(arm.translations for arm in corpus.arms.values()), strict=True)
-    pairs = [
-        (pair.line, pair.source, pair.reference, pair.gold, texts)
-        for pair, texts in zip(corpus.pairs, translated, strict=True)
-    ]
-    arms = {name: {"scores": arm.scores, "segmentation": arm.segmentation} for name, arm in corpus.arms.items()}
+    pairs: Sequence[SentenceView | CorpusPair] = sentences if corpus is None else corpus.pairs
+    references = [pair.reference for pair in pairs]
     return {
-        "pairs": pairs,
+        "lines": list(views) if corpus is None else [pair.line for pair in pairs],
+        "sources": [pair.source for pair in pairs],
+        "references": references,
+        "gold": [pair.gold for pair in pairs],
         "examples": views,
-        "arms": arms,
-        "segmentations": [_data_of_segmentation(each, corpus) for each in corpus.segmentations],
-        "metric": corpus.metric,
-        "total": corpus.sentences,
+        "metric": "" if corpus is None else corpus.metric,
+        "arms": {
+            name: {
+                "translations": [
+                    0 if text == reference else text
+                    for text, reference in zip(arm.translations, references, strict=True)
+                ],
+                "scores": arm.scores,
+                "segmentation": arm.segmentation,
+            }
+            for name, arm in (corpus.arms if corpus else {}).items()
+        },
+        "segmentations": [_data_of_segmentation(each, corpus) for each in corpus.segmentations] if corpus else [],
     }
 
 
@@ -178,12 +184,8 @@ def packed(data: object) -> str:
 
 def glosses_of(sentences: Sequence[SentenceView], corpus: CorpusAttention | None) -> dict[str, str]:
     """English under the Chinese words of the embedded corpus, on either side; none for other text."""
-    pairs: Iterable[tuple[str, str]] = (
-        [(each.source, each.reference) for each in sentences]
-        if corpus is None
-        else [(pair.source, pair.reference) for pair in corpus.pairs]
-    )
-    sides = zip(*pairs, strict=True)
+    pairs: Sequence[SentenceView | CorpusPair] = sentences if corpus is None else corpus.pairs
+    sides = ([pair.source for pair in pairs], [pair.reference for pair in pairs])
     return next((found for side in sides if (found := glosses(word for line in side for word in line.split()))), {})
 
 
@@ -192,9 +194,9 @@ def _data_of_views(sentence: SentenceView) -> list[dict[str, Any]]:
         {
             "arm": view.arm,
             "source": view.source,
-            "sourceWords": view.source_words,
+            "sourceWords": list(view.source_words),
             "steps": view.steps,  # each a list of its fields in their order
-            "paths": [path._asdict() | {"steps": list(path.steps)} for path in view.paths],
+            "paths": [path._asdict() | {"steps": list(path.steps), "words": list(path.words)} for path in view.paths],
         }
         for view in sentence.views
     ]

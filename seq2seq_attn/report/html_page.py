@@ -31,6 +31,7 @@ from seq2seq_attn.results.observations import (
     AttentionMap,
     ContrastiveSentences,
     CorpusAttention,
+    CorpusPair,
     Curve,
     Example,
     Reproduction,
@@ -98,8 +99,8 @@ def html_page(contents: Contents) -> str:
 
 def _font(sentences: Sequence[SentenceView], corpus: CorpusAttention | None) -> str:
     """The Chinese font of the package in base64, where it has all that the sentences need; "" otherwise."""
-    texts = [text for each in sentences for text in (each.source, each.reference)]
-    texts += [] if corpus is None else [text for pair in corpus.pairs for text in (pair.source, pair.reference)]
+    pairs: Sequence[SentenceView | CorpusPair] = [*sentences, *(corpus.pairs if corpus else ())]
+    texts = [text for pair in pairs for text in (pair.source, pair.reference)]
     chinese = chinese_characters(texts)
     return base64.b64encode(SUBSET.read_bytes()).decode("ascii") if chinese and in_subset(chinese) else ""
 

@@ -377,7 +377,7 @@ def corpus():
         "sentences": 12,
         "metric": "chrF2",
         "pairs": [dict(zip(("line", "source", "reference", "gold"), pair, strict=True)) for pair in PAIRS],
-        "segmentations": [PIECES, whole],
+        "segmentations": [copy.deepcopy(PIECES), whole],
         "arms": {
             "distracted (C at every step)": arm(["斯派克", "看", "汤姆"], [40.0, 0.0, 100.0]),
             "mean of states": arm(["斯派克 看", "汤姆 看", "杰瑞"], [60.0, 50.5, 0.0], 1, packed(even)),

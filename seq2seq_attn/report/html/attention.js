@@ -1,7 +1,7 @@
 /* Attention: any sentence that the page holds, two arms, one row at a time. The address holds what is shown. */
 
 const END = "</s>";
-const held = { pairs: [], examples: {}, arms: {}, segmentations: [] }; // what Python packed, see `as_data`
+const held = {}; // what Python packed, see `as_data`; and `pairs`, its rows
 const state = { line: 0, step: 0, pieces: false, panels: [], found: [] };
 const number = (value, digits) => value.toFixed(digits).replace(/^-(?!0\.?0*$)/, "\u2212").replace("-", "");
 const sum = (values) => values.reduce((total, value) => total + value, 0);
@@ -47,6 +47,9 @@ async function viewsOf(place) {
     return { arm, source, sourceWords, steps, paths: [{ name: "the reference", steps: upTo(steps.length), words: targetWords, score: null }] };
   }));
 }
+
+/** An arm's translation; 0 stands for the reference. */
+const translation = ({ translations }, place) => translations[place] || held.pairs[place][2];
 
 /** Sums the values of the tokens of each word. */
 function byWord(values, wordOf) {
@@ -139,7 +142,7 @@ function heat(panel, { source, rows, gold }) {
 function heatSvg({ source, rows, gold }) {
   const cell = 22, left = 120, top = 110;
   const create = (name, attributes, text = "") => {
-    const element = document.createElementNS("http://www.w3.org/2000/svg", name);
+    const element = document.createElementNS(document.querySelector("svg").namespaceURI, name);
     for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
     element.textContent = text;
     return element;
@@ -193,7 +196,7 @@ function draw(panel) {
     draw(panel);
   })] : [];
   const own = held.arms[view.arm];
-  const translation = own ? [make("p", { class: "text translation", dir: "auto" }, ...glossed(held.pairs[state.place][4][Object.keys(held.arms).indexOf(view.arm)]),
+  const translated = own ? [make("p", { class: "text translation", dir: "auto" }, ...glossed(translation(own, state.place)),
     make("small", {}, `${held.metric} ${number(own.scores[state.place], 1)}`))] : [];
   panel.heading = make("h4", { "aria-live": "polite" });
   panel.now = make("div");
@@ -209,7 +212,7 @@ function draw(panel) {
     : [make("p", { class: "hint" }, "This arm does not attend to single source words: there are no weights.")];
   const focused = [...panel.place.querySelectorAll("select")].indexOf(document.activeElement);
   const isOpen = panel.place.querySelector(".numbers")?.open;
-  panel.place.replaceChildren(make("div", { class: "choices" }, arm, ...path), ...translation, ...attention);
+  panel.place.replaceChildren(make("div", { class: "choices" }, arm, ...path), ...translated, ...attention);
   if (isOpen && has) panel.place.querySelector(".numbers").open = true;
   panel.place.querySelectorAll("select")[focused]?.focus();
   drawBeam();
@@ -298,8 +301,8 @@ function find() {
   const own = held.arms[scored];
   const within = (value, low, high) => (low === "" || value >= Number(low)) && (high === "" || value <= Number(high));
   state.found = upTo(held.pairs.length).filter((place) => {
-    const [, source, reference, , translations] = held.pairs[place];
-    const texts = [source, reference, ...translations].join(" ").toLowerCase();
+    const [, source, reference] = held.pairs[place];
+    const texts = [source, reference, ...Object.values(held.arms).map((arm) => translation(arm, place))].join(" ").toLowerCase();
     return wanted.every((word) => texts.includes(word))
       && within(words(source).length, shortest, longest)
       && (!own || within(own.scores[place], lowest, highest));
@@ -363,7 +366,9 @@ async function restore() {
 
 async function start() {
   Object.assign(held, JSON.parse(new TextDecoder().decode(await inflate(byId("packed").textContent))));
-  if (!held.pairs.length) return;
+  const { lines, sources, references, gold } = held;
+  held.pairs = lines.map((line, place) => [line, sources[place], references[place], gold[place]]);
+  if (!lines.length) return;
   document.documentElement.classList.add("scripted");
   byId("viewer").hidden = false;
   const scored = Object.keys(held.arms);

@@ -1,6 +1,6 @@
 /* Downloads of a figure, as the page draws it, and of its numbers. */
 
-const DRAWN = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font-family", "font-size", "font-weight"];
+const DRAWN = ["fill", "stroke", "stroke-width", "stroke-dasharray", "paint-order", "opacity", "fill-opacity", "scale", "font-family", "font-size", "font-weight"];
 
 /** A copy of an <svg> that looks the same without the style sheet. */
 function standalone(svg) {
@@ -12,14 +12,13 @@ function standalone(svg) {
     for (const name of ["class", "tabindex", "data-tip", "data-y", "data-record"]) element.removeAttribute(name);
   });
   const [, , width, height] = svg.getAttribute("viewBox").split(" ");
-  const ground = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+  const ground = document.createElementNS(svg.namespaceURI, "rect");
   ground.setAttribute("width", "100%");
   ground.setAttribute("height", "100%");
   ground.style.fill = getComputedStyle(document.body).backgroundColor;
   copy.prepend(ground);
   copy.setAttribute("width", width);
   copy.setAttribute("height", height);
-  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
   return new XMLSerializer().serializeToString(copy);
 }
 
