@@ -223,7 +223,12 @@ MALFORMED |= {
         2,
         ["'注意力'", "no segmentation 2"],
     ),
-    "weights of other tokens": ("corpus_attention.json", ("arms", "注意力", "segmentation"), 1, ["40 numbers", "need 29"]),
+    "weights of other tokens": (
+        "corpus_attention.json",
+        ("arms", "注意力", "segmentation"),
+        1,
+        ["40 numbers", "need 29"],
+    ),
     "weights that are cut": (
         "corpus_attention.json",
         ("arms", "注意力", "weights"),

@@ -369,6 +369,7 @@ async function start() {
   const { lines, sources, references, gold } = held;
   held.pairs = lines.map((line, place) => [line, sources[place], references[place], gold[place]]);
   if (!lines.length) return;
+  await Promise.all([...document.fonts].map((face) => face.load())); // text measured before would keep another font
   document.documentElement.classList.add("scripted");
   byId("viewer").hidden = false;
   const scored = Object.keys(held.arms);
