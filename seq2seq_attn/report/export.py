@@ -8,9 +8,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from seq2seq_attn.report.breakdown_tables import AGREEMENT, breakdown_tables, breakdowns
 from seq2seq_attn.report.columns import Column, TableCell, columns
-from seq2seq_attn.report.table import notes
+from seq2seq_attn.report.table import AGREEMENT, breakdown_tables, breakdowns, notes
 from seq2seq_attn.results.records import slug
 from seq2seq_attn.results.results import Breakdown, LinkAgreement, Rates, Results
 

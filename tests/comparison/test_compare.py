@@ -8,22 +8,28 @@ import numpy as np
 import pytest
 from toy_experiment import EXPERIMENT
 
-from seq2seq_attn.comparison.arms import differences
+from seq2seq_attn.comparison import collect, observe
+from seq2seq_attn.comparison.arms import Arm, differences
 from seq2seq_attn.comparison.collect import training_text
 from seq2seq_attn.comparison.compare import compare
 from seq2seq_attn.comparison.experiment import read_experiment
+from seq2seq_attn.comparison.observe import kept_lines
 from seq2seq_attn.comparison.schedule import complete_all
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.corpus_scores import chrf, exact_match
+from seq2seq_attn.evaluation.corpus_scores import chrf, exact_match, sentence_chrf
 from seq2seq_attn.evaluation.counts import BleuCounts
 from seq2seq_attn.evaluation.resampling import bleu_interval
 from seq2seq_attn.report.conclusion import conclusion
 from seq2seq_attn.report.write import read_contents
+from seq2seq_attn.results.observations import load_corpus_attention
 from seq2seq_attn.results.results import Results
 from seq2seq_attn.runs import train as run_training
+from seq2seq_attn.runs.corpora import read_pairs, read_test
 from seq2seq_attn.runs.folder import read_metrics
+from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.strict import parse
+from seq2seq_attn.text.codec import load_codecs
 
 
 @pytest.fixture(scope="module")
@@ -139,6 +145,46 @@ def test_curves_and_attention_are_saved_with_the_results(results, tmp_path):
     for entry in shown:
         assert np.shape(entry["weights"]) == (len(entry["target"]), len(entry["source"]))
         assert entry["gold"]
+
+
+def test_the_attention_on_the_whole_test_set_is_that_of_forced_decoding(results, grid, tmp_path):
+    references, files = written(grid, tmp_path)
+    held = load_corpus_attention(tmp_path / "mine" / "corpus_attention.json")
+    assert held.sentences == len(references)
+    assert [(pair.line, pair.reference) for pair in held.pairs] == list(enumerate(references, start=1))
+    assert {arm: each.translations for arm, each in held.arms.items()} == {a: tuple(r[0]) for a, r in files.items()}
+    for arm, each in held.arms.items():
+        assert each.scores == tuple(round(score, 2) for score in sentence_chrf(files[arm][0], references))
+    assert held.arms["distracted"].segmentation is None
+    model = TrainedModel.load(tmp_path / "mine" / "runs" / grid.runs[2].folder)
+    forced = model.force([pair.source for pair in held.pairs], references)
+    for weights, each in zip(held.weights("attention"), forced, strict=True):
+        np.testing.assert_allclose(weights, each.weights, atol=0.5 / 255 + 1e-6)
+
+
+def test_of_a_large_test_set_every_nth_pair_is_kept_and_all_examples(results, grid, tmp_path, monkeypatch):
+    test = grid.runs[0].config.data.test
+    pairs = read_pairs(test)
+    codecs = load_codecs(tmp_path / "mine" / "runs" / grid.runs[0].folder)
+    assert kept_lines(pairs, 2, *codecs) == list(range(len(pairs)))
+    both = zip(pairs.source, pairs.target, strict=True)
+    sizes = [len(codecs[0].encode(source)) * len(codecs[1].encode(target)) for source, target in both]
+    monkeypatch.setattr(observe, "MOST_WEIGHTS", 2 * sum(sizes) // 3 + 1)
+    assert kept_lines(pairs, 2, *codecs, always=[1]) == sorted({1, *range(0, len(pairs), 3)})
+
+
+def test_bands_of_which_one_has_enough_sentences_give_way_to_quantiles_of_length(grid, results, tmp_path, monkeypatch):
+    monkeypatch.setattr(collect, "ENOUGH", 3)
+    test_set = read_test(grid.runs[0].config.data.test)
+    arm = Arm.load([grid.runs[2]], tmp_path / "mine" / "runs", test_set)
+
+    def bands(shortest):
+        sources = [" ".join("x" * (shortest + number % 4)) for number in range(len(test_set.pairs))]
+        return [(band.label, band.sentences) for band in collect._bands(arm, sources)]
+
+    assert len(test_set.pairs) == 12
+    assert bands(2) == [("1-3", 6), ("4+", 6)], "as configured"
+    assert bands(4) == [("4-4", 3), ("5-5", 3), ("6-6", 3), ("7+", 3)]
 
 
 def test_sentences_and_provenance_for_the_report_are_saved_with_the_results(grid, tmp_path, toy_corpus, monkeypatch):

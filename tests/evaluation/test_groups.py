@@ -9,7 +9,7 @@ import pytest
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.corpus_scores import bleu, chrf
 from seq2seq_attn.evaluation.counts import BleuCounts, ChrfCounts
-from seq2seq_attn.evaluation.groups import Band, bleu_by_length, group_score, in_bands, in_thirds
+from seq2seq_attn.evaluation.groups import Band, bleu_by_length, group_score, in_bands, in_thirds, length_quantiles
 from seq2seq_attn.evaluation.resampling import bleu_interval
 
 
@@ -96,3 +96,19 @@ def test_the_score_of_a_group_is_its_corpus_score(references, spoil):
     assert score.bleu == pytest.approx(sum(bleu(run, alone).value for run in picked) / 2)
     assert score.chrf == pytest.approx(sum(chrf(run, alone).value for run in picked) / 2)
     assert (score.low, score.high) == (interval.low, interval.high)
+
+
+def test_quantiles_of_length_are_even_and_no_smaller_than_asked():
+    lengths = [*range(3, 20)] * 20
+    bands = length_quantiles(lengths, least=30)
+    sizes = [sum(length in band for length in lengths) for band in bands]
+    assert (len(bands), sum(sizes)) == (5, len(lengths))
+    assert max(sizes) - min(sizes) <= 20
+    assert [band.low for band in bands[1:]] == [band.high + 1 for band in bands[:-1]]
+    assert (bands[0].low, bands[-1].high) == (3, None)
+    assert len(length_quantiles(lengths, least=100)) == 3
+
+
+@pytest.mark.parametrize("lengths", [[7] * 100, [5] * 59, [4] * 40 + [9] * 29, []])
+def test_lengths_that_cannot_be_divided_have_no_quantiles(lengths):
+    assert length_quantiles(lengths, least=30) == []
