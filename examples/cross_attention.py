@@ -3,8 +3,8 @@
     python examples/cross_attention.py
 
 `nn.TransformerDecoderLayer` attends to the encoder with its module `multihead_attn`. This example replaces that module
-by the library's attention: first with the same equation and the same weights, to show that the output stays the same,
-then with the additive score v · tanh(W q + U k + b), which torch does not have. The task is to reverse words.
+by `MultiheadAttention`: first with torch's equation and weights, to show that the output stays the same, then with the
+additive score v · tanh(W q + U k + b), which torch does not have. The task is to reverse words.
 """
 
 import argparse
@@ -16,34 +16,14 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from seq2seq_attn.attention import Additive, Attention, MultiHead, ScaledDot
+from seq2seq_attn.attention import Additive, MultiheadAttention
 
 LETTERS = "_^$" + string.ascii_lowercase  # _ is padding, ^ the start symbol, $ the end symbol
 SIZE, HEADS, LONGEST = 64, 4, 10
 
 
-class CrossAttention(nn.Module):
-    """Any context of the library with the signature of `nn.MultiheadAttention`."""
-
-    def __init__(self, context):
-        super().__init__()
-        self.context = context
-
-    def forward(self, query, key, value, key_padding_mask=None, attn_mask=None, **options):
-        assert attn_mask is None, "cross-attention takes no mask over positions"
-        # torch's mask is True on padding, the library's is True on tokens.
-        is_token = None if key_padding_mask is None else ~key_padding_mask
-        return self.context(query, self.context.prepare(key, value, is_token=is_token))
-
-
-def multi_head(scorer):
-    """Multi-head attention with this scorer in each head."""
-    head = Attention(scorer(query_size=SIZE // HEADS, key_size=SIZE // HEADS))
-    return MultiHead(head, HEADS, query_size=SIZE, key_size=SIZE)
-
-
 def decoder_layer():
-    return nn.TransformerDecoderLayer(SIZE, HEADS, 2 * SIZE, dropout=0.0, batch_first=True, bias=False)
+    return nn.TransformerDecoderLayer(SIZE, HEADS, 2 * SIZE, dropout=0.0, batch_first=True)
 
 
 def replacement_error():
@@ -51,13 +31,7 @@ def replacement_error():
     layer, target, memory = decoder_layer(), torch.randn(2, 5, SIZE), torch.randn(2, 7, SIZE)
     is_padding = torch.arange(7) >= torch.tensor([[7], [4]])
     before = layer(target, memory, memory_key_padding_mask=is_padding)
-
-    theirs, ours = layer.multihead_attn, multi_head(ScaledDot)
-    projections = (ours.query_layer, ours.key_layer, ours.value_layer)
-    for projection, weight in zip(projections, theirs.in_proj_weight.chunk(3), strict=True):
-        projection.weight = nn.Parameter(weight)
-    ours.output_layer.weight = theirs.out_proj.weight
-    layer.multihead_attn = CrossAttention(ours)
+    layer.multihead_attn = MultiheadAttention.from_torch(layer.multihead_attn)
     after = layer(target, memory, memory_key_padding_mask=is_padding)
     return (after - before).abs().max().item()
 
@@ -71,7 +45,7 @@ class Model(nn.Module):
         self.position = nn.Embedding(LONGEST + 1, SIZE)
         self.encoder = nn.TransformerEncoderLayer(SIZE, HEADS, 2 * SIZE, dropout=0.0, batch_first=True)
         self.decoder = decoder_layer()
-        self.decoder.multihead_attn = CrossAttention(multi_head(Additive))
+        self.decoder.multihead_attn = MultiheadAttention(SIZE, HEADS, batch_first=True, scorer=Additive)
         self.output = nn.Linear(SIZE, len(LETTERS))
 
     def embed(self, letters):
@@ -137,9 +111,12 @@ def main():
     right = sum(text[::-1] == found for text, found in zip(texts, reverse(model, texts), strict=True)) / len(texts)
     print(f"\n{right:.1%} of 1,000 new words correct, {time.perf_counter() - began:.0f} s\n")
 
-    # torch's layer discards the weights, the mean over heads; a hook gets everything that its module returns.
-    returned = []
-    model.decoder.multihead_attn.register_forward_hook(lambda module, inputs, outputs: returned.append(outputs[1]))
+    # torch's layer requests no weights. One hook requests them (the mean over heads), another one keeps them.
+    returned, attention = [], model.decoder.multihead_attn
+    attention.register_forward_pre_hook(
+        lambda module, inputs, options: (inputs, options | {"need_weights": True}), with_kwargs=True
+    )
+    attention.register_forward_hook(lambda module, inputs, outputs: returned.append(outputs[1]))
     text = "attention"
     found = reverse(model, [text])[0]
     print("  " + " ".join(text))

@@ -13,13 +13,16 @@ weights, a `Window` restricts the positions that may be read, a `Context` is wha
 `Summary` is a sentence as one vector.
 """
 
+from torch import nn
+
+from seq2seq_attn.attention import normalisers, scorers, windows
 from seq2seq_attn.attention.attention import Attention
-from seq2seq_attn.attention.context import Context
+from seq2seq_attn.attention.context import Context, attend
 from seq2seq_attn.attention.contexts.chunkwise import ChunkwiseAttention, ChunkwiseSource
 from seq2seq_attn.attention.contexts.constant import ConstantContext, FixedContext, MeanContext, NoContext
 from seq2seq_attn.attention.contexts.counterfactual import Change, Counterfactual, CounterfactualSource
 from seq2seq_attn.attention.contexts.key_value import KeyValueAttention
-from seq2seq_attn.attention.contexts.multi_head import MultiHead, MultiHeadSource
+from seq2seq_attn.attention.contexts.multi_head import MultiHead, MultiheadAttention, MultiHeadSource
 from seq2seq_attn.attention.history import History, each_tensor
 from seq2seq_attn.attention.normaliser import (
     HistoryNormaliser,
@@ -36,7 +39,7 @@ from seq2seq_attn.attention.normalisers.shuffled import Shuffled
 from seq2seq_attn.attention.normalisers.sigmoid import Sigmoid
 from seq2seq_attn.attention.normalisers.softmax import Softmax
 from seq2seq_attn.attention.normalisers.sparsemax import Sparsemax
-from seq2seq_attn.attention.registry import own_options
+from seq2seq_attn.attention.registry import import_folder, own_options
 from seq2seq_attn.attention.scorer import HistoryScorer, Scorer, ScorerFactory, _scorers, scorer_class, scorer_classes
 from seq2seq_attn.attention.scorers.additive import Additive
 from seq2seq_attn.attention.scorers.biaffine import Biaffine
@@ -55,6 +58,7 @@ from seq2seq_attn.attention.scorers.relative import Relative
 from seq2seq_attn.attention.scorers.scaled_dot import ScaledDot
 from seq2seq_attn.attention.source import ConstantSource, PreparedSource, Source
 from seq2seq_attn.attention.summary import LastState, LearnedPool, MeanState, Summary
+from seq2seq_attn.attention.unchanged import fusible
 from seq2seq_attn.attention.window import Window, _windows, window_class, window_classes
 from seq2seq_attn.attention.windows.local_m import LocalM
 from seq2seq_attn.attention.windows.local_p import LocalP
@@ -96,6 +100,7 @@ __all__ = [
     "Monotonic",
     "MultiHead",
     "MultiHeadSource",
+    "MultiheadAttention",
     "Multiplicative",
     "NegativeSquaredDistance",
     "NeuralCoverage",
@@ -114,6 +119,7 @@ __all__ = [
     "Sparsemax",
     "Summary",
     "Window",
+    "attend",
     "each_tensor",
     "normaliser_class",
     "normaliser_classes",
@@ -124,5 +130,12 @@ __all__ = [
     "window_classes",
 ]
 
-# A class in a new file of these folders gets its name here by itself; type checkers know those listed above.
+# A class in a new file of these folders gets its name here by itself; type checkers know those listed above. They are
+# imported last, so that such a file finds all names of this package.
+for _folder in (scorers, normalisers, windows):
+    import_folder(_folder.__name__, _folder.__path__)
 globals().update({part.__name__: part for part in (*_scorers, *_normalisers, *_windows)})
+
+# Fused forms may replace what these classes compute.
+for _part in [part for part in globals().values() if isinstance(part, type) and issubclass(part, nn.Module)]:
+    fusible(_part)

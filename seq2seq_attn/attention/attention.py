@@ -5,14 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import torch.nn.functional as F
+from torch import Tensor
 
 from seq2seq_attn.attention.context import Context, one_by_one
 from seq2seq_attn.attention.history import NOTHING, History
-from seq2seq_attn.attention.normaliser import Normaliser
+from seq2seq_attn.attention.normaliser import Normaliser, full_precision
 from seq2seq_attn.attention.normalisers.softmax import Softmax
 from seq2seq_attn.attention.scorer import Scorer
-from seq2seq_attn.attention.shapes import Contexts, IsToken, Keys, Query, Values, Weights
-from seq2seq_attn.attention.source import Source, check_query, check_source
+from seq2seq_attn.attention.scorers.scaled_dot import ScaledDot
+from seq2seq_attn.attention.shapes import Bias, Contexts, IsToken, Keys, MayRead, Query, Values, Weights
+from seq2seq_attn.attention.source import (
+    Source,
+    check_extension,
+    check_query,
+    check_source,
+    is_exported,
+    restricted,
+)
+from seq2seq_attn.attention.unchanged import changed, is_reference, is_transformed
 from seq2seq_attn.attention.window import View, Window
 
 
@@ -21,6 +32,10 @@ class Attention(Context):
 
     F is the scorer. Another normaliser may replace softmax, and a window may restrict which positions are read.
     `value_size` is the width of the values; it is needed only if they are not as wide as the keys.
+
+    `dropout` is the probability that a weight is set to 0 in training mode, where the others are divided by
+    1 - dropout, drawn from torch's generator. The weights returned are those under which the values were summed, so
+    after dropout, as in `nn.MultiheadAttention`; the history keeps those before it.
     """
 
     reads_query = True
@@ -31,13 +46,17 @@ class Attention(Context):
         normaliser: Normaliser | None = None,
         window: Window | None = None,
         value_size: int | None = None,
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        if not 0 <= dropout < 1:
+            raise ValueError(f"{type(self).__name__} needs a dropout from 0 to below 1, got {dropout}")
         self.scorer = scorer
         self.normaliser = Softmax() if normaliser is None else normaliser
         self.window = window
         self.query_size, self.key_size = scorer.query_size, scorer.key_size
         self.value_size = scorer.key_size if value_size is None else value_size
+        self.dropout = dropout
         counts_steps = window is not None and window.needs_steps
         self.needs_history = scorer.needs_history or self.normaliser.needs_history or counts_steps
 
@@ -49,32 +68,66 @@ class Attention(Context):
             is_token=None if is_token is None else is_token[:, None],
         )
 
+    def extend(
+        self, source: Source, keys: Keys, values: Values | None = None, is_token: IsToken | None = None
+    ) -> Source:
+        check_extension(self, source.sentences, keys, is_token, self.scorer, self.normaliser)
+        more = self.prepare(keys, values)
+        return source.append(more if is_token is None else more._replace(is_token=is_token[:, None]))
+
     def start(self, source: Source) -> History:
         scores = source.values.new_empty((source.sentences, 1, source.values.shape[1]))
         steps = NOTHING if self.window is None else scores.new_zeros(scores.shape[:2], dtype=torch.int64)
         return self.scorer.start(source.prepared), self.normaliser.start(scores), steps
 
-    def forward(self, query: Query, source: Source, history: History | None = None) -> Any:
+    def forward(
+        self,
+        query: Query,
+        source: Source,
+        history: History | None = None,
+        *,
+        may_read: MayRead | None = None,
+        causal: bool = False,
+        bias: Bias | None = None,
+        need_weights: bool = True,
+    ) -> Any:
+        check_query(self, query, source.sentences, self.query_size)
+        if not need_weights and why_not_one_operation(self) is None:
+            seen = self._in_one_operation(query, source, history, may_read, causal, bias), None
+            return seen if history is None else (*seen, history)
+        source = restricted(self, query, source, history, may_read, causal, bias)
         if history is not None:
-            return self._step(query, source, history)
+            contexts, weights, history = self._step(query, source, history)
+            return contexts, weights if need_weights else None, history
         history = self.start(source)
         ahead = self._ahead(history, query.shape[1])
         if ahead is None:
-            return one_by_one(self._step, query, source, history)
-        contexts, weights, _ = self._step(query, source, ahead)
-        return contexts, weights
+            contexts, weights = one_by_one(self._step, query, source, history)
+        else:
+            contexts, weights, _ = self._step(query, source, ahead)
+        return contexts, weights if need_weights else None
 
     def _step(self, query: Query, source: Source, history: History) -> tuple[Contexts, Weights, History]:
         weights, history = self.weigh(query, source, history)
-        return torch.bmm(weights, source.values), weights, history
+        contexts, weights = self.read(weights, source.values)
+        return contexts, weights, history
+
+    def read(self, weights: Weights, values: Values) -> tuple[Contexts, Weights]:
+        """The values summed under the weights, after dropout, and these."""
+        if self.dropout and self.training:
+            weights = F.dropout(weights, self.dropout)
+        return torch.bmm(weights, values), weights
 
     def weigh(self, query: Query, source: Source, history: History) -> tuple[Weights, History]:
         """The weights (B, K, S) of a step, and the history for the next one."""
-        check_query(self, query, source.sentences, self.query_size)
         of_scorer, of_normaliser, steps = history
         scores = self.scorer.after(of_scorer, query, source.prepared)
         view = self._view(query, source, steps)
-        weights = self.normaliser.after(of_normaliser, scores, view.is_open)
+        if source.bias is None:
+            weights = self.normaliser.after(of_normaliser, scores, view.is_open)
+        else:
+            biased = full_precision(scores) + source.bias
+            weights = self.normaliser.after(of_normaliser, biased, view.is_open).to(scores.dtype)
         of_normaliser = self.normaliser.advance(of_normaliser, weights)
         if view.factor is not None:
             weights = weights * view.factor.to(weights.dtype)
@@ -85,8 +138,7 @@ class Attention(Context):
     def _view(self, query: Query, source: Source, steps: History) -> View:
         if self.window is None:
             return View(source.is_token, factor=None)
-        everywhere = source.values.new_ones((source.sentences, 1, source.values.shape[1]), dtype=torch.bool)
-        view: View = self.window(query, everywhere if source.is_token is None else source.is_token, steps)
+        view: View = self.window(query, source.token_mask(), steps)
         return view
 
     def _ahead(self, history: History, steps: int) -> History | None:
@@ -98,3 +150,53 @@ class Attention(Context):
         if self.window is not None:
             taken = taken + torch.arange(steps, device=taken.device)
         return of_scorer, of_normaliser, taken
+
+    def _in_one_operation(
+        self,
+        query: Query,
+        source: Source,
+        history: History | None,
+        may_read: Tensor | None,
+        causal: bool,
+        bias: Tensor | None,
+    ) -> Contexts:
+        """The contexts by torch's `scaled_dot_product_attention`; `prepare` divided the keys by √d."""
+        is_causal = causal and all(part is None for part in (history, source.is_token, may_read, bias))
+        # Without a mask torch knows what is causal where there are as many queries as positions.
+        if is_exported() or query.shape[1] != source.values.shape[1]:
+            is_causal = False
+        if not is_causal:
+            source = restricted(self, query, source, history, may_read, causal, bias)
+        mask = source.is_token
+        if source.bias is not None:
+            mask = source.bias if mask is None else torch.where(mask, source.bias, -torch.inf)
+            mask = mask.to(query.dtype)
+        contexts: Tensor = F.scaled_dot_product_attention(
+            query[:, None],
+            source.prepared[:, None],
+            source.values[:, None],
+            attn_mask=None if mask is None else mask[:, None],
+            dropout_p=self.dropout if self.training else 0.0,
+            is_causal=is_causal,
+            scale=1.0,
+        )
+        return contexts[:, 0]
+
+
+def why_not_one_operation(attention: Attention) -> str | None:
+    """Why contexts are not those of `scaled_dot_product_attention`, or torch cannot compute them so; None if they are.
+
+    Its place is here and not in ops/, because who uses attention alone has torch and nothing else: the function is
+    torch's, which chooses the kernel.
+    """
+    if is_reference():
+        return "the reference implementation is asked for"
+    if type(attention) is not Attention or type(attention.scorer) is not ScaledDot:
+        return "it is not attention with scaled dot products"
+    if type(attention.normaliser) is not Softmax or attention.normaliser.temperature != 1:
+        return "the normaliser is not softmax of temperature 1"
+    if attention.window is not None:
+        return "there is a window"
+    if not torch.compiler.is_compiling() and is_transformed():
+        return "torch.func or forward-mode differentiation is at work"
+    return changed(attention)

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from seq2seq_attn.attention.history import NOTHING, History
-from seq2seq_attn.attention.shapes import Contexts, IsToken, Keys, Query, Values, Weights
+from seq2seq_attn.attention.shapes import Bias, Contexts, IsToken, Keys, MayRead, Query, Values, Weights
 
 
 class Context(nn.Module, ABC):
@@ -46,12 +46,42 @@ class Context(nn.Module, ABC):
         sentence gets NaN from softmax and its variants and 0 from the other normalisers; others are not affected.
         """
 
+    def extend(self, source: Any, keys: Keys, values: Values | None = None, is_token: IsToken | None = None) -> Any:
+        """The source with more positions behind those it has, as a new record: a cache of keys and values that grows.
+
+        It equals the one that `prepare` makes of all keys at once. ValueError: shapes do not fit, or a part depends on
+        all positions, or keeps an entry for each of them from step to step, as coverage does.
+        """
+        raise ValueError(f"{type(self).__name__} cannot append to a source; prepare the longer source at once")
+
     @abstractmethod
-    def forward(self, query: Query, source: Any, history: History | None = None) -> Any:
+    def forward(
+        self,
+        query: Query,
+        source: Any,
+        history: History | None = None,
+        *,
+        may_read: MayRead | None = None,
+        causal: bool = False,
+        bias: Bias | None = None,
+        need_weights: bool = True,
+    ) -> Any:
         """Contexts (B, T, value_size) and the weights (B, T, S) under which they were read.
 
+        may_read: True where a query may read a position; whatever broadcasts to (B, T, S). For this query all else is
+            as padding is: of `is_token` and `may_read` both must be True.
+        causal: the queries are the last T of the S positions, and each reads those up to its own. So it serves
+            self-attention (T = S), and T new queries on a source that has grown by their T keys.
+        bias: added to the scores, whatever broadcasts to (B, T, S); -inf excludes a position as `may_read` does.
+        need_weights: False gives None in place of the weights; softmax of `ScaledDot` is then computed by torch's
+            `scaled_dot_product_attention`, which never builds them, and has first derivatives alone.
+
         With a history, `query` (B, K, query_size) is one step of K hypotheses per sentence, each with its own entry
-        (B, K, ...) in the history, and the history for the next step is the third result.
+        (B, K, ...) in the history, and the history for the next step is the third result. `may_read` and `bias` are
+        then those of the hypotheses; `causal` has no meaning there and is refused.
+
+        ValueError: shapes do not fit, or nothing is left to a query (seen, and NaN or 0 where it is not, as in
+        `prepare`; NaN or 0 from `scaled_dot_product_attention`, by device and release).
         """
 
     def reader(self) -> Context:
@@ -63,6 +93,37 @@ class Context(nn.Module, ABC):
         return NOTHING
 
 
+def attend(
+    context: Context,
+    query: Query,
+    keys: Keys,
+    values: Values | None = None,
+    is_token: IsToken | None = None,
+    *,
+    may_read: MayRead | None = None,
+    causal: bool = False,
+    bias: Bias | None = None,
+    need_weights: bool = True,
+) -> tuple[Contexts, Weights | None]:
+    """Contexts (B, T, value_size) and weights (B, T, S) of queries on a source, prepared and read in one call.
+
+        contexts, weights = attend(attention, query, keys, is_token=mask)
+
+    Arguments are those of `Context.prepare` and of the context's call. To read one source several times, prepare it.
+    """
+    seen: tuple[Contexts, Weights | None] = context(
+        query, context.prepare(keys, values, is_token), **given(may_read, causal, bias, need_weights)
+    )
+    return seen
+
+
+def given(may_read: MayRead | None, causal: bool, bias: Bias | None, need_weights: bool) -> dict[str, Any]:
+    """Those that are not the defaults, for a context that may know none of them."""
+    options = {"may_read": may_read, "causal": causal, "bias": bias, "need_weights": need_weights}
+    defaults = {"may_read": None, "causal": False, "bias": None, "need_weights": True}
+    return {name: option for name, option in options.items() if option is not defaults[name]}
+
+
 def one_by_one(
     step: Callable[[Query, Any, History], tuple[Contexts, Weights, History]],
     query: Query,
@@ -71,8 +132,8 @@ def one_by_one(
 ) -> tuple[Contexts, Weights]:
     """Contexts and weights of T queries, taken as T steps from the one after `history` on."""
     seen = []
-    for one in torch.split(query, 1, dim=1):
-        contexts, weights, history = step(one, source, history)
+    for t, one in enumerate(torch.split(query, 1, dim=1)):
+        contexts, weights, history = step(one, source.for_query(t), history)
         seen.append((contexts, weights))
     contexts, weights = (torch.cat(part, dim=1) for part in zip(*seen, strict=True))
     return contexts, weights

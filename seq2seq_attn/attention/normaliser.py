@@ -39,6 +39,11 @@ class Normaliser(nn.Module, ABC):
     def normalise(self, scores: ScoreRows) -> ScoreRows:
         """Weights of scores in which -inf marks all positions that must get exactly 0."""
 
+    @property
+    def can_extend(self) -> bool:
+        """Whether the source may grow between steps: False where the history has an entry for each position."""
+        return True
+
     def start(self, scores: ScoreRows) -> History:
         """The history before the first step: tensors (B, 1, ...). Only shape, dtype and device of `scores` matter."""
         return NOTHING
@@ -63,6 +68,10 @@ class HistoryNormaliser(Normaliser, ABC):
     """
 
     needs_history = True
+
+    @property
+    def can_extend(self) -> bool:
+        return False
 
     @abstractmethod
     def start(self, scores: ScoreRows) -> History: ...

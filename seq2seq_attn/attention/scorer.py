@@ -48,6 +48,14 @@ class Scorer(nn.Module, ABC):
     def forward(self, query: Query, prepared: Prepared) -> Scores:
         """Scores (B, T, S) of T queries at once; the number of queries does not change any score."""
 
+    @property
+    def can_extend(self) -> bool:
+        """Whether more positions may follow those prepared: False where `prepare` treats a key by others or its place.
+
+        False as well where the history has an entry for each position.
+        """
+        return True
+
     def start(self, prepared: Prepared) -> History:
         """The history before the first step, for one hypothesis per sentence: tensors (B, 1, ...)."""
         return NOTHING
@@ -81,6 +89,10 @@ class HistoryScorer(Scorer, ABC):
     """
 
     needs_history = True
+
+    @property
+    def can_extend(self) -> bool:
+        return False
 
     @abstractmethod
     def start(self, prepared: Prepared) -> History: ...

@@ -21,6 +21,8 @@ if TYPE_CHECKING or "jaxtyping" not in sys.modules:
     Prepared: TypeAlias = Tensor
     Values: TypeAlias = Tensor
     IsToken: TypeAlias = Tensor
+    MayRead: TypeAlias = Tensor
+    Bias: TypeAlias = Tensor
     Scores: TypeAlias = Tensor
     Weights: TypeAlias = Tensor
     Contexts: TypeAlias = Tensor
@@ -37,6 +39,8 @@ else:
     Prepared = Float[Tensor, "B S ..."]  # what a scorer computed of the keys
     Values = Float[Tensor, "B S value"]  # what is summed
     IsToken = Bool[Tensor, "B S"]  # True where a token is, False on padding
+    MayRead = Bool[Tensor, "... #S"]  # True where a query may read a position
+    Bias = Float[Tensor, "... #S"]  # added to the scores
     Scores = Float[Tensor, "B T S"]  # any real number, or -inf: never read
     Weights = Float[Tensor, "B T S"]  # scores normalised over S
     Contexts = Float[Tensor, "B T value"]  # sums of the values under the weights

@@ -40,19 +40,23 @@ class Window(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, query: Query, is_token: TokenRows, steps: Steps) -> View:
-        """The view of K queries (B, K, query_size) on tokens (B, 1, S), after `steps` (B, K) earlier steps."""
+        """The view of K queries (B, K, query_size) on tokens, after `steps` (B, K) earlier steps.
+
+        `is_token` is (B, 1, S), or (B, K, S) where queries may read different positions: what a query may not read is
+        to it as padding is.
+        """
 
 
 _windows: Registry[Window] = Registry("window", Window)
 
 
 def token_count(is_token: TokenRows) -> Tensor:
-    """The number of tokens of each row: (B, 1, S) to (B, 1, 1)."""
+    """The number of tokens of each row: (B, 1, S) to (B, 1, 1), (B, K, S) to (B, K, 1)."""
     return is_token.sum(dim=-1, keepdim=True)
 
 
 def token_positions(is_token: TokenRows) -> Tensor:
-    """0 at the first token of a row, 1 at the second, ...: (B, 1, S); padding on either side does not count."""
+    """0 at the first token of a row, 1 at the second, ...; padding on either side does not count."""
     return torch.cumsum(is_token, dim=-1) - 1
 
 

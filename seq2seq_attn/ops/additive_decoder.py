@@ -51,6 +51,8 @@ def why_not_softmax(context: Context) -> str | None:
         return f"the normaliser is {type(context.normaliser).__name__}, not softmax of temperature 1"
     if context.window is not None:
         return f"attention has a window, {type(context.window).__name__}"
+    if context.dropout and context.training:
+        return "attention has dropout"
     return "attention depends on earlier steps" if context.needs_history else None
 
 
@@ -73,7 +75,7 @@ def additive_sequence(
     dtype is that of `inputs`; scores and softmax have that of `source.prepared`.
     """
     results: tuple[Tensor, Tensor, Tensor] = _AdditiveSequence.apply(  # type: ignore[no-untyped-call]
-        inputs, initial, *source, *weights
+        inputs, initial, source.prepared, source.values, source.is_token, *weights
     )
     return results
 

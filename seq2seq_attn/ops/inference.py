@@ -89,6 +89,9 @@ class InferenceAttention(Attention):
 
     def _step(self, query: Query, source: Source, history: History) -> tuple[Contexts, Weights, History]:
         values = source.values
+        is_restricted = source.bias is not None or (source.is_token is not None and source.is_token.shape[1] > 1)
+        if is_restricted or (self.dropout and self.training):
+            return super()._step(query, source, history)
         scores = self.scorer(query, source.prepared)
         if scores.dtype != values.dtype or not native.has_kernels(scores):
             return super()._step(query, source, history)

@@ -8,10 +8,13 @@ A program of its own: dynamo cannot look through the shape checks that are insta
 import json
 import sys
 import warnings
+from functools import partial
 
 import torch
 from catalogue import AROUND_ATTENTION, ATTENTIONS, KEY
 from torch import nn
+
+from seq2seq_attn.attention import Attention, MultiheadAttention, ScaledDot
 
 B, T, S = 3, 2, 4
 AUTO = torch.export.Dim.AUTO
@@ -27,8 +30,35 @@ class Reader(nn.Module):
         return self.attention(query, self.attention.prepare(keys, is_token=is_token))
 
 
+class Restricted(Reader):
+    """Causal queries on a source that has grown, with a bias; with and without weights."""
+
+    def forward(self, query, keys, is_token):
+        source = self.attention.extend(self.attention.prepare(keys, is_token=is_token), keys)
+        context, weights = self.attention(query, source, causal=True, bias=query[:, :, :1])
+        may_read = torch.cat((is_token, is_token), dim=1)[:, None]
+        without, _ = self.attention(query, source, causal=True, may_read=may_read, need_weights=False)
+        return context + without, weights
+
+
+class AsInTorch(Reader):
+    def forward(self, query, keys, is_token):
+        without, _ = self.attention(query, keys, keys, key_padding_mask=~is_token, need_weights=False)
+        context, weights = self.attention(query, keys, keys, key_padding_mask=~is_token)
+        return context + without, weights
+
+
+READERS = {
+    name: partial(lambda make: Reader(make()), make) for name, make in (ATTENTIONS | AROUND_ATTENTION).items()
+} | {
+    "scaled_dot, restricted": lambda: Restricted(Attention(ScaledDot(KEY, KEY))),
+    "multi-head, restricted": lambda: Restricted(AROUND_ATTENTION["multi-head"]()),
+    "as in torch": lambda: AsInTorch(MultiheadAttention(2 * KEY, 2, kdim=KEY, vdim=KEY, batch_first=True)),
+}
+
+
 def inputs(reader, sentences=B, queries=T, positions=S):
-    query = torch.randn(sentences, queries, reader.attention.query_size)
+    query = torch.randn(sentences, queries, getattr(reader.attention, "query_size", 2 * KEY))
     is_token = torch.rand(sentences, positions) < 0.6
     is_token[:, 0] = True
     return query, torch.randn(sentences, positions, KEY), is_token
@@ -84,9 +114,8 @@ def main(backend, *names):
     warnings.simplefilter("ignore")
     torch.manual_seed(6)
     failures = {}
-    attentions = ATTENTIONS | AROUND_ATTENTION
-    for name in names or attentions:
-        reader = Reader(attentions[name]()).eval()
+    for name in names or READERS:
+        reader = READERS[name]().eval()
         failures[name] = {
             "compile": failure(compile_it, reader, backend),
             "export": failure(export_it, reader),

@@ -24,6 +24,10 @@ def read(context, query=query, keys=keys, **of_source):
     return lambda: context(query, context.prepare(keys, **of_source))
 
 
+def ask(context, keys=keys, is_token=None, **options):
+    return lambda: attend(context, query, keys, is_token=is_token, **options)
+
+
 CASES = {
     "fits": read(attention, is_token=mask),
     "fits, heads": read(heads, is_token=mask),
@@ -46,6 +50,17 @@ CASES = {
     "fewer values": read(attention, values=keys[:, 1:]),
     "narrow values, heads": read(heads, values=keys[..., 1:]),
     "no positions": read(attention, keys=keys[:, :0]),
+    "mask per query as is_token": read(attention, is_token=mask[:, None].expand(B, T, S)),
+    "float may_read": ask(attention, may_read=torch.zeros(T, S)),
+    "may_read of other queries": ask(attention, may_read=torch.ones(T + 1, S, dtype=torch.bool)),
+    "bool bias": ask(attention, bias=torch.ones(T, S, dtype=torch.bool)),
+    "bias of other positions": ask(heads, bias=torch.zeros(T, S + 1)),
+    "bias of other heads": ask(heads, bias=torch.zeros(B, 3, T, S)),
+    "nothing left": ask(attention, may_read=torch.eye(S, dtype=torch.bool)[:T], is_token=mask & (torch.arange(S) != 1)),
+    "nothing left by the bias": ask(attention, bias=torch.tensor([0.0, -torch.inf, 0.0])[:, None]),
+    "padding on the left": ask(attention, keys=keys[:, :T], causal=True, is_token=torch.arange(T).expand(B, T) > 0),
+    "more causal queries than positions": ask(attention, keys=keys[:, :2], causal=True),
+    "causal hypotheses": lambda: attention(query, attention.prepare(keys), ((), (), ()), causal=True),
 }
 
 
@@ -105,6 +120,20 @@ def test_what_fits_is_read(messages, name):
         ("fewer values", "Attention needs a value for every key (2, 4, 7), got values (2, 3, 7)"),
         ("narrow values, heads", "MultiHead was made for values of 7 numbers, got 6; give it value_size=6"),
         ("no positions", "the source has no positions"),
+        ("mask per query as is_token", "got (2, 3, 4); give a mask per query as may_read"),
+        ("float may_read", "Attention needs may_read as a bool tensor, True where a query may read, got torch.float32"),
+        (
+            "may_read of other queries",
+            "may_read that broadcasts to (sentences, queries, positions) = (2, 3, 4), got (4, 4)",
+        ),
+        ("bool bias", "Attention needs a floating-point bias, got torch.bool; a bool mask is given as may_read"),
+        ("bias of other positions", "needs a bias that broadcasts to (sentences, queries, positions) = (4, 3, 4), got"),
+        ("bias of other heads", "MultiHead needs a bias (sentences, queries, positions) or (sentences, heads, queries"),
+        ("nothing left", "Attention: nothing is left to read for query 1 of row 0, one of 2 such"),
+        ("nothing left by the bias", "Attention: nothing is left to read for query 1 of row 0, one of 1 such"),
+        ("padding on the left", "(causal queries on padding have none where padding is on the left)"),
+        ("more causal queries than positions", "3 causal queries need as many positions at least, as they are the las"),
+        ("causal hypotheses", "queries with a history are hypotheses of one step, among which nothing is causal"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_its_shape_and_the_way_out(messages, name, words):

@@ -14,8 +14,8 @@ from seq2seq_attn.attention.history import History
 from seq2seq_attn.attention.normaliser import masked
 from seq2seq_attn.attention.registry import need_positive
 from seq2seq_attn.attention.scorer import Scorer
-from seq2seq_attn.attention.shapes import Contexts, IsToken, Keys, Query, Scores, Values, Weights
-from seq2seq_attn.attention.source import Source, check_query
+from seq2seq_attn.attention.shapes import Bias, Contexts, IsToken, Keys, MayRead, Query, Scores, Values, Weights
+from seq2seq_attn.attention.source import Source, check_extension, check_query, refuse, restricted
 
 
 class ChunkwiseSource(NamedTuple):
@@ -33,6 +33,10 @@ class ChunkwiseSource(NamedTuple):
         """The record with these sentences only, in this order; `rows` (M,) int64 may repeat one."""
         return ChunkwiseSource(self.place.select(rows), self.chunk.index_select(0, rows))
 
+    def for_query(self, step: int) -> ChunkwiseSource:
+        """As `Source.for_query`."""
+        return self._replace(place=self.place.for_query(step))
+
 
 class ChunkwiseAttention(Context):
     """β_ij = Σ_k a_ik exp(u_ij) / Σ_l exp(u_il), k from j to j + w - 1, l from k - w + 1 to k: MoChA.
@@ -40,6 +44,7 @@ class ChunkwiseAttention(Context):
     (Chiu and Raffel 2018, eq. 17.) a are the weights of `attention`, which is monotonic in the paper, u the scores of
     `scorer`, w is `chunk_size`: softmax distributes the weight of each position over it and the w - 1 before it. So in
     evaluation mode, with the walk of `Monotonic`, all weights lie on one chunk, or are 0 if the walk has not stopped.
+    The dropout of `attention` is that of β. There is no bias: it belongs in one of the scorers.
     """
 
     reads_query = True
@@ -63,19 +68,41 @@ class ChunkwiseAttention(Context):
     def start(self, source: ChunkwiseSource) -> History:
         return self.attention.start(source.place), self.scorer.start(source.chunk)
 
-    def forward(self, query: Query, source: ChunkwiseSource, history: History | None = None) -> Any:
+    def extend(
+        self, source: ChunkwiseSource, keys: Keys, values: Values | None = None, is_token: IsToken | None = None
+    ) -> ChunkwiseSource:
+        check_extension(self, source.sentences, keys, is_token, self.scorer)
+        place = self.attention.extend(source.place, keys, values, is_token)
+        return ChunkwiseSource(place, torch.cat((source.chunk, self.scorer.prepare(keys)), dim=1))
+
+    def forward(
+        self,
+        query: Query,
+        source: ChunkwiseSource,
+        history: History | None = None,
+        *,
+        may_read: MayRead | None = None,
+        causal: bool = False,
+        bias: Bias | None = None,
+        need_weights: bool = True,
+    ) -> Any:
+        check_query(self, query, source.sentences, self.query_size)
+        refuse(self, "there are two scores, and a bias belongs in their scorers", bias=bias)
+        source = source._replace(place=restricted(self, query, source.place, history, may_read, causal, bias))
         if history is None:
-            return one_by_one(self._step, query, source, self.start(source))
-        return self._step(query, source, history)
+            contexts, weights = one_by_one(self._step, query, source, self.start(source))
+            return contexts, weights if need_weights else None
+        contexts, weights, history = self._step(query, source, history)
+        return contexts, weights if need_weights else None, history
 
     def _step(self, query: Query, source: ChunkwiseSource, history: History) -> tuple[Contexts, Weights, History]:
-        check_query(self, query, source.sentences, self.query_size)
         of_place, of_chunk = history
         place, of_place = self.attention.weigh(query, source.place, of_place)
         scores = masked(self.scorer.after(of_chunk, query, source.chunk), source.place.is_token)
         weights = _spread(place, scores, self.chunk_size).to(place.dtype)
         of_chunk = self.scorer.advance(of_chunk, query, source.chunk, weights)
-        return torch.bmm(weights, source.place.values), weights, (of_place, of_chunk)
+        contexts, weights = self.attention.read(weights, source.place.values)
+        return contexts, weights, (of_place, of_chunk)
 
 
 def _spread(place: Weights, scores: Scores, chunk_size: int) -> Weights:

@@ -11,8 +11,8 @@ from seq2seq_attn.attention.context import Context
 from seq2seq_attn.attention.history import History
 from seq2seq_attn.attention.normalisers.softmax import uniform_weights
 from seq2seq_attn.attention.registry import need_positive
-from seq2seq_attn.attention.shapes import IsToken, Keys, Query, Values, Weights
-from seq2seq_attn.attention.source import ConstantSource, check_query, check_source
+from seq2seq_attn.attention.shapes import Bias, IsToken, Keys, MayRead, Query, Values, Weights
+from seq2seq_attn.attention.source import ConstantSource, check_query, check_source, refuse
 from seq2seq_attn.attention.summary import Summary
 
 
@@ -27,10 +27,22 @@ class ConstantContext(Context):
             is_token = keys.new_ones(keys.shape[:2], dtype=torch.bool)
         return self.read(keys if values is None else values, is_token)
 
-    def forward(self, query: Query, source: ConstantSource, history: History | None = None) -> Any:
+    def forward(
+        self,
+        query: Query,
+        source: ConstantSource,
+        history: History | None = None,
+        *,
+        may_read: MayRead | None = None,
+        causal: bool = False,
+        bias: Bias | None = None,
+        need_weights: bool = True,
+    ) -> Any:
         check_query(self, query)
+        refuse(self, "every query sees the same", may_read=may_read, causal=causal, bias=bias)
         steps = query.shape[1]
-        seen = source.context.expand(-1, steps, -1), source.weights.expand(-1, steps, -1)
+        weights = source.weights.expand(-1, steps, -1) if need_weights else None
+        seen = source.context.expand(-1, steps, -1), weights
         return seen if history is None else (*seen, history)
 
     @abstractmethod

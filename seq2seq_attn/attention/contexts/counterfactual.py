@@ -16,7 +16,8 @@ from torch import Generator, Tensor
 from seq2seq_attn.attention.context import Context
 from seq2seq_attn.attention.history import History
 from seq2seq_attn.attention.normalisers.shuffled import reordered
-from seq2seq_attn.attention.shapes import Contexts, IsToken, Keys, Query, TokenRows, Values, Weights
+from seq2seq_attn.attention.shapes import Bias, Contexts, IsToken, Keys, MayRead, Query, TokenRows, Values, Weights
+from seq2seq_attn.attention.source import refuse
 
 
 @runtime_checkable
@@ -75,9 +76,21 @@ class Counterfactual(Context):
     def start(self, source: CounterfactualSource) -> History:
         return self.context.start(source.read)
 
-    def forward(self, query: Query, source: CounterfactualSource, history: History | None = None) -> Any:
+    def forward(
+        self,
+        query: Query,
+        source: CounterfactualSource,
+        history: History | None = None,
+        *,
+        may_read: MayRead | None = None,
+        causal: bool = False,
+        bias: Bias | None = None,
+        need_weights: bool = True,
+    ) -> Any:
+        refuse(self, "its changes know of tokens and padding alone", may_read=may_read, causal=causal, bias=bias)
         _, weights, *later = self.context(query, source.read, history)
-        return *self._sum(weights, source), *later
+        contexts, weights = self._sum(weights, source)
+        return contexts, weights if need_weights else None, *later
 
     def _sum(self, weights: Weights, source: CounterfactualSource) -> tuple[Contexts, Weights]:
         sentences = len(weights) // (1 + len(self.changes))

@@ -34,8 +34,7 @@ class KeyValueAttention(Context):
         self.needs_history = attention.needs_history
 
     def prepare(self, keys: Keys, values: Values | None = None, is_token: IsToken | None = None) -> Any:
-        if values is not None:
-            raise ValueError("KeyValueAttention takes its values from the keys; give no values")
+        self._refuse(values)
         return self.attention.prepare(*self.halves(keys), is_token)
 
     def reader(self) -> Context:
@@ -44,8 +43,13 @@ class KeyValueAttention(Context):
     def start(self, source: Any) -> History:
         return self.attention.start(source)
 
-    def forward(self, query: Query, source: Any, history: History | None = None) -> Any:
-        return self.attention(query, source, history)
+    def extend(self, source: Any, keys: Keys, values: Values | None = None, is_token: IsToken | None = None) -> Any:
+        self._refuse(values)
+        return self.attention.extend(source, *self.halves(keys), is_token)
+
+    def forward(self, query: Query, source: Any, history: History | None = None, **options: Any) -> Any:
+        """As the attention within, with its options."""
+        return self.attention(query, source, history, **options)
 
     def halves(self, states: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values, each (B, S, H / 2), of states (B, S, H)."""
@@ -54,3 +58,7 @@ class KeyValueAttention(Context):
             raise ValueError(f"KeyValueAttention halves the states of each direction: {size} numbers do not divide so")
         keys, values = torch.unflatten(states, -1, (self.directions, 2, -1)).unbind(-2)
         return keys.flatten(-2), values.flatten(-2)
+
+    def _refuse(self, values: Values | None) -> None:
+        if values is not None:
+            raise ValueError("KeyValueAttention takes its values from the keys; give no values")

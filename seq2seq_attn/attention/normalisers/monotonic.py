@@ -8,7 +8,7 @@ from torch import Tensor
 from seq2seq_attn.attention.history import History, one_hot_first
 from seq2seq_attn.attention.normaliser import HistoryNormaliser
 from seq2seq_attn.attention.shapes import ScoreRows
-from seq2seq_attn.attention.source import jit_traced
+from seq2seq_attn.attention.source import is_exported, jit_traced
 
 EXPORTED_LENGTH = 1 << 16  # positions that an exported program can read; a graph has one number of rounds
 
@@ -63,7 +63,7 @@ def _arrivals(go_on: Tensor, start: Tensor) -> Tensor:
     cancel; the closed form of the paper's appendix divides by a product that vanishes in a long source.
     """
     positions = go_on.shape[-1]
-    if _is_exported():
+    if is_exported():
         if not jit_traced():
             torch._check(positions <= EXPORTED_LENGTH)  # type: ignore[no-untyped-call]
         positions = EXPORTED_LENGTH
@@ -79,9 +79,3 @@ def _shifted(row: Tensor, places: int) -> Tensor:
     """The numbers `places` positions further left, which may be more than there are; 0 where there is none."""
     position = torch.arange(row.shape[-1], device=row.device) - places
     return row[..., position.clamp(min=0)] * (position >= 0)
-
-
-def _is_exported() -> bool:
-    """Whether the operations go into a graph for any length, where a loop keeps the rounds of the example."""
-    is_exporting = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)  # not in torch 2.6
-    return jit_traced() or is_exporting()

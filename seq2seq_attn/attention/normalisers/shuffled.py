@@ -26,6 +26,11 @@ class Shuffled(HistoryNormaliser):
     equation = "a_j = exp(e_π(j)) / Σ_k exp(e_k), π another permutation at every step"
     source = 'after Jain & Wallace 2019, "attention permutation"'
 
+    @property
+    def can_extend(self) -> bool:
+        """True: the history counts steps."""
+        return True
+
     def start(self, scores: ScoreRows) -> History:
         return scores.new_zeros(scores.shape[:2], dtype=torch.int64)
 

@@ -29,6 +29,11 @@ class Relative(HistoryScorer):
         self.max_distance = max_distance
         self.bias = nn.Parameter(torch.zeros(2 * max_distance + 1))
 
+    @property
+    def can_extend(self) -> bool:
+        """Where F can: the history counts steps."""
+        return self.scorer.can_extend
+
     def prepare(self, keys: Keys) -> Prepared:
         """What F prepares."""
         return self.scorer.prepare(keys)

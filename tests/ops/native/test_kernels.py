@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from seq2seq_attn.attention import Additive, Attention
+from seq2seq_attn.attention import Additive, Attention, Source
 from seq2seq_attn.ops import native
 from seq2seq_attn.ops.additive_decoder import AdditiveWeights, additive_sequence
 from seq2seq_attn.ops.continuations import best_continuations
@@ -91,7 +91,7 @@ def test_the_decoder_of_bahdanau_under_teacher_forcing_equals_the_reference(dtyp
     exact = doubled(inputs)
 
     def outputs(x, initial, keys, values, *weights):
-        results = additive_sequence(x, initial, (keys, values, is_token), AdditiveWeights(*weights))
+        results = additive_sequence(x, initial, Source(keys, values, is_token), AdditiveWeights(*weights))
         return [results[part] for part in read]
 
     got, expected = outputs(*inputs), outputs(*exact)
