@@ -8,7 +8,7 @@ import pytest
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.results.observations import load_attention, load_curves
-from seq2seq_attn.results.results import AcrossSeeds, ArmResult, BandResult, Comparison, Results, Significance, Spread
+from seq2seq_attn.results.results import AcrossSeeds, ArmResult, BandResult, PairedComparison, Results, Significance, Spread
 
 
 def built_by_hand():
@@ -34,7 +34,7 @@ def built_by_hand():
         for name, mean in (("a", 2.0), ("b", 7.0))
     ]
     seeds = AcrossSeeds(0.2, 0.3, 3.0, 7.0, 1.5, 8.5)
-    pair = Comparison("b", "a", 5.0, 4.0, 6.0, 0.5, 0.6, 1.25, Significance(0.4, 0.7), seeds)
+    pair = PairedComparison("b", "a", 5.0, 4.0, 6.0, 0.5, 0.6, 1.25, Significance(0.4, 0.7), seeds)
     return Results("x", arms, [pair], "sig", "0.1", "c0ffee", "cpu", {"bleu": "sig"})
 
 
