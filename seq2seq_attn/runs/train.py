@@ -15,9 +15,9 @@ from seq2seq_attn.evaluation.corpus_scores import bleu_metric, corpus_score
 from seq2seq_attn.models.translator import Translator
 from seq2seq_attn.ops.host import give_back_freed_memory
 from seq2seq_attn.ops.int8 import need_int8
-from seq2seq_attn.runs import Say
+from seq2seq_attn.runs import CONFIG, Say
 from seq2seq_attn.runs.corpora import CACHE_FOLDER, Cache, Codecs, cached_codecs, cached_pairs, read_pairs, read_test
-from seq2seq_attn.runs.folder import CONFIG, IfExists, clear, may_resume, write_metrics
+from seq2seq_attn.runs.folder import IfExists, clear, may_resume, write_metrics
 from seq2seq_attn.runs.model import TrainedModel, build_translator
 from seq2seq_attn.runs.plugin import run_files, run_values, write_run_files
 from seq2seq_attn.runs.pretrained import Pretrained, start_from_vectors

@@ -8,7 +8,15 @@ import pytest
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.results.observations import load_attention, load_curves
-from seq2seq_attn.results.results import AcrossSeeds, ArmResult, BandResult, PairedComparison, Results, Significance, Spread
+from seq2seq_attn.results.results import (
+    AcrossSeeds,
+    ArmResult,
+    BandResult,
+    PairedComparison,
+    Results,
+    Significance,
+    Spread,
+)
 
 
 def built_by_hand():
