@@ -157,19 +157,26 @@ def dump(record: Strict | Mapping[str, Any]) -> str:
     return yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
 
 
-def override(values: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
-    """The values with overrides `key.path=value` applied; the value is YAML, so `[1, 2]`, `true` and `null` work."""
+def override(values: Mapping[str, Any], overrides: Iterable[str | tuple[str, Any]]) -> dict[str, Any]:
+    """The values with overrides applied: `key.path=value`, or `key.path` and a value.
+
+    The former is YAML, so `[1, 2]`, `true` and `null` work.
+    """
     result = dict(values)
-    for text in overrides:
-        key, equals, value = text.partition("=")
-        if not equals or not key:
-            raise UserError(f"override {text!r}: give key.path=value, as in training.batch_size=32")
-        try:
-            parsed = yaml.safe_load(value)
-        except yaml.YAMLError:
-            parsed = value
-        result = merge(result, _nested(key.split("."), parsed))
+    for each in overrides:
+        key, value = each if isinstance(each, tuple) else _parse_override(each)
+        result = merge(result, _nested(key.split("."), value))
     return result
+
+
+def _parse_override(text: str) -> tuple[str, Any]:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise UserError(f"override {text!r}: give key.path=value, as in training.batch_size=32")
+    try:
+        return key, yaml.safe_load(value)
+    except yaml.YAMLError:
+        return key, value
 
 
 def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:

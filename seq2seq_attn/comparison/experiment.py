@@ -7,7 +7,7 @@ that a difference in scores is not one of model size.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +20,9 @@ from seq2seq_attn.results.records import slug
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import Cache, Codecs, cached_codecs
 from seq2seq_attn.runs.model import build_translator, count_parameters
-from seq2seq_attn.strict import Strict, load, merge, override, parse, read_yaml
+from seq2seq_attn.strict import Strict, merge, override, parse, read_yaml
+
+Override = str | tuple[str, Any]  # `key.path=value`, or `key.path` and a value
 
 
 class Experiment(Strict):
@@ -93,14 +95,23 @@ class RunGrid(NamedTuple):
             yield arm, [run for run in self.runs if run.arm == arm]
 
 
-def read_experiment(path: Path, overrides: tuple[str, ...] = ()) -> RunGrid:
+def read_experiment(path: Path, overrides: Sequence[Override] = ()) -> RunGrid:
     """The grid of an experiment file. Overrides change the base, or fields of the experiment, as in `seeds=[1,2]`."""
-    own = tuple(text for text in overrides if text.partition("=")[0].split(".")[0] in Experiment.model_fields)
-    experiment = load(Experiment, path, own)
+    return experiment_grid(read_yaml(path), path, overrides)
+
+
+def experiment_grid(values: Mapping[str, Any], path: Path | None = None, overrides: Sequence[Override] = ()) -> RunGrid:
+    """The grid of an experiment of these values, which come from a file or were given in Python."""
+    own = [each for each in overrides if _first_key(each) in Experiment.model_fields]
+    experiment = parse(Experiment, override(values, own), path)
     base = experiment.base
-    values = read_yaml(path.parent / base) if isinstance(base, Path) else base
-    values = override(values, [text for text in overrides if text not in own])
-    return make_grid(experiment, values, path)
+    base = read_yaml(path.parent / base if path else base) if isinstance(base, Path) else base
+    return make_grid(experiment, override(base, [each for each in overrides if each not in own]), path)
+
+
+def _first_key(given: Override) -> str:
+    key = given if isinstance(given, str) else given[0]
+    return key.partition("=")[0].split(".")[0]
 
 
 def make_grid(experiment: Experiment, base: dict[str, Any], path: Path | None = None) -> RunGrid:

@@ -36,7 +36,9 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
-def complete_all(grid: Sequence[ArmRun], runs: Path, if_exists: IfDone, jobs: int, say: Say) -> None:
+def complete_all(
+    grid: Sequence[ArmRun], runs: Path, if_exists: IfDone, jobs: int, say: Say, bar: bool | None = True
+) -> None:
     """Trains and tests every run of the grid, `jobs` at a time; finished ones are kept unless they are overwritten.
 
     The models are small: two runs in parallel with one thread each finish sooner than one after the other with two
@@ -45,9 +47,11 @@ def complete_all(grid: Sequence[ArmRun], runs: Path, if_exists: IfDone, jobs: in
     jobs = min(jobs, len(grid))
     if jobs <= 1:
         for number, run in enumerate(grid, start=1):
-            complete(run, runs, if_exists, lambda text, n=number: say(f"[{n}/{len(grid)}] {text}"))  # type: ignore[misc]
+            complete(run, runs, if_exists, lambda text, n=number: say(f"[{n}/{len(grid)}] {text}"), bar)  # type: ignore[misc]
         return
-    work = partial(complete, runs=runs, if_exists=if_exists, say=_to_stderr, bar=False)
+    work = partial(
+        complete, runs=runs, if_exists=if_exists, say=_nothing if bar is None else _to_stderr, bar=bar and False
+    )
     try:
         for number, _ in enumerate(in_processes(work, grid, jobs), start=1):
             say(f"{number} of {len(grid)} runs done")
@@ -55,7 +59,7 @@ def complete_all(grid: Sequence[ArmRun], runs: Path, if_exists: IfDone, jobs: in
         raise Interrupted from None
 
 
-def complete(run: ArmRun, runs: Path, if_exists: IfDone, say: Say, bar: bool = True) -> None:
+def complete(run: ArmRun, runs: Path, if_exists: IfDone, say: Say, bar: bool | None = True) -> None:
     """Trains and tests one run, or does what is missing of the two."""
     folder = runs / run.folder
     metrics = read_metrics(folder) if if_exists == "resume" else {}
@@ -76,6 +80,10 @@ def complete(run: ArmRun, runs: Path, if_exists: IfDone, say: Say, bar: bool = T
 
 def _to_stderr(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
+
+
+def _nothing(text: str) -> None:
+    """For a silent comparison: a function of this file, which other processes can find."""
 
 
 def in_processes(work: Callable[[_Item], _Result], items: Iterable[_Item], jobs: int) -> Iterator[_Result]:

@@ -39,14 +39,14 @@ def train(
     name: str = "training",
     if_exists: IfExists = "refuse",
     say: Say = lambda _: None,
-    bar: bool = True,
+    bar: bool | None = True,
     pretrained: Pretrained | None = None,
     cache: Path | None = None,
 ) -> TrainedModel:
     """Trains the model of a configuration into a run folder; returns it with the weights of the best validation.
 
     A folder that exists is refused, resumed from its last checkpoint, or overwritten. `name` labels the progress, which
-    is a bar, or lines with `bar=False`, where several runs share a terminal. `pretrained` holds word vectors in memory
+    is a bar, lines with `bar=False`, where several runs share a terminal, or nothing with None. `pretrained` holds word vectors in memory
     that embeddings are initialised with. `cache` is the folder of codecs and token ids that runs on the same text
     share; by default it lies beside the run folder.
 

@@ -92,7 +92,7 @@ def fit(
     name: str = "training",
     *,
     resume: bool = False,
-    bar: bool = True,
+    bar: bool | None = True,
 ) -> Fitted:
     """Train in place, with checkpoints in folder/checkpoints and curves in folder/log; then load the best weights.
 
@@ -104,7 +104,7 @@ def fit(
     best = ModelCheckpoint(checkpoints, filename="best", monitor=monitor, mode=mode, enable_version_counter=False)
     last = ModelCheckpoint(checkpoints, filename="last", save_on_train_epoch_end=True, enable_version_counter=False)
     clock = Clock()
-    callbacks: list[Callback] = [clock, best, last, ProgressLine(name, bar)]
+    callbacks: list[Callback] = [clock, best, last, *([] if bar is None else [ProgressLine(name, bar)])]
     if config.patience is not None:
         callbacks.append(EarlyStopping(monitor, mode=mode, patience=config.patience, check_finite=False))
     trainer = lightning.Trainer(
