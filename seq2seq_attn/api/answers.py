@@ -208,10 +208,10 @@ class AttentionMatrix:
     """Attention weights between the tokens or the words of a sentence and its translation.
 
     >>> found = AttentionMatrix(("Tom", "runs"), ("汤姆", "跑"), np.array([[0.9, 0.1], [0.25, 0.75]]))
-    >>> found
-                 Tom  runs
-           汤姆  .90   .10
-             跑  .25   .75
+    >>> print(found)
+          Tom  runs
+    汤姆  .90   .10
+      跑  .25   .75
     >>> sorted(found.links)
     [(0, 0), (1, 1)]
     """
@@ -262,7 +262,7 @@ class AttentionMatrix:
         def right(text: str, width: int) -> str:
             return " " * (width - cell_len(text)) + text
 
-        first = max(10, *(cell_len(word) for word in self.target))
+        first = max(map(cell_len, self.target))
         widths = [max(3, cell_len(word)) for word in self.source]
         lines = [right("", first), *(right(word, first) for word in self.target)]
         cells = [self.source, *([f"{weight:.2f}".removeprefix("0") for weight in row] for row in self.weights)]

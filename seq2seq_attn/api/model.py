@@ -55,10 +55,13 @@ class Model:
 
     >>> model.translate(["a b c", ""], beam_size=3).sentences
     ['c b a', '']
-    >>> [link for link in model.align([("a b c", "c b a")])[0].words]
+    >>> model.align([("a b c", "c b a")])[0].words
     [('c', 'c'), ('b', 'b'), ('a', 'a')]
-    >>> round(model.score([("a b c", "c b a")])[0].log_probability, 1)
-    -0.0
+    >>> good, bad = model.score([("a b c", "c b a"), ("a b c", "a b c")]).log_probabilities
+    >>> good > bad
+    True
+    >>> model.attention("a b c").target
+    ('c', 'b', 'a', '</s>')
     """
 
     trained: TrainedModel  # the torch module between its tokenisers and vocabularies

@@ -46,9 +46,9 @@ def train(
     """Trains the model of a configuration into a run folder; returns it with the weights of the best validation.
 
     A folder that exists is refused, resumed from its last checkpoint, or overwritten. `name` labels the progress, which
-    is a bar, lines with `bar=False`, where several runs share a terminal, or nothing with None. `pretrained` holds word vectors in memory
-    that embeddings are initialised with. `cache` is the folder of codecs and token ids that runs on the same text
-    share; by default it lies beside the run folder.
+    is a bar, lines with `bar=False`, where several runs share a terminal, or nothing with None. `pretrained` holds word
+    vectors in memory that embeddings are initialised with. `cache` is the folder of codecs and token ids that runs on
+    the same text share; by default it lies beside the run folder.
 
     Raises UserError for bad data and a loss that is not finite, `training.fit.Interrupted` on Ctrl-C.
     """

@@ -1,0 +1,54 @@
+"""Comparisons from Python."""
+
+import csv
+import io
+
+import pandas
+import pytest
+
+import seq2seq_attn as s2s
+
+
+def test_a_comparison_has_its_table_its_figures_and_its_models(compared, capsys):
+    assert [arm.name for arm in compared.results.arms] == ["distracted", "attention"]
+    assert compared.results.arms[0].seeds == (3,)
+    assert compared.model("attention", seed=3).config.model.context.scorer.name == "dot"
+    assert compared.model("attention").config.training.max_epochs == 1
+    table = pandas.DataFrame(compared.to_records())
+    rows = list(csv.DictReader(io.StringIO(compared.table().csv())))
+    assert list(table.columns) == list(rows[0])
+    assert table["BLEU"].tolist() == [float(row["BLEU"]) for row in rows]
+    lines = compared.plot_bleu_by_length().axes[0].get_lines()
+    assert [line.get_label() for line in lines] == ["distracted", "attention"]
+    assert len(compared.plot_curves().axes) == 2
+    assert compared.report.exists()
+    assert compared.report in compared.files
+    compared.show()
+    shown = capsys.readouterr().out
+    assert str(compared.table()).strip() in shown
+    assert all(sentence in shown for sentence in compared.conclusion)
+
+
+def test_a_finished_comparison_is_loaded_without_training(compared, tmp_path):
+    for place in (compared.folder, compared.folder.parent, compared.folder / "results.json"):
+        loaded = s2s.Comparison.load(place)
+        assert loaded.results == compared.results
+        assert loaded.report == compared.report
+    with pytest.raises(s2s.UserError, match="loaded without its runs"):
+        loaded.model("attention")
+    compared.report.unlink()
+    assert loaded.write().report.exists()
+    with pytest.raises(s2s.UserError, match=r"results\.json: no such file"):
+        s2s.Comparison.load(tmp_path / "runs")
+
+
+def test_an_unknown_arm_is_named_with_those_that_are_there(compared):
+    with pytest.raises(s2s.UserError, match="'attention' with seed 3"):
+        compared.model("atention")
+
+
+def test_a_wrong_override_of_an_experiment_is_refused_before_anything_is_trained(backwards, tmp_path):
+    experiment = {"name": "x", "baseline": "a", "arms": {"a": {}}, "base": backwards[1]}
+    with pytest.raises(s2s.UserError, match="max_epochs"):
+        s2s.compare(experiment, runs=tmp_path / "runs", output=tmp_path / "out", training={"max_epoch": 3})
+    assert list(tmp_path.iterdir()) == []
