@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from abc import ABC
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -116,7 +116,17 @@ class Tagged(Strict, ABC):
         return kind
 
 
+class ConfigError(UserError):
+    """A mistake in the values of a record, at these keys."""
+
+    def __init__(self, message: str, keys: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.keys = keys
+
+
 Record = TypeVar("Record", bound=Strict)
+Parsed = TypeVar("Parsed")
+Override = str | tuple[str, Any]  # `key.path=value`, as typed, or `key.path` and a value
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -139,16 +149,52 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def load(record: type[Record], path: Path, overrides: Iterable[str] = ()) -> Record:
-    """A record from a YAML file, with `key.path=value` overrides."""
-    return parse(record, override(read_yaml(path), overrides), path)
+    """A record from a YAML file, with `key.path=value` overrides.
+
+    Raises UserError, in one line, for the first mistake: with file and line, or as one of the command line if it comes
+    from an override.
+    """
+    return parse_values(record, read_yaml(path), list(overrides), path)
+
+
+def parse_values(
+    record: type[Record], values: Mapping[str, Any], overrides: Sequence[Override], path: Path | None = None
+) -> Record:
+    """As `load`, for values that were read from a file or given in Python."""
+    return parse_overridden(
+        overrides, lambda given, origin: parse(record, override(values, given), path if origin else None)
+    )
+
+
+def parse_overridden(overrides: Sequence[Override], parse: Callable[[Sequence[Override], bool], Parsed]) -> Parsed:
+    """What `parse` makes of the overrides; its ConfigError is blamed on the command line if an override causes it.
+
+    Overrides that are no text were given in Python.
+
+    `parse(overrides, with_origin)` is also called without overrides, to find that out. It names the origin of the
+    values, such as their file, in its errors only if `with_origin` is true.
+    """
+    try:
+        return parse(overrides, False)
+    except ConfigError as error:
+        given = [tuple(overridden_key(each).split(".")) for each in overrides]
+        if any(keys[: len(error.keys)] == error.keys[: len(keys)] for keys in given):
+            try:
+                parse((), False)
+            except ConfigError as without:
+                if str(without) == str(error):
+                    return parse(overrides, True)
+            place = "command line" if isinstance(overrides[0], str) else "override"
+            raise UserError(f"{place}: {error}") from None
+    return parse(overrides, True)  # raises the error with the file
 
 
 def parse(record: type[Record], values: Mapping[str, Any], path: Path | None = None) -> Record:
-    """A record from plain values. Raises UserError, in one line, for the first mistake."""
+    """A record from plain values. Raises ConfigError, in one line, for the first mistake."""
     try:
         return record.model_validate(values)
     except ValidationError as error:
-        raise UserError(_explain(record, error, values, path)) from None
+        raise ConfigError(_explain(record, error, values, path), _place(error.errors()[0], values)) from None
 
 
 def dump(record: Strict | Mapping[str, Any]) -> str:
@@ -157,7 +203,7 @@ def dump(record: Strict | Mapping[str, Any]) -> str:
     return yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
 
 
-def override(values: Mapping[str, Any], overrides: Iterable[str | tuple[str, Any]]) -> dict[str, Any]:
+def override(values: Mapping[str, Any], overrides: Iterable[Override]) -> dict[str, Any]:
     """The values with overrides applied: `key.path=value`, or `key.path` and a value.
 
     The former is YAML, so `[1, 2]`, `true` and `null` work.
@@ -167,6 +213,11 @@ def override(values: Mapping[str, Any], overrides: Iterable[str | tuple[str, Any
         key, value = each if isinstance(each, tuple) else _parse_override(each)
         result = merge(result, _nested(key.split("."), value))
     return result
+
+
+def overridden_key(given: Override) -> str:
+    """The `key.path` of an override."""
+    return given.partition("=")[0] if isinstance(given, str) else given[0]
 
 
 def _parse_override(text: str) -> tuple[str, Any]:
@@ -239,8 +290,9 @@ def _explain(record: type[Strict], error: ValidationError, values: Mapping[str, 
     place = "" if path is None else f"{path}{_line(path, keys)}: "
     name = ".".join(keys)
     if first["type"] in ("extra_forbidden", "invalid_key"):
-        known = _keys_at(record, keys[:-1], values)
-        return f"{place}unknown key {name!r}{_nearest(keys[-1], known)}; known here: {', '.join(known)}"
+        known = ", ".join(_keys_at(record, keys[:-1], values))
+        name = ".".join([*keys, *_single_keys(first["input"])])
+        return f"{place}unknown key {name!r}{_nearest_path(name, record, values)}; known here: {known}"
     if first["type"] == "missing" and keys[-1] == first["loc"][-1]:
         return f"{place}{name} is missing and has no default"
     subject = f"{name}{_shown(first['input'])}: " if name else ""  # none for a rule about the whole record
@@ -286,12 +338,58 @@ def _way_out(record: type[Strict], error: ErrorDetails, keys: tuple[str, ...], v
 def _keys_at(record: type[Strict], keys: tuple[str, ...], values: Any) -> list[str]:
     record = record.record_for(values)
     for key in keys:
-        field = record.model_fields.get(key)
-        kinds = [field.annotation, *getattr(field.annotation, "__args__", ())] if field else []
-        record = next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Strict)), Strict)
         values = values[key] if _has(values, key) else None
-        record = record.record_for(values)
+        record = _record_of(record, key, values)
     return list(record.model_fields)
+
+
+def _record_of(record: type[Strict], key: str, values: Any) -> type[Strict]:
+    """The record of a field with these values; `Strict` itself if the field has none."""
+    field = record.model_fields.get(key)
+    kinds = [field.annotation, *getattr(field.annotation, "__args__", ())] if field else []
+    inner = next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Strict)), Strict)
+    return inner.record_for(values)
+
+
+def _paths(record: type[Strict], values: Any) -> Iterator[str]:
+    """All keys of a record and of the records in it, as `model.encoder.hidden_size`."""
+    for key in record.record_for(values).model_fields:
+        yield key
+        inside = values[key] if _has(values, key) else None
+        inner = _record_of(record.record_for(values), key, inside)
+        yield from (f"{key}.{path}" for path in _paths(inner, inside))
+
+
+def _single_keys(value: Any) -> list[str]:
+    """The keys that lead into nested mappings of one key each, as an override makes them."""
+    if isinstance(value, Mapping) and len(value) == 1:
+        ((key, inside),) = value.items()
+        return [str(key), *_single_keys(inside)]
+    return []
+
+
+def _nearest_path(name: str, record: type[Strict], values: Any) -> str:
+    """The keys most like an unknown one, at any depth: `encoder.hiden_size` may mean `model.encoder.hidden_size`."""
+    depth = name.count(".") + 1
+
+    def likeness(path: str) -> float:
+        keys = path.split(".")
+        if _ratio(name.split(".")[-1], keys[-1]) < _ALIKE:
+            return 0.0
+        return max(_ratio(name, path), _ratio(name, ".".join(keys[-depth:])))
+
+    scores = {path: likeness(path) for path in _paths(record, values)}
+    best = max(scores.values(), default=0.0)
+    near = [path for path, score in scores.items() if score == best >= _ALIKE]
+    near = [repr(path) for path in near if path.count(".") == min(each.count(".") for each in near)]
+    return f" (did you mean {' or '.join(near)}?)" if 0 < len(near) <= 3 else ""
+
+
+_ALIKE = 0.6  # as difflib's default cutoff
+
+
+def _ratio(one: str, other: str) -> float:
+    return difflib.SequenceMatcher(None, one, other).ratio()
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:

@@ -21,31 +21,31 @@ def refused(**change):
     return str(error.value)
 
 
-def test_what_is_dumped_is_complete_and_reads_back_equal():
+def test_a_dumped_configuration_is_complete_and_loads_equal():
     config = parse(Config, LEAST)
     values = yaml.safe_load(dump(config))
     assert values["training"]["optimiser"]["learning_rate"] == 0.001
     assert parse(Config, values) == config
 
 
-def test_overrides_are_yaml_laid_over_nested_keys():
+def test_overrides_are_yaml_values_of_nested_keys():
     values = override({"a": {"b": 1, "c": 2}}, ["a.b=[1, 2]", "a.d.e=true", "f=null", "g=text"])
     assert values == {"a": {"b": [1, 2], "c": 2, "d": {"e": True}}, "f": None, "g": "text"}
 
 
-def test_neither_side_of_a_merge_is_altered():
+def test_a_merge_modifies_neither_argument():
     base, change = {"a": {"b": 1}}, {"a": {"c": 2}}
     assert merge(base, change) == {"a": {"b": 1, "c": 2}}
     assert (base, change) == ({"a": {"b": 1}}, {"a": {"c": 2}})
 
 
-def test_a_part_given_by_its_name_alone_keeps_it_when_an_option_is_added():
+def test_a_part_given_by_name_keeps_it_when_an_option_is_added():
     base = merge(LEAST, {"model": {"context": {"scorer": "concat"}}})
     scorer = parse(Config, override(base, ["model.context.scorer.hidden_size=3"])).model.context.scorer
     assert (scorer.name, scorer.options) == ("concat", {"hidden_size": 3})
 
 
-def test_another_scorer_s_name_laid_over_options_says_how_to_replace_them():
+def test_a_new_scorer_name_over_old_options_is_refused_with_the_remedy():
     base = merge(LEAST, {"model": {"context": {"scorer": {"name": "additive", "hidden_size": 3}}}})
     with pytest.raises(UserError, match=r"General has no option 'hidden_size'; it has: none .* replaces") as error:
         parse(Config, override(base, ["model.context.scorer.name=general"]))
@@ -58,17 +58,60 @@ def test_an_override_without_a_value_is_refused():
         override({}, ["training.batch_size"])
 
 
-def test_an_unknown_key_names_the_nearest_and_all_that_are_known():
+def test_an_unknown_key_is_refused_with_the_nearest_and_all_known_ones():
     message = refused(training={"bacth_size": 3})
-    assert "unknown key 'training.bacth_size' (did you mean 'batch_size'?)" in message
+    assert "unknown key 'training.bacth_size' (did you mean 'training.batch_size'?)" in message
     assert "label_smoothing" in message
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("encoder.hiden_size=5", "unknown key 'encoder.hiden_size' (did you mean 'model.encoder.hidden_size'?)"),
+        ("training.bacth_size=3", "unknown key 'training.bacth_size' (did you mean 'training.batch_size'?)"),
+        ("model.encodr.hidden_size=3", "'model.encodr.hidden_size' (did you mean 'model.encoder.hidden_size'?)"),
+        ("hidden_size=5", "(did you mean 'model.encoder.hidden_size' or 'model.decoder.hidden_size'?)"),
+        ("learning_rate=0.1", "(did you mean 'training.optimiser.learning_rate'?)"),
+        ("scorer=general", "(did you mean 'model.context.scorer'?)"),
+        ("qwertz=1", "unknown key 'qwertz'; known here: seed, data, text,"),
+        ("training.batch_size=0", "training.batch_size = 0: a number greater than 0 is wanted"),
+        ("training=5", "training = 5: a mapping of keys is wanted"),
+        ("search.n_best=9", "search: n_best=9"),
+        ("model.context.scorer.hiden_size=3", "Additive has no option 'hiden_size'"),
+    ],
+)
+def test_a_wrong_override_is_blamed_on_the_command_line(tmp_path, override, message):
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump(LEAST))
+    with pytest.raises(UserError) as error:
+        load(Config, path, ["training.max_epochs=2", override, "seed=3"])
+    assert str(error.value).startswith("command line: ")
+    assert message in str(error.value)
+    assert "mine.yaml" not in str(error.value)
+
+
+def test_a_mistake_in_a_file_is_blamed_on_the_file_whatever_the_overrides(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump({"training": {"batch_size": 0, "patience": 3}}))
+    files = [f"data.{part}.{side}=x" for part in ("train", "validation") for side in ("source", "target")]
+    for overrides in (files, [*files, "training.patience=5"], [*files, "training.max_epochs=2"]):
+        with pytest.raises(UserError, match=r"mine\.yaml:2: training\.batch_size = 0"):
+            load(Config, path, overrides)
+    assert load(Config, path, [*files, "training.batch_size=4"]).training.batch_size == 4
+
+
+def test_a_key_at_the_wrong_depth_of_a_file_is_named_with_its_place(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump(LEAST) + "encoder: {hidden_size: 5}\n")
+    with pytest.raises(UserError, match=r"mine\.yaml:6: .*'encoder\.hidden_size' \(did you mean 'model\.encoder\.hid"):
+        load(Config, path)
 
 
 def test_a_mistake_in_a_file_names_file_and_line(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text(yaml.safe_dump(LEAST) + "training:\n  batch_size: 8\n  precison: bf16\n")
     line = path.read_text().splitlines().index("  precison: bf16") + 1
-    with pytest.raises(UserError, match=rf"mine\.yaml:{line}: unknown key 'training\.precison'.*'precision'"):
+    with pytest.raises(UserError, match=rf"mine\.yaml:{line}: unknown key 'training\.precison'.*'training\.precision'"):
         load(Config, path)
 
 
@@ -106,7 +149,7 @@ def test_a_mistake_in_a_file_names_file_and_line(tmp_path):
         ({"model": {"encoder": {5: 3}}}, ["unknown key 'model.encoder.5'; known here: cell,"]),
     ],
 )
-def test_a_bad_value_names_key_value_rule_and_way_out(change, parts):
+def test_a_wrong_value_is_refused_with_key_value_rule_and_remedy(change, parts):
     message = refused(**change)
     assert [part for part in parts if part not in message] == []
 
@@ -129,7 +172,7 @@ def keys_of(record, above=()):
         (Experiment, {"name": "x", "baseline": "a", "arms": {"a": {}}, "base": "mine.yaml"}),
     ],
 )
-def test_no_value_is_refused_in_words_of_the_library_that_checks_it(record, values):
+def test_no_error_is_in_terms_of_pydantic(record, values):
     messages = []
     for *above, last in keys_of(record):
         for wrong in WRONG:
@@ -144,7 +187,7 @@ def test_no_value_is_refused_in_words_of_the_library_that_checks_it(record, valu
     assert [message for message in messages if FOREIGN.search(message)] == []
 
 
-def test_a_value_of_one_kind_or_another_names_both():
+def test_the_error_for_a_union_names_all_its_types():
     experiment = {"name": "x", "baseline": "a", "arms": {"a": 5}, "base": "mine.yaml"}
     with pytest.raises(UserError, match=r"^arms\.a = 5: a mapping of keys or a list is wanted$"):
         parse(Experiment, experiment)
@@ -158,7 +201,7 @@ def test_a_value_of_one_kind_or_another_names_both():
         (b"a: \xff\n", "mine.yaml: cannot be read"),
     ],
 )
-def test_a_file_that_is_no_configuration_is_refused(tmp_path, content, message):
+def test_a_file_without_a_configuration_is_refused(tmp_path, content, message):
     path = tmp_path / "mine.yaml"
     path.write_bytes(content)
     with pytest.raises(UserError, match=message):

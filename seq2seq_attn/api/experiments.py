@@ -20,7 +20,7 @@ from seq2seq_attn.report.table import markdown, notes, terminal
 from seq2seq_attn.report.write import CURVES, RESULTS, write_report
 from seq2seq_attn.results.results import Results
 from seq2seq_attn.runs import Say
-from seq2seq_attn.strict import Strict, override, parse, read_yaml
+from seq2seq_attn.strict import Override, Strict, parse_values, read_yaml
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -253,7 +253,7 @@ def _config(config: Path | str | Config | Mapping[str, Any], overrides: Mapping[
     if isinstance(config, Config) and not overrides:
         return config
     values, path = _values(config)
-    return parse(Config, override(values, _full(overrides)), path)
+    return parse_values(Config, values, _full(overrides), path)
 
 
 def _grid(experiment: Path | str | Experiment | Mapping[str, Any] | RunGrid, overrides: Mapping[str, Any]) -> RunGrid:
@@ -272,7 +272,7 @@ def _values(given: Path | str | Strict | Mapping[str, Any]) -> tuple[Mapping[str
     return (given.model_dump() if isinstance(given, Strict) else given), None
 
 
-def _full(overrides: Mapping[str, Any]) -> list[tuple[str, Any]]:
+def _full(overrides: Mapping[str, Any]) -> list[Override]:
     return [(_SHORT.get(key, key), value) for key, value in overrides.items()]
 
 

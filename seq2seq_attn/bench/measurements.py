@@ -140,7 +140,7 @@ class Sitting:
     @classmethod
     def load(cls, path: Path) -> Sitting:
         """Read what `save` wrote. Raises UserError that names the file and the key if it is anything else."""
-        return load_record(_SITTING, path, writer="seq2seq-attn bench --json")
+        return load_record(_SITTING, path, writer="seq2seq-attn bench --output")
 
     def save(self, path: Path) -> None:
         """Write JSON atomically."""

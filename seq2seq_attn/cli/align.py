@@ -41,7 +41,7 @@ def align(
         Row, typer.Option(help="A word's weights: of the step that predicts it, or of the step whose input it is.")
     ] = "predicted",
     reverse: Annotated[
-        Path | None, folder("A run for the opposite direction: its links join those of RUN.", callback=a_run)
+        Path | None, folder("A run for the opposite direction: its links join those of RUN.", check=a_run)
     ] = None,
     symmetrise: Annotated[
         Method | None, typer.Option(help=f"How to combine the links of two directions; default: {DEFAULT_METHOD}.")

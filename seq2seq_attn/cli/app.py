@@ -14,7 +14,7 @@ from seq2seq_attn.cli import align, bench, check, data, evaluate, experiments, f
 from seq2seq_attn.cli.arguments import examples
 from seq2seq_attn.cli.console import answer
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
 def _version(asked: bool) -> None:
@@ -103,8 +103,8 @@ app.command(
     epilog=examples(
         "seq2seq-attn bench",
         "seq2seq-attn bench peers/data --what training,products,bytes --model additive --precision bf16 --repeats 5",
-        "seq2seq-attn bench --peers peers --json speed.json",
-        "seq2seq-attn bench --sweep length --json length.json",
+        "seq2seq-attn bench --peers peers --output speed.json",
+        "seq2seq-attn bench --sweep length --output length.json",
         "seq2seq-attn bench --from speed.json --from length.json --page docs/speed.md",
     )
 )(bench.bench)

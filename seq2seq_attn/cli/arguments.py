@@ -5,20 +5,29 @@ In every command, what it works on is a positional argument and everything else 
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import seq2seq_attn
+from seq2seq_attn.errors import UserError
 from seq2seq_attn.runs import require_run
 
 if TYPE_CHECKING:
     from seq2seq_attn.api.model import Model
 
 
-def argument(metavar: str, help: str, **rest: Any) -> Any:
-    """A positional argument."""
-    return typer.Argument(metavar=metavar, help=help, **rest)
+def argument(
+    metavar: str, help: str, complete: Callable[[str], list[str]] | None = None, check: Callable[..., Any] | None = None
+) -> Any:
+    """A positional argument; `complete` gives a shell the values that begin with what was typed.
+
+    `check` gets the value and returns it, or raises UserError before anything heavy is imported.
+    """
+    return typer.Argument(metavar=metavar, help=help, autocompletion=complete, callback=check)
 
 
 def file(help: str) -> Any:
@@ -26,9 +35,9 @@ def file(help: str) -> Any:
     return typer.Option(metavar="FILE", help=help)
 
 
-def folder(help: str, **rest: Any) -> Any:
-    """An option that takes a folder."""
-    return typer.Option(metavar="DIR", help=help, **rest)
+def folder(help: str, check: Callable[..., Any] | None = None) -> Any:
+    """An option that takes a folder; `check` as for an argument."""
+    return typer.Option(metavar="DIR", help=help, callback=check)
 
 
 def examples(*commands: str) -> str:
@@ -36,14 +45,45 @@ def examples(*commands: str) -> str:
     return "\b\nExamples:\n" + "\n".join(f"  {command}" for command in commands)
 
 
+# What a shell completes. These functions run at every tab, so they import nothing heavy. If one finds no name that
+# begins with what was typed, the shell completes files.
+
+MODEL = "model.safetensors"  # as in runs/folder.py, which imports torch
+DEPTH = 4  # levels below what was typed: runs/EXPERIMENT/ARM/seed-N
+
+
+def complete_runs(incomplete: str) -> list[str]:
+    """Run folders with a model, at most `DEPTH` levels below the folder that was typed so far."""
+    start = Path(incomplete if incomplete.endswith("/") else incomplete.rpartition("/")[0])
+    levels = ["/".join("*" * depth) for depth in range(1, DEPTH + 1)]
+    found = (path.parent for level in levels for path in start.glob(f"{level}/{MODEL}"))
+    return [str(path) for path in sorted(found) if str(path).startswith(incomplete)]
+
+
+def complete_corpora(incomplete: str) -> list[str]:
+    """The corpora of `data list`."""
+    from seq2seq_attn.text.download import known_corpora
+
+    return [name for name in known_corpora() if name.startswith(incomplete)]
+
+
+def complete_scorers(incomplete: str) -> list[str]:
+    """The scorers of the package, from the class statements in its files: importing them would load torch."""
+    folder = Path(seq2seq_attn.__file__).parent / "attention" / "scorers"
+    text = "".join(path.read_text(encoding="utf-8") for path in folder.glob("*.py"))
+    classes = re.findall(r"^class (\w+)\(\w*Scorer\):", text, re.MULTILINE)
+    names = sorted(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower() for name in classes)
+    return [name for name in names if name.startswith(incomplete)]
+
+
 def a_run(given: Path | None) -> Path | None:
-    """A callback for arguments that name a run folder: refuses another one before anything heavy is imported."""
+    """A check of arguments that name a run folder."""
     if given is not None:
         require_run(given)
     return given
 
 
-RunFolder = Annotated[Path, argument("RUN", "A run folder, as written by train.", callback=a_run)]
+RunFolder = Annotated[Path, argument("RUN", "A run folder, as written by train.", complete_runs, a_run)]
 Overrides = Annotated[
     list[str] | None,
     argument(
@@ -62,6 +102,13 @@ AttentionFile = Annotated[
     Path | None,
     file("Write the attention weights, token by token, as JSON lines (.jsonl) or for NumPy (.npz): docs/alignment.md."),
 ]
+
+
+def require_file(part: str) -> None:
+    """UserError if a part of attention is named by its file, as in my_scorer.py:MyScorer, and there is no such file."""
+    file, colon, _ = part.rpartition(":")
+    if colon and file.endswith(".py") and not Path(file).is_file():
+        raise UserError(f"{file}: no such Python file")
 
 
 def load_model(run: Path, plugin: list[Path] | None) -> Model:

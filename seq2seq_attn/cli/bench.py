@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
-from seq2seq_attn.cli.arguments import argument, file, folder
-from seq2seq_attn.cli.console import answer, say
+from seq2seq_attn.cli.arguments import AsJson, argument, file, folder
+from seq2seq_attn.cli.console import answer, answer_json, say
 from seq2seq_attn.errors import UserError
 
 if TYPE_CHECKING:
@@ -58,32 +58,50 @@ def bench(
         Path | None,
         folder("Measure JoeyNMT and OpenNMT-py as well, in the folder that benchmarks/peers/setup.sh prepared."),
     ] = None,
-    output: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the measurements here.")] = None,
+    output: Annotated[Path | None, file("Write the measurements to this JSON file, after every round.")] = None,
     files: Annotated[
         list[Path] | None,
         typer.Option("--from", metavar="FILE", help="Measure nothing; show these measurements. Repeatable."),
     ] = None,
     page: Annotated[Path | None, file("With --from: write a Markdown page with plots.")] = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Compare speed with the floor and with peers.
+    """Measure the speed of training and decoding.
 
     Every measurement runs in a process of its own, after a warm-up, and the systems take turns. Shown are the median
-    over the rounds, the minimum and the maximum. The floor is the least time that this machine needs for the matrix
-    products of training and for its other memory traffic.
+    over the rounds, the minimum and the maximum. The lower bound (products, bytes) is the least time that this machine
+    needs for the matrix products of training and for its other memory traffic.
     """
-    from seq2seq_attn.bench.measurements import Sitting
-    from seq2seq_attn.bench.page import write_page
-    from seq2seq_attn.bench.sitting import new_sitting, plan_tasks, run_rounds, unfused_models
+    from seq2seq_attn.bench.measurements import AXES, PRECISIONS, WORKLOADS, Sitting
 
     if page is not None and not files:
-        raise UserError("--page shows measurements from files: measure with --json FILE, then give --from FILE")
+        raise UserError("--page shows measurements from files: measure with --output FILE, then give --from FILE")
     if files:
         for path in files:
-            _show(Sitting.load(path))
+            _show(Sitting.load(path), as_json)
         if page is not None:
-            answer("\n".join(map(str, write_page(page, files))))
+            from seq2seq_attn.bench.page import write_page
+
+            say("\n".join(map(str, write_page(page, files))))
         return
-    jobs = _jobs(what, model, precision, sweep, threads or os.cpu_count() or 1, batch)
+    workloads = _named("--what", what or ("training,products,bytes" if sweep else ",".join(WORKLOADS)), WORKLOADS)
+    precisions = _named("--precision", precision, PRECISIONS)
+    axes = [] if sweep is None else _named("--sweep", sweep, AXES)
+
+    from seq2seq_attn.bench.common_task import MODELS
+    from seq2seq_attn.bench.sitting import (
+        common_jobs,
+        new_sitting,
+        plan_tasks,
+        run_rounds,
+        sweep_jobs,
+        unfused_models,
+    )
+
+    models = _named("--model", model or ("additive" if sweep else ",".join(MODELS)), tuple(MODELS))
+    jobs: Sequence[Job] = common_jobs(workloads, models, precisions, threads or os.cpu_count() or 1, batch)
+    if axes:
+        jobs = [job for axis in axes for job in sweep_jobs(axis, jobs)]
     if peers is not None:
         _refuse_peers(peers, corpus, sweep, device)
     effort = _effort(peers / "data" if peers else corpus, device, warm_up, batches)
@@ -92,28 +110,9 @@ def bench(
         say(line)
     keep = (lambda _: None) if output is None else (lambda sitting: sitting.save(output))
     sitting = run_rounds(new_sitting(jobs[0], effort), tasks, repeats, say, keep)
-    _show(sitting)
+    _show(sitting, as_json)
     if len(sitting.figures) < len(tasks):
         raise typer.Exit(1)
-
-
-def _jobs(
-    what: str | None, model: str | None, precision: str, sweep: str | None, threads: int, batch: int
-) -> Sequence[Job]:
-    from seq2seq_attn.bench.common_task import MODELS
-    from seq2seq_attn.bench.measurements import AXES, PRECISIONS, WORKLOADS
-    from seq2seq_attn.bench.sitting import common_jobs, sweep_jobs
-
-    jobs = common_jobs(
-        _named("--what", what or ("training,products,bytes" if sweep else ",".join(WORKLOADS)), WORKLOADS),
-        _named("--model", model or ("additive" if sweep else ",".join(MODELS)), tuple(MODELS)),
-        _named("--precision", precision, PRECISIONS),
-        threads,
-        batch,
-    )
-    if sweep is None:
-        return jobs
-    return [job for axis in _named("--sweep", sweep, AXES) for job in sweep_jobs(axis, jobs)]
 
 
 def _named(option: str, text: str, known: Sequence[Choice]) -> list[Choice]:
@@ -149,7 +148,12 @@ def _refuse_peers(peers: Path, corpus: Path | None, sweep: str | None, device: s
     refuse_without_peers(peers)
 
 
-def _show(sitting: Sitting) -> None:
+def _show(sitting: Sitting, as_json: bool) -> None:
+    from dataclasses import asdict
+
+    if as_json:
+        answer_json(asdict(sitting))
+        return
     from rich.console import Console
     from rich.table import Table
 

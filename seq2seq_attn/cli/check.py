@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seq2seq_attn.cli.arguments import AsJson, argument
+from seq2seq_attn.cli.arguments import AsJson, argument, complete_scorers, require_file
 from seq2seq_attn.cli.console import answer, answer_json
 from seq2seq_attn.errors import UserError
 
@@ -23,39 +23,43 @@ def check(
             "PART|OPTION=VALUE",
             "my_scorer.py:MyScorer, package.module:MyScorer, or a name that `scorers` lists: a scorer, normaliser, "
             "window or context; and options of their own, as in hidden_size=16.",
+            complete_scorers,
         ),
     ],
-    query_size: Annotated[int | None, typer.Option(min=1, help="Numbers in a query; 16 unless given.")] = None,
+    query_size: Annotated[int | None, typer.Option(min=1, help="Size of a query; default: 16.")] = None,
     key_size: Annotated[
-        int | None, typer.Option(min=1, help="Numbers in a key; 24 unless given, or as many as in a query.")
+        int | None, typer.Option(min=1, help="Size of a key; default: 24, or that of a query where both must be equal.")
     ] = None,
     full: Annotated[
         bool, typer.Option("--full", help="Compile down to machine code (inductor); takes longer.")
     ] = False,
-    timeout: Annotated[float, typer.Option(min=1, help="Seconds for one law, after which it counts as broken.")] = 120,
+    timeout: Annotated[float, typer.Option(min=1, help="Seconds per law, after which it counts as broken.")] = 120,
     in_process: Annotated[
         bool, typer.Option("--in-process", help="Examine in this process, for a debugger; the time limit is off.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Examine parts of attention: do they keep its laws?
+    """Check parts of attention against its laws.
 
-    Scorers, normalisers, windows and contexts. One line per law: ok; note, worth knowing; warning, allowed and seldom
-    meant; wrong. Padding, batches, queries at once and one by one, long sources, memory layouts, gradients against
-    finite differences, training mode, what the weights depend on, saturation, NaN, half precision, copies, a translator
-    with each decoder, torch.compile and torch.export. Each part is examined in a process of its own. Exit code 1 where
-    something is wrong.
+    The parts are scorers, normalisers, windows and contexts. Prints one line per law: ok; note, worth knowing; warning,
+    allowed but rarely intended; or wrong. The laws cover padding, batches, queries at once and one by one, long
+    sources, memory layouts, gradients against finite differences, training mode, what the weights depend on,
+    saturation, NaN, half precision, copies, a translator with each decoder, torch.compile and torch.export. Each part
+    is examined in a process of its own. The exit code is 1 if something is wrong.
 
-    The doctor calls a part with random numbers on the CPU. It cannot decide whether a part computes its equation, nor
-    find what depends on inputs that it did not try; in training mode it compares values only where nothing but
-    dropout is random. `seq2seq_attn.doctor` lists these limits.
+    Parts are called with random numbers on the CPU. This cannot tell whether a part computes its equation, nor find
+    defects on inputs that were not tried; in training mode, values are compared only if dropout is the only source of
+    randomness. `seq2seq_attn.doctor` lists these limits.
     """
-    from seq2seq_attn.doctor import Request
-
     names = [each for each in parts if "=" not in each]
     options = tuple(each for each in parts if "=" in each)
     if not names:
         raise UserError("no scorer is named; as in seq2seq-attn check my_scorer.py:MyScorer hidden_size=16")
+    for name in names:
+        require_file(name)
+
+    from seq2seq_attn.doctor import Request
+
     requests = [Request(name, query_size, key_size, options, full) for name in names]
     reports = []
     with _reports(requests, in_process, timeout) as found:
@@ -68,10 +72,10 @@ def check(
             [
                 {
                     "name": name,
-                    "scorer": report.part,
+                    "part": report.part,
                     "is_wrong": report.is_wrong,
                     "findings": {law: finding._asdict() for law, finding in report.findings.items()},
-                    "unasked": report.unasked,
+                    "skipped": report.unasked,
                 }
                 for name, report in zip(names, reports, strict=True)
             ]
@@ -82,7 +86,7 @@ def check(
 
 @contextmanager
 def _reports(requests: list[Request], in_process: bool, timeout: float) -> Iterator[Iterator[Report]]:
-    """A report for each; a mistake in the last request is said before the first part is examined."""
+    """A report for each; a mistake in any request is raised before the first part is examined."""
     from seq2seq_attn.doctor import Patient, report_on
 
     if in_process:

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 def scorers(
-    query_size: Annotated[int, typer.Option(min=1, help="Numbers in a decoder state.")] = 512,
-    key_size: Annotated[int, typer.Option(min=1, help="Numbers in an encoder state, both directions together.")] = 1024,
-    positions: Annotated[int, typer.Option(min=1, help="Words of the source, for the cost.")] = 50,
+    query_size: Annotated[int, typer.Option(min=1, help="Size of a decoder state.")] = 512,
+    key_size: Annotated[int, typer.Option(min=1, help="Size of an encoder state, both directions together.")] = 1024,
+    positions: Annotated[int, typer.Option(min=1, help="Length of the source, for the cost.")] = 50,
     as_json: AsJson = False,
-    as_markdown: Annotated[bool, typer.Option("--markdown", help="Answer with the page docs/scorers.md.")] = False,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="Print the page docs/scorers.md.")] = False,
     plugin: Plugin = None,
 ) -> None:
     """List scorers, normalisers and windows.
@@ -29,12 +29,13 @@ def scorers(
     scorers with their parameters at these sizes and what they cost: FLOPs and bytes for one target word (step) and for
     one sentence (source), counted while they run.
     """
+    if as_json and as_markdown:
+        raise UserError("--json and --markdown are two forms of one answer; give one of them")
+
     from seq2seq_attn.attention.registry import load_installed
     from seq2seq_attn.doctor import catalogue
     from seq2seq_attn.runs.plugin import load_plugins
 
-    if as_json and as_markdown:
-        raise UserError("--json and --markdown are two forms of one answer; give one of them")
     load_plugins(plugin)
     for failure in load_installed():
         say(f"not listed: {failure}")

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seq2seq_attn.cli.arguments import AsJson, Plugin, argument
+from seq2seq_attn.cli.arguments import AsJson, Plugin, argument, complete_scorers, require_file
 from seq2seq_attn.cli.console import answer, answer_json
 from seq2seq_attn.errors import UserError
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from seq2seq_attn.attention import Attention
     from seq2seq_attn.models.context_config import NormaliserConfig, ScorerConfig
     from seq2seq_attn.walk import Walk, WalkStep
@@ -29,6 +27,7 @@ def walk(
             "SCORER|OPTION=VALUE",
             "A name listed by `scorers`, my_scorer.py:MyScorer or package.module:MyScorer, and the scorer's "
             "options, as in temperature=0.5. Default: dot.",
+            complete_scorers,
         ),
     ] = None,
     query: Annotated[str, typer.Option(metavar="ROWS", help="Queries, one per step.")] = QUERY,
@@ -49,33 +48,40 @@ def walk(
     Scores, weights, weighted sum: each with its equation, its inputs and its result. ROWS are numbers separated by
     blanks, with a semicolon between two rows.
     """
+    names = [word for word in scorer or () if "=" not in word] or ["dot"]
+    if len(names) > 1:
+        raise UserError(f"give one scorer, not {len(names)}: {' '.join(names)}")
+    require_file(names[0])
+    query_rows, key_rows = _rows("--query", query), _rows("--states", states)
+    value_rows = key_rows if values is None else _rows("--values", values)
+    if len(value_rows) != len(key_rows):
+        raise UserError(f"--values has {len(value_rows)} rows for {len(key_rows)} of --states; give one for each")
+    labels = None if words is None else words.split()
+    if labels is not None and len(labels) != len(key_rows):
+        raise UserError(f"--words has {len(labels)} for {len(key_rows)} rows of --states; give one for each")
+
+    import torch
+
     from seq2seq_attn.runs.plugin import load_plugins
     from seq2seq_attn.walk import as_text
     from seq2seq_attn.walk import walk as walk_through
 
     load_plugins(plugin)
-    queries, keys = _matrix("--query", query), _matrix("--states", states)
-    summed = keys if values is None else _matrix("--values", values)
-    if len(summed) != len(keys):
-        raise UserError(f"--values has {len(summed)} rows for {len(keys)} of --states; give one for each")
-    named = None if words is None else words.split()
-    if named is not None and len(named) != len(keys):
-        raise UserError(f"--words has {len(named)} for {len(keys)} rows of --states; give one for each")
-    attention = _attention(scorer or [], normaliser, queries.shape[1], keys.shape[1], seed)
+    options = [word for word in scorer or () if "=" in word]
+    queries, keys, summed = (torch.tensor(rows, dtype=torch.float64) for rows in (query_rows, key_rows, value_rows))
+    attention = _attention(names[0], options, normaliser, queries.shape[1], keys.shape[1], seed)
     try:
-        steps = walk_through(attention, queries, keys, summed)
+        walked = walk_through(attention, queries, keys, summed)
     except ValueError as error:
         raise UserError(f"--query, --states: {error}") from None
     if as_json:
-        answer_json(_record(steps, named))
+        answer_json(_record(walked, labels))
     else:
-        answer(as_text(steps, named))
+        answer(as_text(walked, labels))
 
 
-def _matrix(option: str, text: str) -> Tensor:
-    """The matrix in the text of an option; UserError that names the first bad row."""
-    import torch
-
+def _rows(option: str, text: str) -> list[list[float]]:
+    """The rows of numbers in the text of an option; UserError that names the first bad one."""
     rows: list[list[float]] = []
     for index, row in enumerate(text.rstrip("; ").split(";"), start=1):
         words = row.replace(",", " ").split()
@@ -90,7 +96,7 @@ def _matrix(option: str, text: str) -> Tensor:
         if wrong:
             raise UserError(f'{option}, row {index}: {wrong}; write rows as in {option} "1 0 0.5; 2 1 0"')
         rows.append([_number(word) for word in words])
-    return torch.tensor(rows, dtype=torch.float64)
+    return rows
 
 
 def _number(word: str) -> float:
@@ -100,12 +106,14 @@ def _number(word: str) -> float:
         return math.nan
 
 
-def _attention(scorer: list[str], normaliser: str, query_size: int, key_size: int, seed: int) -> Attention:
+def _attention(
+    scorer: str, options: list[str], normaliser: str, query_size: int, key_size: int, seed: int
+) -> Attention:
     import torch
 
     from seq2seq_attn.attention import Attention
 
-    scorer_config, normaliser_config = _scorer(scorer), _normaliser(normaliser)
+    scorer_config, normaliser_config = _scorer(scorer, options), _normaliser(normaliser)
     torch.manual_seed(seed)
     try:
         attention = Attention(scorer_config(query_size, key_size), normaliser_config())
@@ -114,15 +122,12 @@ def _attention(scorer: list[str], normaliser: str, query_size: int, key_size: in
     return attention.double().eval()  # eval: without the noise of training
 
 
-def _scorer(words: list[str]) -> ScorerConfig:
+def _scorer(name: str, options: list[str]) -> ScorerConfig:
     from seq2seq_attn.models.context_config import ScorerConfig
     from seq2seq_attn.runs.plugin import find_scorer
     from seq2seq_attn.strict import override, parse
 
-    names = [word for word in words if "=" not in word] or ["dot"]
-    if len(names) > 1:
-        raise UserError(f"one scorer is walked through, not {len(names)}: {' '.join(names)}")
-    return parse(ScorerConfig, override({"name": find_scorer(names[0])}, [word for word in words if "=" in word]))
+    return parse(ScorerConfig, override({"name": find_scorer(name)}, options))
 
 
 def _normaliser(text: str) -> NormaliserConfig:
@@ -133,22 +138,22 @@ def _normaliser(text: str) -> NormaliserConfig:
     return parse(NormaliserConfig, override({"name": name}, options))
 
 
-def _record(steps: Walk, words: list[str] | None) -> dict[str, Any]:
-    scorer, normaliser = steps.attention.scorer, steps.attention.normaliser
+def _record(walked: Walk, words: list[str] | None) -> dict[str, Any]:
+    scorer, normaliser = walked.attention.scorer, walked.attention.normaliser
     return {
         "scorer": {"name": type(scorer).__name__, "equation": scorer.equation, "source": scorer.source},
         "normaliser": {"name": type(normaliser).__name__, "equation": normaliser.equation, "source": normaliser.source},
         "parameters": {name: value.tolist() for name, value in scorer.state_dict().items()},
         "words": words,
-        "keys": steps.keys.tolist(),
-        "values": steps.values.tolist(),
-        "prepared": steps.prepared.tolist(),
-        "readings": [_reading(reading) for reading in steps.readings],
+        "keys": walked.keys.tolist(),
+        "values": walked.values.tolist(),
+        "prepared": walked.prepared.tolist(),
+        "steps": [_step(step) for step in walked.steps],
     }
 
 
-def _reading(reading: WalkStep) -> dict[str, Any]:
+def _step(step: WalkStep) -> dict[str, Any]:
     """null stands for a score of -inf, which JSON cannot say, and for what the normaliser does not compute."""
-    numbers = {name: None if part is None else part.tolist() for name, part in reading._asdict().items()}
-    scores = [None if score == -math.inf else score for score in reading.scores.tolist()]
+    numbers = {name: None if part is None else part.tolist() for name, part in step._asdict().items()}
+    scores = [None if score == -math.inf else score for score in step.scores.tolist()]
     return numbers | {"scores": scores}

@@ -20,9 +20,18 @@ from seq2seq_attn.results.records import slug
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import Cache, Codecs, cached_codecs
 from seq2seq_attn.runs.model import build_translator, count_parameters
-from seq2seq_attn.strict import Strict, merge, override, parse, read_yaml
-
-Override = str | tuple[str, Any]  # `key.path=value`, or `key.path` and a value
+from seq2seq_attn.strict import (
+    ConfigError,
+    Override,
+    Strict,
+    merge,
+    overridden_key,
+    override,
+    parse,
+    parse_overridden,
+    parse_values,
+    read_yaml,
+)
 
 
 class Experiment(Strict):
@@ -102,16 +111,14 @@ def read_experiment(path: Path, overrides: Sequence[Override] = ()) -> RunGrid:
 
 def experiment_grid(values: Mapping[str, Any], path: Path | None = None, overrides: Sequence[Override] = ()) -> RunGrid:
     """The grid of an experiment of these values, which come from a file or were given in Python."""
-    own = [each for each in overrides if _first_key(each) in Experiment.model_fields]
-    experiment = parse(Experiment, override(values, own), path)
+    own = [each for each in overrides if overridden_key(each).split(".")[0] in Experiment.model_fields]
+    experiment = parse_values(Experiment, values, own, path)
     base = experiment.base
-    base = read_yaml(path.parent / base if path else base) if isinstance(base, Path) else base
-    return make_grid(experiment, override(base, [each for each in overrides if each not in own]), path)
-
-
-def _first_key(given: Override) -> str:
-    key = given if isinstance(given, str) else given[0]
-    return key.partition("=")[0].split(".")[0]
+    values = read_yaml(path.parent / base if path else base) if isinstance(base, Path) else base
+    return parse_overridden(
+        [each for each in overrides if each not in own],
+        lambda given, origin: make_grid(experiment, override(values, given), path if origin else None),
+    )
 
 
 def make_grid(experiment: Experiment, base: dict[str, Any], path: Path | None = None) -> RunGrid:
@@ -122,8 +129,8 @@ def make_grid(experiment: Experiment, base: dict[str, Any], path: Path | None = 
         for seed in experiment.seeds:
             try:
                 config = parse(ArmConfig, values | {"seed": seed})
-            except UserError as error:
-                raise UserError(f"{f'{path}: ' if path else ''}arm {arm!r}: {error}") from None
+            except ConfigError as error:
+                raise ConfigError(f"{f'{path}: ' if path else ''}arm {arm!r}: {error}", error.keys) from None
             folder = Path(experiment.name) / slug(arm) / f"seed-{seed}"
             runs.append(ArmRun(arm, seed, config.run(), folder, config.match_parameters))
     return RunGrid(experiment, runs)

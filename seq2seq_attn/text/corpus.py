@@ -1,21 +1,26 @@
-"""Parallel corpora: read from files, counted, filtered by length, and split into training, validation and test set."""
+"""Parallel corpora: read from files, counted, filtered by length, and split into training, validation and test sets."""
 
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
-from typing import NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, NamedTuple
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.text.files import read_lines, write_bytes
+from seq2seq_attn.text.files import read_lines, write_new
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 _ANNOTATIONS = ("align",)  # suffixes of files that lie beside the two sides of a part and are neither of them
+_NO_LANGUAGES = {"src", "tgt", "trg", "tok", "txt"}  # suffixes that look like a language code
+
+Languages = tuple[str, str]  # ISO 639 codes, source first
 
 
 @dataclass(frozen=True)
@@ -73,12 +78,12 @@ def read_tsv(path: Path | str, columns: tuple[int, int] = (0, 1)) -> ParallelCor
     return ParallelCorpus([row[source] for row in rows], [row[target] for row in rows], str(path))
 
 
-def read_folder(folder: Path, names: Iterable[str] = ()) -> dict[str, ParallelCorpus]:
-    """The corpora in a folder by the name of their part, such as `train`.
+def find_pairs(folder: Path, names: Iterable[str] = ()) -> dict[str, tuple[Path, ...]]:
+    """The parallel files in a folder, by the name of their part, such as `train`: two files, or one .tsv.
 
-    A part is two files whose names differ in the last suffix alone (`train.en.gz`, `train.de.gz`), or one .tsv.
-    `names` are the files to consider, source before target; by default all files, in alphabetical order. Raises
-    UserError for a missing folder, for one without such files, and as `read_parallel` and `read_tsv` do.
+    The two files of a part have names that differ in the last suffix alone (`train.en.gz`, `train.de.gz`). `names` are
+    the files to consider, source before target; by default all files, in alphabetical order. Raises UserError for a
+    missing folder, and for one without such files.
     """
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder")
@@ -87,15 +92,33 @@ def read_folder(folder: Path, names: Iterable[str] = ()) -> dict[str, ParallelCo
         part, _, side = name.removesuffix(".gz").rpartition(".")
         if side not in _ANNOTATIONS and (folder / name).is_file():
             found.setdefault(part, []).append(folder / name)
-    corpora = {}
-    for part, paths in found.items():
-        if len(paths) == 2:
-            corpora[part] = read_parallel(*paths)
-        elif paths[0].name.removesuffix(".gz").endswith(".tsv"):
-            corpora[part] = read_tsv(paths[0])
-    if not corpora:
+    pairs = {
+        part: tuple(paths)
+        for part, paths in found.items()
+        if len(paths) == 2 or (len(paths) == 1 and paths[0].name.removesuffix(".gz").endswith(".tsv"))
+    }
+    if not pairs:
         raise UserError(f"{folder}: no two files here differ in their last suffix alone, and none is a .tsv")
-    return corpora
+    return pairs
+
+
+def languages_of(paths: Sequence[Path], columns: tuple[int, int] = (0, 1)) -> Languages | None:
+    """The languages in the names of parallel files; None if the names do not tell both.
+
+    Two files: their suffixes (`train.en.gz`, `train.de.gz`), or the beginnings of their names (`en_nheb.txt.gz`,
+    `de_elb1905.txt.gz`). One TSV: the beginning of its name, a language for each column (`eng-fra.tsv.gz`).
+    """
+    names = [path.name.removesuffix(".gz") for path in paths]
+    if len(names) == 1:
+        match = re.match(r"([a-z]{2,3})-([a-z]{2,3})\b", names[0])
+        return (match[1 + columns[0]], match[1 + columns[1]]) if match and max(columns) < 2 else None
+    if not names:
+        return None
+    for pattern in (r".*\.([a-z]{2,3})", r"([a-z]{2})[_-].*"):
+        source, target = (match[1] if (match := re.fullmatch(pattern, name)) else "" for name in names)
+        if source and target and source != target and not {source, target} & _NO_LANGUAGES:
+            return source, target
+    return None
 
 
 @dataclass(frozen=True)
@@ -157,6 +180,8 @@ def filter_pairs(
 
     A side is blank if its length is 0. `name` is the name of the corpus. Raises UserError if no pair is left.
     """
+    import numpy as np  # here, as the commands that only read files do without
+
     blank = np.minimum(source_lengths, target_lengths) == 0
     too_long = ~blank & (np.maximum(source_lengths, target_lengths) > max_length)
     kept = np.flatnonzero(~(blank | too_long))
@@ -173,11 +198,21 @@ class Split(NamedTuple):
     validation: ParallelCorpus
     test: ParallelCorpus
 
-    def save(self, folder: Path) -> None:
-        """Write `PART.source` and `PART.target`, plain text, one sentence per line."""
+    def save(self, folder: Path, languages: Languages) -> dict[str, tuple[Path, Path]]:
+        """Write `train.en`, `train.de`, `dev.en` and so on, plain text, one sentence per line; return them by part.
+
+        Raises UserError, before anything is written, if a file of that name exists with another content.
+        """
+        written: dict[str, tuple[Path, Path]] = {}
+        contents: dict[Path, bytes] = {}
         for part, corpus in self._asdict().items():
-            for side, lines in (("source", corpus.source), ("target", corpus.target)):
-                write_bytes(folder / f"{part}.{side}", "".join(f"{line}\n" for line in lines).encode())
+            name = "dev" if part == "validation" else part
+            source, target = (folder / f"{name}.{language}" for language in languages)
+            written[part] = source, target
+            for path, lines in ((source, corpus.source), (target, corpus.target)):
+                contents[path] = "".join(f"{line}\n" for line in lines).encode()
+        write_new(contents)
+        return written
 
 
 def split_by_source(corpus: ParallelCorpus, *, validation: int, test: int, seed: int) -> Split:

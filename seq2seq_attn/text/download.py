@@ -9,7 +9,7 @@ import http.client
 import io
 import urllib.request
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -18,6 +18,7 @@ from pathlib import Path
 import yaml
 
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.text.corpus import find_pairs
 from seq2seq_attn.text.files import decompressed, digest, read_bytes, write_bytes
 
 DownloadProgress = Callable[[str, int, int | None], None]  # address, bytes so far, total bytes if the server says
@@ -51,12 +52,19 @@ class KnownCorpus:
     page: str
     citation: str
     note: str = ""  # what to know before downloading it
+    pairs: Mapping[str, Sequence[str]] = field(default_factory=dict)  # files by part, unless their names tell
     files: tuple[CorpusFile, ...] = field(default=())
 
     @property
-    def is_made(self) -> bool:
+    def is_generated(self) -> bool:
         """True if the package generates it, False if it is downloaded."""
         return not self.files
+
+    def find_pairs(self, folder: Path) -> dict[str, tuple[Path, ...]]:
+        """Its parallel files in the folder that holds it. Errors as for `corpus.find_pairs`."""
+        if self.pairs and folder.is_dir():
+            return {part: tuple(folder / name for name in names) for part, names in self.pairs.items()}
+        return find_pairs(folder, [file.name for file in self.files])
 
 
 @cache
@@ -75,23 +83,23 @@ def find_corpus(name: str) -> KnownCorpus:
         return known_corpora()[name]
     except KeyError:
         near = difflib.get_close_matches(name, known_corpora(), n=1, cutoff=0.4)
-        hint = f"do you mean {near[0]}?" if near else f"there is {', '.join(known_corpora())}"
-        raise UserError(f"corpus {name!r} is not known; {hint}") from None
+        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known_corpora())}"
+        raise UserError(f"there is no corpus {name!r}; {hint}") from None
 
 
 def download_corpus(
-    name: str, to: Path | None = None, from_folder: Path | None = None, progress: DownloadProgress | None = None
+    name: str, folder: Path | None = None, from_folder: Path | None = None, progress: DownloadProgress | None = None
 ) -> Path:
-    """Download corpus `name` into the folder `to` (default `data/downloaded/NAME`) and return that folder.
+    """Download corpus `name` into `folder` (default `data/downloaded/NAME`) and return that folder.
 
     Files that are present and correct are left alone. With `from_folder`, files are copied instead, from this folder or
     from its subfolder of the corpus's name. The sha256 of every file is checked before it is written, and no file is
     ever written partially. Raises UserError with the file, its address and the remedy.
     """
     corpus = find_corpus(name)
-    if corpus.is_made:
-        raise UserError(f"{name} is made, not fetched: seq2seq-attn data make {name}")
-    return download_files(corpus, to or Path("data/downloaded") / name, from_folder, progress)
+    if corpus.is_generated:
+        raise UserError(f"{name} is generated, not downloaded; run: seq2seq-attn data make {name}")
+    return download_files(corpus, folder or Path("data/downloaded") / name, from_folder, progress)
 
 
 def download_files(
@@ -99,7 +107,7 @@ def download_files(
 ) -> Path:
     """As `download_corpus`, for a corpus that need not be in `corpora.yaml`."""
     if from_folder is not None and not from_folder.is_dir():
-        raise UserError(f"{from_folder}: no such folder; --from takes one that holds {corpus.files[0].name}")
+        raise UserError(f"{from_folder}: no such folder; --from takes one that contains {corpus.files[0].name}")
 
     @cache  # an archive may contain several of the files
     def content_of(url: str) -> bytes:
@@ -142,12 +150,12 @@ def _from_address(corpus: KnownCorpus, file: CorpusFile, content_of: Callable[[s
         if file.member is not None:
             content = zipfile.ZipFile(io.BytesIO(content)).read(file.member)
     except (OSError, http.client.HTTPException) as error:  # URLError and time-outs are OSErrors
-        raise UserError(f"{file.name} cannot be fetched from {file.url} ({error}); {way_out}") from None
+        raise UserError(f"{file.name} cannot be downloaded from {file.url} ({error}); {way_out}") from None
     except (zipfile.BadZipFile, KeyError) as error:
         raise UserError(f"{file.name} is not in the archive {file.url} ({error}); {way_out}") from None
     content = decompressed(content, file.url)
     if _sha256(content) != file.sha256:
-        raise UserError(f"{file.name}: what {file.url} holds is not the file (its sha256 differs); {way_out}")
+        raise UserError(f"{file.name}: the file at {file.url} is another one (its sha256 differs); {way_out}")
     return content
 
 

@@ -7,7 +7,7 @@ import hashlib
 import io
 import os
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -61,7 +61,7 @@ def decompressed(content: bytes, name: str) -> bytes:
 
 
 def _broken_gzip(name: Path | str, error: Exception) -> UserError:
-    return UserError(f"{name}: not a whole gzip file ({error}); fetch or copy it again")
+    return UserError(f"{name}: incomplete or corrupt gzip file ({error}); download or copy it again")
 
 
 def read_lines(path: Path | str) -> list[str]:
@@ -96,6 +96,20 @@ def write_bytes(path: Path, content: bytes) -> None:
     """Write a file atomically: to a temporary name in the same folder, which is then renamed."""
     with writing(path) as file, explained(path):
         file.write(content)
+
+
+def write_new(contents: Mapping[Path, bytes]) -> None:
+    """Write files that replace no others; a file whose name ends in `.gz` is compressed.
+
+    A file that already has this content is left alone. Raises UserError, before anything is written, if one of them
+    has another content.
+    """
+    missing = {path: content for path, content in contents.items() if not path.exists()}
+    for path, content in contents.items():
+        if path not in missing and read_bytes(path) != content:
+            raise UserError(f"{path}: the file exists and nothing is overwritten; delete it, or choose another folder")
+    for path, content in missing.items():
+        write_bytes(path, gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
 
 
 @contextmanager

@@ -47,7 +47,7 @@ def untrained(grid):
 
 
 @pytest.mark.parametrize(("left", "right"), [("moses", "bpe"), ("bpe", "character"), ("character", "moses")])
-def test_whole_words_have_the_sum_over_source_and_the_mean_over_target_pieces(untrained, left, right):
+def test_pieces_are_summed_over_source_words_and_averaged_over_target_words(untrained, left, right):
     model = untrained(codec_of(left), codec_of(right))
     (forced,), (words,) = model.force([LINE], [LINE]), word_attention(model, [LINE], [LINE])
     of_source, of_target = words_of_pieces(model.source, left), words_of_pieces(model.target, right)
@@ -63,14 +63,14 @@ def test_whole_words_have_the_sum_over_source_and_the_mean_over_target_pieces(un
     np.testing.assert_allclose(words.weights.sum(axis=1) + lost, 1, rtol=1e-6)
 
 
-def test_a_word_has_the_row_that_predicted_it_unless_the_row_that_read_it_is_asked_for(untrained):
+def test_a_word_has_the_row_that_predicts_it_by_default(untrained):
     model = untrained(codec_of("word"), codec_of("word"))
     diagonal = Forced(torch.zeros(5), 0.0, torch.eye(5))  # row i reads source word i, the last one </s>
     assert merge_words(model, LINE, LINE, diagonal).links == {(0, 0), (1, 1), (2, 2), (3, 3)}
     assert merge_words(model, LINE, LINE, diagonal, "read").links == {(1, 0), (2, 1), (3, 2)}
 
 
-def test_a_corpus_is_aligned_in_parts_as_it_is_pair_by_pair(untrained, monkeypatch):
+def test_aligning_in_chunks_equals_aligning_pair_by_pair(untrained, monkeypatch):
     monkeypatch.setattr("seq2seq_attn.analysis.word_alignment.CHUNK", 2)
     model, seen = untrained(codec_of("moses"), codec_of("bpe")), []
     pairs = ParallelCorpus([LINE, MORE, "", "Mr. Smith!", "stop"], [MORE, LINE, "stop", "it", "Don't stop it"])

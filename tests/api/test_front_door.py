@@ -59,7 +59,7 @@ def test_a_wrong_override_reads_as_on_the_command_line(overrides, typed, backwar
         s2s.train(file, tmp_path / "run", **overrides)
     with pytest.raises(s2s.UserError) as command:
         load(Config, file, [typed])
-    assert str(python.value) == str(command.value)
+    assert str(python.value) == str(command.value).replace("command line: ", "override: ")
     assert not (tmp_path / "run").exists()
 
 

@@ -54,4 +54,4 @@ def test_a_file_that_is_something_else_is_refused_by_its_key(sitting, tmp_path, 
     path.write_text(json.dumps(record))
     with pytest.raises(UserError, match=said) as refusal:
         Sitting.load(path)
-    assert "`seq2seq-attn bench --json` rewrites it" in str(refusal.value)
+    assert "`seq2seq-attn bench --output` rewrites it" in str(refusal.value)

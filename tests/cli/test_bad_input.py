@@ -66,7 +66,7 @@ def test_a_missing_file_is_named(train, refused, trained, toy, tmp_path):
         refused("translate", missing, toy / "test.src"),
         refused("score", trained, toy / "test.src", missing),
         refused("align", trained, toy / "test.src", toy / "test.tgt", "--gold", missing),
-        refused("data", "stats", missing, toy / "test.tgt"),
+        refused("data", "stats", "--source", missing, "--target", toy / "test.tgt"),
     ):
         assert str(missing) in message
 

@@ -1,16 +1,29 @@
 """`bench`, from its options to what it shows."""
 
+import json
+
 import pytest
 
 from seq2seq_attn.bench.measurements import Sitting
+from seq2seq_attn.bench.worker import MEASURES
 
 TINY = ["--batch", "3", "--batches", "1", "--warm-up", "0", "--repeats", "1", "--threads", "1"]
 
 
-def test_a_sitting_is_measured_kept_shown_and_made_a_page(program, tmp_path):
+@pytest.fixture(params=["here", pytest.param("process", marks=pytest.mark.slow)])
+def _measured_here(request, monkeypatch):
+    """Measurements in this process, as starting one takes seconds; once as they are."""
+    if request.param == "here":
+        monkeypatch.setattr(
+            "seq2seq_attn.bench.sitting.measure_own", lambda job, effort: MEASURES[job.what](job, effort)
+        )
+
+
+@pytest.mark.usefixtures("_measured_here")
+def test_measurements_are_written_shown_and_plotted_on_a_page(program, tmp_path):
     path = tmp_path / "speed.json"
     measured = program(
-        "bench", "--what", "training", "--model", "general", "--precision", "bf16", *TINY, "--json", path
+        "bench", "--what", "training", "--model", "general", "--precision", "bf16", *TINY, "--output", path
     )
     assert measured.code == 0, measured.err
     sitting = Sitting.load(path)
@@ -21,9 +34,10 @@ def test_a_sitting_is_measured_kept_shown_and_made_a_page(program, tmp_path):
     assert "29,000 pairs, 7,870 vocabulary entries" in measured.out
 
     shown = program("bench", "--from", path, "--page", tmp_path / "speed.md")
-    assert (shown.code, shown.err) == (0, "")
-    assert shown.out.startswith(measured.out)
-    assert shown.out.splitlines()[-2:] == [str(tmp_path / "speed.md"), str(tmp_path / "speed" / "1_training.svg")]
+    assert shown.code == 0
+    assert shown.out == measured.out
+    assert shown.err.splitlines() == [str(tmp_path / "speed.md"), str(tmp_path / "speed" / "1_training.svg")]
+    assert json.loads(program("bench", "--from", path, "--json").out) == json.loads(path.read_text())
 
 
 @pytest.mark.parametrize(
@@ -33,11 +47,11 @@ def test_a_sitting_is_measured_kept_shown_and_made_a_page(program, tmp_path):
         (["--model", "transformer"], ["'transformer'", "additive, general, general-feed, distracted"]),
         (["--sweep", "lenght"], ["'length'"]),
         (["--device", "gpu"], ["--device", "'gpu'", "'cuda'"]),
-        (["--page", "speed.md"], ["--page", "--json", "--from"]),
+        (["--page", "speed.md"], ["--page", "--output", "--from"]),
         (["/nowhere"], ["/nowhere/train.bpe.en", "no such file"]),
         (["--peers", "/nowhere"], ["/nowhere/venv/bin/python", "setup.sh"]),
         (["--peers", "/nowhere", "--sweep", "batch"], ["/nowhere/data", "leave out FOLDER, --sweep"]),
-        (["--from", "/nowhere.json"], ["/nowhere.json", "`seq2seq-attn bench --json` writes it"]),
+        (["--from", "/nowhere.json"], ["/nowhere.json", "`seq2seq-attn bench --output` writes it"]),
     ],
 )
 def test_what_cannot_be_measured_is_refused_before_anything_is(refused, arguments, words):

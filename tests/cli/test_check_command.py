@@ -6,6 +6,7 @@ import pytest
 
 from seq2seq_attn.attention import scorer, scorer_classes
 from seq2seq_attn.doctor import LAWS
+from seq2seq_attn.doctor.check import FIRST
 
 SCORER = """
 import torch
@@ -38,10 +39,21 @@ class Half(Scorer):
 
 @pytest.fixture(autouse=True)
 def _laws_that_can_be_asked_here(monkeypatch):
-    """All but those on graphs, which torch cannot make while shapes are checked; scorers of tests are forgotten."""
+    """All but those on graphs, which torch cannot make while shapes are checked; the registry is restored."""
     monkeypatch.setattr(scorer._scorers, "_classes", scorer_classes())
     for law in ("compiled", "exported"):
         monkeypatch.delitem(LAWS["scorer"], law)
+
+
+@pytest.fixture
+def only(monkeypatch):
+    """Leaves these laws alone, beside those that are asked first."""
+
+    def only(*laws):
+        for law in LAWS["scorer"].keys() - FIRST["scorer"].keys() - set(laws):
+            monkeypatch.delitem(LAWS["scorer"], law)
+
+    return only
 
 
 @pytest.fixture
@@ -50,7 +62,7 @@ def file(tmp_path):
     return tmp_path / "mine.py"
 
 
-def test_a_scorer_of_a_file_gets_a_line_a_law(program, file):
+def test_a_scorer_of_a_file_gets_one_line_per_law(program, file):
     answer = program("check", "--in-process", f"{file}:Distance")
     assert (answer.code, answer.err) == (0, "")
     first, *lines = answer.out.rstrip().splitlines()
@@ -59,25 +71,27 @@ def test_a_scorer_of_a_file_gets_a_line_a_law(program, file):
     assert lines[-1] == f"{len(LAWS['scorer'])} ok, 0 note, 0 warning, 0 wrong"
 
 
-def test_sizes_and_options_are_those_that_are_given(program, file):
+def test_sizes_and_options_on_the_command_line_are_used(program, file, only):
+    only("saturation")
     report = "check", "--in-process", f"{file}:Distance", "--query-size", "5", "--json"
     (plain,), (scaled,) = (json.loads(program(*report, *more).out) for more in ([], ["scale=1e+3"]))
-    assert plain["scorer"] == "Distance(query_size=5, key_size=5)"
+    assert plain["part"] == "Distance(query_size=5, key_size=5)"
     largest = [
         float(each["findings"]["saturation"]["says"].partition("largest is ")[2][:4]) for each in (plain, scaled)
     ]
     assert largest[0] < 0.3 < 0.8 < largest[1]
 
 
-def test_something_wrong_is_exit_code_1_and_several_scorers_are_examined_at_once(program, file):
+def test_the_exit_code_is_1_if_one_of_several_scorers_is_wrong(program, file, only):
+    only("padding")
     answer = program("check", "--in-process", "dot", f"{file}:Sideways", "seq2seq_attn.attention:General", "--json")
     assert answer.code == 1
     dot, sideways, general = json.loads(answer.out)
     assert [dot["is_wrong"], sideways["is_wrong"], general["is_wrong"]] == [False, True, False]
     assert dot["findings"]["padding"]["verdict"] == "ok"
     assert sideways["findings"]["shapes"]["verdict"] == "wrong"
-    assert "padding" in sideways["unasked"]
-    assert general["scorer"] == "General(query_size=16, key_size=24)"
+    assert "padding" in sideways["skipped"]
+    assert general["part"] == "General(query_size=16, key_size=24)"
 
 
 @pytest.mark.parametrize(
@@ -102,6 +116,6 @@ def test_what_cannot_be_examined_is_refused_in_one_line(refused, file, arguments
         assert word.format(file=file) in message
 
 
-def test_a_file_that_fails_is_refused_with_its_line(refused, tmp_path):
+def test_a_file_that_fails_to_import_is_refused_with_its_line(refused, tmp_path):
     (tmp_path / "broken.py").write_text("import math\n\nmath.sqrt(-1)\n")
     assert "broken.py, line 3: ValueError: " in refused("check", "--in-process", f"{tmp_path / 'broken.py'}:Distance")

@@ -1,27 +1,31 @@
-"""`data`: corpora by name, and what is in them."""
+"""`data`: corpora by name, their statistics, and splits."""
 
 import gzip
 import hashlib
 import json
+from pathlib import Path
 
 import pytest
+import yaml
 
+from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.text.corpus import read_folder
+from seq2seq_attn.strict import parse
+from seq2seq_attn.text.corpus import find_pairs, languages_of
 from seq2seq_attn.text.download import CorpusFile, KnownCorpus, known_corpora
 
 
-def test_the_list_names_every_corpus_and_how_to_have_it(program):
+def test_the_list_names_every_corpus_and_the_command_that_gets_it(program):
     answer = program("data", "list")
     for name, corpus in known_corpora().items():
-        assert f"seq2seq-attn data {'make' if corpus.is_made else 'get'} {name}" in answer.out
+        assert f"seq2seq-attn data {'make' if corpus.is_generated else 'get'} {name}" in answer.out
     listed = {each["name"]: each for each in json.loads(program("data", "list", "--json").out)}
     assert list(listed) == list(known_corpora())
-    assert listed["reverse"]["is_made"]
-    assert not listed["multi30k-en-de"]["is_made"]
+    assert listed["reverse"]["is_generated"]
+    assert not listed["multi30k-en-de"]["is_generated"]
 
 
-def test_a_corpus_is_taken_from_a_folder_and_counted_by_name(program, refused, tmp_path, monkeypatch):
+def test_a_corpus_is_copied_from_a_folder_and_counted_by_name(program, refused, tmp_path, monkeypatch):
     files = {"train.en": b"a b\nc\n", "train.fr": b"x\ny z x\n", "LICENCE": b"free\n"}
     entries = tuple(CorpusFile(name, hashlib.sha256(content).hexdigest()) for name, content in files.items())
     tiny = KnownCorpus("tiny", "two pairs", "2 pairs", "free", "nowhere", "nobody", files=entries)
@@ -42,77 +46,165 @@ def test_a_corpus_is_taken_from_a_folder_and_counted_by_name(program, refused, t
     }  # fmt: skip
 
 
-def test_a_made_corpus_is_the_same_for_the_same_seed_and_another_for_another(program, tmp_path):
+def test_the_seed_decides_what_is_generated_and_nothing_is_overwritten(program, refused, tmp_path):
     def made(folder, *options):
-        assert program("data", "make", "reverse", "--to", tmp_path / folder, *options).out == f"{tmp_path / folder}\n"
-        return (tmp_path / folder / "test.source").read_bytes()
+        folder = tmp_path / folder
+        assert program("data", "make", "reverse", "--output", folder, *options) == (0, f"{folder}\n", "")
+        return (folder / "test.source").read_bytes()
 
     first = made("one", "--seed", "7")
     assert made("two", "--seed", "7") == first
     assert made("three") != first
+    assert made("one", "--seed", "7") == first, "the same files may be made again"
+    message = refused("data", "make", "reverse", "--output", tmp_path / "one")
+    assert f"{tmp_path / 'one' / 'train.source.gz'}: the file exists and nothing is overwritten" in message
+    assert (tmp_path / "one" / "test.source").read_bytes() == first
 
 
-def test_a_split_has_every_pair_once_and_no_source_in_two_parts(program, refused, tmp_path):
-    sources = [f"s{k % 9}" for k in range(20)] + [" ", "s1"]
-    targets = [f"t{k}" for k in range(21)] + [""]
-    for name, lines in (("x.en", sources), ("x.de", targets)):
+SOURCES = [f"s{k % 9}" for k in range(20)] + [" ", "s1"]
+TARGETS = [f"t{k}" for k in range(21)] + [""]
+SIZES = "--validation", "2", "--test", "3"
+
+
+@pytest.fixture
+def all_pairs(tmp_path):
+    """The corpus to split as two files, and as one with tabs, compressed."""
+    for name, lines in (("all.en", SOURCES), ("all.de", TARGETS)):
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
-    files = tmp_path / "x.en", tmp_path / "x.de"
-    options = "--to", tmp_path / "parts", "--validation", "2", "--test", "3"
-    assert program("data", "split", *files, *options).code == 0
-    parts = {
-        part: [(tmp_path / "parts" / f"{part}.{side}").read_text().splitlines() for side in ("source", "target")]
-        for part in ("train", "validation", "test")
+    rows = "".join(f"{source}\t{target}\tsomebody\n" for source, target in zip(SOURCES, TARGETS, strict=True))
+    (tmp_path / "eng-deu.txt.gz").write_bytes(gzip.compress(rows.encode()))
+    return tmp_path
+
+
+def test_a_split_contains_every_pair_once_and_no_source_in_two_parts(program, all_pairs):
+    files = "--source", all_pairs / "all.en", "--target", all_pairs / "all.de"
+    answer = program("data", "split", *files, *SIZES, "--output", all_pairs / "parts")
+    assert answer.code == 0
+    assert answer.err.splitlines()[1].startswith("validation: ")
+    names = {"train": "train", "validation": "dev", "test": "test"}
+    lines = {
+        part: [(all_pairs / "parts" / f"{name}.{side}").read_text().splitlines() for side in ("en", "de")]
+        for part, name in names.items()
     }
-    pairs = [pair for sides in parts.values() for pair in zip(*sides, strict=True)]
-    assert sorted(pairs) == sorted(zip(sources[:20], targets[:20], strict=True)), "without those with a blank side"
-    assert [len(set(sides[0])) for sides in parts.values()] == [4, 2, 3]
-    assert sum(len(set(sides[0])) for sides in parts.values()) == len({source for source, _ in pairs})
-    assert "leave none to train on" in refused("data", "split", *files, *options[:-1], "7")
+    pairs = [pair for sides in lines.values() for pair in zip(*sides, strict=True)]
+    assert sorted(pairs) == sorted(zip(SOURCES[:20], TARGETS[:20], strict=True)), "without those with a blank side"
+    assert [len(set(sides[0])) for sides in lines.values()] == [4, 2, 3]
+    assert sum(len(set(sides[0])) for sides in lines.values()) == len({source for source, _ in pairs})
+
+
+def test_a_split_prints_a_configuration_that_names_its_files(program, all_pairs, monkeypatch):
+    monkeypatch.chdir(all_pairs)
+    answer = program("data", "split", "--source", "all.en", "--target", "all.de", *SIZES)
+    config = parse(Config, yaml.safe_load(answer.out))
+    assert (config.text.source_language, config.text.target_language) == ("en", "de")
+    assert [str(path) for path in config.data.validation.paths] == ["dev.en", "dev.de"]
+    assert all(path.is_file() for files in (config.data.train, config.data.test) for path in files.paths)
+    assert "  train: {source: train.en, target: train.de}\n" in answer.out
+
+
+def test_a_file_with_tabs_splits_as_two_files_do(program, all_pairs):
+    files = "--source", all_pairs / "all.en", "--target", all_pairs / "all.de"
+    program("data", "split", *files, *SIZES, "--output", all_pairs / "one")
+    table = all_pairs / "eng-deu.txt.gz"
+    assert program("data", "split", table, *SIZES, "--output", all_pairs / "two").code == 0
+    program("data", "split", table, *SIZES, "--columns", "1", "0", "--output", all_pairs / "three")
+    for part in ("train", "dev", "test"):
+        for side, code in (("en", "eng"), ("de", "deu")):
+            assert (all_pairs / "one" / f"{part}.{side}").read_bytes() == (
+                all_pairs / "two" / f"{part}.{code}"
+            ).read_bytes()
+    assert len(set((all_pairs / "three" / "dev.deu").read_text().splitlines())) == 2, "now the source"
+
+
+def test_a_split_that_cannot_be_made_is_refused_and_writes_nothing(refused, program, all_pairs, monkeypatch):
+    monkeypatch.chdir(all_pairs)
+    files = "--source", "all.en", "--target", "all.de"
+    assert "leave none to train on" in refused("data", "split", *files, "--validation", "2", "--test", "7")
+    assert "give --source-language and --target-language" in refused(
+        "data", "split", "--source", "all.en", "--target", "eng-deu.txt.gz"
+    )
+    assert "both languages are de" in refused("data", "split", *files, "--source-language", "de")
+    assert "all.en, line 1: no tab" in refused("data", "stats", "all.en")
+    assert "there is nothing to split" in refused("data", "split", "reverse")
+    (all_pairs / "test.en").write_text("mine\n")
+    assert "test.en: the file exists and nothing is overwritten" in refused("data", "split", *files, *SIZES)
+    assert (all_pairs / "test.en").read_text() == "mine\n"
+    assert sorted(path.name for path in all_pairs.glob("*.[de][en]")) == ["all.de", "all.en", "test.en"]
+
+
+@pytest.mark.parametrize(
+    ("names", "columns", "languages"),
+    [
+        (["train.en.gz", "train.de.gz"], (0, 1), ("en", "de")),
+        (["val.lc.norm.tok.de", "val.lc.norm.tok.en"], (0, 1), ("de", "en")),
+        (["en_nheb.txt.gz", "de_elb1905.txt.gz"], (0, 1), ("en", "de")),
+        (["eng-fra.tsv.gz"], (0, 1), ("eng", "fra")),
+        (["eng-cmn.attributed.tsv"], (1, 0), ("cmn", "eng")),
+        (["eng-cmn.attributed.tsv"], (0, 2), None),
+        (["fra.txt"], (0, 1), None),
+        (["a.src", "a.tgt"], (0, 1), None),
+        (["a.en", "b.en"], (0, 1), None),
+        (["a.en", "b.german"], (0, 1), None),
+        ([], (0, 1), None),
+    ],
+)
+def test_languages_are_read_from_file_names(names, columns, languages):
+    assert languages_of([Path("data") / name for name in names], columns) == languages
 
 
 def test_two_files_are_counted(program, toy):
-    answer = program("data", "stats", toy / "test.src", toy / "test.tgt")
+    answer = program("data", "stats", "--source", toy / "test.src", "--target", toy / "test.tgt")
     assert "7 pairs" in answer.out
     assert "source: " in answer.out
 
 
-def test_a_table_is_counted_alone(program, tmp_path):
+def test_a_file_with_tabs_is_counted_alone(program, tmp_path):
     (tmp_path / "pairs.tsv").write_text("a b\tx\nc\ty\n")
     counted = json.loads(program("data", "stats", tmp_path / "pairs.tsv", "--json").out)
     assert (counted["corpus"]["pairs"], counted["corpus"]["source"]["tokens"]) == (2, 3)
 
 
-def test_one_side_of_a_corpus_alone_says_what_is_missing(refused, toy):
-    message = refused("data", "stats", toy / "test.src")
-    assert f"{toy / 'test.src'}: the file of its translations is missing" in message
-    assert f"seq2seq-attn data stats {toy / 'test.src'} TARGET, or one .tsv" in message
+def test_a_folder_is_counted_part_by_part(program, toy):
+    counted = json.loads(program("data", "stats", toy, "--json").out)
+    assert {part: found["pairs"] for part, found in counted.items()} == {"test": 7, "train": 60, "validation": 9}
 
 
-def test_names_that_are_not_known_or_not_of_that_kind_are_refused(refused):
+def test_a_corpus_that_is_generated_is_counted_in_any_folder(program, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    counted = json.loads(program("data", "stats", "reverse", "--json").out)
+    program("data", "make", "reverse")
+    written = json.loads(program("data", "stats", "reverse", "--json").out)
+    assert sorted(counted) == sorted(written) == ["test", "train", "validation"]
+    for part, found in counted.items():
+        assert found | {"name": ""} == written[part] | {"name": ""}
+
+
+def test_a_corpus_is_named_in_one_way(refused, toy):
+    for arguments in ([], ["reverse", "--source", toy / "test.src"], ["--source", toy / "test.src"]):
+        assert "give either CORPUS, or --source FILE and --target FILE" in refused("data", "stats", *arguments)
+    assert "nowhere/x.tsv: no such file or folder" in refused("data", "stats", "nowhere/x.tsv")
+
+
+def test_a_name_that_is_unknown_or_of_the_other_kind_is_refused(refused):
     assert "multi30k-en-de" in refused("data", "get", "multi30k")
     assert "data make reverse" in refused("data", "get", "reverse")
     assert "data get scan" in refused("data", "make", "scan")
     assert "reverse" in refused("data", "stats", "revers")
 
 
-def test_the_corpora_of_a_folder_are_its_pairs_of_files_and_its_tables(tmp_path):
-    (tmp_path / "dev.de").write_text("d1\nd2\n")
-    (tmp_path / "dev.en.gz").write_bytes(gzip.compress(b"e1\ne2\n"))
-    (tmp_path / "dev.align").write_text("0-0\n0-0\n")
-    (tmp_path / "more.tsv").write_text("one\tuno\n")
-    (tmp_path / "alone.txt").write_text("x\n")
-    found = read_folder(tmp_path)
-    assert {part: (list(pairs.source), list(pairs.target)) for part, pairs in found.items()} == {
-        "dev": (["d1", "d2"], ["e1", "e2"]),
-        "more": (["one"], ["uno"]),
+def test_the_parallel_files_of_a_folder_are_found_by_their_names(tmp_path):
+    for name in ("dev.de", "dev.en.gz", "dev.align", "more.tsv", "alone.txt", "three.de", "three.en", "three.fr"):
+        (tmp_path / name).write_text("x\n")
+    assert find_pairs(tmp_path) == {
+        "dev": (tmp_path / "dev.de", tmp_path / "dev.en.gz"),
+        "more": (tmp_path / "more.tsv",),
     }
-    assert list(read_folder(tmp_path, ["dev.en.gz", "dev.de"])["dev"].source) == ["e1", "e2"]
+    assert find_pairs(tmp_path, ["dev.en.gz", "dev.de"]) == {"dev": (tmp_path / "dev.en.gz", tmp_path / "dev.de")}
 
 
 def test_a_folder_without_parallel_files_is_refused(tmp_path):
     (tmp_path / "alone.txt").write_text("x\n")
     with pytest.raises(UserError, match="no two files"):
-        read_folder(tmp_path)
+        find_pairs(tmp_path)
     with pytest.raises(UserError, match="no such folder"):
-        read_folder(tmp_path / "nowhere")
+        find_pairs(tmp_path / "nowhere")

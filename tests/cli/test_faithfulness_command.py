@@ -40,4 +40,4 @@ def test_a_seed_draws_the_same_again(program, trained, pairs):
 def test_a_model_without_weights_is_refused(program, refused, toy, tmp_path, pairs):
     run = tmp_path / "fixed"
     program("train", toy / "toy.yaml", "--output", run, "model.context.kind=fixed", "training.max_epochs=1")
-    assert "model.context.kind: this model reads no single word" in refused("faithfulness", run, *pairs)
+    assert "model.context.kind: this model does not attend" in refused("faithfulness", run, *pairs)

@@ -8,7 +8,6 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,12 +37,13 @@ def spoil() -> Callable[..., list[str]]:
     return spoil
 
 
-@pytest.fixture
-def sacrebleu_command(tmp_path: Path) -> Callable[..., Any]:
+@pytest.fixture(scope="session")
+def sacrebleu_command(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
     """Run `sacrebleu references -i system... options` on files and read its JSON."""
 
     def run(references: list[str], systems: list[list[str]], *options: str) -> Any:
-        paths = [tmp_path / name for name in ("references", *(f"system{i}" for i in range(len(systems))))]
+        folder = tmp_path_factory.mktemp("sacrebleu")
+        paths = [folder / name for name in ("references", *(f"system{i}" for i in range(len(systems))))]
         for path, lines in zip(paths, [references, *systems], strict=True):
             path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         command = [sys.executable, "-m", "sacrebleu", str(paths[0]), *options, "--format", "json"]

@@ -1,4 +1,4 @@
-"""Bootstrap and randomisation are those of sacrebleu, and keep their levels."""
+"""Bootstrap and randomisation equal those of sacrebleu, and have the levels and the power that they state."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from seq2seq_attn.evaluation.resampling import BLOCK, approximate_randomisation,
 from seq2seq_attn.evaluation.significance import detectable_difference
 
 
-def test_the_interval_of_one_run_is_that_of_sacrebleus_command(references, spoil, sacrebleu_command):
+def test_the_interval_of_a_single_run_equals_sacrebleus_command(references, spoil, sacrebleu_command):
     hypotheses = spoil(references, 0.3, seed=2)
     printed = sacrebleu_command(references, [hypotheses], "--confidence", "-w", "10")
     interval = bleu_interval(BleuCounts.of([hypotheses], references))
@@ -26,12 +26,25 @@ def test_the_interval_of_one_run_is_that_of_sacrebleus_command(references, spoil
     assert interval.low < printed["score"] < interval.high
 
 
-@pytest.mark.parametrize("rate", [0.25, 0.3, 0.36])  # p about 0.03, 0.17 and 0.08
-def test_the_paired_test_of_one_run_each_is_that_of_sacrebleus_command(references, spoil, sacrebleu_command, rate):
-    system, baseline = spoil(references, rate, seed=2), spoil(references, 0.3, seed=3)
-    options = "--paired-bs", "--paired-bs-n", "300", "-tok", "intl", "-lc"
-    of_baseline, of_system = (row["BLEU"] for row in sacrebleu_command(references, [baseline, system], *options))
-    ours, theirs = (BleuCounts.of([lines], references, "intl", lowercase=True) for lines in (system, baseline))
+RATES_OF_SYSTEMS = (0.25, 0.3, 0.36)  # bootstrap: p about 0.03, 0.17, 0.08; randomisation: 0.02, 0.43, 0.06
+
+
+@pytest.fixture(scope="module", params=["bs", "ar"])
+def by_command(request, references, spoil, sacrebleu_command):
+    """A paired test of three systems and a baseline by sacrebleu's command; then the same systems, counted."""
+    systems = [spoil(references, rate, seed=2) for rate in RATES_OF_SYSTEMS]
+    lines = [spoil(references, 0.3, seed=3), *systems]
+    size = {"bs": "300", "ar": "800"}[request.param]
+    options = f"--paired-{request.param}", f"--paired-{request.param}-n", size, "-tok", "intl", "-lc"
+    rows = [row["BLEU"] for row in sacrebleu_command(references, lines, *options)]
+    return rows, [BleuCounts.of([each], references, "intl", lowercase=True) for each in lines]
+
+
+@pytest.mark.parametrize("by_command", ["bs"], indirect=True)
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_the_paired_bootstrap_of_single_runs_equals_sacrebleus_command(by_command, number):
+    (of_baseline, *_), (theirs, *_) = by_command
+    of_system, ours = by_command[0][number], by_command[1][number]
     result = paired_bootstrap(ours, theirs, resamples=300)
     assert result.p_value == of_system["p_value"]
     assert result.difference == of_system["score"] - of_baseline["score"]
@@ -39,7 +52,7 @@ def test_the_paired_test_of_one_run_each_is_that_of_sacrebleus_command(reference
     assert (interval.high - interval.low) / 2 == of_system["ci"]
 
 
-def test_the_signature_is_sacrebleus_and_says_when_runs_were_pooled(references, spoil, sacrebleu_command):
+def test_the_bootstrap_signature_is_sacrebleus_with_the_number_of_pooled_runs(references, spoil, sacrebleu_command):
     lines = spoil(references, 0.3, seed=2)
     printed = sacrebleu_command(references, [lines], "--confidence")
     system, baseline = (BleuCounts.of([each], references) for each in (lines, references))
@@ -50,11 +63,11 @@ def test_the_signature_is_sacrebleus_and_says_when_runs_were_pooled(references, 
 
 
 def test_pooled_runs_score_the_mean_of_their_bleu_on_each_resample(references, spoil):
-    """Against the plain computation: BLEU of the resampled lines themselves."""
+    """Against a direct computation: BLEU of the resampled lines themselves."""
     references = references[:37]
     system = [spoil(references, 0.3, seed) for seed in (2, 3)]
     baseline = [spoil(references, 0.35, seed) for seed in (4, 5, 6)]
-    picks = np.random.default_rng(11).choice(37, size=(80, 37), replace=True)
+    picks = np.random.default_rng(11).choice(37, size=(40, 37), replace=True)
 
     def mean_bleu(runs, rows):
         lines = [references[row] for row in rows]
@@ -63,20 +76,20 @@ def test_pooled_runs_score_the_mean_of_their_bleu_on_each_resample(references, s
     systems, baselines = ([mean_bleu(runs, rows) for rows in picks] for runs in (system, baseline))
     differences = np.subtract(systems, baselines)
     ours, theirs = (BleuCounts.of(runs, references) for runs in (system, baseline))
-    result = paired_bootstrap(ours, theirs, resamples=80, seed=11)
+    result = paired_bootstrap(ours, theirs, resamples=40, seed=11)
     assert result.difference == pytest.approx(mean_bleu(system, range(37)) - mean_bleu(baseline, range(37)))
-    # 80 // 40 = 2 resamples are cut off at each end
-    assert [result.low, result.high] == pytest.approx(np.sort(differences)[[2, -3]], abs=1e-4)
+    # 40 // 40 = 1 resample is cut off at each end
+    assert [result.low, result.high] == pytest.approx(np.sort(differences)[[1, -2]], abs=1e-4)
     assert result.standard_error == pytest.approx(np.std(differences, ddof=1), abs=1e-4)
     centred = np.abs(differences) - np.abs(differences).mean()
-    assert result.p_value == (1 + np.sum(centred > abs(result.difference))) / 81
+    assert result.p_value == (1 + np.sum(centred > abs(result.difference))) / 41
 
-    interval = bleu_interval(ours, resamples=80, seed=11)
+    interval = bleu_interval(ours, resamples=40, seed=11)
     assert interval.mean == pytest.approx(np.mean(systems), abs=1e-4)
-    assert [interval.low, interval.high] == pytest.approx(np.sort(systems)[[2, -3]], abs=1e-4)
+    assert [interval.low, interval.high] == pytest.approx(np.sort(systems)[[1, -2]], abs=1e-4)
 
 
-def test_identical_systems_differ_by_nothing_and_not_significantly(references, spoil):
+def test_identical_systems_have_difference_zero_and_p_value_one(references, spoil):
     system = BleuCounts.of([spoil(references, 0.3, seed=2)], references)
     result = paired_bootstrap(system, system)
     assert (result.difference, result.low, result.high, result.p_value) == (0, 0, 0, 1)
@@ -85,12 +98,12 @@ def test_identical_systems_differ_by_nothing_and_not_significantly(references, s
 def test_swapping_the_systems_negates_the_difference_and_keeps_the_p_value(references, spoil):
     lines = spoil(references, 0.3, seed=2), spoil(references, 0.4, seed=3)
     system, baseline = (BleuCounts.of([each], references) for each in lines)
-    there, back = (paired_bootstrap(*pair) for pair in ((system, baseline), (baseline, system)))
-    assert (there.difference, there.low, there.high) == (-back.difference, -back.high, -back.low)
-    assert there.p_value == back.p_value
+    one, other = (paired_bootstrap(*pair) for pair in ((system, baseline), (baseline, system)))
+    assert (one.difference, one.low, one.high) == (-other.difference, -other.high, -other.low)
+    assert one.p_value == other.p_value
 
 
-def test_the_interval_of_the_difference_covers_the_true_one_about_as_often_as_promised(references, spoil):
+def test_the_interval_covers_the_true_difference_in_about_95_percent_of_test_sets(references, spoil):
     """Test sets drawn from a population on which the true difference is known."""
     population = references * 20
     system, baseline = spoil(population, 0.3, seed=2), spoil(population, 0.34, seed=3)
@@ -111,19 +124,18 @@ def counted(references, *systems):
     return [BleuCounts.of([system], references) for system in systems]
 
 
-@pytest.mark.parametrize("rate", [0.25, 0.3, 0.36])  # p about 0.02, 0.43 and 0.06
-def test_one_run_each_has_the_p_value_of_sacrebleus_command(references, spoil, sacrebleu_command, rate):
-    system, baseline = spoil(references, rate, seed=2), spoil(references, 0.3, seed=3)
-    options = "--paired-ar", "--paired-ar-n", "800", "-tok", "intl", "-lc"
-    of_baseline, of_system = (row["BLEU"] for row in sacrebleu_command(references, [baseline, system], *options))
-    ours, theirs = (BleuCounts.of([lines], references, "intl", lowercase=True) for lines in (system, baseline))
+@pytest.mark.parametrize("by_command", ["ar"], indirect=True)
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_the_randomisation_test_of_single_runs_equals_sacrebleus_command(by_command, number):
+    (of_baseline, *_), (theirs, *_) = by_command
+    of_system, ours = by_command[0][number], by_command[1][number]
     result = approximate_randomisation(ours, theirs, trials=800)
     assert 800 % BLOCK, "the last block is a short one"
     assert result.p_value == of_system["p_value"]
     assert result.difference == of_system["score"] - of_baseline["score"]
 
 
-def test_the_signature_of_randomisation_is_sacrebleus_and_says_when_runs_were_pooled(references, spoil):
+def test_the_randomisation_signature_is_sacrebleus_with_the_number_of_pooled_runs(references, spoil):
     system = spoil(references, 0.3, seed=2)
     signatures, _ = PairedTest([("b", references), ("s", system)], {"BLEU": BLEU()}, [references], "ar", 70)()
     ours, theirs = counted(references, system, references)
@@ -132,12 +144,12 @@ def test_the_signature_of_randomisation_is_sacrebleus_and_says_when_runs_were_po
     assert "|runs:3+3|" in approximate_randomisation(*runs, trials=70).signature
 
 
-def test_pooled_runs_are_exchanged_one_by_one_with_a_coin_a_sentence(references, spoil):
-    """Against the plain computation: BLEU of the exchanged lines themselves."""
+def test_pooled_runs_are_swapped_pairwise_with_one_coin_per_sentence(references, spoil):
+    """Against a direct computation: BLEU of the swapped lines themselves."""
     references = references[:37]
     system = [spoil(references, 0.3, seed) for seed in (2, 3)]
     baseline = [spoil(references, 0.35, seed) for seed in (4, 5)]
-    coins = np.random.default_rng(11).integers(2, size=(80, 37), dtype=bool)
+    coins = np.random.default_rng(11).integers(2, size=(40, 37), dtype=bool)
 
     def difference(heads):
         exchanged = [
@@ -149,15 +161,15 @@ def test_pooled_runs_are_exchanged_one_by_one_with_a_coin_a_sentence(references,
 
     observed = difference(np.zeros(37))
     result = approximate_randomisation(
-        *(BleuCounts.of(runs, references) for runs in (system, baseline)), trials=80, seed=11
+        *(BleuCounts.of(runs, references) for runs in (system, baseline)), trials=40, seed=11
     )
     assert result.difference == pytest.approx(observed)
-    assert result.p_value == (1 + sum(abs(difference(heads)) >= abs(observed) for heads in coins)) / 81
+    assert result.p_value == (1 + sum(abs(difference(heads)) >= abs(observed) for heads in coins)) / 41
 
 
 @pytest.mark.parametrize(("sentences", "p"), [(0, 1), (1, 1), (2, 1 / 2), (3, 1 / 4), (6, 1 / 32)])
-def test_systems_that_differ_in_few_sentences_are_as_different_as_their_coins_allow(references, spoil, sentences, p):
-    """All in one's favour: only the coins that leave them or turn all of them round give as much, 2 of 2^n."""
+def test_systems_that_differ_in_n_sentences_have_a_p_value_of_2_to_the_1_minus_n(references, spoil, sentences, p):
+    """All in favour of one system: only swapping none or all of them gives as large a difference, 2 cases of 2^n."""
     spoilt = spoil(references, 0.6, seed=2)
     ours, theirs = counted(references, references, spoilt[:sentences] + references[sentences:])
     assert all(a != b for a, b in zip(spoilt[:6], references, strict=False))
@@ -166,29 +178,29 @@ def test_systems_that_differ_in_few_sentences_are_as_different_as_their_coins_al
 
 def test_swapping_the_systems_negates_the_difference_and_keeps_the_p_value_of_randomisation(references, spoil):
     pair = counted(references, spoil(references, 0.3, seed=2), spoil(references, 0.35, seed=3))
-    there, back = approximate_randomisation(*pair), approximate_randomisation(*reversed(pair))
-    assert (there.difference, there.p_value) == (-back.difference, back.p_value)
-    assert 0.001 < there.p_value < 0.999
+    one, other = approximate_randomisation(*pair), approximate_randomisation(*reversed(pair))
+    assert (one.difference, one.p_value) == (-other.difference, other.p_value)
+    assert 0.001 < one.p_value < 0.999
 
 
-def test_systems_of_unequal_numbers_of_runs_cannot_be_exchanged(references):
+def test_systems_with_different_numbers_of_runs_are_refused(references):
     two, three = (BleuCounts.of([references] * runs, references) for runs in (2, 3))
     with pytest.raises(UserError, match="one system has 2 and the other 3; give both the same number"):
         approximate_randomisation(two, three)
 
 
-RATES = {"baseline": (0.3, 2), "as good": (0.3, 3), "better": (0.25, 4)}  # how much is spoilt, and with which luck
+RATES = {"baseline": (0.3, 2), "as good": (0.3, 3), "better": (0.25, 4)}  # share of spoilt words, and seed
 
 
-@pytest.fixture(scope="module", params=[100, pytest.param(1600, marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=[40, pytest.param(1600, marks=pytest.mark.slow)])
 def population(request, references, spoil):
     """Counts of the population of sentences for each system: copies of the references, corrupted independently."""
     lines = references * request.param
-    return {name: BleuCounts.of([spoil(lines, *luck)], lines) for name, luck in RATES.items()}
+    return {name: BleuCounts.of([spoil(lines, *rate_and_seed)], lines) for name, rate_and_seed in RATES.items()}
 
 
 def draw(population, name, sentences):
-    """As many test sets as the population holds, of a system and the baseline; no sentence is in two of them."""
+    """Disjoint test sets of a system and the baseline, as many as the population allows."""
     pair = population[name], population["baseline"]
     order = np.random.default_rng(7).permutation(pair[0].sentences)
     return [
@@ -197,30 +209,31 @@ def draw(population, name, sentences):
     ]
 
 
-def as_often_as(share, found, of):
-    """Whether the number found is one that comes in 999 of 1,000 cases where the share is the true one."""
-    low, high = binom.ppf([0.0005, 0.9995], of, share)
+def is_compatible(probability, found, of):
+    """Whether the number found is in the central 99.9 % of the binomial distribution."""
+    low, high = binom.ppf([0.0005, 0.9995], of, probability)
     return low <= found <= high
 
 
-def test_a_difference_of_nothing_is_significant_in_one_of_twenty_test_sets(population):
+def test_without_a_true_difference_randomisation_has_its_nominal_level(population):
     test_sets = draw(population, "as good", sentences=29)
     tests = [approximate_randomisation(*pair, trials=199, seed=seed) for seed, pair in enumerate(test_sets)]
     for level in (0.05, 0.2, 0.5):
-        assert as_often_as(level, sum(test.p_value <= level for test in tests), len(tests))
+        assert is_compatible(level, sum(test.p_value <= level for test in tests), len(tests))
 
 
-def test_sacrebleus_bootstrap_finds_it_significant_twice_as_often(population):
+def test_without_a_true_difference_sacrebleus_bootstrap_exceeds_its_level(population):
     test_sets = draw(population, "as good", sentences=47)
     tests = [paired_bootstrap(*pair, resamples=200, seed=seed) for seed, pair in enumerate(test_sets)]
-    assert 0.08 < np.mean([test.p_value < 0.05 for test in tests]) < 0.15
+    found = sum(test.p_value < 0.05 for test in tests)
+    assert binom.ppf(0.9995, len(tests), 0.05) < found < 0.25 * len(tests)
 
 
-def test_the_detectable_difference_is_found_in_four_of_five_test_sets(population):
-    """The test sets are made so large that the difference there is becomes the detectable one."""
+def test_the_detectable_difference_is_detected_with_80_percent_power(population):
+    """The size of the test sets is chosen so that the true difference is the detectable one."""
     truth = float(population["better"].bleu()[0] - population["baseline"].bleu()[0])
-    small = draw(population, "better", sentences=60)[:40]
+    small = draw(population, "better", sentences=60)[:15]
     detectable = detectable_difference(np.mean([paired_bootstrap(*pair).standard_error for pair in small]))
     test_sets = draw(population, "better", sentences=round(60 * (detectable / truth) ** 2))
     found = sum(approximate_randomisation(*pair, trials=399).p_value <= 0.05 for pair in test_sets)
-    assert as_often_as(0.8, found, len(test_sets))
+    assert is_compatible(0.8, found, len(test_sets))

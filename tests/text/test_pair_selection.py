@@ -20,7 +20,7 @@ def test_blank_and_long_pairs_are_dropped_and_counted():
     assert str(filtered) == ("mine: 1 of 5 pairs kept; dropped 2 with a blank side, 2 with more than 7 pieces")
 
 
-def test_a_pair_just_at_the_limit_stays():
+def test_a_pair_of_exactly_the_maximum_length_is_kept():
     assert filtered_by([7, 8, 1, 1, 1], [7, 7, 1, 1, 8], max_length=7).kept.tolist() == [0, 2, 3]
 
 

@@ -7,8 +7,6 @@ files are gzipped.
 
 from __future__ import annotations
 
-import gzip
-import io
 from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 from functools import partial
@@ -18,7 +16,7 @@ from random import Random
 from typing import NamedTuple
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.text.files import write_bytes
+from seq2seq_attn.text.files import write_new
 from seq2seq_attn.text.synthetic import tom_and_jerry, toys
 from seq2seq_attn.text.synthetic.grammar import Phrase, shuffled
 
@@ -73,9 +71,9 @@ RECIPES = {
 
 
 def make_corpus(name: str, folder: str | Path, seed: int = SEED) -> Path:
-    """Generate a corpus of `RECIPES`, write it into a folder, and return the folder; existing files are replaced.
+    """Generate a corpus of `RECIPES`, write it into a folder, and return the folder.
 
-    Raises UserError if there is no such corpus, or if the folder cannot be written.
+    Raises UserError if there is no such corpus, and as `write_corpus` does.
     """
     write_corpus(generate_corpus(name, seed), _recipe(name).sides, Path(folder))
     return Path(folder)
@@ -99,7 +97,7 @@ def generate_corpus(name: str, seed: int = SEED) -> Parts:
 def _recipe(name: str) -> Recipe:
     if name not in RECIPES:
         near = get_close_matches(name, RECIPES, n=1) or list(RECIPES)
-        raise UserError(f"no corpus {name!r} is made here; try {' or '.join(near)}")
+        raise UserError(f"there is no generated corpus {name!r}; did you mean {' or '.join(near)}?")
     return RECIPES[name]
 
 
@@ -113,8 +111,10 @@ def _unseen(pairs: Iterator[Phrase], seen: set[tuple[str, ...]]) -> Iterator[Phr
 def write_corpus(parts: Parts, sides: tuple[str, str], folder: Path) -> None:
     """Write three files per part: source, target and links, one pair per line; those of the training part gzipped.
 
-    Raises UserError if the folder cannot be written.
+    Raises UserError if the folder cannot be written, or, before anything is written, if it has a file of one of these
+    names with another content.
     """
+    contents: dict[Path, bytes] = {}
     for part, pairs in parts._asdict().items():
         columns = (
             [" ".join(pair.source) for pair in pairs],
@@ -122,16 +122,6 @@ def write_corpus(parts: Parts, sides: tuple[str, str], folder: Path) -> None:
             [pair.pharaoh for pair in pairs],
         )
         for side, lines in zip((*sides, "align"), columns, strict=True):
-            content = "".join(f"{line}\n" for line in lines).encode()
-            if part == "train":
-                write_bytes(folder / f"{part}.{side}.gz", _gzip(content))
-            else:
-                write_bytes(folder / f"{part}.{side}", content)
-
-
-def _gzip(content: bytes) -> bytes:
-    """Compressed without a timestamp, so that only another build of zlib can change the bytes."""
-    buffer = io.BytesIO()
-    with gzip.GzipFile(filename="", mode="wb", compresslevel=9, fileobj=buffer, mtime=0) as file:
-        file.write(content)
-    return buffer.getvalue()
+            name = f"{part}.{side}.gz" if part == "train" else f"{part}.{side}"
+            contents[folder / name] = "".join(f"{line}\n" for line in lines).encode()
+    write_new(contents)
