@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seq2seq_attn.cli.arguments import Overrides, Plugin, argument, folder
-from seq2seq_attn.cli.console import answer, answer_scores, progress, say
+from seq2seq_attn.cli.console import answer, answer_scores, say
 from seq2seq_attn.errors import UserError
 
 if TYPE_CHECKING:
-    from seq2seq_attn.results.results import Results
+    from seq2seq_attn.api.experiments import Comparison
+    from seq2seq_attn.comparison.schedule import IfDone
 
 RUNS, COMPARISONS = Path("runs"), Path("comparisons")
 
@@ -42,27 +43,25 @@ def train(
         raise UserError("--resume continues a run and --overwrite deletes it; give one of them")
     run = output or RUNS / config.stem
     with _resumable(f"{run} keeps what was trained up to the last whole epoch", "--resume"):
-        from seq2seq_attn.analysis.scoring import evaluate
+        from seq2seq_attn.api.experiments import train as train_run
         from seq2seq_attn.config import Config
         from seq2seq_attn.ops.host import keep_freed_memory
-        from seq2seq_attn.runs.folder import IfExists, read_metrics
+        from seq2seq_attn.runs.folder import IfExists
         from seq2seq_attn.runs.plugin import load_plugins
-        from seq2seq_attn.runs.train import train as train_run
         from seq2seq_attn.strict import load
 
         keep_freed_memory()
         load_plugins(plugin)
         settings = load(Config, config, overrides or ())
         if_exists: IfExists = "resume" if resume else "overwrite" if overwrite else "refuse"
-        model = train_run(settings, run, name=run.name, if_exists=if_exists, say=say)
-        trained = read_metrics(run)["training"]
+        metrics = train_run(settings, run, if_exists=if_exists).metrics
+        trained = metrics["training"]
         answer(
             f"best validation {settings.training.monitor} {trained['best']:.2f}, "
             f"{trained['epochs']} epochs, {trained['seconds']:.0f} s"
         )
-        if settings.data.test is not None:
-            with progress("test set") as advance:
-                answer_scores(evaluate(model, run, advance, say))
+        if "test" in metrics:
+            answer_scores(metrics["test"])
     say(f"next: seq2seq-attn translate {run} FILE")
 
 
@@ -82,9 +81,8 @@ def compare(
     the same command continues. Overrides change the base of all arms, or the experiment itself, as in seeds=[1,2,3].
     """
     with _resumable("finished runs are kept, and the others up to their last whole epoch"):
-        from seq2seq_attn.comparison.compare import compare as compare_arms
+        from seq2seq_attn.api.experiments import compare as compare_arms
         from seq2seq_attn.comparison.experiment import read_experiment
-        from seq2seq_attn.comparison.schedule import IfDone
         from seq2seq_attn.ops.host import keep_freed_memory
         from seq2seq_attn.runs.plugin import load_plugins
 
@@ -93,9 +91,9 @@ def compare(
         grid = read_experiment(experiment, tuple(overrides or ()))
         place = output or COMPARISONS / grid.experiment.name
         if_exists: IfDone = "overwrite" if overwrite else "resume"
-        results = compare_arms(grid, place, if_exists=if_exists, jobs=jobs, command=_portable_command(), say=say)
-        _show(results, place)
-        _say_next(results, place)
+        found = compare_arms(grid, place, if_exists=if_exists, jobs=jobs, command=_portable_command())
+        _show(found)
+        _say_next(found)
 
 
 def report(
@@ -109,20 +107,9 @@ def report(
     Page, tables and plots are made from the JSON files of its results; no model is loaded. report.html is a single
     file that needs no network.
     """
-    from seq2seq_attn.results.results import Results
+    from seq2seq_attn.api.experiments import Comparison
 
-    place = _results_folder(experiment)
-    _show(Results.load(place / "results.json"), place)
-
-
-def _results_folder(experiment: Path) -> Path:
-    """The first of the places where an experiment may have its results; the default one if it has none."""
-    from seq2seq_attn.strict import read_yaml
-
-    places = [experiment, experiment / "results"]
-    if experiment.is_file():
-        places = [COMPARISONS / str(read_yaml(experiment).get("name")), experiment.parent / "results"]
-    return next((place for place in places if (place / "results.json").exists()), places[0])
+    _show(Comparison.load(experiment).write())
 
 
 def demo(
@@ -141,45 +128,31 @@ def demo(
     Ctrl-C loses nothing: the same command continues.
     """
     with _resumable("finished runs are kept, and the others up to their last whole epoch"):
+        from seq2seq_attn.api.experiments import Comparison
         from seq2seq_attn.comparison.compare import demo as run_demo
         from seq2seq_attn.ops.host import keep_freed_memory
 
         keep_freed_memory()
         place = output or COMPARISONS / ("demo-quick" if quick else "demo")
         results = run_demo(place, quick, say, "overwrite" if overwrite else "resume", _portable_command())
-        _show(results, place)
+        found = Comparison(results, place).write()
+        _show(found)
         if quick:
             say("next: seq2seq-attn demo")
         else:
-            _say_next(results, place)
+            _say_next(found)
 
 
-def _show(results: Results, place: Path) -> None:
-    """Write the report; print its table, the first of its conclusions, and where the rest is."""
-    from rich.console import Console
-
-    from seq2seq_attn.report.conclusion import conclusion
-    from seq2seq_attn.report.table import terminal
-    from seq2seq_attn.report.write import write_report
-
-    write_report(place)
-    console = Console() if Console().is_terminal else Console(width=120)  # a file has no width of its own
-    console.print(terminal(results, console.width))
-    first, *_ = conclusion(results)
-    answer(f"\n{first}")
-    if results.note:
-        answer(results.note)
-    answer(f"open {place / 'report.html'}")
+def _show(found: Comparison) -> None:
+    """Print the table and the first conclusion, and where the rest is."""
+    found.show()
+    answer(f"open {found.report}")
 
 
-def _say_next(results: Results, place: Path) -> None:
+def _say_next(found: Comparison) -> None:
     """The command that tries out the best arm."""
-    from seq2seq_attn.comparison.compare import RUNS as RUN_FOLDERS
-    from seq2seq_attn.results.records import slug
-
-    best = max(results.arms, key=lambda arm: arm.bleu.mean)
-    run = place / RUN_FOLDERS / slug(best.name) / f"seed-{best.seeds[0]}"
-    say(f"next: seq2seq-attn translate {shlex.quote(str(run))}")
+    best = max(found.results.arms, key=lambda arm: arm.bleu.mean)
+    say(f"next: seq2seq-attn translate {shlex.quote(str(found.run(best.name)))}")
 
 
 @contextmanager

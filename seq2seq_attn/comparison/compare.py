@@ -35,12 +35,13 @@ def compare(
     jobs: int = 1,
     command: str = "",
     say: Say = lambda _: None,
+    bar: bool | None = True,
 ) -> Results:
     """Trains and tests the runs of the grid that are missing, and writes the JSON files of the report into `folder`.
 
     Run folders are `folder/runs/ARM/seed-N`. An interrupted comparison continues where it stopped. `jobs` runs are
     trained in parallel, each in a process with its share of the processor's cores. `command` is the command line that
-    reproduces the comparison, for the report.
+    reproduces the comparison, for the report. `bar` as in `runs.train.train`.
 
     UserError: the folder holds a run, another comparison or other files; nothing is changed there.
     """
@@ -48,7 +49,7 @@ def compare(
     test = read_test(_test_files(grid))
     claim(folder, grid.experiment.name)
     grid = match_parameters(grid, Cache(runs / CACHE_FOLDER, say), say)
-    complete_all(grid.runs, runs, if_exists, jobs, say)
+    complete_all(grid.runs, runs, if_exists, jobs, say, bar)
     results = collect(grid, runs, test, say)
     results.save(folder / "results.json")
     observe(grid, runs, test, folder, results.signatures["chrf"])

@@ -28,7 +28,9 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
-def complete_all(grid: Sequence[ArmRun], runs: Path, if_exists: IfDone, jobs: int, say: Say) -> None:
+def complete_all(
+    grid: Sequence[ArmRun], runs: Path, if_exists: IfDone, jobs: int, say: Say, bar: bool | None = True
+) -> None:
     """Trains and tests every run of the grid, `jobs` at a time; finished runs are kept unless they are overwritten.
 
     The models are small: two runs in parallel with one thread each finish sooner than one after the other with two
@@ -48,9 +50,10 @@ def complete_all(grid: Sequence[ArmRun], runs: Path, if_exists: IfDone, jobs: in
     jobs = min(jobs, len(grid))
     if jobs <= 1:
         for number, run in enumerate(grid, start=1):
-            complete(run, runs, if_exists, lambda text, n=number: say(f"[{n}/{len(grid)}] {text}"))  # type: ignore[misc]
+            complete(run, runs, if_exists, lambda text, n=number: say(f"[{n}/{len(grid)}] {text}"), bar)  # type: ignore[misc]
         return
-    work = partial(complete, runs=runs, if_exists=if_exists, say=_to_stderr, bar=False)
+    say_there, bar_there = (_nothing, None) if bar is None else (_to_stderr, False)
+    work = partial(complete, runs=runs, if_exists=if_exists, say=say_there, bar=bar_there)
     prepare = partial(_prepare_to_train, max(1, (os.cpu_count() or 1) // jobs), loaded_plugins())
     try:
         for number, _ in enumerate(in_processes(work, grid, jobs, prepare), start=1):
@@ -59,7 +62,7 @@ def complete_all(grid: Sequence[ArmRun], runs: Path, if_exists: IfDone, jobs: in
         raise Interrupted from None
 
 
-def complete(run: ArmRun, runs: Path, if_exists: IfDone, say: Say, bar: bool = True) -> None:
+def complete(run: ArmRun, runs: Path, if_exists: IfDone, say: Say, bar: bool | None = True) -> None:
     """Trains and tests one run, or does what is missing of the two."""
     from seq2seq_attn.analysis.scoring import evaluate
     from seq2seq_attn.runs.corpora import CACHE_FOLDER
@@ -83,6 +86,10 @@ def complete(run: ArmRun, runs: Path, if_exists: IfDone, say: Say, bar: bool = T
 
 def _to_stderr(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
+
+
+def _nothing(text: str) -> None:
+    """Says nothing: a function of this file, which other processes can find."""
 
 
 def _prepare_to_train(threads: int, plugins: Sequence[Path]) -> None:

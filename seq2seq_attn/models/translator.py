@@ -9,7 +9,9 @@ subclass with a `kind` and a `build` method.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
@@ -169,6 +171,28 @@ class Translator(nn.Module, ABC):
 
     def _missing(self, method: str) -> NotImplementedError:
         return NotImplementedError(f"{type(self).__name__} does not define {method}")
+
+
+_is_initialised: ContextVar[bool] = ContextVar("is_initialised", default=True)
+
+
+def is_initialised() -> bool:
+    """Whether a model that is built now needs initial weights."""
+    return _is_initialised.get()
+
+
+@contextmanager
+def weights_from_a_file() -> Iterator[None]:
+    """A block in which models are built whose weights are then all read: what costs most to initialise is left out.
+
+    That is the orthogonal matrices of recurrent cells: a QR decomposition each, and half a second for a small model
+    where several threads share a busy processor.
+    """
+    token = _is_initialised.set(False)
+    try:
+        yield
+    finally:
+        _is_initialised.reset(token)
 
 
 class PretrainedConfig(Strict):

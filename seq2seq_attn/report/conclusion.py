@@ -11,8 +11,8 @@ from seq2seq_attn.results.results import (
     ArmResult,
     Breakdown,
     Breakdowns,
-    Comparison,
     GroupResult,
+    PairedComparison,
     Rate,
     Rates,
     Results,
@@ -47,7 +47,7 @@ def conclusion(results: Results) -> list[str]:
     return sentences
 
 
-def _over_sentences(pair: Comparison) -> str:
+def _over_sentences(pair: PairedComparison) -> str:
     """The test over sentences: which arm is better and by how much, or which difference would have been detected."""
     p = pair.p_value if pair.randomisation is None else pair.randomisation.p_holm
     evidence = f"95 % interval {pair.low:+.1f} to {pair.high:+.1f}, {_p(p)}"
@@ -60,7 +60,7 @@ def _over_sentences(pair: Comparison) -> str:
     return f"{pair.arm} does not differ significantly from {pair.baseline}: {difference}{limit}."
 
 
-def _over_seeds(pair: Comparison, seeds: AcrossSeeds) -> str:
+def _over_seeds(pair: PairedComparison, seeds: AcrossSeeds) -> str:
     """The test over seeds, on this test set."""
     evidence = f"95 % interval {seeds.low:+.1f} to {seeds.high:+.1f}, {_p(seeds.p_holm)}, Welch's t test over seeds"
     if seeds.p_holm >= LEVEL:
@@ -87,7 +87,7 @@ def _correction(results: Results) -> str | None:
     )
 
 
-def _better(pair: Comparison) -> str:
+def _better(pair: PairedComparison) -> str:
     return "better" if pair.bleu_difference > 0 else "worse"
 
 

@@ -32,6 +32,16 @@ from seq2seq_attn.results.results import ENOUGH, BandResult, Results
 
 Points = Sequence[tuple[float, float]]  # (epoch, value)
 
+
+class Picture(Figure):
+    """A figure that a notebook shows without pyplot, which would install itself there."""
+
+    def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
+        content = render(self, "png")
+        width, height = (int.from_bytes(content[place : place + 4], "big") for place in (16, 20))
+        return content, {"width": width // 2, "height": height // 2}  # sharp on a screen with small pixels
+
+
 LETTER = 0.07  # inches, of 9-point type; a Chinese character is as wide as two
 NAME_LETTER = 0.085  # inches, of 11-point type
 GOLD = "#D55E00"
@@ -51,7 +61,7 @@ def bleu_by_length_figure(results: Results) -> Figure:
         return _dots_by_length(results, bands, notes)
     styles = line_styles([arm.name for arm in results.arms])
     with drawing([results.experiment, *styles]):
-        figure = Figure(figsize=(7, 4.8), layout="constrained")
+        figure = Picture(figsize=(7, 4.8), layout="constrained")
         axes = figure.add_subplot()
         for arm in results.arms:
             look = styles[arm.name]
@@ -101,7 +111,7 @@ def _dots_by_length(results: Results, bands: Sequence[BandResult], notes: Sequen
 def learning_curve_figure(runs: Mapping[str, Sequence[Curve]]) -> Figure:
     """Validation BLEU and loss over epochs: a thick line per arm, the mean over its seeds, a thin line per seed."""
     with drawing(runs):
-        figure = Figure(figsize=(10, 4.8), layout="constrained")
+        figure = Picture(figsize=(10, 4.8), layout="constrained")
         left, right = figure.subplots(1, 2)
         _curves_panel(left, "validation BLEU", {arm: [bleu_points(run) for run in each] for arm, each in runs.items()})
         _curves_panel(
@@ -162,7 +172,7 @@ def attention_figure(maps: Sequence[AttentionMap]) -> Figure:
     width = max(cell * len(shown.source) + LETTER * _longest(shown.target) for shown in maps) + 0.2
     height = max(cell * len(shown.target) + LETTER * _longest(shown.source) for shown in maps) + 0.4
     with drawing(text for shown in maps for text in (shown.arm, *shown.source, *shown.target)):
-        figure = Figure(figsize=(max(columns * width + 0.8, 4.5), rows * height + 0.5), layout="compressed")
+        figure = Picture(figsize=(max(columns * width + 0.8, 4.5), rows * height + 0.5), layout="compressed")
         panels = figure.subplots(rows, columns, squeeze=False)
         for axes, shown in zip(panels.flat, maps, strict=False):
             image = _heatmap_panel(axes, shown, letters=max(20, int(cell * len(shown.source) / NAME_LETTER)))

@@ -144,11 +144,11 @@ class AcrossSeeds:
     low: float  # 95 % interval of the difference
     high: float
     degrees_of_freedom: PositiveFloat
-    detectable: NonNegativeFloat  # as in Comparison, by these seeds
+    detectable: NonNegativeFloat  # as in PairedComparison, by these seeds
 
 
 @dataclass(frozen=True, config=STRICT)
-class Comparison:
+class PairedComparison:
     """An arm against the baseline on the same test set, the runs of each pooled."""
 
     arm: str
@@ -281,7 +281,7 @@ class Results:
 
     experiment: str
     arms: NonEmpty[ArmResult]
-    comparisons: Many[Comparison]
+    comparisons: Many[PairedComparison]
     signature: str  # sacrebleu's, of `bleu`
     version: str
     commit: str

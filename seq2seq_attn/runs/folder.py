@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.runs import CONFIG, require_run
 from seq2seq_attn.runs.plugin import FOLDER, read_run_values, run_files, run_values
 from seq2seq_attn.strict import parse, read_yaml
 from seq2seq_attn.text.files import explained, write_bytes
@@ -23,7 +24,7 @@ IfExists = Literal["refuse", "resume", "overwrite"]
 
 MARKER = "run.json"
 COMPARISON = "comparison.json"  # the marker of the folder that `compare` writes
-CONFIG, MODEL, METRICS, LEXICON = "config.yaml", "model.safetensors", "metrics.json", "lexicon.safetensors"
+MODEL, METRICS, LEXICON = "model.safetensors", "metrics.json", "lexicon.safetensors"
 LAST_CHECKPOINT, BEST_WEIGHTS = "checkpoints/last.ckpt", "checkpoints/best.safetensors"
 MAY_CHANGE = ("max_epochs", "patience")  # keys of `training` that a resumed run may change
 
@@ -50,8 +51,7 @@ _OWN = (
 
 def read_config(folder: Path) -> Config:
     """The configuration of a run folder. UserError: it is not one."""
-    if not (folder / CONFIG).exists():
-        raise UserError(f"{folder}: not a run folder (no {CONFIG}); train writes one: seq2seq-attn train --help")
+    require_run(folder)
     return parse(Config, read_run_values(read_yaml(folder / CONFIG), folder), folder / CONFIG)
 
 

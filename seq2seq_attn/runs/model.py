@@ -18,11 +18,11 @@ from torch import Tensor, nn
 
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.models.translator import Translator
+from seq2seq_attn.models.translator import Translator, weights_from_a_file
 from seq2seq_attn.ops.inference import for_inference
-from seq2seq_attn.runs import Say
+from seq2seq_attn.runs import CONFIG, Say
 from seq2seq_attn.runs.corpora import encode_pairs
-from seq2seq_attn.runs.folder import CONFIG, LEXICON, MODEL, read_config
+from seq2seq_attn.runs.folder import LEXICON, MODEL, read_config
 from seq2seq_attn.search.batched import Progress, force_corpus, search
 from seq2seq_attn.search.forced import Forced
 from seq2seq_attn.search.hypotheses import Hypothesis
@@ -69,7 +69,7 @@ class TrainedModel:
         """
         config = read_config(folder)
         source, target = load_codecs(folder)
-        with torch.random.fork_rng(devices=()):  # the caller's: random weights are drawn and then replaced
+        with torch.random.fork_rng(devices=()), weights_from_a_file():  # other random weights are drawn, then replaced
             translator = build_translator(config, source, target)
         path = folder / MODEL
         if not path.exists():

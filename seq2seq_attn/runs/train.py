@@ -15,9 +15,9 @@ from seq2seq_attn.evaluation.corpus_scores import bleu_metric, corpus_score
 from seq2seq_attn.models.translator import Translator
 from seq2seq_attn.ops.host import give_back_freed_memory
 from seq2seq_attn.ops.int8 import require_int8
-from seq2seq_attn.runs import Say
+from seq2seq_attn.runs import CONFIG, Say
 from seq2seq_attn.runs.corpora import CACHE_FOLDER, Cache, Codecs, cached_codecs, cached_pairs, read_pairs, read_test
-from seq2seq_attn.runs.folder import BEST_WEIGHTS, CONFIG, MODEL, IfExists, clear, may_resume, write_metrics
+from seq2seq_attn.runs.folder import BEST_WEIGHTS, MODEL, IfExists, clear, may_resume, write_metrics
 from seq2seq_attn.runs.model import TrainedModel, build_translator
 from seq2seq_attn.runs.plugin import run_files, run_values, write_run_files
 from seq2seq_attn.runs.pretrained import Pretrained, start_from_vectors
@@ -39,16 +39,16 @@ def train(
     name: str = "training",
     if_exists: IfExists = "refuse",
     say: Say = lambda _: None,
-    bar: bool = True,
+    bar: bool | None = True,
     pretrained: Pretrained | None = None,
     cache: Path | None = None,
 ) -> TrainedModel:
     """Trains the model of a configuration into a run folder; returns it with the weights of the best validation.
 
     A folder that exists is refused, resumed from its last checkpoint, or overwritten. `name` labels the progress, which
-    is a bar, or lines with `bar=False`, where several runs share a terminal. `pretrained` holds word vectors in memory
-    that embeddings are initialised with. `cache` is the folder of codecs and token ids that runs on the same text
-    share; by default it lies beside the run folder.
+    is a bar, lines with `bar=False`, where several runs share a terminal, or nothing with None. `pretrained` holds word
+    vectors in memory that embeddings are initialised with. `cache` is the folder of codecs and token ids that runs on
+    the same text share; by default it lies beside the run folder.
 
     Raises UserError for bad data and a loss that is not finite, `training.fit.Interrupted` on Ctrl-C.
     """

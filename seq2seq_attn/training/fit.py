@@ -98,11 +98,12 @@ def fit(
     name: str = "training",
     *,
     resume: bool = False,
-    bar: bool = True,
+    bar: bool | None = True,
 ) -> Fitted:
     """Train in place, with checkpoints in folder/checkpoints and curves in folder/log; then load the best weights.
 
-    `name` begins each line of progress; `bar=False` is for several trainings that share a terminal.
+    `name` begins each line of progress; `bar=False` is for several trainings that share a terminal, None for no
+    progress at all.
 
     Raises Interrupted on Ctrl-C, and UserError if training diverges or a checkpoint to resume from is corrupt.
     """
@@ -115,7 +116,8 @@ def fit(
     callbacks: list[Callback] = [clock, best, last]
     if config.patience is not None:
         callbacks.append(EarlyStopping(monitor, mode=mode, patience=config.patience, check_finite=False))
-    callbacks.append(EpochLines(name, bar))  # after the one that may stop the training
+    if bar is not None:
+        callbacks.append(EpochLines(name, bar))  # after the one that may stop the training
     trainer = lightning.Trainer(
         accelerator={"auto": "auto", "cpu": "cpu", "cuda": "gpu"}[config.accelerator],
         devices=1,

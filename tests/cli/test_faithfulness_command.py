@@ -1,4 +1,4 @@
-"""`faithfulness`: the table and the record of what `lab.faithfulness` finds."""
+"""`faithfulness`: the table and the record of what `Model.faithfulness` finds."""
 
 import json
 
@@ -9,7 +9,7 @@ import pytest
 def pairs(tmp_path):
     (tmp_path / "source").write_text("a b c\nd e\ne d a b\n")
     (tmp_path / "target").write_text("c b a\ne d\nb a d e\n")
-    return "--source", tmp_path / "source", "--target", tmp_path / "target"
+    return tmp_path / "source", tmp_path / "target"
 
 
 def test_the_table_is_the_record_and_says_what_its_columns_mean(program, trained, pairs):

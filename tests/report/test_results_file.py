@@ -16,7 +16,15 @@ from seq2seq_attn.results.observations import (
     save_corpus_attention,
     unpack_weights,
 )
-from seq2seq_attn.results.results import AcrossSeeds, ArmResult, BandResult, Comparison, Results, Significance, Spread
+from seq2seq_attn.results.results import (
+    AcrossSeeds,
+    ArmResult,
+    BandResult,
+    PairedComparison,
+    Results,
+    Significance,
+    Spread,
+)
 
 
 def built_by_hand():
@@ -42,7 +50,7 @@ def built_by_hand():
         for name, mean in (("a", 2.0), ("b", 7.0))
     ]
     seeds = AcrossSeeds(0.2, 0.3, 3.0, 7.0, 1.5, 8.5)
-    pair = Comparison("b", "a", 5.0, 4.0, 6.0, 0.5, 0.6, 1.25, Significance(0.4, 0.7), seeds)
+    pair = PairedComparison("b", "a", 5.0, 4.0, 6.0, 0.5, 0.6, 1.25, Significance(0.4, 0.7), seeds)
     return Results("x", arms, [pair], "sig", "0.1", "c0ffee", "cpu", {"bleu": "sig"})
 
 

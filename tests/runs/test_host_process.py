@@ -53,14 +53,16 @@ import seq2seq_attn.ops.host
 seq2seq_attn.ops.host.keep_freed_memory = refuse  # before any module imports it by name
 before = state()
 
-from seq2seq_attn.config import Config
-from seq2seq_attn.runs.train import train
-from seq2seq_attn.runs.model import TrainedModel
-from seq2seq_attn.strict import parse
+import seq2seq_attn as s2s
 
-config, folder = parse(Config, json.loads(sys.stdin.read())), Path(sys.argv[1])
-train(config, folder, bar=False)
-TrainedModel.load(folder).translate(["a b", "", "c"] * 500)
+folder = Path(sys.argv[1])
+s2s.train(json.loads(sys.stdin.read()), folder)
+model = s2s.load(folder)
+model.translate(["a b", "", "c"] * 500)
+model.score([("a b", "b a")])
+model.align([("a b", "b a")])
+model.attention("a b").plot()
+model.evaluate()
 after = state()
 for name, logger in dict(after["loggers"]).items():
     if name not in before["loggers"]:

@@ -15,6 +15,7 @@ from typing import ClassVar, cast
 import torch
 from torch import Tensor, nn
 
+from seq2seq_attn.models.translator import is_initialised
 from seq2seq_attn.ops.dispatch import changed, fusible
 from seq2seq_attn.ops.dropout import Dropout
 from seq2seq_attn.ops.gru import gru_sequence, gru_update, why_not_sequence
@@ -151,7 +152,7 @@ class SingleCell(Cell):
 
 def initialise(recurrent: Tensor) -> None:
     """Initialises each gate's (H, H) block of W as an orthogonal matrix, in place (Saxe et al. 2014)."""
-    for block in torch.split(recurrent, recurrent.shape[1]):
+    for block in torch.split(recurrent, recurrent.shape[1]) if is_initialised() else ():
         nn.init.orthogonal_(block)
 
 
