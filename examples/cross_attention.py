@@ -123,6 +123,9 @@ def main():
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
+    torch.set_num_threads(
+        1
+    )  # tensors this small gain nothing from more, and on a busy machine threads wait for each other
     random.seed(options.seed)
     torch.manual_seed(options.seed)
 

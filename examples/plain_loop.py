@@ -51,7 +51,7 @@ class Model(nn.Module):
 
     def read(self, source):
         states, _ = self.encoder(self.embedding(source))
-        # Once a sentence: all that hangs on no query. Padding is said once, here, and never gets any weight.
+        # Once per sentence: all that does not depend on a query. Padding is masked here and gets no weight.
         return self.attention.prepare(states, is_token=source != 0)
 
     def write(self, letters, source, state=None):
@@ -95,6 +95,9 @@ def main():
     parser.add_argument("--steps", type=int, default=150)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
+    torch.set_num_threads(
+        1
+    )  # tensors this small gain nothing from more, and on a busy machine threads wait for each other
     random.seed(options.seed)
     torch.manual_seed(options.seed)
 

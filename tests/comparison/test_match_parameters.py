@@ -136,8 +136,8 @@ def test_a_widened_arm_is_trained_resumed_and_shown_like_any_other(tmp_path, val
     values |= {"arms": {arm: ARMS[arm] for arm in ("distracted", "attention")}, "seeds": [1]}
     (tmp_path / "experiment.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
     grid = read_experiment(tmp_path / "experiment.yaml")
-    results = compare(grid, tmp_path / "runs", tmp_path / "results")
-    folder = tmp_path / "runs" / grid.runs[0].folder
+    results = compare(grid, tmp_path / "mine")
+    folder = tmp_path / "mine" / "runs" / grid.runs[0].folder
 
     config = load(Config, folder / "config.yaml")
     size = config.model.decoder.hidden_size
@@ -148,7 +148,7 @@ def test_a_widened_arm_is_trained_resumed_and_shown_like_any_other(tmp_path, val
     assert f"distracted to {size}" in markdown(results)
 
     model = (folder / "model.safetensors").stat().st_mtime_ns
-    assert compare(grid, tmp_path / "runs", tmp_path / "results") == results
+    assert compare(grid, tmp_path / "mine") == results
     assert (folder / "model.safetensors").stat().st_mtime_ns == model
     longer = config.model_copy(update={"training": config.training.model_copy(update={"max_epochs": 3})})
     train(longer, folder, if_exists="resume")

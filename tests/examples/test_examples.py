@@ -56,7 +56,7 @@ def test_a_scorer_of_ones_own_is_checked_and_gets_its_row_in_the_table(tmp_path)
     done = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert " 0 wrong" in done.stdout
-    table = (tmp_path / "runs" / "own-scorer" / "results" / "table.md").read_text(encoding="utf-8")
+    table = (tmp_path / "comparisons" / "own-scorer" / "table.md").read_text(encoding="utf-8")
     first = table.partition("\n## ")[0].splitlines()
     rows = {cells[1].strip(): cells[2:] for line in first if len(cells := line.split("|")) > 4}
     parameters = {arm: int(rows[arm][0].replace(",", "")) for arm in ("general", "low rank")}
