@@ -1,4 +1,4 @@
-"""One run: its folder, its data, its training, and the trained model that comes of it."""
+"""One run: its folder, its data, its training, and its trained model."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def test_the_own_scorer_is_checked_and_gets_a_row_in_the_results(run, tmp_path, 
     monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda *_, **__: None)  # figures have tests of their own
     text = run("own_scorer.py", "training.max_epochs=1", "training.batch_size=400")
     assert " 0 wrong" in text
-    table = (tmp_path / "runs" / "own-scorer" / "results" / "table.md").read_text(encoding="utf-8")
+    table = (tmp_path / "comparisons" / "own-scorer" / "table.md").read_text(encoding="utf-8")
     first = table.partition("\n## ")[0].splitlines()
     rows = {cells[1].strip(): cells[2:] for line in first if len(cells := line.split("|")) > 4}
     parameters = {arm: int(rows[arm][0].replace(",", "")) for arm in ("general", "low rank")}
