@@ -97,9 +97,6 @@ def main():
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    torch.set_num_threads(
-        1
-    )  # tensors this small gain nothing from more, and on a busy machine threads wait for each other
     random.seed(options.seed)
     torch.set_num_threads(1)  # more threads would only wait for each other on tensors of this size
     torch.manual_seed(options.seed)

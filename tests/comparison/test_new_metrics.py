@@ -86,9 +86,7 @@ def test_a_registered_metric_is_computed_collected_saved_and_shown(both, grid, t
     assert any(line.startswith("sharpness ") for line in said.splitlines())
 
 
-def test_a_new_metric_of_translations_is_computed_for_runs_tested_earlier(
-    grid, tmp_path, monkeypatch
-):
+def test_a_new_metric_of_translations_is_computed_for_runs_tested_earlier(grid, tmp_path, monkeypatch):
     before = compare(grid, tmp_path / "mine")
     assert before.arms[0].further == {}
     monkeypatch.setitem(METRICS, RATIO.key, RATIO)
