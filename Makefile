@@ -1,10 +1,10 @@
 # Two commands, from a fresh clone with nothing but Python 3.10+:
-#   make demo    trains attention and its rivals on the embedded corpus, and shows what attention is for
-#   make test    proves that the package works
+#   make demo    trains models with and without attention on the embedded corpus, and shows the difference
+#   make test    runs the tests
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint docs dist clean
 
 demo: .venv/ready
 	$(BIN)/seq2seq-attn demo
@@ -19,13 +19,22 @@ lint: .venv/ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# The documentation as a site that opens from disk: docs/_build/index.html.
+docs: .venv/ready
+	$(BIN)/sphinx-build -W --keep-going --quiet docs docs/_build
+
+# The sdist and the wheel in dist/, tried out in an environment of their own. With URL=https://github.com/OWNER/NAME the
+# links of the README are absolute, as the package index needs them.
+dist: .venv/ready
+	$(BIN)/python .ci/dist.py $(URL)
+
 .venv/ready: setup.cfg constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
 	    { echo "seq2seq_attn needs Python 3.10 or newer, got $$($(PYTHON) --version); try make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch==2.13.0
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,docs]'
 	touch $@
 
 clean:
-	rm -rf .venv build *.egg-info
+	rm -rf .venv build dist *.egg-info docs/_build docs/_generated

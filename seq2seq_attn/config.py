@@ -16,9 +16,9 @@ from seq2seq_attn.training.config import TrainingConfig
 class PairFiles(Strict):
     """Sentence pairs: two files with the same number of lines, or one TSV; plain or .gz."""
 
-    source: Path | None = None
-    target: Path | None = None
-    tsv: Path | None = None
+    source: Path | None = None  # one sentence per line
+    target: Path | None = None  # their translations, line by line
+    tsv: Path | None = None  # both in one file, separated by tabs
     columns: tuple[int, int] = (0, 1)  # of the TSV: source, target
 
     @model_validator(mode="after")
@@ -56,11 +56,11 @@ class TextConfig(Strict):
 
     tokeniser: Literal["word", "moses", "character", "bpe", "unigram"] = "bpe"  # the last two: sentencepiece
     vocabulary_size: PositiveInt | None = 8000  # exact for bpe and unigram, an upper limit for the others
-    minimum_frequency: PositiveInt = 1
+    minimum_frequency: PositiveInt = 1  # rarer tokens are unknown
     joint: bool = False  # one tokeniser and one vocabulary for both languages
-    lowercase: bool = False
-    source_language: str = "en"
-    target_language: str = "en"
+    lowercase: bool = False  # both sides
+    source_language: str = "en"  # its code, as in en
+    target_language: str = "en"  # its code, as in de
 
 
 class EvaluationConfig(Strict):
@@ -78,7 +78,7 @@ class EvaluationConfig(Strict):
 class Config(Strict):
     """The complete configuration of one run."""
 
-    seed: int = Field(default=1, ge=0)
+    seed: int = Field(default=1, ge=0)  # of initial parameters, batches and dropout
     data: DataConfig
     text: TextConfig = TextConfig()
     model: SerializeAsAny[ModelConfig] = Field(default_factory=default_model)

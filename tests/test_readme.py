@@ -1,80 +1,133 @@
-"""What the README and CONTRIBUTING print is what works."""
+"""What the pages print is what works.
 
+Here commands are parsed, configurations are checked and links are followed. `test_printed_commands.py` runs everything.
+"""
+
+import json
 import re
-from pathlib import Path
 
 import pytest
 import torch
 import yaml
+from printed import PAGES, ROOT, blocks, check_command, commands, help_examples, needs_files
 
 from seq2seq_attn.attention import Attention, scorer_class
 from seq2seq_attn.cli.app import app
-from seq2seq_attn.comparison.experiment import read_experiment
+from seq2seq_attn.comparison.experiment import Experiment, make_grid
 from seq2seq_attn.config import Config
+from seq2seq_attn.models.recurrent.decoders import DecoderConfig
 from seq2seq_attn.strict import parse
 
-ROOT = Path(__file__).parents[1]
+EVERY = [block for page in PAGES for block in blocks(page)]
+RUN = [block for block in EVERY if block.reason is None]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 
-def blocks(text, language):
-    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
+def each(found):
+    return pytest.mark.parametrize("block", found, ids=[f"{block.page}:{block.line}" for block in found])
 
 
-def test_the_lines_that_reuse_a_scorer_run():
-    (code,) = (block for block in blocks(README, "python") if "Additive(" in block)
-    names = {}
-    exec(code, names)
-    assert names["context"].shape == (2, 1, 1024)
-    assert names["weights"].sum(-1).allclose(torch.ones(2, 1))
+@each(EVERY)
+def test_a_block_says_what_it_is(block):
+    assert block.language in {"sh", "python", "yaml", "json", "toml", "text"}
 
 
-def test_the_configuration_and_the_experiment_are_valid(tmp_path):
-    mine, experiment = blocks(README, "yaml")
-    assert parse(Config, yaml.safe_load(mine)).training.precision == "bf16"
-    (tmp_path / "mine.yaml").write_text(mine)
-    (tmp_path / "experiment.yaml").write_text(experiment)
-    runs = read_experiment(tmp_path / "experiment.yaml").runs
-    assert len(runs) == 3 * 3
-    assert runs[-1].config.model.decoder.kind == "luong"
+@each([block for block in EVERY if block.language == "sh"])
+def test_a_printed_command_has_known_options(block):
+    for command in commands(block.text):
+        check_command(command)
 
 
-def test_every_command_that_is_named_exists():
+@each([block for block in EVERY if block.language == "yaml"])
+def test_a_printed_configuration_is_valid(block):
+    values = yaml.safe_load(block.text)
+    if "arms" in values:
+        base = next(each for each in EVERY if each.language == "yaml" and each.name == values["base"])
+        experiment = parse(Experiment, values)
+        assert len(make_grid(experiment, yaml.safe_load(base.text)).runs) == len(values["arms"]) * len(values["seeds"])
+    else:
+        parse(Config, values)
+
+
+@pytest.mark.parametrize("page", sorted({block.page for block in RUN if block.language == "python"}))
+def test_printed_python_runs(page, monkeypatch):
+    monkeypatch.setattr(DecoderConfig, "_kinds", dict(DecoderConfig._kinds))  # a decoder of a page ends with its test
+    names = {"__name__": "printed"}  # of all blocks of a page: a later one may use what an earlier one has made
+    for block in RUN:
+        if (block.page, block.language) == (page, "python"):
+            code = compile(block.text, f"{page}:{block.line}", "exec")
+            if not needs_files(block):  # those that do are run with their files in test_printed_commands.py
+                exec(code, names)
+
+
+@each([block for block in EVERY if block.language == "json"])
+def test_printed_json_is_json(block):
+    json.loads(block.text)
+
+
+@pytest.mark.parametrize("example", help_examples())
+def test_an_example_of_the_help_has_known_options(example):
+    for command in commands(example):
+        check_command(command)
+
+
+def test_the_readme_is_short_and_names_every_command():
+    assert len(README.splitlines()) <= 120
     known = {command.name or command.callback.__name__ for command in app.registered_commands}
     known |= {group.name for group in app.registered_groups}
-    printed = set(re.findall(r"^seq2seq-attn (\w+)", README + CONTRIBUTING, flags=re.MULTILINE))
-    table = set(re.findall(r"^\| `(\w+)` \|", README, flags=re.MULTILINE))
-    assert printed <= known
-    assert known <= table
+    assert set(re.findall(r"^\| `(\w+)` \|", README, flags=re.MULTILINE)) == known
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "README.md",
-        "CONTRIBUTING.md",
-        "data/README.md",
-        "docs/alignment.md",
-        "docs/explanation.md",
-        "examples/README.md",
-        "benchmarks/README.md",
-        "experiments/README.md",
-        *(str(page.relative_to(ROOT)) for page in sorted(ROOT.glob("experiments/*/README.md"))),
-    ],
-)
-def test_what_is_linked_is_there(text):
-    page = ROOT / text
-    links = re.findall(r"\]\((?!http)([^)#]+)", page.read_text(encoding="utf-8"))
-    assert [link for link in links if not (page.parent / link).exists()] == []
+@pytest.mark.parametrize("page", PAGES)
+def test_what_is_linked_is_there(page):
+    text = re.sub(r"```.*?```", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
+    for path, anchor in re.findall(r"\]\((?!\w+:)([^)#\s]*)#?([^)]*)\)", text):
+        target = (ROOT / page).parent / path if path else ROOT / page
+        assert target.exists(), path
+        if anchor:
+            titles = re.findall(r"^#+ (.*)", target.read_text(encoding="utf-8"), flags=re.MULTILINE)
+            anchors = [re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles]
+            assert anchor in anchors
 
 
 def test_the_scorer_of_the_guide_keeps_the_contract():
-    code = next(block for block in blocks(CONTRIBUTING, "python") if "class Gated" in block)
-    exec(code, {"__name__": "guide"})
+    (block,) = (each for each in EVERY if "class Gated" in each.text)
+    exec(block.text, {"__name__": "printed"})
     attention = Attention(scorer_class("gated")(query_size=3, key_size=5))
     states, query = torch.randn(2, 7, 5), torch.randn(2, 4, 3)
     is_token = torch.arange(7) < torch.tensor([[7], [4]])
     context, weights = attention(query, attention.prepare(states, is_token=is_token))
     torch.testing.assert_close(context, weights @ states)
     assert weights[1, :, 4:].sum() == 0
+
+
+def test_figures_of_the_demo_are_those_of_its_results():
+    results = json.loads((ROOT / "experiments/tom-and-jerry/results/results.json").read_text(encoding="utf-8"))
+    table = [
+        (
+            arm["name"],
+            f"{arm['bleu']['mean']:.1f}",
+            f"{arm['bleu_by_length'][0]['bleu']:.1f}",
+            f"{arm['bleu_by_length'][-1]['bleu']:.1f}",
+            f"{arm['aer']['mean']:.3f}" if arm["aer"] else "–",
+        )
+        for arm in results["arms"]
+    ]
+    rows = [
+        [cell.strip() for cell in row.split("|")[1:-1]]
+        for row in README.splitlines()
+        if row.startswith(tuple(f"| {arm['name']} |" for arm in results["arms"]))
+    ]
+    assert [(name, bleu, short, long, aer) for name, bleu, _, short, long, aer in rows] == table
+    alignment = (ROOT / "docs/alignment.md").read_text(encoding="utf-8")
+    assert f"| argmax | {table[-1][-1]} |" in alignment
+    made = (ROOT / "experiments/tom-and-jerry/results/table.md").read_text(encoding="utf-8")
+    shown = (ROOT / "experiments/tom-and-jerry/README.md").read_text(encoding="utf-8")
+    assert next(row for row in made.splitlines() if row.startswith("| additive attention |")) in shown
+
+
+def test_every_key_of_a_configuration_is_described(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    from reference import undescribed
+
+    assert undescribed() == []

@@ -28,7 +28,7 @@ _HEAD = """\
 
 Written by
 
-```
+```sh
 {command}
 ```
 

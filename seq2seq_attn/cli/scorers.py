@@ -76,7 +76,7 @@ _PAGE = """\
 
 Made from the classes themselves by
 
-```
+```sh
 seq2seq-attn scorers --query-size {query_size} --key-size {key_size} --positions {positions} --markdown
 ```
 

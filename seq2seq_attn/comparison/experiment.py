@@ -42,13 +42,13 @@ class Experiment(Strict):
     `match_parameters: true`. `note` is repeated wherever the results are concluded from: what they cannot show.
     """
 
-    name: str = Field(pattern=r"^[\w.-]+$")
-    question: str = ""
-    note: str = ""
-    base: dict[str, Any] | Path
-    arms: dict[str, dict[str, Any] | list[str]]
+    name: str = Field(pattern=r"^[\w.-]+$")  # of its run folders and its report
+    question: str = ""  # what the report begins with
+    note: str = ""  # what the results cannot show; repeated wherever conclusions are drawn
+    base: dict[str, Any] | Path  # the configuration that arms change, or its file
+    arms: dict[str, dict[str, Any] | list[str]]  # changes by the name of the arm
     baseline: str  # the name of the arm that the others are compared with
-    seeds: tuple[int, ...] = (1,)
+    seeds: tuple[int, ...] = (1,)  # each arm is trained once per seed
 
     @model_validator(mode="before")
     @classmethod

@@ -53,7 +53,7 @@ class PartConfig(Strict, extra="allow"):
 
     key: ClassVar[str]  # its path in a configuration, for error messages
 
-    name: PartName
+    name: PartName  # as `seq2seq-attn scorers` lists it, or the file of a class: my_file.py:MyClass
 
     @property
     @abstractmethod
@@ -100,7 +100,7 @@ class ScorerConfig(PartConfig):
 
     key = "model.context.scorer"
 
-    name: PartName = "additive"
+    name: PartName = "additive"  # as `seq2seq-attn scorers` lists it, or the file of a class
 
     @property
     def part(self) -> type[attention.Scorer]:
@@ -116,7 +116,7 @@ class NormaliserConfig(PartConfig):
 
     key = "model.context.normaliser"
 
-    name: PartName = "softmax"
+    name: PartName = "softmax"  # as `seq2seq-attn scorers` lists it, or the file of a class
 
     @property
     def part(self) -> type[attention.Normaliser]:
@@ -154,7 +154,7 @@ def _wanted_type(option: Parameter) -> Any:
 class ChunkConfig(Strict):
     """Softmax attention over the position chosen by monotonic attention and the `size` - 1 positions before it."""
 
-    size: PositiveInt = 4
+    size: PositiveInt = 4  # positions
     scorer: ScorerConfig = ScorerConfig()
 
 
@@ -167,7 +167,7 @@ class ContextConfig(Strict):
     normaliser: NormaliserConfig = NormaliserConfig()
     window: WindowConfig | None = None
     chunk: ChunkConfig | None = None  # with normaliser=monotonic: chunkwise attention
-    heads: PositiveInt = 1
+    heads: PositiveInt = 1  # above 1: multi-head attention
     separate_values: bool = False  # half of each state is the key, the other half the value
 
     @model_validator(mode="after")

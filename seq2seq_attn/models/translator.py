@@ -198,17 +198,17 @@ def weights_from_a_file() -> Iterator[None]:
 class PretrainedConfig(Strict):
     """Files of word vectors: text (GloVe, fastText, word2vec; plain or .gz), or the .pt of torchtext's `Vectors`."""
 
-    source: Path | None = None
-    target: Path | None = None
+    source: Path | None = None  # for the source embedding
+    target: Path | None = None  # for the target embedding
 
 
 class ModelConfig(Tagged):
     """The configuration of a model; this base class has the options that all families share."""
 
-    kind: str = "recurrent"
-    embedding_size: PositiveInt = 256
-    tie_embeddings: Literal["none", "target", "all"] = "none"
-    pretrained_embeddings: PretrainedConfig = PretrainedConfig()  # initial rows; others are random
+    kind: str = "recurrent"  # family of models
+    embedding_size: PositiveInt = 256  # of source and target tokens
+    tie_embeddings: Literal["none", "target", "all"] = "none"  # tables shared with the output projection
+    pretrained_embeddings: PretrainedConfig = PretrainedConfig()  # initial rows; tokens without a vector start random
 
     @abstractmethod
     def build(self, source_size: int, target_size: int, joint: bool) -> Translator:

@@ -27,13 +27,13 @@ class SearchOptions(Strict):
     A length counts predicted tokens, `</s>` included, and is written |Y| below and S for the source.
     """
 
-    beam_size: PositiveInt = 5
+    beam_size: PositiveInt = 5  # hypotheses per sentence; 1 is greedy search
     n_best: PositiveInt = 1  # hypotheses to return for each sentence
     length_penalty: float = Field(default=1.0, ge=0.0, le=10.0)  # alpha; 0 ranks by log p itself
-    min_length: PositiveInt = 1
-    max_length: PositiveInt = 256
+    min_length: PositiveInt = 1  # |Y| at least
+    max_length: PositiveInt = 256  # |Y| at most
     max_length_ratio: PositiveFloat | None = 2.0  # a in a S + margin; null: max_length alone
-    max_length_margin: NonNegativeInt = 10
+    max_length_margin: NonNegativeInt = 10  # margin in a S + margin
     batch_size: PositiveInt = 64  # sentences
     batch_tokens: PositiveInt = 4096  # source tokens, padding included
     precision: Literal["fp32", "bf16", "int8"] = "fp32"  # of matrix products; log-probabilities are summed in fp32

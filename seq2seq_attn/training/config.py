@@ -14,14 +14,14 @@ from seq2seq_attn.strict import Strict
 
 
 class OptimiserConfig(Strict):
-    name: Literal["adam", "adamw"] = "adam"
-    learning_rate: PositiveFloat = 1e-3
-    betas: tuple[float, float] = (0.9, 0.999)
-    epsilon: PositiveFloat = 1e-8
-    weight_decay: NonNegativeFloat = 0.0
-    schedule: Literal["constant", "inverse_sqrt", "plateau"] = "constant"
+    name: Literal["adam", "adamw"] = "adam"  # Kingma & Ba 2015, Loshchilov & Hutter 2019
+    learning_rate: PositiveFloat = 1e-3  # the highest of the schedule
+    betas: tuple[float, float] = (0.9, 0.999)  # decay of the two moments
+    epsilon: PositiveFloat = 1e-8  # in the denominator of a step
+    weight_decay: NonNegativeFloat = 0.0  # for `adam` as L2, for `adamw` decoupled
+    schedule: Literal["constant", "inverse_sqrt", "plateau"] = "constant"  # of the learning rate
     warmup_steps: NonNegativeInt = 0  # for `constant` and `inverse_sqrt`
-    plateau_factor: float = Field(default=0.5, gt=0.0, lt=1.0)
+    plateau_factor: float = Field(default=0.5, gt=0.0, lt=1.0)  # of the learning rate, for `plateau`
     plateau_patience: NonNegativeInt = 1  # validations without improvement before the learning rate is reduced
 
     @model_validator(mode="after")
@@ -35,16 +35,16 @@ class OptimiserConfig(Strict):
 
 class TrainingConfig(Strict):
     optimiser: OptimiserConfig = OptimiserConfig()
-    batch_size: PositiveInt = 64
-    batch_unit: Literal["sentences", "tokens"] = "sentences"
-    label_smoothing: float = Field(default=0.0, ge=0.0, lt=1.0)
-    clip_norm: PositiveFloat | None = 1.0
-    max_epochs: PositiveInt = 50
+    batch_size: PositiveInt = 64  # sentences, or tokens of each side, padding included
+    batch_unit: Literal["sentences", "tokens"] = "sentences"  # what `batch_size` counts
+    label_smoothing: float = Field(default=0.0, ge=0.0, lt=1.0)  # probability spread over all tokens
+    clip_norm: PositiveFloat | None = 1.0  # largest norm of all gradients together; null: none
+    max_epochs: PositiveInt = 50  # an upper limit
     validate_every: PositiveInt = 1  # epochs
-    monitor: Literal["bleu", "loss"] = "bleu"
+    monitor: Literal["bleu", "loss"] = "bleu"  # what is measured on the validation set
     patience: PositiveInt | None = 5  # validations without improvement before training stops
-    precision: Literal["fp32", "bf16"] = "fp32"
-    accelerator: Literal["auto", "cpu", "cuda"] = "auto"
+    precision: Literal["fp32", "bf16"] = "fp32"  # of matrix products
+    accelerator: Literal["auto", "cpu", "cuda"] = "auto"  # auto: a GPU if there is one
 
     @model_validator(mode="after")
     def _is_validated_at_all(self) -> TrainingConfig:

@@ -162,13 +162,13 @@ def test_vectors_in_memory_and_in_files_cannot_be_combined(config, vectors, tmp_
         started(naming(config, source=vectors), theirs)
 
 
-def test_the_lines_of_the_readme_train_from_torchtexts_vectors(config, vectors, tmp_path, monkeypatch):
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    (code,) = (block for block in re.findall(r"```python\n(.*?)```", readme, flags=re.DOTALL) if "torchtext" in block)
+def test_the_printed_lines_train_from_torchtexts_vectors(config, vectors, tmp_path, monkeypatch):
+    page = (Path(__file__).parents[2] / "docs/your-data.md").read_text(encoding="utf-8")
+    (code,) = (block for block in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL) if "torchtext" in block)
     monkeypatch.chdir(tmp_path)
     values = changed(config, training={"max_epochs": 1}, model={"embedding_size": 9})
     Path("mine.yaml").write_text(dump(values), encoding="utf-8")
     vectors.rename("glove.txt")
     exec(code)
-    metrics = read_metrics(Path("runs/mine"))
+    metrics = read_metrics(Path("runs/glove"))
     assert metrics["pretrained_embeddings"] == {"source": {"found": 2, "tokens": 5}}

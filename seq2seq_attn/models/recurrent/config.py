@@ -26,11 +26,11 @@ Probability = Field(default=0.0, ge=0.0, lt=1.0)
 class EncoderConfig(Strict):
     """`{cell: gru, hidden_size: 256}`; see `RecurrentEncoder` and `ReversedEncoder`."""
 
-    cell: CellName = "gru"
+    cell: CellName = "gru"  # kind of recurrent cell
     hidden_size: PositiveInt = 256  # of each direction
-    layers: PositiveInt = 1
+    layers: PositiveInt = 1  # stacked cells in each direction
     residual: bool = False  # around every layer except the first
-    bidirectional: bool = True
+    bidirectional: bool = True  # a second direction, from the last word to the first
     reverse_source: bool = False  # read from the last word to the first; positions remain those of the written sentence
 
     @model_validator(mode="after")
@@ -48,17 +48,17 @@ class EncoderConfig(Strict):
 class DropoutConfig(Strict):
     """Dropout probabilities: of single elements, except `word`, which is that of whole embedded words."""
 
-    embedding: float = Probability
-    word: float = Probability
+    embedding: float = Probability  # of the embedded tokens
+    word: float = Probability  # of whole embedded words
     state: float = Probability  # of the encoder's states, and between the layers of encoder and decoder
-    readout: float = Probability
+    readout: float = Probability  # of the features before the projection to the vocabulary
 
 
 class RecurrentConfig(ModelConfig):
     """GRU, LSTM or plain RNN encoder-decoder."""
 
     kind: Literal["recurrent"] = "recurrent"
-    layer_norm: bool = False
+    layer_norm: bool = False  # in all cells
     encoder: EncoderConfig = EncoderConfig()
     summary: Literal["last", "mean", "learned"] = "last"  # C, which sets H_0 = tanh(W C)
     context: ContextConfig = ContextConfig()

@@ -99,13 +99,13 @@ class DecoderConfig(Tagged):
     # Earlier versions wrote it for every kind; now it is an option of `luong` alone.
     obsolete: ClassVar[dict[str, Any]] = {"input_feeding": True}
 
-    kind: str = "bahdanau"
-    cell: CellName = "gru"
-    hidden_size: PositiveInt = 512
+    kind: str = "bahdanau"  # how reading and updating alternate
+    cell: CellName = "gru"  # kind of recurrent cell
+    hidden_size: PositiveInt = 512  # of H_i
     layers: PositiveInt = 1  # stacked cells: the context is an input of the first, the query is the output of the last
     residual: bool = False  # around every layer except the first
-    readout: Literal["deep", "plain"] = "deep"
-    readout_size: PositiveInt | None = None  # of the deep readout; null: the size of the embeddings
+    readout: Literal["deep", "plain"] = "deep"  # tanh(W [H_i; C_i; y_{i-1}]), or H_i itself
+    readout_size: PositiveInt | None = None  # of the deep readout; None: the size of the embeddings
 
     @model_validator(mode="after")
     def _residual_needs_layers(self) -> DecoderConfig:

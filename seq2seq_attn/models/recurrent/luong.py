@@ -65,7 +65,7 @@ class LuongConfig(DecoderConfig):
     """`{kind: luong, input_feeding: true}`."""
 
     kind: Literal["luong"] = "luong"
-    input_feeding: bool = True
+    input_feeding: bool = True  # the next step reads H~ of this one
 
     def build(self, make_cell: Callable[[], Cell], context: Context, embedding_size: int) -> LuongDecoder:
         return LuongDecoder(make_cell(), context, embedding_size, input_feeding=self.input_feeding)
