@@ -1,10 +1,10 @@
-"""Any scorer as the cross-attention of a Transformer: torch's own decoder layer, with one part exchanged.
+"""Any scorer as the cross-attention of a Transformer: torch's decoder layer with one module replaced.
 
     python examples/cross_attention.py
 
-`nn.TransformerDecoderLayer` reads the encoder through its part `multihead_attn`. Here `MultiheadAttention` takes that
-place: first with torch's own equation and weights, to see that nothing changes, then with the score of the first
-attention model, v · tanh(W q + U k + b), which torch does not have. The task is to write a word backwards.
+`nn.TransformerDecoderLayer` attends to the encoder with its module `multihead_attn`. This example replaces that module
+by `MultiheadAttention`: first with torch's equation and weights, to show that the output stays the same, then with the
+additive score v · tanh(W q + U k + b), which torch does not have. The task is to reverse words.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from torch import nn
 
 from seq2seq_attn.attention import Additive, MultiheadAttention
 
-LETTERS = "_^$" + string.ascii_lowercase  # _ is padding, ^ what the decoder starts from, $ the end
+LETTERS = "_^$" + string.ascii_lowercase  # _ is padding, ^ the start symbol, $ the end symbol
 SIZE, HEADS, LONGEST = 64, 4, 10
 
 
@@ -26,8 +26,8 @@ def decoder_layer():
     return nn.TransformerDecoderLayer(SIZE, HEADS, 2 * SIZE, dropout=0.0, batch_first=True)
 
 
-def exchange():
-    """The largest difference in the layer's output, once its cross-attention is ours with torch's weights."""
+def replacement_error():
+    """The largest difference in the layer's output after its cross-attention is replaced, with the same weights."""
     layer, target, memory = decoder_layer(), torch.randn(2, 5, SIZE), torch.randn(2, 7, SIZE)
     is_padding = torch.arange(7) >= torch.tensor([[7], [4]])
     before = layer(target, memory, memory_key_padding_mask=is_padding)
@@ -37,7 +37,7 @@ def exchange():
 
 
 class Model(nn.Module):
-    """One layer of a Transformer's encoder, and one of its decoder that reads it with additive attention."""
+    """A Transformer with one encoder layer and one decoder layer, which attends with the additive score."""
 
     def __init__(self):
         super().__init__()
@@ -63,7 +63,7 @@ def words(count):
 
 
 def numbers(texts):
-    """(B, longest) of letter numbers, padded with 0."""
+    """Letter ids (B, longest), padded with 0."""
     rows = [torch.tensor([LETTERS.index(letter) for letter in text]) for text in texts]
     return nn.utils.rnn.pad_sequence(rows, batch_first=True)
 
@@ -83,8 +83,8 @@ def train(model, steps):
 
 
 @torch.no_grad()
-def backwards(model, texts):
-    """What the model writes, letter after letter, up to `$`."""
+def reverse(model, texts):
+    """Greedy decoding, up to `$`."""
     source, written = numbers(texts), numbers(["^"] * len(texts))
     for _ in range(LONGEST + 1):
         following = model(source, written)[:, -1:].argmax(dim=-1)
@@ -98,28 +98,29 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     random.seed(options.seed)
+    torch.set_num_threads(1)  # more threads would only wait for each other on tensors of this size
     torch.manual_seed(options.seed)
 
-    print(f"scaled dot with torch's weights: outputs differ by {exchange():.0e} at most\n")
+    print(f"scaled dot product with torch's weights: outputs differ by at most {replacement_error():.0e}\n")
 
-    print("additive attention, a decoder layer that torch does not have:")
+    print("additive score, which torch does not have:")
     model, began = Model(), time.perf_counter()
     train(model, options.steps)
     model.eval()
     texts = words(1000)
-    right = sum(text[::-1] == found for text, found in zip(texts, backwards(model, texts), strict=True)) / len(texts)
-    print(f"\n{right:.1%} of 1,000 new words right, {time.perf_counter() - began:.0f} s\n")
+    right = sum(text[::-1] == found for text, found in zip(texts, reverse(model, texts), strict=True)) / len(texts)
+    print(f"\n{right:.1%} of 1,000 new words correct, {time.perf_counter() - began:.0f} s\n")
 
-    # torch's layer asks for no weights; a hook asks for them, the mean of the heads, and another one keeps them.
-    seen, part = [], model.decoder.multihead_attn
-    part.register_forward_pre_hook(
-        lambda part, given, options: (given, options | {"need_weights": True}), with_kwargs=True
+    # torch's layer requests no weights. One hook requests them (the mean over heads), another one keeps them.
+    returned, attention = [], model.decoder.multihead_attn
+    attention.register_forward_pre_hook(
+        lambda module, inputs, options: (inputs, options | {"need_weights": True}), with_kwargs=True
     )
-    part.register_forward_hook(lambda part, given, returned: seen.append(returned[1]))
+    attention.register_forward_hook(lambda module, inputs, outputs: returned.append(outputs[1]))
     text = "attention"
-    found = backwards(model, [text])[0]
+    found = reverse(model, [text])[0]
     print("  " + " ".join(text))
-    for letter, row in zip(found, seen[-1][0].tolist(), strict=False):
+    for letter, row in zip(found, returned[-1][0].tolist(), strict=False):
         print(letter, " ".join(" ░▒▓█"[round(4 * weight)] for weight in row))
 
 

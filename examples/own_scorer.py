@@ -2,24 +2,24 @@
 
     python examples/own_scorer.py
 
-The scorer is the class below, and this file is its plugin. The rest runs the commands that you would type, and says
-them: look the scorer over, make a corpus, and train it beside another on the same task, which is to write a row of
-letters backwards. What is added to the command line goes to `compare`, as in `training.max_epochs=10`.
+The scorer is the class below. The rest of this file prints the commands that you would type, and runs them: check the
+scorer, make a corpus, and train the scorer and a baseline to reverse sequences of letters. Further arguments are passed
+on to `compare`, for example `training.max_epochs=10`.
 """
 
 import os
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
 from torch import nn
 
 from seq2seq_attn.attention import Scorer
+from seq2seq_attn.cli import main as program
 
 
 class LowRank(Scorer):
-    """(A q) · (B k) / √r: the bilinear score q · W k with a W of rank r, so with fewer parameters."""
+    """(A q) · (B k) / √r: the bilinear score q · W k with a matrix W of rank r, which has fewer parameters."""
 
     equation = "(A q) · (B k) / √r"
     source = "examples/own_scorer.py"
@@ -30,21 +30,21 @@ class LowRank(Scorer):
         self.key_layer = nn.Linear(key_size, rank, bias=False)
         self.rank = rank
 
-    def prepare(self, keys):  # (B, S, key_size): once a sentence, all that hangs on no query
+    def prepare(self, keys):  # (B, S, key_size) -> (B, S, rank): once per sentence, since it does not depend on a query
         return self.key_layer(keys) / self.rank**0.5
 
-    def forward(self, query, prepared):  # (B, T, query_size), (B, S, rank) -> scores (B, T, S)
+    def forward(self, query, prepared):  # (B, T, query_size), (B, S, rank) -> (B, T, S)
         return self.query_layer(query) @ prepared.transpose(1, 2)
 
 
-# In a configuration the class is called low_rank, and what its constructor takes beyond the sizes are its options.
+# A configuration names a scorer by file and class; its options are the constructor arguments other than the sizes.
 EXPERIMENT = """
 name: own-scorer
-question: What does a bilinear score of rank 8 lose?
+question: What does a bilinear score lose if its matrix has rank 8?
 baseline: general
 arms:
   general: {{model: {{context: {{scorer: general}}}}}}
-  low rank: {{model: {{context: {{scorer: {{name: low_rank, rank: 8}}}}}}}}
+  low rank: {{model: {{context: {{scorer: {{name: {scorer}, rank: 8}}}}}}}}
 
 base:
   data:
@@ -69,23 +69,25 @@ base:
 
 
 def run(*command):
-    """Say a command of the program and run it; where one fails, all ends."""
+    """Print a command and run it in this process; exit if it fails."""
     words = [str(word) for word in command]
     print(f"\n$ seq2seq-attn {shlex.join(words)}", flush=True)
-    failed = subprocess.run([sys.executable, "-m", "seq2seq_attn", *words]).returncode
-    if failed:
-        sys.exit(failed)
+    try:
+        program(words)
+    except SystemExit as end:  # as the program always ends
+        if end.code:
+            raise
 
 
 def main():
-    this, folder = os.path.relpath(__file__), Path("runs/own-scorer")
+    scorer, folder = f"{os.path.relpath(__file__)}:LowRank", Path("runs/own-scorer")
     experiment, corpus = folder / "experiment.yaml", folder / "reverse"
     folder.mkdir(parents=True, exist_ok=True)
-    experiment.write_text(EXPERIMENT.format(corpus=corpus), encoding="utf-8")
+    experiment.write_text(EXPERIMENT.format(scorer=scorer, corpus=corpus), encoding="utf-8")
 
-    run("check", f"{this}:LowRank")
+    run("check", scorer)
     run("data", "make", "reverse", "--to", corpus)
-    run("compare", experiment, "--plugin", this, *sys.argv[1:])
+    run("compare", experiment, *sys.argv[1:])
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""Attention in a training loop of your own: dates as people write them become dates as machines do.
+"""Attention in a training loop of your own, which learns to normalise dates.
 
     python examples/plain_loop.py
 
-An encoder reads "march 7, 1962" letter by letter, a decoder writes "1962-03-07". Model and loop are plain PyTorch; two
-classes come from the library. In the end the weights show where the decoder looked for every letter that it wrote.
+The encoder reads "march 7, 1962" letter by letter, and the decoder writes "1962-03-07". Model and loop are plain
+PyTorch; only two classes come from the library. At the end, the weights show which letters the decoder attended to at
+each step.
 """
 
 import argparse
@@ -18,45 +19,45 @@ from seq2seq_attn.attention import Additive, Attention
 
 MONTHS = ["january", "february", "march", "april", "may", "june"]
 MONTHS += ["july", "august", "september", "october", "november", "december"]
-LETTERS = "_^ ,-0123456789abcdefghijklmnopqrstuvwxyz"  # _ is padding, ^ what the decoder starts from
+LETTERS = "_^ ,-0123456789abcdefghijklmnopqrstuvwxyz"  # _ is padding, ^ the start symbol
 SIZE = 64
 
 
 def dates(count):
-    """Days in one of three ways of writing, and the same in the one way of ISO 8601."""
+    """Yield random dates in one of three formats, each with its ISO 8601 form."""
     for _ in range(count):
         year, month, day = random.randint(1900, 2099), random.randint(1, 12), random.randint(1, 28)
         name = MONTHS[month - 1]
-        ways = f"{day} {name} {year}", f"{name} {day}, {year}", f"{day} {name[:3]} {year}"
-        yield random.choice(ways), f"{year}-{month:02}-{day:02}"
+        formats = f"{day} {name} {year}", f"{name} {day}, {year}", f"{day} {name[:3]} {year}"
+        yield random.choice(formats), f"{year}-{month:02}-{day:02}"
 
 
 def numbers(texts):
-    """(B, longest) of letter numbers, padded with 0."""
+    """Letter ids (B, longest), padded with 0."""
     rows = [torch.tensor([LETTERS.index(letter) for letter in text]) for text in texts]
     return nn.utils.rnn.pad_sequence(rows, batch_first=True)
 
 
 class Model(nn.Module):
-    """A GRU reads, a GRU writes, and attention is all that stands between them."""
+    """A bidirectional GRU encoder and a GRU decoder, connected by attention alone."""
 
     def __init__(self):
         super().__init__()
         self.embedding = nn.Embedding(len(LETTERS), SIZE)
         self.encoder = nn.GRU(SIZE, SIZE, batch_first=True, bidirectional=True)
         self.decoder = nn.GRU(SIZE, SIZE, batch_first=True)
-        # The scorer compares a decoder state (64 numbers) with an encoder state (128: 64 from either direction).
+        # Queries are decoder states of size 64; keys are encoder states of size 128, 64 for each direction.
         self.attention = Attention(Additive(query_size=SIZE, key_size=2 * SIZE, hidden_size=SIZE))
         self.output = nn.Linear(SIZE + 2 * SIZE, len(LETTERS))
 
     def read(self, source):
         states, _ = self.encoder(self.embedding(source))
-        # Once a sentence: all that hangs on no query. Padding is said once, here, and never gets any weight.
+        # Once per sentence. The mask is passed here only; padding never gets any weight.
         return self.attention.prepare(states, is_token=source != 0)
 
     def write(self, letters, source, state=None):
         queries, state = self.decoder(self.embedding(letters), state)
-        # Any number of queries at once: all letters of the target in training, a single one in a step of decoding.
+        # Any number of queries per call: the whole target in training, a single letter in a decoding step.
         contexts, weights = self.attention(queries, source)
         return self.output(torch.cat((queries, contexts), dim=-1)), weights, state
 
@@ -66,7 +67,7 @@ def train(model, steps):
     for step in range(1, steps + 1):
         sources, targets = zip(*dates(64), strict=True)
         target = numbers(targets)
-        before = numbers(["^" + text[:-1] for text in targets])  # what the decoder has written so far
+        before = numbers(["^" + text[:-1] for text in targets])  # the input to the decoder: the target shifted by one
         logits, _, _ = model.write(before, model.read(numbers(sources)))
         loss = F.cross_entropy(logits.flatten(0, 1), target.flatten())
         optimiser.zero_grad()
@@ -79,7 +80,7 @@ def train(model, steps):
 
 @torch.no_grad()
 def translate(model, texts):
-    """ISO dates, letter after letter, and the weights (B, 10, S) under which each was written."""
+    """Greedy decoding: the dates, and the weights (B, 10, S) of each letter."""
     source, state, weights = model.read(numbers(texts)), None, []
     letters = [numbers(["^"] * len(texts))]
     for _ in range(len("1962-03-07")):
@@ -96,6 +97,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     random.seed(options.seed)
+    torch.set_num_threads(1)  # more threads would only wait for each other on tensors of this size
     torch.manual_seed(options.seed)
 
     model, began = Model(), time.perf_counter()
@@ -103,7 +105,7 @@ def main():
     texts, answers = zip(*dates(1000), strict=True)
     written, _ = translate(model, texts)
     right = sum(one == other for one, other in zip(written, answers, strict=True)) / len(answers)
-    print(f"\n{right:.1%} of 1,000 new dates right, {time.perf_counter() - began:.0f} s\n")
+    print(f"\n{right:.1%} of 1,000 new dates correct, {time.perf_counter() - began:.0f} s\n")
 
     text = "march 7, 1962"
     (iso,), (weights,) = translate(model, [text])

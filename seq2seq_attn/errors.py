@@ -1,9 +1,9 @@
-"""The exception for mistakes of the user."""
+"""The exception for invalid input from the user."""
 
 
 class UserError(Exception):
-    """A mistake in what the user gave: input file, configuration or command.
+    """An error in the user's input: a file, a configuration or a command line.
 
     The message is one line with the place (file, line), the value, the rule and a remedy. The command line prints it
-    and exits with code 2; nothing else in the package catches it.
+    and exits with code 2.
     """

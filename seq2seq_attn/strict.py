@@ -126,6 +126,7 @@ class ConfigError(UserError):
 
 Record = TypeVar("Record", bound=Strict)
 Parsed = TypeVar("Parsed")
+Override = str | tuple[str, Any]  # `key.path=value`, as typed, or `key.path` and a value
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -153,14 +154,22 @@ def load(record: type[Record], path: Path, overrides: Iterable[str] = ()) -> Rec
     Raises UserError, in one line, for the first mistake: with file and line, or as one of the command line if it comes
     from an override.
     """
-    values = read_yaml(path)
+    return parse_values(record, read_yaml(path), list(overrides), path)
+
+
+def parse_values(
+    record: type[Record], values: Mapping[str, Any], overrides: Sequence[Override], path: Path | None = None
+) -> Record:
+    """As `load`, for values that were read from a file or given in Python."""
     return parse_overridden(
-        list(overrides), lambda texts, origin: parse(record, override(values, texts), path if origin else None)
+        overrides, lambda given, origin: parse(record, override(values, given), path if origin else None)
     )
 
 
-def parse_overridden(overrides: Sequence[str], parse: Callable[[Sequence[str], bool], Parsed]) -> Parsed:
+def parse_overridden(overrides: Sequence[Override], parse: Callable[[Sequence[Override], bool], Parsed]) -> Parsed:
     """What `parse` makes of the overrides; its ConfigError is blamed on the command line if an override causes it.
+
+    Overrides that are no text were given in Python.
 
     `parse(overrides, with_origin)` is also called without overrides, to find that out. It names the origin of the
     values, such as their file, in its errors only if `with_origin` is true.
@@ -168,14 +177,15 @@ def parse_overridden(overrides: Sequence[str], parse: Callable[[Sequence[str], b
     try:
         return parse(overrides, False)
     except ConfigError as error:
-        given = [tuple(text.partition("=")[0].split(".")) for text in overrides]
+        given = [tuple(overridden_key(each).split(".")) for each in overrides]
         if any(keys[: len(error.keys)] == error.keys[: len(keys)] for keys in given):
             try:
                 parse((), False)
             except ConfigError as without:
                 if str(without) == str(error):
                     return parse(overrides, True)
-            raise UserError(f"command line: {error}") from None
+            place = "command line" if isinstance(overrides[0], str) else "override"
+            raise UserError(f"{place}: {error}") from None
     return parse(overrides, True)  # raises the error with the file
 
 
@@ -193,19 +203,31 @@ def dump(record: Strict | Mapping[str, Any]) -> str:
     return yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
 
 
-def override(values: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
-    """The values with overrides `key.path=value` applied; the value is YAML, so `[1, 2]`, `true` and `null` work."""
+def override(values: Mapping[str, Any], overrides: Iterable[Override]) -> dict[str, Any]:
+    """The values with overrides applied: `key.path=value`, or `key.path` and a value.
+
+    The former is YAML, so `[1, 2]`, `true` and `null` work.
+    """
     result = dict(values)
-    for text in overrides:
-        key, equals, value = text.partition("=")
-        if not equals or not key:
-            raise UserError(f"override {text!r}: give key.path=value, as in training.batch_size=32")
-        try:
-            parsed = yaml.safe_load(value)
-        except yaml.YAMLError:
-            parsed = value
-        result = merge(result, _nested(key.split("."), parsed))
+    for each in overrides:
+        key, value = each if isinstance(each, tuple) else _parse_override(each)
+        result = merge(result, _nested(key.split("."), value))
     return result
+
+
+def overridden_key(given: Override) -> str:
+    """The `key.path` of an override."""
+    return given.partition("=")[0] if isinstance(given, str) else given[0]
+
+
+def _parse_override(text: str) -> tuple[str, Any]:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise UserError(f"override {text!r}: give key.path=value, as in training.batch_size=32")
+    try:
+        return key, yaml.safe_load(value)
+    except yaml.YAMLError:
+        return key, value
 
 
 def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:

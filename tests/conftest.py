@@ -28,16 +28,38 @@ def pytest_collection_finish():
 
 @pytest.fixture
 def fused():
-    """For tests of what fused forms do, which there are none of under SEQ2SEQ_ATTN_FAST=0."""
+    """For tests of fused forms: skips the test under SEQ2SEQ_ATTN_FAST=0."""
     from seq2seq_attn import ops
 
     if ops.is_reference():
-        pytest.skip("reference implementations are asked for")
+        pytest.skip("reference implementations are requested")
+
+
+@pytest.fixture
+def parts_in_this_process(monkeypatch):
+    """The doctor starts no process for a part, and leaves out graphs: torch cannot trace the checks of shapes."""
+    from seq2seq_attn import doctor
+
+    class InThisProcess:
+        def __init__(self, request, timeout=None):
+            self.subject = request.subject()
+            self.part, self.laws = self.subject.name, tuple(doctor.LAWS[self.subject.kind])
+
+        def report(self, laws=None):
+            return doctor.check_subject(self.subject, laws)
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr(doctor, "IsolatedPart", InThisProcess)
+    for laws in doctor.LAWS.values():
+        for law in ("compiled", "exported"):
+            monkeypatch.delitem(laws, law)
 
 
 @pytest.fixture(params=["kernel", "torch"])
 def kernel_or_torch(request, monkeypatch):
-    """Once as the machine computes, by compiled kernels, and once by torch's operations."""
+    """Runs a test once with compiled kernels and once with torch's operations."""
     import torch
 
     from seq2seq_attn.ops import native

@@ -21,31 +21,31 @@ def refused(**change):
     return str(error.value)
 
 
-def test_what_is_dumped_is_complete_and_reads_back_equal():
+def test_a_dumped_configuration_is_complete_and_loads_equal():
     config = parse(Config, LEAST)
     values = yaml.safe_load(dump(config))
     assert values["training"]["optimiser"]["learning_rate"] == 0.001
     assert parse(Config, values) == config
 
 
-def test_overrides_are_yaml_laid_over_nested_keys():
+def test_overrides_are_yaml_values_of_nested_keys():
     values = override({"a": {"b": 1, "c": 2}}, ["a.b=[1, 2]", "a.d.e=true", "f=null", "g=text"])
     assert values == {"a": {"b": [1, 2], "c": 2, "d": {"e": True}}, "f": None, "g": "text"}
 
 
-def test_neither_side_of_a_merge_is_altered():
+def test_a_merge_modifies_neither_argument():
     base, change = {"a": {"b": 1}}, {"a": {"c": 2}}
     assert merge(base, change) == {"a": {"b": 1, "c": 2}}
     assert (base, change) == ({"a": {"b": 1}}, {"a": {"c": 2}})
 
 
-def test_a_part_given_by_its_name_alone_keeps_it_when_an_option_is_added():
+def test_a_part_given_by_name_keeps_it_when_an_option_is_added():
     base = merge(LEAST, {"model": {"context": {"scorer": "concat"}}})
     scorer = parse(Config, override(base, ["model.context.scorer.hidden_size=3"])).model.context.scorer
     assert (scorer.name, scorer.options) == ("concat", {"hidden_size": 3})
 
 
-def test_another_scorer_s_name_laid_over_options_says_how_to_replace_them():
+def test_a_new_scorer_name_over_old_options_is_refused_with_the_remedy():
     base = merge(LEAST, {"model": {"context": {"scorer": {"name": "additive", "hidden_size": 3}}}})
     with pytest.raises(UserError, match=r"General has no option 'hidden_size'; it has: none .* replaces") as error:
         parse(Config, override(base, ["model.context.scorer.name=general"]))
@@ -58,7 +58,7 @@ def test_an_override_without_a_value_is_refused():
         override({}, ["training.batch_size"])
 
 
-def test_an_unknown_key_names_the_nearest_and_all_that_are_known():
+def test_an_unknown_key_is_refused_with_the_nearest_and_all_known_ones():
     message = refused(training={"bacth_size": 3})
     assert "unknown key 'training.bacth_size' (did you mean 'training.batch_size'?)" in message
     assert "label_smoothing" in message
@@ -149,7 +149,7 @@ def test_a_mistake_in_a_file_names_file_and_line(tmp_path):
         ({"model": {"encoder": {5: 3}}}, ["unknown key 'model.encoder.5'; known here: cell,"]),
     ],
 )
-def test_a_bad_value_names_key_value_rule_and_way_out(change, parts):
+def test_a_wrong_value_is_refused_with_key_value_rule_and_remedy(change, parts):
     message = refused(**change)
     assert [part for part in parts if part not in message] == []
 
@@ -172,7 +172,7 @@ def keys_of(record, above=()):
         (Experiment, {"name": "x", "baseline": "a", "arms": {"a": {}}, "base": "mine.yaml"}),
     ],
 )
-def test_no_value_is_refused_in_words_of_the_library_that_checks_it(record, values):
+def test_no_error_is_in_terms_of_pydantic(record, values):
     messages = []
     for *above, last in keys_of(record):
         for wrong in WRONG:
@@ -187,7 +187,7 @@ def test_no_value_is_refused_in_words_of_the_library_that_checks_it(record, valu
     assert [message for message in messages if FOREIGN.search(message)] == []
 
 
-def test_a_value_of_one_kind_or_another_names_both():
+def test_the_error_for_a_union_names_all_its_types():
     experiment = {"name": "x", "baseline": "a", "arms": {"a": 5}, "base": "mine.yaml"}
     with pytest.raises(UserError, match=r"^arms\.a = 5: a mapping of keys or a list is wanted$"):
         parse(Experiment, experiment)
@@ -201,7 +201,7 @@ def test_a_value_of_one_kind_or_another_names_both():
         (b"a: \xff\n", "mine.yaml: cannot be read"),
     ],
 )
-def test_a_file_that_is_no_configuration_is_refused(tmp_path, content, message):
+def test_a_file_without_a_configuration_is_refused(tmp_path, content, message):
     path = tmp_path / "mine.yaml"
     path.write_bytes(content)
     with pytest.raises(UserError, match=message):

@@ -1,4 +1,4 @@
-"""One figure of JoeyNMT 2.3: an order from stdin, the outcome to stdout. Runs in the folder that setup.sh made."""
+"""Measures JoeyNMT 2.3: reads an order from stdin, writes the result to stdout. Run it in setup.sh's folder."""
 
 import sys
 import tempfile
@@ -19,10 +19,10 @@ def main():
 
 
 def train(order, folder):
-    """`joeynmt train`, with no validation."""
+    """`joeynmt train` without validation."""
     count, every = orders.updates(order)
     config = configuration(order["settings"]["attention"], folder / "model")
-    never = (count // every + 1) * every  # a multiple of logging_freq, as it must be
+    never = (count // every + 1) * every  # must be a multiple of logging_freq
     config["training"] |= {"updates": count, "logging_freq": every, "validation_freq": never}
     config["training"]["batch_size"] = order["job"]["batch"]
     path = folder / "config.yaml"
@@ -31,7 +31,7 @@ def train(order, folder):
 
 
 def translate(order, folder):
-    """`predict` over an untrained model; every sentence for as many steps."""
+    """`predict` with an untrained model, and the same number of steps for every sentence."""
     from joeynmt import search
     from joeynmt.config import parse_global_args
     from joeynmt.data import load_data
@@ -47,8 +47,8 @@ def translate(order, folder):
     arguments = parse_global_args(config, rank=0, mode="train")
     source, target, _, warm_up, test = load_data(cfg=arguments.data, datasets=["dev", "test"])
     model = build_model(arguments.model, src_vocab=source, trg_vocab=target)
-    for name in ("recurrent_greedy", "beam_search"):  # predict does not hand the least length on to them
-        setattr(search, name, with_least_length(getattr(search, name), steps))
+    for name in ("recurrent_greedy", "beam_search"):  # `predict` does not pass the minimum length on to them
+        setattr(search, name, with_minimum_length(getattr(search, name), steps))
     options = arguments.test._replace(
         beam_size=orders.beam_size(order), batch_size=batch, max_output_length=steps, min_output_length=steps
     )
@@ -62,12 +62,12 @@ def translate(order, folder):
     orders.answer_search(order, run(test), len(sentences))
 
 
-def with_least_length(search, steps):
+def with_minimum_length(search, steps):
     return lambda *args, **kwargs: search(*args, **{**kwargs, "min_output_length": steps})
 
 
 def configuration(attention, folder):
-    """GRU 256 a direction, GRU decoder 512, embeddings 256, dropout 0.3, input feeding (it has no model without)."""
+    """GRU encoder of 256 per direction, GRU decoder 512, embeddings 256, dropout 0.3; always with input feeding."""
 
     def side(language):
         return {

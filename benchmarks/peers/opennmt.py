@@ -1,4 +1,4 @@
-"""One figure of OpenNMT-py 3.5: an order from stdin, the outcome to stdout. Runs in the folder that setup.sh made."""
+"""Measures OpenNMT-py 3.5: reads an order from stdin, writes the result to stdout. Run it in setup.sh's folder."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ import order as orders
 import yaml
 
 ONMT_TRAIN = Path(sys.prefix) / "bin" / "onmt_train"
-REPORT = r"/ *([\d.]+) tok/s"  # of its two rates the second is that of the target tokens
+REPORT = r"/ *([\d.]+) tok/s"  # the second of two rates, that of target tokens
 
 
 def main():
@@ -22,7 +22,7 @@ def main():
 
 
 def train(order):
-    """`onmt_train`, with no validation."""
+    """`onmt_train` without validation."""
     count, every = orders.updates(order)
     with tempfile.TemporaryDirectory() as folder:
         differs = {"train_steps": count, "report_every": every, "batch_size": order["job"]["batch"]}
@@ -31,7 +31,7 @@ def train(order):
 
 
 def translate(order):
-    """The engine of `onmt_translate`; every sentence for as many steps."""
+    """The engine of `onmt_translate`, with the same number of steps for every sentence."""
     from onmt.bin.translate import _get_parser
     from onmt.inference_engine import InferenceEnginePY
     from onmt.utils.parse import ArgumentParser
@@ -53,7 +53,7 @@ def translate(order):
 
 
 def checkpoint(settings):
-    """A model that was trained for a step, from an order before if there is one."""
+    """A model that was trained for one step; trained at the first order that needs it."""
     folder = Path("onmt")
     path = folder / f"{name(settings)}_step_1.pt"
     if not path.exists():
@@ -66,7 +66,7 @@ def checkpoint(settings):
 
 
 def onmt_train(settings, folder, **differs):
-    """The command, with its configuration written into the folder."""
+    """The command; writes its configuration into the folder."""
     path = folder / f"{name(settings)}.yaml"
     config = configuration(settings) | {"save_data": str(folder / "run")} | differs
     path.write_text(yaml.safe_dump(config))
@@ -78,7 +78,7 @@ def name(settings):
 
 
 def configuration(settings):
-    """GRU 256 a direction, GRU decoder 512, embeddings 256, dropout 0.3."""
+    """GRU encoder of 256 per direction, GRU decoder 512, embeddings 256, dropout 0.3."""
     return {
         "data": {
             "train": {"path_src": "data/train.bpe.en", "path_tgt": "data/train.bpe.de", "transforms": []},

@@ -1,6 +1,6 @@
-"""What the drivers share: the order that comes in, the outcome that goes out, and a training watched from outside.
+"""Common code of the drivers: reading an order, writing the result, and measuring a training command.
 
-It runs in the peers' environment, so it imports nothing of seq2seq_attn.
+It runs in the peers' environment, so it does not import seq2seq_attn.
 """
 
 import json
@@ -12,7 +12,7 @@ import sys
 
 
 def read():
-    """What `seq2seq-attn bench` wants: {"job", "effort", "settings", "beam_size", "steps", "sentences"}."""
+    """The order of `seq2seq-attn bench`: {"job", "effort", "settings", "beam_size", "steps", "sentences"}."""
     return json.load(sys.stdin)
 
 
@@ -21,14 +21,14 @@ def answer(value, peak_bytes):
 
 
 def updates(order):
-    """How many, and after how many each a rate is reported: the first report is the warm-up's, at least one follows."""
+    """The number of updates, and of updates per reported rate; the first report is warm-up, at least one follows."""
     warm_up = max(1, order["effort"]["warm_up"])
     reports = -(-order["effort"]["batches"] // warm_up)
     return (1 + reports) * warm_up, warm_up
 
 
 def train(command, report):
-    """Runs a peer's own training and answers with the rate that it reports itself; `report` matches one of them."""
+    """Runs a peer's training command and answers with the rate in its log; the pattern `report` matches one rate."""
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode:
         sys.exit(f"{' '.join(command)}\n{done.stdout}")
@@ -36,14 +36,14 @@ def train(command, report):
 
 
 def rate(log, report):
-    """Tokens a second over all reports but the first: each is of as many batches, so the mean is the harmonic one."""
+    """Tokens per second over all reports except the first: their harmonic mean, as each covers the same updates."""
     return statistics.harmonic_mean([float(found) for found in re.findall(report, log)[1:]])
 
 
 def answer_search(order, seconds, sentences):
-    """Tokens a second in batches, or milliseconds a sentence."""
-    alone = order["job"]["what"].startswith("sentence")
-    value = 1000 * seconds / sentences if alone else sentences * order["steps"] / seconds
+    """Tokens per second for batches, milliseconds per sentence for single sentences."""
+    is_single = order["job"]["what"].startswith("sentence")
+    value = 1000 * seconds / sentences if is_single else sentences * order["steps"] / seconds
     answer(value, peak_bytes(resource.RUSAGE_SELF))
 
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Installs JoeyNMT and OpenNMT-py, and prepares the common task: the same files for them and for us.
+# Installs JoeyNMT and OpenNMT-py, and prepares the common task: the same files for all systems.
 #
-#   setup.sh FOLDER [MULTI30K]     MULTI30K: as `seq2seq-attn data get multi30k-en-de` leaves it, data/downloaded/ unless given
+#   setup.sh FOLDER [MULTI30K]     MULTI30K: from `seq2seq-attn data get multi30k-en-de`; by default in data/downloaded/
 #
-# FOLDER/venv    the peers' own environment, on the torch release that this project is measured on
+# FOLDER/venv    the peers' own environment, with the torch release that this project is measured with
 # FOLDER/data    train, val and test, lowercased and tokenised, in a joint BPE of 8,000 merges; the vocabulary
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -11,9 +11,9 @@ mkdir -p "$1"
 folder=$(cd "$1" && pwd)
 multi30k=$(cd "${2:-$root/data/downloaded/multi30k-en-de}" && pwd)
 
-# The releases that are measured pin an older torch. Installed without what they ask for, they run on this one after a
-# line each is mended: an argument that schedulers no longer take, checkpoints that hold more than tensors, and two
-# transforms (unused here) that need packages which do not install.
+# The measured releases pin an older torch. Installed without their dependencies, they run with this one after three
+# changes: an argument that schedulers no longer accept, checkpoints that contain more than tensors, and two transforms
+# (unused here) whose packages cannot be installed.
 python=$folder/venv/bin/python
 [ -x "$python" ] || python3 -m venv "$folder/venv"
 "$python" -m pip install --quiet torch==2.13.0 numpy
@@ -43,5 +43,5 @@ for language in en de; do
     done
 done
 cat train.bpe.en train.bpe.de | "$bpe" get-vocab | cut -d' ' -f1 > joint.vocab
-{ printf '%s\n' '<unk>' '<blank>' '<s>' '</s>'; cat joint.vocab; } > onmt.vocab  # as OpenNMT-py wants it
+{ printf '%s\n' '<unk>' '<blank>' '<s>' '</s>'; cat joint.vocab; } > onmt.vocab  # the format of OpenNMT-py
 wc -l train.bpe.en joint.vocab

@@ -1,1 +1,1 @@
-"""What a trained model does: its alignments, its attention weights as files, their faithfulness, its beam search."""
+"""Analysis of trained models: alignments, files of attention weights, their faithfulness, traces of a beam search."""

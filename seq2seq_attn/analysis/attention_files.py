@@ -12,17 +12,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.runs.model import TrainedModel
-from seq2seq_attn.search.forced import Forced
-from seq2seq_attn.search.hypotheses import Hypothesis
 from seq2seq_attn.text.files import explained, writing
 from seq2seq_attn.text.vocabulary import EOS, SPECIALS
+
+if TYPE_CHECKING:  # without torch, so that the name of a file is checked before it is imported
+    from seq2seq_attn.runs.model import TrainedModel
+    from seq2seq_attn.search.forced import Forced
+    from seq2seq_attn.search.hypotheses import Hypothesis
 
 END = SPECIALS[EOS]
 

@@ -55,14 +55,14 @@ def faithfulness(
     fewer than two pairs are left, or the model has no attention weights.
     """
     if not model.translator.attends:
-        raise UserError("model.context.kind: this model reads no single word of the source, so it has no weights")
+        raise UserError("model.context.kind: this model does not attend to single source words, so it has no weights")
     encoded = [
         (model.source.encode(source), model.target.encode(target))
         for source, target in zip(pairs.source, pairs.target, strict=True)
     ]
     filled = [pair for pair in encoded if min(map(len, pair)) > 1]
     if len(filled) < 2:
-        raise UserError(f"{pairs.name}: {len(filled)} pairs with text on both sides; give two at least")
+        raise UserError(f"{pairs.name}: {len(filled)} pairs with text on both sides; at least two are needed")
     sample = random.Random(seed).sample(filled, min(sentences, len(filled)))
     return Faithfulness(
         intervene(model.translator, filled, weight_changes(seed), progress),

@@ -1,4 +1,4 @@
-"""Scores of a trained model on its test set, and what its attention did there."""
+"""Scores of a trained model on its test set, and a summary of its attention."""
 
 from __future__ import annotations
 

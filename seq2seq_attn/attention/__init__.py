@@ -58,7 +58,7 @@ from seq2seq_attn.attention.scorers.relative import Relative
 from seq2seq_attn.attention.scorers.scaled_dot import ScaledDot
 from seq2seq_attn.attention.source import ConstantSource, PreparedSource, Source
 from seq2seq_attn.attention.summary import LastState, LearnedPool, MeanState, Summary
-from seq2seq_attn.attention.unchanged import known
+from seq2seq_attn.attention.unchanged import fusible
 from seq2seq_attn.attention.window import Window, _windows, window_class, window_classes
 from seq2seq_attn.attention.windows.local_m import LocalM
 from seq2seq_attn.attention.windows.local_p import LocalP
@@ -136,6 +136,6 @@ for _folder in (scorers, normalisers, windows):
     import_folder(_folder.__name__, _folder.__path__)
 globals().update({part.__name__: part for part in (*_scorers, *_normalisers, *_windows)})
 
-# What these classes compute is known, so that another computation of the same may stand in for it.
+# Fused forms may replace what these classes compute.
 for _part in [part for part in globals().values() if isinstance(part, type) and issubclass(part, nn.Module)]:
-    known(_part)
+    fusible(_part)

@@ -1,8 +1,9 @@
-"""Whether a module is exactly what its class says, so that another computation of the same may stand in for it.
+"""Whether a module computes exactly what its class defines, so that a fused form may replace it.
 
-Every part that a fused form covers must be exactly of the class that the form knows, with the methods that this class
-had when it was defined, without hooks or parametrisations. Whatever a user wrote, subclassed, hooked or wrapped runs
-itself. `Attention` asks before it calls `scaled_dot_product_attention`, and everything in ops/ does.
+A fused form implements exactly one computation. Every module that it covers must be an instance of exactly the class it
+was written for, with the methods that this class was defined with, without hooks or parametrisations. Modules that a
+user wrote, subclassed, hooked or wrapped always run as they are. `Attention` asks before it calls
+`scaled_dot_product_attention`, and everything in ops/ does.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.nn.modules import module as torch_module
 
-SWITCH = "SEQ2SEQ_ATTN_FAST"  # "0" in the environment: reference implementations only
+SWITCH = "SEQ2SEQ_ATTN_FAST"  # environment variable; "0": reference implementations only
 
 Class = TypeVar("Class", bound=type)
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -31,9 +32,9 @@ _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_
 
 @contextmanager
 def reference() -> Iterator[None]:
-    """Within the block every operation takes its reference implementation, in all threads of the process.
+    """Context manager in which every operation uses its reference implementation, in all threads of the process.
 
-    Results stay the same but for rounding, and for which numbers dropout draws.
+    Results differ by rounding only, except that dropout draws other masks.
     """
     global _reference_blocks
     _reference_blocks += 1
@@ -44,25 +45,25 @@ def reference() -> Iterator[None]:
 
 
 def is_reference() -> bool:
-    """Whether fused forms are switched off, by `reference` or in the environment."""
+    """Whether fused forms are disabled, by `reference` or in the environment."""
     return _reference_blocks > 0 or os.environ.get(SWITCH) == "0"
 
 
 def is_transformed() -> bool:
-    """Whether a transform of `torch.func` or forward-mode differentiation is at work: not for what is fused."""
+    """Whether a transform of `torch.func` or forward-mode differentiation is active."""
     return torch._C._functorch.maybe_current_level() is not None or forward_ad._current_level >= 0
 
 
-def known(cls: Class) -> Class:
-    """Class decorator: fused forms may cover modules of exactly this class, as long as its methods stay as they are."""
+def fusible(cls: Class) -> Class:
+    """Class decorator: fused forms may cover modules of exactly this class as long as its methods are not replaced."""
     _methods[cls] = {base: _functions(base) for base in cls.__mro__ if base not in nn.Module.__mro__}
     return cls
 
 
 def changed(module: nn.Module, *, deep: bool = True) -> str | None:
-    """Why a module may compute something other than its known class does; None if it may not.
+    """Why a module may compute something else than its `fusible` class defines; None if it cannot.
 
-    Looks at the modules within it as well, unless `deep` is false.
+    Checks its submodules as well, unless `deep` is false.
     """
     if any(vars(torch_module)[f"_global{name}"] for name in _HOOKS):
         return "there are hooks on all modules"
@@ -72,9 +73,9 @@ def changed(module: nn.Module, *, deep: bool = True) -> str | None:
 
 
 def transparent(wrapper: Function) -> Function:
-    """Decorator of a function that replaces a module's method and only looks on, as a profiler's label does.
+    """Decorator for a function that replaces a module's method without changing its result, e.g. to label a profile.
 
-    Fused forms are taken all the same: what a profiler sees is what runs without it.
+    It does not disable fused forms, so that the code that is profiled is the code that runs otherwise.
     """
     wrapper._transparent = True  # type: ignore[attr-defined]
     return wrapper
@@ -92,16 +93,16 @@ def _changed(module: nn.Module, place: str) -> str | None:
         return f"{cls.__name__}{place} is compiled"
     for base, functions in methods.items():
         if _functions(base) != functions:
-            return f"methods of {base.__name__} were replaced"
+            return f"a method of {base.__name__} was replaced"
         if any(not getattr(own[name], "_transparent", False) for name in functions.keys() & own.keys()):
-            return f"{cls.__name__}{place} has a method of its own"
+            return f"{cls.__name__}{place} has a method replaced on the instance"
     for parameter in module._parameters.values():
         if parameter is not None and type(parameter) not in (Tensor, nn.Parameter):
-            return f"{cls.__name__}{place} has a parameter of {type(parameter).__name__}"
+            return f"{cls.__name__}{place} has a parameter of type {type(parameter).__name__}"
     return None
 
 
 def _functions(cls: type) -> dict[str, object]:
-    """What a class itself defines to be called or computed, by name."""
+    """The methods and properties that a class itself defines, by name."""
     kinds: tuple[Any, ...] = (FunctionType, staticmethod, classmethod, property)
     return {name: value for name, value in vars(cls).items() if isinstance(value, kinds)}

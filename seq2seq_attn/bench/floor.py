@@ -22,7 +22,7 @@ from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.recurrent.luong import LuongConfig
 from seq2seq_attn.training.batches import Batch
 
-FLOOR_BATCHES = 10  # at most, of those that training is timed on: each has its own shapes to be timed
+FLOOR_BATCHES = 10  # at most, of the batches that training is timed on: the shapes of each have to be timed
 TRIALS = 3
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
@@ -40,9 +40,9 @@ def rows_per_step(lengths: Sequence[int]) -> list[int]:
     return [sum(length > step for length in lengths) for step in range(max(lengths))]
 
 
-# Matrix products. A product is listed if the mathematics needs it: not for padding (except that attention reads the
-# padded sources of a batch) nor for an all-zero state, and once if it is the same at every step. The gradient of a
-# matrix that every step uses is one product after the loop. v . tanh(...) is no matrix product; its traffic counts.
+# Matrix products. A product is listed if it is necessary: not for padding (except that attention reads the padded
+# sources of a batch) or an all-zero state, and only once if it is the same at every step. The gradient of a matrix that
+# every step uses is one product after the loop. v . tanh(...) is not a matrix product; its traffic counts.
 
 
 class Product(NamedTuple):
@@ -61,7 +61,7 @@ class Product(NamedTuple):
 
 
 def training_products(config: RecurrentConfig, entries: int, lengths: BatchLengths) -> list[Product]:
-    """All products of a step, forward and backward; for a GRU encoder and the decoders of `common_task.MODELS`."""
+    """All products of a step, forward and backward, for a GRU encoder and the decoders of `common_task.MODELS`."""
     return [
         *_encoder_products(config, lengths.source),
         *_attention_products(config, lengths),
@@ -87,7 +87,7 @@ def _encoder_products(config: RecurrentConfig, source: Sequence[int]) -> Iterato
 
 
 def _attention_products(config: RecurrentConfig, lengths: BatchLengths) -> Iterator[Product]:
-    """Keys, queries, scores and weighted sums; none of them for a fixed context."""
+    """Keys, queries, scores and weighted sums; nothing for a fixed context."""
     if config.context.kind == "fixed":
         return
     size, query = _state_size(config), config.decoder.hidden_size
@@ -140,7 +140,7 @@ def _linear(part: StepPart, rows: int, inputs: int, outputs: int) -> list[Produc
 
 
 def _stepwise(part: StepPart, steps: Sequence[int], inputs: int, outputs: int) -> Iterator[Product]:
-    """y = W x if the rows of a step depend on those of the previous step."""
+    """y = W x and its gradients, if the rows of a step depend on those of the previous step."""
     for rows, times in Counter(steps).items():
         yield Product(part, rows, inputs, outputs, times=times)
         yield Product(part, rows, outputs, inputs, times=times)
@@ -173,7 +173,7 @@ def _features(config: RecurrentConfig) -> int:
     return config.decoder.readout_size or config.embedding_size
 
 
-# Memory traffic beside the products. Between two products every input is read once, every result is written once, and
+# Memory traffic besides the products. Between two products every input is read once, every result is written once, and
 # no intermediate value is written at all: a lower bound for operations that are fused as far as possible.
 
 
@@ -230,7 +230,7 @@ def _cell_traffic(part: StepPart, steps: Sequence[int], cell: str, size: int) ->
 
 
 def _energy_traffic(config: RecurrentConfig, lengths: BatchLengths) -> Iterator[Traffic]:
-    """The keys of additive attention at every step: read; backward, read again, and their gradient updated."""
+    """The keys of additive attention at every step: read; backward, read again, and their gradient accumulated."""
     if config.context.kind == "attention" and config.context.scorer.name == "additive":
         keys = max(lengths.source) * config.decoder.hidden_size
         for sentences, times in Counter(rows_per_step(lengths.target)).items():
@@ -238,16 +238,16 @@ def _energy_traffic(config: RecurrentConfig, lengths: BatchLengths) -> Iterator[
 
 
 def _attentional_traffic(config: RecurrentConfig, target: Sequence[int]) -> Iterator[Traffic]:
-    """The tanh of the attentional state (Luong et al. 2015, eq. 5): as that of the readout."""
+    """The tanh of the attentional state (Luong et al. 2015, eq. 5), like that of the readout."""
     if config.decoder.kind == "luong":
         yield Traffic("recurrence", sum(target) * config.decoder.hidden_size, passes=5)
 
 
-# Timing both lists.
+# Timing of both lists.
 
 
 def measure_products(job: Job, effort: Effort) -> Outcome:
-    """Target tokens/s if training did nothing but its matrix products."""
+    """Target tokens/s if training consisted of its matrix products alone."""
     corpus = bench_corpus(job, effort)
     batches = timed_batches(corpus, job, effort, FLOOR_BATCHES)
     taken: dict[str, float] = defaultdict(float)
@@ -259,7 +259,7 @@ def measure_products(job: Job, effort: Effort) -> Outcome:
 
 
 def measure_bytes(job: Job, effort: Effort) -> Outcome:
-    """Target tokens/s if training did nothing but its other memory traffic."""
+    """Target tokens/s if training consisted of its other memory traffic alone."""
     corpus = bench_corpus(job, effort)
     parameters = sum(parameter.numel() for parameter in untrained_model(job, corpus.entries).parameters())
     batches = timed_batches(corpus, job, effort, FLOOR_BATCHES)

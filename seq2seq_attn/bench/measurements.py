@@ -1,4 +1,4 @@
-"""What is measured and what was found: the records that go to a worker process and into the JSON file of a sitting."""
+"""Jobs and measurements: the records for worker processes and for the JSON file of a sitting."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from seq2seq_attn.text.files import write_bytes
 
 Workload = Literal[
     "training",  # target tokens/s
-    "products",  # target tokens/s if training did nothing but its necessary matrix products
-    "bytes",  # target tokens/s if training did nothing but its other necessary memory traffic
+    "products",  # target tokens/s if training consisted of its necessary matrix products alone
+    "bytes",  # target tokens/s if training consisted of its other necessary memory traffic alone
     "profile",  # milliseconds of a training step, by part
     "greedy",  # tokens/s, every sentence decoded for a fixed number of steps
     "beam",
@@ -31,7 +31,7 @@ StepPart = Literal[
     "embedding",  # source and target
     "encoder",  # and H_0
     "attention",  # keys, scores, weighted sum
-    "recurrence",  # the decoder's cell and its input; also attention's steps where one autograd node computes both
+    "recurrence",  # the decoder's cell and its input; also attention if one autograd node computes both
     "readout",
     "vocabulary loss",
     "clipping",
@@ -46,7 +46,7 @@ PARTS: tuple[StepPart, ...] = get_args(StepPart)
 IN_MILLISECONDS: tuple[Workload, ...] = ("profile", "sentence-greedy", "sentence-beam")  # lower is better
 OTHER = "other"  # the time of a step that belongs to none of PARTS
 OURS = "seq2seq_attn"
-DECODED_LENGTH = 20  # steps of every search: when an untrained model would stop is arbitrary
+DECODED_LENGTH = 20  # steps of every search, since an untrained model would stop at an arbitrary step
 BEAM_SIZE = 5
 
 
@@ -100,7 +100,7 @@ class Measurement:
     """One system's values for one job, one per round."""
 
     system: str  # OURS, or a peer's name
-    job: Job  # of a peer: with the comparable model of ours
+    job: Job  # of a peer: with our comparable model
     values: NonEmpty[PositiveFloat]  # in the job's unit
     peak_bytes: NonEmpty[NonNegativeInt]
     parts: Mapping[str, NonEmpty[float]]  # milliseconds per step; empty if not broken down
@@ -126,7 +126,7 @@ class Measurement:
 
 @dataclass(frozen=True, config=STRICT)
 class Sitting:
-    """Measurements that may be compared with each other: made on one machine, at one time, with the systems in turn."""
+    """Comparable measurements: made on one machine at one time, with the systems in turn."""
 
     started: str  # ISO 8601
     version: str
@@ -139,7 +139,7 @@ class Sitting:
 
     @classmethod
     def load(cls, path: Path) -> Sitting:
-        """Read what `save` wrote. Raises UserError that names the file and the key if it is anything else."""
+        """Read what `save` wrote. Raises UserError with file and key if it is invalid."""
         return load_record(_SITTING, path, writer="seq2seq-attn bench --output")
 
     def save(self, path: Path) -> None:

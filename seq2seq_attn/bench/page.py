@@ -1,4 +1,4 @@
-"""Sittings as a page of Markdown, with tables and plots: systems and their floor, sweeps, the parts of a step."""
+"""Sittings as a Markdown page with tables and plots: systems and their floor, sweeps, the parts of a step."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _markdown(table: TextTable) -> str:
 
 
 def sitting_plots(sitting: Sitting) -> Iterator[tuple[str, Figure]]:
-    """File names and plots; none of what was not measured."""
+    """File names and plots of everything that was measured."""
     common = [each for each in sitting.figures if each.job.sweep is None]
     if training := [each for each in common if each.job.what == "training"]:
         yield "training", plot_training(sitting, training)

@@ -31,7 +31,7 @@ MISSING = "–"
 
 
 class TextTable(NamedTuple):
-    """The first cell of a row names the row."""
+    """A table whose first column holds the names of its rows."""
 
     title: str
     header: Sequence[str]
@@ -39,7 +39,7 @@ class TextTable(NamedTuple):
 
 
 def sitting_tables(sitting: Sitting) -> Iterator[TextTable]:
-    """All tables of the sitting; what was not measured has no row and no column."""
+    """All tables of the sitting, with rows and columns for everything that was measured."""
     if common := [each for each in sitting.figures if each.job.sweep is None]:
         yield from _common_task(sitting, [each for each in common if each.job.what in COMPARED])
         yield from _ratios([each for each in common if each.job.what in COMPARED])
@@ -94,7 +94,7 @@ def _times_as_fast(peer: str, model: str, workload: Workload, measurements: Sequ
 
 
 def _floors(sitting: Sitting, products: Sequence[Measurement]) -> Iterator[TextTable]:
-    """What training could reach: with the products alone, with the bytes alone, and with one after the other."""
+    """What training could reach with its products alone, its traffic alone, and one after the other."""
     rows = []
     for each in products:
         rates = each.value, sitting.bytes(each.job), sitting.floor(each.job)
@@ -162,5 +162,5 @@ def _share(measurement: Measurement | None, limit: Callable[[Job], float | None]
 
 
 def _floor_of_part(floor: Measurement | None, part: str) -> str:
-    """0 for a part that needs no products, or no traffic."""
+    """Milliseconds; 0 for a part without products or traffic."""
     return MISSING if floor is None else f"{floor.milliseconds.get(part, 0):.1f}"

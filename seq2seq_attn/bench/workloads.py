@@ -1,4 +1,4 @@
-"""What is timed of ours: training steps, the parts of a training step, and decoding."""
+"""Measurements of our models: training steps, the parts of a training step, and decoding."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def measure_batched_decoding(job: Job, effort: Effort) -> Outcome:
 
 
 def measure_single_sentences(job: Job, effort: Effort) -> Outcome:
-    """Milliseconds per sentence, each translated alone: the mean, which can be measured for the peers too."""
+    """Mean milliseconds per sentence, translated one at a time; the median could not be measured for the peers."""
     decode, sources = _decoder(job, effort)
     for source in sources[: effort.warm_up]:
         decode([source])

@@ -25,7 +25,13 @@ _UsageError: Any = typer.BadParameter.__mro__[1]
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the program on these arguments, by default those of the process, and exit."""
+    """Run the program on these arguments, by default those of the process, and exit.
+
+    OpenMP reads its variable when torch is loaded. Without it, a thread that waits for another one spins for
+    milliseconds; where cores are busy, it keeps its core from the one it waits for, and training takes several times
+    as long.
+    """
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(encoding="utf-8")  # in any locale: input is UTF-8 as well

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -16,6 +15,7 @@ from seq2seq_attn.cli.arguments import (
     RunFolder,
     SourceFile,
     TargetFile,
+    a_run,
     file,
     folder,
     load_model,
@@ -23,10 +23,6 @@ from seq2seq_attn.cli.arguments import (
 from seq2seq_attn.cli.console import answer, answer_json, progress, rates, rates_line, say
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import Method
-
-if TYPE_CHECKING:
-    from seq2seq_attn.evaluation.alignment import Links
-    from seq2seq_attn.text.corpus import ParallelCorpus
 
 Row = Literal["predicted", "read"]  # as in evaluation/attention_weights.py, which imports NumPy
 DEFAULT_METHOD: Method = "grow-diag-final-and"
@@ -44,7 +40,9 @@ def align(
     row: Annotated[
         Row, typer.Option(help="A word's weights: of the step that predicts it, or of the step whose input it is.")
     ] = "predicted",
-    reverse: Annotated[Path | None, folder("A run for the opposite direction: its links join those of RUN.")] = None,
+    reverse: Annotated[
+        Path | None, folder("A run for the opposite direction: its links join those of RUN.", check=a_run)
+    ] = None,
     symmetrise: Annotated[
         Method | None, typer.Option(help=f"How to combine the links of two directions; default: {DEFAULT_METHOD}.")
     ] = None,
@@ -69,7 +67,8 @@ def align(
 
     With --gold, AER, precision, recall and F1 are printed to stderr (with --json, in the answer).
     """
-    from seq2seq_attn.evaluation.alignment import agreement, format_links, read_gold_of
+    from seq2seq_attn.analysis.attention_files import attention_file
+    from seq2seq_attn.evaluation.alignment import read_gold_of
     from seq2seq_attn.text.corpus import read_parallel
 
     if aligner == "eflomal" and (threshold is not None or row != "predicted" or reverse or attention):
@@ -78,62 +77,29 @@ def align(
         raise UserError("--symmetrise combines the links of two directions; give the other run: --reverse RUN")
     pairs = read_parallel(source, target)
     known = read_gold_of(gold, pairs.source, pairs.target) if gold else None
+    writing = attention_file(attention) if attention else nullcontext()
+    method = symmetrise or DEFAULT_METHOD
     if aligner == "eflomal":
-        directions = _by_eflomal(run, pairs)
+        from seq2seq_attn.api.model import align_by_eflomal
+
+        found = align_by_eflomal(run, pairs, symmetrise=method, say=say)
     else:
-        runs = [run, reverse] if reverse else [run]
-        directions = _by_attention(runs, pairs, threshold, row, attention, plugin)
-    links = _joined(directions, symmetrise or DEFAULT_METHOD)
-    agreed = agreement(links, *known) if known else None
+        model = load_model(run, plugin)
+        other = load_model(reverse, None) if reverse else None
+        with progress("pairs", len(pairs) * (2 if other else 1)) as advance, writing as write:
+            found = model.align(
+                pairs, threshold=threshold, row=row, reverse=other, symmetrise=method, write=write, progress=advance
+            )
+        if threshold is None and not any(found.links):
+            say(f"no links: the model of {run} reads no single word of the source (model.context.kind)")
+    agreed = found.agreement(known) if known else None
     if as_json:
-        answer_json({"links": [sorted(pair) for pair in links]} | (rates(agreed) if agreed else {}))
+        answer_json({"links": [sorted(pair) for pair in found.links]} | (rates(agreed) if agreed else {}))
         return
-    for pair in links:
-        answer(format_links(pair))
+    for pair in found:
+        answer(str(pair))
     if agreed:
         say(rates_line(agreed))
-
-
-def _by_attention(
-    runs: list[Path],
-    pairs: ParallelCorpus,
-    threshold: float | None,
-    row: Row,
-    attention: Path | None,
-    plugin: list[Path] | None,
-) -> list[list[Links]]:
-    """The links of one model, and those of a second one that reads the pairs the other way."""
-    from seq2seq_attn.analysis.attention_files import attention_file
-    from seq2seq_attn.analysis.word_alignment import align_by_attention
-    from seq2seq_attn.evaluation.alignment import flipped
-    from seq2seq_attn.text.corpus import ParallelCorpus
-
-    writing = attention_file(attention) if attention else nullcontext()
-    models = [load_model(run, plugin) for run in runs]
-    with progress("pairs", len(pairs) * len(models)) as advance, writing as write:
-        aligned = partial(align_by_attention, threshold=threshold, row=row, progress=advance)
-        found = [aligned(models[0], pairs, write=write)]
-        if threshold is None and not any(found[0]):
-            say(f"no links: the model of {runs[0]} reads no single word of the source (model.context.kind)")
-        for other in models[1:]:
-            turned = ParallelCorpus(pairs.target, pairs.source, pairs.name)
-            found.append([flipped(links) for links in aligned(other, turned)])
-    return found
-
-
-def _by_eflomal(run: Path, pairs: ParallelCorpus) -> list[list[Links]]:
-    """The links of both directions."""
-    from seq2seq_attn.analysis.word_alignment import align_by_eflomal
-
-    return list(align_by_eflomal(run, pairs, say))
-
-
-def _joined(directions: list[list[Links]], method: Method) -> list[Links]:
-    from seq2seq_attn.evaluation.alignment import symmetrise
-
-    if len(directions) == 1:
-        return directions[0]
-    return [symmetrise(forward, backward, method) for forward, backward in zip(*directions, strict=True)]
 
 
 def score(
@@ -150,14 +116,9 @@ def score(
     pairs = read_parallel(source, target)
     model = load_model(run, plugin)
     with progress("pairs", len(pairs)) as advance:
-        forced = model.force(pairs.source, pairs.target, advance)
-    for left, right, found in zip(pairs.source, pairs.target, forced, strict=True):
-        if not as_json:
-            answer("" if found is None else f"{found.total:.6f}")
-            continue
-        values = {
-            "log_probability": found and found.total,
-            "tokens": found and [*model.target.pieces(right), "</s>"],
-            "log_probabilities": found and found.log_probabilities.tolist(),
-        }
-        answer_json({"source": left, "target": right} | values)
+        scores = model.score(pairs, progress=advance)
+    for each in scores:
+        if as_json:
+            answer_json(each._asdict())
+        else:
+            answer("" if each.log_probability is None else f"{each.log_probability:.6f}")

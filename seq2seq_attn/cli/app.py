@@ -48,8 +48,8 @@ app.command(
     epilog=examples(
         "seq2seq-attn translate runs/x test.en > test.de",
         "echo 'Tom chases Jerry' | seq2seq-attn translate runs/x",
-        "seq2seq-attn translate runs/x test.en.gz --beam-size 10 --n-best 3 > test.jsonl",
-        "seq2seq-attn translate runs/x test.en --n-best 5 --attention attention.jsonl > test.jsonl",
+        "seq2seq-attn translate runs/x test.en.gz --beam-size 10 --n-best 3 > test.nbest",
+        "seq2seq-attn translate runs/x test.en --n-best 5 --json --attention attention.jsonl > test.jsonl",
     )
 )(translate.translate)
 app.command(
@@ -69,17 +69,17 @@ app.command(
 app.command(epilog=examples("seq2seq-attn report experiments/multi30k-en-de"))(experiments.report)
 app.command(
     epilog=examples(
-        "seq2seq-attn align runs/x --source test.en --target test.de > test.align",
-        "seq2seq-attn align runs/x --source test.en --target test.zh --gold test.align --json",
-        "seq2seq-attn align runs/en-de --reverse runs/de-en --source test.en --target test.de --gold test.align",
-        "seq2seq-attn align runs/x --source test.en --target test.de --attention attention.npz",
+        "seq2seq-attn align runs/x test.en test.de > test.align",
+        "seq2seq-attn align runs/x test.en test.zh --gold test.align --json",
+        "seq2seq-attn align runs/en-de test.en test.de --reverse runs/de-en --gold test.align",
+        "seq2seq-attn align runs/x test.en test.de --attention attention.npz",
     )
 )(align.align)
-app.command(epilog=examples("seq2seq-attn score runs/x --source test.en --target test.de"))(align.score)
+app.command(epilog=examples("seq2seq-attn score runs/x test.en test.de"))(align.score)
 app.command(
     epilog=examples(
-        "seq2seq-attn faithfulness runs/x --source test.en --target test.de",
-        "seq2seq-attn faithfulness runs/x --source test.en --target test.de --sentences 200 --json",
+        "seq2seq-attn faithfulness runs/x test.en test.de",
+        "seq2seq-attn faithfulness runs/x test.en test.de --sentences 200 --json",
     )
 )(faithfulness.faithfulness)
 app.command(

@@ -1,4 +1,7 @@
-"""What several commands share: arguments and options, examples in help texts, and the model they work with."""
+"""What several commands share: arguments and options, examples in help texts, and the model they work with.
+
+In every command, what it works on is a positional argument and everything else an option: RUN SOURCE TARGET.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,20 @@ import typer
 
 import seq2seq_attn
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.runs import require_run
 
 if TYPE_CHECKING:
-    from seq2seq_attn.runs.model import TrainedModel
+    from seq2seq_attn.api.model import Model
 
 
-def argument(metavar: str, help: str, complete: Callable[[str], list[str]] | None = None) -> Any:
-    """A positional argument; `complete` gives a shell the values that begin with what was typed."""
-    return typer.Argument(metavar=metavar, help=help, autocompletion=complete)
+def argument(
+    metavar: str, help: str, complete: Callable[[str], list[str]] | None = None, check: Callable[..., Any] | None = None
+) -> Any:
+    """A positional argument; `complete` gives a shell the values that begin with what was typed.
+
+    `check` gets the value and returns it, or raises UserError before anything heavy is imported.
+    """
+    return typer.Argument(metavar=metavar, help=help, autocompletion=complete, callback=check)
 
 
 def file(help: str) -> Any:
@@ -26,9 +35,9 @@ def file(help: str) -> Any:
     return typer.Option(metavar="FILE", help=help)
 
 
-def folder(help: str) -> Any:
-    """An option that takes a folder."""
-    return typer.Option(metavar="DIR", help=help)
+def folder(help: str, check: Callable[..., Any] | None = None) -> Any:
+    """An option that takes a folder; `check` as for an argument."""
+    return typer.Option(metavar="DIR", help=help, callback=check)
 
 
 def examples(*commands: str) -> str:
@@ -67,7 +76,14 @@ def complete_scorers(incomplete: str) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
 
 
-RunFolder = Annotated[Path, argument("RUN", "A run folder, as written by train.", complete_runs)]
+def a_run(given: Path | None) -> Path | None:
+    """A check of arguments that name a run folder."""
+    if given is not None:
+        require_run(given)
+    return given
+
+
+RunFolder = Annotated[Path, argument("RUN", "A run folder, as written by train.", complete_runs, a_run)]
 Overrides = Annotated[
     list[str] | None,
     argument(
@@ -75,8 +91,8 @@ Overrides = Annotated[
         "Replaces a value of the file; VALUE is YAML, as in training.batch_size=32 or evaluation.bands=[10,20].",
     ),
 ]
-SourceFile = Annotated[Path, file("Source sentences, one per line; plain or .gz.")]
-TargetFile = Annotated[Path, file("Their translations, line by line; plain or .gz.")]
+SourceFile = Annotated[Path, argument("SOURCE", "Source sentences, one per line; plain or .gz.")]
+TargetFile = Annotated[Path, argument("TARGET", "Their translations, line by line; plain or .gz.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs to read.")]
 Plugin = Annotated[
     list[Path] | None,
@@ -95,15 +111,15 @@ def require_file(part: str) -> None:
         raise UserError(f"{file}: no such Python file")
 
 
-def load_model(run: Path, plugin: list[Path] | None) -> TrainedModel:
+def load_model(run: Path, plugin: list[Path] | None) -> Model:
     """The model of a run folder; imports the user's plugins first.
 
     Tunes the memory allocation of this process, which the command line owns; the package in Python does not.
     """
+    from seq2seq_attn.api.model import Model
     from seq2seq_attn.ops.host import keep_freed_memory
-    from seq2seq_attn.runs.model import TrainedModel
     from seq2seq_attn.runs.plugin import load_plugins
 
     keep_freed_memory()
     load_plugins(plugin)
-    return TrainedModel.load(run)
+    return Model.load(run)

@@ -13,7 +13,7 @@ from seq2seq_attn.cli.console import answer, answer_json
 from seq2seq_attn.errors import UserError
 
 if TYPE_CHECKING:
-    from seq2seq_attn.doctor import Patient, Report, Request
+    from seq2seq_attn.doctor import IsolatedPart, Report, Request
 
 
 def check(
@@ -75,7 +75,7 @@ def check(
                     "part": report.part,
                     "is_wrong": report.is_wrong,
                     "findings": {law: finding._asdict() for law, finding in report.findings.items()},
-                    "skipped": report.unasked,
+                    "skipped": report.skipped,
                 }
                 for name, report in zip(names, reports, strict=True)
             ]
@@ -86,19 +86,19 @@ def check(
 
 @contextmanager
 def _reports(requests: list[Request], in_process: bool, timeout: float) -> Iterator[Iterator[Report]]:
-    """A report for each; a mistake in any request is raised before the first part is examined."""
-    from seq2seq_attn.doctor import Patient, report_on
+    """A report for each; a mistake in the last request is said before the first part is examined."""
+    from seq2seq_attn.doctor import IsolatedPart, check_subject
 
     if in_process:
         subjects = [request.subject() for request in requests]
-        yield map(report_on, subjects)
+        yield map(check_subject, subjects)
         return
-    patients: list[Patient] = []
+    isolated: list[IsolatedPart] = []
     try:
         for request in requests:
-            patient = Patient(request, timeout)
-            patients.append(patient)
-        yield (patient.report() for patient in patients)
+            part = IsolatedPart(request, timeout)
+            isolated.append(part)
+        yield (part.report() for part in isolated)
     finally:
-        for patient in patients:
-            patient.close()
+        for part in isolated:
+            part.close()

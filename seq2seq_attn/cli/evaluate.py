@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from seq2seq_attn.cli.arguments import AsJson, Plugin, argument, file, load_model
+from seq2seq_attn.cli.arguments import AsJson, Plugin, a_run, argument, file, load_model
 from seq2seq_attn.cli.console import answer_json, answer_scores, progress, rates, say
 from seq2seq_attn.errors import UserError
 
@@ -57,11 +57,10 @@ def evaluate(
 
 
 def _score_run(run: Path, plugin: list[Path] | None) -> dict[str, Any]:
-    from seq2seq_attn.analysis.scoring import evaluate as evaluate_run
-
+    a_run(run)
     model = load_model(run, plugin)
     with progress("test set") as advance:
-        return evaluate_run(model, run, advance, say)
+        return model.evaluate(progress=advance, say=say)
 
 
 def _score_links(links: Path, gold: Path) -> dict[str, Any]:

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seq2seq_attn.cli.arguments import Overrides, Plugin, argument, folder
-from seq2seq_attn.cli.console import answer, answer_scores, progress, say
+from seq2seq_attn.cli.console import answer, answer_scores, say
 from seq2seq_attn.errors import UserError
 
 if TYPE_CHECKING:
-    from seq2seq_attn.results.results import Results
+    from seq2seq_attn.api.experiments import Comparison
+    from seq2seq_attn.comparison.schedule import IfDone
 
-RUNS = Path("runs")
+RUNS, COMPARISONS = Path("runs"), Path("comparisons")
 
 
 def train(
@@ -42,35 +43,34 @@ def train(
         raise UserError("--resume continues a run and --overwrite deletes it; give one of them")
     run = output or RUNS / config.stem
     with _resumable(f"{run} keeps what was trained up to the last whole epoch", "--resume"):
-        from seq2seq_attn.analysis.scoring import evaluate
+        from seq2seq_attn.api.experiments import train as train_run
         from seq2seq_attn.config import Config
         from seq2seq_attn.ops.host import keep_freed_memory
-        from seq2seq_attn.runs.folder import IfExists, read_metrics
+        from seq2seq_attn.runs.folder import IfExists
         from seq2seq_attn.runs.plugin import load_plugins
-        from seq2seq_attn.runs.train import train as train_run
         from seq2seq_attn.strict import load
 
         keep_freed_memory()
         load_plugins(plugin)
         settings = load(Config, config, overrides or ())
         if_exists: IfExists = "resume" if resume else "overwrite" if overwrite else "refuse"
-        model = train_run(settings, run, name=run.name, if_exists=if_exists, say=say)
-        trained = read_metrics(run)["training"]
+        metrics = train_run(settings, run, if_exists=if_exists).metrics
+        trained = metrics["training"]
         answer(
             f"best validation {settings.training.monitor} {trained['best']:.2f}, "
             f"{trained['epochs']} epochs, {trained['seconds']:.0f} s"
         )
-        if settings.data.test is not None:
-            with progress("test set") as advance:
-                answer_scores(evaluate(model, run, advance, say))
+        if "test" in metrics:
+            answer_scores(metrics["test"])
     say(f"next: seq2seq-attn translate {run} FILE")
 
 
 def compare(
     experiment: Annotated[Path, argument("EXPERIMENT", "The YAML file of an experiment.")],
     overrides: Overrides = None,
-    runs: Annotated[Path, folder("Run folders are DIR/EXPERIMENT/ARM/seed-N.")] = RUNS,
-    output: Annotated[Path | None, folder("For the report; default: results/ beside EXPERIMENT.")] = None,
+    output: Annotated[
+        Path | None, folder("For runs and report; default: comparisons/ and the name of the experiment.")
+    ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Runs to train at a time; they share the cores.")] = 1,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Train all runs again.")] = False,
     plugin: Plugin = None,
@@ -81,7 +81,7 @@ def compare(
     the same command continues. Overrides change the base of all arms, or the experiment itself, as in seeds=[1,2,3].
     """
     with _resumable("finished runs are kept, and the others up to their last whole epoch"):
-        from seq2seq_attn.comparison.compare import compare as compare_arms
+        from seq2seq_attn.api.experiments import compare as compare_arms
         from seq2seq_attn.comparison.experiment import read_experiment
         from seq2seq_attn.ops.host import keep_freed_memory
         from seq2seq_attn.runs.plugin import load_plugins
@@ -89,43 +89,37 @@ def compare(
         keep_freed_memory()
         load_plugins(plugin)
         grid = read_experiment(experiment, tuple(overrides or ()))
-        shown = output or experiment.parent / "results"
-        results = compare_arms(
-            grid,
-            runs,
-            shown,
-            if_exists="overwrite" if overwrite else "resume",
-            jobs=jobs,
-            command=_portable_command(),
-            say=say,
-        )
-        _show(results, shown)
+        place = output or COMPARISONS / grid.experiment.name
+        if_exists: IfDone = "overwrite" if overwrite else "resume"
+        found = compare_arms(grid, place, if_exists=if_exists, jobs=jobs, command=_portable_command())
+        _show(found)
+        _say_next(found)
 
 
 def report(
     experiment: Annotated[
         Path,
-        argument("EXPERIMENT", "Its YAML file, its folder, or the folder with the results.json that compare wrote."),
+        argument("EXPERIMENT", "The folder that compare wrote, or an experiment's YAML file or folder."),
     ],
 ) -> None:
-    """Write the report of an experiment again.
+    """Write the report of a comparison again.
 
     Page, tables and plots are made from the JSON files of its results; no model is loaded. report.html is a single
     file that needs no network.
     """
-    from seq2seq_attn.report.write import RESULTS
-    from seq2seq_attn.results.results import Results
+    from seq2seq_attn.api.experiments import Comparison
 
-    folder = experiment.parent if experiment.is_file() else experiment
-    place = folder / "results" if (folder / "results" / RESULTS).exists() else folder
-    _show(Results.load(place / RESULTS), place)
+    _show(Comparison.load(experiment).write())
 
 
 def demo(
     output: Annotated[
-        Path | None, folder("For runs, tables and plots; default: runs/demo, or runs/demo-quick with --quick.")
+        Path | None,
+        folder("For runs and report; default: comparisons/demo, or comparisons/demo-quick with --quick."),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Train only briefly, to check that everything works.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Two of the arms, on short sentences, in less than a minute.")
+    ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Train all runs again.")] = False,
 ) -> None:
     """See within minutes what attention is for.
@@ -134,31 +128,31 @@ def demo(
     Ctrl-C loses nothing: the same command continues.
     """
     with _resumable("finished runs are kept, and the others up to their last whole epoch"):
+        from seq2seq_attn.api.experiments import Comparison
         from seq2seq_attn.comparison.compare import demo as run_demo
         from seq2seq_attn.ops.host import keep_freed_memory
 
         keep_freed_memory()
-        place = output or RUNS / ("demo-quick" if quick else "demo")
-        _show(run_demo(place, quick, say, "overwrite" if overwrite else "resume", _portable_command()), place)
+        place = output or COMPARISONS / ("demo-quick" if quick else "demo")
+        results = run_demo(place, quick, say, "overwrite" if overwrite else "resume", _portable_command())
+        found = Comparison(results, place).write()
+        _show(found)
+        if quick:
+            say("next: seq2seq-attn demo")
+        else:
+            _say_next(found)
 
 
-def _show(results: Results, place: Path) -> None:
-    """Write the report; print its table, its conclusion and the names of its files."""
-    from rich.console import Console
+def _show(found: Comparison) -> None:
+    """Print the table and the first conclusion, and where the rest is."""
+    found.show()
+    answer(f"open {found.report}")
 
-    from seq2seq_attn.report.conclusion import conclusion
-    from seq2seq_attn.report.table import terminal
-    from seq2seq_attn.report.write import write_report
 
-    written = write_report(place)
-    console = Console() if Console().is_terminal else Console(width=120)  # a file has no width of its own
-    console.print(terminal(results, console.width))
-    answer("")
-    for sentence in conclusion(results):
-        answer(sentence)
-    answer(f"\n{place}:")
-    for path in written:
-        answer(f"  {path.relative_to(place)}")
+def _say_next(found: Comparison) -> None:
+    """The command that tries out the best arm."""
+    best = max(found.results.arms, key=lambda arm: arm.bleu.mean)
+    say(f"next: seq2seq-attn translate {shlex.quote(str(found.run(best.name)))}")
 
 
 @contextmanager

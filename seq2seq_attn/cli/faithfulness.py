@@ -56,13 +56,12 @@ def faithfulness(
     word's embedding, and the change of log p when the word is left out. High values mean that the words with high
     weights are those that matter most. See docs/explanation.md for the limits of these conclusions.
     """
-    from seq2seq_attn.analysis.faithfulness import faithfulness as examine
     from seq2seq_attn.text.corpus import read_parallel
 
     pairs = read_parallel(source, target)
     model = load_model(run, plugin)
     with progress("pairs", len(pairs) + min(sentences, len(pairs))) as advance:
-        found = examine(model, pairs, sentences, seed, advance)
+        found = model.faithfulness(pairs, sentences=sentences, seed=seed, progress=advance)
     if as_json:
         answer_json(_record(found, seed))
     else:

@@ -71,13 +71,13 @@ def walk(
     queries, keys, summed = (torch.tensor(rows, dtype=torch.float64) for rows in (query_rows, key_rows, value_rows))
     attention = _attention(names[0], options, normaliser, queries.shape[1], keys.shape[1], seed)
     try:
-        steps = walk_through(attention, queries, keys, summed)
+        walked = walk_through(attention, queries, keys, summed)
     except ValueError as error:
         raise UserError(f"--query, --states: {error}") from None
     if as_json:
-        answer_json(_record(steps, labels))
+        answer_json(_record(walked, labels))
     else:
-        answer(as_text(steps, labels))
+        answer(as_text(walked, labels))
 
 
 def _rows(option: str, text: str) -> list[list[float]]:
@@ -138,22 +138,22 @@ def _normaliser(text: str) -> NormaliserConfig:
     return parse(NormaliserConfig, override({"name": name}, options))
 
 
-def _record(steps: Walk, words: list[str] | None) -> dict[str, Any]:
-    scorer, normaliser = steps.attention.scorer, steps.attention.normaliser
+def _record(walked: Walk, words: list[str] | None) -> dict[str, Any]:
+    scorer, normaliser = walked.attention.scorer, walked.attention.normaliser
     return {
         "scorer": {"name": type(scorer).__name__, "equation": scorer.equation, "source": scorer.source},
         "normaliser": {"name": type(normaliser).__name__, "equation": normaliser.equation, "source": normaliser.source},
         "parameters": {name: value.tolist() for name, value in scorer.state_dict().items()},
         "words": words,
-        "keys": steps.keys.tolist(),
-        "values": steps.values.tolist(),
-        "prepared": steps.prepared.tolist(),
-        "readings": [_reading(reading) for reading in steps.readings],
+        "keys": walked.keys.tolist(),
+        "values": walked.values.tolist(),
+        "prepared": walked.prepared.tolist(),
+        "steps": [_step(step) for step in walked.steps],
     }
 
 
-def _reading(reading: WalkStep) -> dict[str, Any]:
+def _step(step: WalkStep) -> dict[str, Any]:
     """null stands for a score of -inf, which JSON cannot say, and for what the normaliser does not compute."""
-    numbers = {name: None if part is None else part.tolist() for name, part in reading._asdict().items()}
-    scores = [None if score == -math.inf else score for score in reading.scores.tolist()]
+    numbers = {name: None if part is None else part.tolist() for name, part in step._asdict().items()}
+    scores = [None if score == -math.inf else score for score in step.scores.tolist()]
     return numbers | {"scores": scores}

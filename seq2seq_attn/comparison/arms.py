@@ -14,7 +14,7 @@ from seq2seq_attn.evaluation.counts import BleuCounts, ChrfCounts
 from seq2seq_attn.evaluation.metrics import METRICS, TranslatedTest, score_translations
 from seq2seq_attn.evaluation.resampling import approximate_randomisation, paired_bootstrap
 from seq2seq_attn.evaluation.significance import SeedsResult, detectable_difference, holm, welch
-from seq2seq_attn.results.results import AcrossSeeds, Comparison, Significance
+from seq2seq_attn.results.results import AcrossSeeds, PairedComparison, Significance
 from seq2seq_attn.runs.corpora import TestSet
 from seq2seq_attn.runs.folder import read_metrics
 from seq2seq_attn.text.files import read_lines
@@ -76,7 +76,7 @@ def signatures(arms: Mapping[str, Arm]) -> dict[str, str]:
 class Differences(NamedTuple):
     """The comparisons of a table, and the signature of each test."""
 
-    comparisons: list[Comparison]
+    comparisons: list[PairedComparison]
     signatures: dict[str, str]
 
 
@@ -102,7 +102,7 @@ def differences(arms: Mapping[str, BleuCounts], baseline: str) -> Differences:
         strict=True,
     )
     comparisons = [
-        Comparison(
+        PairedComparison(
             arm,
             baseline,
             pair.difference,

@@ -14,11 +14,11 @@ from seq2seq_attn.comparison.experiment import RunGrid
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.corpus_scores import lc_norm_tok
 from seq2seq_attn.evaluation.counts import BleuCounts
-from seq2seq_attn.evaluation.groups import Band, group_score
+from seq2seq_attn.evaluation.groups import Band, group_score, length_quantiles
 from seq2seq_attn.evaluation.metrics import METRICS, score_value
 from seq2seq_attn.evaluation.resampling import Interval, bleu_interval
 from seq2seq_attn.evaluation.significance import t_interval
-from seq2seq_attn.results.results import SCORE_FIELDS, ArmResult, BandResult, Results, Spread
+from seq2seq_attn.results.results import ENOUGH, SCORE_FIELDS, ArmResult, BandResult, Results, Spread
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import TestSet, read_pairs
 from seq2seq_attn.text.corpus import ParallelCorpus
@@ -32,6 +32,7 @@ def collect(grid: RunGrid, runs: Path, test_set: TestSet, say: Say = lambda _: N
     provenance = [each["made_with"] for arm in arms.values() for each in arm.metrics]
     return Results(
         experiment=grid.experiment.name,
+        note=grid.experiment.note,
         arms=[_row(name, arm, test_set) for name, arm in arms.items()],
         comparisons=compared.comparisons,
         signature="; lowercased tokenised: ".join(scored[key] for key in ("bleu", "bleu_lc_tok") if key in scored),
@@ -104,11 +105,13 @@ def _intervals(arm: Arm, lc_tok: Sequence[str] | None) -> dict[str, Interval]:
 
 
 def _bands(arm: Arm, sources: Sequence[str]) -> list[BandResult]:
-    """The scores of each length band of the runs' test."""
+    """The scores of each length band of the runs' test; of quantiles where fewer than two of these have ENOUGH."""
     lengths = [len(line.split()) for line in sources]
+    tested = [Band(band["low"], band["high"]) for band in arm.tests[0]["bleu_by_length"]]
+    if sum(sum(length in band for length in lengths) >= ENOUGH for band in tested) < 2:
+        tested = length_quantiles(lengths, ENOUGH) or tested
     bands = []
-    for tested in arm.tests[0]["bleu_by_length"]:
-        band = Band(tested["low"], tested["high"])
+    for band in tested:
         score = group_score([row for row, length in enumerate(lengths) if length in band], arm.bleu, arm.chrf)
         bands.append(BandResult(band.low, band.high, score.sentences, score.bleu, score.low, score.high, score.chrf))
     return bands

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 from importlib.resources import as_file, files
@@ -18,34 +19,65 @@ from seq2seq_attn.results.observations import Reproduction, save_reproduction
 from seq2seq_attn.results.results import Results
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import CACHE_FOLDER, Cache, read_test
+from seq2seq_attn.runs.folder import COMPARISON, MARKER
 from seq2seq_attn.strict import load, merge
+from seq2seq_attn.text.files import read_lines, write_bytes
 from seq2seq_attn.text.synthetic import make_corpus
+
+RUNS = "runs"  # in the folder of a comparison
 
 
 def compare(
     grid: RunGrid,
-    runs: Path,
-    output: Path,
+    folder: Path,
     *,
     if_exists: IfDone = "resume",
     jobs: int = 1,
     command: str = "",
     say: Say = lambda _: None,
+    bar: bool | None = True,
 ) -> Results:
-    """Trains and tests the runs of the grid that are missing, and writes the JSON files of the report into `output`.
+    """Trains and tests the runs of the grid that are missing, and writes the JSON files of the report into `folder`.
 
-    Run folders are `runs/EXPERIMENT/ARM/seed-N`. An interrupted comparison continues where it stopped. `jobs` runs are
+    Run folders are `folder/runs/ARM/seed-N`. An interrupted comparison continues where it stopped. `jobs` runs are
     trained in parallel, each in a process with its share of the processor's cores. `command` is the command line that
-    reproduces the comparison, for the report.
+    reproduces the comparison, for the report. `bar` as in `runs.train.train`.
+
+    UserError: the folder holds a run, another comparison or other files; nothing is changed there.
     """
+    runs = folder / RUNS
     test = read_test(_test_files(grid))
+    claim(folder, grid.experiment.name)
     grid = match_parameters(grid, Cache(runs / CACHE_FOLDER, say), say)
-    complete_all(grid.runs, runs, if_exists, jobs, say)
+    complete_all(grid.runs, runs, if_exists, jobs, say, bar)
     results = collect(grid, runs, test, say)
-    results.save(output / "results.json")
-    observe(grid, runs, test, output, results.signatures["chrf"])
-    save_reproduction(_reproduction(grid, command), output / "making.json")
+    results.save(folder / "results.json")
+    observe(grid, runs, test, folder, results.signatures["chrf"])
+    save_reproduction(_reproduction(grid, command), folder / "making.json")
     return results
+
+
+def claim(folder: Path, experiment: str) -> None:
+    """Makes the folder that of this experiment's comparison, by its marker.
+
+    UserError: the folder belongs to something else.
+    """
+    path = folder / COMPARISON
+    mine = {"format": "seq2seq_attn comparison", "version": 1, "experiment": experiment}
+    another = "name another folder with --output"
+    if path.exists():
+        try:
+            name = json.loads(path.read_text(encoding="utf-8"))["experiment"]
+        except (ValueError, KeyError, TypeError):
+            raise UserError(f"{path}: not the marker of a comparison; {another}") from None
+        if name != experiment:
+            raise UserError(f"{folder}: holds the comparison {name!r}, not {experiment!r}; {another}")
+    elif (folder / MARKER).exists():
+        raise UserError(f"{folder}: holds a run of `train` ({MARKER}), not a comparison; {another}")
+    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"{folder}: exists and is not a comparison (no {COMPARISON}); {another}")
+    else:
+        write_bytes(path, f"{json.dumps(mine)}\n".encode())
 
 
 def _test_files(grid: RunGrid) -> TestFiles:
@@ -70,49 +102,79 @@ def _shortened(value: Any, prefix: str) -> Any:
 
 
 CORPUS = "tom-and-jerry"
-# For --quick: a check that everything runs.
-QUICK: dict[str, Any] = {"data": {"max_length": 12}, "training": {"max_epochs": 1, "validate_every": 1}}
+SHORT = 10  # words of a source sentence; the quick demo has no longer ones
+QUICK_ARMS = ("distracted (C at every step)", "additive attention")
+QUICK: dict[str, Any] = {
+    "training": {
+        "optimiser": {"learning_rate": 0.008, "warmup_steps": 100},
+        "batch_size": 300,
+        "max_epochs": 5,
+        "validate_every": 1,
+    },
+    "evaluation": {"bands": [4, 6, 8, SHORT]},
+}
+QUICK_NOTE = (
+    f"This is the quick demo: two of the four arms, one seed, {QUICK['training']['max_epochs']} epochs of sentences of "
+    f"at most {SHORT} words. It shows which arm has learnt more by then. It cannot show what long sentences cost, nor "
+    "how good either arm gets; `seq2seq-attn demo` trains longer, on sentences of up to 50 words."
+)
 
 
 def demo(
-    output: Path,
+    folder: Path,
     quick: bool = False,
     say: Say = lambda _: None,
     if_exists: IfDone = "resume",
     command: str = "seq2seq-attn demo",
 ) -> Results:
-    """Trains and compares the four arms of `demo.yaml`; results and run folders are written into `output`.
+    """Trains and compares the arms of `demo.yaml`, or two of them briefly; all is written into `folder`.
 
     An interrupted demo continues where it stopped; a finished one computes its results again from its runs.
     """
-    return compare(
-        demo_grid(output, quick),
-        output / "runs",
-        output,
-        if_exists=if_exists,
-        jobs=os.cpu_count() or 1,
-        command=command,
-        say=say,
-    )
+    claim(folder, _demo(quick).name)  # before its corpus is written
+    grid = demo_grid(folder, quick)
+    return compare(grid, folder, if_exists=if_exists, jobs=os.cpu_count() or 1, command=command, say=say)
 
 
-def demo_grid(output: Path, quick: bool = False) -> RunGrid:
-    """The runs of the demo; without a checkout, its corpus is generated in `output`."""
-    with as_file(files(__package__) / "demo.yaml") as path:
-        experiment = load(Experiment, path)
+def demo_grid(folder: Path, quick: bool = False) -> RunGrid:
+    """The runs of the demo; what is not in a checkout of its corpus is written into `folder`."""
+    experiment = _demo(quick)
     if isinstance(experiment.base, Path):
         raise UserError("demo.yaml holds its base itself")
-    base = merge(experiment.base, {"data": _paths(experiment.base["data"], _corpus(output))})
-    return make_grid(experiment, merge(base, QUICK) if quick else base)
+    values = merge(experiment.base, QUICK) if quick else experiment.base
+    corpus = _short(_corpus(folder), folder) if quick else _corpus(folder)
+    return make_grid(experiment, merge(values, {"data": _paths(values["data"], corpus)}))
 
 
-def _corpus(output: Path) -> Path:
+def _demo(quick: bool) -> Experiment:
+    with as_file(files(__package__) / "demo.yaml") as path:
+        experiment = load(Experiment, path)
+    if not quick:
+        return experiment
+    arms = {arm: experiment.arms[arm] for arm in QUICK_ARMS}
+    return experiment.model_copy(update={"name": f"{experiment.name}-quick", "arms": arms, "note": QUICK_NOTE})
+
+
+def _corpus(folder: Path) -> Path:
     """The folder of the embedded corpus: that of the checkout, or the same files generated again."""
     committed = Path(__file__).resolve().parents[2] / "data" / CORPUS
     if committed.is_dir():
         return committed
-    generated = output / "data" / CORPUS
+    generated = folder / "data" / CORPUS
     return generated if (generated / "test.align").exists() else make_corpus(CORPUS, generated)
+
+
+def _short(corpus: Path, folder: Path) -> Path:
+    """A folder with the pairs of a corpus that have at most `SHORT` source words, in files of the same names."""
+    short = folder / "data" / f"{CORPUS}-short"
+    for part in ("train", "validation", "test"):
+        files = {path.name: read_lines(path) for path in sorted(corpus.glob(f"{part}.*"))}
+        source = next(lines for name, lines in files.items() if name.startswith((f"{part}.en", f"{part}.source")))
+        for name, lines in files.items():
+            kept = [line for line, words in zip(lines, source, strict=True) if len(words.split()) <= SHORT]
+            text = "".join(f"{line}\n" for line in kept).encode()
+            write_bytes(short / name, gzip.compress(text, mtime=0) if name.endswith(".gz") else text)
+    return short
 
 
 def _paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:

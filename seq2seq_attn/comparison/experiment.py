@@ -7,7 +7,7 @@ that a difference in scores is not one of model size.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +20,18 @@ from seq2seq_attn.results.records import slug
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import Cache, Codecs, cached_codecs
 from seq2seq_attn.runs.model import build_translator, count_parameters
-from seq2seq_attn.strict import ConfigError, Strict, load, merge, override, parse, parse_overridden, read_yaml
+from seq2seq_attn.strict import (
+    ConfigError,
+    Override,
+    Strict,
+    merge,
+    overridden_key,
+    override,
+    parse,
+    parse_overridden,
+    parse_values,
+    read_yaml,
+)
 
 
 class Experiment(Strict):
@@ -28,11 +39,12 @@ class Experiment(Strict):
 
     `base` is the configuration of a run, or the path of a file with one, relative to the experiment file. `arms` maps
     the name of each arm to its changes of the base, given as a mapping or as `key.path=value` lines; these may include
-    `match_parameters: true`.
+    `match_parameters: true`. `note` is repeated wherever the results are concluded from: what they cannot show.
     """
 
     name: str = Field(pattern=r"^[\w.-]+$")  # of its run folders and its report
     question: str = ""  # what the report begins with
+    note: str = ""  # what the results cannot show; repeated wherever conclusions are drawn
     base: dict[str, Any] | Path  # the configuration that arms change, or its file
     arms: dict[str, dict[str, Any] | list[str]]  # changes by the name of the arm
     baseline: str  # the name of the arm that the others are compared with
@@ -93,15 +105,20 @@ class RunGrid(NamedTuple):
             yield arm, [run for run in self.runs if run.arm == arm]
 
 
-def read_experiment(path: Path, overrides: tuple[str, ...] = ()) -> RunGrid:
+def read_experiment(path: Path, overrides: Sequence[Override] = ()) -> RunGrid:
     """The grid of an experiment file. Overrides change the base, or fields of the experiment, as in `seeds=[1,2]`."""
-    own = tuple(text for text in overrides if text.partition("=")[0].split(".")[0] in Experiment.model_fields)
-    experiment = load(Experiment, path, own)
+    return experiment_grid(read_yaml(path), path, overrides)
+
+
+def experiment_grid(values: Mapping[str, Any], path: Path | None = None, overrides: Sequence[Override] = ()) -> RunGrid:
+    """The grid of an experiment of these values, which come from a file or were given in Python."""
+    own = [each for each in overrides if overridden_key(each).split(".")[0] in Experiment.model_fields]
+    experiment = parse_values(Experiment, values, own, path)
     base = experiment.base
-    values = read_yaml(path.parent / base) if isinstance(base, Path) else base
+    values = read_yaml(path.parent / base if path else base) if isinstance(base, Path) else base
     return parse_overridden(
-        [text for text in overrides if text not in own],
-        lambda texts, origin: make_grid(experiment, override(values, texts), path if origin else None),
+        [each for each in overrides if each not in own],
+        lambda given, origin: make_grid(experiment, override(values, given), path if origin else None),
     )
 
 
@@ -115,7 +132,7 @@ def make_grid(experiment: Experiment, base: dict[str, Any], path: Path | None = 
                 config = parse(ArmConfig, values | {"seed": seed})
             except ConfigError as error:
                 raise ConfigError(f"{f'{path}: ' if path else ''}arm {arm!r}: {error}", error.keys) from None
-            folder = Path(experiment.name) / slug(arm) / f"seed-{seed}"
+            folder = Path(slug(arm)) / f"seed-{seed}"
             runs.append(ArmRun(arm, seed, config.run(), folder, config.match_parameters))
     return RunGrid(experiment, runs)
 

@@ -4,70 +4,136 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from seq2seq_attn.analysis.attention_files import END
 from seq2seq_attn.analysis.beam_trace import example_lines, trace_pair
 from seq2seq_attn.analysis.scoring import TRANSLATIONS
-from seq2seq_attn.analysis.word_alignment import word_attention
+from seq2seq_attn.analysis.word_alignment import merge_words
 from seq2seq_attn.comparison.experiment import ArmRun, RunGrid
 from seq2seq_attn.evaluation.corpus_scores import sentence_chrf
 from seq2seq_attn.results.observations import (
     SHOWN,
+    ArmAttention,
     ContrastiveSentence,
     ContrastiveSentences,
+    CorpusAttention,
+    CorpusPair,
     DecodingTrace,
     Example,
+    LinkPairs,
     ScoredTranslation,
+    Segmentation,
+    pack_weights,
+    save_corpus_attention,
     save_examples,
     save_sentences,
 )
 from seq2seq_attn.runs.corpora import TestSet
 from seq2seq_attn.runs.model import TrainedModel
+from seq2seq_attn.search.forced import Forced
+from seq2seq_attn.text.codec import Codec, load_codecs
 from seq2seq_attn.text.corpus import ParallelCorpus
 from seq2seq_attn.text.files import read_lines, write_bytes
 
+SENTENCE_METRIC = "chrF2"
+MOST_WEIGHTS = 10_000_000  # attention weights kept, over all arms: one to four MB on the page
+
 
 def observe(grid: RunGrid, runs: Path, test_set: TestSet, output: Path, chrf_signature: str) -> None:
-    """Writes curves.json, attention.json, examples.json and sentences.json into `output`.
+    """Writes curves.json, attention.json, corpus_attention.json, examples.json and sentences.json into `output`.
 
     The curves are those of all runs; the other files are about the first run of each arm.
     """
     pairs = test_set.pairs
-    gold = test_set.gold and test_set.gold.sure
-    lines = example_lines(test_set)
+    gold = [tuple(sorted(links)) for links in test_set.gold.sure] if test_set.gold else [None] * len(pairs)
+    examples = example_lines(test_set)
+    first = {arm: runs / group[0].folder for arm, group in grid.arms()}
+    kept = kept_lines(pairs, len(first), *load_codecs(next(iter(first.values()))), always=examples)
+    translations = {arm: read_lines(folder / TRANSLATIONS) for arm, folder in first.items()}
+    scores = _sentence_scores(translations, pairs.target)
     maps: list[dict[str, Any]] = []
-    readings: dict[int, list[DecodingTrace]] = {line: [] for line in lines}
-    for arm, group in grid.arms():
-        model = TrainedModel.load(runs / group[0].folder)
-        attention = word_attention(model, [pairs.source[i] for i in lines], [pairs.target[i] for i in lines])
-        maps += [
-            {
-                "arm": arm,
-                "source": words.source,
-                "target": words.target,
-                "weights": np.round(words.weights, 4).tolist(),
-                "gold": sorted(gold[line]) if gold else None,
-            }
-            for line, words in zip(lines, attention, strict=True)
-            if words is not None and words.weights.any()
-        ]
-        for line in lines:
-            readings[line].append(trace_pair(model, arm, pairs.source[line], pairs.target[line]))
-    examples = [
-        Example(
-            line + 1, pairs.source[line], pairs.target[line], tuple(sorted(gold[line])) if gold else None, tuple(each)
+    traces: dict[int, list[DecodingTrace]] = {line: [] for line in examples}
+    segmentations: list[Segmentation] = []
+    arms: dict[str, ArmAttention] = {}
+    for arm, folder in first.items():
+        model = TrainedModel.load(folder)
+        forced = dict(zip(examples, _force(model, pairs, examples), strict=True))
+        segmentation, weights = None, ""
+        if any(each is not None and each.weights.any() for each in forced.values()):
+            maps += [_map(model, arm, pairs, line, each, gold[line]) for line, each in forced.items() if each]
+            own = _segmentation(model, pairs, kept)
+            if own not in segmentations:
+                segmentations.append(own)
+            segmentation, weights = (
+                segmentations.index(own),
+                pack_weights([each.weights for each in _force(model, pairs, kept)]),
+            )
+        arms[arm] = ArmAttention(
+            model.config.seed,
+            tuple(translations[arm][line] for line in kept),
+            tuple(scores[arm][line] for line in kept),
+            segmentation,
+            weights,
         )
-        for line, each in readings.items()
-    ]
-    translations = {arm: read_lines(runs / group[0].folder / TRANSLATIONS) for arm, group in grid.arms()}
+        for line in examples:
+            traces[line].append(trace_pair(model, arm, pairs.source[line], pairs.target[line]))
     _write_json(output / "curves.json", {arm: [_curve(r, runs) for r in group] for arm, group in grid.arms()})
     _write_json(output / "attention.json", maps)
-    save_examples(examples, output / "examples.json")
+    shown = tuple(CorpusPair(line + 1, pairs.source[line], pairs.target[line], gold[line]) for line in kept)
+    save_corpus_attention(
+        CorpusAttention(len(pairs), SENTENCE_METRIC, shown, tuple(segmentations), arms),
+        output / "corpus_attention.json",
+    )
+    decoded = [
+        Example(line + 1, pairs.source[line], pairs.target[line], gold[line], tuple(each))
+        for line, each in traces.items()
+    ]
+    save_examples(decoded, output / "examples.json")
     save_sentences(extremes(pairs, translations, grid.experiment.baseline, chrf_signature), output / "sentences.json")
+
+
+def kept_lines(pairs: ParallelCorpus, arms: int, source: Codec, target: Codec, always: Sequence[int] = ()) -> list[int]:
+    """The numbers, from 0, of the pairs whose attention is kept: all, or every n-th so that weights are MOST_WEIGHTS.
+
+    Those of `always` are kept in any case; pairs with a blank side have no attention.
+    """
+    lines = [
+        i
+        for i, (left, right) in enumerate(zip(pairs.source, pairs.target, strict=True))
+        if left.strip() and right.strip()
+    ]
+    counts = (len(source.encode(pairs.source[i])) * len(target.encode(pairs.target[i])) for i in lines)
+    every = max(1, math.ceil(arms * sum(counts) / MOST_WEIGHTS))
+    return sorted({*lines[::every], *always})
+
+
+def _force(model: TrainedModel, pairs: ParallelCorpus, lines: Sequence[int]) -> list[Any]:
+    """Forced decoding of the references of these lines."""
+    return model.force([pairs.source[line] for line in lines], [pairs.target[line] for line in lines])
+
+
+def _map(
+    model: TrainedModel, arm: str, pairs: ParallelCorpus, line: int, forced: Forced, gold: LinkPairs | None
+) -> dict[str, Any]:
+    words = merge_words(model, pairs.source[line], pairs.target[line], forced)
+    weights = np.round(words.weights, 4).tolist()
+    return {"arm": arm, "source": words.source, "target": words.target, "weights": weights, "gold": gold}
+
+
+def _segmentation(model: TrainedModel, pairs: ParallelCorpus, lines: Sequence[int]) -> Segmentation:
+    sources, targets = ([side[line] for line in lines] for side in (pairs.source, pairs.target))
+    return Segmentation(
+        tuple((*model.source.pieces(line), END) for line in sources),
+        tuple((*model.target.pieces(line), END) for line in targets),
+        tuple(tuple(model.source.word_indices(line)) for line in sources),
+        tuple(tuple(model.target.word_indices(line)) for line in targets),
+    )
 
 
 def _curve(run: ArmRun, runs: Path) -> dict[str, Any]:
@@ -94,9 +160,7 @@ def extremes(
     The difference is that in sentence-level chrF. `translations` has those of one run per arm, `signature` is that of
     the corpus-level chrF.
     """
-    scores = {
-        arm: [round(score, 2) for score in sentence_chrf(lines, pairs.target)] for arm, lines in translations.items()
-    }
+    scores = _sentence_scores(translations, pairs.target)
     every = [
         ContrastiveSentence(
             index + 1,
@@ -106,10 +170,16 @@ def extremes(
         )
         for index in range(len(pairs))
     ]
-    whole = ContrastiveSentences("chrF2", signature, tuple(every))
+    whole = ContrastiveSentences(SENTENCE_METRIC, signature, tuple(every))
     ranked = [whole.ranked(arm, baseline) for arm in translations if arm != baseline]
     shown = {sentence.line for each in ranked for sentence in (*each[:SHOWN], *each[-SHOWN:])}
-    return ContrastiveSentences("chrF2", signature, tuple(sentence for sentence in every if sentence.line in shown))
+    return ContrastiveSentences(
+        SENTENCE_METRIC, signature, tuple(sentence for sentence in every if sentence.line in shown)
+    )
+
+
+def _sentence_scores(translations: Mapping[str, Sequence[str]], references: Sequence[str]) -> dict[str, list[float]]:
+    return {arm: [round(score, 2) for score in sentence_chrf(each, references)] for arm, each in translations.items()}
 
 
 def _write_json(path: Path, values: Any) -> None:

@@ -1,6 +1,6 @@
-"""Which runs of an experiment are missing, and where they are trained: in this process, or several in processes.
+"""The missing runs of an experiment, trained in this process or in several; those end with this one, however it ends.
 
-The processes are ended with this one, however it ends.
+Every new process imports this file, so it imports what trains only where it trains: torch and Lightning take seconds.
 """
 
 from __future__ import annotations
@@ -15,20 +15,12 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from threading import Thread
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
-import torch
-
-from seq2seq_attn.analysis.scoring import evaluate
-from seq2seq_attn.comparison.experiment import ArmRun
-from seq2seq_attn.ops.host import keep_freed_memory
 from seq2seq_attn.runs import Say
-from seq2seq_attn.runs.corpora import CACHE_FOLDER
-from seq2seq_attn.runs.folder import read_metrics, refuse_other_config
-from seq2seq_attn.runs.model import TrainedModel
-from seq2seq_attn.runs.plugin import load_plugins, loaded_plugins
-from seq2seq_attn.runs.train import train
-from seq2seq_attn.training.fit import Interrupted
+
+if TYPE_CHECKING:
+    from seq2seq_attn.comparison.experiment import ArmRun
 
 IfDone = Literal["resume", "overwrite"]
 
@@ -36,33 +28,51 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
-def complete_all(grid: Sequence[ArmRun], runs: Path, if_exists: IfDone, jobs: int, say: Say) -> None:
-    """Trains and tests every run of the grid, `jobs` at a time; finished ones are kept unless they are overwritten.
+def complete_all(
+    grid: Sequence[ArmRun], runs: Path, if_exists: IfDone, jobs: int, say: Say, bar: bool | None = True
+) -> None:
+    """Trains and tests every run of the grid, `jobs` at a time; finished runs are kept unless they are overwritten.
 
     The models are small: two runs in parallel with one thread each finish sooner than one after the other with two
     threads, which would have to synchronise in every operation.
+
+    UserError: a folder holds another run, or a file that the run did not write; then nothing is trained.
     """
+    from seq2seq_attn.runs.folder import may_resume, read_metrics, refuse_other_config
+    from seq2seq_attn.runs.plugin import loaded_plugins
+    from seq2seq_attn.training.fit import Interrupted
+
+    for run in grid:
+        if if_exists == "resume" and "training" in read_metrics(runs / run.folder):
+            refuse_other_config(run.config, runs / run.folder)
+        else:
+            may_resume(run.config, runs / run.folder, if_exists)
     jobs = min(jobs, len(grid))
     if jobs <= 1:
         for number, run in enumerate(grid, start=1):
-            complete(run, runs, if_exists, lambda text, n=number: say(f"[{n}/{len(grid)}] {text}"))  # type: ignore[misc]
+            complete(run, runs, if_exists, lambda text, n=number: say(f"[{n}/{len(grid)}] {text}"), bar)  # type: ignore[misc]
         return
-    work = partial(complete, runs=runs, if_exists=if_exists, say=_to_stderr, bar=False)
+    say_there, bar_there = (_nothing, None) if bar is None else (_to_stderr, False)
+    work = partial(complete, runs=runs, if_exists=if_exists, say=say_there, bar=bar_there)
+    prepare = partial(_prepare_to_train, max(1, (os.cpu_count() or 1) // jobs), loaded_plugins())
     try:
-        for number, _ in enumerate(in_processes(work, grid, jobs), start=1):
+        for number, _ in enumerate(in_processes(work, grid, jobs, prepare), start=1):
             say(f"{number} of {len(grid)} runs done")
     except KeyboardInterrupt:
         raise Interrupted from None
 
 
-def complete(run: ArmRun, runs: Path, if_exists: IfDone, say: Say, bar: bool = True) -> None:
+def complete(run: ArmRun, runs: Path, if_exists: IfDone, say: Say, bar: bool | None = True) -> None:
     """Trains and tests one run, or does what is missing of the two."""
+    from seq2seq_attn.analysis.scoring import evaluate
+    from seq2seq_attn.runs.corpora import CACHE_FOLDER
+    from seq2seq_attn.runs.folder import read_metrics
+    from seq2seq_attn.runs.model import TrainedModel
+    from seq2seq_attn.runs.train import train
+
     folder = runs / run.folder
     metrics = read_metrics(folder) if if_exists == "resume" else {}
-    if metrics:
-        refuse_other_config(run.config, folder)
     if "training" not in metrics:
-        say(f"{run.name}: training")
         cache = runs / CACHE_FOLDER
         model = train(run.config, folder, name=run.name, if_exists=if_exists, say=say, bar=bar, cache=cache)
     elif "test" not in metrics:
@@ -70,7 +80,7 @@ def complete(run: ArmRun, runs: Path, if_exists: IfDone, say: Say, bar: bool = T
     else:
         say(f"{run.name}: done before")
         return
-    scores = evaluate(model, folder, say=say)
+    scores = evaluate(model, folder, say=lambda text: say(f"{run.name}: {text}"))
     say(f"{run.name}: BLEU {scores['bleu']['value']:.2f} on the test set")
 
 
@@ -78,22 +88,40 @@ def _to_stderr(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def in_processes(work: Callable[[_Item], _Result], items: Iterable[_Item], jobs: int) -> Iterator[_Result]:
+def _nothing(text: str) -> None:
+    """Says nothing: a function of this file, which other processes can find."""
+
+
+def _prepare_to_train(threads: int, plugins: Sequence[Path]) -> None:
+    """Sets the threads and the memory allocation of a new process, and loads the plugins of the one that started it."""
+    import torch
+
+    from seq2seq_attn.ops.host import keep_freed_memory
+    from seq2seq_attn.runs.plugin import load_plugins
+
+    torch.set_num_threads(threads)
+    keep_freed_memory()
+    load_plugins(plugins)
+
+
+def in_processes(
+    work: Callable[[_Item], _Result], items: Iterable[_Item], jobs: int, prepare: Callable[[], object] | None = None
+) -> Iterator[_Result]:
     """The results of `work`, in the order in which they are finished; `jobs` items are processed in parallel.
 
-    The first exception, in a process or here (Ctrl-C), stops all processes at once and is raised.
+    Every process calls `prepare` first. The first exception, in a process or here (Ctrl-C), stops all processes at once
+    and is raised.
     """
-    with _process_pool(jobs) as pool:
+    with _process_pool(jobs, prepare) as pool:
         for future in as_completed(_submit(pool, work, items)):
             yield future.result()
 
 
 @contextmanager
-def _process_pool(jobs: int) -> Iterator[Executor]:
-    threads = max(1, (os.cpu_count() or 1) // jobs)
+def _process_pool(jobs: int, prepare: Callable[[], object] | None) -> Iterator[Executor]:
     others = multiprocessing.active_children()
     spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, spawn, _initialise_process, (threads, loaded_plugins())) as pool:
+    with ProcessPoolExecutor(jobs, spawn, _initialise_process, (prepare,)) as pool:
         try:
             yield pool
         except BaseException:
@@ -113,12 +141,11 @@ def _submit(pool: Executor, work: Callable[[_Item], _Result], items: Iterable[_I
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
-def _initialise_process(threads: int, plugins: Sequence[Path]) -> None:
-    """A spawned process has none of its parent's plugins, and does not end when its parent is killed."""
+def _initialise_process(prepare: Callable[[], object] | None) -> None:
+    """Runs first in every process. A spawned process does not by itself end when its parent is killed."""
     Thread(target=_end_with_parent, daemon=True).start()
-    torch.set_num_threads(threads)
-    keep_freed_memory()
-    load_plugins(plugins)
+    if prepare is not None:
+        prepare()
 
 
 def _end_with_parent() -> None:

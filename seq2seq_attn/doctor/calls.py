@@ -1,6 +1,6 @@
-"""Laws of calls: one call has nothing to do with the next, and a copy of a part is the same part.
+"""Laws of calls and copies: calls are independent of each other, and a copy of a part behaves as the part does.
 
-They hold for scorers, normalisers, windows and contexts alike.
+They apply to scorers, normalisers, windows and contexts.
 """
 
 from __future__ import annotations
@@ -8,8 +8,6 @@ from __future__ import annotations
 import copy
 import itertools
 import pickle
-import sys
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -18,62 +16,74 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 from torch.overrides import TorchFunctionMode
 
-from seq2seq_attn.attention import HistoryNormaliser, HistoryScorer, Scorer
-from seq2seq_attn.doctor.subject import BASES, Finding, Subject, apart, is_same, note, ok, warning, wrong
+from seq2seq_attn.attention import Scorer
+from seq2seq_attn.doctor.subject import (
+    Finding,
+    Subject,
+    is_close,
+    is_weight_hook,
+    max_error,
+    note,
+    ok,
+    snapshot_length,
+    stored_values,
+    warning,
+    wrong,
+)
 
 
 def determinism(subject: Subject) -> Finding:
-    """In eval mode the same arguments give the same bits, whether gradients are recorded or not."""
+    """In eval mode the same arguments give bitwise equal results, and autograd does not change them."""
     part, inputs = subject.fresh(), subject.inputs()
     with torch.no_grad():
         first = subject.run(part, inputs).nan_to_num()
         for _ in range(4):
             again = subject.run(part, inputs).nan_to_num()
             if not torch.equal(again, first):
-                return wrong(f"two calls in eval mode with the same arguments differ by {apart(again, first):.2g}")
+                return wrong(f"two calls in eval mode with the same arguments differ by {max_error(again, first):.2g}")
     recorded = subject.run(part, _requiring_grad(inputs)).detach().nan_to_num()
     with torch.inference_mode():
         inferred = subject.run(part, inputs).nan_to_num().clone()
-    for mode, values in {"with gradients recorded": recorded, "in inference mode": inferred}.items():
-        distance = apart(values, first)
-        if not is_same(distance):
-            return wrong(f"a call {mode} differs by {distance:.2g} from one without gradients")
-    return ok("calls in eval mode give the same bits")
+    for mode, values in {"that records gradients": recorded, "in inference mode": inferred}.items():
+        error = max_error(values, first)
+        if not is_close(error):
+            return wrong(f"a call {mode} differs by {error:.2g} from one without gradients")
+    return ok("calls in eval mode are bitwise equal")
 
 
 @torch.no_grad()
 def inputs(subject: Subject) -> Finding:
-    """No argument is changed in place, nor what was prepared, nor a history."""
+    """No argument is modified in place, and neither are prepared keys and sources."""
     part, given = subject.fresh(), subject.inputs()
     kept = {name: tensor.clone() for name, tensor in given.items()}
     if isinstance(part, Scorer):
         prepared = part.prepare(given["keys"])
         if not torch.equal(given["keys"], kept["keys"]):
-            return wrong(f"prepare changes the keys in place, by {apart(given['keys'], kept['keys']):.2g}")
+            return wrong(f"prepare modifies the keys in place, by {max_error(given['keys'], kept['keys']):.2g}")
         given, kept = given | {"prepared keys": prepared}, kept | {"prepared keys": prepared.clone()}
         part(given["query"], prepared)
     elif subject.kind == "context":
         source = part.prepare(given["keys"])
         tensors = list(_tensors(source))
-        given |= {f"source (its tensor {number})": each for number, each in enumerate(tensors)}
+        given |= {f"source (tensor {number})": each for number, each in enumerate(tensors)}
         kept |= {name: tensor.clone() for name, tensor in given.items() if name not in kept}
         part(given["query"][:, :1], source, part.start(source))
     else:
         subject.call(part, given)
     for name, tensor in given.items():
         if not torch.equal(tensor.nan_to_num(), kept[name].nan_to_num()):
-            return wrong(f"forward changes the {name} in place, by {apart(tensor, kept[name]):.2g}")
-    return ok(f"{', '.join(given)} stay as they were")
+            return wrong(f"forward modifies the {name} in place, by {max_error(tensor, kept[name]):.2g}")
+    return ok(f"not modified: {', '.join(given)}")
 
 
 @torch.no_grad()
 def memory(subject: Subject) -> Finding:
-    """Results depend on the arguments alone, whatever was computed in between; nothing stays on the part.
+    """Results depend on the arguments alone, not on earlier calls, and a call stores nothing.
 
-    What is on the part, on its class and among its module's variables is compared by contents, before and after.
+    The contents of the part's attributes, of its class and of its module's variables are compared before and after.
     """
     part, inputs, others = subject.fresh(), subject.inputs(), subject.inputs(seed=1)
-    before = _contents(part)
+    before = stored_values(part)
     if isinstance(part, Scorer):
         prepared = part.prepare(inputs["keys"].clone())
         expected = part(inputs["query"].clone(), prepared.clone())
@@ -83,60 +93,60 @@ def memory(subject: Subject) -> Finding:
         expected = subject.run(part, inputs)
         subject.run(part, others)
         again = subject.run(part, inputs)
-    distance = apart(again, expected)
-    if not is_same(distance):
-        return wrong(f"results move by {distance:.2g} once another sentence was prepared; keep nothing on self")
+    error = max_error(again, expected)
+    if not is_close(error):
+        return wrong(f"results change by {error:.2g} after another sentence was prepared; store nothing on self")
     reused = {name: tensor.clone() for name, tensor in others.items()}
     subject.call(part, reused)
     for name, tensor in inputs.items():
-        reused[name].copy_(tensor)  # the same memory with other numbers: what is cached by address is out of date
-    distance = apart(subject.call(part, reused), subject.run(part, inputs))
-    if not is_same(distance):
-        return wrong(f"results are {distance:.2g} away where a tensor was filled again; cache nothing by identity")
-    after = _contents(part)
+        reused[name].copy_(tensor)  # the same memory with other values: a cache by address would be stale
+    error = max_error(subject.call(part, reused), subject.run(part, inputs))
+    if not is_close(error):
+        return wrong(f"results are wrong by {error:.2g} after a tensor was overwritten; cache nothing by identity")
+    after = stored_values(part)
     left = sorted(name for name in after if name not in before or before[name] != after[name])
-    grown = [name for name in left if _length(after[name]) > _length(before.get(name, ()))]
+    grown = [name for name in left if snapshot_length(after[name]) > snapshot_length(before.get(name, ()))]
     if grown:
-        return wrong(f"{', '.join(grown)} grows with every call, and keeps all that it was computed from")
+        return wrong(f"{', '.join(grown)} grows with every call, which keeps tensors and their graphs in memory")
     if left:
-        return warning(f"a call leaves {', '.join(left)} behind, and with it all that it was computed from")
-    return ok("the same results after another sentence; nothing is left on the part")
+        return warning(f"a call changes {', '.join(left)}, which may keep tensors and their graphs in memory")
+    return ok("equal results after another sentence; a call stores nothing")
 
 
 def strides(subject: Subject) -> Finding:
-    """A tensor that is a view of another is read as its numbers say, however they lie in memory."""
+    """Results depend on the values of a tensor, not on its strides or storage offset."""
     part = subject.fresh()
     worst = 0.0
     for way, inputs, views in _views(subject):
         with torch.no_grad():
-            distance = apart(subject.call(part, views), subject.run(part, inputs))
-        if not is_same(distance):
-            return wrong(f"results are {distance:.2g} away where inputs are {way}; use reshape, not the storage")
-        worst = max(worst, distance)
+            error = max_error(subject.call(part, views), subject.run(part, inputs))
+        if not is_close(error):
+            return wrong(f"results change by {error:.2g} for inputs {way}; use reshape, not the storage")
+        worst = max(worst, error)
     if isinstance(part, Scorer):
         query, keys = subject.sample()
         with torch.no_grad():
             prepared = part.prepare(keys)
-            distance = apart(part(query, _transposed(prepared)), part(query, prepared))
-        if not is_same(distance):
-            return wrong(f"scores are {distance:.2g} away where prepared keys are transposed in memory")
-        worst = max(worst, distance)
-    return ok(f"transposed, expanded, cut out or spread in memory: results are {worst:.1g} away")
+            error = max_error(part(query, _transposed(prepared)), part(query, prepared))
+        if not is_close(error):
+            return wrong(f"scores change by {error:.2g} for prepared keys transposed in memory")
+        worst = max(worst, error)
+    return ok(f"results change by {worst:.1g} at most for inputs transposed, expanded, sliced or strided in memory")
 
 
 def _views(subject: Subject) -> Iterator[tuple[str, dict[str, Tensor], dict[str, Tensor]]]:
-    """How the numbers lie, contiguous inputs, and the same numbers lying so."""
+    """Yield a memory layout in words, contiguous inputs, and the same values in that layout."""
     inputs = subject.inputs(sentences=3, queries=4)
     ways: dict[str, Callable[[Tensor], Tensor]] = {
         "transposed in memory": _transposed,
-        "cut out of a longer tensor": lambda x: torch.cat((x, x, x), dim=1)[:, x.shape[1] : 2 * x.shape[1]],
-        "every second number of a wider tensor": lambda x: torch.stack((x, x.roll(1, 0)), dim=-1)[..., 0],
-        "with the sentences far apart": lambda x: torch.stack((x.roll(1, 0), x), dim=1)[:, 1],
+        "sliced from a longer tensor": lambda x: torch.cat((x, x, x), dim=1)[:, x.shape[1] : 2 * x.shape[1]],
+        "that are every second element of a wider tensor": lambda x: torch.stack((x, x.roll(1, 0)), dim=-1)[..., 0],
+        "with gaps between the sentences": lambda x: torch.stack((x.roll(1, 0), x), dim=1)[:, 1],
     }
     for way, view in ways.items():
         yield way, inputs, {name: view(tensor) for name, tensor in inputs.items()}
     alike = {name: tensor[:1].repeat(3, *[1] * (tensor.dim() - 1)) for name, tensor in inputs.items()}
-    yield "one sentence expanded", alike, {name: tensor[:1].expand_as(tensor) for name, tensor in alike.items()}
+    yield "expanded from one sentence", alike, {name: tensor[:1].expand_as(tensor) for name, tensor in alike.items()}
 
 
 def _transposed(tensor: Tensor) -> Tensor:
@@ -144,10 +154,10 @@ def _transposed(tensor: Tensor) -> Tensor:
 
 
 def training(subject: Subject) -> Finding:
-    """In training mode a part computes what it computes in eval mode, but for random numbers that it draws.
+    """Training mode differs from eval mode by random numbers only.
 
-    With dropout switched off, values and gradients are those of eval mode. Where other random numbers are drawn they
-    cannot be compared; then, as always, no sentence gets a gradient of another one's results.
+    With dropout switched off, values and gradients equal those in eval mode. They cannot be compared if the part draws
+    other random numbers. In any case the results of one sentence have no gradient with respect to another.
     """
     evaluated = _differentiated(subject, training=False)
     with _WithoutDropout():
@@ -156,32 +166,32 @@ def training(subject: Subject) -> Finding:
     leak = _leak(subject)
     if leak:
         return wrong(leak)
-    if not is_same(apart(repeated["results"], first["results"])):
-        return warning("two calls in training mode under one seed differ: draw from torch's generator alone")
-    if not is_same(apart(second["results"], first["results"])):
+    if not is_close(max_error(repeated["results"], first["results"])):
+        return warning("two calls in training mode with one seed differ; use no generator other than torch's default")
+    if not is_close(max_error(second["results"], first["results"])):
         unreached = sorted(name for name, size in evaluated.items() if size.any() and not first[name].any())
         if unreached and subject.kind != "normaliser":
             return wrong(f"in training mode no gradient reaches {', '.join(unreached)}")
-        return note("training mode draws random numbers that are not dropout: its values were not compared")
-    moved = {name: distance for name in evaluated if not is_same(distance := apart(first[name], evaluated[name]))}
+        return note("training mode draws random numbers other than dropout, so its values were not compared")
+    moved = {name: error for name in evaluated if not is_close(error := max_error(first[name], evaluated[name]))}
     if moved:
-        says = f"without random numbers, {', '.join(moved)} of training mode are {max(moved.values()):.2g} away from"
-        # A normaliser may take a soft form in training mode, such as `Monotonic`; so may a context around it. A
-        # reparametrisation may refine its weights there, as spectral_norm does.
-        may = subject.kind in ("normaliser", "context") or _is_reparametrised(subject.fresh())
-        verdict = note if may else wrong
-        return verdict(f"{says} those of eval mode")
+        message = f"without random numbers, {', '.join(moved)} differ by {max(moved.values()):.2g}"
+        # A normaliser such as `Monotonic` may have a soft form in training mode, and so may a context that contains it.
+        # A reparametrisation may update its weights, as spectral_norm does.
+        is_allowed = subject.kind in ("normaliser", "context") or _is_reparametrised(subject.fresh())
+        verdict = note if is_allowed else wrong
+        return verdict(f"{message} between training and eval mode")
     with torch.no_grad():
         torch.default_generator.manual_seed(1)
         dropped = subject.run(subject.fresh(seed=0).train(), subject.inputs())
     if dropped.shape != first["results"].shape or dropped.isnan().any():
-        return wrong(f"with dropout the result is {tuple(dropped.shape)}, or NaN")
-    random = "" if is_same(apart(dropped, first["results"])) else ", but for dropout"
-    return ok(f"training mode gives the values and gradients of eval mode{random}")
+        return wrong(f"with dropout the results have shape {tuple(dropped.shape)}, or are NaN")
+    random = "" if is_close(max_error(dropped, first["results"])) else ", except for dropout"
+    return ok(f"values and gradients in training mode equal those in eval mode{random}")
 
 
 def _differentiated(subject: Subject, training: bool, seed: int = 1) -> dict[str, Tensor]:
-    """The results, and the gradients of a fixed random sum of them by all inputs and parameters."""
+    """The results, and the gradients of a fixed random projection of them by all inputs and parameters."""
     part = subject.fresh(seed=0).train(training)
     inputs = _requiring_grad(subject.inputs())
     torch.default_generator.manual_seed(seed)
@@ -190,8 +200,8 @@ def _differentiated(subject: Subject, training: bool, seed: int = 1) -> dict[str
     leaves |= {name: each for name, each in part.named_parameters() if each.requires_grad}
     found: Sequence[Tensor | None] = [None] * len(leaves)
     if results.requires_grad and leaves:
-        draw = torch.randn(results.shape, generator=torch.Generator().manual_seed(3))
-        summed = torch.where(results.isfinite(), results, 0.0).mul(draw).sum()
+        direction = torch.randn(results.shape, generator=torch.Generator().manual_seed(3))
+        summed = torch.where(results.isfinite(), results, 0.0).mul(direction).sum()
         found = torch.autograd.grad(summed, list(leaves.values()), allow_unused=True)
     gradients = {
         f"the gradient of {name}": torch.zeros_like(leaf) if each is None else each
@@ -201,7 +211,7 @@ def _differentiated(subject: Subject, training: bool, seed: int = 1) -> dict[str
 
 
 def _leak(subject: Subject) -> str | None:
-    """Whether, in training mode, the results of the first sentence have a gradient at another sentence."""
+    """An error message if, in training mode, the results of the first sentence have a gradient at another sentence."""
     part = subject.fresh(seed=0).train()
     inputs = _requiring_grad(subject.inputs(sentences=3))
     results = subject.run(part, inputs)
@@ -209,16 +219,16 @@ def _leak(subject: Subject) -> str | None:
     if not (results.requires_grad and leaves):
         return None
     first = torch.where(results[0].isfinite(), results[0], 0.0)
-    draw = torch.randn(first.shape, generator=torch.Generator().manual_seed(3))
-    found = torch.autograd.grad(first.mul(draw).sum(), list(leaves.values()), allow_unused=True)
+    direction = torch.randn(first.shape, generator=torch.Generator().manual_seed(3))
+    found = torch.autograd.grad(first.mul(direction).sum(), list(leaves.values()), allow_unused=True)
     for name, gradient in zip(leaves, found, strict=True):
         if gradient is not None and gradient[1:].abs().amax() > 1e-6:
-            return f"in training mode the results of a sentence depend on the {name} of another: sentences are mixed"
+            return f"in training mode the results of one sentence depend on the {name} of another"
     return None
 
 
 class _WithoutDropout(TorchFunctionMode):
-    """Inside it every form of torch's dropout gives back its input."""
+    """Within this context every dropout function of torch returns its input."""
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if getattr(function, "__name__", "").rstrip("_123d").endswith("dropout"):
@@ -227,20 +237,23 @@ class _WithoutDropout(TorchFunctionMode):
 
 
 def state_dict(subject: Subject) -> Finding:
-    """All that was drawn or learnt is in the state_dict: a new part gives the same results once it has loaded it."""
+    """The state_dict is complete: a new part that loads it gives the same results."""
     part, twin = subject.fresh(), subject.fresh()
     twin.load_state_dict(part.state_dict())
-    distance = _distance(subject, twin, part)
-    if not is_same(distance):
-        return wrong(f"a new {subject.kind} that loads the state_dict is {distance:.2g} away: register what is missing")
-    return ok(f"{len(part.state_dict())} tensors, and a new {subject.kind} that loads them gives the same results")
+    error = _output_error(subject, twin, part)
+    if not is_close(error):
+        return wrong(
+            f"results of a new {subject.kind} that loads the state_dict differ by {error:.2g}; "
+            f"register all tensors as parameters or buffers"
+        )
+    return ok(f"a new {subject.kind} that loads the {len(part.state_dict())} tensors gives the same results")
 
 
 def copies(subject: Subject) -> Finding:
-    """deepcopy and pickle give a part with the same results that shares no parameter."""
+    """deepcopy and pickle give parts with the same results and parameters of their own."""
     part = subject.fresh()
     ways: dict[str, Callable[[nn.Module], nn.Module]] = {"deepcopy": copy.deepcopy}
-    # A class inside a function cannot be pickled, whatever the part does.
+    # A class defined in a function cannot be pickled in any case.
     if "<locals>" not in subject.part.__qualname__:
         ways["pickle"] = lambda part: pickle.loads(pickle.dumps(part))
     refused = []
@@ -252,32 +265,28 @@ def copies(subject: Subject) -> Finding:
                 raise
             refused.append(way)
             continue
-        distance = _distance(subject, twin, part)
-        if not is_same(distance):
-            return wrong(f"results after {way} are {distance:.2g} away")
+        error = _output_error(subject, twin, part)
+        if not is_close(error):
+            return wrong(f"results differ by {error:.2g} after {way}")
         if {each.data_ptr() for each in twin.parameters()} & {each.data_ptr() for each in part.parameters()}:
             return wrong(f"{way} shares parameters with its original")
     if refused:
-        return note(f"torch refuses {' and '.join(refused)} of a reparametrised module; use its state_dict")
-    return ok(f"{' and '.join(ways)} give the same results and share nothing")
+        return note(f"torch does not support {' and '.join(refused)} for a reparametrised module; use its state_dict")
+    return ok(f"{' and '.join(ways)} give the same results and share no parameters")
 
 
 def _is_reparametrised(part: nn.Module) -> bool:
-    """Whether a weight is computed from others by torch's own utilities, such as weight_norm of either kind."""
+    """Whether torch's utilities compute a weight from others, as both forms of weight_norm do."""
     return any(
-        parametrize.is_parametrized(module) or any(map(_is_of_torch, module._forward_pre_hooks.values()))
+        parametrize.is_parametrized(module) or any(map(is_weight_hook, module._forward_pre_hooks.values()))
         for module in part.modules()
     )
 
 
-def _is_of_torch(hook: Any) -> bool:
-    return type(hook).__module__.startswith("torch.nn.utils") and hasattr(hook, "name")
-
-
 @torch.no_grad()
-def _distance(subject: Subject, one: nn.Module, other: nn.Module) -> float:
+def _output_error(subject: Subject, one: nn.Module, other: nn.Module) -> float:
     inputs = subject.inputs()
-    return apart(subject.run(one, inputs), subject.run(other, inputs))
+    return max_error(subject.run(one, inputs), subject.run(other, inputs))
 
 
 def _requiring_grad(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -292,64 +301,3 @@ def _tensors(record: Any) -> Iterator[Tensor]:
         yield record
     elif isinstance(record, (tuple, list)):
         yield from itertools.chain.from_iterable(map(_tensors, record))
-
-
-def _contents(part: nn.Module) -> dict[str, Any]:
-    """Everything that can be remembered, by name, as values that compare by contents."""
-    found: dict[str, Any] = {}
-    for path, module in part.named_modules():
-        prefix = f"self.{path}." if path else "self."
-        # Hooks are torch's; weight_norm keeps the weight that its hook computes from two parameters.
-        computed = {hook.name for hook in module._forward_pre_hooks.values() if _is_of_torch(hook)}
-        found |= {
-            prefix + name: value
-            for name, value in vars(module).items()
-            if not name.startswith("_forward") and name not in computed
-        }
-        found |= {prefix + name: value for name, value in module.named_buffers(recurse=False)}
-    ours = {*BASES.values(), HistoryScorer, HistoryNormaliser, nn.Module}
-    for cls in (each for each in type(part).__mro__ if each not in ours and each.__module__ != "builtins"):
-        found |= {f"{cls.__name__}.{name}": value for name, value in vars(cls).items() if not name.startswith("__")}
-        module_of = sys.modules.get(cls.__module__)
-        if module_of is not None and not cls.__module__.startswith(("seq2seq_attn.", "torch.")):
-            variables = vars(module_of).items()
-            found |= {f"{cls.__module__}.{name}": value for name, value in variables if not name.startswith("__")}
-    return {name: _frozen(value) for name, value in found.items()}
-
-
-def _frozen(value: Any, depth: int = 6) -> Any:
-    """The contents of a value, for a comparison later; what has no contents that can be read, by its identity."""
-    if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
-        return value
-    if isinstance(value, Tensor):
-        return "tensor", tuple(value.shape), value.dtype, _bytes(value)
-    if depth == 0:
-        return id(value)
-    if isinstance(value, dict):
-        return "dict", tuple((_frozen(key, depth - 1), _frozen(each, depth - 1)) for key, each in value.items())
-    if isinstance(value, (list, tuple, deque)):
-        return "list", tuple(_frozen(each, depth - 1) for each in value)
-    if isinstance(value, (set, frozenset)):
-        return "set", tuple(sorted(map(str, value)))
-    if hasattr(value, "tobytes"):
-        return "array", value.tobytes()
-    if hasattr(value, "cache_info"):
-        return "cache", tuple(range(value.cache_info().currsize))
-    if callable(value) and hasattr(value, "__defaults__"):
-        cells = [cell.cell_contents for cell in value.__closure__ or () if cell != type(cell)()]
-        return "function", id(value), _frozen([value.__defaults__, value.__kwdefaults__, cells], depth - 1)
-    if hasattr(value, "__dict__") and not isinstance(value, (type, nn.Module)) and type(value) is not type(sys):
-        return "object", id(value), _frozen(dict(vars(value)), depth - 1)
-    return id(value)
-
-
-def _bytes(tensor: Tensor) -> bytes:
-    tensor = tensor.detach()
-    if tensor.is_meta or not tensor.numel():
-        return b""
-    return tensor.cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes()
-
-
-def _length(frozen: Any) -> int:
-    """How many entries a container has."""
-    return len(frozen[1]) if isinstance(frozen, tuple) and len(frozen) == 2 and isinstance(frozen[1], tuple) else 0

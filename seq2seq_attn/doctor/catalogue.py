@@ -1,4 +1,4 @@
-"""All parts that attention can be made of, each with what there is to know of it, and what a scorer costs."""
+"""The catalogue of scorers, normalisers and windows, and the cost of a scorer."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Cost(NamedTuple):
 
 class ScorerCost(NamedTuple):
     parameters: int
-    prepare: Cost  # once a sentence
-    step: Cost  # once a target word: the scores, and the next history of a scorer that has one
+    prepare: Cost  # per sentence
+    step: Cost  # per target word: the scores, and the next history if the scorer has one
 
 
 class Entry(NamedTuple):
@@ -45,23 +45,23 @@ class Entry(NamedTuple):
     name: str  # in a configuration
     equation: str
     source: str  # paper and equation number
-    options: dict[str, Any]  # and their defaults
+    options: dict[str, Any]  # with their defaults
     notes: tuple[str, ...]
-    parameters: int | None  # at the sizes asked for; None: it cannot be made at these
-    prepare: Cost | None  # of a scorer, for one sentence; None: it could not be run
-    step: Cost | None  # of a scorer, for one target word
-    error: str | None  # why not
+    parameters: int | None  # at the given sizes; None: it cannot be constructed with them
+    prepare: Cost | None  # of a scorer, per sentence; None: the scorer failed
+    step: Cost | None  # of a scorer, per target word
+    error: str | None  # why the scorer cannot be constructed or failed
 
     @property
     def settings(self) -> list[str]:
-        """`name=default` of every option, as a configuration writes it."""
+        """`name=default` for every option, as written in a configuration."""
         return [
             f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in self.options.items()
         ]
 
 
 def catalogue(query_size: int = QUERY_SIZE, key_size: int = KEY_SIZE, positions: int = POSITIONS) -> list[Entry]:
-    """Scorers, normalisers and windows at these sizes, and what the scorers cost on a source of that length."""
+    """Scorers, normalisers and windows at these sizes, with the cost of scorers for a source of S `positions`."""
     return [
         *(_scorer(kind, query_size, key_size, positions) for kind in scorer_classes().values()),
         *(_normaliser(kind) for kind in normaliser_classes().values()),
@@ -77,23 +77,23 @@ def _scorer(scorer: type[Scorer], query_size: int, key_size: int, positions: int
         return entry._replace(error=str(error))
     entry = entry._replace(parameters=sum(parameter.numel() for parameter in made.parameters()))
     try:
-        cost = cost_of(made, positions)
-    except Exception as error:  # whatever the code of others raises
-        return entry._replace(error=f"cannot be run: {type(error).__name__}: {' '.join(str(error).split())}")
+        cost = measure_cost(made, positions)
+    except Exception as error:  # user code may raise anything
+        return entry._replace(error=f"failed: {type(error).__name__}: {' '.join(str(error).split())}")
     return entry._replace(prepare=cost.prepare, step=cost.step)
 
 
 def _notes_on_scorer(scorer: type[Scorer]) -> Iterator[str]:
     if scorer.needs_equal_sizes:
-        yield "query and key of one size"
+        yield "needs query_size == key_size"
     if scorer.needs_history:
-        yield "depends on earlier steps"
+        yield "depends on previous steps"
 
 
 def _normaliser(normaliser: type[Normaliser]) -> Entry:
-    notes = [] if normaliser.sums_to_one else ["rows may sum to less or more than 1"]
+    notes = [] if normaliser.sums_to_one else ["rows need not sum to 1"]
     if normaliser.needs_history:
-        notes.append("depends on earlier steps")
+        notes.append("depends on previous steps")
     return _entry("normaliser", normaliser)._replace(parameters=0, notes=tuple(notes))
 
 
@@ -101,12 +101,12 @@ def _window(window: type[Window], query_size: int) -> Entry:
     made = window(query_size)
     return _entry("window", window)._replace(
         parameters=sum(parameter.numel() for parameter in made.parameters()),
-        notes=("moves with the steps",) if window.needs_steps else (),
+        notes=("depends on the number of previous steps",) if window.needs_steps else (),
     )
 
 
 def _entry(kind: Kind, part: type[Scorer] | type[Normaliser] | type[Window]) -> Entry:
-    """What the class itself says."""
+    """An entry with the information in the class itself."""
     defaults = {name: parameter.default for name, parameter in own_options(part).items()}
     return Entry(
         kind=kind,
@@ -123,20 +123,20 @@ def _entry(kind: Kind, part: type[Scorer] | type[Normaliser] | type[Window]) -> 
 
 
 def _plain(value: Any) -> Any:
-    """A default as JSON can say it: a class by its name in a configuration."""
+    """A default as a JSON value; a class becomes its name in a configuration."""
     if isinstance(value, type):
         return config_name(value)
     return value if value is None or isinstance(value, (bool, int, float, list, tuple)) else str(value)
 
 
 @torch.no_grad()
-def cost_of(scorer: Scorer, positions: int = 50) -> ScorerCost:
-    """The cost of a sentence of S `positions`, and of a decoding step: a query (1, 1, query_size) on its keys.
+def measure_cost(scorer: Scorer, positions: int = 50) -> ScorerCost:
+    """The cost of preparing a sentence of S `positions`, and of a decoding step with one query (1, 1, query_size).
 
-    FLOPs: products by the formulas of torch.utils.flop_counter (2 m n k for matrices), reductions one an element of
-    what is reduced, copies none, all else one an element of a floating point result. Bytes: all that an operation
-    reads and writes, unless it is a view; nothing is taken to be fused. What attention does with the scores of any
-    scorer, softmax and the sum of the values, is not counted.
+    FLOPs: products by the formulas of torch.utils.flop_counter (2 m n k for matrices); reductions, one per element of
+    their input; copies, none; other operations, one per element of a floating-point result. Bytes: everything that an
+    operation reads and writes, without fusion; views are free. Softmax and the weighted sum, which are the same for
+    all scorers, do not count.
     """
     like = next(scorer.parameters(), torch.empty(0))
     query, keys = like.new_zeros(1, 1, scorer.query_size), like.new_zeros(1, positions, scorer.key_size)
@@ -157,7 +157,7 @@ def cost_of(scorer: Scorer, positions: int = 50) -> ScorerCost:
 
 _aten = torch.ops.aten
 
-# Products that torch has no formula for; as in its formulas, a product and the sum that it goes into are two FLOPs.
+# Products for which torch has no formula. As in its formulas, a multiplication and an addition are two FLOPs.
 _PRODUCTS: Mapping[Any, Callable[..., int]] = {
     _aten.mv: lambda matrix, vector: 2 * matrix.numel(),
     _aten.dot: lambda one, other: 2 * one.numel(),
@@ -170,7 +170,7 @@ _MOVES = {
 
 
 class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts the operations that run inside of it."""
+    """Counts the FLOPs and bytes of the operations that run within this context."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -179,7 +179,7 @@ class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        return False  # or torch loads its compiler, which takes seconds
+        return False  # otherwise torch imports its compiler, which takes seconds
 
     def __torch_dispatch__(
         self, function: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -206,21 +206,21 @@ def _flops(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result:
 
 
 def _is_view(function: Any, read: Sequence[Tensor], written: Sequence[Tensor]) -> bool:
-    """The result lies where an argument lies, and nothing was written there."""
+    """Whether the result shares memory with an argument, and nothing was written."""
     if function._schema.is_mutable:
         return False
-    places = {tensor.untyped_storage()._cdata for tensor in read}
-    return any(tensor.untyped_storage()._cdata in places for tensor in written)
+    storages = {tensor.untyped_storage()._cdata for tensor in read}
+    return any(tensor.untyped_storage()._cdata in storages for tensor in written)
 
 
 def _only_fills(function: Any) -> bool:
-    """Such as zeros_like and new_zeros: of its argument it takes the size, and reads no number."""
+    """Whether the operation, such as zeros_like or new_zeros, uses only the size of its argument."""
     name: str = function.overloadpacket.__name__
     return name.startswith("new_") or name.endswith("_like")
 
 
 def _bytes(tensor: Tensor) -> int:
-    """What of a tensor lies in memory: a dimension that was expanded is there once."""
+    """Bytes of a tensor in memory, where an expanded dimension counts once."""
     sizes = (size for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if stride != 0)
     return math.prod(sizes) * tensor.element_size()
 

@@ -1,4 +1,4 @@
-"""Laws of a part among others: in torch's graphs, compiled and exported, and inside a translator."""
+"""Laws of integration: torch.compile, torch.export, and a translator that contains the part."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 from seq2seq_attn.attention import Context
-from seq2seq_attn.doctor.subject import Finding, Subject, apart, is_same, note, ok, warning, wrong
+from seq2seq_attn.doctor.subject import Finding, Subject, is_close, max_error, note, ok, warning, wrong
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.recurrent.translator import RecurrentTranslator
 from seq2seq_attn.models.translator import Sentences
@@ -23,22 +23,23 @@ from seq2seq_attn.text.vocabulary import EOS
 
 
 class _Read(nn.Module):
-    """Everything from keys to weights as one module; the part gets copies of its inputs."""
+    """Preparation and attention as one module; the part gets copies of its inputs."""
 
     def __init__(self, subject: Subject) -> None:
         super().__init__()
         self.context = subject.context()
 
     def forward(self, query: Tensor, keys: Tensor, is_token: Tensor) -> tuple[Tensor, Tensor]:
-        seen: tuple[Tensor, Tensor] = self.context(query.clone(), self.context.prepare(keys.clone(), is_token=is_token))
-        return seen
+        source = self.context.prepare(keys.clone(), is_token=is_token)
+        results: tuple[Tensor, Tensor] = self.context(query.clone(), source)
+        return results
 
 
 def compiled(subject: Subject) -> Finding:
-    """torch.compile makes one graph of it, forward and backward, with the same results."""
+    """torch.compile captures one graph, forward and backward, with the same results."""
     read = _Read(subject)
     arguments = _arguments(subject)
-    torch.compiler.reset()  # the graphs of other parts count against the limit of this one
+    torch.compiler.reset()  # otherwise graphs of other parts count towards the recompilation limit
     try:
         with _silence():
             contexts, weights = torch.compile(read, fullgraph=True, backend=subject.backend)(*arguments)
@@ -46,14 +47,14 @@ def compiled(subject: Subject) -> Finding:
                 (contexts.square().sum() + weights.square().sum()).backward()
     finally:
         torch.compiler.reset()
-    distance = max(map(apart, (contexts, weights), read(*arguments)))
-    if not is_same(distance):
-        return wrong(f"weights of the compiled graph are {distance:.2g} away ({subject.backend})")
-    return ok(f"one graph ({subject.backend}), weights {distance:.1g} away")
+    error = max(map(max_error, (contexts, weights), read(*arguments)))
+    if not is_close(error):
+        return wrong(f"contexts or weights of the compiled graph are wrong by {error:.2g} ({subject.backend})")
+    return ok(f"one graph ({subject.backend}), whose results differ by {error:.1g}")
 
 
 def exported(subject: Subject) -> Finding:
-    """torch.export takes it, for any number of sentences and positions."""
+    """torch.export captures one program for any number of sentences and positions."""
     read = _Read(subject)
     sentences, positions = {0: Dim.AUTO}, {0: Dim.AUTO, 1: Dim.AUTO}
     with _silence():
@@ -62,11 +63,11 @@ def exported(subject: Subject) -> Finding:
     try:
         results = program.module()(*other)
     except (AssertionError, RuntimeError) as error:
-        return warning(f"exported for these sizes alone: {' '.join(str(error).split())}")
-    distance = max(map(apart, results, read(*other)))
-    if not is_same(distance):
-        return wrong(f"weights of the exported program are {distance:.2g} away at other sizes")
-    return ok(f"one program for all numbers of sentences and positions, weights {distance:.1g} away")
+        return warning(f"the exported program is limited to the sizes of its example: {' '.join(str(error).split())}")
+    difference = max(map(max_error, results, read(*other)))
+    if not is_close(difference):
+        return wrong(f"contexts or weights of the exported program are wrong by {difference:.2g} at other sizes")
+    return ok(f"one program for any number of sentences and positions, whose results differ by {difference:.1g}")
 
 
 def _arguments(subject: Subject, sentences: int = 3, positions: int = 5) -> tuple[Tensor, Tensor, Tensor]:
@@ -78,7 +79,7 @@ def _arguments(subject: Subject, sentences: int = 3, positions: int = 5) -> tupl
 
 @contextlib.contextmanager
 def _silence() -> Iterator[None]:
-    """torch prints the graphs that it gives up; the finding says where and why in one line."""
+    """Suppresses what torch logs and prints when it fails; the finding says where and why in one line."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
@@ -90,7 +91,7 @@ def _silence() -> Iterator[None]:
 
 _DECODERS: dict[str, dict[str, Any]] = {
     "bahdanau": {},
-    "luong": {"input_feeding": False},  # so all of its steps read in one call
+    "luong": {"input_feeding": False},  # so that it attends for all steps in one call
     "conditional": {},
 }
 _SOURCE_WORDS, _TARGET_WORDS, _STEPS = 17, 13, 4
@@ -98,20 +99,20 @@ _SEARCH = SearchOptions(beam_size=3, min_length=3, max_length=4)
 
 
 def translator(subject: Subject) -> Finding:
-    """What the part computes is what a translator computes with, under each of the three decoders.
+    """A translator uses what the part computes, with each of the three decoders.
 
-    All steps at once give the numbers of step after step, and the same gradients; each parameter that gets a gradient
-    outside gets one inside. A beam search ranks its hypotheses by the probability that `decode` gives them. Other
-    parameters of the part, or other results of it, change `decode`, `step` and the beam search.
+    `decode` and single steps give the same logits, weights and gradients. A parameter of the part that has a gradient
+    outside a translator has one inside. The log-probability of a hypothesis in beam search equals that from `decode`.
+    Changing the parameters or the results of the part changes `decode`, `step` and beam search.
     """
     context = subject.context()
     if context.value_size not in (0, subject.key_size):
-        return note(f"a context of {context.value_size} numbers for states of {subject.key_size} is not put into one")
+        return note(f"not checked: a translator needs value_size {subject.key_size}, and this is {context.value_size}")
     for kind in _DECODERS:
         defect = _defect(subject, kind)
         if defect:
             return wrong(f"{kind} decoder: {defect}")
-    return ok(f"steps, all steps at once and beams agree and follow the part, with {', '.join(_DECODERS)} decoders")
+    return ok(f"all steps in one call, single steps and beam search agree, with {', '.join(_DECODERS)} decoders")
 
 
 def _defect(subject: Subject, kind: str) -> str | None:
@@ -126,15 +127,15 @@ def _defect(subject: Subject, kind: str) -> str | None:
         ("logits", logits, step_logits),
         ("weights", decoded.weights, step_weights),
     ):
-        distance = apart(at_once, by_steps)
-        if not is_same(distance):
-            return f"{what} of all steps at once are {distance:.2g} away from those of step after step"
+        error = max_error(at_once, by_steps)
+        if not is_close(error):
+            return f"{what} of all steps in one call differ by {error:.2g} from those of single steps"
     defect = _gradient_defect(subject, part, logits, step_logits)
-    return defect or _beam_defect(model.float(), source) or _unheard_change(subject, model)
+    return defect or _beam_defect(model.float(), source) or _ignored_change(subject, model)
 
 
 def _gradient_defect(subject: Subject, part: nn.Module, logits: Tensor, step_logits: Tensor) -> str | None:
-    """What is wrong with the gradients of the part's parameters by the logits of a translator."""
+    """What is wrong with the gradients of a translator's logits by the part's parameters."""
     parameters = {name: each for name, each in part.named_parameters() if each.requires_grad}
     if not parameters:
         return None
@@ -146,10 +147,10 @@ def _gradient_defect(subject: Subject, part: nn.Module, logits: Tensor, step_log
     )
     for name in parameters:
         if alone[name].norm() > 1e-8 and at_once[name].norm() == 0:
-            return f"no gradient reaches {name}, which gets one outside of a translator"
-        if not is_same(apart(at_once[name], by_steps[name])):
-            gap = apart(at_once[name], by_steps[name])
-            return f"the gradient of {name} by all steps at once is {gap:.2g} away from that of step after step"
+            return f"no gradient reaches {name}, which has one outside a translator"
+        error = max_error(at_once[name], by_steps[name])
+        if not is_close(error):
+            return f"the gradient of {name} through all steps in one call differs by {error:.2g} from single steps"
     return None
 
 
@@ -159,11 +160,11 @@ def _own(subject: Subject, context: Any) -> list[nn.Parameter]:
 
 
 def _gradients(results: Tensor, parameters: dict[str, nn.Parameter]) -> dict[str, Tensor]:
-    draw = torch.randn(results.shape, generator=torch.Generator().manual_seed(6), dtype=results.dtype)
+    direction = torch.randn(results.shape, generator=torch.Generator().manual_seed(6), dtype=results.dtype)
     found: Any = [None] * len(parameters)
     if results.requires_grad:
         found = torch.autograd.grad(
-            (results * draw).sum(), list(parameters.values()), retain_graph=True, allow_unused=True
+            (results * direction).sum(), list(parameters.values()), retain_graph=True, allow_unused=True
         )
     return {
         name: torch.zeros_like(parameter) if each is None else each
@@ -172,52 +173,57 @@ def _gradients(results: Tensor, parameters: dict[str, nn.Parameter]) -> dict[str
 
 
 def _beam_defect(model: RecurrentTranslator, source: Sentences) -> str | None:
-    """Whether `decode` gives the hypotheses of a beam search other probabilities than the search did."""
-    for row, log_probability, tokens in _found(model, source):
+    """What is wrong if `decode` and beam search give a hypothesis different probabilities."""
+    for row, log_probability, tokens in _best_hypotheses(model, source):
         alone = Sentences(source.tokens[row : row + 1, : source.lengths[row]], source.lengths[row : row + 1])
         target = Sentences(tokens[None], torch.tensor([len(tokens)]))
         with torch.no_grad():
             predicted = model(alone, target).double().log_softmax(dim=-1)[0]
         decoded = predicted.gather(-1, tokens[:, None]).sum().item()
         if not abs(decoded - log_probability) <= 1e-3 * max(1.0, abs(decoded)):
-            return f"a beam search gives a hypothesis log p = {log_probability:.4g}, all steps at once {decoded:.4g}"
+            return f"beam search gives a hypothesis log p = {log_probability:.4g}, all steps in one call {decoded:.4g}"
     return None
 
 
-def _found(model: RecurrentTranslator, source: Sentences) -> Iterator[tuple[int, float, Tensor]]:
-    """Row, log-probability and predicted tokens of the hypothesis that a beam search puts first."""
+def _best_hypotheses(model: RecurrentTranslator, source: Sentences) -> Iterator[tuple[int, float, Tensor]]:
+    """Row, log-probability and predicted tokens of the best hypothesis for each sentence."""
     for row, hypotheses in enumerate(beam_search(model, source, _SEARCH, with_weights=True)):
         best = hypotheses[0]
         assert best.weights is not None
-        tokens = [*best.tokens, EOS][: len(best.weights)]  # one cut at the maximum length has no `</s>`
+        tokens = [*best.tokens, EOS][: len(best.weights)]  # a hypothesis of maximum length has no `</s>`
         yield row, best.log_probability, torch.tensor(tokens)
 
 
-def _unheard_change(subject: Subject, model: RecurrentTranslator) -> str | None:
-    """What of a translator stays as it was where the part computes something else."""
+def _ignored_change(subject: Subject, model: RecurrentTranslator) -> str | None:
+    """What is wrong if a translator gives the same results although the part computes something else."""
     part = subject.fresh(seed=0)
     before: dict[str, Tensor] = {}
-    for what, change in (("parameters", _other_parameters), ("results", _other_results), ("hooked results", _hooked)):
+    changes = {
+        "new parameters of": _change_parameters,
+        "a subclass of": _reverse_results,
+        "a forward hook on": _hook_results,
+    }
+    for what, change in changes.items():
         changed = subject.fresh(seed=0)
-        if not change(changed) or not _reads_otherwise(subject, part, changed):
+        if not change(changed) or not _differ(subject, part, changed):
             continue
         before = before or _results(model, subject.context(part))
         after = _results(model, subject.context(changed))
         for name in before:
-            if apart(after[name], before[name]) <= 1e-7:
-                return f"other {what} of the part change nothing of {name}"
+            if max_error(after[name], before[name]) <= 1e-7:
+                return f"{what} the part does not change {name}"
     return None
 
 
-def _other_parameters(part: nn.Module) -> bool:
+def _change_parameters(part: nn.Module) -> bool:
     with torch.no_grad():
         for parameter in part.parameters():
             parameter.add_(torch.randn_like(parameter))
     return any(True for _ in part.parameters())
 
 
-def _other_results(part: nn.Module) -> bool:
-    """Makes a scorer or a normaliser give its results in reversed order, as a subclass would; False of other parts."""
+def _reverse_results(part: nn.Module) -> bool:
+    """Make a scorer or normaliser an instance of a subclass that reverses its results; False for other parts."""
     original: Any = type(part)
     if not hasattr(part, "after"):
         return False
@@ -230,8 +236,8 @@ def _other_results(part: nn.Module) -> bool:
     return True
 
 
-def _hooked(part: nn.Module) -> bool:
-    """Registers a hook that reverses the results of a scorer or a normaliser; False of other parts."""
+def _hook_results(part: nn.Module) -> bool:
+    """Register a hook that reverses the results of a scorer or normaliser; False for other parts."""
     if not hasattr(part, "after"):
         return False
     part.register_forward_hook(lambda module, arguments, results: results.flip(-1))
@@ -239,22 +245,23 @@ def _hooked(part: nn.Module) -> bool:
 
 
 @torch.no_grad()
-def _reads_otherwise(subject: Subject, one: Any, other: Any) -> bool:
+def _differ(subject: Subject, one: Any, other: Any) -> bool:
+    """Whether contexts of the two parts differ."""
     query, keys = subject.sample()
-    seen = [context(query, context.prepare(keys))[0] for context in map(subject.context, (one, other))]
-    return not is_same(apart(seen[0], seen[1]))
+    contexts = [context(query, context.prepare(keys))[0] for context in map(subject.context, (one, other))]
+    return not is_close(max_error(*contexts))
 
 
 @torch.no_grad()
 def _results(model: RecurrentTranslator, context: Context) -> dict[str, Tensor]:
-    """What the translator computes where it reads through this context."""
+    """What the translator computes with this context."""
     model.decoder.context = context
     tokens, source = _batch(equal_lengths=True)
     inputs = model.decoder_inputs(Sentences(tokens, torch.full((len(tokens),), _STEPS)))
     return {
-        "all steps at once": model.decode(inputs, model.encode(source)).features,
-        "the steps": _step_by_step(model, inputs, source)[0],
-        "the beam search": torch.tensor([log_probability for _, log_probability, _ in _found(model, source)]),
+        "decode": model.decode(inputs, model.encode(source)).features,
+        "single steps": _step_by_step(model, inputs, source)[0],
+        "beam search": torch.tensor([log_probability for _, log_probability, _ in _best_hypotheses(model, source)]),
     }
 
 
@@ -270,7 +277,7 @@ def _step_by_step(model: RecurrentTranslator, inputs: Tensor, source: Sentences)
 
 
 def _translator(subject: Subject, kind: str, context: Context) -> RecurrentTranslator:
-    """A tiny translator in eval mode, always with the same parameters, that reads through this context."""
+    """A tiny translator in eval mode with this context and, apart from it, fixed parameters."""
     config = RecurrentConfig.model_validate(
         {
             "embedding_size": 7,
@@ -285,13 +292,13 @@ def _translator(subject: Subject, kind: str, context: Context) -> RecurrentTrans
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if not name.startswith("decoder.context."):
-                parameter.mul_(2)  # untrained, a decoder barely follows what it reads
+                parameter.mul_(2)  # an untrained decoder hardly depends on its context
     return model.eval()
 
 
 def _batch(equal_lengths: bool = False) -> tuple[Tensor, Sentences]:
     """Target tokens (B, T), and sources with padding."""
-    draw = torch.Generator().manual_seed(8)
-    source = torch.randint(4, _SOURCE_WORDS, (3, 6), generator=draw)
+    generator = torch.Generator().manual_seed(8)
+    source = torch.randint(4, _SOURCE_WORDS, (3, 6), generator=generator)
     lengths = torch.tensor([6, 6, 6] if equal_lengths else [6, 4, 2])
-    return torch.randint(4, _TARGET_WORDS, (3, _STEPS), generator=draw), Sentences(source, lengths)
+    return torch.randint(4, _TARGET_WORDS, (3, _STEPS), generator=generator), Sentences(source, lengths)

@@ -82,7 +82,7 @@ def read_gold(path: Path, sentences: int | None = None) -> GoldCorpus:
 def read_gold_of(path: Path, sources: Sequence[str], targets: Sequence[str]) -> GoldCorpus:
     """The links in a file between the words of these sentence pairs.
 
-    UserError: as for `read_gold`, or a link to a word that its sentence does not have, as if words counted from 1.
+    UserError: as for `read_gold`, or a link to a word outside its sentence, as in files that count words from 1.
     """
     gold = read_gold(path, len(sources))
     for number, (links, source, target) in enumerate(zip(gold.possible, sources, targets, strict=True), start=1):
@@ -91,7 +91,7 @@ def read_gold_of(path: Path, sources: Sequence[str], targets: Sequence[str]) -> 
             if i >= words[0] or j >= words[1]:
                 raise UserError(
                     f"{path}, line {number}: link {i}-{j}, but the pair has {words[0]} source and {words[1]} target "
-                    "words; words are what white space separates, counted from 0"
+                    "words; words are separated by white space and counted from 0"
                 )
     return gold
 

@@ -122,6 +122,22 @@ def in_bands(values: Sequence[int | None], bands: Mapping[str, Band]) -> list[Gr
     return [Group(label, [row for row, value in known if value in band]) for label, band in bands.items()]
 
 
+def length_quantiles(lengths: Sequence[int], least: int, most: int = 5) -> list[Band]:
+    """Up to `most` bands of about equally many sentences, at least `least` in each; none if two cannot be made.
+
+    The bounds are quantiles of the lengths; equal lengths stay together. The last band has no upper bound.
+    """
+    ranked = sorted(lengths)
+    for count in range(min(most, len(ranked) // least), 1, -1):
+        ends = [ranked[math.ceil(len(ranked) * part / count) - 1] for part in range(1, count)]
+        lows = [ranked[0], *(end + 1 for end in ends)]
+        if lows == sorted(set(lows)):
+            bands = [Band(low, high) for low, high in zip(lows, (*ends, None), strict=True)]
+            if all(sum(length in band for length in lengths) >= least for band in bands):
+                return bands
+    return []
+
+
 def in_thirds(values: Sequence[float | None], digits: int = 2) -> list[Group]:
     """Three groups of about equal size: to a, a to b, over b. No group if no sentence has a value.
 

@@ -34,9 +34,7 @@ class TranslatedTest(NamedTuple):
     translations: Sequence[str]
     references: Sequence[str]
     tokenize: str = "13a"  # sacrebleu's tokeniser for BLEU
-    lc_tok: Sequence[str] | None = (
-        None  # references that are lowercased, normalised and tokenised; None: there are none
-    )
+    lc_tok: Sequence[str] | None = None  # references that are lowercased, normalised and tokenised; None: not available
     language: str = "en"  # of the translations, for `lc_tok`
 
 

@@ -1,6 +1,6 @@
-"""What a decoder sees of the source: the configuration of the context, and the module that it describes.
+"""What a decoder sees of the source: the configuration of the context, and the module built from it.
 
-First scorers, normalisers and windows, each by its name with its own options; then the context that combines them.
+First the scorer, normaliser and window, each given by name with its own options; then the context that combines them.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ PartName = Annotated[str, BeforeValidator(_name)]  # Python code may pass the cl
 
 
 def _find_part(find: Callable[[str], type[Part]], name: str) -> type[Part]:
-    """The class that `find` returns; its error also tells how to register a class of one's own."""
+    """The class that `find` returns; its error also says how to name or register a class of the user's own."""
     try:
         return find(name)
     except ValueError as error:
         hint = (
             ""
             if ":" in name
-            else " (name one of your own by its file, my_file.py:MyClass, or load it with --plugin FILE)"
+            else " (give a class of your own as my_file.py:MyClass, or load its file with --plugin FILE)"
         )
         raise ValueError(f"{error}{hint}") from None
 
@@ -51,7 +51,7 @@ class PartConfig(Strict, extra="allow"):
     As an override, the name alone replaces the part and all its options; `{name: general}` keeps the options.
     """
 
-    key: ClassVar[str]  # its path in a configuration, for messages
+    key: ClassVar[str]  # its path in a configuration, for error messages
 
     name: PartName  # as `seq2seq-attn scorers` lists it, or the file of a class: my_file.py:MyClass
 
@@ -96,7 +96,7 @@ class PartConfig(Strict, extra="allow"):
 
 
 class ScorerConfig(PartConfig):
-    """`{name: additive, hidden_size: 512}`; a scorer that wraps another takes it as one of its options."""
+    """`{name: additive, hidden_size: 512}`; a scorer that wraps another one has it as an option."""
 
     key = "model.context.scorer"
 
@@ -107,7 +107,7 @@ class ScorerConfig(PartConfig):
         return _find_part(attention.scorer_class, self.name)
 
     def __call__(self, query_size: int, key_size: int) -> attention.Scorer:
-        """The scorer for these sizes; a config is thereby a scorer factory for parts that build their own."""
+        """The scorer for these sizes; this makes the configuration a `ScorerFactory`, e.g. for `Relative`."""
         return self.part(query_size, key_size, **self.options)
 
 
@@ -152,7 +152,7 @@ def _wanted_type(option: Parameter) -> Any:
 
 
 class ChunkConfig(Strict):
-    """The softmax over the position that monotonic attention chooses and the `size` - 1 positions before it."""
+    """Softmax attention over the position chosen by monotonic attention and the `size` - 1 positions before it."""
 
     size: PositiveInt = 4  # positions
     scorer: ScorerConfig = ScorerConfig()
@@ -163,7 +163,7 @@ class ContextConfig(Strict):
 
     kind: Literal["attention", "mean", "fixed", "none"] = "attention"
     scorer: ScorerConfig = ScorerConfig()
-    frozen_scorer: bool = False  # keeps its initial parameters: what does training them bring?
+    frozen_scorer: bool = False  # the scorer keeps its initial parameters; a control for what training it contributes
     normaliser: NormaliserConfig = NormaliserConfig()
     window: WindowConfig | None = None
     chunk: ChunkConfig | None = None  # with normaliser=monotonic: chunkwise attention
@@ -173,22 +173,22 @@ class ContextConfig(Strict):
     @model_validator(mode="after")
     def _chunk_needs_monotonic(self) -> ContextConfig:
         if self.chunk is not None and self.normaliser.name != "monotonic":
-            raise ValueError(f"chunk needs normaliser=monotonic, which says where it ends, got {self.normaliser.name}")
+            raise ValueError(f"chunk needs normaliser=monotonic, which chooses its end, got {self.normaliser.name}")
         return self
 
     @model_validator(mode="after")
     def _frozen_scorer_needs_one_head(self) -> ContextConfig:
         if self.frozen_scorer and self.heads > 1:
-            raise ValueError("frozen_scorer=true would leave the projections of the heads to be trained; set heads=1")
+            raise ValueError("frozen_scorer=true does not freeze the projections of several heads; set heads=1")
         return self
 
 
 def build_context(
     config: ContextConfig, query_size: int, state_size: int, directions: int, summary: attention.Summary
 ) -> attention.Context:
-    """The context between a decoder of `query_size` and states of `state_size` numbers in one or two directions.
+    """The context for queries of `query_size` and encoder states of `state_size` in one or two directions.
 
-    `summary` is what the fixed context repeats. UserError where sizes or options do not fit.
+    `summary` gives the C of the fixed context. UserError if sizes or options do not fit.
     """
     if config.kind == "none":
         return attention.NoContext()
@@ -239,12 +239,12 @@ def _scorer(
     if not config.frozen_scorer:
         return built
     if not any(True for _ in built.parameters()):
-        raise UserError(f"model.context.frozen_scorer=true: {scorer.name} has no parameters; choose one that has")
+        raise UserError(f"model.context.frozen_scorer=true: {scorer.name} has no parameters; choose a scorer with some")
     return built.requires_grad_(False)
 
 
 def _build(place: str, config: PartConfig, factory: Callable[[], Built]) -> Built:
-    """`factory()`; UserError with the part and its options if its constructor, maybe a user's own, raises."""
+    """`factory()`; UserError that names the part and its options if the constructor, possibly a user's own, raises."""
     try:
         return factory()
     except Exception as error:

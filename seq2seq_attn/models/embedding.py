@@ -1,22 +1,22 @@
-"""Token embeddings with dropout of single values and of whole words."""
+"""Token embeddings with dropout of single elements and of whole words."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
 
-from seq2seq_attn.ops.dispatch import known
+from seq2seq_attn.ops.dispatch import fusible
 from seq2seq_attn.ops.dropout import Dropout
 
 PADDING = 1  # id of `<pad>` (text/vocabulary.py)
 
 
-@known
+@fusible
 class Embedding(nn.Module):
-    """E[y] with dropout of single values and of whole words (Gal & Ghahramani 2016, sec. 4.2; one mask per token).
+    """E[y] (..., size) of token ids y (...), with dropout of single elements and of whole words.
 
-    Whole words are dropped without rescaling: the model must do without a dropped word, and the remaining words keep
-    their scale.
+    Word dropout follows Gal & Ghahramani 2016, sec. 4.2, but with a mask of its own for every token instead of every
+    word type. Dropped words become zero; the others are not rescaled.
     """
 
     def __init__(self, vocabulary_size: int, size: int, *, dropout: float = 0.0, word_dropout: float = 0.0) -> None:
@@ -28,7 +28,7 @@ class Embedding(nn.Module):
         self.word_dropout = word_dropout
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """(..., size) of token ids (...)."""
+        """Embeddings (..., size) of token ids (...) int64."""
         embedded: Tensor = self.dropout(self.table(tokens))
         if self.training and self.word_dropout > 0:
             kept = torch.rand(tokens.shape, device=tokens.device) >= self.word_dropout

@@ -1,15 +1,17 @@
-"""The interface of a model: all that search, training, alignment and analysis know of it.
+"""The interface of a model, which is all that search, training, alignment and analysis use.
 
-A translator holds B sentences in its memory and N = B * K hypotheses in its state, K for each sentence, those of
-one sentence next to each other: K = 1 in greedy search, the beam size in beam search. The memory is never copied for
-the hypotheses of a beam; K queries read the same source. Before it is built, a model is known by its configuration
-record: `ModelConfig`, of which every family of models is a subclass with a `kind` and `build`.
+A translator holds B sentences in its memory and N = B * K hypotheses in its state: K adjacent ones for each sentence,
+with K = 1 in greedy search and K the beam size in beam search. The memory is not copied for the hypotheses of a beam;
+K queries read the same source. A model is built from its configuration, a `ModelConfig`; every family of models is a
+subclass with a `kind` and a `build` method.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
@@ -28,37 +30,37 @@ _Self = TypeVar("_Self")
 
 
 class Sentences(NamedTuple):
-    """A batch of sentences, every one closed by `</s>`, padded on the right."""
+    """A batch of sentences that each end in `</s>`, padded on the right."""
 
-    tokens: Tensor  # (B, L) int64; what stands on padding is never read
-    lengths: Tensor  # (B,) int64, on the CPU; `</s>` counts, so none is 0
+    tokens: Tensor  # (B, L) int64; values on padding are never used
+    lengths: Tensor  # (B,) int64, on the CPU; `</s>` included, so at least 1
 
     @property
     def is_token(self) -> Tensor:
-        """(B, L) bool, True where a token is."""
+        """(B, L) bool, True at tokens, False on padding."""
         positions = torch.arange(self.tokens.shape[1], device=self.tokens.device)
         return positions < self.lengths.to(self.tokens.device, non_blocking=True)[:, None]
 
 
 def pad(ids: Sequence[Ids], device: torch.device | str = "cpu") -> Sentences:
-    """A batch of sentences, each a list of token ids closed by `</s>`; the lengths stay on the CPU.
+    """A batch of sentences, each a list of token ids that ends in `</s>`; the lengths stay on the CPU.
 
-    Raises UserError if a sentence has no token at all.
+    UserError if a sentence has no token at all.
     """
     tokens, lengths = padded_batch(EncodedSentences.of(ids), range(len(ids)))
     return Sentences(tokens.to(device), lengths)
 
 
 def padded_batch(sentences: EncodedSentences, rows: Sequence[int] | NDArray[np.int64]) -> Sentences:
-    """A batch of the sentences with these numbers, on the CPU."""
+    """A batch of the sentences with these indices, on the CPU."""
     return Sentences(*map(torch.from_numpy, sentences.padded(rows)))
 
 
 class Rows(Protocol):
-    """An immutable record of tensors whose first dimension counts rows: sentences or hypotheses."""
+    """An immutable record of tensors whose first dimension are rows: sentences or hypotheses."""
 
     def select(self: _Self, rows: Tensor) -> _Self:
-        """The record with these rows only, in this order; `rows` (M,) int64 may repeat a row."""
+        """The record with only these rows, in this order; `rows` (M,) int64 may repeat a row."""
         ...
 
 
@@ -66,15 +68,15 @@ class Step(NamedTuple):
     """One step of decoding for N hypotheses."""
 
     logits: Tensor  # (N, V) of the next token
-    state: Any  # Rows: what the next step needs
-    weights: Tensor  # (N, S) under which the source was read: 0 on padding; rows sum to 1, or 0 if nothing was read
+    state: Any  # Rows: the input of the next step
+    weights: Tensor  # (N, S) attention weights: 0 on padding; rows sum to 1, or are 0 if the source was not read
 
 
 class Decoded(NamedTuple):
-    """All steps of decoding when the target is known."""
+    """All steps of decoding a known target (teacher forcing)."""
 
-    features: Tensor  # (B, T, R): `project` makes logits of them
-    weights: Tensor  # (B, T, S): row i was read while token i was being predicted
+    features: Tensor  # (B, T, R); `project` maps them to logits
+    weights: Tensor  # (B, T, S): row i are the attention weights while token i was predicted
 
 
 class EmbeddingTables(NamedTuple):
@@ -85,19 +87,19 @@ class EmbeddingTables(NamedTuple):
 
 
 class Translator(nn.Module, ABC):
-    """A model of p(target | source), one target token after another.
+    """An autoregressive model p(Y | X) = prod_i p(y_i | y_1 .. y_{i-1}, X).
 
-    The abstract methods are what training and search need. The methods below `forward` serve analysis and pretrained
-    embeddings; a model that does not define them can be trained and searched all the same.
+    Training and search need the abstract methods only. The methods below `forward` serve analysis and pretrained
+    embeddings; a model can be trained and searched without defining them.
     """
 
     output: nn.Linear  # the vocabulary projection, R to V
 
-    start_token: int = 2  # `<s>`: what the decoder reads before its first token (text/vocabulary.py)
+    start_token: int = 2  # id of `<s>`, the first input of the decoder (text/vocabulary.py)
 
     @abstractmethod
     def encode(self, source: Sentences) -> Any:
-        """Memory (Rows, one per sentence): all that decoding needs of the source, computed once."""
+        """Memory (Rows, one per sentence): everything that decoding needs of the source, computed once."""
 
     @abstractmethod
     def start(self, memory: Any) -> Any:
@@ -105,14 +107,14 @@ class Translator(nn.Module, ABC):
 
     @abstractmethod
     def step(self, tokens: Tensor, state: Any, memory: Any) -> Step:
-        """Read one token (N,) for each hypothesis and predict the next; N is a multiple of the memory's B."""
+        """Consume one token (N,) per hypothesis and predict the next; N is a multiple of the memory's B."""
 
     @abstractmethod
     def decode(self, inputs: Tensor, memory: Any) -> Decoded:
-        """Read the known inputs (B, T), `<s> y_1 .. y_{T-1}`, in one call: the same numbers as T steps."""
+        """Consume the known inputs (B, T), `<s> y_1 .. y_{T-1}`, in one call; results equal those of T steps."""
 
     def project(self, features: Tensor) -> Tensor:
-        """Logits (..., V) of features (..., R); separate, so that training projects no padding."""
+        """Logits (..., V) of features (..., R); a separate method, so that training does not project padding."""
         logits: Tensor = self.output(features)
         return logits
 
@@ -122,52 +124,75 @@ class Translator(nn.Module, ABC):
         return torch.cat((first, target.tokens[:, :-1]), dim=1)
 
     def forward(self, source: Sentences, target: Sentences) -> Tensor:
-        """Teacher forcing: logits (B, T, V), those at i predict target token i."""
+        """Teacher forcing: logits (B, T, V), where those at i predict target token i."""
         return self.project(self.decode(self.decoder_inputs(target), self.encode(source)).features)
 
     @property
     def attends(self) -> bool:
-        """Whether the decoder reads single words of the source through a context; False where all weights are 0."""
+        """Whether the decoder reads individual source positions through a context; if not, all weights are 0."""
         return bool(self.contexts_that_read())
 
     def contexts_that_read(self) -> list[Context]:
-        """The contexts through which the decoder reads the states of the source, in order of computation.
+        """The contexts through which the decoder reads the encoder's states, in order of computation.
 
-        Empty where the decoder sees a fixed summary at most, or reads the source by other means than a `Context`. More
-        than one in a decoder that reads in every layer.
+        Empty if the decoder sees at most a fixed summary, or reads the source without a `Context`. A decoder that
+        attends in every layer has more than one.
         """
         return []
 
     def sources_read(self, memory: Any) -> list[PreparedSource]:
-        """What each of `contexts_that_read` has prepared of the source, in the same order."""
+        """The prepared source of each of `contexts_that_read`, in the same order."""
         return []
 
     def with_changed_weights(self, changes: Sequence[Change]) -> Translator:
-        """The same model, parameters shared, that decodes under its own weights and under changed ones side by side.
+        """A model that shares all parameters and decodes with its own and with changed attention weights side by side.
 
-        Its batches hold their sentences 1 + len(changes) times, one whole batch after another; `Counterfactual` tells
-        what each copy reads. Nothing else of the model changes.
+        Its batches contain every sentence 1 + len(changes) times, one whole batch after the other; see `Counterfactual`
+        for the weights of each copy. Nothing else in the model changes.
         """
         readers = [context.reader() for context in self.contexts_that_read()]
         return replace_modules(self, {reader: Counterfactual(reader, changes) for reader in readers})
 
     def embed_source(self, source: Sentences) -> Tensor:
-        """Embedded source tokens (B, S, E), as the encoder reads them; NotImplementedError if there are none."""
+        """The encoder's input: embedded source tokens (B, S, E). NotImplementedError if the model has none."""
         raise self._missing("embed_source")
 
     def encode_embedded(self, embedded: Tensor, source: Sentences) -> Any:
-        """The memory of sources that are embedded already, (B, S, E), for gradients with respect to the embeddings.
+        """The memory of embedded sources (B, S, E), for gradients with respect to the embeddings.
 
-        `encode(source)` equals `encode_embedded(embed_source(source), source)`.
+        `encode(source)` equals `encode_embedded(embed_source(source), source)`. NotImplementedError if the model has no
+        embeddings.
         """
         raise self._missing("encode_embedded")
 
     def embedding_tables(self) -> EmbeddingTables:
-        """The tables that pretrained word vectors are written into; NotImplementedError if there are none."""
+        """The tables that pretrained word vectors are copied into. NotImplementedError if the model has none."""
         raise self._missing("embedding_tables")
 
     def _missing(self, method: str) -> NotImplementedError:
         return NotImplementedError(f"{type(self).__name__} does not define {method}")
+
+
+_is_initialised: ContextVar[bool] = ContextVar("is_initialised", default=True)
+
+
+def is_initialised() -> bool:
+    """Whether a model that is built now needs initial weights."""
+    return _is_initialised.get()
+
+
+@contextmanager
+def weights_from_a_file() -> Iterator[None]:
+    """A block in which models are built whose weights are then all read: what costs most to initialise is left out.
+
+    That is the orthogonal matrices of recurrent cells: a QR decomposition each, and half a second for a small model
+    where several threads share a busy processor.
+    """
+    token = _is_initialised.set(False)
+    try:
+        yield
+    finally:
+        _is_initialised.reset(token)
 
 
 class PretrainedConfig(Strict):
@@ -178,7 +203,7 @@ class PretrainedConfig(Strict):
 
 
 class ModelConfig(Tagged):
-    """A model of one family; this base has the options that all families share."""
+    """The configuration of a model; this base class has the options that all families share."""
 
     kind: str = "recurrent"  # family of models
     embedding_size: PositiveInt = 256  # of source and target tokens
@@ -187,31 +212,31 @@ class ModelConfig(Tagged):
 
     @abstractmethod
     def build(self, source_size: int, target_size: int, joint: bool) -> Translator:
-        """An untrained model for vocabularies of these sizes; `joint` says that both are the same vocabulary.
+        """An untrained model for vocabularies of these sizes; `joint` if both languages share one vocabulary.
 
-        Parameters are drawn from torch's global generator. UserError where options do not fit each other.
+        Parameters are drawn from torch's global generator. UserError if options contradict each other.
         """
 
     @property
     @abstractmethod
     def decoder_size(self) -> int:
-        """The width of the decoder, by which `match_parameters` makes a model larger."""
+        """The width of the decoder, which `match_parameters` increases to enlarge a model."""
 
     @abstractmethod
     def with_decoder_size(self, size: int) -> ModelConfig:
-        """The same configuration with another `decoder_size`."""
+        """This configuration with another `decoder_size`."""
 
     @model_validator(mode="after")
     def _tied_embeddings_have_one_file(self) -> ModelConfig:
         source, target = self.pretrained_embeddings.source, self.pretrained_embeddings.target
         if self.tie_embeddings == "all" and source and target and source != target:
             raise ValueError(
-                f"tie_embeddings=all makes one embedding of both, which cannot start from {source} and from {target}; "
-                f"name one file in pretrained_embeddings"
+                f"tie_embeddings=all shares one embedding, which cannot start from both {source} and {target}; "
+                f"give one file in pretrained_embeddings"
             )
         return self
 
 
 def default_model() -> ModelConfig:
-    """The default family with its defaults."""
+    """The default model: a recurrent one with default options."""
     return ModelConfig.model_validate({})

@@ -1,9 +1,9 @@
-"""Everything that is done for speed: each operation with its reference implementation, fused form and kernel.
+"""Performance: operations with a reference implementation, a fused form and, for some, a compiled kernel.
 
-The rooms above state the mathematics and ask here for a fused form of it. One stands for exactly one known computation:
-it is taken only where every part is exactly the class it was written for, unchanged (`dispatch.py`), in fp32 or bf16.
-`reference()`, or SEQ2SEQ_ATTN_FAST=0 in the environment, switches all of them off; numbers then stay the same but for
-rounding. `unfused(model)` says in words what is computed by its reference implementation, and why.
+`models/` states the mathematics and calls fused forms from here. Each fused form implements exactly one computation.
+It is used only if every module involved is an unmodified instance of the class it was written for (`dispatch.py`), in
+fp32 or bf16. `reference()`, or SEQ2SEQ_ATTN_FAST=0 in the environment, disables all fused forms; results then differ
+by rounding only. `unfused(model)` reports what falls back to its reference implementation, and why.
 """
 
 import torch
@@ -16,18 +16,18 @@ __all__ = ["description", "is_reference", "reasons", "reference", "unfused"]
 
 
 def unfused(model: nn.Module) -> str | None:
-    """One line: which parts of a model are computed by their reference implementations, and why; None if none is.
+    """One line that names the parts of a model that fall back to their reference implementations, and why.
 
-    None as well where all are, as `reference` asks for.
+    None if no part does, and also if `reference` disables all fused forms.
     """
     if is_reference():
-        return None  # `description` says so
+        return None  # `description` reports this
     parts = [f"{name} ({reason})" for name, reason in reasons(model).items()]
     return f"computed step by step: {', '.join(parts)}" if parts else None
 
 
 def description() -> str:
-    """How this process computes on its processor, for the provenance of a figure."""
+    """How this process computes on the CPU: a phrase for the provenance of a result."""
     if is_reference():
         return "reference implementations"
     return f"{'with' if native.has_kernels(torch.empty(0)) else 'without'} compiled kernels"

@@ -1,10 +1,10 @@
-"""The decoder of Bahdanau et al. 2015 over a known target as one autograd node: GRU, additive scores, softmax.
+"""The decoder of Bahdanau et al. 2015 under teacher forcing as one autograd node: GRU, additive scores, softmax.
 
-Reference implementation: the decoder's own steps, `Decoder.run` in models/recurrent.
+Reference implementation: the decoder's own steps, `Decoder.run` in models/recurrent/decoders.py.
 
-Step by step, autograd keeps the hidden layer of the scores of every step, (T, B, S, A) numbers, and traverses some
-sixty small operations per step. Here the loops contain only what depends on the previous step: the gradients of the
-weights and of the values are one product each after them.
+In the reference implementation, autograd saves the hidden layer of the scores of every step, (T, B, S, A) numbers, and
+traverses about sixty small operations per step. Here the loops contain only what depends on the previous step; the
+gradients of the weights and of the values take one product each, after the loop.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq_attn.attention import Attention, Context, Softmax, Source
-from seq2seq_attn.ops.dispatch import changed, first_derivative_only, unserved
+from seq2seq_attn.ops.dispatch import changed, first_derivative_only, unsupported
 from seq2seq_attn.ops.fused_scorers import FusedAdditive, FusedConcat, read_backward, read_forward, values_backward
 from seq2seq_attn.ops.gru import accumulation_dtype, step_backward, step_forward, why_not_sequence
-from seq2seq_attn.ops.linear import plus_product, product, summed_product
+from seq2seq_attn.ops.linear import add_product, product, weight_gradient
 
 
 class AdditiveWeights(NamedTuple):
-    """All that is learnt; gates in the order r, z, n."""
+    """The parameters; gates in the order r, z, n."""
 
-    query: Tensor  # (A, H): W of v · tanh(W q + U k + b)
+    query: Tensor  # (A, H): W of the scores v · tanh(W q + U k + b)
     v: Tensor  # (A,)
-    context: Tensor  # (3H, V)
-    recurrent: Tensor  # (3H, H)
+    context: Tensor  # (3H, V): from C_i to the gates
+    recurrent: Tensor  # (3H, H): from H_{i-1} to the gates
     recurrent_bias: Tensor  # (3H,)
 
 
 def why_not(decoder: nn.Module, cell: nn.Module, context: Context) -> str | None:
-    """Why `additive_sequence` cannot take the steps of a decoder with this cell and context; None if it can."""
-    if (reason := unserved(*decoder.parameters()) or changed(decoder) or why_not_sequence(cell)) is not None:
+    """Why `additive_sequence` cannot replace the steps of a decoder with this cell and context; None if it can."""
+    if (reason := unsupported(*decoder.parameters()) or changed(decoder) or why_not_sequence(cell)) is not None:
         return reason
     if (reason := why_not_softmax(context)) is not None:
         return reason
@@ -42,7 +42,7 @@ def why_not(decoder: nn.Module, cell: nn.Module, context: Context) -> str | None
 
 
 def why_not_softmax(context: Context) -> str | None:
-    """Why reading a context is not the softmax of scores over all of the source, independent of earlier steps."""
+    """Why a context is not softmax attention over the whole source, independent of earlier steps; None if it is."""
     if type(context) is not Attention:
         return f"the context is {type(context).__name__}"
     if (reason := changed(context, deep=False) or changed(context.normaliser)) is not None:
@@ -50,14 +50,14 @@ def why_not_softmax(context: Context) -> str | None:
     if type(context.normaliser) is not Softmax or context.normaliser.temperature != 1:
         return f"the normaliser is {type(context.normaliser).__name__}, not softmax of temperature 1"
     if context.window is not None:
-        return f"there is a window, {type(context.window).__name__}"
+        return f"attention has a window, {type(context.window).__name__}"
     if context.dropout and context.training:
-        return "weights are dropped"
+        return "attention has dropout"
     return "attention depends on earlier steps" if context.needs_history else None
 
 
 def additive_weights(cell: Any, context: Any, context_gates: Any) -> AdditiveWeights:
-    """What `additive_sequence` takes of parts of which `why_not` said None; `context_gates` maps C to the gates."""
+    """The weights for `additive_sequence`, where `why_not` is None; `context_gates` is the map from C to the gates."""
     scorer = context.scorer
     return AdditiveWeights(scorer.query_weight, scorer.v, context_gates.weight, *cell.recurrent.parameters())
 
@@ -65,11 +65,14 @@ def additive_weights(cell: Any, context: Any, context_gates: Any) -> AdditiveWei
 def additive_sequence(
     inputs: Tensor, initial: Tensor, source: Source, weights: AdditiveWeights
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """H (T, B, H), C (T, B, V) and the attention weights (T, B, S) of all T steps.
+    """States (T, B, H), contexts (T, B, V) and attention weights (T, B, S) of all T steps:
 
-    inputs (T, B, 3H) are the tokens' inputs to the gates, initial (B, H) is H_0. The source is as `Attention` prepared
-    it for an additive scorer: U k + b (B, S, A), and values (B, S, V). All is computed in the precision of `inputs`,
-    scores and softmax in that of `source.prepared`.
+    a_i = softmax_j(v · tanh(W H_{i-1} + U h_j + b));  C_i = Σ_j a_ij value_j;
+    H_i = gru_update(inputs_i + W_C C_i, W_H H_{i-1} + b_H, H_{i-1})   (Bahdanau et al. 2015, A.1.2 and A.2.2).
+
+    inputs (T, B, 3H) are the gates' inputs from the embedded tokens, initial (B, H) is H_0. `source` is what
+    `Attention` prepares for an additive scorer: U h_j + b (B, S, A), values (B, S, V) and the mask (B, 1, S). The
+    dtype is that of `inputs`; scores and softmax have that of `source.prepared`.
     """
     results: tuple[Tensor, Tensor, Tensor] = _AdditiveSequence.apply(  # type: ignore[no-untyped-call]
         inputs, initial, source.prepared, source.values, source.is_token, *weights
@@ -86,19 +89,19 @@ class _AdditiveSequence(torch.autograd.Function):
         prepared: Tensor,
         values: Tensor,
         is_token: Tensor | None,
-        from_query: Tensor,
+        query_weight: Tensor,
         v: Tensor,
-        from_context: Tensor,
+        context_weight: Tensor,
         recurrent: Tensor,
         bias: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
         ctx.set_materialize_grads(False)
         dtype, (steps, sentences, _), size = inputs.dtype, inputs.shape, initial.shape[1]
         keys, values = prepared.contiguous(), values.to(dtype).contiguous()
-        # One product per step with H: for the gates and for the query.
-        from_state = torch.cat((recurrent, from_query)).to(dtype)
-        state_bias = torch.cat((bias, bias.new_zeros(len(from_query)))).to(dtype)
-        read, exact_v = from_context.to(dtype), v.to(keys.dtype)
+        # One product with H per step gives both the gates and the query.
+        state_weight = torch.cat((recurrent, query_weight)).to(dtype)
+        state_bias = torch.cat((bias, bias.new_zeros(len(query_weight)))).to(dtype)
+        w_context, w_scores = context_weight.to(dtype), v.to(keys.dtype)
         states = torch.cat((initial.to(dtype)[None], inputs.new_empty(steps, sentences, size)))  # H_0 .. H_T
         gates, candidates = (inputs.new_empty(steps, sentences, blocks * size) for blocks in (2, 1))
         contexts = inputs.new_empty(steps, sentences, values.shape[2])
@@ -106,13 +109,13 @@ class _AdditiveSequence(torch.autograd.Function):
         products = []
         with torch.autocast(inputs.device.type, enabled=False):
             for t in range(steps):
-                products.append(product(states[t], from_state, state_bias))
-                read_forward(products[t][:, 3 * size :], keys, exact_v, is_token, values, attention[t], contexts[t])
-                x = plus_product(inputs[t], contexts[t], read)
+                products.append(product(states[t], state_weight, state_bias))
+                read_forward(products[t][:, 3 * size :], keys, w_scores, is_token, values, attention[t], contexts[t])
+                x = add_product(inputs[t], contexts[t], w_context)
                 step_forward(x, products[t][:, : 3 * size], states[t], gates[t], candidates[t], states[t + 1])
         ctx.save_for_backward(
             states, gates, candidates, attention, contexts, keys, values,
-            from_query, v, from_context, recurrent, *products,
+            query_weight, v, context_weight, recurrent, *products,
         )  # fmt: skip
         return states[1:], contexts, attention
 
@@ -121,48 +124,47 @@ class _AdditiveSequence(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         grad_states, grad_contexts, grad_attention = gradients
         states, gates, candidates, attention, contexts, keys, values, *rest = ctx.saved_tensors
-        from_query, v, from_context, recurrent, *products = rest
-        before, dtype = states[:-1], states.dtype
-        steps, sentences, size = before.shape
-        read = from_context.to(dtype).t()
-        from_state = torch.cat((recurrent, from_query)).to(dtype).t()
-        exact_v = v.to(keys.dtype)
-        grad_inputs = before.new_empty(steps, sentences, 3 * size)
-        grad_products = before.new_empty(steps, sentences, 3 * size + len(v))  # gates, and behind them the query
+        query_weight, v, context_weight, recurrent, *products = rest
+        previous, dtype = states[:-1], states.dtype
+        steps, sentences, size = previous.shape
+        w_context, w_scores = context_weight.to(dtype).t(), v.to(keys.dtype)
+        state_weight = torch.cat((recurrent, query_weight)).to(dtype).t()
+        grad_inputs = previous.new_empty(steps, sentences, 3 * size)
+        grad_products = previous.new_empty(steps, sentences, 3 * size + len(v))  # of the gates, then of the query
         total_grad_contexts = torch.empty_like(contexts)
         grad_keys, grad_v = torch.zeros_like(keys), keys.new_zeros(sentences, len(v))
-        carried = before.new_zeros(sentences, size, dtype=accumulation_dtype(before))
+        grad_carry = previous.new_zeros(sentences, size, dtype=accumulation_dtype(previous))
 
         def at_step(gradient: Tensor | None, t: int) -> Tensor | None:
             return None if gradient is None else gradient[t].to(dtype)
 
-        later = None
+        grad_next = None
         for t in reversed(range(steps)):
             step_backward(
-                at_step(grad_states, t), later, carried, products[t], before[t], gates[t], candidates[t],
+                at_step(grad_states, t), grad_next, grad_carry, products[t], previous[t], gates[t], candidates[t],
                 grad_inputs[t], grad_products[t, :, : 3 * size],
             )  # fmt: skip
-            grad_context, grad_weights = product(grad_inputs[t], read), at_step(grad_attention, t)
+            grad_context, grad_weights = product(grad_inputs[t], w_context), at_step(grad_attention, t)
             total_grad_contexts[t] = grad_context if grad_contexts is None else grad_context.add_(grad_contexts[t])
             read_backward(
-                products[t][:, 3 * size :], keys, exact_v, values, attention[t], total_grad_contexts[t],
+                products[t][:, 3 * size :], keys, w_scores, values, attention[t], total_grad_contexts[t],
                 None if grad_weights is None else grad_weights.contiguous(),
                 grad_products[t, :, 3 * size :], grad_keys, grad_v,
             )  # fmt: skip
-            later = product(grad_products[t], from_state)
-        grad_initial = carried if later is None else carried + later
+            grad_next = product(grad_products[t], state_weight)
+        grad_initial = grad_carry if grad_next is None else grad_carry + grad_next
         flat_products = grad_products.flatten(0, 1)
-        grad_from_state = summed_product(flat_products, before.flatten(0, 1))
-        grad_from_context = summed_product(grad_inputs.flatten(0, 1), contexts.flatten(0, 1))
+        grad_state_weight = weight_gradient(flat_products, previous.flatten(0, 1))
+        grad_context_weight = weight_gradient(grad_inputs.flatten(0, 1), contexts.flatten(0, 1))
         return (
             grad_inputs,
             grad_initial,
             grad_keys,
             values_backward(attention, total_grad_contexts),
             None,
-            grad_from_state[3 * size :].to(from_query.dtype),
+            grad_state_weight[3 * size :].to(query_weight.dtype),
             grad_v.sum(dim=0).to(v.dtype),
-            grad_from_context.to(from_context.dtype),
-            grad_from_state[: 3 * size].to(recurrent.dtype),
+            grad_context_weight.to(context_weight.dtype),
+            grad_state_weight[: 3 * size].to(recurrent.dtype),
             flat_products[:, : 3 * size].sum(dim=0).to(recurrent.dtype),
         )

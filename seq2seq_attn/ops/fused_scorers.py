@@ -1,9 +1,9 @@
-"""Scorers whose scores take less memory than their equations, and reading a source by additive scores.
+"""Scorers that need less memory than their equations, and a step of additive attention with its backward pass.
 
 Reference implementations: `forward` of `Additive`, `Concat` and `NegativeSquaredDistance`, and `Attention` with an
-additive scorer and `Softmax`. What an equation computes for every pair of a query and a key, such as the hidden layer
-tanh(q + k), is by far the largest tensor of a step, (B, T, S, A) numbers; the fused forms keep it in the cache or in
-registers, or do without it.
+additive scorer and `Softmax`. The largest tensor of these equations has a vector for every pair of a query and a key,
+such as the hidden layer tanh(q + k): (B, T, S, A) numbers. The fused forms keep it in the cache or in registers, or do
+not compute it at all.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from torch import Tensor
 from seq2seq_attn.attention import Additive, Concat, NegativeSquaredDistance
 from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores
 from seq2seq_attn.ops import native
-from seq2seq_attn.ops.dispatch import known, unserved
+from seq2seq_attn.ops.dispatch import fusible, unsupported
 
-IN_CACHE = 1 << 18  # numbers: a megabyte
+CACHE_NUMBERS = 1 << 18  # float32 numbers in 1 MB, which fits a core's cache
 
 
-@known
+@fusible
 class FusedAdditive(Additive, registered=False):
-    """`Additive` with its scores by `fused_scores`."""
+    """`Additive`, computed by `fused_scores`."""
 
     @property
     def query_weight(self) -> Tensor:
@@ -30,17 +30,17 @@ class FusedAdditive(Additive, registered=False):
         return self.query_layer.weight
 
     def prepare(self, keys: Keys) -> Prepared:
-        return _once_in_full_precision(super().prepare(keys))
+        return _to_full_precision(super().prepare(keys))
 
     def forward(self, query: Query, prepared: Prepared) -> Scores:
-        if unserved(query, prepared, self.v) is not None:
+        if unsupported(query, prepared, self.v) is not None:
             return super().forward(query, prepared)
         return fused_scores(self.query_layer(query), prepared, self.v)
 
 
-@known
+@fusible
 class FusedConcat(Concat, registered=False):
-    """`Concat` with its scores by `fused_scores`."""
+    """`Concat`, computed by `fused_scores`."""
 
     @property
     def query_weight(self) -> Tensor:
@@ -48,23 +48,23 @@ class FusedConcat(Concat, registered=False):
         return self.layer.weight[:, : self.query_size]
 
     def prepare(self, keys: Keys) -> Prepared:
-        return _once_in_full_precision(super().prepare(keys))
+        return _to_full_precision(super().prepare(keys))
 
     def forward(self, query: Query, prepared: Prepared) -> Scores:
-        if unserved(query, prepared, self.v) is not None:
+        if unsupported(query, prepared, self.v) is not None:
             return super().forward(query, prepared)
         return fused_scores(F.linear(query, self.query_weight), prepared, self.v)
 
 
-@known
+@fusible
 class FusedNegativeSquaredDistance(NegativeSquaredDistance, registered=False):
-    """`NegativeSquaredDistance` by one product: -|q - k|² = 2 q · k - |q|² - |k|².
+    """`NegativeSquaredDistance`, computed by one product: -|q - k|² = 2 q · k - |q|² - |k|².
 
-    In float32: in half precision the rounding of large numbers would be all that is left of their difference.
+    In float32, since the difference of large numbers cancels: in bfloat16 only rounding errors would remain.
     """
 
     def forward(self, query: Query, prepared: Prepared) -> Scores:
-        if unserved(query, prepared) is not None:
+        if unsupported(query, prepared) is not None:
             return super().forward(query, prepared)
         with torch.autocast(query.device.type, enabled=False):
             queries, keys = query.float(), prepared.float()
@@ -75,19 +75,19 @@ class FusedNegativeSquaredDistance(NegativeSquaredDistance, registered=False):
 
 
 def fused_scores(queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
-    """v · tanh(q + k) (B, T, S) of projected queries (B, T, A) and keys (B, S, A), v (A,).
+    """v · tanh(q + k) (B, T, S) of projected queries q (B, T, A), projected keys k (B, S, A) and v (A,).
 
-    Computed as 2 v · σ(2 (q + k)) - Σ v, which is the same and takes a fifth of the time on a processor, where tanh is
-    the most expensive elementwise operation. In float32, in which the sum and σ are no slower than in bfloat16.
+    Computed as 2 v · σ(2 (q + k)) - Σ v, which is equal and takes a fifth of the time on a CPU, where tanh is the most
+    expensive elementwise operation. In float32, which is no slower than bfloat16 here.
     """
     keys = keys.float()
     if not torch.is_grad_enabled() and native.has_kernels(queries):
         return _kernel_scores(queries, keys, v)
     with torch.autocast(queries.device.type, enabled=False):
-        doubled, exact_v = 2 * queries.float()[:, :, None], v.float()
+        doubled, v = 2 * queries.float()[:, :, None], v.float()
         chunks = _chunks_in_cache(doubled, keys[:, None])
-        scores = [torch.matmul(torch.add(q, k, alpha=2).sigmoid_(), 2 * exact_v) for q, k in chunks]
-        return (torch.cat(scores) - exact_v.sum()).to(queries.dtype)
+        scores = [torch.matmul(torch.add(q, k, alpha=2).sigmoid_(), 2 * v) for q, k in chunks]
+        return (torch.cat(scores) - v.sum()).to(queries.dtype)
 
 
 def _kernel_scores(queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
@@ -99,28 +99,29 @@ def _kernel_scores(queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
 
 
 def _chunks_in_cache(queries: Tensor, keys: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """(B, T, 1, A) and (B, 1, S, A), in a search on a processor only as many sentences at a time as the cache holds."""
+    """Queries (B, T, 1, A), keys (B, 1, S, A); without gradients on a CPU, split into sentences that fit the cache."""
     if queries.device.type != "cpu" or torch.is_grad_enabled():
         return [(queries, keys)]
     numbers_per_sentence = queries.shape[1] * keys.shape[2] * keys.shape[3]
-    sentences = max(1, IN_CACHE // max(1, numbers_per_sentence))
+    sentences = max(1, CACHE_NUMBERS // max(1, numbers_per_sentence))
     return list(zip(torch.split(queries, sentences), torch.split(keys, sentences), strict=True))
 
 
-def _once_in_full_precision(prepared: Prepared) -> Prepared:
-    """The keys in the precision of the sum, so that no step casts them."""
-    return prepared.float() if unserved(prepared) is None else prepared
+def _to_full_precision(prepared: Prepared) -> Prepared:
+    """Prepared keys in float32, so that they are not cast at every step."""
+    return prepared.float() if unsupported(prepared) is None else prepared
 
 
 def read_forward(
     query: Tensor, keys: Tensor, v: Tensor, is_token: Tensor | None, values: Tensor, weights: Tensor, context: Tensor
 ) -> None:
-    """Writes a = softmax(v · tanh(q + k)) (B, S) and Σ_s a_s value_s (B, V), outside autograd, one query per sentence.
+    """A step of additive attention outside autograd, with one query per sentence.
 
-    q = W query (B, A), k = U key + b (B, S, A) and v (A,), the latter two in the precision of the scores; is_token
-    (B, 1, S), values (B, S, V). All but the queries are contiguous.
+    Writes a = softmax(v · tanh(q + k)) to `weights` (B, S) and Σ_s a_s value_s to `context` (B, V). query is q = W H
+    (B, A), keys are k = U h + b (B, S, A), v (A,), is_token (B, 1, S), values (B, S, V). Keys and v have the dtype of
+    the scores. All tensors except the queries are contiguous.
     """
-    if _native(query, keys):
+    if _has_kernel(query, keys):
         sizes = *keys.shape, values.shape[2]
         source = keys, v, is_token, values
         native.run("additive_forward", query.dtype, *sizes, query, query.stride(0), *source, weights, context)
@@ -146,23 +147,23 @@ def read_backward(
     grad_keys: Tensor,
     grad_v: Tensor,
 ) -> None:
-    """Backward pass of `read_forward`, which recomputes the hidden layer: dL/dq is written to grad_query (B, A).
+    """Backward pass of `read_forward`; recomputes the hidden layer. Writes dL/dq to `grad_query` (B, A).
 
-    dL/dk is added to grad_keys (B, S, A), and each sentence's part of dL/dv to grad_v (B, A), both in the precision of
-    the scores. The gradient of the values is summed over all steps at once, by `values_backward`.
+    Adds dL/dk to `grad_keys` (B, S, A) and each sentence's contribution to dL/dv to `grad_v` (B, A), both in the dtype
+    of the scores. `values_backward` computes the gradient of the values for all steps at once.
     """
-    if _native(query, keys):
+    if _has_kernel(query, keys):
         sizes = *keys.shape, values.shape[2]
         source = keys, v, values, weights, grad_context, grad_weights
         written = grad_query, grad_query.stride(0), grad_keys, grad_v
         native.run("additive_backward", query.dtype, *sizes, query, query.stride(0), *source, *written)
         return
-    gradient = torch.bmm(grad_context[:, None], values.transpose(1, 2)).squeeze(1)
+    total_grad_weights = torch.bmm(grad_context[:, None], values.transpose(1, 2)).squeeze(1)
     if grad_weights is not None:
-        gradient += grad_weights
-    weighted = (gradient * weights).to(keys.dtype)
+        total_grad_weights += grad_weights
+    weighted = (total_grad_weights * weights).to(keys.dtype)
     grad_scores = torch.addcmul(weighted, weights.to(keys.dtype), weighted.sum(dim=1, keepdim=True), value=-1)[:, None]
-    # tanh = 2 σ - 1 and tanh' = 4 σ (1 - σ), both of 2 (q + k)
+    # With σ = σ(2 (q + k)): tanh(q + k) = 2 σ - 1, and its derivative is 4 σ (1 - σ).
     hidden = torch.add(keys, query[:, None]).mul_(2).sigmoid_()
     grad_v += torch.bmm(grad_scores, hidden).mul_(2).squeeze(1) - grad_scores.sum(dim=2)
     slopes = hidden.addcmul_(hidden, hidden, value=-1).mul_(4 * v)
@@ -171,7 +172,7 @@ def read_backward(
 
 
 def values_backward(weights: Tensor, grad_contexts: Tensor) -> Tensor:
-    """Σ_t a_tbs dL/dC_tb (B, S, V) of all steps' weights (T, B, S) and gradients of their contexts (T, B, V)."""
+    """dL/dvalues = Σ_t a_tbs dL/dC_tb (B, S, V), from the weights a (T, B, S) and dL/dC (T, B, V) of all steps."""
     (steps, sentences, length), width = weights.shape, grad_contexts.shape[2]
     if not native.has_kernels(weights):
         return torch.bmm(weights.permute(1, 2, 0), grad_contexts.transpose(0, 1))
@@ -180,5 +181,5 @@ def values_backward(weights: Tensor, grad_contexts: Tensor) -> Tensor:
     return grad_values
 
 
-def _native(query: Tensor, keys: Tensor) -> bool:
+def _has_kernel(query: Tensor, keys: Tensor) -> bool:
     return keys.dtype == torch.float32 and query.stride(1) == 1 and native.has_kernels(query)

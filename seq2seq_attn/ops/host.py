@@ -1,6 +1,6 @@
-"""What is asked of the machine: memory that the process keeps, and threads for the batches of a search.
+"""Settings of the process: how the allocator reuses freed memory, and threads for the batches of a search.
 
-Both change the process, so the command line and its workers ask for the first; the second is undone after a search.
+The first lasts as long as the process, so only the command line and its workers use it; a search undoes the second.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ import torch
 from seq2seq_attn.ops.dispatch import is_reference
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # malloc.h of glibc
-LARGEST = 32 << 20  # glibc takes no more for the second
-AHEAD = 2 << 30  # bytes that are to come in large pages
+MAX_MMAP_THRESHOLD = 32 << 20  # the largest value that glibc accepts
+HUGE_PAGE_BYTES = 2 << 30  # how much of the heap to back by huge pages
 
 
 def keep_freed_memory() -> None:
-    """Tells the C library to use the memory of one training step again in the next; does nothing but on glibc.
+    """Makes malloc reuse the memory of one training step in the next. Has no effect without glibc.
 
-    Otherwise it hands a tensor of megabytes back to the system as soon as it is freed, and the system clears every page
-    of the next one again: a fifth of the time of a training step of the demo (benchmarks/README.md). What a process
-    needs at most stays the same.
+    By default, glibc returns the memory of a large tensor to the system as soon as it is freed, and the system zeroes
+    every page of the next one: a fifth of the time of a training step of the demo (benchmarks/README.md). Peak memory
+    does not change.
     """
     libc = _glibc()
     if libc is not None:
-        libc.mallopt(M_MMAP_THRESHOLD, LARGEST)
+        libc.mallopt(M_MMAP_THRESHOLD, MAX_MMAP_THRESHOLD)
         libc.mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
-        _ask_for_large_pages(libc)
+        _request_huge_pages(libc)
 
 
 def give_back_freed_memory() -> None:
-    """Hands what nothing refers to any more back to the system; does nothing but on glibc.
+    """Collects garbage and returns free memory to the system. Has no effect without glibc.
 
-    Between one training and the next: their tensors differ in size, and the pieces that one leaves do not fit the
-    other (two trainings left 1.35 and then 1.61 GB with the process, of which this gave back 0.28 and 0.48).
+    Meant for the time between two training runs: their tensors differ in size, so the second cannot reuse the free
+    blocks of the first. (After two runs a process held 1.35 and 1.61 GB; this returned 0.28 and 0.48 GB of them.)
     """
     gc.collect()
     libc = _glibc()
@@ -49,15 +49,15 @@ def give_back_freed_memory() -> None:
         libc.malloc_trim(0)
 
 
-def _ask_for_large_pages(libc: ctypes.CDLL) -> None:
-    """Lets the heap grow by pages of 2 MB, where the system has them, and not of 4 KB.
+def _request_huge_pages(libc: ctypes.CDLL) -> None:
+    """Lets the heap use pages of 2 MB, where the system has them, instead of 4 KB.
 
-    A page is cleared when it is first written to, which took 25 us for 4 KB on a virtual machine: seconds, until a
-    training has had all the memory that it will use again. What is asked for here is freed at once, addresses without
-    memory, and the heap goes on from there.
+    The system zeroes a page when it is first written to. On a virtual machine this took 25 us per 4 KB, and a training
+    run spent seconds on it before all its memory had been touched. The blocks allocated here are marked and freed at
+    once: they reserve addresses only, which the heap then hands out.
     """
-    size = LARGEST - (1 << 20)  # a block that has no mapping of its own
-    blocks = [block for block in (libc.malloc(size) for _ in range(AHEAD // size)) if block]
+    size = MAX_MMAP_THRESHOLD - (1 << 20)  # below the threshold: on the heap, without a mapping of its own
+    blocks = [block for block in (libc.malloc(size) for _ in range(HUGE_PAGE_BYTES // size)) if block]
     for block in blocks:
         first = -(-block // mmap.PAGESIZE) * mmap.PAGESIZE
         libc.madvise(first, block + size - first, mmap.MADV_HUGEPAGE)
@@ -75,25 +75,26 @@ def _glibc() -> ctypes.CDLL | None:
     return libc
 
 
-BATCHES_PER_THREAD = 2  # at least; with fewer, some threads wait for the last batches of others
+MIN_BATCHES_PER_THREAD = 2  # with fewer, threads idle while others finish the last batches
 
 
 @contextmanager
 def parallel_map(device: torch.device, batches: int) -> Iterator[Callable[..., Iterable[Any]]]:
-    """A `map` in which every thread that torch has works on a batch of its own, if there are many, on a CPU.
+    """A `map` over batches, with one batch per thread on a CPU if there are enough batches; otherwise Python's `map`.
 
-    A step of a search is some sixty small operations beside a few products: threads that share these wait for each
-    other. Torch's number of threads is 1 in the block, and restored after it.
+    A search step consists of about sixty small operations and a few matrix products. Splitting each of them over
+    threads costs more in synchronisation than it saves. Torch's number of threads is 1 within the block and is
+    restored afterwards.
     """
     threads = torch.get_num_threads()
-    if is_reference() or device.type != "cpu" or threads == 1 or batches < BATCHES_PER_THREAD * threads:
+    if is_reference() or device.type != "cpu" or threads == 1 or batches < MIN_BATCHES_PER_THREAD * threads:
         yield map
         return
-    casts, dtype = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
+    is_autocast, dtype = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
 
     def each(work: Callable[[Any], Any], parts: Iterable[Any]) -> Iterable[Any]:
         def in_thread(part: Any) -> Any:
-            with torch.autocast("cpu", dtype, enabled=casts):  # which a thread does not inherit
+            with torch.autocast("cpu", dtype, enabled=is_autocast):  # threads do not inherit it
                 return work(part)
 
         return workers.map(in_thread, parts)
@@ -103,4 +104,4 @@ def parallel_map(device: torch.device, batches: int) -> Iterator[Callable[..., I
         yield each
     finally:
         workers.shutdown(cancel_futures=True)
-        torch.set_num_threads(threads)  # of which MKL has but one for all threads
+        torch.set_num_threads(threads)  # the workers have set it to 1 for MKL in this thread as well

@@ -1,9 +1,9 @@
-"""A model whose weights no longer change, prepared for the products of decoding.
+"""A model with constant weights, prepared for the matrix products of decoding.
 
-A decoding step multiplies a few rows with every matrix of the decoder, so that fetching the matrix is most of the
-work. oneDNN reads one that is stored in the order its kernel wants two to four times as fast as MKL reads rows as they
-are, and autocast casts every matrix again at every step. Both are done here once. What attention reads is summed by a
-kernel that stores nothing on the way. Reference implementation: the model itself.
+A decoding step multiplies a few rows by every matrix of the decoder, so its time is mostly that of reading the
+matrices from memory. From a matrix in its own layout, oneDNN computes the product two to four times as fast as MKL
+from a row-major one; and autocast would cast every matrix again at every step. Here, each matrix is cast and reordered
+once. A kernel computes attention weights and contexts in one pass. Reference implementation: the model itself.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from seq2seq_attn.attention import Attention, History, Source
 from seq2seq_attn.attention.shapes import Contexts, IsToken, Keys, Query, Values, Weights
 from seq2seq_attn.ops import native
 from seq2seq_attn.ops.additive_decoder import why_not_softmax
-from seq2seq_attn.ops.dispatch import is_reference, known, known_modules
+from seq2seq_attn.ops.dispatch import fusible, fusible_modules, is_reference
 from seq2seq_attn.ops.int8 import Int8Linear
-from seq2seq_attn.ops.linear import by_onednn, is_linear, onednn_is_faster
+from seq2seq_attn.ops.linear import is_linear, onednn_is_faster, onednn_linear
 from seq2seq_attn.ops.replace import Model, replace_modules
 
 
 def for_inference(model: Model) -> Model:
-    """The same model for inference alone, with the weights as they are now; itself where nothing is gained.
+    """A copy of the model for inference only, with the current weights; `model` itself if nothing can be gained.
 
-    Its linear layers compute in the precision of this moment: autocast's, if it is on, or that of the weights. Apart
-    from what was reordered or cast it shares all weights with `model`, and it stays on this device. Modules of a user,
-    and those with hooks, are the same in both.
+    Its linear layers compute in autocast's dtype if autocast is enabled now, otherwise in that of the weights. It
+    shares all parameters that are neither reordered nor cast, and it cannot be moved to another device. Modules that a
+    user wrote or hooked are the same in both.
     """
     if is_reference():
         return model
-    modules = known_modules(model)
-    parts: dict[nn.Module, nn.Module] = {layer: InferenceLinear(layer) for layer in modules if _gains(layer)}
+    modules = fusible_modules(model)
+    parts: dict[nn.Module, nn.Module] = {layer: InferenceLinear(layer) for layer in modules if _benefits(layer)}
     if native.has_kernels(next(model.parameters(), torch.empty(0))):
         for attention in modules:
             if isinstance(attention, Attention) and why_not_softmax(attention) is None:
@@ -43,8 +43,8 @@ def for_inference(model: Model) -> Model:
     return replace_modules(model, parts) if parts else model
 
 
-def with_rows(layer: nn.Linear, rows: Tensor) -> nn.Linear | None:
-    """The layer with these of its outputs alone (M,), in this order; None if it is not a layer of this package."""
+def select_outputs(layer: nn.Linear, rows: Tensor) -> nn.Linear | None:
+    """A layer with only the outputs `rows` (M,), in this order; None if the layer is not one of this package."""
     if not (is_linear(layer) or isinstance(layer, (InferenceLinear, Int8Linear))):
         return None
     part = copy.copy(layer)
@@ -54,30 +54,30 @@ def with_rows(layer: nn.Linear, rows: Tensor) -> nn.Linear | None:
     return type(layer)(part) if isinstance(layer, (InferenceLinear, Int8Linear)) else part
 
 
-@known
+@fusible
 class InferenceLinear(nn.Linear):
-    """A linear layer whose weight was cast and reordered beforehand."""
+    """A linear layer with a weight that is cast and reordered once."""
 
     def __init__(self, layer: nn.Linear) -> None:
         super().__init__(layer.in_features, layer.out_features, layer.bias is not None, device="meta")
         self.weight, self.bias = layer.weight, layer.bias
         self.dtype = _product_dtype(layer.weight)
-        self.by_onednn = _by_onednn(layer)
+        self.use_onednn = _use_onednn(layer)
         with torch.no_grad():
-            self.added = None if layer.bias is None else layer.bias.to(self.dtype)
+            self.cast_bias = None if layer.bias is None else layer.bias.to(self.dtype)
             cast = layer.weight.to(self.dtype)
-            self.packed = torch.ops.mkldnn._reorder_linear_weight(cast) if self.by_onednn else cast
+            self.packed = torch.ops.mkldnn._reorder_linear_weight(cast) if self.use_onednn else cast
 
     def forward(self, input: Tensor) -> Tensor:
         input = input.to(self.dtype)
-        if not self.by_onednn:
-            return F.linear(input, self.packed, self.added)
-        return by_onednn(input, self.packed, self.added)
+        if not self.use_onednn:
+            return F.linear(input, self.packed, self.cast_bias)
+        return onednn_linear(input, self.packed, self.cast_bias)
 
 
-@known
+@fusible
 class InferenceAttention(Attention):
-    """The same weights and contexts, by a kernel, where the weights are a softmax of the scores of this step alone."""
+    """`Attention` whose weights and contexts a kernel computes; only if the weights are a softmax of current scores."""
 
     def __init__(self, attention: Attention) -> None:
         nn.Module.__init__(self)
@@ -97,22 +97,22 @@ class InferenceAttention(Attention):
             return super()._step(query, source, history)
         (sentences, queries, length), width = scores.shape, values.shape[2]
         weights, contexts = torch.empty_like(scores), values.new_empty(sentences, queries, width)
-        read = scores.contiguous(), source.is_token, values
-        native.run("attention_read", scores.dtype, sentences, queries, length, width, *read, weights, contexts)
+        inputs = scores.contiguous(), source.is_token, values
+        native.run("attention_read", scores.dtype, sentences, queries, length, width, *inputs, weights, contexts)
         return contexts, weights, history
 
 
-def _gains(layer: nn.Module) -> TypeGuard[nn.Linear]:
-    """Whether it is a linear layer whose weight is to be cast or reordered."""
-    return is_linear(layer) and (_by_onednn(layer) or _product_dtype(layer.weight) != layer.weight.dtype)
+def _benefits(layer: nn.Module) -> TypeGuard[nn.Linear]:
+    """Whether it is a linear layer whose weight can be cast or reordered beforehand."""
+    return is_linear(layer) and (_use_onednn(layer) or _product_dtype(layer.weight) != layer.weight.dtype)
 
 
-def _by_onednn(layer: nn.Linear) -> bool:
+def _use_onednn(layer: nn.Linear) -> bool:
     return layer.weight.device.type == "cpu" and onednn_is_faster(_product_dtype(layer.weight))
 
 
 def _product_dtype(tensor: Tensor) -> torch.dtype:
-    """The precision of products with this tensor: as in torch, autocast changes float32 alone."""
+    """The dtype of products with this tensor: autocast changes float32 only, as in torch."""
     device = tensor.device.type
-    casts = torch.is_autocast_enabled(device) and tensor.dtype == torch.float32
-    return torch.get_autocast_dtype(device) if casts else tensor.dtype
+    is_cast = torch.is_autocast_enabled(device) and tensor.dtype == torch.float32
+    return torch.get_autocast_dtype(device) if is_cast else tensor.dtype

@@ -1,10 +1,10 @@
-"""Cross-entropy over the vocabulary: projection, log-softmax and gradient in one pass over real tokens.
+"""Cross-entropy over the vocabulary: projection, log-softmax and gradient in one pass over the tokens of a batch.
 
 Reference implementation: `project`, then `torch.nn.functional.cross_entropy`.
 
-The logits of a batch are the largest tensor of training. The fused form has one such tensor, in the precision of the
-product: chunk by chunk of tokens, small enough for the processor's cache, logits are taken to fp32 and overwritten by
-their gradient. It is known as soon as they are, so the backward pass only returns it.
+The logits of a batch are the largest tensor of training. The fused form allocates it once, in the dtype of the
+product. In chunks of tokens that fit the processor's cache, it converts logits to fp32 and overwrites them by their
+gradient. All gradients are computed in the forward pass; the backward pass only scales them.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seq2seq_attn.ops import native
-from seq2seq_attn.ops.dispatch import changed, first_derivative_only, unserved
-from seq2seq_attn.ops.linear import padded_for, product, summed_product
+from seq2seq_attn.ops.dispatch import changed, first_derivative_only, unsupported
+from seq2seq_attn.ops.linear import pad_rows_for, product, weight_gradient
 
 CHUNK_VALUES = 1 << 18  # logits per chunk: 1 MB in fp32
-BLOCKS = 16  # of rows, which the kernel sums one by one
+BLOCKS = 16  # of rows: the kernel sums each separately, so that results do not depend on the number of threads
 
 
 def vocabulary_loss(
@@ -32,13 +32,13 @@ def vocabulary_loss(
     targets: Tensor,
     label_smoothing: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
-    """Sums over tokens of the smoothed loss, which has a gradient, and of -log p(target), which has none.
+    """Two sums over M tokens in nats: the loss with label smoothing, and -log p(target), which has no gradient.
 
-    features (M, R), targets (M,) int64; with smoothing e the target distribution is (1 - e) at the target plus e / V
-    everywhere (Szegedy et al. 2016, sec. 7), as in `torch.nn.functional.cross_entropy`. `project` makes the logits
-    (M, V) of the features in `model`, by its layer `output` and nothing else unless a user changed it.
+    features (M, R), targets (M,) int64. With smoothing e the target distribution is (1 - e) at the target plus e / V
+    everywhere (Szegedy et al. 2016, sec. 7), as in `torch.nn.functional.cross_entropy`. `project` is the method of
+    `model` that maps features to logits (M, V), by the layer `output` alone unless a user changed it.
     """
-    if why_not(model, output) is not None or unserved(features) is not None:
+    if why_not(model, output) is not None or unsupported(features) is not None:
         logits = project(features)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         loss = F.cross_entropy(logits, targets, label_smoothing=label_smoothing, reduction="sum")
@@ -47,22 +47,22 @@ def vocabulary_loss(
 
 
 def why_not(model: nn.Module, output: nn.Linear) -> str | None:
-    """Why the loss goes over the logits of the model's own projection; None if the fused form is taken."""
-    reason = unserved(*output.parameters()) or changed(model, deep=False) or changed(output)
+    """Why the loss is computed from `project`; None if the fused form is used."""
+    reason = unsupported(*output.parameters()) or changed(model, deep=False) or changed(output)
     return reason or ("the output layer has no bias" if output.bias is None else None)
 
 
 def fused_loss(
     features: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, label_smoothing: float
 ) -> tuple[Tensor, Tensor]:
-    """`vocabulary_loss` of logits W x + b, as one autograd node.
+    """`vocabulary_loss` of the logits W x + b as one autograd node: weight (V, R), bias (V,).
 
-    The products are in autocast's precision if it is on, everything between them in fp32.
+    Products have autocast's dtype if it is enabled; everything else is computed in fp32 or better.
     """
-    loss, log_loss = _VocabularyLoss.apply(  # type: ignore[no-untyped-call]
+    loss, nll = _VocabularyLoss.apply(  # type: ignore[no-untyped-call]
         features, weight, bias, targets, label_smoothing
     )
-    return loss, log_loss
+    return loss, nll
 
 
 class _VocabularyLoss(torch.autograd.Function):
@@ -72,47 +72,48 @@ class _VocabularyLoss(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         device = features.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
-        exact = torch.promote_types(weight.dtype, torch.float32)
-        wanted = ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
+        sum_dtype = torch.promote_types(weight.dtype, torch.float32)
+        needs_gradients = ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
         with torch.autocast(device, enabled=False):
             w, b = weight.to(dtype), bias.to(dtype)
-            x = padded_for(features.to(dtype), w)
+            x = pad_rows_for(features.to(dtype), w)
             tokens, words = len(features), len(w)
             logits = product(x, w, b)
-            at_targets = logits[:tokens].gather(1, targets[:, None]).sum(dtype=exact)
+            target_logits = logits[:tokens].gather(1, targets[:, None]).sum(dtype=sum_dtype)
             log_probabilities, sums = softmax_(logits[:tokens], targets, 1 - smoothing)
-            log_loss = -log_probabilities.sum()
-            share = smoothing / words
-            sum_of_features, sum_of_weights = (part.sum(dim=0, dtype=exact) for part in (x, weight))
-            mean_logits = (sum_of_features @ sum_of_weights + tokens * bias.sum(dtype=exact)) / words
-            loss = log_loss + smoothing * (at_targets - mean_logits)
-            if wanted:
-                gradient = logits  # which it has overwritten
-                gradient[tokens:] = 0
+            nll = -log_probabilities.sum()
+            # The uniform part of the target distribution, e / V, needs sums of features and weights alone.
+            uniform = smoothing / words
+            feature_sum, weight_sum = (part.sum(dim=0, dtype=sum_dtype) for part in (x, weight))
+            mean_logits = (feature_sum @ weight_sum + tokens * bias.sum(dtype=sum_dtype)) / words
+            loss = nll + smoothing * (target_logits - mean_logits)
+            if needs_gradients:
+                grad_logits = logits  # overwritten by `softmax_`, but for the uniform part
+                grad_logits[tokens:] = 0
                 counts = torch.bincount(targets, minlength=words)
-                grad_bias = sums - (1 - smoothing) * counts.to(exact) - tokens * share
-                grad_features = product(gradient, w.t())[:tokens].sub_((share * sum_of_weights).to(dtype))
-                grad_weight = torch.empty_like(weight).copy_(summed_product(gradient, x))
-                grad_weight -= (share * sum_of_features).to(weight.dtype)
+                grad_bias = sums - (1 - smoothing) * counts.to(sum_dtype) - tokens * uniform
+                grad_features = product(grad_logits, w.t())[:tokens].sub_((uniform * weight_sum).to(dtype))
+                grad_weight = torch.empty_like(weight).copy_(weight_gradient(grad_logits, x))
+                grad_weight -= (uniform * feature_sum).to(weight.dtype)
                 ctx.save_for_backward(grad_features.to(features.dtype), grad_weight, grad_bias.to(bias.dtype))
-        ctx.mark_non_differentiable(log_loss)
-        return loss, log_loss
+        ctx.mark_non_differentiable(nll)
+        return loss, nll
 
     @staticmethod
     @first_derivative_only
-    def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad_loss: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         features, weight, bias = ctx.saved_tensors
-        return features * scale.to(features.dtype), weight * scale, bias * scale, None, None
+        return features * grad_loss.to(features.dtype), weight * grad_loss, bias * grad_loss, None, None
 
 
 def softmax_(logits: Tensor, targets: Tensor, at_target: float) -> tuple[Tensor, Tensor]:
-    """log p(target) (M,) of logits (M, V) and the sums of softmax over the rows (V,), in fp32 or better.
+    """log p(target) (M,) of logits (M, V), and the sum over rows of their softmax (V,), both in fp32 or better.
 
-    The logits are overwritten by softmax, less `at_target` at the target, which the sums leave out.
+    Overwrites the logits by their softmax minus `at_target` at the target; the sum is that of the softmax itself.
     """
     tokens, words = logits.shape
-    exact = torch.promote_types(logits.dtype, torch.float32)
-    log_probabilities = logits.new_empty(tokens, dtype=exact)
+    sum_dtype = torch.promote_types(logits.dtype, torch.float32)
+    log_probabilities = logits.new_empty(tokens, dtype=sum_dtype)
     if native.has_kernels(logits):
         sums = log_probabilities.new_empty(BLOCKS, words)
         results = log_probabilities, BLOCKS, sums
@@ -125,9 +126,9 @@ def softmax_(logits: Tensor, targets: Tensor, at_target: float) -> tuple[Tensor,
     parts = (torch.split(part, rows) for part in (logits, targets[:, None], log_probabilities[:, None]))
     for chunk, target, log_probability in zip(*parts, strict=True):
         target_logit, largest = chunk.gather(-1, target), chunk.amax(dim=-1, keepdim=True)
-        probabilities = torch.softmax(chunk, dim=-1, dtype=exact)
-        # log Σ exp = the largest logit less the log of its probability, which is never small
-        log_probability.copy_(target_logit.to(exact) - largest + probabilities.amax(dim=-1, keepdim=True).log_())
+        probabilities = torch.softmax(chunk, dim=-1, dtype=sum_dtype)
+        # logsumexp is the largest logit minus the log of its probability, which is never tiny.
+        log_probability.copy_(target_logit.to(sum_dtype) - largest + probabilities.amax(dim=-1, keepdim=True).log_())
         sums += probabilities.sum(dim=0)
         chunk.copy_(probabilities.scatter_(-1, target, log_probability.exp().sub_(at_target)))
     return log_probabilities, sums

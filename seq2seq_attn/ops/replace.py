@@ -9,7 +9,7 @@ from typing import TypeVar, cast
 from torch import nn
 
 from seq2seq_attn.attention import Additive, Concat, NegativeSquaredDistance
-from seq2seq_attn.ops.dispatch import changed, known_modules
+from seq2seq_attn.ops.dispatch import changed, fusible_modules
 from seq2seq_attn.ops.fused_scorers import FusedAdditive, FusedConcat, FusedNegativeSquaredDistance
 from seq2seq_attn.ops.linear import Linear
 
@@ -24,22 +24,22 @@ _FUSED: dict[type[nn.Module], type[nn.Module]] = {
 
 
 def use_fused_modules(part: nn.Module) -> None:
-    """Puts fused modules with the same parameters in the place of those within a part that have one, in place.
+    """Replaces, in place, the submodules that have a fused form by fused modules with the same parameters.
 
-    Only within classes of this package: what a user wrote keeps the modules that it made.
+    Only within unmodified modules of this package; modules that a user wrote keep their submodules.
     """
-    for module in known_modules(part):
+    for module in fusible_modules(part):
         for name, child in module.named_children():
             fused = _FUSED.get(type(child))
             if fused is not None and changed(child) is None:
-                setattr(module, name, _as(fused, child))
+                setattr(module, name, _with_class(fused, child))
 
 
 def replace_modules(model: Model, replacements: Mapping[nn.Module, nn.Module]) -> Model:
-    """The model with each module of the mapping replaced wherever it stands.
+    """A model in which each module of the mapping is replaced wherever it occurs.
 
-    Modules that contain a replaced one are shallow copies, which share parameters, hooks and all else with the
-    original; every other module is the original itself.
+    Modules that contain a replaced one are shallow copies, which share parameters, hooks and all other attributes with
+    the originals. All other modules are the originals themselves.
     """
     copies: dict[nn.Module, nn.Module] = dict(replacements)
 
@@ -56,8 +56,8 @@ def replace_modules(model: Model, replacements: Mapping[nn.Module, nn.Module]) -
     return cast(Model, replaced(model))
 
 
-def _as(cls: type[nn.Module], module: nn.Module) -> nn.Module:
-    """A module of another class that shares everything with this one."""
+def _with_class(cls: type[nn.Module], module: nn.Module) -> nn.Module:
+    """A module of class `cls` that shares all attributes with `module`."""
     other = cls.__new__(cls)
     other.__dict__ = module.__dict__
     return other

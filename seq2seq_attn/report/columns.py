@@ -12,7 +12,7 @@ from typing import NamedTuple
 from rich.cells import cell_len
 
 from seq2seq_attn.evaluation.metrics import METRICS
-from seq2seq_attn.results.results import ArmResult, BandResult, Comparison, Results, Spread
+from seq2seq_attn.results.results import ArmResult, BandResult, PairedComparison, Results, Spread
 
 OVER_SEEDS = "", "std"
 LIMITS = "low", "high"
@@ -166,7 +166,7 @@ def _differences(results: Results) -> list[Column]:
 def _compared(
     results: Results,
     header: str,
-    cell: Callable[[Comparison], TableCell],
+    cell: Callable[[PairedComparison], TableCell],
     meaning: str,
     optional: bool = False,
     at_baseline: str = "",
@@ -177,7 +177,7 @@ def _compared(
     return Column(header, [cells.get(arm.name, NOTHING) for arm in results.arms], meaning, optional, parts)
 
 
-def _difference(pair: Comparison) -> TableCell:
+def _difference(pair: PairedComparison) -> TableCell:
     numbers = pair.bleu_difference, pair.low, pair.high
     return TableCell(f"{pair.bleu_difference:+.1f}", f"[{pair.low:+.1f}, {pair.high:+.1f}]", numbers)
 
@@ -186,7 +186,7 @@ def _p(p: float) -> TableCell:
     return TableCell("< 0.001" if p < 0.001 else f"{p:.3f}", numbers=(p,))
 
 
-def _detectable(pair: Comparison) -> TableCell:
+def _detectable(pair: PairedComparison) -> TableCell:
     if not pair.detectable:  # not computed, or both systems are equal on every resample
         return NOTHING
     value = f"{pair.detectable:.1f}"

@@ -11,8 +11,8 @@ from seq2seq_attn.results.results import (
     ArmResult,
     Breakdown,
     Breakdowns,
-    Comparison,
     GroupResult,
+    PairedComparison,
     Rate,
     Rates,
     Results,
@@ -22,8 +22,9 @@ from seq2seq_attn.results.results import (
 def conclusion(results: Results) -> list[str]:
     """Each arm against the baseline, the largest difference first; then sentences about single arms.
 
-    These are the effect of length on the best arm and on the baseline, the groups of sentences in which the two differ,
-    the alignment error rate of the best arm, and the limits of a single seed.
+    The note of the experiment, if it has one, comes second. The sentences about arms are the effect of length on the
+    best arm and on the baseline, the groups of sentences in which the two differ, the alignment error rate of the best
+    arm, and the limits of a single seed.
     """
     best = max(results.arms, key=lambda arm: arm.bleu.mean)
     shown = [arm for arm in results.arms if arm is best or arm.name == results.baseline]
@@ -41,10 +42,12 @@ def conclusion(results: Results) -> list[str]:
             "One seed: the intervals cover other test sentences, not other seeds; "
             "compare several seeds before you publish."
         )
+    if results.note:
+        sentences.insert(1, results.note)
     return sentences
 
 
-def _over_sentences(pair: Comparison) -> str:
+def _over_sentences(pair: PairedComparison) -> str:
     """The test over sentences: which arm is better and by how much, or which difference would have been detected."""
     p = pair.p_value if pair.randomisation is None else pair.randomisation.p_holm
     evidence = f"95 % interval {pair.low:+.1f} to {pair.high:+.1f}, {_p(p)}"
@@ -57,7 +60,7 @@ def _over_sentences(pair: Comparison) -> str:
     return f"{pair.arm} does not differ significantly from {pair.baseline}: {difference}{limit}."
 
 
-def _over_seeds(pair: Comparison, seeds: AcrossSeeds) -> str:
+def _over_seeds(pair: PairedComparison, seeds: AcrossSeeds) -> str:
     """The test over seeds, on this test set."""
     evidence = f"95 % interval {seeds.low:+.1f} to {seeds.high:+.1f}, {_p(seeds.p_holm)}, Welch's t test over seeds"
     if seeds.p_holm >= LEVEL:
@@ -84,7 +87,7 @@ def _correction(results: Results) -> str | None:
     )
 
 
-def _better(pair: Comparison) -> str:
+def _better(pair: PairedComparison) -> str:
     return "better" if pair.bleu_difference > 0 else "worse"
 
 

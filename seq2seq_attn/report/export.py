@@ -8,9 +8,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from seq2seq_attn.report.breakdown_tables import AGREEMENT, breakdown_tables, breakdowns
 from seq2seq_attn.report.columns import Column, TableCell, columns
-from seq2seq_attn.report.table import notes
+from seq2seq_attn.report.table import AGREEMENT, breakdown_tables, breakdowns, notes
 from seq2seq_attn.results.records import slug
 from seq2seq_attn.results.results import Breakdown, LinkAgreement, Rates, Results
 
@@ -94,8 +93,14 @@ def _latex_cell(cell: TableCell) -> str:
 
 def as_csv(results: Results) -> str:
     """One line per arm under a line of headers, numbers not rounded; an empty field if a value is unknown."""
+    records = as_records(results)
+    return _csv_text([records[0], *(record.values() for record in records)])
+
+
+def as_records(results: Results) -> list[dict[str, float | str | None]]:
+    """One dictionary per arm with the fields of `as_csv`; None if a value is unknown."""
     headers, values = zip(*(each for column in columns(results) for each in _csv_values(column)), strict=True)
-    return _csv_text([headers, *zip(*values, strict=True)])
+    return [dict(zip(headers, row, strict=True)) for row in zip(*values, strict=True)]
 
 
 def breakdowns_as_csv(results: Results) -> str:
@@ -125,13 +130,15 @@ def _csv_text(rows: Iterable[Iterable[object]]) -> str:
     return text.getvalue()
 
 
-def _csv_values(column: Column) -> Iterator[tuple[str, list[float | str]]]:
+def _csv_values(column: Column) -> Iterator[tuple[str, list[float | str | None]]]:
     """Header and values: a column of text as it is, a column of numbers once per part that any cell has."""
     most = max(len(cell.numbers) for cell in column.cells)
     if most == 0:
         yield column.header, [cell.value for cell in column.cells]
     for index, part in enumerate(column.parts[:most]):
-        numbers = [cell.numbers[index] if index < len(cell.numbers) else "" for cell in column.cells]
+        numbers: list[float | str | None] = [
+            cell.numbers[index] if index < len(cell.numbers) else None for cell in column.cells
+        ]
         yield f"{column.header} {part}".strip(), numbers
 
 

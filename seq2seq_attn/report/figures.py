@@ -6,7 +6,6 @@ Figures are plain `matplotlib.figure.Figure` objects; pyplot and matplotlib's gl
 from __future__ import annotations
 
 import functools
-import importlib.util
 import io
 import math
 import sys
@@ -22,15 +21,26 @@ import numpy as np
 from matplotlib import font_manager
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ft2font import FT2Font
 from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 from rich.cells import cell_len
 
 from seq2seq_attn.results.observations import AttentionMap, Curve
-from seq2seq_attn.results.results import Results
+from seq2seq_attn.results.results import ENOUGH, BandResult, Results
 
 Points = Sequence[tuple[float, float]]  # (epoch, value)
+
+
+class Picture(Figure):
+    """A figure that a notebook shows without pyplot, which would install itself there."""
+
+    def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
+        content = render(self, "png")
+        width, height = (int.from_bytes(content[place : place + 4], "big") for place in (16, 20))
+        return content, {"width": width // 2, "height": height // 2}  # sharp on a screen with small pixels
+
 
 LETTER = 0.07  # inches, of 9-point type; a Chinese character is as wide as two
 NAME_LETTER = 0.085  # inches, of 11-point type
@@ -38,29 +48,70 @@ GOLD = "#D55E00"
 
 
 def bleu_by_length_figure(results: Results) -> Figure:
-    """BLEU over the length bands, one line per arm (Bahdanau et al., 2015, Figure 2)."""
+    """BLEU over the length bands with 95 % intervals (Bahdanau et al., 2015, Figure 2).
+
+    One line per arm; for more than `MOST_LINES` arms, or a single band, a row of dots per arm. Marks of bands with
+    fewer than `ENOUGH` sentences are hollow.
+    """
     bands = results.arms[0].bleu_by_length
+    notes = ["95 % intervals over sentences"] if any(band.bleu_low is not None for band in bands) else []
+    if any(band.sentences < ENOUGH for band in bands):
+        notes.append(f"hollow: fewer than {ENOUGH} sentences")
+    if len(results.arms) > MOST_LINES or len(bands) < 2:
+        return _dots_by_length(results, bands, notes)
     styles = line_styles([arm.name for arm in results.arms])
     with drawing([results.experiment, *styles]):
-        figure = Figure(figsize=(7, 4.8), layout="constrained")
+        figure = Picture(figsize=(7, 4.8), layout="constrained")
         axes = figure.add_subplot()
         for arm in results.arms:
+            look = styles[arm.name]
             scores = [band.bleu for band in arm.bleu_by_length]
-            axes.plot(range(len(bands)), scores, label=arm.name, linewidth=2, markersize=7, **styles[arm.name])
+            axes.plot(range(len(bands)), scores, label=arm.name, linewidth=2, markersize=7, **look)
+            known = [(x, band.bleu_low, band.bleu_high) for x, band in enumerate(arm.bleu_by_length) if band.bleu_low]
+            if known:
+                x, low, high = zip(*known, strict=True)
+                axes.fill_between(x, low, high, color=look["color"], alpha=0.16, linewidth=0)
+            few = [(x, band.bleu) for x, band in enumerate(arm.bleu_by_length) if band.sentences < ENOUGH]
+            hollow = {"linestyle": "none", "markersize": 7, "markerfacecolor": "white", "label": "_few"}
+            axes.plot(*_columns(few), **{**look, **hollow})
         axes.set_xticks(range(len(bands)), [f"{band.label}\n({band.sentences})" for band in bands])
         axes.set_xlabel("source length in words (number of test sentences)")
         axes.set_ylabel("BLEU, mean over seeds")
         axes.set_ylim(bottom=0)
         axes.grid(visible=False, axis="x")
-        axes.set_title(f"{results.experiment}: BLEU by source length")
+        axes.set_title("\n".join([f"{results.experiment}: BLEU by source length", *filter(None, ["; ".join(notes)])]))
         legend_below(figure, axes)
+    return figure
+
+
+def _dots_by_length(results: Results, bands: Sequence[BandResult], notes: Sequence[str]) -> Figure:
+    """One panel per band, one row per arm, that of the highest BLEU on top."""
+    ranked = sorted(results.arms, key=lambda arm: arm.bleu.mean)
+    with drawing([results.experiment, *(arm.name for arm in ranked)]):
+        figure = Figure(figsize=(3.2 + 1.7 * len(bands), 1.6 + 0.27 * len(ranked)), layout="constrained")
+        panels = figure.subplots(1, len(bands), sharey=True, sharex=True, squeeze=False)[0]
+        for place, (axes, band) in enumerate(zip(panels, bands, strict=True)):
+            for row, arm in enumerate(ranked):
+                own = arm.bleu_by_length[place]
+                if own.bleu_low is not None and own.bleu_high is not None:
+                    axes.plot(
+                        [own.bleu_low, own.bleu_high], [row, row], color=COLOURS[0], linewidth=1.5, label="_interval"
+                    )
+                face = "white" if own.sentences < ENOUGH else COLOURS[0]
+                axes.plot(own.bleu, row, "o", color=COLOURS[0], markerfacecolor=face, markersize=6, label=arm.name)
+            axes.set_title(f"{band.label} words\n({band.sentences:,} sentences)", fontsize=9)
+            axes.set_yticks(range(len(ranked)), [arm.name for arm in ranked])
+            axes.tick_params(axis="y", length=0)
+            axes.spines["left"].set_visible(False)
+        figure.suptitle("\n".join([f"{results.experiment}: BLEU by source length", *filter(None, ["; ".join(notes)])]))
+        figure.supxlabel("BLEU, mean over seeds", fontsize=10)
     return figure
 
 
 def learning_curve_figure(runs: Mapping[str, Sequence[Curve]]) -> Figure:
     """Validation BLEU and loss over epochs: a thick line per arm, the mean over its seeds, a thin line per seed."""
     with drawing(runs):
-        figure = Figure(figsize=(10, 4.8), layout="constrained")
+        figure = Picture(figsize=(10, 4.8), layout="constrained")
         left, right = figure.subplots(1, 2)
         _curves_panel(left, "validation BLEU", {arm: [bleu_points(run) for run in each] for arm, each in runs.items()})
         _curves_panel(
@@ -121,7 +172,7 @@ def attention_figure(maps: Sequence[AttentionMap]) -> Figure:
     width = max(cell * len(shown.source) + LETTER * _longest(shown.target) for shown in maps) + 0.2
     height = max(cell * len(shown.target) + LETTER * _longest(shown.source) for shown in maps) + 0.4
     with drawing(text for shown in maps for text in (shown.arm, *shown.source, *shown.target)):
-        figure = Figure(figsize=(max(columns * width + 0.8, 4.5), rows * height + 0.5), layout="compressed")
+        figure = Picture(figsize=(max(columns * width + 0.8, 4.5), rows * height + 0.5), layout="compressed")
         panels = figure.subplots(rows, columns, squeeze=False)
         for axes, shown in zip(panels.flat, maps, strict=False):
             image = _heatmap_panel(axes, shown, letters=max(20, int(cell * len(shown.source) / NAME_LETTER)))
@@ -159,6 +210,7 @@ def _longest(words: Sequence[str]) -> int:
 
 # Okabe & Ito's palette, safe for colour-blind readers, without its yellow: too pale for a line.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MOST_LINES = len(COLOURS)  # of a figure: more would cover each other, and share colours
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES = ("-", (0, (6, 1.5)), (0, (6, 1.5, 1.5, 1.5)), (0, (2.5, 1)))  # dashes and gaps, in line widths
 
@@ -209,11 +261,13 @@ def render(figure: Figure, kind: str) -> bytes:
     metadata: dict[str, Any] = {"Date": None} if kind == "svg" else {"Software": None}
     buffer = io.BytesIO()
     with matplotlib.rc_context(SETTINGS), warnings.catch_warnings():
-        # matplotlib warns once per character; `chinese_family` has already warned in one line.
+        # matplotlib warns once per character; `installed_family` has already warned in one line.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure.savefig(buffer, format=kind, metadata=metadata, bbox_inches="tight")
     return buffer.getvalue()
 
+
+SUBSET = Path(__file__).parent / "fonts" / "NotoSansSC-Subset.ttf"  # the characters of the embedded corpus
 
 CHINESE_FONTS = (
     "Noto Sans CJK SC",
@@ -233,35 +287,39 @@ CHINESE_FONTS = (
 
 def font_families(texts: Iterable[str]) -> list[str]:
     """The font families to draw these texts with, in order of preference for each glyph."""
-    needs_chinese = any(character >= "\u2e80" for text in texts for character in text)
-    chinese = chinese_family() if needs_chinese else None
-    return ["DejaVu Sans"] if chinese is None else [chinese, "DejaVu Sans"]
+    chinese = chinese_characters(texts)
+    if not chinese:
+        return ["DejaVu Sans"]
+    family = subset_family() if in_subset(chinese) else installed_family()
+    return ["DejaVu Sans"] if family is None else [family, "DejaVu Sans"]
+
+
+def chinese_characters(texts: Iterable[str]) -> set[str]:
+    """Those that need a Chinese font."""
+    return {character for text in texts for character in text if character >= "\u2e80"}
+
+
+def in_subset(characters: Iterable[str]) -> bool:
+    """Whether the font of the package has all of these characters."""
+    return set(map(ord, characters)) <= set(FT2Font(str(SUBSET)).get_charmap())
 
 
 @functools.cache
-def chinese_family() -> str | None:
-    """The font that the package zhplot ships, or else an installed one.
+def subset_family() -> str:
+    """The font of the package."""
+    font_manager.fontManager.addfont(str(SUBSET))
+    return font_manager.FontProperties(fname=str(SUBSET)).get_name()
 
-    None if there is neither, with one line of warning on stderr, once per process.
-    """
-    shipped = _shipped_font()
-    if shipped is not None:
-        font_manager.fontManager.addfont(shipped)
-        return font_manager.FontProperties(fname=shipped).get_name()
+
+@functools.cache
+def installed_family() -> str | None:
+    """A Chinese font of the machine; None if there is none, with one line of warning on stderr, once per process."""
     installed = {font.name for font in font_manager.fontManager.ttflist}
     found = next((family for family in CHINESE_FONTS if family in installed), None)
     if found is None:
         print(
             "warning: no font with Chinese characters was found, figures show boxes instead; "
-            "install one: pip install zhplot, or the system's package fonts-noto-cjk",
+            "install one, such as the system's package fonts-noto-cjk",
             file=sys.stderr,
         )
     return found
-
-
-def _shipped_font() -> Path | None:
-    # Not imported: importing zhplot changes matplotlib's settings.
-    package = importlib.util.find_spec("zhplot")
-    folders = (package and package.submodule_search_locations) or ()
-    fonts = (Path(folder) / "fonts" / "NotoSansSC-Regular.ttf" for folder in folders)
-    return next((font for font in fonts if font.is_file()), None)

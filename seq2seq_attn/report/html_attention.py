@@ -1,15 +1,33 @@
-"""The attention section of the HTML page: attention weights step by step, and the beam of each sentence as a tree.
+"""The attention section of the HTML page: attention on any test sentence, step by step, and beams as trees.
 
-The sentences are those of examples.json, or for older results those of attention.json.
+Scores, shares and beams are those of examples.json; the weights on other sentences are those of corpus_attention.json.
+Older results have the sentences of attention.json alone.
 """
 
 from __future__ import annotations
 
+import base64
+import json
 import math
+import zlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from seq2seq_attn.results.observations import AttentionMap, BeamHypothesis, DecodingStep, DecodingTrace, Example
+import numpy as np
+
+from seq2seq_attn.evaluation.attention_weights import merge_pieces
+from seq2seq_attn.results.observations import (
+    AttentionMap,
+    BeamHypothesis,
+    CorpusAttention,
+    CorpusPair,
+    DecodingStep,
+    DecodingTrace,
+    Example,
+    LinkPairs,
+    Segmentation,
+)
+from seq2seq_attn.text.synthetic.word_list import glosses
 
 REFERENCE = "the reference"
 Row = Sequence[float]
@@ -42,21 +60,30 @@ class StepView(NamedTuple):
 
 
 class TranslationPath(NamedTuple):
-    """A translation as indices into the steps of its view."""
+    """A translation as indices into the steps of its view, with the word that each step belongs to."""
 
     name: str
     steps: Sequence[int]
+    words: Sequence[int]
     score: float | None = None
+
+
+class HeatMap(NamedTuple):
+    """Weights between words: summed over the pieces of a source word, averaged over those of a target word."""
+
+    source: Sequence[str]
+    target: Sequence[str]
+    weights: Sequence[Row]  # (target, source)
 
 
 class ArmView(NamedTuple):
     """A sentence in one arm; the first path is the reference, whose steps precede those of the beam."""
 
     arm: str
-    source: Sequence[str]
+    source: Sequence[str]  # tokens
+    source_words: Sequence[int]  # of each token; `</s>` counts as a word
     steps: Sequence[StepView]
     paths: Sequence[TranslationPath]
-    gold: Sequence[tuple[int, int]]  # (source token, token of the reference)
     tree: Sequence[BeamNode]
 
     @property
@@ -67,13 +94,24 @@ class ArmView(NamedTuple):
         """The steps of a translation."""
         return [self.steps[index] for index in path.steps]
 
+    def between_words(self) -> HeatMap:
+        """The weights on the reference."""
+        path = self.paths[0]
+        steps = [step for step in self.along(path) if step.weights is not None]
+        rows: Any = merge_pieces(
+            np.array([step.weights for step in steps]), self.source_words, path.words[: len(steps)]
+        )
+        target = _joined([step.token for step in steps], path.words)
+        return HeatMap(_joined(self.source, self.source_words), target, rows.round(4).tolist())
+
 
 class SentenceView(NamedTuple):
     """A sentence pair in all arms that have something to show."""
 
-    title: str
+    line: int | None  # in the test set, from 1; None: not known
     source: str
     reference: str
+    gold: LinkPairs | None  # between words
     views: Sequence[ArmView]
 
 
@@ -81,10 +119,11 @@ def views_of_examples(examples: Sequence[Example]) -> list[SentenceView]:
     """All arms, token by token."""
     return [
         SentenceView(
-            f"Test sentence {example.line}, {len(example.source.split())} words",
+            example.line,
             example.source,
             example.reference,
-            [_view_of_trace(each, example.gold or ()) for each in example.readings],
+            example.gold,
+            [_view_of_trace(each) for each in example.readings],
         )
         for example in examples
     ]
@@ -97,33 +136,105 @@ def views_of_maps(maps: Sequence[AttentionMap]) -> list[SentenceView]:
         sentences.setdefault(each.source, []).append(each)
     return [
         SentenceView(
-            f"A test sentence of {len(source)} words",
+            None,
             " ".join(source),
             " ".join(arms[0].target),
+            next((each.gold for each in arms if each.gold), None),
             [_view_of_map(each) for each in arms],
         )
         for source, arms in sentences.items()
     ]
 
 
-def as_data(sentences: Sequence[SentenceView]) -> list[dict[str, Any]]:
-    """The data that script.js reads."""
+def as_data(sentences: Sequence[SentenceView], corpus: CorpusAttention | None) -> dict[str, Any]:
+    """The data that attention.js reads, in columns, which compress well. Weights on the corpus are not among them.
+
+    A translation that is the reference itself is 0.
+    """
+    views = {sentence.line or place: _data_of_views(sentence) for place, sentence in enumerate(sentences, start=1)}
+    pairs: Sequence[SentenceView | CorpusPair] = sentences if corpus is None else corpus.pairs
+    references = [pair.reference for pair in pairs]
+    return {
+        "lines": list(views) if corpus is None else [pair.line for pair in pairs],
+        "sources": [pair.source for pair in pairs],
+        "references": references,
+        "gold": [pair.gold for pair in pairs],
+        "examples": views,
+        "metric": "" if corpus is None else corpus.metric,
+        "arms": {
+            name: {
+                "translations": [
+                    0 if text == reference else text
+                    for text, reference in zip(arm.translations, references, strict=True)
+                ],
+                "scores": arm.scores,
+                "segmentation": arm.segmentation,
+            }
+            for name, arm in (corpus.arms if corpus else {}).items()
+        },
+        "segmentations": [_data_of_segmentation(each, corpus) for each in corpus.segmentations] if corpus else [],
+    }
+
+
+def packed(data: object) -> str:
+    """JSON, compressed by zlib, in base64."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    return base64.b64encode(zlib.compress(text.encode(), 9)).decode("ascii")
+
+
+def glosses_of(sentences: Sequence[SentenceView], corpus: CorpusAttention | None) -> dict[str, str]:
+    """English under the Chinese words of the embedded corpus, on either side; none for other text."""
+    pairs: Sequence[SentenceView | CorpusPair] = sentences if corpus is None else corpus.pairs
+    sides = ([pair.source for pair in pairs], [pair.reference for pair in pairs])
+    return next((found for side in sides if (found := glosses(word for line in side for word in line.split()))), {})
+
+
+def _data_of_views(sentence: SentenceView) -> list[dict[str, Any]]:
     return [
         {
-            "title": sentence.title,
-            "views": [
-                {
-                    "arm": view.arm,
-                    "source": view.source,
-                    "steps": view.steps,  # each a list of its fields in their order
-                    "paths": [path._asdict() | {"steps": list(path.steps)} for path in view.paths],
-                    "gold": view.gold,
-                }
-                for view in sentence.views
-            ],
+            "arm": view.arm,
+            "source": view.source,
+            "sourceWords": list(view.source_words),
+            "steps": view.steps,  # each a list of its fields in their order
+            "paths": [path._asdict() | {"steps": list(path.steps), "words": list(path.words)} for path in view.paths],
         }
-        for sentence in sentences
+        for view in sentence.views
     ]
+
+
+def _data_of_segmentation(each: Segmentation, corpus: CorpusAttention) -> dict[str, Any] | None:
+    """None if all tokens are the words of their lines."""
+    lines = {"source": [pair.source for pair in corpus.pairs], "target": [pair.reference for pair in corpus.pairs]}
+    sides = {"source": each.source, "target": each.target}
+    if all(
+        tuple(line.split()) == tokens[:-1]
+        for side in sides
+        for line, tokens in zip(lines[side], sides[side], strict=True)
+    ):
+        return None
+    words = {"sourceWords": each.source_words, "targetWords": each.target_words}
+    return {**sides, **{name: [_with_end(own) for own in every] for name, every in words.items()}}
+
+
+def _with_end(words: Sequence[int]) -> list[int]:
+    """With `</s>`, a word of its own."""
+    return [*words, max(words, default=-1) + 1]
+
+
+def _words_of(tokens: Sequence[str]) -> list[int]:
+    """The word of each token of a translation: sentencepiece marks the first piece of a word by `▁`."""
+    if not any(token.startswith("▁") for token in tokens):
+        return list(range(len(tokens)))
+    starts = [place == 0 or token.startswith("▁") or token == "</s>" for place, token in enumerate(tokens)]
+    return [int(word) - 1 for word in np.cumsum(starts)]
+
+
+def _joined(tokens: Sequence[str], words: Sequence[int]) -> list[str]:
+    """The words that the tokens are pieces of."""
+    texts = [""] * (max(words, default=-1) + 1)
+    for token, word in zip(tokens, words, strict=False):
+        texts[word] += token.removeprefix("▁")
+    return texts
 
 
 def beam_layout(trace: DecodingTrace) -> list[BeamNode]:
@@ -179,26 +290,32 @@ def _line(beam: Sequence[DecodingStep], ranks: dict[int, int], first: int) -> li
     return line
 
 
-def _view_of_trace(trace: DecodingTrace, gold: Sequence[tuple[int, int]]) -> ArmView:
+def _view_of_trace(trace: DecodingTrace) -> ArmView:
     before = len(trace.reference)
+    paths = [(each, trace.path(each)) for each in trace.hypotheses]
     hypotheses = [
-        TranslationPath(f"hypothesis {rank}", [before + index for index in trace.path(each)], each.score)
-        for rank, each in enumerate(trace.hypotheses, start=1)
+        TranslationPath(
+            f"hypothesis {rank}",
+            [before + index for index in path],
+            _words_of([trace.beam[index].token for index in path]),
+            each.score,
+        )
+        for rank, (each, path) in enumerate(paths, start=1)
     ]
     return ArmView(
         trace.arm,
         trace.source,
+        _with_end(trace.source_words),
         [_step_view(step, trace.norms) for step in (*trace.reference, *trace.beam)],
-        [TranslationPath(REFERENCE, range(before)), *hypotheses],
-        _token_links(gold, trace.source_words, trace.target_words),
+        [TranslationPath(REFERENCE, range(before), _with_end(trace.target_words)), *hypotheses],
         beam_layout(trace),
     )
 
 
 def _view_of_map(each: AttentionMap) -> ArmView:
     steps = [StepView(word, None, row) for word, row in zip(each.target, each.weights, strict=True)]
-    path = TranslationPath(REFERENCE, range(len(steps)))
-    return ArmView(each.arm, each.source, steps, [path], each.gold or (), tree=())
+    path = TranslationPath(REFERENCE, range(len(steps)), range(len(steps)))
+    return ArmView(each.arm, each.source, range(len(each.source)), steps, [path], tree=())
 
 
 def _step_view(step: DecodingStep, norms: Row | None) -> StepView:
@@ -210,16 +327,3 @@ def _shares(weights: Row, norms: Row) -> list[float]:
     """a_j |v_j| / Σ_k a_k |v_k| (after Kobayashi et al., 2020: longer vectors contribute more)."""
     lengths = [weight * norm for weight, norm in zip(weights, norms, strict=True)]
     return [round(length / (sum(lengths) or 1), 4) for length in lengths]
-
-
-def _token_links(
-    gold: Sequence[tuple[int, int]], source_words: Sequence[int], target_words: Sequence[int]
-) -> list[tuple[int, int]]:
-    """Links between words as links between all of their tokens."""
-    links = set(gold)
-    return [
-        (source, target)
-        for target, target_word in enumerate(target_words)
-        for source, source_word in enumerate(source_words)
-        if (source_word, target_word) in links
-    ]

@@ -1,29 +1,48 @@
-"""The comparison as a table with one row per arm: for the terminal and as Markdown."""
+"""The comparison as a table with one row per arm, and where arms differ: for the terminal and as Markdown.
+
+Breakdowns, kinds of rates and link agreement have a table each.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from seq2seq_attn.report.breakdown_tables import EXPLAINED, breakdown_tables
-from seq2seq_attn.report.columns import Column, TableCell, columns, signed
-from seq2seq_attn.results.results import ArmResult, Results
+from seq2seq_attn.report.columns import NOTHING, Column, TableCell, columns, signed
+from seq2seq_attn.results.results import (
+    ArmResult,
+    Breakdown,
+    GroupResult,
+    LinkAgreement,
+    Rate,
+    Rates,
+    Results,
+)
+
+LENGTH = "source length"
+AGREEMENT = "agreement of links"
+EXPLAINED = (
+    "For each group of test sentences BLEU with its 95 % interval over resampled sentences, and chrF; for each rate "
+    "its interval."
+)
 
 ARM_WIDTH = 22  # longer names are wrapped in the terminal
 GAP = 1  # between columns, in the terminal
 
 
 def notes(results: Results, shown: Iterable[Column]) -> list[str]:
-    """The meaning of the columns, and the provenance of the numbers."""
+    """The meaning of the columns shown, and the provenance of their numbers."""
+    shown = list(shown)
     return [
         *(column.meaning for column in shown if column.meaning),
         *_correction(results),
         f"Seeds: {seeds(results.arms)}",
-        *_signatures(results),
+        *_signatures(results, shown),
         f"Made with seq2seq_attn {results.version}, commit {results.commit}, on {results.hardware}",
     ]
 
@@ -67,10 +86,11 @@ def _correction(results: Results) -> list[str]:
     return [f"Each p is corrected over the {count} comparisons of the table (Holm); results.json also has the raw ones"]
 
 
-def _signatures(results: Results) -> list[str]:
-    """Older files have that of BLEU alone."""
+def _signatures(results: Results, shown: Iterable[Column]) -> list[str]:
+    """Those of the columns shown. Older files have that of BLEU alone."""
     signatures = results.signatures or {"bleu": results.signature}
-    return [f"Signature of {signed(key)}: {signature}" for key, signature in signatures.items()]
+    headers = {column.header for column in shown}
+    return [f"Signature of {signed(key)}: {each}" for key, each in signatures.items() if signed(key) in headers]
 
 
 def seeds(arms: Sequence[ArmResult]) -> str:
@@ -115,3 +135,114 @@ def _rich(part: Sequence[Column]) -> Table:
 
 def _two_lines(cell: TableCell) -> Text:
     return Text.assemble(cell.value, "\n", (cell.detail, "dim")) if cell.detail else Text(cell.value)
+
+
+class BreakdownTable(NamedTuple):
+    """A table with the names of the arms in its first column."""
+
+    name: str
+    meaning: str
+    columns: list[Column]
+    breakdown: Breakdown | None = None  # that it shows; None: rates or link agreement
+    in_cells: str = ""  # explains a cell where the table stands alone
+
+
+def breakdown_tables(results: Results) -> Iterator[BreakdownTable]:
+    """All tables that are not empty."""
+    for breakdown in breakdowns(results):
+        in_cells = "BLEU with its 95 % interval over resampled sentences, and chrF."
+        yield BreakdownTable(breakdown.name, breakdown.meaning, _groups(breakdown), breakdown, in_cells)
+    if results.where is not None:
+        for rates in results.where.rates:
+            in_cells = "With 95 % intervals over resampled sentences."
+            yield BreakdownTable(rates.name, rates.meaning, _rates(rates), in_cells=in_cells)
+        if results.where.agreement is not None:
+            yield _agreement(results.where.agreement)
+
+
+def breakdowns(results: Results) -> Iterator[Breakdown]:
+    """All breakdowns, that by length first."""
+    by_length = length_breakdown(results)
+    if by_length is not None:
+        yield by_length
+    if results.where is not None:
+        yield from results.where.breakdowns
+
+
+def length_breakdown(results: Results) -> Breakdown | None:
+    """The length bands as a breakdown; None for older files without chrF per band."""
+    if any(band.chrf is None for arm in results.arms for band in arm.bleu_by_length):
+        return None
+    labels = tuple(band.label for band in results.arms[0].bleu_by_length)
+    return Breakdown(LENGTH, "Words of the source.", labels, {arm.name: _bands(arm) for arm in results.arms})
+
+
+def _bands(arm: ArmResult) -> tuple[GroupResult | None, ...]:
+    return tuple(
+        None
+        if band.chrf is None or band.bleu_low is None or band.bleu_high is None
+        else GroupResult(band.sentences, None, band.bleu, band.bleu_low, band.bleu_high, band.chrf)
+        for band in arm.bleu_by_length
+    )
+
+
+def _groups(breakdown: Breakdown) -> list[Column]:
+    arms = breakdown.arms
+    return [
+        Column("Arm", [TableCell(arm) for arm in arms]),
+        *(
+            Column(_header(breakdown, place), [_group(results[place]) for results in arms.values()])
+            for place in range(len(breakdown.groups))
+        ),
+    ]
+
+
+def _header(breakdown: Breakdown, place: int) -> str:
+    """The label of a group, with its size if it is the same in all arms."""
+    result = next(iter(breakdown.arms.values()))[place]
+    label = breakdown.groups[place]
+    return label if result is None or breakdown.by_own_groups else f"{label} ({size(result)})"
+
+
+def size(result: GroupResult) -> str:
+    """Number of sentences and their mean length."""
+    return f"{result.sentences:,}" + ("" if result.words is None else f" of {result.words:.0f} words")
+
+
+def _group(result: GroupResult | None) -> TableCell:
+    if result is None:
+        return NOTHING
+    own = f"; {result.bounds}: {size(result)}" if result.bounds else ""
+    detail = f"[{result.low:.1f}, {result.high:.1f}], chrF {result.chrf:.1f}{own}"
+    return TableCell(f"{result.bleu:.1f}", detail, (result.bleu, result.low, result.high, result.chrf))
+
+
+def _rates(rates: Rates) -> list[Column]:
+    return [
+        Column("Arm", [TableCell(arm) for arm in rates.arms]),
+        *(
+            Column(label, [_rate(values[place]) for values in rates.arms.values()])
+            for place, label in enumerate(rates.groups)
+        ),
+    ]
+
+
+def _rate(rate: Rate | None) -> TableCell:
+    if rate is None:
+        return NOTHING
+    value, low, high = (100 * each for each in (rate.value, rate.low, rate.high))
+    return TableCell(f"{value:.1f} %", f"[{low:.1f}, {high:.1f}]", (rate.value, rate.low, rate.high))
+
+
+def _agreement(links: LinkAgreement) -> BreakdownTable:
+    meaning = (
+        "F1, in %, between the links of two arms on the references, with each target word linked to its most attended "
+        "source word; of an arm with itself between its seeds."
+    )
+    columns = [
+        Column(
+            arm, [NOTHING if value is None else TableCell(f"{100 * value:.1f}", numbers=(value,)) for value in column]
+        )
+        for arm, column in zip(links.arms, zip(*links.f1, strict=True), strict=True)
+    ]
+    return BreakdownTable(AGREEMENT, meaning, [Column("Arm", [TableCell(arm) for arm in links.arms]), *columns])

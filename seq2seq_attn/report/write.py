@@ -17,6 +17,7 @@ from seq2seq_attn.results.observations import (
     AttentionMap,
     Curve,
     load_attention,
+    load_corpus_attention,
     load_curves,
     load_examples,
     load_reproduction,
@@ -27,7 +28,7 @@ from seq2seq_attn.results.results import Results
 from seq2seq_attn.text.files import write_bytes
 
 RESULTS, CURVES, ATTENTION = "results.json", "curves.json", "attention.json"
-EXAMPLES, SENTENCES, REPRODUCTION = "examples.json", "sentences.json", "making.json"
+CORPUS, EXAMPLES, SENTENCES, REPRODUCTION = "corpus_attention.json", "examples.json", "sentences.json", "making.json"
 
 MOST_FIGURES = 6  # arms per sentence with figures of attention; with more, only the page shows them, two at a time
 
@@ -60,7 +61,7 @@ def write_report(folder: Path) -> list[Path]:
 
 
 def read_contents(folder: Path) -> Contents:
-    """The contents of a results folder; examples, sentences and reproduction are optional, as older folders lack them.
+    """The contents of a results folder; those that older folders lack are optional.
 
     UserError: as for `write_report`.
     """
@@ -68,6 +69,7 @@ def read_contents(folder: Path) -> Contents:
         results=Results.load(folder / RESULTS),
         curves=load_curves(folder / CURVES),
         maps=load_attention(folder / ATTENTION),
+        corpus=_if_exists(load_corpus_attention, folder / CORPUS),
         examples=_if_exists(load_examples, folder / EXAMPLES),
         sentences=_if_exists(load_sentences, folder / SENTENCES),
         reproduction=_if_exists(load_reproduction, folder / REPRODUCTION),
@@ -75,6 +77,7 @@ def read_contents(folder: Path) -> Contents:
     named = {
         CURVES: contents.curves,
         ATTENTION: [shown.arm for shown in contents.maps],
+        CORPUS: contents.corpus.arms if contents.corpus else (),
         EXAMPLES: [trace.arm for example in contents.examples or () for trace in example.readings],
         REPRODUCTION: contents.reproduction.configurations if contents.reproduction else (),
     }

@@ -1,15 +1,20 @@
 """What the report shows beside the scores: learning curves, attention, example sentences, and how to reproduce it all.
 
-One file per kind: curves.json, attention.json, examples.json, sentences.json, making.json. Each `load_*` raises a
-UserError with the file and the key if the file is malformed; each `save_*` writes atomically.
+One file per kind: curves.json, attention.json, corpus_attention.json, examples.json, sentences.json, making.json. Each
+`load_*` raises a UserError with the file and the key if the file is malformed; each `save_*` writes atomically.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from pydantic import (
     Field,
     NonNegativeFloat,
@@ -80,6 +85,116 @@ class AttentionMap:
 
 def load_attention(path: Path) -> Sequence[AttentionMap]:
     return load_record(_ATTENTION, path)
+
+
+# Attention on the sentences of the test set: corpus_attention.json
+
+LEVELS = 255  # a weight is kept as the nearest multiple of 1/255
+
+
+@dataclass(frozen=True, config=STRICT)
+class CorpusPair:
+    """A sentence pair of the test set."""
+
+    line: PositiveInt  # in the test set, from 1
+    source: str
+    reference: str
+    gold: LinkPairs | None
+
+
+@dataclass(frozen=True, config=STRICT)
+class Segmentation:
+    """The tokens of each pair, `</s>` last on both sides, and the word of the line that each other token belongs to."""
+
+    source: tuple[Words, ...]
+    target: tuple[Words, ...]
+    source_words: tuple[tuple[NonNegativeInt, ...], ...]
+    target_words: tuple[tuple[NonNegativeInt, ...], ...]
+
+    @model_validator(mode="after")
+    def _every_token_has_a_word(self) -> Segmentation:
+        for side in ("source", "target"):
+            words = getattr(self, f"{side}_words")
+            if [len(tokens) - 1 for tokens in getattr(self, side)] != [len(each) for each in words]:
+                raise ValueError(f"{side}_words needs one number for each token of {side} but `</s>`")
+        if len(self.source) != len(self.target):
+            raise ValueError("source and target differ in the number of pairs")
+        return self
+
+    @property
+    def shapes(self) -> list[tuple[int, int]]:
+        """(target tokens, source tokens) of each pair."""
+        return [(len(target), len(source)) for source, target in zip(self.source, self.target, strict=True)]
+
+
+@dataclass(frozen=True, config=STRICT)
+class ArmAttention:
+    """An arm's translations and their scores, and its attention weights while it predicted the references."""
+
+    seed: int
+    translations: tuple[str, ...]
+    scores: tuple[float, ...]
+    segmentation: NonNegativeInt | None  # index into those of the file; None: an arm without attention weights
+    weights: str  # of all pairs, by `pack_weights`; "" without
+
+
+@dataclass(frozen=True, config=STRICT)
+class CorpusAttention:
+    """The pairs of the test set that were kept, in all arms. Larger test sets are thinned evenly (`observe`)."""
+
+    sentences: PositiveInt  # of the whole test set
+    metric: str  # of the scores
+    pairs: NonEmpty[CorpusPair]
+    segmentations: tuple[Segmentation, ...]
+    arms: Mapping[str, ArmAttention]
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> CorpusAttention:
+        count = len(self.pairs)
+        if any(len(each.source) != count for each in self.segmentations):
+            raise ValueError(f"segmentations need {count} pairs")
+        for name, arm in self.arms.items():
+            if not len(arm.translations) == len(arm.scores) == count:
+                raise ValueError(f"arm {name!r} needs {count} translations and scores")
+            if arm.segmentation is not None:
+                if arm.segmentation >= len(self.segmentations):
+                    raise ValueError(f"arm {name!r}: there is no segmentation {arm.segmentation}")
+                unpack_weights(arm.weights, self.segmentations[arm.segmentation].shapes)
+        return self
+
+    def weights(self, arm: str) -> list[NDArray[np.float64]]:
+        """(target tokens, source tokens) for each pair; no pair for an arm without weights."""
+        own = self.arms[arm]
+        if own.segmentation is None:
+            return []
+        return unpack_weights(own.weights, self.segmentations[own.segmentation].shapes)
+
+
+def pack_weights(matrices: Sequence[ArrayLike]) -> str:
+    """Weights as bytes, `round(255 a)`, row by row, one matrix after another; compressed by zlib, in base64."""
+    levels = [np.rint(np.clip(np.asarray(each), 0, 1) * LEVELS).astype(np.uint8).tobytes() for each in matrices]
+    return base64.b64encode(zlib.compress(b"".join(levels), 9)).decode("ascii")
+
+
+def unpack_weights(packed: str, shapes: Sequence[tuple[int, int]]) -> list[NDArray[np.float64]]:
+    """The matrices, to within 1/510 of a weight. ValueError: not of these shapes, or not what `pack_weights` gives."""
+    try:
+        levels = np.frombuffer(zlib.decompress(base64.b64decode(packed, validate=True)), np.uint8)
+    except (binascii.Error, zlib.error) as error:
+        raise ValueError(f"weights cannot be decompressed: {error}") from None
+    ends = np.cumsum([rows * columns for rows, columns in shapes])
+    if len(levels) != ends[-1]:
+        raise ValueError(f"weights hold {len(levels)} numbers, the tokens of all pairs need {ends[-1]}")
+    parts = np.split(levels / LEVELS, ends[:-1])
+    return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+
+
+def load_corpus_attention(path: Path) -> CorpusAttention:
+    return load_record(_CORPUS_ATTENTION, path)
+
+
+def save_corpus_attention(attention: CorpusAttention, path: Path) -> None:
+    save_record(_CORPUS_ATTENTION, attention, path)
 
 
 # A few test sentences, decoded by every arm: examples.json
@@ -259,6 +374,7 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, st
 
 _CURVES = TypeAdapter(dict[str, tuple[Curve, ...]])
 _ATTENTION = TypeAdapter(tuple[AttentionMap, ...])
+_CORPUS_ATTENTION = TypeAdapter(CorpusAttention)
 _EXAMPLES = TypeAdapter(tuple[Example, ...])
 _SENTENCES = TypeAdapter(ContrastiveSentences)
 _REPRODUCTION = TypeAdapter(Reproduction)

@@ -144,11 +144,11 @@ class AcrossSeeds:
     low: float  # 95 % interval of the difference
     high: float
     degrees_of_freedom: PositiveFloat
-    detectable: NonNegativeFloat  # as in Comparison, by these seeds
+    detectable: NonNegativeFloat  # as in PairedComparison, by these seeds
 
 
 @dataclass(frozen=True, config=STRICT)
-class Comparison:
+class PairedComparison:
     """An arm against the baseline on the same test set, the runs of each pooled."""
 
     arm: str
@@ -281,13 +281,18 @@ class Results:
 
     experiment: str
     arms: NonEmpty[ArmResult]
-    comparisons: Many[Comparison]
+    comparisons: Many[PairedComparison]
     signature: str  # sacrebleu's, of `bleu`
     version: str
     commit: str
     hardware: str
     signatures: Mapping[str, str] = Field(default_factory=dict)  # of each metric and test, by its key
     where: Breakdowns | None = None  # None: not measured
+    note: str = ""  # what the experiment cannot show, in its own words; absent from the file if empty
+
+    @model_serializer(mode="wrap")
+    def _without_empty_note(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {key: value for key, value in dump(self).items() if key != "note" or value}
 
     @model_validator(mode="after")
     def _arms_are_comparable(self) -> Results:

@@ -1,7 +1,18 @@
-"""One run: its folder, its data, its training, and the trained model that comes of it."""
+"""One run: its folder, its data, its training, and its trained model."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+
+from seq2seq_attn.errors import UserError
+
+CONFIG = "config.yaml"  # of a run folder
 
 Say = Callable[[str], object]  # how a function that may take long reports what it does, one line per call
+
+
+def require_run(folder: Path) -> None:
+    """UserError if the folder is not a run. It is here so that the error does not wait until torch is imported."""
+    if not (folder / CONFIG).exists():
+        raise UserError(f"{folder}: not a run folder (no {CONFIG}); train writes one: seq2seq-attn train --help")

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.runs import CONFIG, require_run
 from seq2seq_attn.runs.plugin import FOLDER, read_run_values, run_files, run_values
 from seq2seq_attn.strict import parse, read_yaml
 from seq2seq_attn.text.files import explained, write_bytes
@@ -22,8 +23,9 @@ from seq2seq_attn.text.files import explained, write_bytes
 IfExists = Literal["refuse", "resume", "overwrite"]
 
 MARKER = "run.json"
-CONFIG, MODEL, METRICS, LEXICON = "config.yaml", "model.safetensors", "metrics.json", "lexicon.safetensors"
-LAST_CHECKPOINT = "checkpoints/last.ckpt"
+COMPARISON = "comparison.json"  # the marker of the folder that `compare` writes
+MODEL, METRICS, LEXICON = "model.safetensors", "metrics.json", "lexicon.safetensors"
+LAST_CHECKPOINT, BEST_WEIGHTS = "checkpoints/last.ckpt", "checkpoints/best.safetensors"
 MAY_CHANGE = ("max_epochs", "patience")  # keys of `training` that a resumed run may change
 
 # All files that a run writes, relative to its folder.
@@ -39,6 +41,7 @@ _OWN = (
     "plugins/SHA256SUMS",
     "test.*.txt",
     "checkpoints/*.ckpt",
+    BEST_WEIGHTS,
     "log/version_*/*",
     "*.part",
     "checkpoints/*.part",
@@ -48,8 +51,7 @@ _OWN = (
 
 def read_config(folder: Path) -> Config:
     """The configuration of a run folder. UserError: it is not one."""
-    if not (folder / CONFIG).exists():
-        raise UserError(f"{folder}: not a run folder (no {CONFIG}); train writes one: seq2seq-attn train --help")
+    require_run(folder)
     return parse(Config, read_run_values(read_yaml(folder / CONFIG), folder), folder / CONFIG)
 
 
@@ -82,6 +84,8 @@ def may_resume(config: Config, folder: Path, if_exists: IfExists) -> bool:
     """
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return False
+    if (folder / COMPARISON).exists():
+        raise UserError(f"{folder}: holds a comparison ({COMPARISON}), not a run; name another folder with --output")
     if not (folder / MARKER).is_file():
         raise UserError(
             f"{folder}: exists and is not a run of `train` (no {MARKER}); name another folder with --output"

@@ -13,16 +13,16 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_model, save_model
+from safetensors.torch import load_model
 from torch import Tensor, nn
 
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.models.translator import Translator
+from seq2seq_attn.models.translator import Translator, weights_from_a_file
 from seq2seq_attn.ops.inference import for_inference
-from seq2seq_attn.runs import Say
+from seq2seq_attn.runs import CONFIG, Say
 from seq2seq_attn.runs.corpora import encode_pairs
-from seq2seq_attn.runs.folder import CONFIG, LEXICON, MODEL, read_config
+from seq2seq_attn.runs.folder import LEXICON, MODEL, read_config
 from seq2seq_attn.search.batched import Progress, force_corpus, search
 from seq2seq_attn.search.forced import Forced
 from seq2seq_attn.search.hypotheses import Hypothesis
@@ -69,7 +69,7 @@ class TrainedModel:
         """
         config = read_config(folder)
         source, target = load_codecs(folder)
-        with torch.random.fork_rng(devices=()):  # the caller's: random weights are drawn and then replaced
+        with torch.random.fork_rng(devices=()), weights_from_a_file():  # other random weights are drawn, then replaced
             translator = build_translator(config, source, target)
         path = folder / MODEL
         if not path.exists():
@@ -82,12 +82,6 @@ class TrainedModel:
             raise UserError(f"{path}: not the model of {folder / CONFIG}, or not whole: {reason}") from None
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         return cls(config, source, target, translator.to(device).eval())
-
-    def save(self, folder: Path) -> None:
-        """Writes the weights into a run folder, under a temporary name until they are complete."""
-        unfinished = folder / f"{MODEL}.part"
-        save_model(self.translator, str(unfinished), metadata={"format": "seq2seq_attn"})
-        unfinished.rename(folder / MODEL)
 
     def for_inference(self, options: SearchOptions | None = None) -> TrainedModel:
         """A copy for many searches in the precision of these options; it can no longer be trained."""
@@ -108,11 +102,10 @@ class TrainedModel:
     ) -> list[list[Hypothesis]]:
         """Hypotheses of each line, best first; none for a blank line.
 
-        A line with more than `data.max_length` tokens is cut, with a warning through `warn` in which the first line has
-        the number `first_line`. `options` default to those of the configuration.
+        Lines with more than `data.max_length` tokens are cut, with one warning through `warn` that names the first of
+        them, counted from `first_line`, and their number. `options` default to those of the configuration.
         """
-        numbered = enumerate(lines, start=first_line)
-        ids = [self._cut(self.source.encode(line), number, warn) for number, line in numbered]
+        ids = self._cut([self.source.encode(line) for line in lines], first_line, warn)
         filled = [index for index, sentence in enumerate(ids) if len(sentence) > 1]
         found: list[list[Hypothesis]] = [[] for _ in lines]
         options = options or self.config.search
@@ -166,12 +159,15 @@ class TrainedModel:
         translations, frequent = map(torch.from_numpy, self.lexicon)
         return Shortlist(translations[:, : options.translations], frequent[: options.frequent])
 
-    def _cut(self, ids: list[int], number: int, warn: Say) -> list[int]:
+    def _cut(self, sentences: list[list[int]], first_line: int, warn: Say) -> list[list[int]]:
+        """The sentences with at most `data.max_length` tokens each; one warning for all that are cut."""
         limit = self.config.data.max_length
-        if len(ids) - 1 <= limit:
-            return ids
-        warn(f"line {number}: {len(ids) - 1} tokens, cut to data.max_length={limit}")
-        return [*ids[:limit], EOS]
+        lengths = {line: len(ids) - 1 for line, ids in enumerate(sentences, first_line) if len(ids) - 1 > limit}
+        if lengths:
+            line, length = next(iter(lengths.items()))
+            more = "" if len(lengths) == 1 else f"; so are {len(lengths) - 1:,} more of these {len(sentences):,} lines"
+            warn(f"line {line}: {length} tokens, cut to data.max_length={limit}{more}")
+        return [ids if len(ids) - 1 <= limit else [*ids[:limit], EOS] for ids in sentences]
 
 
 def with_lexicon(

@@ -14,10 +14,10 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.corpus_scores import bleu_metric, corpus_score
 from seq2seq_attn.models.translator import Translator
 from seq2seq_attn.ops.host import give_back_freed_memory
-from seq2seq_attn.ops.int8 import need_int8
-from seq2seq_attn.runs import Say
+from seq2seq_attn.ops.int8 import require_int8
+from seq2seq_attn.runs import CONFIG, Say
 from seq2seq_attn.runs.corpora import CACHE_FOLDER, Cache, Codecs, cached_codecs, cached_pairs, read_pairs, read_test
-from seq2seq_attn.runs.folder import CONFIG, IfExists, clear, may_resume, write_metrics
+from seq2seq_attn.runs.folder import BEST_WEIGHTS, MODEL, IfExists, clear, may_resume, write_metrics
 from seq2seq_attn.runs.model import TrainedModel, build_translator
 from seq2seq_attn.runs.plugin import run_files, run_values, write_run_files
 from seq2seq_attn.runs.pretrained import Pretrained, start_from_vectors
@@ -39,23 +39,23 @@ def train(
     name: str = "training",
     if_exists: IfExists = "refuse",
     say: Say = lambda _: None,
-    bar: bool = True,
+    bar: bool | None = True,
     pretrained: Pretrained | None = None,
     cache: Path | None = None,
 ) -> TrainedModel:
     """Trains the model of a configuration into a run folder; returns it with the weights of the best validation.
 
     A folder that exists is refused, resumed from its last checkpoint, or overwritten. `name` labels the progress, which
-    is a bar, or lines with `bar=False`, where several runs share a terminal. `pretrained` holds word vectors in memory
-    that embeddings are initialised with. `cache` is the folder of codecs and token ids that runs on the same text
-    share; by default it lies beside the run folder.
+    is a bar, lines with `bar=False`, where several runs share a terminal, or nothing with None. `pretrained` holds word
+    vectors in memory that embeddings are initialised with. `cache` is the folder of codecs and token ids that runs on
+    the same text share; by default it lies beside the run folder.
 
     Raises UserError for bad data and a loss that is not finite, `training.fit.Interrupted` on Ctrl-C.
     """
     if config.training.accelerator == "cuda" and not torch.cuda.is_available():
         raise UserError("training.accelerator=cuda, but this machine has no CUDA device; set it to auto or cpu")
     if config.search.precision == "int8":  # the validation set is translated in it
-        need_int8("cuda" if on_cuda(config.training.accelerator) else "cpu")
+        require_int8("cuda" if on_cuda(config.training.accelerator) else "cpu")
     provenance = made_with(config.training.accelerator)  # at the start: files may change during training
     data = config.data
     validation_pairs = read_pairs(data.validation)
@@ -68,13 +68,18 @@ def train(
     lightning.seed_everything(config.seed, workers=True, verbose=False)
     shared = Cache(cache or folder.parent / CACHE_FOLDER, say)
     source, target = codecs = load_codecs(folder) if resuming else cached_codecs(config, shared)
-    training = _usable_pairs(data.train, data.max_training_length or data.max_length, codecs, shared, say)
-    validation = _usable_pairs(data.validation, data.max_length, codecs, shared, say)
+    training, kept = _usable_pairs(data.train, data.max_training_length or data.max_length, codecs, shared)
+    validation, kept_to_validate = _usable_pairs(data.validation, data.max_length, codecs, shared)
     translator = build_translator(config, source, target)
     coverage = None if resuming else start_from_vectors(translator, config, source, target, pretrained, say)
-    if (unfused := ops.unfused(translator)) is not None:
-        say(unfused)
     model = TrainedModel(config, source, target, translator)
+    sizes = "joint" if source is target else f"source, {len(target.vocabulary):,} target"
+    say(
+        f"{name}: {_device(config)}, {config.training.precision}; {model.parameters():,} parameters; {kept}, "
+        f"validation {kept_to_validate}; vocabulary {len(source.vocabulary):,} {sizes}"
+    )
+    if (unfused := ops.unfused(translator)) is not None:
+        say(f"{name}: {unfused}")
     _prepare_folder(model, folder, resuming)
     if coverage:
         write_metrics(folder, {"pretrained_embeddings": {side: c._asdict() for side, c in coverage.items()}})
@@ -91,29 +96,38 @@ def train(
         resume=resuming,
         bar=bar,
     )
-    model.save(folder)
+    (folder / BEST_WEIGHTS).replace(folder / MODEL)
     metrics = {"parameters": model.parameters(), "training": fitted._asdict(), "made_with": provenance}
     write_metrics(folder, metrics)
     return model
 
 
+def _device(config: Config) -> str:
+    """The device that a run trains on, for its first line."""
+    threads = torch.get_num_threads()
+    if on_cuda(config.training.accelerator):
+        return str(torch.cuda.get_device_name())
+    return f"CPU with {threads} thread{'s' if threads > 1 else ''}"
+
+
 def _prepare_folder(model: TrainedModel, folder: Path, resuming: bool) -> None:
     """Writes the configuration, and the codecs unless the run is resumed; clears the folder for a new run."""
-    if not resuming:
+    if resuming:
+        if not (folder / BEST_WEIGHTS).exists() and (folder / MODEL).exists():  # the run has ended once
+            write_bytes(folder / BEST_WEIGHTS, (folder / MODEL).read_bytes())
+    else:
         clear(folder)
         save_codecs(model.source, model.target, folder)
         write_run_files(model.config, folder)
     write_bytes(folder / CONFIG, dump(run_values(model.config)).encode())
 
 
-def _usable_pairs(files: PairFiles, max_length: int, codecs: Codecs, shared: Cache, say: Say) -> EncodedPairs:
-    """The pairs that are neither blank nor too long; reports how many are left out."""
+def _usable_pairs(files: PairFiles, max_length: int, codecs: Codecs, shared: Cache) -> tuple[EncodedPairs, str]:
+    """The pairs that are neither blank nor too long; and how many are left out, in words."""
     source, target = cached_pairs(files, codecs, shared)
     name = " and ".join(map(str, files.paths))
     filtered = filter_pairs(name, source.lengths - 1, target.lengths - 1, max_length)  # without `</s>`
-    if len(filtered.kept) < len(source):
-        say(str(filtered))
-    return EncodedPairs(source, target, filtered.kept)
+    return EncodedPairs(source, target, filtered.kept), str(filtered)
 
 
 def _validation_bleu(model: TrainedModel, pairs: ParallelCorpus) -> Callable[[Translator], float]:

@@ -34,8 +34,8 @@ def search(
 ) -> list[list[Hypothesis]]:
     """The n best translations of each source, best first, in the order of the sources.
 
-    With a shortlist they consist of the tokens that it lists for their batch. The model runs in evaluation mode on the
-    device of its parameters; its modules' modes are restored afterwards.
+    With a shortlist, translations contain only the tokens that it lists for their batch. The model runs in evaluation
+    mode on the device of its parameters; the mode of every module is restored afterwards.
     """
     method = greedy_search if options.beam_size == 1 else beam_search
     translator = options.quantised(translator)
@@ -94,7 +94,7 @@ def _in_batches(
 
 
 def _batches(lengths: Sequence[int], batch_size: int, batch_tokens: int) -> Iterator[list[int]]:
-    """Rows of similar length, the longest first, so that a lack of memory shows at once."""
+    """Batches of row numbers of similar length, the longest first, so that running out of memory shows at once."""
     batch: list[int] = []
     for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
         if batch and (len(batch) == batch_size or lengths[batch[0]] * (len(batch) + 1) > batch_tokens):

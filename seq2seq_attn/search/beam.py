@@ -1,4 +1,4 @@
-"""Beam search: the K best unfinished hypotheses of each sentence at every step; and greedy search, K = 1."""
+"""Beam search, which keeps the K best unfinished hypotheses of each sentence at every step; and greedy search."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def _ends(
 
 
 def _ends_after(length: int, totals: Sequence[float], options: SearchOptions, closed: bool) -> list[End]:
-    """The ends of one sentence's hypotheses at this length: those with a log-probability above -inf."""
+    """An end at this length for each hypothesis of one sentence with a log-probability above -inf."""
     penalty = options.penalty(length)
     return [End(total / penalty, total, length, slot, closed) for slot, total in enumerate(totals) if total != -inf]
 
@@ -163,7 +163,7 @@ def greedy_search(
 ) -> list[list[Hypothesis]]:
     """One hypothesis for each of the B sentences.
 
-    y_i = argmax p(y | y_1 .. y_{i-1}, X), the lowest id in a tie, until `</s>` or the maximum length.
+    y_i = argmax_y p(y | y_1 .. y_{i-1}, X), the lowest id in a tie, until `</s>` or the maximum length.
     """
     lengths = source.lengths.tolist()
     limits = [options.limit(length) for length in lengths]
@@ -180,7 +180,7 @@ def greedy_search(
     totals: list[Tensor] = []
     for length in range(1, max(limits) + 1):
         output = translator.step(tokens, state, memory)
-        # Without the total so far, in which small differences between tokens would be rounded away.
+        # The total is added afterwards: in the sum, small differences between tokens would be lost to rounding.
         best = best_continuations(torch.zeros_like(total)[:, None], output.logits, 1, length >= options.min_length)
         total, tokens = total + best.scores.squeeze(1), best.tokens.squeeze(1)
         totals.append(total)

@@ -47,7 +47,7 @@ class SearchOptions(Strict):
                 f"set beam_size={self.n_best}"
             )
         if self.min_length > self.max_length:
-            raise ValueError(f"min_length={self.min_length} is above max_length={self.max_length}; change one of them")
+            raise ValueError(f"min_length={self.min_length} exceeds max_length={self.max_length}; change one of them")
         return self
 
     def penalty(self, length: int) -> float:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq_attn.models.translator import Decoded, Sentences, Step, Translator
-from seq2seq_attn.ops.inference import with_rows
+from seq2seq_attn.ops.inference import select_outputs
 from seq2seq_attn.text.vocabulary import SPECIALS
 
 
@@ -37,9 +37,10 @@ class Shortlisted(Translator):
 
     def __init__(self, translator: Translator, tokens: Tensor) -> None:
         super().__init__()
-        output = with_rows(translator.output, tokens)
+        output = select_outputs(translator.output, tokens)
         self.inner = translator if output is None else _with_output(translator, output)
-        self.is_cut = output is not None  # not an output layer that a user changed: of its outputs some are taken
+        # An output layer that a user changed computes all logits, from which those of the shortlist are selected.
+        self.has_small_output = output is not None
         self.tokens = tokens
         self.start_token = translator.start_token
 
@@ -51,14 +52,14 @@ class Shortlisted(Translator):
 
     def step(self, tokens: Tensor, state: Any, memory: Any) -> Step:
         step = self.inner.step(self.tokens[tokens], state, memory)
-        return step if self.is_cut else step._replace(logits=step.logits[:, self.tokens])
+        return step if self.has_small_output else step._replace(logits=step.logits[:, self.tokens])
 
     def decode(self, inputs: Tensor, memory: Any) -> Decoded:
         return self.inner.decode(self.tokens[inputs], memory)
 
     def project(self, features: Tensor) -> Tensor:
         logits = self.inner.project(features)
-        return logits if self.is_cut else logits[..., self.tokens]
+        return logits if self.has_small_output else logits[..., self.tokens]
 
 
 def _with_output(translator: Translator, output: nn.Linear) -> Translator:

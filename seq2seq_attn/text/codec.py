@@ -83,7 +83,7 @@ class Codec:
             files = {name: read_bytes(folder / f"{side}.{kind}.{name}") for name in record["files"]}
             tokeniser = _TOKENISERS[kind](**options, **files)
         except (ValueError, TypeError, KeyError) as error:
-            raise UserError(f"{path}: this and the files beside it make no tokeniser: {error!r}") from None
+            raise UserError(f"{path}: not a valid tokeniser: {error!r}") from None
         return cls(tokeniser, Vocabulary.load(folder / f"{side}.vocabulary.txt"), lowercase)
 
 
@@ -165,4 +165,4 @@ def _rule_based(kind: str, language: str) -> Tokeniser:
         return Moses(language)
     if kind == "character":
         return Character()
-    raise UserError(f"tokeniser {kind!r}: there is {', '.join(KINDS)}")
+    raise UserError(f"unknown tokeniser {kind!r}; choose from {', '.join(KINDS)}")

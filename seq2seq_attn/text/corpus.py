@@ -157,26 +157,26 @@ def _side_statistics(lines: Sequence[str]) -> SideStatistics:
 
 @dataclass(frozen=True, eq=False)
 class FilteredPairs:
-    """The pairs that were kept, and how many were dropped for which reason. `str()` is one line for the user."""
+    """The pairs that were kept, and how many were dropped for which reason. `str()` says so in a few words."""
 
-    name: str  # of the corpus
     kept: NDArray[np.int64]  # indices into the corpus
     blank: int
     too_long: int
     max_length: int
 
     def __str__(self) -> str:
+        dropped = [f"{self.blank:,} with a blank side"] if self.blank else []
+        dropped += [f"{self.too_long:,} with more than {self.max_length:,} tokens"] if self.too_long else []
+        if not dropped:
+            return f"{len(self.kept):,} pairs"
         total = len(self.kept) + self.blank + self.too_long
-        return (
-            f"{self.name}: {len(self.kept):,} of {total:,} pairs kept; dropped {self.blank:,} "
-            f"with a blank side, {self.too_long:,} with more than {self.max_length:,} pieces"
-        )
+        return f"{len(self.kept):,} of {total:,} pairs (dropped: {', '.join(dropped)})"
 
 
 def filter_pairs(
     name: str, source_lengths: NDArray[np.int64], target_lengths: NDArray[np.int64], max_length: int
 ) -> FilteredPairs:
-    """Drop pairs that have a blank side, or a side of more than `max_length` pieces (`</s>` not counted).
+    """Drop pairs that have a blank side, or a side of more than `max_length` tokens (`</s>` not counted).
 
     A side is blank if its length is 0. `name` is the name of the corpus. Raises UserError if no pair is left.
     """
@@ -185,9 +185,9 @@ def filter_pairs(
     blank = np.minimum(source_lengths, target_lengths) == 0
     too_long = ~blank & (np.maximum(source_lengths, target_lengths) > max_length)
     kept = np.flatnonzero(~(blank | too_long))
-    filtered = FilteredPairs(name, kept, int(blank.sum()), int(too_long.sum()), max_length)
+    filtered = FilteredPairs(kept, int(blank.sum()), int(too_long.sum()), max_length)
     if not len(kept):
-        raise UserError(f"nothing is left to train on: {filtered}; check the files, or raise the limit")
+        raise UserError(f"{name}: nothing is left to train on: {filtered}; check the files, or raise the limit")
     return filtered
 
 

@@ -34,12 +34,12 @@ class EncodedSentences:
 
     @classmethod
     def of(cls, sentences: Iterable[Ids]) -> EncodedSentences:
-        """Raises UserError for a sentence without tokens, over which a softmax would be NaN."""
+        """Encode sentences. Raises UserError for an empty one, over which a softmax would be NaN."""
         ids, offsets = array("i"), array("q", [0])
         for sentence in sentences:
             ids.extend(sentence)
             if len(ids) == offsets[-1]:
-                raise UserError(f"sentence {len(offsets) - 1} has no token; close every sentence by `</s>`")
+                raise UserError(f"sentence {len(offsets) - 1} is empty; end every sentence with `</s>`")
             offsets.append(len(ids))
         return cls(np.asarray(ids), np.asarray(offsets))
 

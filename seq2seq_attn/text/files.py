@@ -61,7 +61,7 @@ def decompressed(content: bytes, name: str) -> bytes:
 
 
 def _broken_gzip(name: Path | str, error: Exception) -> UserError:
-    return UserError(f"{name}: not a whole gzip file ({error}); fetch or copy it again")
+    return UserError(f"{name}: incomplete or corrupt gzip file ({error}); download or copy it again")
 
 
 def read_lines(path: Path | str) -> list[str]:
@@ -118,17 +118,31 @@ def writing(path: Path) -> Iterator[BinaryIO]:
 
     Write to it under `explained`, so that only errors of the file itself are reported as such.
     """
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
+    with replacing(path) as unfinished:
         with explained(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
             file = unfinished.open("wb")
         try:
             yield file
         finally:
             with explained(path):
                 file.close()  # flushes its buffer, which may fail
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """The temporary name of a file that the block writes: renamed at its end, deleted if it raises.
+
+    The file gets the mode of any new file, however the block creates it (safetensors would let its owner alone read).
+    """
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
         with explained(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            unfinished.touch()
+            mode = unfinished.stat().st_mode
+        yield unfinished
+        with explained(path):
+            unfinished.chmod(mode)
             os.replace(unfinished, path)
     finally:
         with suppress(OSError):  # renamed already, or never created

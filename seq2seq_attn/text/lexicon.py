@@ -38,7 +38,7 @@ class Lexicon(NamedTuple):
         try:
             return cls(**load_file(path))
         except (SafetensorError, TypeError, OSError) as error:
-            raise UserError(f"{path}: no lexicon, or not whole ({error}); delete it to have it learnt again") from None
+            raise UserError(f"{path}: not a valid lexicon ({error}); delete it, and it will be learnt again") from None
 
 
 def learn_lexicon(sources: EncodedSentences, targets: EncodedSentences, source_size: int, target_size: int) -> Lexicon:

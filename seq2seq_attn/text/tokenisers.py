@@ -11,7 +11,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from sacremoses import MosesDetokenizer, MosesTokenizer
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from seq2seq_attn.errors import UserError
@@ -112,6 +111,8 @@ class Moses(Tokeniser):
     def __init__(self, language: str) -> None:
         if not re.fullmatch("[a-z]{2,3}", language):
             raise UserError(f"moses: language {language!r}: give its ISO 639 code, for example en, de or fr")
+        from sacremoses import MosesDetokenizer, MosesTokenizer  # compiles its rules for a quarter of a second
+
         self.language = language
         self._tokeniser = MosesTokenizer(language)
         self._detokeniser = MosesDetokenizer(language)

@@ -109,14 +109,14 @@ def _row(path: Path, number: int, numbers: bytes) -> Tensor:
     except ValueError:
         row = []
     if not row or not all(map(math.isfinite, row)):
-        _refuse_line(path, number, f"{numbers[:20]!r} after the token are no finite numbers")
+        _refuse_line(path, number, f"{numbers[:20]!r} after the token are not finite numbers")
     return torch.tensor(row)
 
 
 def _refuse_line(path: Path, number: int, reason: str) -> NoReturn:
     raise UserError(
         f"{path}, line {number}: not a token and its vector, with a space between any two: {reason}; "
-        f"give vectors as text, or fetch the file again"
+        f"give vectors as text, or download the file again"
     )
 
 

@@ -25,7 +25,7 @@ class Vocabulary:
         self._stoi = {token: index for index, token in enumerate(self._itos)}
         if len(self._stoi) < len(self._itos):
             twice = next(token for token, count in Counter(self._itos).items() if count > 1)
-            raise UserError(f"vocabulary: the token {twice!r} stands in it twice; every token has one id")
+            raise UserError(f"vocabulary: the token {twice!r} occurs twice; tokens must be distinct")
 
     @classmethod
     def build(

@@ -1,9 +1,13 @@
-"""The training loop, from the first step or the last checkpoint to the best model, and its progress on stderr."""
+"""The training loop, from the first step or the last checkpoint to the best model, and its progress on stderr.
+
+Two files are kept: `last.ckpt`, with all that an exact resumption needs, and the weights of the best validation.
+"""
 
 from __future__ import annotations
 
 import importlib.util
 import logging
+import math
 import os
 import random
 import sys
@@ -21,15 +25,17 @@ from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from safetensors.torch import load_model, save_model
 from torch.utils.data import DataLoader
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.translator import Translator
+from seq2seq_attn.text.files import replacing
 from seq2seq_attn.training.batches import Batch
 from seq2seq_attn.training.config import TrainingConfig
 from seq2seq_attn.training.module import TranslationModule, Validate
 
-LAST_CHECKPOINT = "last.ckpt"
+LAST_CHECKPOINT, BEST_WEIGHTS = "last.ckpt", "best.safetensors"
 
 
 class Interrupted(Exception):  # noqa: N818 - not an error
@@ -92,21 +98,26 @@ def fit(
     name: str = "training",
     *,
     resume: bool = False,
-    bar: bool = True,
+    bar: bool | None = True,
 ) -> Fitted:
     """Train in place, with checkpoints in folder/checkpoints and curves in folder/log; then load the best weights.
+
+    `name` begins each line of progress; `bar=False` is for several trainings that share a terminal, None for no
+    progress at all.
 
     Raises Interrupted on Ctrl-C, and UserError if training diverges or a checkpoint to resume from is corrupt.
     """
     module = TranslationModule(translator, config, validate)
     monitor, mode = f"validation_{config.monitor}", "max" if config.monitor == "bleu" else "min"
     checkpoints = folder / "checkpoints"
-    best = ModelCheckpoint(checkpoints, filename="best", monitor=monitor, mode=mode, enable_version_counter=False)
+    best = BestWeights(checkpoints / BEST_WEIGHTS, monitor, mode)
     last = ModelCheckpoint(checkpoints, filename="last", save_on_train_epoch_end=True, enable_version_counter=False)
     clock = Clock()
-    callbacks: list[Callback] = [clock, best, last, ProgressLine(name, bar)]
+    callbacks: list[Callback] = [clock, best, last]
     if config.patience is not None:
         callbacks.append(EarlyStopping(monitor, mode=mode, patience=config.patience, check_finite=False))
+    if bar is not None:
+        callbacks.append(EpochLines(name, bar))  # after the one that may stop the training
     trainer = lightning.Trainer(
         accelerator={"auto": "auto", "cpu": "cpu", "cuda": "gpu"}[config.accelerator],
         devices=1,
@@ -127,16 +138,42 @@ def fit(
         raise Interrupted from stop
     if trainer.interrupted:
         raise Interrupted
-    weights = torch.load(best.best_model_path, map_location="cpu", weights_only=True)["state_dict"]
-    module.load_state_dict(weights)
-    score = best.best_model_score
+    load_model(translator, best.path)
     return Fitted(
-        best=float("nan") if score is None else score.item(),
+        best=math.nan if best.score is None else best.score,
         epochs=trainer.current_epoch,
         steps=trainer.global_step,
         seconds=clock.seconds,
         tokens_per_second=clock.tokens / max(clock.training_seconds, 1e-9),
     )
+
+
+class BestWeights(Callback):
+    """Keeps the weights of the best validation in a file, and their score in the checkpoint of the epoch."""
+
+    def __init__(self, path: Path, monitor: str, mode: str) -> None:
+        self.path = path
+        self.monitor = monitor
+        self.sign = 1 if mode == "max" else -1
+        self.score: float | None = None
+
+    def on_validation_end(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
+        score = float(trainer.callback_metrics[self.monitor])
+        if isinstance(module, TranslationModule) and (self.score is None or self.sign * (score - self.score) > 0):
+            self.score = score
+            save_weights(module.translator, self.path)
+
+    def state_dict(self) -> dict[str, float | None]:
+        return {"score": self.score}
+
+    def load_state_dict(self, state_dict: dict[str, float | None]) -> None:
+        self.score = state_dict["score"]
+
+
+def save_weights(translator: Translator, path: Path) -> None:
+    """Writes the weights for `safetensors.torch.load_model`, atomically."""
+    with replacing(path) as unfinished:
+        save_model(translator, str(unfinished), metadata={"format": "seq2seq_attn"})
 
 
 class Clock(Callback):
@@ -172,13 +209,21 @@ class Clock(Callback):
 
 
 def _checked(checkpoint: Path) -> Path:
-    """The checkpoint's path. Raises UserError if the file is truncated or not a checkpoint."""
+    """The checkpoint's path. UserError: it is truncated, no checkpoint, or its best weights are not beside it."""
     try:
-        torch.load(checkpoint, map_location="cpu", weights_only=True)["optimizer_states"]
+        callbacks = torch.load(checkpoint, map_location="cpu", weights_only=True)["callbacks"]
     except Exception as error:  # the type depends on how the file is damaged
         raise UserError(
             f"{checkpoint}: not a whole checkpoint ({type(error).__name__}); start again with --overwrite"
         ) from None
+    best = callbacks.get(BestWeights.__name__)
+    if best is None:
+        raise UserError(
+            f"{checkpoint}: an earlier version wrote it, and kept the best weights in another way; "
+            f"continue the run with that version, or start again with --overwrite"
+        )
+    if best["score"] is not None and not (path := checkpoint.with_name(BEST_WEIGHTS)).exists():
+        raise UserError(f"{path}: no such file; without the best weights so far, start again with --overwrite")
     return checkpoint
 
 
@@ -193,8 +238,14 @@ def _loggers(folder: Path) -> list[Logger]:
     return [curves, TensorBoardLogger(folder, name="log", version=curves.version)]
 
 
-class ProgressLine(Callback):
-    """Shows steps done and the maximum, the remaining time without early stopping, and the last validation."""
+LOG_INTERVAL = 10.0  # seconds between the lines of a log; a terminal gets a line for every epoch
+
+
+class EpochLines(Callback):
+    """A line on stderr for each epoch, and on a terminal a bar below them, with the time left without early stopping.
+
+    In a log, epochs of less than `LOG_INTERVAL` have no line of their own, except for the last.
+    """
 
     def __init__(self, name: str, bar: bool = True) -> None:
         self.name = name
@@ -202,59 +253,71 @@ class ProgressLine(Callback):
         self.wants_bar = bar and self.console.is_terminal
         self.bar: Progress | None = None
         self.task = TaskID(0)
-        self.last = ""
+        self.validation = ""  # of this epoch
 
     def on_train_start(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
-        self.started, self.first_step = time.perf_counter(), trainer.global_step
+        self.start = self.written = time.perf_counter()
+        self.first_step = trainer.global_step
         if self.wants_bar:
-            self.bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TextColumn("{task.completed}/{task.total} steps"),
-                TimeElapsedColumn(),
-                TextColumn("at most"),
-                TimeRemainingColumn(),
-                TextColumn("{task.fields[last]}"),
-                console=self.console,
-                transient=True,
-            )
-            self.task = self.bar.add_task(
-                self.name,
-                total=int(trainer.estimated_stepping_batches),
-                completed=trainer.global_step,
-                last=self.last,
-            )
+            columns = BarColumn(), TextColumn("{task.completed}/{task.total} steps"), TimeElapsedColumn()
+            left = TextColumn("at most"), TimeRemainingColumn()
+            self.bar = Progress(TextColumn("{task.description}"), *columns, *left, console=self.console, transient=True)
+            steps = int(trainer.estimated_stepping_batches)
+            self.task = self.bar.add_task(self.name, total=steps, completed=trainer.global_step)
             self.bar.start()
+
+    def on_train_epoch_start(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
+        self.epoch_start, self.validation = time.perf_counter(), ""
 
     def on_train_batch_end(self, trainer: lightning.Trainer, *_: Any) -> None:
         if self.bar is not None:
-            self.bar.update(self.task, completed=trainer.global_step, last=self.last)
+            self.bar.update(self.task, completed=trainer.global_step)
 
     def on_validation_end(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
-        if trainer.sanity_checking or not isinstance(module, TranslationModule):
-            return
         metrics = trainer.callback_metrics
-        parts = [f"validation loss {metrics['validation_loss']:.3f}"]
+        self.validation = f", validation loss {metrics['validation_loss']:.3f}"
         if "validation_bleu" in metrics:
-            parts.append(f"BLEU {metrics['validation_bleu']:.2f}")
-        self.last = ", ".join(parts)
-        if self.bar is None:
-            seconds = time.perf_counter() - self.started
-            done, total = trainer.global_step - self.first_step, int(trainer.estimated_stepping_batches)
-            left = seconds / max(1, done) * (total - trainer.global_step)
-            self.console.print(
-                f"{self.name}: epoch {trainer.current_epoch + 1}, step {trainer.global_step}/{total}, {self.last}, "
-                f"{module.tokens / seconds:,.0f} tokens/s, at most {left / 60:.1f} min left",
-                highlight=False,
-                soft_wrap=True,
-            )
+            self.validation += f", BLEU {metrics['validation_bleu']:.2f}"
+
+    def on_train_epoch_end(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
+        now, epochs = time.perf_counter(), trainer.max_epochs or 0
+        is_last = trainer.current_epoch + 1 == epochs or trainer.should_stop
+        if not isinstance(module, TranslationModule) or not (
+            self.console.is_terminal or is_last or now - self.written >= LOG_INTERVAL
+        ):
+            return
+        self.written = now
+        loss, tokens = module.epoch_loss(), module.epoch_tokens
+        steps, all_steps = trainer.global_step, int(trainer.estimated_stepping_batches)
+        left = (now - self.start) / max(1, steps - self.first_step) * (all_steps - steps)
+        self._write(
+            f"epoch {trainer.current_epoch + 1}/{epochs}, loss {loss:.3f}{self.validation}, "
+            f"{duration(now - self.epoch_start)}, {tokens / (now - self.epoch_start):,.0f} tokens/s"
+            + ("" if is_last else f", at most {duration(left)} left")
+        )
 
     def on_train_end(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
-        if self.bar is not None:
-            self.bar.stop()
+        self._stop_bar()
+        stopping = trainer.early_stopping_callback
+        if isinstance(stopping, EarlyStopping) and stopping.stopped_epoch:
+            self._write(f"stopped: {stopping.patience} validations without improvement (training.patience)")
 
     def on_exception(
         self, trainer: lightning.Trainer, module: lightning.LightningModule, exception: BaseException
     ) -> None:
+        self._stop_bar()
+
+    def _write(self, text: str) -> None:
+        self.console.print(f"{self.name}: {text}", highlight=False, markup=False, soft_wrap=True)
+
+    def _stop_bar(self) -> None:
         if self.bar is not None:
             self.bar.stop()
+
+
+def duration(seconds: float) -> str:
+    """A time as a person would say it: 8.3 s, 45 s, 12 min, 2 h 5 min."""
+    if seconds < 90:
+        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"

@@ -32,6 +32,8 @@ class TranslationModule(lightning.LightningModule):
         self.plateau: ReduceLROnPlateau | None = None
         self._plateau_state: dict[str, Any] | None = None
         self.tokens = 0  # target tokens trained on in this process, padding excluded
+        self.epoch_tokens = 0  # those of this epoch
+        self._epoch_negative = torch.zeros(())
 
     def loss(self, batch: Batch, label_smoothing: float = 0.0) -> tuple[Tensor, Tensor, int]:
         """The loss to minimise and -log p, both summed over the batch's target tokens, and the number of these."""
@@ -45,9 +47,19 @@ class TranslationModule(lightning.LightningModule):
         )
         return loss, negative, len(targets)
 
+    def on_train_epoch_start(self) -> None:
+        self.epoch_tokens = 0
+        self._epoch_negative = torch.zeros((), device=self.device)
+
+    def epoch_loss(self) -> float:
+        """The mean of -log p over the target tokens of this epoch so far, without label smoothing."""
+        return self._epoch_negative.item() / max(1, self.epoch_tokens)
+
     def training_step(self, batch: Batch, index: int) -> Tensor:
         loss, negative, count = self.loss(batch, self.config.label_smoothing)
         self.tokens += count
+        self.epoch_tokens += count
+        self._epoch_negative += negative.detach()  # on the device, which is not waited for
         if self.global_step % 50 == 0 or is_synchronous(negative):
             # Reading the value synchronises with an accelerator, so there it is read only now and then.
             self._refuse_divergence(negative.item() / count)

@@ -1,4 +1,4 @@
-"""Attention for other programs: both formats hold what was read, and a file is there whole or not at all."""
+"""Attention files: both formats hold the weights, and a file is complete or absent."""
 
 import json
 import re
@@ -32,7 +32,7 @@ def written(path):
     return path
 
 
-def test_a_line_of_json_lines_is_a_sentence(tmp_path):
+def test_json_lines_has_one_line_per_sentence(tmp_path):
     lines = [json.loads(line) for line in written(tmp_path / "x.jsonl").read_text(encoding="utf-8").splitlines()]
     assert len(lines) == len(SENTENCES)
     for line, sentence in zip(lines, SENTENCES, strict=True):
@@ -55,7 +55,7 @@ def test_the_arrays_of_an_npz_are_named_by_sentence_and_translation_and_need_no_
                 assert arrays[f"{number}/{place}/weights"].dtype == np.float32
 
 
-def test_the_page_that_describes_the_file_shows_what_it_holds_and_how_to_read_it(tmp_path, monkeypatch, capsys):
+def test_the_documented_way_to_read_the_file_works(tmp_path, monkeypatch, capsys):
     page = (Path(__file__).parents[2] / "docs" / "alignment.md").read_text(encoding="utf-8")
     shown = json.loads(re.search(r"```json\n(.*?)```", page, re.DOTALL)[1])
     sentence = json.loads(written(tmp_path / "x.jsonl").read_text(encoding="utf-8").splitlines()[0])
@@ -70,7 +70,7 @@ def test_the_page_that_describes_the_file_shows_what_it_holds_and_how_to_read_it
 
 
 @pytest.mark.parametrize("name", ["x.jsonl", "x.npz"])
-def test_an_exception_leaves_what_was_there_before(tmp_path, name):
+def test_an_exception_leaves_the_previous_file(tmp_path, name):
     (tmp_path / name).write_text("before")
     with pytest.raises(ZeroDivisionError), attention_file(tmp_path / name) as write:  # noqa: PT012
         write(SENTENCES[0])
@@ -79,7 +79,7 @@ def test_an_exception_leaves_what_was_there_before(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", ["x.json", "x", "x.jsonl.gz"])
-def test_an_ending_that_there_is_not_names_those_that_there_are(tmp_path, name):
+def test_an_unknown_suffix_is_refused_with_the_known_ones(tmp_path, name):
     with pytest.raises(UserError, match=rf"{name}: .* ends in \.jsonl or \.npz"):
         attention_file(tmp_path / name)
 
@@ -92,6 +92,6 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", ["x.jsonl", "x.npz"])
-def test_an_error_of_something_else_is_not_the_files(tmp_path, name):
+def test_other_errors_are_not_reported_as_errors_of_the_file(tmp_path, name):
     with pytest.raises(BrokenPipeError), attention_file(tmp_path / name):
         raise BrokenPipeError

@@ -1,4 +1,4 @@
-"""What is watched of a search is what the search did, and what forced decoding says of it."""
+"""The trace of a beam search agrees with the search and with forced decoding."""
 
 import math
 
@@ -24,7 +24,7 @@ needs_int8 = pytest.mark.skipif(not has_int8(), reason="no exact product of byte
 
 @pytest.fixture
 def model(experiment_file):
-    """An untrained model of the toy experiment, changed as a configuration would."""
+    """An untrained model of the toy experiment with a changed configuration."""
 
     def model(*changes):
         config = read_experiment(experiment_file).runs[2].config
@@ -32,7 +32,7 @@ def model(experiment_file):
         source, target = learn_codecs(config, read_pairs(config.data.train))
         torch.manual_seed(5)
         translator = build_translator(config, source, target)
-        with torch.no_grad():  # sharper than at the start of a training, so that a beam has something to abandon
+        with torch.no_grad():  # sharper than an untrained model, so that the beam prunes hypotheses
             translator.output.weight.mul_(8)
         return TrainedModel(config, source, target, translator.eval())
 
@@ -53,7 +53,7 @@ def found_by(model):
         pytest.param("search.precision=int8", marks=needs_int8),
     ],
 )
-def test_hypotheses_are_those_of_the_search_token_by_token(model, change):
+def test_traced_hypotheses_equal_those_of_the_search(model, change):
     trained = model(change)
     reading, hypotheses = trace_pair(trained, "attention", *PAIR), found_by(trained)
     assert len(reading.hypotheses) == len(hypotheses) > 1
@@ -66,7 +66,7 @@ def test_hypotheses_are_those_of_the_search_token_by_token(model, change):
         np.testing.assert_allclose([step.weights for step in steps], hypothesis.weights, atol=1e-4)
 
 
-def test_the_tree_holds_all_that_the_search_went_on_with_and_of_the_abandoned_the_token_alone(model):
+def test_the_tree_contains_all_extended_steps_and_only_tokens_of_abandoned_ones(model):
     reading = trace_pair(model(), "attention", *PAIR)
     on_a_path = {place for found in reading.hypotheses for place in reading.path(found)}
     abandoned = set(range(len(reading.beam))) - on_a_path
@@ -78,7 +78,7 @@ def test_the_tree_holds_all_that_the_search_went_on_with_and_of_the_abandoned_th
     assert len(set(following)) == len(following)
 
 
-def test_the_reference_is_read_as_forced_decoding_reads_it(model):
+def test_the_trace_of_the_reference_equals_forced_decoding(model):
     trained = model()
     reading, (forced,) = trace_pair(trained, "attention", *PAIR), trained.force(*([line] for line in PAIR))
     assert [step.token for step in reading.reference] == ["b", "e", "d", "a", "</s>"]
@@ -86,14 +86,14 @@ def test_the_reference_is_read_as_forced_decoding_reads_it(model):
     np.testing.assert_allclose([step.weights for step in reading.reference], forced.weights, atol=1e-4)
 
 
-def test_the_scores_are_what_softmax_makes_the_weights_of(model):
+def test_softmax_of_the_traced_scores_gives_the_weights(model):
     reading = trace_pair(model("model.context.scorer=general"), "attention", *PAIR)
     for step in (*reading.reference, *(reading.beam[place] for place in reading.path(reading.hypotheses[0]))):
         exponentials = np.exp(step.scores)
         np.testing.assert_allclose(exponentials / exponentials.sum(), step.weights, atol=1e-3)
 
 
-def test_the_norms_are_those_of_the_states_that_are_summed(model):
+def test_the_norms_are_those_of_the_attended_values(model):
     trained = model()
     memory = trained.translator.encode(pad([trained.source.encode(PAIR[0])]))
     lengths = [math.sqrt(sum(number**2 for number in state)) for state in memory.source.values[0].tolist()]
@@ -104,14 +104,14 @@ def test_the_norms_are_those_of_the_states_that_are_summed(model):
     ("change", "reads"),
     [("kind=fixed", False), ("kind=none", False), ("kind=mean", True), ("heads=2", True)],
 )
-def test_what_has_no_scores_of_its_own_shows_none(model, change, reads):
+def test_a_context_without_scores_has_none_in_the_trace(model, change, reads):
     reading = trace_pair(model(f"model.context.{change}"), "arm", *PAIR)
     assert reading.norms is None
     assert all(step.scores is None for step in reading.reference)
     assert [step.weights is not None for step in reading.reference] == [reads] * 5
 
 
-def test_watching_leaves_the_model_as_it_was(model):
+def test_tracing_does_not_change_the_model(model):
     trained = model()
     before = found_by(trained)
     trace_pair(trained, "attention", *PAIR)
@@ -119,13 +119,13 @@ def test_watching_leaves_the_model_as_it_was(model):
     assert [(h.tokens, h.score) for h in found_by(trained)] == [(h.tokens, h.score) for h in before]
 
 
-def test_a_translation_that_is_cut_at_its_maximum_length_ends_without_an_end(model):
+def test_a_truncated_translation_has_no_end_token(model):
     trained = model("search.max_length=2", "search.min_length=2")
     reading = trace_pair(trained, "attention", *PAIR)
     assert {len(reading.path(found)) for found in reading.hypotheses} == {2}
 
 
-def test_examples_are_read_back_as_they_were_written(model, tmp_path):
+def test_saved_examples_load_unchanged(model, tmp_path):
     shown = [Example(3, *PAIR, ((3, 0), (0, 3)), (trace_pair(model(), "attention", *PAIR),))]
     save_examples(shown, tmp_path / "examples.json")
     assert list(load_examples(tmp_path / "examples.json")) == shown

@@ -1,4 +1,4 @@
-"""Is attention an explanation? Each figure against another way to get it."""
+"""Faithfulness of attention: each measure against an independent computation."""
 
 import copy
 import math
@@ -43,17 +43,17 @@ def translator():
     model = RecurrentConfig.model_validate(config).build(10, 9, False).double().eval()
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.mul_(3)  # an untrained model predicts nearly the same whatever it reads
+            parameter.mul_(3)  # the predictions of an untrained model hardly depend on the context
     return model
 
 
 def distributions(translator):
-    """Of each pair alone, p (T, V) of its tokens."""
+    """The distributions p (T, V) of each pair, decoded alone."""
     with torch.no_grad():
         return [translator(pad([source]), pad([target]))[0].softmax(dim=-1).numpy() for source, target in PAIRS]
 
 
-def test_weights_that_stay_as_they_are_have_no_effect_on_figures_that_are_the_models_own(translator):
+def test_unchanged_weights_have_no_effect(translator):
     found = intervene(translator, PAIRS, {"none": lambda weights, is_token: weights})
     forced = force(translator, *(pad(side) for side in zip(*PAIRS, strict=True)))
     perplexity = math.exp(-sum(pair.total for pair in forced) / 13)
@@ -64,7 +64,7 @@ def test_weights_that_stay_as_they_are_have_no_effect_on_figures_that_are_the_mo
     assert effect.changed == 0
 
 
-def test_the_effect_of_uniform_weights_is_that_of_another_model_sentence_by_sentence(translator):
+def test_the_effect_of_uniform_weights_equals_that_of_a_mean_context(translator):
     mean = copy.deepcopy(translator)
     mean.decoder.context = MeanContext(10)
     before, after = (np.concatenate(distributions(model)) for model in (translator, mean))
@@ -91,7 +91,7 @@ def test_a_model_whose_output_ignores_the_context_shows_no_effect(translator):
         assert effect.moved > 0
 
 
-def test_batches_change_no_figure_that_nothing_is_drawn_for(translator, monkeypatch):
+def test_batching_does_not_change_deterministic_interventions(translator, monkeypatch):
     of_rows = {"uniform": changes.uniform, "most": changes.without_the_most_read}
     pairs = PAIRS * 2
     whole = intervene(translator, pairs, of_rows)
@@ -102,7 +102,7 @@ def test_batches_change_no_figure_that_nothing_is_drawn_for(translator, monkeypa
 
 
 @pytest.mark.parametrize("copies", [2, 16])
-def test_gradient_norms_are_those_of_finite_differences(translator, monkeypatch, copies):
+def test_gradient_norms_equal_finite_differences(translator, monkeypatch, copies):
     monkeypatch.setattr("seq2seq_attn.analysis.faithfulness.COPIES", copies)
     source, target = PAIRS[0]
     sources, targets = pad([source]), pad([target])
@@ -125,7 +125,7 @@ def test_gradient_norms_are_those_of_finite_differences(translator, monkeypatch,
 
 
 @pytest.mark.parametrize("copies", [2, 16])
-def test_leave_one_out_is_what_the_sentence_without_the_word_says(translator, monkeypatch, copies):
+def test_leave_one_out_compares_with_the_sentence_without_the_word(translator, monkeypatch, copies):
     monkeypatch.setattr("seq2seq_attn.analysis.faithfulness.COPIES", copies)
     source, target = PAIRS[0]
     (whole,) = force(translator, pad([source]), pad([target]))
@@ -137,7 +137,7 @@ def test_leave_one_out_is_what_the_sentence_without_the_word_says(translator, mo
         torch.testing.assert_close(found[:, left_out].float(), expected, rtol=1e-4, atol=1e-6)
 
 
-def test_measures_are_of_words_and_a_sentence_of_one_word_has_no_order(translator):
+def test_a_sentence_of_one_word_has_no_rank_correlation(translator):
     found = word_importance(translator, *PAIRS[2])
     assert {name: values.shape for name, values in found.items()} == dict.fromkeys(found, (6, 3))
     correlations = correlate(translator, PAIRS)
@@ -146,7 +146,7 @@ def test_measures_are_of_words_and_a_sentence_of_one_word_has_no_order(translato
 
 @pytest.fixture
 def trained(grid):
-    """A model of two arms, not trained, on words that are letters."""
+    """An untrained model with words of one letter."""
 
     def make(arm):
         codec = Codec(Word(), Vocabulary.build([list("abcde")]))
@@ -157,19 +157,19 @@ def trained(grid):
     return make
 
 
-def test_a_seed_repeats_all_figures_and_another_one_draws_others(trained):
+def test_the_seed_determines_all_figures(trained):
     model = trained(2)
     pairs = ParallelCorpus(["a b c", "", "d e", "e a"], ["c b a", "a", "e d", "a e"], "letters")
     found = [faithfulness(model, pairs, sentences=2, seed=seed) for seed in (1, 1, 2)]
     assert found[0] == found[1] != found[2]
-    assert found[0].interventions.tokens == 4 + 3 + 3  # a pair with a blank side is left out
+    assert found[0].interventions.tokens == 4 + 3 + 3  # a pair with an empty side is skipped
     assert found[0].sentences == 2
     assert found[0].interventions.effects["uniform"] == found[2].interventions.effects["uniform"]
 
 
-def test_what_has_no_weights_or_no_other_sentence_is_refused_in_one_line(trained):
+def test_a_model_without_weights_or_a_single_pair_is_refused(trained):
     pairs = ParallelCorpus(["a b", "c"], ["b a", ""], "letters")
-    with pytest.raises(UserError, match=r"^model\.context\.kind: this model reads no single word"):
+    with pytest.raises(UserError, match=r"^model\.context\.kind: this model does not attend"):
         faithfulness(trained(0), pairs)
-    with pytest.raises(UserError, match=r"^letters: 1 pairs with text on both sides; give two at least$"):
+    with pytest.raises(UserError, match=r"^letters: 1 pairs with text on both sides; at least two are needed$"):
         faithfulness(trained(2), pairs)

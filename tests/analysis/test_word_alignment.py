@@ -1,4 +1,4 @@
-"""Word alignments of a model: whole words from pieces, and the row of a word."""
+"""Word alignments of a model: words from subwords, and the weights of each word."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from seq2seq_attn.text.tokenisers import Character, Moses, SentencePiece, Word
 from seq2seq_attn.text.vocabulary import Vocabulary
 
 LINE, MORE = "Don't stop, Mr. Smith!", "stop it!"
-# The word of each piece: with Moses do n't | stop , | Mr. | Smith !; with characters the blank goes to the next word.
+# The word of each token: with Moses do n't | stop , | Mr. | Smith !; with characters the blank goes to the next word.
 WORDS = {
     "moses": [0, 0, 1, 1, 2, 3, 3],
     "character": [0] * 5 + [1] * 6 + [2] * 4 + [3] * 7,
@@ -30,7 +30,7 @@ def codec_of(kind):
 
 
 def words_of_pieces(codec, kind):
-    """By hand, or with sentencepiece by the mark that opens a word."""
+    """By hand, or with sentencepiece's marker for the start of a word."""
     if kind != "bpe":
         return WORDS[kind]
     return (np.cumsum([piece.startswith("▁") for piece in codec.pieces(LINE)]) - 1).tolist()
@@ -47,7 +47,7 @@ def untrained(grid):
 
 
 @pytest.mark.parametrize(("left", "right"), [("moses", "bpe"), ("bpe", "character"), ("character", "moses")])
-def test_whole_words_have_the_sum_over_source_and_the_mean_over_target_pieces(untrained, left, right):
+def test_pieces_are_summed_over_source_words_and_averaged_over_target_words(untrained, left, right):
     model = untrained(codec_of(left), codec_of(right))
     (forced,), (words,) = model.force([LINE], [LINE]), word_attention(model, [LINE], [LINE])
     of_source, of_target = words_of_pieces(model.source, left), words_of_pieces(model.target, right)
@@ -58,19 +58,19 @@ def test_whole_words_have_the_sum_over_source_and_the_mean_over_target_pieces(un
             expected[target, source] += forced.weights[i, j].item() / of_target.count(target)
     np.testing.assert_allclose(words.weights, expected)
     assert words.source == words.target == LINE.split()
-    # Nothing is lost but what </s> was given.
+    # Only the weight on </s> is missing.
     lost = [np.mean([forced.weights[i, -1].item() for i in np.flatnonzero(np.equal(of_target, w))]) for w in range(4)]
     np.testing.assert_allclose(words.weights.sum(axis=1) + lost, 1, rtol=1e-6)
 
 
-def test_a_word_has_the_row_that_predicted_it_unless_the_row_that_read_it_is_asked_for(untrained):
+def test_a_word_has_the_row_that_predicts_it_by_default(untrained):
     model = untrained(codec_of("word"), codec_of("word"))
-    diagonal = Forced(torch.zeros(5), 0.0, torch.eye(5))  # row i reads source word i, the last one </s>
+    diagonal = Forced(torch.zeros(5), 0.0, torch.eye(5))  # row i attends to source word i, the last one to </s>
     assert merge_words(model, LINE, LINE, diagonal).links == {(0, 0), (1, 1), (2, 2), (3, 3)}
     assert merge_words(model, LINE, LINE, diagonal, "read").links == {(1, 0), (2, 1), (3, 2)}
 
 
-def test_a_corpus_is_aligned_in_parts_as_it_is_pair_by_pair(untrained, monkeypatch):
+def test_aligning_in_chunks_equals_aligning_pair_by_pair(untrained, monkeypatch):
     monkeypatch.setattr("seq2seq_attn.analysis.word_alignment.CHUNK", 2)
     model, seen = untrained(codec_of("moses"), codec_of("bpe")), []
     pairs = ParallelCorpus([LINE, MORE, "", "Mr. Smith!", "stop"], [MORE, LINE, "stop", "it", "Don't stop it"])

@@ -1,4 +1,4 @@
-"""A sitting of two rounds: two precisions of ours beside a peer, their floor, a profile, and a sweep of two lengths."""
+"""A sitting of two rounds: two precisions, a peer, their floor, a profile, and a sweep over two lengths."""
 
 import pytest
 from hand_made_measurements import PEER, measurement

@@ -1,4 +1,4 @@
-"""Measurements of a sitting, made by hand."""
+"""Measurements written by hand."""
 
 from seq2seq_attn.bench.measurements import OURS, Job, Measurement
 

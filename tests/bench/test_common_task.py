@@ -1,4 +1,4 @@
-"""The corpora that are measured on."""
+"""The corpora for measurements."""
 
 from itertools import islice
 
@@ -34,20 +34,20 @@ def test_synthetic_sentences_end_once_and_use_the_whole_vocabulary():
     assert set(corpus.pairs.target.ids) == {EOS, *range(len(SPECIALS), 50)}
 
 
-def test_a_given_length_is_that_of_every_sentence():
+def test_every_sentence_has_the_given_length():
     corpus = synthetic_corpus(job(length=7, batch=4), EFFORT)
     assert {*corpus.pairs.source.lengths, *corpus.pairs.target.lengths, *map(len, corpus.test)} == {7}
     assert len(corpus.pairs) == 4 * (2 + 3)
 
 
-def test_the_floor_is_taken_of_batches_that_training_is_timed_on():
+def test_the_floor_uses_batches_that_training_is_timed_on():
     corpus = synthetic_corpus(job(), EFFORT)
     trained = [batch.target.tokens.tolist() for batch in islice(training_batches(corpus, job()), 2 + 3)]
     assert [batch.target.tokens.tolist() for batch in timed_batches(corpus, job(), EFFORT, 3)] == trained[2:]
     assert [batch.target.tokens.tolist() for batch in timed_batches(corpus, job(), EFFORT, 2)] == trained[2::2]
 
 
-def test_single_sentences_are_those_nearest_to_twenty_tokens():
+def test_single_sentences_are_those_closest_to_twenty_tokens():
     assert timed_sentences([7, 19, 20, 40, 22], job("sentence-beam"), EFFORT) == [2, 1, 4]
     assert timed_sentences([7, 19, 20, 40, 22], job("beam", batch=1), EFFORT) == [0, 1, 2]
 

@@ -1,4 +1,4 @@
-"""The floor's lists against what a model computes and against sums by hand, and how both lists are timed."""
+"""The floor: its lists of products and traffic against a real model and sums by hand, and their timing."""
 
 import pytest
 import torch
@@ -15,7 +15,7 @@ from seq2seq_attn.bench.floor import (
     training_traffic,
 )
 from seq2seq_attn.bench.measurements import PARTS, WORKLOADS, Effort, Job
-from seq2seq_attn.bench.worker import MEASURES, measure
+from seq2seq_attn.bench.sitting import MEASURES, measure
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.translator import pad
 from seq2seq_attn.training.batches import Batch
@@ -28,14 +28,14 @@ EVEN = BatchLengths([SOURCE] * SENTENCES, [TARGET] * SENTENCES)
 
 
 def small(name):
-    """One of the models that are measured, with sizes that all differ."""
+    """One of the measured models, with pairwise different sizes."""
     sizes = {"embedding_size": EMBEDDING, "encoder": {"hidden_size": DIRECTION}}
     decoder = MODELS[name].decoder.model_dump() | {"hidden_size": DECODER}
     return RecurrentConfig.model_validate(MODELS[name].model_dump() | sizes | {"decoder": decoder})
 
 
 def counted(config, lengths):
-    """FLOPs of a real step, forward and backward. In double: there is one way to multiply then."""
+    """FLOPs of a real step, forward and backward; in float64, which has only one implementation of products."""
     model = config.build(ENTRIES, ENTRIES, joint=False).double()
     batch = Batch(*(pad([[4] * (length - 1) + [3] for length in side]) for side in (lengths.source, lengths.target)))
     with FlopCounterMode(display=False) as counter:
@@ -43,7 +43,7 @@ def counted(config, lengths):
     return counter.get_total_flops()
 
 
-# What a step multiplies though it need not: states that are zero (the encoder's first, forward and for its weights; the
+# Unnecessary products of a real step: with states that are zero (the encoder's first, forward and for its weights; the
 # first that is fed back, which has no gradient), and the distracted arm's context in every step's readout and gates:
 # the counter hooks all modules, so the decoder takes its steps one by one.
 ZERO_STATES = 2 * 2 * (2 * SENTENCES * DIRECTION * 3 * DIRECTION)
@@ -59,29 +59,29 @@ ENERGIES = {"additive": 3 * (2 * TARGET * SENTENCES * SOURCE * DECODER)}
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_what_is_listed_is_what_a_real_step_multiplies(name):
+def test_the_listed_products_are_those_of_a_real_step(name):
     listed = total_flops(training_products(small(name), ENTRIES, EVEN))
     assert 0 <= counted(small(name), EVEN) - listed - SURPLUS[name] <= ENERGIES.get(name, 0)
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_padding_is_not_in_the_floor(name):
-    """A batch of sentences of several lengths needs less than what it is padded to, and a real step no less than it."""
+def test_the_floor_excludes_padding(name):
+    """A batch with several lengths needs less than a full one, and a real step computes at least that."""
     uneven = BatchLengths([SOURCE, 3, 2], [TARGET, 1, 2])
     listed = total_flops(training_products(small(name), ENTRIES, uneven))
     assert listed < total_flops(training_products(small(name), ENTRIES, EVEN))
     assert listed < counted(small(name), uneven)
 
 
-def test_sentences_end_one_by_one():
+def test_rows_per_step_counts_sentences_that_have_not_ended():
     assert rows_per_step([2, 4, 1, 4]) == [4, 3, 2, 2]
 
 
-def test_a_product_counts_two_flops_for_every_pair_of_numbers():
+def test_a_product_counts_two_flops_per_multiplication():
     assert Product("readout", rows=2, inner=3, columns=5, batch=7, times=11).flops == 2 * 2 * 3 * 5 * 7 * 11
 
 
-def test_the_vocabulary_s_products_are_of_real_tokens_only():
+def test_products_with_the_vocabulary_exclude_padding():
     tokens = 4 + 1 + 2
     uneven = training_products(small("additive"), ENTRIES, BatchLengths([5, 3, 2], [4, 1, 2]))
     assert [product[1:] for product in uneven if product.part == "vocabulary loss"] == [
@@ -91,8 +91,8 @@ def test_the_vocabulary_s_products_are_of_real_tokens_only():
     ]
 
 
-def test_a_step_of_the_recurrence_waits_for_the_step_before():
-    """Two steps of three sentences, one of two, one of one; and the weights' gradient once for all of them."""
+def test_products_of_the_recurrence_are_listed_step_by_step():
+    """Two steps with three sentences, one with two, one with one; the weight gradient once for all steps."""
     products = training_products(small("additive"), ENTRIES, BatchLengths([5, 3, 2], [4, 3, 2]))
     own = [p for p in products if p.part == "recurrence" and {DECODER, GATES} <= {p.rows, p.inner, p.columns}]
     assert [(p.rows, p.inner, p.columns, p.times) for p in own] == [
@@ -111,12 +111,12 @@ LENGTHS = BatchLengths([5, 3], [4, 2])
 
 
 def numbers(model, part):
-    """How many numbers a step reads or writes for a part."""
+    """The number of elements that a step reads or writes for a part."""
     listed = training_traffic(MODELS[model], ENTRIES, PARAMETERS, LENGTHS)
     return sum(each.numbers * each.passes * each.times for each in listed if each.part == part)
 
 
-def test_the_optimiser_reads_four_numbers_a_parameter_and_writes_three_in_fp32():
+def test_the_optimiser_reads_four_and_writes_three_elements_per_parameter_in_fp32():
     assert numbers("additive", "optimiser") == 7 * PARAMETERS
     assert numbers("additive", "clipping") == PARAMETERS
     single = {
@@ -125,30 +125,30 @@ def test_the_optimiser_reads_four_numbers_a_parameter_and_writes_three_in_fp32()
     assert single == {"optimiser", "clipping"}
 
 
-def test_logits_are_read_and_their_gradients_written_for_real_tokens_only():
+def test_logits_and_their_gradients_exclude_padding():
     assert numbers("additive", "vocabulary loss") == 2 * (4 + 2) * ENTRIES
 
 
-def test_the_gates_of_a_gru_take_nineteen_numbers_a_unit_of_every_token():
+def test_the_gates_of_a_gru_take_nineteen_elements_per_unit_and_token():
     """Forward: 3 + 3 gates, H in, H' out; backward: a gradient, 3 gates, a summand, H in, 3 + 1 + 1 gradients out."""
     assert numbers("additive", "recurrence") == (8 + 11) * 512 * (4 + 2)
     assert numbers("additive", "encoder") == 2 * (8 + 11) * 256 * (5 + 3)
 
 
-def test_additive_attention_reads_the_keys_of_running_sentences_at_every_step():
+def test_additive_attention_reads_the_keys_of_unfinished_sentences_at_every_step():
     positions, running = 5, 2 + 2 + 1 + 1
     assert numbers("additive", "attention") == 4 * running * positions * 512
     assert numbers("general", "attention") == 0
 
 
-def test_the_attentional_state_of_luong_is_one_tanh_more():
+def test_the_attentional_state_of_luong_adds_one_tanh():
     assert numbers("general", "recurrence") - numbers("additive", "recurrence") == 5 * 512 * (4 + 2)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("batch", [1, 7])
-def test_every_variant_gives_the_product(batch, dtype):
-    """Matrices of ones: every sum is as long as the inner dimension."""
+def test_every_variant_computes_the_product(batch, dtype):
+    """For matrices of ones, every element is the inner dimension."""
     for variant in product_variants(batch, 2, 3, 5, dtype, "cpu"):
         product = variant()
         assert product.shape[-2:] == (2, 5)
@@ -160,7 +160,7 @@ def test_every_workload_can_be_measured():
 
 
 @pytest.mark.parametrize("what", ["products", "bytes"])
-def test_the_rate_of_the_floor_is_that_of_its_parts(what, monkeypatch):
+def test_the_rate_of_the_floor_follows_from_its_parts(what, monkeypatch):
     monkeypatch.setattr(torch, "set_num_threads", lambda _: None)  # of the process that runs the tests
     job = Job(what, "additive", "bf16", threads=1, batch=4, length=6, vocabulary=23)
     outcome = measure(job, Effort(warm_up=1, batches=2))

@@ -1,4 +1,4 @@
-"""What a sitting found: medians, floors, and the file that keeps them."""
+"""Measurements of a sitting: medians, floors, and their file."""
 
 import json
 
@@ -9,20 +9,20 @@ from seq2seq_attn.bench.measurements import Sitting
 from seq2seq_attn.errors import UserError
 
 
-def test_a_figure_is_the_median_of_its_rounds():
+def test_a_value_is_the_median_of_its_rounds():
     of_rounds = measurement("training", 5.0, 100.0, 7.0, parts={"encoder": (3.0, 1.0, 8.0)})
     assert of_rounds.value == 7
     assert of_rounds.milliseconds == {"encoder": 3.0}
     assert measurement("training", 5.0, 8.0).value == 6.5
 
 
-def test_the_floor_takes_the_time_of_the_products_and_that_of_the_bytes(sitting):
+def test_the_floor_adds_the_times_of_products_and_bytes(sitting):
     """A token takes 1 / 20,000 s of products and 1 / 60,000 s of bytes: 4 / 60,000 s."""
     assert sitting.floor(measurement("training", 1.0).job) == pytest.approx(15_000)
     assert sitting.floor(measurement("training", 1.0, precision="fp32").job) is None
 
 
-def test_a_sweep_has_a_floor_of_its_own_at_every_value(sitting):
+def test_every_value_of_a_sweep_has_its_own_floor(sitting):
     swept = measurement("training", 1.0, sweep="length", batch=16, length=400)
     assert sitting.floor(swept.job) == pytest.approx(9970 * 2 / 3)
 
@@ -32,7 +32,7 @@ def test_a_peer_is_named_without_our_model():
     assert measurement("training", 1.0, precision="fp32", system=PEER).name == f"{PEER}, fp32"
 
 
-def test_the_file_is_read_back_to_an_equal_record(sitting, tmp_path):
+def test_a_saved_sitting_loads_unchanged(sitting, tmp_path):
     sitting.save(tmp_path / "speed.json")
     assert Sitting.load(tmp_path / "speed.json") == sitting
 
@@ -46,7 +46,7 @@ def test_the_file_is_read_back_to_an_equal_record(sitting, tmp_path):
         (lambda record: record["figures"][0].update(values=[0.0]), "figures.0.values.0"),
     ],
 )
-def test_a_file_that_is_something_else_is_refused_by_its_key(sitting, tmp_path, change, said):
+def test_an_invalid_file_is_refused_with_its_key(sitting, tmp_path, change, said):
     path = tmp_path / "speed.json"
     sitting.save(path)
     record = json.loads(path.read_text())

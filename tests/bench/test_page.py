@@ -1,4 +1,4 @@
-"""Tables, page and pictures say what the figures are."""
+"""Tables, page and plots show the measurements."""
 
 from dataclasses import replace
 
@@ -37,7 +37,7 @@ def test_a_ratio_above_one_is_in_our_favour_for_rates_and_for_times(sitting):
     assert ratios["one sentence, beam 5"] == "6.1 bf16"  # 76 ms to 12.5
 
 
-def test_a_profile_stands_beside_the_floor_of_each_part(sitting):
+def test_a_profile_has_the_floor_of_each_part(sitting):
     title = "Where the time of a training step goes: additive, bf16"
     shown = row(sitting, title, "encoder")
     assert shown == {
@@ -46,7 +46,7 @@ def test_a_profile_stands_beside_the_floor_of_each_part(sitting):
     assert row(sitting, title, "optimiser")["bytes' floor, ms"] == "2.8"
 
 
-def test_a_sweep_has_a_row_a_value_with_floor_and_memory(sitting):
+def test_a_sweep_has_one_row_per_value_with_floor_and_memory(sitting):
     shown = row(sitting, "training, tokens/s, by length (of synthetic sentences)", "400")
     assert list(shown.values()) == ["400", "310 (310 to 310)", "6,647", "4.00 GB"]
 
@@ -65,7 +65,7 @@ def test_what_was_not_measured_is_not_shown(sitting):
     assert any("floor" in line.get_label() for line in plot_sweep(sitting, "length", "training", swept).axes[0].lines)
 
 
-def test_only_a_picture_with_floors_speaks_of_them(sitting):
+def test_only_a_plot_with_floors_mentions_them(sitting):
     training = [each for each in sitting.figures if each.job.what == "training" and each.job.sweep is None]
     for figures, has_floor in ((sitting.figures, True), (training, False)):
         picture = plot_training(replace(sitting, figures=figures), training)
@@ -73,7 +73,7 @@ def test_only_a_picture_with_floors_speaks_of_them(sitting):
         assert any(axes.lines for axes in picture.axes) == has_floor
 
 
-def test_the_page_has_every_cell_and_shows_every_picture(sitting, tmp_path):
+def test_the_page_has_every_cell_and_every_plot(sitting, tmp_path):
     sitting.save(tmp_path / "speed.json")
     page, *pictures = write_page(tmp_path / "docs" / "speed.md", [tmp_path / "speed.json"])
     text = page.read_text()
@@ -86,14 +86,14 @@ def test_the_page_has_every_cell_and_shows_every_picture(sitting, tmp_path):
     assert all(f"](speed/{name})" in text and (page.parent / "speed" / name).exists() for name in shown)
 
 
-def test_the_same_figures_make_the_same_bytes(sitting, tmp_path):
+def test_equal_measurements_give_equal_bytes(sitting, tmp_path):
     sitting.save(tmp_path / "speed.json")
     first, second = (write_page(tmp_path / "speed.md", [tmp_path / "speed.json"]) for _ in range(2))
     assert first == second
 
 
 @pytest.mark.parametrize("missing", ["training", "profile"])
-def test_there_is_no_picture_of_what_was_not_measured(sitting, tmp_path, missing):
+def test_there_is_no_plot_without_measurements(sitting, tmp_path, missing):
     left = replace(sitting, figures=[each for each in sitting.figures if each.job.what != missing])
     left.save(tmp_path / "speed.json")
     names = {path.stem for path in write_page(tmp_path / "speed.md", [tmp_path / "speed.json"])[1:]}

@@ -1,4 +1,4 @@
-"""Jobs, peers and rounds of a sitting, and what becomes of its processes."""
+"""Jobs, peers and rounds of a sitting."""
 
 import importlib
 from dataclasses import replace
@@ -12,6 +12,7 @@ from seq2seq_attn.bench.measurements import OURS, Effort, Job, Outcome
 from seq2seq_attn.bench.sitting import (
     DRIVERS,
     PEERS,
+    MeasurementFailedError,
     Task,
     common_jobs,
     plan_tasks,
@@ -19,12 +20,11 @@ from seq2seq_attn.bench.sitting import (
     sweep_jobs,
     unfused_models,
 )
-from seq2seq_attn.bench.worker import MeasurementFailedError
 
 EFFORT = Effort()
 
 
-def test_the_peers_come_after_ours_of_the_same_model_in_fp32():
+def test_peers_follow_our_jobs_of_the_same_model_in_fp32():
     planned = plan_tasks(
         common_jobs(["training", "products"], ["distracted", "general"], ["fp32", "bf16"], 2, 64), EFFORT, Path("peers")
     )
@@ -41,13 +41,13 @@ def test_the_peers_come_after_ours_of_the_same_model_in_fp32():
     ]
 
 
-def test_without_peers_there_are_ours_alone():
+def test_without_peers_there_are_only_our_jobs():
     assert {
         task.system for task in plan_tasks(common_jobs(["training"], ["additive"], ["fp32"], 2, 64), EFFORT, None)
     } == {OURS}
 
 
-def test_a_sweep_changes_its_axis_alone():
+def test_a_sweep_changes_only_its_axis():
     job = Job("training", "additive", "fp32", threads=2, batch=5)
     for axis in ("batch", "vocabulary", "threads"):
         swept = sweep_jobs(axis, [job])
@@ -57,7 +57,7 @@ def test_a_sweep_changes_its_axis_alone():
 
 
 def scripted(system, log, *answers):
-    """A task that answers with these figures in turn, or fails."""
+    """A task that returns these values in turn, or fails."""
     left = iter(answers)
 
     def measure():
@@ -70,7 +70,7 @@ def scripted(system, log, *answers):
     return Task(system, measurement("training", 1.0).job, measure)
 
 
-def test_all_are_measured_in_turn_and_kept_after_every_round(sitting):
+def test_systems_are_measured_in_turn_and_saved_after_every_round(sitting):
     log, kept, said = [], [], []
     planned = [scripted(OURS, log, 5.0, 7.0), scripted(PEER, log, 2.0, 3.0)]
     found = run_rounds(sitting, planned, 2, said.append, kept.append)
@@ -83,7 +83,7 @@ def test_all_are_measured_in_turn_and_kept_after_every_round(sitting):
     assert said[2] == "round 2 of 2: seq2seq_attn, training, additive, bf16: 7.0 tokens/s, 0.00 GB"
 
 
-def test_what_fails_is_said_and_left_out_while_the_others_go_on(sitting):
+def test_a_failing_task_is_reported_and_dropped(sitting):
     log, said = [], []
     planned = [scripted(PEER, log, 2.0, None), scripted(OURS, log, 5.0, 7.0, 9.0)]
     found = run_rounds(sitting, planned, 3, said.append, lambda _: None)
@@ -98,23 +98,23 @@ def order(monkeypatch):
     return importlib.import_module("order")
 
 
-def test_the_rate_is_that_of_all_reports_after_the_first(order):
-    """As many tokens at 1,000 as at 3,000 a second: 2 / (1 / 1000 + 1 / 3000) = 1,500."""
+def test_the_rate_covers_all_reports_after_the_first(order):
+    """As many tokens at 1,000 as at 3,000 per second: 2 / (1 / 1000 + 1 / 3000) = 1,500."""
     log = "Tokens per Sec:   10, Lr\nother\nTokens per Sec: 1000, Lr\nTokens per Sec:   3000, Lr"
     assert order.rate(log, importlib.import_module("joey").REPORT) == pytest.approx(1500)
 
 
 @pytest.mark.parametrize(("warm_up", "batches", "updates"), [(5, 30, (35, 5)), (40, 30, (80, 40)), (0, 3, (4, 1))])
-def test_a_report_follows_the_warm_up_s_over_at_least_as_many_batches_as_asked_for(order, warm_up, batches, updates):
+def test_the_reports_after_the_first_cover_at_least_the_requested_batches(order, warm_up, batches, updates):
     assert order.updates({"effort": {"warm_up": warm_up, "batches": batches}}) == updates
 
 
-def test_of_the_two_rates_that_opennmt_reports_the_second_counts(order):
+def test_the_second_rate_in_a_report_of_opennmt_counts(order):
     log = "Step 1/9; 11/ 12 tok/s; 1 sec;\nStep 2/9; 2100/2000 tok/s; 2 sec;\nStep 3/9; 900/2000 tok/s; 3 sec;"
     assert order.rate(log, importlib.import_module("opennmt").REPORT) == pytest.approx(2000)
 
 
-def test_a_search_is_said_in_the_unit_of_its_figure(order, capsys):
+def test_a_search_is_reported_in_the_unit_of_its_workload(order, capsys):
     order.answer_search({"job": {"what": "beam"}, "steps": 20}, seconds=4, sentences=6)
     order.answer_search({"job": {"what": "sentence-beam"}, "steps": 20}, seconds=3, sentences=6)
     assert [line.split(",")[0] for line in capsys.readouterr().out.splitlines()] == [
@@ -123,12 +123,12 @@ def test_a_search_is_said_in_the_unit_of_its_figure(order, capsys):
     ]
 
 
-def test_every_peer_has_its_driver():
+def test_every_peer_has_a_driver():
     assert all((DRIVERS / peer.driver).is_file() for peer in PEERS)
 
 
 @pytest.mark.usefixtures("fused")
-def test_a_sitting_begins_by_saying_which_models_are_not_fused_and_why():
+def test_a_sitting_first_reports_which_models_are_not_fused_and_why():
     jobs = common_jobs(["training"], ["additive", "general"], ["fp32", "bf16"], threads=1, batch=4)
     assert list(unfused_models(jobs)) == []
     handle = register_module_forward_hook(lambda *_: None)

@@ -1,4 +1,4 @@
-"""The workloads do what their names say: steps of a search, parts of a training step."""
+"""The workloads: steps of a search, parts of a training step."""
 
 from itertools import islice
 
@@ -30,7 +30,7 @@ def test_every_sentence_is_decoded_for_exactly_the_given_number_of_steps(what, l
     assert measure(job, EFFORT).value > 0
     beams = {beam for beam, _ in found}
     assert beams == {1 if what == "greedy" else 5}
-    # The last step may have predicted </s>, which is no token of the hypothesis.
+    # The last step may have predicted </s>, which does not count as a token of the hypothesis.
     assert {count for _, count in found} <= {steps - 1, steps}
     warm_up, timed = (3, 2 * 3) if what == "greedy" else (1, 2)
     assert len(found) == warm_up + timed
@@ -44,14 +44,14 @@ def job(model):
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_every_part_has_a_share_and_together_they_are_the_step(model):
+def test_the_parts_add_up_to_the_step(model):
     outcome = measure_profile(job(model), ONE_STEP)
     assert list(outcome.parts) == [*PARTS, OTHER]
     assert min(outcome.parts.values()) > 0
     assert sum(outcome.parts.values()) == pytest.approx(outcome.value)
 
 
-def test_a_step_computes_the_same_while_it_is_watched_and_is_as_before_after_it():
+def test_profiling_changes_neither_the_results_nor_the_model():
     corpus = synthetic_corpus(job("additive"), ONE_STEP)
     (batch,) = islice(training_batches(corpus, job("additive")), 1)
 

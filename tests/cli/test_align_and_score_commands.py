@@ -13,7 +13,7 @@ def pairs(tmp_path):
     def write(sources, targets):
         (tmp_path / "source").write_text("".join(f"{line}\n" for line in sources))
         (tmp_path / "target").write_text("".join(f"{line}\n" for line in targets))
-        return "--source", tmp_path / "source", "--target", tmp_path / "target"
+        return tmp_path / "source", tmp_path / "target"
 
     return write(["a b c", "d e", "d"], ["c b a", "", "e d"])
 
@@ -84,8 +84,8 @@ def test_links_by_threshold_and_by_row_are_those_of_the_weights(program, trained
 
 def test_two_directions_are_symmetrised(program, refused, trained, pairs):
     # The toy's two languages are one, so that its model can serve as its own reverse.
-    _, source, _, target = pairs
-    turned = "--source", target, "--target", source
+    source, target = pairs
+    turned = target, source
     forward = links_of(program, trained, pairs)
     backward = [{(j, i) for i, j in pair} for pair in links_of(program, trained, turned)]
     assert forward != backward
@@ -102,7 +102,7 @@ def test_two_directions_are_symmetrised(program, refused, trained, pairs):
 
 def test_eflomal_learns_from_the_pairs_of_the_run(program, trained, toy):
     pytest.importorskip("eflomal")
-    files = "--source", toy / "test.src", "--target", toy / "test.tgt", "--gold", toy / "test.align"
+    files = toy / "test.src", toy / "test.tgt", "--gold", toy / "test.align"
     answer = program("align", trained, *files, "--aligner", "eflomal", "--json")
     assert answer.code == 0
     assert len(json.loads(answer.out)["links"]) == 7
@@ -136,5 +136,5 @@ def test_the_score_of_a_translation_is_the_one_that_its_search_gave(program, tra
     found = json.loads(program("translate", trained, "--json", stdin=b"a b c\n").out)["translations"][0]
     (tmp_path / "source").write_text("a b c\n")
     (tmp_path / "target").write_text(found["text"] + "\n")
-    scored = program("score", trained, "--source", tmp_path / "source", "--target", tmp_path / "target").out
+    scored = program("score", trained, tmp_path / "source", tmp_path / "target").out
     assert float(scored) == pytest.approx(found["log_probability"], abs=1e-4)

@@ -64,7 +64,7 @@ def test_a_translation_that_was_cut_has_no_end_and_a_source_that_was_cut_has_one
 def test_a_given_translation_is_written_with_its_log_probability(program, trained, tmp_path):
     (tmp_path / "source").write_text("a b c\nd\ne d\n")
     (tmp_path / "target").write_text("c b a\n\nd\n")
-    pairs = "--source", tmp_path / "source", "--target", tmp_path / "target"
+    pairs = tmp_path / "source", tmp_path / "target"
     assert program("align", trained, *pairs, "--attention", tmp_path / "x.jsonl") == program("align", trained, *pairs)
 
     model = TrainedModel.load(trained)

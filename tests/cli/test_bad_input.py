@@ -45,7 +45,7 @@ def test_invalid_utf8_is_named_with_file_and_line(train, refused, trained, toy, 
         train(f"data.test.source={bad}"),
         refused("translate", trained, bad),
         refused("evaluate", "--hypotheses", bad, "--references", toy / "test.tgt"),
-        refused("align", trained, "--source", bad, "--target", toy / "test.tgt"),
+        refused("align", trained, bad, toy / "test.tgt"),
     ):
         assert f"{bad}, line 3: not UTF-8 (byte 0xe9)" in message
 
@@ -64,8 +64,8 @@ def test_a_missing_file_is_named(train, refused, trained, toy, tmp_path):
         refused("report", missing),
         refused("translate", trained, missing),
         refused("translate", missing, toy / "test.src"),
-        refused("score", trained, "--source", toy / "test.src", "--target", missing),
-        refused("align", trained, "--source", toy / "test.src", "--target", toy / "test.tgt", "--gold", missing),
+        refused("score", trained, toy / "test.src", missing),
+        refused("align", trained, toy / "test.src", toy / "test.tgt", "--gold", missing),
         refused("data", "stats", "--source", missing, "--target", toy / "test.tgt"),
     ):
         assert str(missing) in message
@@ -91,7 +91,9 @@ def test_a_file_that_is_not_yaml_is_named_with_its_line(refused, write):
 def test_an_unknown_key_in_a_file_is_named_with_its_line(refused, toy, write):
     text = (toy / "toy.yaml").read_text() + "serch: {beam_size: 3}\n"
     message = refused("train", write("toy.yaml", text.encode()))
-    assert f"toy.yaml:{text.count(chr(10))}: unknown key 'serch' (did you mean 'search'?)" in message
+    assert (
+        f"toy.yaml:{text.count(chr(10))}: unknown key 'serch.beam_size' (did you mean 'search.beam_size'?)" in message
+    )
 
 
 @pytest.mark.parametrize("content", [b"", b"no weights at all", None])
@@ -122,11 +124,11 @@ def test_a_folder_that_is_no_run_is_left_alone(refused, toy, write, tmp_path):
 def test_search_options_that_cannot_be_are_refused(refused, trained):
     assert "--n-best" in refused("translate", trained, "--n-best", "two")
     assert "seq2seq-attn: n_best=9 needs a beam at least as wide" in refused("translate", trained, "--n-best", "9")
-    assert "beam_size = 0" in refused("translate", trained, "--beam-size", "0")
+    assert "'--beam-size': Input should be greater" in refused("translate", trained, "--beam-size", "0")
 
 
 def test_gold_links_must_be_links_and_as_many_lines(refused, trained, toy, write):
-    pairs = "--source", toy / "test.src", "--target", toy / "test.tgt"
+    pairs = toy / "test.src", toy / "test.tgt"
     assert "5 lines for 7 sentence pairs" in refused("align", trained, *pairs, "--gold", write("gold", b"0-0\n" * 5))
     assert "line 2: '1:1' is not a link" in refused(
         "align", trained, *pairs, "--gold", write("gold", b"0-0\n1:1\n" + b"\n" * 5)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from seq2seq_attn.bench.measurements import Sitting
-from seq2seq_attn.bench.worker import MEASURES
+from seq2seq_attn.bench.sitting import MEASURES
 
 TINY = ["--batch", "3", "--batches", "1", "--warm-up", "0", "--repeats", "1", "--threads", "1"]
 

@@ -77,7 +77,7 @@ def test_sizes_and_options_on_the_command_line_are_used(program, file, only):
     (plain,), (scaled,) = (json.loads(program(*report, *more).out) for more in ([], ["scale=1e+3"]))
     assert plain["part"] == "Distance(query_size=5, key_size=5)"
     largest = [
-        float(each["findings"]["saturation"]["says"].partition("largest is ")[2][:4]) for each in (plain, scaled)
+        float(each["findings"]["saturation"]["message"].partition("weights is ")[2][:4]) for each in (plain, scaled)
     ]
     assert largest[0] < 0.3 < 0.8 < largest[1]
 
@@ -98,9 +98,9 @@ def test_the_exit_code_is_1_if_one_of_several_scorers_is_wrong(program, file, on
     ("arguments", "words"),
     [
         (["dto"], ["no scorer 'dto'", "'dot'", "my_scorer.py:MyScorer"]),
-        (["{file}:Distanc"], ["{file}: 'Distanc' is no class with Scorer", "'Distance'"]),
-        (["{file}:torch"], ["{file}: 'torch' is no class with Scorer", "Distance, Sideways"]),
-        (["{file}:Half"], ["Half is no whole scorer; it still needs forward, prepare"]),
+        (["{file}:Distanc"], ["{file}: 'Distanc' is not a class derived from Scorer", "'Distance'"]),
+        (["{file}:torch"], ["{file}: 'torch' is not a class derived from Scorer", "it has: Distance, Sideways, Half"]),
+        (["{file}:Half"], ["Half is an abstract scorer; implement forward, prepare"]),
         (["nowhere.py:Distance"], ["nowhere.py: no such Python file"]),
         (["nowhere:Distance"], ["nowhere: cannot be imported", "a file ends in .py"]),
         (["hidden_size=16"], ["no scorer is named"]),

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -33,51 +34,67 @@ def experiment(toy):
     return folder
 
 
-def test_an_experiment_gives_a_table_a_conclusion_and_pictures(program, experiment, tmp_path):
-    compare = "compare", experiment / "experiment.yaml", "--runs", tmp_path / "runs", "training.max_epochs=1"
+def test_an_experiment_gives_a_table_a_conclusion_and_a_page(program, experiment, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    compare = "compare", experiment / "experiment.yaml", "training.max_epochs=1"
     answer = program(*compare)
-    results = Results.load(experiment / "results/results.json")
+    made = Path("comparisons/toy")
+    results = Results.load(made / "results.json")
     assert answer.code == 0
-    assert conclusion(results)[0] in answer.out
-    listed = answer.out.partition(f"{experiment / 'results'}:\n")[2].split()
+    *table, sentence, last = answer.out.splitlines()
+    assert (sentence, last) == (conclusion(results)[0], "open comparisons/toy/report.html")
+    assert not [line for line in table if line.startswith("Signature of Perplexity")], "which is not in the table"
+    assert [line for line in table if line.startswith("Signature of BLEU: nrefs:1|")]
+    best = max(results.arms, key=lambda arm: arm.bleu.mean).name
+    assert answer.err.splitlines()[-1] == f"next: seq2seq-attn translate comparisons/toy/runs/{best}/seed-1"
     files = "report.html", "table.md", "table.tex", "table.csv", "where.csv", "bleu_by_length.png", "curves.svg"
-    assert set(files) <= set(listed)
-    assert all((experiment / "results" / name).stat().st_size for name in listed)
+    assert all((made / name).stat().st_size for name in files)
 
-    model = tmp_path / "runs/toy/attention/seed-1/model.safetensors"
-    made = model.stat().st_mtime_ns
-    again = program(*compare, "--output", tmp_path / "elsewhere")
+    model = made / "runs/attention/seed-1/model.safetensors"
+    trained = model.stat().st_mtime_ns
+    again = program(*compare)
     assert "done before" in again.err
-    assert model.stat().st_mtime_ns == made
-    assert (tmp_path / "elsewhere/results.json").exists()
+    assert model.stat().st_mtime_ns == trained
+    for named in (made, experiment / "experiment.yaml"):
+        shown = program("report", named)
+        assert (shown.code, shown.out, shown.err) == (0, answer.out, "")
 
-    shown = program("report", tmp_path / "elsewhere")
-    assert (shown.code, shown.err) == (0, "")
-    assert shown.out == again.out
-    for named in (experiment, experiment / "experiment.yaml"):
-        assert program("report", named).out == answer.out
-
-    program(*compare, "--overwrite", "--output", tmp_path / "elsewhere")
-    assert model.stat().st_mtime_ns > made
+    program(*compare, "--overwrite")
+    assert model.stat().st_mtime_ns > trained
 
 
-def test_the_demo_shows_what_it_found(program, experiment, tmp_path, monkeypatch):
-    """`comparison.compare.demo` is replaced: it trains for minutes."""
+def test_a_run_and_a_comparison_of_the_same_name_have_places_of_their_own(program, refused, toy, tmp_path, monkeypatch):
+    """As the README's `mine`: neither command touches what the other made, with or without --overwrite."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "toy.yaml").write_text((toy / "toy.yaml").read_text())
+    experiment = {"name": "toy", "baseline": "one", "arms": {"one": {}}, "base": "toy.yaml"}
+    (tmp_path / "experiment.yaml").write_text(yaml.safe_dump(experiment))
+    assert program("train", "toy.yaml", "training.max_epochs=1", "data.test=null").code == 0
+    assert program("compare", "experiment.yaml", "training.max_epochs=1").code == 0
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    message = refused("train", "toy.yaml", "--output", "comparisons/toy", "--overwrite")
+    assert "comparisons/toy: holds a comparison (comparison.json), not a run; name another folder" in message
+    message = refused("compare", "experiment.yaml", "--output", "runs/toy", "--overwrite")
+    assert "runs/toy: holds a run of `train` (run.json), not a comparison; name another folder" in message
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_the_quick_demo_says_what_it_is_and_what_comes_next(program, experiment, tmp_path, monkeypatch):
+    """`comparison.compare.demo` is replaced: it trains for half a minute."""
     asked = []
 
     def demo(output, quick, say, if_exists, command):
         asked.append((output, quick))
-        arguments = ["compare", experiment / "experiment.yaml", "--runs", tmp_path / "runs", "--output", output]
-        assert program(*arguments, "training.max_epochs=1").code == 0
+        arguments = ["compare", experiment / "experiment.yaml", "--output", output, "training.max_epochs=1"]
+        assert program(*arguments, "note=This is a note.").code == 0
         return Results.load(output / "results.json")
 
     monkeypatch.setattr("seq2seq_attn.comparison.compare.demo", demo)
     answer = program("demo", "--quick", "--output", tmp_path / "demo")
     assert asked == [(tmp_path / "demo", True)]
-    assert "attention" in answer.out
-    assert "BLEU (95 % interval" in answer.out
-    assert f"\n{tmp_path / 'demo'}:\n" in answer.out
-    assert (tmp_path / "demo/bleu_by_length.png").exists()
+    assert answer.out.splitlines()[-2:] == ["This is a note.", f"open {tmp_path / 'demo/report.html'}"]
+    assert answer.err == "next: seq2seq-attn demo\n"
+    assert "This is a note." in (tmp_path / "demo/report.html").read_text()
 
 
 @pytest.mark.parametrize("command", ["compare", "demo"])
@@ -98,17 +115,18 @@ def test_ctrl_c_gives_the_command_that_goes_on(program, experiment, tmp_path, mo
     assert answer.err.splitlines()[-1].strip() == " ".join(["'/some where/seq2seq-attn'", *goes_on])
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_all_processes_and_keeps_the_epochs_of_those_at_work(experiment, tmp_path):
     """As a terminal sends it, to the whole group; a third run is waiting for its turn."""
     command = [
-        "compare", f"{experiment / 'experiment.yaml'}", "--runs", f"{tmp_path / 'runs'}", "--output", f"{tmp_path}",
-        "--jobs", "2", "seeds=[1,2]", "training.max_epochs=2000", "training.batch_size=60",
+        "compare", f"{experiment / 'experiment.yaml'}", "--output", f"{tmp_path / 'out'}", "--jobs", "2",
+        "seeds=[1,2]", "training.max_epochs=2000", "training.batch_size=60",
     ]  # fmt: skip
     comparison = subprocess.Popen(
         [sys.executable, "-m", "seq2seq_attn", *command],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
-    kept = [tmp_path / "runs/toy/attention" / seed / "checkpoints/last.ckpt" for seed in ("seed-1", "seed-2")]
+    kept = [tmp_path / "out/runs/attention" / seed / "checkpoints/last.ckpt" for seed in ("seed-1", "seed-2")]
     while not all(checkpoint.exists() for checkpoint in kept):
         assert comparison.poll() is None
         time.sleep(0.02)
@@ -120,11 +138,11 @@ def test_ctrl_c_stops_all_processes_and_keeps_the_epochs_of_those_at_work(experi
     assert "interrupted; finished runs are kept, and the others up to their last whole epoch" in interrupted
     assert shlex.split(resume) == [sys.executable, "-m", "seq2seq_attn", *command]
     assert all(torch.load(checkpoint, weights_only=True)["state_dict"] for checkpoint in kept)
-    assert not (tmp_path / "runs/toy/distracted").exists()
+    assert not (tmp_path / "out/runs/distracted").exists()
 
 
 def test_a_run_s_configuration_and_an_experiment_name_each_other_s_command(refused, toy, experiment, tmp_path):
-    message = refused("compare", toy / "toy.yaml", "--runs", tmp_path / "runs", "training.max_epochs=1")
+    message = refused("compare", toy / "toy.yaml", "--output", tmp_path / "out", "training.max_epochs=1")
     assert "toy.yaml: this is the configuration of one run; train it with: seq2seq-attn train" in message
     message = refused("train", experiment / "experiment.yaml", "--output", tmp_path / "run", "training.max_epochs=1")
     assert "experiment.yaml: this is an experiment; train its arms with: seq2seq-attn compare" in message
@@ -132,8 +150,8 @@ def test_a_run_s_configuration_and_an_experiment_name_each_other_s_command(refus
 
 
 def test_an_unknown_arm_or_key_is_refused_before_anything_is_trained(refused, experiment, tmp_path):
-    compare = "compare", experiment / "experiment.yaml", "--runs", tmp_path / "runs", "--output", tmp_path / "out"
-    assert "'batch_size'" in refused(*compare, "training.bach_size=3")
+    compare = "compare", experiment / "experiment.yaml", "--output", tmp_path / "out"
+    assert "(did you mean 'training.batch_size'?)" in refused(*compare, "training.bach_size=3")
     message = refused(*compare, "baseline=distrcted")
-    assert "experiment.yaml: baseline 'distrcted' is not among the arms: attention, distracted" in message
+    assert "command line: baseline 'distrcted' is not among the arms: attention, distracted" in message
     assert not list(tmp_path.iterdir())

@@ -31,7 +31,7 @@ def test_a_run_is_scored_on_its_own_test_set(program, trained, toy):
     assert translations == program("translate", trained, toy / "test.src").out
     scores = json.loads((trained / "metrics.json").read_text())["test"]
     assert json.loads(program("evaluate", trained, "--json").out) == scores
-    gold = ["--source", toy / "test.src", "--target", toy / "test.tgt", "--gold", toy / "test.align", "--json"]
+    gold = [toy / "test.src", toy / "test.tgt", "--gold", toy / "test.align", "--json"]
     assert scores["aer"] == json.loads(program("align", trained, *gold).out)["aer"]
     assert next((band["low"], band["high"]) for band in scores["bleu_by_length"]) == (1, 2)
     for shown in ("BLEU ", "chrF2 ", "TER ", "AER ", f"{scores['aer']:.3f}", scores["bleu"]["signature"]):

@@ -1,4 +1,4 @@
-"""`faithfulness`: the table and the record of what `lab.faithfulness` finds."""
+"""`faithfulness`: the table and the record of what `Model.faithfulness` finds."""
 
 import json
 
@@ -9,7 +9,7 @@ import pytest
 def pairs(tmp_path):
     (tmp_path / "source").write_text("a b c\nd e\ne d a b\n")
     (tmp_path / "target").write_text("c b a\ne d\nb a d e\n")
-    return "--source", tmp_path / "source", "--target", tmp_path / "target"
+    return tmp_path / "source", tmp_path / "target"
 
 
 def test_the_table_is_the_record_and_says_what_its_columns_mean(program, trained, pairs):
@@ -40,4 +40,4 @@ def test_a_seed_draws_the_same_again(program, trained, pairs):
 def test_a_model_without_weights_is_refused(program, refused, toy, tmp_path, pairs):
     run = tmp_path / "fixed"
     program("train", toy / "toy.yaml", "--output", run, "model.context.kind=fixed", "training.max_epochs=1")
-    assert "model.context.kind: this model reads no single word" in refused("faithfulness", run, *pairs)
+    assert "model.context.kind: this model does not attend" in refused("faithfulness", run, *pairs)

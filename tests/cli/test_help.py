@@ -10,7 +10,7 @@ COMMANDS = [
     "demo", "train", "translate", "evaluate", "compare", "report",
     "align", "score", "faithfulness", "scorers", "walk", "check", "bench",
 ]  # fmt: skip
-DATA_COMMANDS = ["list", "get", "make", "stats"]
+DATA_COMMANDS = ["list", "get", "make", "split", "stats"]
 HEAVY = {
     "torch", "lightning", "sacrebleu", "sacremoses", "sentencepiece", "matplotlib", "numpy", "safetensors",
     "yaml",
@@ -31,6 +31,40 @@ print(json.dumps(sorted(sys.modules)), file=sys.stderr)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert not HEAVY & set(json.loads(done.stderr))
+
+
+def test_errors_in_arguments_come_before_torch_is_imported(tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "config.yaml").write_text("")
+    (tmp_path / "text").write_text("a\n")
+    run, text, missing = map(str, (run, tmp_path / "text", tmp_path / "missing"))
+    wrong = [
+        ["translate", missing],
+        ["translate", run, missing],
+        ["translate", run, text, "--attention", "x.csv"],
+        ["translate", run, "--precision", "fp8"],
+        ["translate", run, "--beam-size", "0"],
+        ["align", run, text, missing],
+        ["align", run, text, text, "--gold", missing],
+        ["align", run, text, text, "--reverse", missing],
+        ["score", missing, text, text],
+        ["faithfulness", run, missing, text],
+        ["evaluate", missing],
+    ]
+    script = f"""
+import sys
+from seq2seq_attn.cli import main
+for arguments in {wrong}:
+    try:
+        main(arguments)
+    except SystemExit as exit:
+        assert exit.code == 2, arguments
+    assert not {{"torch", "lightning"}} & set(sys.modules), arguments
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("seq2seq-attn: ") == len(wrong)
 
 
 @pytest.mark.parametrize("command", [*([c] for c in COMMANDS), *(["data", c] for c in DATA_COMMANDS)])

@@ -59,7 +59,7 @@ def test_a_run_can_be_trained_with_it_and_used_with_it_and_not_without(program, 
     )  # fmt: skip
     assert trained.code == 0
     assert loaded_plugins() == (file,)
-    pairs = "--source", toy / "test.src", "--target", toy / "test.tgt"
+    pairs = toy / "test.src", toy / "test.tgt"
     for command in (
         ["translate", run, toy / "test.src"], ["evaluate", run], ["align", run, *pairs], ["score", run, *pairs],
     ):  # fmt: skip

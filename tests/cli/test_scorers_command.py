@@ -25,7 +25,7 @@ def test_every_part_is_listed_with_its_equation_and_source(listed):
             assert (entry["kind"], entry["equation"], entry["source"]) == (kind, part.equation, part.source)
 
 
-def test_parameters_and_costs_are_those_at_the_sizes_given(listed):
+def test_parameters_and_costs_depend_on_the_given_sizes(listed):
     found = listed("--query-size", "5", "--key-size", "7", "--positions", "3")
     assert found["general"]["parameters"] == 5 * 7
     assert found["general"]["step"]["flops"] == 2 * 5 * 3
@@ -34,7 +34,7 @@ def test_parameters_and_costs_are_those_at_the_sizes_given(listed):
     assert found["additive"]["options"] == {"hidden_size": None}
 
 
-def test_sizes_that_do_not_fit_say_so(listed, program):
+def test_incompatible_sizes_are_reported(listed, program):
     assert listed("--query-size", "5", "--key-size", "5")["dot"]["parameters"] == 0
     found = listed("--query-size", "5", "--key-size", "7")["dot"]
     assert (found["parameters"], found["step"]) == (None, None)
@@ -49,7 +49,7 @@ def test_the_table_names_every_part_under_its_kind(program):
     assert first_words == [word for kind, classes in KINDS.items() for word in (f"{kind.upper()}S", *classes())]
 
 
-def test_the_page_is_markdown_that_says_how_it_was_made(program, refused):
+def test_the_page_is_markdown_with_its_own_command(program, refused):
     answer = program("scorers", "--query-size", "5", "--key-size", "5", "--markdown")
     assert "seq2seq-attn scorers --query-size 5 --key-size 5 --positions 50 --markdown" in answer.out
     for classes in KINDS.values():

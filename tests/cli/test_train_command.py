@@ -82,11 +82,14 @@ def test_ctrl_c_keeps_the_last_checkpoint_and_the_printed_command_goes_on(progra
     assert after[0] > 0
 
 
-def test_a_loss_that_is_no_number_stops_the_training_and_names_the_step(refused, toy, tmp_path):
-    message = refused(
+def test_a_loss_that_is_no_number_stops_the_training_and_names_the_step(program, toy, tmp_path):
+    answer = program(
         "train", toy / "toy.yaml", "--output", tmp_path / "run", "training.optimiser.learning_rate=3e38",
         "training.clip_norm=null",
     )  # fmt: skip
+    first, message = answer.err.splitlines()
+    assert (answer.code, answer.out) == (2, "")
+    assert first.startswith("run: CPU with ")
     assert "at step " in message
     assert "learning_rate=3e+38" in message
     assert not (tmp_path / "run/model.safetensors").exists()

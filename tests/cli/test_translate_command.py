@@ -59,8 +59,20 @@ def test_json_gives_the_text_with_its_score(program, trained):
     assert blank == {"source": "", "translations": []}
 
 
+def test_the_n_best_come_best_first_in_the_format_of_moses(program, trained):
+    beam = "--n-best", "3", "--beam-size", "7"
+    text = lines(program("translate", trained, *beam, stdin=b"a b c\n\nd\n").out)
+    records = map(json.loads, lines(program("translate", trained, *beam, "--json", stdin=b"a b c\n\nd\n").out))
+    expected = []
+    for number, record in enumerate(records):
+        expected += [f"{number} ||| {each['text']} ||| {each['score']:.6f}" for each in record["translations"]]
+        expected += [] if record["translations"] else [f"{number} |||  ||| 0.000000"]  # every line has its number
+    assert text == expected
+    assert len(text) == 3 + 1 + 3
+
+
 def test_the_n_best_come_best_first_as_json(program, trained):
-    answer = program("translate", trained, "--n-best", "3", "--beam-size", "7", stdin=b"a b c\nd\n")
+    answer = program("translate", trained, "--n-best", "3", "--beam-size", "7", "--json", stdin=b"a b c\nd\n")
     for line, source in zip(lines(answer.out), ["a b c", "d"], strict=True):
         found = json.loads(line)
         scores = [translation["score"] for translation in found["translations"]]
@@ -102,13 +114,18 @@ def test_what_was_read_before_a_bad_line_is_answered_first(program, trained, mon
 def test_a_typed_line_is_answered_at_once(trained):
     keyboard, terminal = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "seq2seq_attn", "translate", trained], stdin=terminal, stdout=subprocess.PIPE
+        [sys.executable, "-m", "seq2seq_attn", "translate", trained],
+        stdin=terminal,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     os.close(terminal)
     too_late = threading.Timer(60, process.kill)
     too_late.start()
     with process, os.fdopen(keyboard, "wb", buffering=0) as typed:
+        assert b"Ready" in process.stderr.readline()
         for line in (b"a b c\n", b"d\n"):
+            assert process.stderr.read(2) == b"> "
             typed.write(line)
             assert process.stdout.readline().strip()  # comes before the next line is typed
         typed.write(b"\x04")  # Ctrl-D

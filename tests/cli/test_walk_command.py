@@ -17,7 +17,7 @@ def column(text, heading):
     return [match[1] for line in lines if (match := re.search(r"= +\[?([^]]+?)\]?$", line))]
 
 
-def test_the_worked_example_is_walked_through_unless_other_numbers_are_given(program):
+def test_the_worked_example_is_the_default(program):
     answer = program("walk")
     assert (answer.code, answer.err) == (0, "")
     assert column(answer.out, "1. Score")[1:] == ["15", "60", "15", "35"]  # after the equation
@@ -26,16 +26,16 @@ def test_the_worked_example_is_walked_through_unless_other_numbers_are_given(pro
     assert column(answer.out, "3. Sum")[-1].split() == ["5", "0", "1"]
 
 
-def test_json_holds_the_same_steps_in_full(program):
+def test_json_has_the_same_steps_in_full_precision(program):
     answer = json.loads(program("walk", "--json").out)
-    (reading,) = answer["readings"]
-    assert reading["scores"] == [15, 60, 15, 35]
-    assert sum(reading["exponentials"]) == pytest.approx(1 + 1.3887943864964021e-11)
-    assert reading["context"] == pytest.approx([5, 0, 1], abs=1e-9)
+    (step,) = answer["steps"]
+    assert step["scores"] == [15, 60, 15, 35]
+    assert sum(step["exponentials"]) == pytest.approx(1 + 1.3887943864964021e-11)
+    assert step["context"] == pytest.approx([5, 0, 1], abs=1e-9)
     assert answer["scorer"]["equation"] == "q · k"
 
 
-def test_another_scorer_has_the_parameters_of_its_seed_and_the_numbers_of_the_library(program):
+def test_parameters_come_from_the_seed_and_numbers_equal_those_of_the_library(program):
     arguments = (
         "additive", "hidden_size=6", "--seed", 7, "--query", "1 -2; 0.5 3; 0 0",
         "--states", "0 1 1; 5 0 1; 1 1 0; 0 5 1", "--values", "1;2;3;4",
@@ -49,7 +49,7 @@ def test_another_scorer_has_the_parameters_of_its_seed_and_the_numbers_of_the_li
     contexts, weights = attention(queries, attention.prepare(keys, values))
 
     def told(part):
-        return torch.tensor([[reading[part] for reading in answer["readings"]]], dtype=torch.double)
+        return torch.tensor([[step[part] for step in answer["steps"]]], dtype=torch.double)
 
     torch.testing.assert_close(told("weights"), weights.detach())
     torch.testing.assert_close(told("context"), contexts.detach())
@@ -57,7 +57,7 @@ def test_another_scorer_has_the_parameters_of_its_seed_and_the_numbers_of_the_li
     torch.testing.assert_close(parameters, dict(attention.scorer.state_dict()))
 
 
-def test_words_label_the_states_and_another_normaliser_is_told(program):
+def test_words_label_the_states_and_the_normaliser_is_named(program):
     answer = program("walk", "--words", "Tom chases Jerry .", "--normaliser", "sparsemax")
     assert answer.out.count("2 chases") == 4  # given, scored, normalised, summed
     assert "Martins & Astudillo 2016" in answer.out
@@ -66,11 +66,11 @@ def test_words_label_the_states_and_another_normaliser_is_told(program):
 def test_a_normaliser_may_have_options(program):
     told = program("walk", "--query", "1", "--states", "1; 3", "--normaliser", "softmax temperature=2", "--json")
     answer = json.loads(told.out)
-    assert answer["readings"][0]["exponentials"] == pytest.approx([math.exp(-1), 1])
-    assert sum(answer["readings"][0]["weights"]) == pytest.approx(1)
+    assert answer["steps"][0]["exponentials"] == pytest.approx([math.exp(-1), 1])
+    assert sum(answer["steps"][0]["weights"]) == pytest.approx(1)
 
 
-def test_a_scorer_of_the_users_own_is_walked_through(program, monkeypatch):
+def test_a_user_s_own_scorer_is_walked_through(program, monkeypatch):
     monkeypatch.setattr(scorer._scorers, "_classes", scorer_classes())  # its name is forgotten after the test
     monkeypatch.setattr("seq2seq_attn.runs.plugin._loaded", [])
     own = Path(__file__).parents[2] / "examples" / "own_scorer.py"
@@ -80,10 +80,10 @@ def test_a_scorer_of_the_users_own_is_walked_through(program, monkeypatch):
     assert "with rank = 2" in answer.out
 
 
-def test_a_position_that_is_never_read_is_null_in_json(program):
+def test_the_score_of_an_excluded_position_is_null_in_json(program):
     answer = program("walk", "location", "max_length=3", "--json")
-    (reading,) = json.loads(answer.out)["readings"]
-    assert (reading["scores"][3], reading["weights"][3]) == (None, 0)
+    (step,) = json.loads(answer.out)["steps"]
+    assert (step["scores"][3], step["weights"][3]) == (None, 0)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The arms of experiments/bahdanau2015: what the paper compares, and nothing else."""
+"""The arms of experiments/bahdanau2015: exactly what the paper compares."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ def arms():
     return {run.arm: (run.config, build_translator(run.config, *learn_codecs(run.config, VERSES))) for run in runs}
 
 
-def test_the_number_of_an_arm_is_the_length_that_it_is_trained_on_and_no_other(arms):
+def test_the_number_in_an_arm_s_name_is_its_maximum_training_length(arms):
     limits = {arm: config.data.max_training_length for arm, (config, _) in arms.items()}
     assert limits == {"RNNencdec-30": 30, "RNNsearch-30": 30, "RNNencdec-50": 50, "RNNsearch-50": 50}
     (longest,) = {config.data.max_length for config, _ in arms.values()}

@@ -1,4 +1,4 @@
-"""Where arms differ: groups, rates and links of runs that are written down here, no model among them."""
+"""Breakdowns by group: computed from runs written by hand, without a model."""
 
 import numpy as np
 import pytest
@@ -48,9 +48,9 @@ def where(arms, grid):
     return where
 
 
-def test_every_arm_is_scored_on_the_same_groups(where, arms):
+def test_all_arms_are_scored_on_the_same_groups(where, arms):
     by_word, by_jump, by_entropy = where(GOLD).breakdowns
-    assert by_word.groups == ("unseen", "6-50", "51+")  # q and z are unseen, the training text has a six times
+    assert by_word.groups == ("unseen", "6-50", "51+")  # q and z are unseen; the training text has a six times
     assert [[result.sentences for result in results] for results in by_word.arms.values()] == [[2, 3, 1]] * 2
     assert [result.words for result in by_word.arms["fixed"]] == [2.5, pytest.approx(7 / 3), 4]
     assert by_jump.groups == ("to 0", "0 to 1.34", "over 1.34")
@@ -86,7 +86,7 @@ def test_rates_are_sums_over_the_test_set_and_means_over_seeds(where):
     unseen, _ = by_frequency.arms["fixed"]
     assert (unseen.value, unseen.of) == ((1 / 2 + 0) / 2, 2)  # Z is found in one seed of two, Q in none
     assert by_frequency.arms["attention"][0].value == 1
-    # Among so few words each is common, so none is a content word that could be missing.
+    # With so few words all are frequent, so no content word can be missing.
     assert faults.groups == ("repeated bigrams", "sentences that repeat", "length")
     repeated, repeats, length = faults.arms["fixed"]
     assert (repeated.value, repeated.of) == (pytest.approx((2 / 6 + 2 / 3) / 2), round((6 + 3) / 2))
@@ -95,7 +95,7 @@ def test_rates_are_sums_over_the_test_set_and_means_over_seeds(where):
     assert faults.arms["attention"][2].value == 1
 
 
-def test_without_the_training_text_nothing_is_said_of_rare_words(where):
+def test_without_the_training_text_there_is_no_breakdown_by_rare_words(where):
     found = where(training=None)
     assert [each.name for each in found.rates] == ["repetition and omission"]
     assert "rarest source word" not in [each.name for each in found.breakdowns]
@@ -111,7 +111,7 @@ def test_agreement_is_f1_over_pairs_of_runs_and_of_an_arm_with_itself_over_its_s
     assert link_agreement({"x": [], "y": [three]}) is None
 
 
-def test_what_was_read_is_kept_in_the_run_folder(tmp_path):
+def test_an_attention_record_is_saved_in_the_run_folder(tmp_path):
     assert AttentionRecord.load(tmp_path, 3) is None, "a run from before"
     reading = AttentionRecord(links(["1-0 0-1", "", "0-0"]), [1.25, None, 0.0])
     reading.save(tmp_path)
@@ -121,7 +121,7 @@ def test_what_was_read_is_kept_in_the_run_folder(tmp_path):
 
 
 @pytest.mark.parametrize(("text", "complaint"), [("1.0\n", "1 lines for 2 pairs"), ("x\n1.0\n", "'x'")])
-def test_a_spoilt_file_of_what_was_read_is_named(tmp_path, text, complaint):
+def test_a_damaged_attention_record_is_named(tmp_path, text, complaint):
     AttentionRecord(links(["0-0", "0-0"]), [1.0, 1.0]).save(tmp_path)
     (tmp_path / "test.entropies.txt").write_text(text)
     with pytest.raises(UserError, match=f"test.entropies.txt: .*{complaint}.*; evaluate the run again"):

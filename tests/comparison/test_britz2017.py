@@ -33,7 +33,7 @@ def flat(values, above=""):
     return found
 
 
-def test_an_arm_changes_of_the_model_what_its_name_says_and_nothing_else(configurations):
+def test_an_arm_changes_only_what_its_name_says(configurations):
     models = {arm: flat(config.model.model_dump()) for arm, config in configurations.items()}
     base = models["base"]
     assert {arm: {key for key in base if model.get(key) != base[key]} for arm, model in models.items()} == CHANGES
@@ -41,7 +41,7 @@ def test_an_arm_changes_of_the_model_what_its_name_says_and_nothing_else(configu
     assert len(others) == 1
 
 
-def test_sizes_are_a_quarter_of_the_papers(configurations):
+def test_sizes_are_a_quarter_of_those_in_the_paper(configurations):
     models = {arm: config.model.build(11, 13, joint=False) for arm, config in configurations.items()}
     for arm in ("base", "Mul-512", "Mul-1024"):
         size = int(arm.partition("-")[2] or 512) // 4

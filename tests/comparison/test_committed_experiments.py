@@ -1,4 +1,4 @@
-"""The experiments in `experiments/`: what their files say can be made and trained."""
+"""The experiments in `experiments/`: their models can be built and trained."""
 
 import re
 from pathlib import Path
@@ -20,9 +20,9 @@ FILES = sorted(ROOT.glob("experiments/*/experiment.yaml"))
 
 @pytest.fixture(scope="module")
 def ladder(tmp_path_factory):
-    """The arms of the ladder: of each its configuration as it is run, its model, and whether it was widened."""
+    """For each arm of the ladder: its final configuration, its model, and whether it was widened."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(ROOT)  # what the files name counts from there
+        patch.chdir(ROOT)  # paths in the files are relative to it
         cache = Cache(tmp_path_factory.mktemp("cache"))
         grid = match_parameters(read_experiment(ROOT / "experiments/ladder/experiment.yaml"), cache)
         pairs = read_pairs(grid.runs[0].config.data.train)
@@ -40,7 +40,7 @@ def test_every_arm_has_a_valid_configuration(path):
 
 
 @pytest.mark.parametrize("path", FILES, ids=[path.parent.name for path in FILES])
-def test_every_arm_makes_a_model_that_predicts(path):
+def test_every_arm_builds_a_model_that_predicts(path):
     source, target = pad([[5, 6, 7, 3], [8, 3]]), pad([[4, 5, 3], [6, 7, 9]])
     for run in read_experiment(path).runs:
         model = run.config.model.build(11, 11, run.config.text.joint)
@@ -49,14 +49,14 @@ def test_every_arm_makes_a_model_that_predicts(path):
 
 
 @pytest.mark.parametrize("name", ["bahdanau2015", "luong2015", "britz2017"])
-def test_every_arm_of_a_published_table_has_the_figure_of_its_paper_beside_it(name):
+def test_every_arm_of_a_published_table_has_the_paper_s_figure(name):
     folder = ROOT / "experiments" / name
     page = (folder / "README.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| ([^|]+) \| \d+\.\d+(?: ± \d+\.\d+)? \|", page, flags=re.MULTILINE)
     assert rows == list(read_experiment(folder / "experiment.yaml").experiment.arms)
 
 
-def test_the_rungs_of_the_ladder_are_what_they_are_called(ladder):
+def test_the_arms_of_the_ladder_match_their_names(ladder):
     models, _ = ladder
     rungs = {
         "C last at start": (NoContext, LastState),
@@ -85,7 +85,7 @@ def test_a_matched_arm_has_as_many_trained_parameters_as_attention(ladder):
             assert count_parameters(model) <= wanted
 
 
-def test_every_arm_takes_a_training_step_and_only_a_frozen_scorer_stays_as_it_was(ladder):
+def test_every_arm_takes_a_training_step_that_changes_all_but_a_frozen_scorer(ladder):
     models, batch = ladder
     for arm, (run, model) in models.items():
         module = TranslationModule(model, run.config.training)

@@ -1,4 +1,4 @@
-"""A comparison: trains what is missing, and its numbers are those of the runs."""
+"""A comparison trains missing runs, and its figures are those of the runs."""
 
 import json
 import shutil
@@ -8,20 +8,28 @@ import numpy as np
 import pytest
 from toy_experiment import EXPERIMENT
 
-from seq2seq_attn.comparison import schedule
-from seq2seq_attn.comparison.arms import differences
+from seq2seq_attn.comparison import collect, observe
+from seq2seq_attn.comparison.arms import Arm, differences
 from seq2seq_attn.comparison.collect import training_text
 from seq2seq_attn.comparison.compare import compare
 from seq2seq_attn.comparison.experiment import read_experiment
+from seq2seq_attn.comparison.observe import kept_lines
+from seq2seq_attn.comparison.schedule import complete_all
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.corpus_scores import chrf, exact_match
+from seq2seq_attn.evaluation.corpus_scores import chrf, exact_match, sentence_chrf
 from seq2seq_attn.evaluation.counts import BleuCounts
 from seq2seq_attn.evaluation.resampling import bleu_interval
+from seq2seq_attn.report.conclusion import conclusion
 from seq2seq_attn.report.write import read_contents
+from seq2seq_attn.results.observations import load_corpus_attention
 from seq2seq_attn.results.results import Results
+from seq2seq_attn.runs import train as run_training
+from seq2seq_attn.runs.corpora import read_pairs, read_test
 from seq2seq_attn.runs.folder import read_metrics
+from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.strict import parse
+from seq2seq_attn.text.codec import load_codecs
 
 
 @pytest.fixture(scope="module")
@@ -29,27 +37,26 @@ def compared(toy_corpus, tmp_path_factory):
     """The comparison, trained once."""
     folder = tmp_path_factory.mktemp("compared")
     (folder / "experiment.yaml").write_text(EXPERIMENT.format(folder=toy_corpus))
-    compare(read_experiment(folder / "experiment.yaml"), folder / "runs", folder / "results")
+    compare(read_experiment(folder / "experiment.yaml"), folder / "mine")
     return folder
 
 
 @pytest.fixture
 def results(compared, tmp_path):
-    for part in ("runs", "results"):
-        shutil.copytree(compared / part, tmp_path / part)
-    return Results.load(tmp_path / "results" / "results.json")
+    shutil.copytree(compared / "mine", tmp_path / "mine")
+    return Results.load(tmp_path / "mine" / "results.json")
 
 
-def test_the_table_holds_what_the_runs_hold(results, grid, tmp_path):
-    assert Results.load(tmp_path / "results" / "results.json") == results
+def test_the_table_has_the_figures_of_the_runs(results, grid, tmp_path):
+    assert Results.load(tmp_path / "mine" / "results.json") == results
     assert [arm.name for arm in results.arms] == ["distracted", "attention"]
     for arm, (_, runs) in zip(results.arms, grid.arms(), strict=True):
-        metrics = [read_metrics(tmp_path / "runs" / run.folder) for run in runs]
+        metrics = [read_metrics(tmp_path / "mine" / "runs" / run.folder) for run in runs]
         scores = [each["test"]["bleu"]["value"] for each in metrics]
         assert arm.seeds == (1, 2)
         assert arm.bleu.mean == pytest.approx(np.mean(scores))
         assert arm.bleu.std == pytest.approx(abs(scores[0] - scores[1]) / 2**0.5)
-        # t_{0.975, 1} = 12.706; the standard error of two scores is half their distance
+        # t_{0.975, 1} = 12.706; the standard error of two scores is half their difference
         assert arm.bleu.seeds_high - arm.bleu.mean == pytest.approx(12.706 * abs(scores[0] - scores[1]) / 2, rel=1e-4)
         assert arm.bleu.low <= arm.bleu.mean <= arm.bleu.high
         assert arm.parameters == metrics[0]["parameters"]
@@ -61,15 +68,17 @@ def test_the_table_holds_what_the_runs_hold(results, grid, tmp_path):
 
 
 def written(grid, tmp_path):
-    """The references, and what the runs of each arm have left in their folders."""
+    """The references, and the translations in the folders of each arm's runs."""
     files = {
-        arm: [(tmp_path / "runs" / run.folder / "test.translations.txt").read_text().splitlines() for run in runs]
+        arm: [
+            (tmp_path / "mine" / "runs" / run.folder / "test.translations.txt").read_text().splitlines() for run in runs
+        ]
         for arm, runs in grid.arms()
     }
     return grid.runs[0].config.data.test.target.read_text().splitlines(), files
 
 
-def test_comparison_and_intervals_are_those_of_the_written_translations(results, grid, tmp_path):
+def test_comparison_and_intervals_follow_from_the_saved_translations(results, grid, tmp_path):
     references, files = written(grid, tmp_path)
     counts = {arm: BleuCounts.of(runs, references, "none") for arm, runs in files.items()}
     assert results.comparisons == tuple(differences(counts, "distracted").comparisons)
@@ -87,13 +96,13 @@ def test_comparison_and_intervals_are_those_of_the_written_translations(results,
             )
 
 
-def test_exact_matches_are_counted_in_the_translations_whenever_the_runs_were_tested(results, grid, tmp_path):
+def test_exact_matches_are_counted_in_saved_translations_of_any_age(results, grid, tmp_path):
     for run in grid.runs:
-        path = tmp_path / "runs" / run.folder / "metrics.json"
+        path = tmp_path / "mine" / "runs" / run.folder / "metrics.json"
         metrics = json.loads(path.read_text())
         del metrics["test"]["exact_match"]
         path.write_text(json.dumps(metrics))
-    again = compare(grid, tmp_path / "runs", tmp_path / "results")
+    again = compare(grid, tmp_path / "mine")
     references, files = written(grid, tmp_path)
     for arm, before in zip(again.arms, results.arms, strict=True):
         assert arm.exact_match == before.exact_match
@@ -111,39 +120,79 @@ def test_every_score_and_test_has_its_signature(results, grid):
     assert "|ar:10000|" in results.signatures["randomisation"]
 
 
-def test_the_lowercased_tokenised_flavour_has_its_own_interval_and_signature(grid, tmp_path):
+def test_lowercased_tokenised_bleu_has_its_own_interval_and_signature(grid, tmp_path):
     test = grid.runs[0].config.data.test
     config = {
         "data": grid.runs[0].config.data.model_copy(update={"test": test.model_copy(update={"lc_tok": test.target})})
     }
     runs = [run._replace(config=run.config.model_copy(update=config)) for run in grid.runs[2:3]]
     lone = grid.experiment.model_copy(update={"arms": {"attention": {}}, "baseline": "attention"})
-    results = compare(grid._replace(experiment=lone, runs=runs), tmp_path / "runs", tmp_path / "results")
+    results = compare(grid._replace(experiment=lone, runs=runs), tmp_path / "mine")
     (arm,) = results.arms
-    # Letters are the same lowercased and tokenised: both flavours see the same lines.
+    # Letters stay the same lowercased and tokenised, so both variants score the same lines.
     assert arm.bleu_lc_tok == arm.bleu
     assert results.signature.count("version:") == 2
     assert "; lowercased tokenised: nrefs:1|case:lc" in results.signature
 
 
-def test_curves_and_attention_are_written_beside(results, tmp_path):
-    curves = json.loads((tmp_path / "results" / "curves.json").read_text())
+def test_curves_and_attention_are_saved_with_the_results(results, tmp_path):
+    curves = json.loads((tmp_path / "mine" / "curves.json").read_text())
     assert [curve["seed"] for curve in curves["attention"]] == [1, 2]
     assert curves["attention"][0]["epoch"] == [1, 2]
     assert all(len(curve["validation_bleu"]) == 2 for curve in curves["distracted"])
-    shown = json.loads((tmp_path / "results" / "attention.json").read_text())
+    shown = json.loads((tmp_path / "mine" / "attention.json").read_text())
     assert {entry["arm"] for entry in shown} == {"attention"}
     for entry in shown:
         assert np.shape(entry["weights"]) == (len(entry["target"]), len(entry["source"]))
         assert entry["gold"]
 
 
-def test_what_a_report_shows_of_sentences_and_of_its_making_is_written_beside(grid, tmp_path, toy_corpus, monkeypatch):
+def test_the_attention_on_the_whole_test_set_is_that_of_forced_decoding(results, grid, tmp_path):
+    references, files = written(grid, tmp_path)
+    held = load_corpus_attention(tmp_path / "mine" / "corpus_attention.json")
+    assert held.sentences == len(references)
+    assert [(pair.line, pair.reference) for pair in held.pairs] == list(enumerate(references, start=1))
+    assert {arm: each.translations for arm, each in held.arms.items()} == {a: tuple(r[0]) for a, r in files.items()}
+    for arm, each in held.arms.items():
+        assert each.scores == tuple(round(score, 2) for score in sentence_chrf(files[arm][0], references))
+    assert held.arms["distracted"].segmentation is None
+    model = TrainedModel.load(tmp_path / "mine" / "runs" / grid.runs[2].folder)
+    forced = model.force([pair.source for pair in held.pairs], references)
+    for weights, each in zip(held.weights("attention"), forced, strict=True):
+        np.testing.assert_allclose(weights, each.weights, atol=0.5 / 255 + 1e-6)
+
+
+def test_of_a_large_test_set_every_nth_pair_is_kept_and_all_examples(results, grid, tmp_path, monkeypatch):
+    test = grid.runs[0].config.data.test
+    pairs = read_pairs(test)
+    codecs = load_codecs(tmp_path / "mine" / "runs" / grid.runs[0].folder)
+    assert kept_lines(pairs, 2, *codecs) == list(range(len(pairs)))
+    both = zip(pairs.source, pairs.target, strict=True)
+    sizes = [len(codecs[0].encode(source)) * len(codecs[1].encode(target)) for source, target in both]
+    monkeypatch.setattr(observe, "MOST_WEIGHTS", 2 * sum(sizes) // 3 + 1)
+    assert kept_lines(pairs, 2, *codecs, always=[1]) == sorted({1, *range(0, len(pairs), 3)})
+
+
+def test_bands_of_which_one_has_enough_sentences_give_way_to_quantiles_of_length(grid, results, tmp_path, monkeypatch):
+    monkeypatch.setattr(collect, "ENOUGH", 3)
+    test_set = read_test(grid.runs[0].config.data.test)
+    arm = Arm.load([grid.runs[2]], tmp_path / "mine" / "runs", test_set)
+
+    def bands(shortest):
+        sources = [" ".join("x" * (shortest + number % 4)) for number in range(len(test_set.pairs))]
+        return [(band.label, band.sentences) for band in collect._bands(arm, sources)]
+
+    assert len(test_set.pairs) == 12
+    assert bands(2) == [("1-3", 6), ("4+", 6)], "as configured"
+    assert bands(4) == [("4-4", 3), ("5-5", 3), ("6-6", 3), ("7+", 3)]
+
+
+def test_sentences_and_provenance_for_the_report_are_saved_with_the_results(grid, tmp_path, toy_corpus, monkeypatch):
     monkeypatch.chdir(toy_corpus)
     question = grid.experiment.model_copy(update={"question": "why?"})
-    compare(grid._replace(experiment=question), tmp_path / "runs", tmp_path / "results", command="the command")
+    compare(grid._replace(experiment=question), tmp_path / "mine", command="the command")
     references, files = written(grid, tmp_path)
-    contents = read_contents(tmp_path / "results")
+    contents = read_contents(tmp_path / "mine")
     for example in contents.examples:
         assert [reading.arm for reading in example.readings] == ["distracted", "attention"]
         assert example.reference == references[example.line - 1]
@@ -161,23 +210,23 @@ def test_what_a_report_shows_of_sentences_and_of_its_making_is_written_beside(gr
 
 
 def test_text_is_tokenised_once_for_all_runs(results, tmp_path):
-    entries = sorted(path.name for path in (tmp_path / "runs" / ".tokenised").glob("*/*.offsets.npy"))
+    entries = sorted(path.name for path in (tmp_path / "mine" / "runs" / ".tokenised").glob("*/*.offsets.npy"))
     assert entries == ["source.offsets.npy"] * 2 + ["target.offsets.npy"] * 2  # of training and validation pairs
 
 
-def test_what_is_done_is_not_done_again_and_what_is_missing_is(results, grid, tmp_path, monkeypatch):
+def test_only_missing_runs_are_trained(results, grid, tmp_path, monkeypatch):
     trained = []
-    real = schedule.train
-    monkeypatch.setattr(schedule, "train", lambda *a, **k: trained.append(k["name"]) or real(*a, **k))
-    compare(grid, tmp_path / "runs", tmp_path / "results")
+    real = run_training.train
+    monkeypatch.setattr(run_training, "train", lambda *a, **k: trained.append(k["name"]) or real(*a, **k))
+    compare(grid, tmp_path / "mine")
     assert trained == []
-    (tmp_path / "runs" / grid.runs[1].folder / "metrics.json").unlink()
-    again = compare(grid, tmp_path / "runs", tmp_path / "results")
+    (tmp_path / "mine" / "runs" / grid.runs[1].folder / "metrics.json").unlink()
+    again = compare(grid, tmp_path / "mine")
     assert trained == ["distracted, seed 2"]
     assert [arm.bleu for arm in again.arms] == [arm.bleu for arm in results.arms]
 
 
-def test_training_text_that_is_gone_or_not_the_same_for_all_arms_is_said_and_done_without(grid, tmp_path):
+def test_training_text_that_is_missing_or_differs_between_arms_is_reported_and_not_used(grid, tmp_path):
     said = []
     moved = grid.runs[0].config.data.train.model_copy(update={"source": tmp_path / "gone"})
 
@@ -191,16 +240,59 @@ def test_training_text_that_is_gone_or_not_the_same_for_all_arms_is_said_and_don
     assert "not all runs have the same data.train" in said[1]
 
 
-def test_several_jobs_find_the_same_as_one(results, grid, tmp_path):
-    parallel = compare(grid, tmp_path / "parallel", tmp_path / "results-2", jobs=2)
-    for one, two in zip(results.arms, parallel.arms, strict=True):
-        assert two.bleu.mean == pytest.approx(one.bleu.mean, abs=1e-6)
+@pytest.mark.slow
+def test_several_jobs_give_the_same_results_as_one(results, grid, tmp_path):
+    """The second seed of either arm is trained again, in processes of their own."""
+    again = [run for run in grid.runs if run.seed == 2]
+    for run in again:
+        shutil.rmtree(tmp_path / "mine" / "runs" / run.folder)
+    complete_all(again, tmp_path / "mine" / "runs", "resume", jobs=2, say=lambda _: None)
+    assert compare(grid, tmp_path / "mine").arms[1].bleu == results.arms[1].bleu
 
 
-def test_runs_of_another_configuration_are_not_taken_for_done(results, experiment_file, tmp_path):
+def test_runs_of_another_configuration_do_not_count_as_finished(results, experiment_file, tmp_path):
     other = read_experiment(experiment_file, ("training.batch_size=9",))
     with pytest.raises(UserError, match=r"training\.batch_size=8, now it is 9"):
-        compare(other, tmp_path / "runs", tmp_path / "results")
+        compare(other, tmp_path / "mine")
+
+
+def test_a_folder_of_anything_else_is_refused_by_name_and_left_as_it_is(results, grid, tmp_path):
+    other = grid._replace(experiment=grid.experiment.model_copy(update={"name": "other"}))
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "run.json").write_text("{}")
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "table.md").write_text("years of work")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    for if_exists in ("resume", "overwrite"):
+        with pytest.raises(UserError, match="mine: holds the comparison 'toy', not 'other'"):
+            compare(other, tmp_path / "mine", if_exists=if_exists)
+        with pytest.raises(UserError, match=r"run: holds a run of `train` \(run.json\), not a comparison"):
+            compare(grid, tmp_path / "run", if_exists=if_exists)
+        with pytest.raises(UserError, match=r"thesis: exists and is not a comparison \(no comparison.json\)"):
+            compare(grid, tmp_path / "thesis", if_exists=if_exists)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_a_file_of_somebody_else_in_the_last_run_stops_an_overwriting_before_the_first(results, grid, tmp_path):
+    notes = tmp_path / "mine" / "runs" / grid.runs[-1].folder / "notes.txt"
+    notes.write_text("years of work")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with pytest.raises(UserError, match=r"notes.txt: was not made by the run"):
+        compare(grid, tmp_path / "mine", if_exists="overwrite")
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_a_finished_comparison_needs_no_checkpoints(results, grid, tmp_path):
+    for path in tmp_path.rglob("last.ckpt"):
+        path.unlink()
+    assert compare(grid, tmp_path / "mine").arms == results.arms
+
+
+def test_the_note_of_an_experiment_is_among_its_results(results, grid, tmp_path):
+    note = "Two epochs show little."
+    noted = grid._replace(experiment=grid.experiment.model_copy(update={"note": note}))
+    assert compare(noted, tmp_path / "mine").note == note
+    assert conclusion(Results.load(tmp_path / "mine" / "results.json"))[1] == note
 
 
 def test_a_comparison_without_a_test_set_is_refused_before_training(grid, tmp_path):
@@ -208,5 +300,5 @@ def test_a_comparison_without_a_test_set_is_refused_before_training(grid, tmp_pa
     blind = config.model_copy(update={"data": config.data.model_copy(update={"test": None})})
     runs = [run._replace(config=blind) for run in grid.runs]
     with pytest.raises(UserError, match=r"data\.test is missing"):
-        compare(grid._replace(runs=runs), tmp_path / "runs", tmp_path / "results")
-    assert not (tmp_path / "runs").exists()
+        compare(grid._replace(runs=runs), tmp_path / "mine")
+    assert not (tmp_path / "mine").exists()

@@ -4,6 +4,8 @@ import pytest
 
 from seq2seq_attn.comparison import compare as demo_file
 from seq2seq_attn.comparison.compare import demo_grid
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.text.files import read_lines
 
 ARMS = ["distracted (C at every step)", "distracted (C as initial state only)", "mean of states", "additive attention"]
 
@@ -17,11 +19,32 @@ def test_the_arms_are_those_of_the_readme_and_their_files_exist(tmp_path):
     assert not list(tmp_path.iterdir()), "the committed corpus is used where it is"
 
 
+def test_the_quick_demo_has_two_arms_on_the_short_sentences_of_the_corpus_and_says_so(tmp_path):
+    whole, quick = demo_grid(tmp_path).runs[0].config.data.test, demo_grid(tmp_path, quick=True)
+    assert [run.arm for run in quick.runs] == [ARMS[0], ARMS[-1]]
+    assert "quick demo" in quick.experiment.note
+    test = quick.runs[0].config.data.test
+    short = [words for words in read_lines(whole.source) if len(words.split()) <= 10]
+    assert read_lines(test.source) == short
+    links, targets = read_lines(test.alignments), read_lines(test.target)
+    assert len(links) == len(targets) == len(short) == 400
+    whole_links = dict(zip(read_lines(whole.source), read_lines(whole.alignments), strict=True))
+    assert links == [whole_links[words] for words in short]
+    assert len(read_lines(quick.runs[0].config.data.train.target)) == 3600
+
+
+def test_the_demo_refuses_a_folder_of_something_else_before_it_writes_a_corpus(tmp_path):
+    (tmp_path / "notes.txt").write_text("years of work")
+    with pytest.raises(UserError, match="exists and is not a comparison"):
+        demo_file.demo(tmp_path, quick=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
 @pytest.mark.parametrize("quick", [False, True])
-def test_without_a_checkout_the_same_corpus_is_made(tmp_path, monkeypatch, quick):
+def test_without_a_checkout_the_same_corpus_is_generated(tmp_path, monkeypatch, quick):
     committed = demo_grid(tmp_path).runs[0].config.data.test
-    monkeypatch.setattr(demo_file, "CORPUS", "reverse")  # not committed, and quickly made
+    monkeypatch.setattr(demo_file, "CORPUS", "reverse")  # not committed, and fast to generate
     made = demo_grid(tmp_path, quick).runs[0].config.data.test
-    assert made.alignments == tmp_path / "data" / "reverse" / "test.align"
+    assert made.alignments == tmp_path / "data" / ("reverse-short" if quick else "reverse") / "test.align"
     assert made.alignments.exists()
     assert committed.alignments.exists()

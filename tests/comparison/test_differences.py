@@ -1,4 +1,4 @@
-"""Arms against their baseline: each test is the one of `evaluation`, corrected over the arms."""
+"""Arms against their baseline: the tests of `evaluation`, corrected over the arms."""
 
 import random
 
@@ -13,7 +13,7 @@ RATES = {"a little better": (0.26, 0.28), "baseline": (0.3, 0.33), "much better"
 
 
 def arms(rates):
-    """Translations that spoil so much of each sentence, a rate a seed."""
+    """Translations in which this share of each sentence is wrong, one rate per seed."""
     draw = random.Random(1)
     references = [" ".join(draw.choices("abcdefgh", k=draw.randint(5, 17))) for _ in range(70)]
 
@@ -44,14 +44,14 @@ def test_each_arm_is_tested_three_times_and_each_test_corrected_over_the_arms():
     assert [pair.significant for pair in compared] == [False, True, False]
 
 
-def test_one_seed_leaves_the_test_over_seeds_out():
+def test_with_one_seed_there_is_no_test_over_seeds():
     compared = differences(arms({name: rates[:1] for name, rates in RATES.items()}), "baseline")
     assert [pair.seeds for pair in compared.comparisons] == [None, None, None]
     assert set(compared.signatures) == {"paired_bootstrap", "randomisation"}
 
 
 def test_an_arm_without_a_test_over_seeds_does_not_count_in_the_correction():
-    """Two runs that translate alike, in the arm and in the baseline: no spread to test by."""
+    """Two runs with equal translations, in the arm and in the baseline, have no variance."""
     counts = arms(RATES)
     same = BleuCounts(counts["baseline"].counts[[0, 0]], counts["baseline"].metric)
     compared = differences({"same": same, **counts, "baseline": same}, "baseline").comparisons
@@ -60,6 +60,6 @@ def test_an_arm_without_a_test_over_seeds_does_not_count_in_the_correction():
     assert [seeds.p_holm for seeds in known] == pytest.approx(holm([seeds.p_value for seeds in known]))
 
 
-def test_a_single_arm_is_compared_with_nothing():
+def test_a_single_arm_has_no_comparison():
     compared = differences(arms({"baseline": (0.3,)}), "baseline")
     assert compared == ([], {})

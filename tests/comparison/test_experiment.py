@@ -1,4 +1,4 @@
-"""Experiment files: arms as small changes, checked before anything is trained."""
+"""Experiment files: arms are small changes, which are checked before training."""
 
 import pytest
 import yaml
@@ -20,10 +20,10 @@ def test_arms_times_seeds_in_the_order_of_the_file(grid):
         ("attention", 2),
     ]
     assert grid.runs[3].config.seed == 2
-    assert grid.runs[3].folder.as_posix() == "toy/attention/seed-2"
+    assert grid.runs[3].folder.as_posix() == "attention/seed-2"
 
 
-def test_an_arm_differs_from_the_base_by_its_change_alone(grid):
+def test_an_arm_differs_from_the_base_only_by_its_change(grid):
     fixed, attention = (grid.runs[i].config.model_dump() for i in (0, 2))
     assert fixed["model"]["context"].pop("kind") == "fixed"
     assert attention["model"]["context"].pop("kind") == "attention"
@@ -36,7 +36,7 @@ def test_overrides_change_the_base_or_the_experiment(experiment_file):
     assert [run.seed for run in grid.runs] == [5, 5]
 
 
-def test_the_base_may_stand_in_a_file_of_its_own(tmp_path, values):
+def test_the_base_may_be_in_a_separate_file(tmp_path, values):
     write(tmp_path / "base.yaml", values["base"])
     whole = read_experiment(write(tmp_path / "whole.yaml", values))
     parts = read_experiment(write(tmp_path / "parts.yaml", values | {"base": "base.yaml"}))
@@ -53,7 +53,7 @@ def test_the_base_may_stand_in_a_file_of_its_own(tmp_path, values):
         ({"arm": {}}, r"unknown key 'arm' \(did you mean 'arms'\?\)"),
     ],
 )
-def test_what_makes_no_sense_is_refused(tmp_path, values, change, message):
+def test_an_invalid_experiment_is_refused(tmp_path, values, change, message):
     with pytest.raises(UserError, match=message):
         read_experiment(write(tmp_path / "bad.yaml", values | change))
 

@@ -1,4 +1,4 @@
-"""The sentences on which arms differ most, chosen and scored."""
+"""The sentences on which arms differ most: selection and scores."""
 
 from sacrebleu import sentence_chrf as sacrebleu_chrf
 
@@ -16,12 +16,12 @@ TRANSLATIONS = {
 }
 
 
-def test_a_sentence_s_score_is_sacrebleu_s():
+def test_the_score_of_a_sentence_equals_sacrebleu():
     ours = sentence_chrf(TRANSLATIONS["other"], REFERENCES)
     assert ours == [sacrebleu_chrf(h, [r]).score for h, r in zip(TRANSLATIONS["other"], REFERENCES, strict=True)]
 
 
-def test_both_ends_of_every_comparison_are_among_them_as_they_stand_in_the_files(tmp_path):
+def test_both_extremes_of_every_comparison_are_included_verbatim(tmp_path):
     found = extremes(PAIRS, TRANSLATIONS, "baseline", "sig")
     save_sentences(found, tmp_path / "sentences.json")
     assert load_sentences(tmp_path / "sentences.json") == found
@@ -42,5 +42,5 @@ def test_both_ends_of_every_comparison_are_among_them_as_they_stand_in_the_files
         }
 
 
-def test_one_arm_alone_differs_from_none():
+def test_a_single_arm_has_no_extremes():
     assert extremes(PAIRS, {"baseline": TRANSLATIONS["baseline"]}, "baseline", "sig").sentences == ()

@@ -25,7 +25,7 @@ def models():
     return {run.arm: run.config.model.build(11, 13, joint=False) for run in read_experiment(EXPERIMENT).runs}
 
 
-def test_each_step_adds_one_thing_to_the_step_before(models):
+def test_each_step_adds_one_thing_to_the_previous_one(models):
     def has(model):
         drops = any(module.p for module in model.modules() if isinstance(module, Dropout))
         attends = type(model.decoder.context) is Attention

@@ -1,4 +1,4 @@
-"""`match_parameters`: an arm as large as the largest, and nothing else about its runs is special."""
+"""`match_parameters`: arms are widened to the size of the largest, and their runs are ordinary."""
 
 import pytest
 import yaml
@@ -27,7 +27,7 @@ def count(cache):
 
 @pytest.fixture
 def matched(tmp_path, values, cache):
-    """The grid of the toy experiment with other arms, resolved."""
+    """The resolved grid of the toy experiment with other arms."""
 
     def matched(arms, *overrides, say=lambda _: None):
         path = tmp_path / "matched.yaml"
@@ -59,7 +59,7 @@ ARMS = {
         ["model.decoder.kind=conditional", "model.decoder.readout_size=7", "model.decoder.hidden_size=300"],
     ],
 )
-def test_no_other_width_comes_nearer_to_the_largest_arm(matched, count, base):
+def test_no_other_width_is_closer_to_the_largest_arm(matched, count, base):
     arms = configs(matched(ARMS, *base))
     wanted = count(arms["attention"])
     for arm in ("distracted", "nothing"):
@@ -78,7 +78,7 @@ def test_at_usual_sizes_the_counts_are_within_one_percent(matched, count):
         assert count(arms[arm]) == pytest.approx(count(arms["attention"]), rel=0.01)
 
 
-def test_an_arm_differs_by_its_own_change_and_the_width_alone(matched):
+def test_an_arm_differs_only_by_its_own_change_and_the_width(matched):
     grid = matched(ARMS)
     distracted, small = (configs(grid)[arm].model_dump() for arm in ("distracted", "small"))
     for values in (distracted, small):
@@ -87,13 +87,13 @@ def test_an_arm_differs_by_its_own_change_and_the_width_alone(matched):
     assert [run.config.seed for run in grid.runs] == [1, 2] * 4
 
 
-def test_an_arm_of_the_very_size_keeps_its_width(matched):
+def test_an_arm_of_the_same_size_keeps_its_width(matched):
     same = {"twin": {"match_parameters": True}, "attention": {}}
     arms = configs(matched(same))
     assert arms["twin"] == arms["attention"]
 
 
-def test_what_was_resolved_is_said(matched, count):
+def test_the_chosen_widths_are_reported(matched, count):
     said = []
     arms = configs(matched(ARMS, say=said.append))
     size = arms["distracted"].model.decoder.hidden_size
@@ -125,7 +125,7 @@ def test_what_was_resolved_is_said(matched, count):
         ({"attention": {}, "odd": {"match_parameter": True}}, r"'match_parameter' \(did you mean 'match_parameters'\?"),
     ],
 )
-def test_what_cannot_be_matched_is_refused(matched, arms, message):
+def test_arms_that_cannot_be_matched_are_refused(matched, arms, message):
     with pytest.raises(UserError, match=message) as error:
         matched(arms)
     assert "\n" not in str(error.value)
@@ -136,8 +136,8 @@ def test_a_widened_arm_is_trained_resumed_and_shown_like_any_other(tmp_path, val
     values |= {"arms": {arm: ARMS[arm] for arm in ("distracted", "attention")}, "seeds": [1]}
     (tmp_path / "experiment.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
     grid = read_experiment(tmp_path / "experiment.yaml")
-    results = compare(grid, tmp_path / "runs", tmp_path / "results")
-    folder = tmp_path / "runs" / grid.runs[0].folder
+    results = compare(grid, tmp_path / "mine")
+    folder = tmp_path / "mine" / "runs" / grid.runs[0].folder
 
     config = load(Config, folder / "config.yaml")
     size = config.model.decoder.hidden_size
@@ -148,7 +148,7 @@ def test_a_widened_arm_is_trained_resumed_and_shown_like_any_other(tmp_path, val
     assert f"distracted to {size}" in markdown(results)
 
     model = (folder / "model.safetensors").stat().st_mtime_ns
-    assert compare(grid, tmp_path / "runs", tmp_path / "results") == results
+    assert compare(grid, tmp_path / "mine") == results
     assert (folder / "model.safetensors").stat().st_mtime_ns == model
     longer = config.model_copy(update={"training": config.training.model_copy(update={"max_epochs": 3})})
     train(longer, folder, if_exists="resume")

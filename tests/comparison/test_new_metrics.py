@@ -1,4 +1,4 @@
-"""A metric is one record: once registered it is scored, collected, saved, and shown in every form of the table."""
+"""A metric is one record: once registered, it is computed, collected, saved and shown in every table."""
 
 import csv
 import io
@@ -45,16 +45,19 @@ def both(monkeypatch):
 
 
 def shown(results):
-    """What each form of the table shows."""
+    """The table in each format."""
     console = Console(file=io.StringIO(), width=400, color_system=None)
     console.print(terminal(results, 400))
     return {"terminal": console.file.getvalue(), "markdown": markdown(results), "latex": as_latex(results)}
 
 
-def test_a_registered_metric_is_scored_collected_saved_and_shown_everywhere(both, grid, tmp_path, capsys):
-    results = compare(grid, tmp_path / "runs", tmp_path / "results")
-    tests = {arm: [read_metrics(tmp_path / "runs" / run.folder)["test"] for run in runs] for arm, runs in grid.arms()}
-    written = json.loads((tmp_path / "results" / "results.json").read_text())
+def test_a_registered_metric_is_computed_collected_saved_and_shown(both, grid, tmp_path, capsys):
+    results = compare(grid, tmp_path / "mine")
+    tests = {
+        arm: [read_metrics(tmp_path / "mine" / "runs" / run.folder)["test"] for run in runs]
+        for arm, runs in grid.arms()
+    }
+    written = json.loads((tmp_path / "mine" / "results.json").read_text())
     for arm, saved in zip(results.arms, written["arms"], strict=True):
         ratios = [test["length_ratio"]["value"] for test in tests[arm.name]]
         assert saved["further"]["length_ratio"]["mean"] == arm.score("length_ratio").mean == np.mean(ratios)
@@ -64,7 +67,7 @@ def test_a_registered_metric_is_scored_collected_saved_and_shown_everywhere(both
     assert attention.score("sharpness").mean == np.mean([test["sharpness"] for test in tests["attention"]])
     assert results.signatures["length_ratio"] == "words:whitespace"
     assert results.signatures["sharpness"] == "t:word"
-    assert Results.load(tmp_path / "results" / "results.json") == results
+    assert Results.load(tmp_path / "mine" / "results.json") == results
 
     ratio, sharp = (
         f"{attention.score(key).mean:.{digits}f}" for key, digits in (("length_ratio", 4), ("sharpness", 3))
@@ -83,23 +86,21 @@ def test_a_registered_metric_is_scored_collected_saved_and_shown_everywhere(both
     assert any(line.startswith("sharpness ") for line in said.splitlines())
 
 
-def test_a_metric_of_translations_is_computed_for_runs_that_were_tested_before_it_was_added(
-    grid, tmp_path, monkeypatch
-):
-    before = compare(grid, tmp_path / "runs", tmp_path / "results")
+def test_a_new_metric_of_translations_is_computed_for_runs_tested_earlier(grid, tmp_path, monkeypatch):
+    before = compare(grid, tmp_path / "mine")
     assert before.arms[0].further == {}
     monkeypatch.setitem(METRICS, RATIO.key, RATIO)
     monkeypatch.setitem(METRICS, SHARPNESS.key, SHARPNESS)
-    after = compare(grid, tmp_path / "runs", tmp_path / "results")
+    after = compare(grid, tmp_path / "mine")
     assert after.arms[0].score("length_ratio").mean > 0
     assert after.arms[1].score("sharpness") is None, "weights are not kept, so the runs need to be evaluated again"
     assert [replace(arm, further={}) for arm in after.arms] == list(before.arms)
 
 
 def test_results_with_a_metric_that_is_not_registered_are_still_shown(both, grid, tmp_path, monkeypatch):
-    results = compare(grid, tmp_path / "runs", tmp_path / "results")
+    results = compare(grid, tmp_path / "mine")
     monkeypatch.delitem(METRICS, RATIO.key)
-    loaded = Results.load(tmp_path / "results" / "results.json")
+    loaded = Results.load(tmp_path / "mine" / "results.json")
     assert loaded == results
     (column,) = (each for each in columns(loaded) if each.header == "length_ratio")
     assert column.cells[0].numbers[0] == results.arms[0].further["length_ratio"].mean

@@ -1,22 +1,25 @@
-"""Processes beside this one: none outlives what it works for."""
+"""Worker processes end with the process that started them."""
 
+import os
 import signal
 import subprocess
 import sys
 
 import pytest
 
+from seq2seq_attn.comparison import schedule
 from seq2seq_attn.comparison.schedule import in_processes
+from seq2seq_attn.training.fit import Interrupted
 
 
-def test_the_first_exception_stops_what_is_at_work_and_what_waits(tmp_path):
+def test_the_first_exception_stops_running_and_waiting_work(tmp_path):
     long = f"import time; time.sleep(30); open({str(tmp_path / 'done')!r}, 'x')"
     with pytest.raises(ZeroDivisionError):
         list(in_processes(exec, [long, "1 / 0", long, long], jobs=2))
     assert not list(tmp_path.iterdir())
 
 
-def test_a_process_that_is_killed_takes_those_beside_it_with_it():
+def test_worker_processes_end_when_their_parent_is_killed():
     long = "import time; print('at work', flush=True); time.sleep(120)"
     script = (
         f"from seq2seq_attn.comparison.schedule import in_processes; list(in_processes(exec, [{long!r}] * 3, jobs=2))"
@@ -28,7 +31,38 @@ def test_a_process_that_is_killed_takes_those_beside_it_with_it():
     assert process.returncode == -signal.SIGKILL
 
 
-def test_ctrl_c_is_heard_by_the_first_process_alone():
-    """The terminal sends it to all; one that is still importing would answer with a traceback."""
+def test_ctrl_c_ends_all_processes_without_a_traceback():
+    """As a terminal sends it, to the whole group."""
+    long = "import time; print('at work', flush=True); time.sleep(120)"
+    script = (
+        "from seq2seq_attn.comparison.schedule import in_processes\n"
+        f"try:\n    list(in_processes(exec, [{long!r}] * 3, jobs=2))\n"
+        "except KeyboardInterrupt:\n    print('interrupted')"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+    )
+    assert [process.stdout.readline() for _ in range(2)] == [b"at work\n"] * 2
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.communicate(timeout=60) == (b"interrupted\n", b"")  # ends when no process holds stdout any more
+
+
+def test_a_comparison_that_is_interrupted_in_its_processes_says_so(grid, tmp_path, monkeypatch):
+    def interrupted(work, items, jobs, prepare):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(schedule, "in_processes", interrupted)
+    with pytest.raises(Interrupted):
+        schedule.complete_all(grid.runs, tmp_path / "runs", "resume", jobs=2, say=print)
+
+
+def test_importing_the_scheduler_does_not_import_torch():
+    script = "import sys, seq2seq_attn.comparison.schedule; print({'torch', 'lightning', 'numpy'} & sys.modules.keys())"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+
+
+def test_ctrl_c_is_handled_by_the_parent_process_only():
+    """The terminal sends it to all; a worker that is still importing would print a traceback."""
     heed = "import os, signal; os.kill(os.getpid(), signal.SIGINT)"
     assert list(in_processes(exec, [heed, heed], jobs=2)) == [None, None]

@@ -1,4 +1,4 @@
-"""Normalisers, windows and contexts with one defect each; and some that have none."""
+"""Normalisers, windows and contexts with one defect each, and some sound ones."""
 
 import torch
 from torch import nn
@@ -17,28 +17,28 @@ from seq2seq_attn.attention.window import View
 
 
 class Shares(Softmax):
-    """A softmax as a user writes it."""
+    """A softmax as a user might write it; sound."""
 
     def normalise(self, scores):
         exponentials = (scores - scores.amax(dim=-1, keepdim=True)).exp()
         return exponentials / exponentials.sum(dim=-1, keepdim=True)
 
 
-class SpillsOntoPadding(Shares):
+class GivesPaddingWeight(Shares):
     def normalise(self, scores):
         return (super().normalise(scores) + 0.01) / 1.01
 
 
-class MissesTheSum(Shares):
+class SumsToLess(Shares):
     def normalise(self, scores):
         return 0.9 * super().normalise(scores)
 
 
-class DeclaresItsSum(MissesTheSum):
+class DeclaresItsSum(SumsToLess):
     sums_to_one = False
 
 
-class OverflowsAtOnce(Normaliser):
+class OverflowsInExp(Normaliser):
     def normalise(self, scores):
         return scores.exp() / scores.exp().sum(dim=-1, keepdim=True)
 
@@ -48,7 +48,7 @@ class PrefersTheFirst(Shares):
         return super().normalise(scores - 0.1 * torch.arange(scores.shape[-1]))
 
 
-class DeclaresThatPlacesCount(PrefersTheFirst):
+class DeclaresPositions(PrefersTheFirst):
     permutation_equivariant = False
 
 
@@ -89,7 +89,7 @@ class RemembersOnItself(Shares):
 
 
 class ReadsOnce(HistoryNormaliser):
-    """Sound: what was read gets less of the next steps."""
+    """Sound: positions that had weight get less in the next steps."""
 
     def start(self, scores):
         return scores.new_zeros(scores.shape)
@@ -112,7 +112,7 @@ class MixesItsHypotheses(ReadsOnce):
 
 
 class LastTokens(Window):
-    """The last three tokens, the nearer the end the more; sound."""
+    """The last three tokens, with weights that decay from the last; sound."""
 
     def __init__(self, query_size: int) -> None:
         super().__init__(query_size)
@@ -136,7 +136,7 @@ class ClosesEverything(LastTokens):
         return view._replace(is_open=view.is_open & (steps[..., None] < 100))
 
 
-class CountsStepsInSecret(LastTokens):
+class CountsStepsUndeclared(LastTokens):
     def forward(self, query, is_token, steps):
         view = super().forward(query, is_token, steps)
         return view._replace(factor=view.factor / (1 + steps[..., None]))
@@ -155,7 +155,7 @@ class FreezesItsSlope(LastTokens):
 
 
 class Reads(Attention):
-    """Attention as a context of one's own; sound."""
+    """Attention as a user's context; sound."""
 
     def __init__(self, query_size: int, key_size: int) -> None:
         super().__init__(General(query_size, key_size))
@@ -166,7 +166,7 @@ class ReadsPadding(Reads):
         return super().prepare(keys, values)
 
 
-class StepsOtherwise(Reads):
+class StepsDiffer(Reads):
     def forward(self, query, source, history=None):
         contexts, weights, *later = super().forward(query, source, history)
         return contexts if history is None else contexts / 2, weights, *later
@@ -188,7 +188,7 @@ class ChangesItsSource(Reads):
         return super().forward(query, source, history)
 
 
-class HidesItsQuery(Reads):
+class DeniesItsQuery(Reads):
     reads_query = False
 
 

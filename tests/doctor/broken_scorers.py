@@ -1,4 +1,4 @@
-"""Scorers with one defect each, as a user might write them; and one that has none."""
+"""Scorers with one defect each, as a user might write them, and some sound ones."""
 
 import torch
 from torch import nn
@@ -7,7 +7,7 @@ from seq2seq_attn.attention import HistoryScorer, Scorer
 
 
 class Sound(Scorer):
-    """q · W k / √d: the others are this one, with something gone wrong."""
+    """q · W k / √d: the others are variants of this one."""
 
     def __init__(self, query_size: int, key_size: int, bias: bool = False) -> None:
         super().__init__(query_size, key_size)
@@ -37,18 +37,18 @@ class LosesAnAxis(Sound):
 
 class IsRandom(Sound):
     def forward(self, query, prepared):
-        return nn.functional.dropout(super().forward(query, prepared), 0.5)  # and self.training is not asked
+        return nn.functional.dropout(super().forward(query, prepared), 0.5)  # without self.training
 
 
 class MasksInside(Sound):
-    """Normalises over all positions, padding among them."""
+    """Normalises over all positions, including padding."""
 
     def forward(self, query, prepared):
         return super().forward(query, prepared).softmax(dim=-1)
 
 
-class ShiftsAlike(Sound):
-    """Every score of a row is moved by one number, and that hangs on padding."""
+class ShiftsRows(Sound):
+    """Shifts all scores of a row by a number that depends on padding."""
 
     def forward(self, query, prepared):
         return super().forward(query, prepared).log_softmax(dim=-1)
@@ -62,7 +62,7 @@ class OffByOne(Sound):
 
 
 class LooksAround(Sound):
-    """Every key with its neighbours, padding among them."""
+    """Averages each key with its neighbours, including padding."""
 
     def prepare(self, keys):
         prepared = super().prepare(keys)
@@ -130,7 +130,7 @@ class IgnoresQuery(Sound):
 
 
 class AddsQuery(Sound):
-    """w · [q; k]: without a nonlinearity the query moves all scores of a row alike."""
+    """w · [q; k]: without a nonlinearity the query shifts all scores of a row equally."""
 
     def forward(self, query, prepared):
         return query.sum(dim=-1, keepdim=True) + prepared.sum(dim=-1)[:, None]
@@ -143,7 +143,7 @@ class IgnoresKeys(Sound):
 
 class IsNotANumber(Sound):
     def forward(self, query, prepared):
-        return super().forward(query, prepared).log()  # and many scores are below 0
+        return super().forward(query, prepared).log()  # many scores are negative
 
 
 class Overflows(Sound):
@@ -157,7 +157,7 @@ class DividesByLength(Sound):
 
 
 class GatesQuery(Sound):
-    """Sound, but that its gradients grow with the square of what goes in."""
+    """Sound, but its gradients grow with the square of its inputs."""
 
     def __init__(self, query_size: int, key_size: int) -> None:
         super().__init__(query_size, key_size)
@@ -167,7 +167,7 @@ class GatesQuery(Sound):
         return super().forward(self.gate(query).sigmoid() * query, 4 * prepared)
 
 
-class KnowsOneType(Sound):
+class SupportsOneDtype(Sound):
     def forward(self, query, prepared):
         return super().forward(query.float(), prepared.float())
 
@@ -202,7 +202,7 @@ class RefusesOneSentence(Sound):
         return super().forward(query, prepared)
 
 
-class BranchesOnNumbers(Sound):
+class BranchesOnValues(Sound):
     def forward(self, query, prepared):
         scores = super().forward(query, prepared)
         if scores.abs().max() > 1e30:
@@ -210,15 +210,15 @@ class BranchesOnNumbers(Sound):
         return scores
 
 
-class KnowsOneBatch(Sound):
-    """`len` makes the number of sentences a constant of a graph."""
+class FixesItsBatchSize(Sound):
+    """`len` makes the batch size a constant of the graph."""
 
     def forward(self, query, prepared):
         return super().forward(query, prepared) + query.new_zeros(len(query), 1, 1)
 
 
 class SumsWeights(HistoryScorer):
-    """A coverage that nothing is wrong with."""
+    """A coverage scorer; sound."""
 
     def __init__(self, query_size: int, key_size: int) -> None:
         super().__init__(query_size, key_size)
@@ -248,16 +248,16 @@ class ChangesHistory(SumsWeights):
 
 
 class LooksTooFarAhead(SumsWeights):
-    """Says that its steps can be taken at once, and they cannot."""
+    """Claims that its steps can be computed in one call, which they cannot."""
 
     def ahead(self, history, steps):
         return history.expand(-1, steps, -1)
 
 
-# Faults that hide: each is sound in the plainest of calls. By what hides them.
+# Hidden faults: each scorer is sound in an ordinary call.
 
 
-class _Twice(torch.autograd.Function):
+class _Doubled(torch.autograd.Function):
     @staticmethod
     def forward(ctx, scores):
         return scores.clone()
@@ -267,20 +267,20 @@ class _Twice(torch.autograd.Function):
         return 2 * gradient
 
 
-class _Backwards(_Twice):
+class _Negated(_Doubled):
     @staticmethod
     def backward(ctx, gradient):
         return -gradient
 
 
-class GradientTwice(Sound):
+class GradientDoubled(Sound):
     def forward(self, query, prepared):
-        return _Twice.apply(super().forward(query, prepared))
+        return _Doubled.apply(super().forward(query, prepared))
 
 
-class GradientBackwards(Sound):
+class GradientNegated(Sound):
     def prepare(self, keys):
-        return _Backwards.apply(super().prepare(keys))
+        return _Negated.apply(super().prepare(keys))
 
 
 class HalfDetached(Sound):
@@ -301,7 +301,7 @@ class DetachesInSinglePrecision(Sound):
         return (scores + scores.detach()) / 2 if scores.dtype == torch.float32 else scores
 
 
-class LouderInTraining(Sound):
+class ScalesInTraining(Sound):
     def forward(self, query, prepared):
         return super().forward(query, prepared) * (3 if self.training else 1)
 
@@ -324,7 +324,7 @@ class MixesSentencesInTraining(Sound):
         return super().forward(query - query.mean(dim=0) if self.training else query, prepared)
 
 
-class MixesSentencesUnderNoise(Sound):
+class MixesSentencesWithNoise(Sound):
     def forward(self, query, prepared):
         if self.training:
             query = query - query.mean(dim=0) + torch.randn_like(query)
@@ -337,17 +337,17 @@ class TransposesSquares(Sound):
         return scores.transpose(1, 2) if scores.shape[1] == scores.shape[2] else scores
 
 
-class TakesTheBatchForSteps(Sound):
+class SwapsBatchAndSteps(Sound):
     def forward(self, query, prepared):
         return super().forward(query.transpose(0, 1) if query.shape[0] == query.shape[1] else query, prepared)
 
 
-class TakesTheBatchForPositions(Sound):
+class SwapsBatchAndPositions(Sound):
     def forward(self, query, prepared):
         return super().forward(query, prepared.transpose(0, 1) if len(prepared) == prepared.shape[1] else prepared)
 
 
-class TakesFeaturesForPositions(Sound):
+class SwapsFeaturesAndPositions(Sound):
     def forward(self, query, prepared):
         return query @ (prepared if prepared.shape[1] == prepared.shape[2] else prepared.transpose(1, 2))
 
@@ -357,8 +357,8 @@ class RefusesLongSources(Sound):
         return super().forward(query, prepared) + query.new_zeros(128)[: prepared.shape[1]]
 
 
-class MixesUpChunks(Sound):
-    """Takes long sources in chunks, and puts them together the wrong way round."""
+class ReversesChunks(Sound):
+    """Splits long sources into chunks and concatenates their scores in reverse order."""
 
     def forward(self, query, prepared):
         chunks = prepared.split(128, dim=1)
@@ -396,7 +396,7 @@ class AssumesStrides(Sound):
 
 
 class ReadsFromTheStart(Sound):
-    """Strides are kept, the offset is not."""
+    """Keeps the strides, but ignores the storage offset."""
 
     def forward(self, query, prepared):
         return super().forward(torch.as_strided(query, query.shape, query.stride(), 0), prepared)
@@ -495,13 +495,13 @@ class ReadsEverySecondFeature(Sound):
         return super().prepare(keys * (torch.arange(self.key_size) % 2))
 
 
-class LosesTheLastFeature(Sound):
+class IgnoresTheLastFeature(Sound):
     def forward(self, query, prepared):
         return query[..., :-1] @ prepared[..., :-1].transpose(1, 2)
 
 
 class Biased(Sound):
-    """Sound; a key of zeros has a score of its own."""
+    """Sound; the score of a key of zeros is not 0."""
 
     def __init__(self, query_size: int, key_size: int) -> None:
         super().__init__(query_size, key_size, bias=True)
@@ -570,19 +570,19 @@ class HasATableOf64(Sound):
         return super().prepare(keys) + self.table(torch.arange(keys.shape[1]))
 
 
-class ScoresZeroBehindItsTable(HasATableOf64):
+class ScoresZeroBeyondItsTable(HasATableOf64):
     def prepare(self, keys):
         prepared = super().prepare(keys[:, :64])
         return nn.functional.pad(prepared, (0, 0, 0, keys.shape[1] - prepared.shape[1]))
 
 
-class DropsWhatIsBehindItsTable(HasATableOf64):
+class DropsPositionsBeyondItsTable(HasATableOf64):
     def prepare(self, keys):
         return super().prepare(keys[:, :64])
 
 
 class HasATableOf64Steps(SumsWeights):
-    """The table ends with the target, not with the source."""
+    """The table limits the target, not the source."""
 
     def __init__(self, query_size: int, key_size: int) -> None:
         super().__init__(query_size, key_size)
@@ -599,7 +599,7 @@ class HasATableOf64Steps(SumsWeights):
         return history[0] + weights, history[1] + 1
 
 
-# Sound scorers that look as if something were wrong with them.
+# Sound scorers that look suspicious.
 
 
 class OldWeightNorm(Sound):
@@ -645,15 +645,15 @@ class NormalisesLayers(Sound):
         return super().prepare(self.norm(keys))
 
 
-class BendsAtZero(Sound):
-    """Leaky, so that every score has a gradient; finite differences meet the bend."""
+class HasAKinkAtZero(Sound):
+    """Leaky, so that every score has a gradient; finite differences may cross the kink."""
 
     def forward(self, query, prepared):
         return nn.functional.leaky_relu(super().forward(query, prepared), 0.2)
 
 
-class CutsOffAtZero(Sound):
-    """Half of the scores are 0, wherever they stand."""
+class ClipsAtZero(Sound):
+    """Half of the scores are 0, at any position."""
 
     def forward(self, query, prepared):
         return super().forward(query, prepared).relu()

@@ -1,4 +1,4 @@
-"""Parts to be examined."""
+"""Modules of broken parts."""
 
 import pytest
 
@@ -14,7 +14,7 @@ from seq2seq_attn.attention import (
 
 @pytest.fixture(scope="session")
 def broken():
-    """The module of broken scorers, none of which any other test gets to know."""
+    """The module of broken scorers, which are not registered for other tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scorer._scorers, "_classes", scorer_classes())
         import broken_scorers
@@ -23,7 +23,7 @@ def broken():
 
 @pytest.fixture(scope="session")
 def broken_parts():
-    """The module of broken normalisers, windows and contexts, none of which any other test gets to know."""
+    """The module of broken normalisers, windows and contexts, which are not registered for other tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(normaliser._normalisers, "_classes", normaliser_classes())
         patch.setattr(window._windows, "_classes", window_classes())

@@ -1,4 +1,4 @@
-"""The page of scorers is what the classes say."""
+"""The catalogue and docs/scorers.md agree with the classes."""
 
 from pathlib import Path
 
@@ -14,13 +14,13 @@ from seq2seq_attn.attention import (
     window_classes,
 )
 from seq2seq_attn.cli.scorers import page
-from seq2seq_attn.doctor import catalogue, cost_of
+from seq2seq_attn.doctor import catalogue, measure_cost
 
 PAGE = Path(__file__).parents[2] / "docs/scorers.md"
 
 
 @pytest.fixture(autouse=True)
-def _only_what_the_package_brings(monkeypatch):
+def _without_scorers_of_other_tests(monkeypatch):
     for registry, classes in (
         (scorer._scorers, scorer_classes()),
         (normaliser._normalisers, normaliser_classes()),
@@ -33,18 +33,18 @@ def _only_what_the_package_brings(monkeypatch):
 
 def test_the_page_in_docs_is_current():
     command = "seq2seq-attn scorers --query-size 512 --key-size 512 --markdown > docs/scorers.md"
-    assert PAGE.read_text(encoding="utf-8") == page(512, 512, 50), f"make it again: {command}"
+    assert PAGE.read_text(encoding="utf-8") == page(512, 512, 50), f"regenerate it: {command}"
 
 
-def test_an_entry_says_what_its_class_says_and_costs_what_it_costs():
+def test_an_entry_has_the_equation_and_the_cost_of_its_class():
     entry = next(entry for entry in catalogue(5, 7, 3) if entry.name == "additive")
-    cost = cost_of(Additive(5, 7), positions=3)
+    cost = measure_cost(Additive(5, 7), positions=3)
     assert (entry.equation, entry.source) == (Additive.equation, Additive.source)
     assert (entry.parameters, entry.prepare, entry.step) == (cost.parameters, cost.prepare, cost.step)
     assert entry.settings == ["hidden_size=null"]
 
 
-def test_every_part_has_its_equation_and_its_paper():
+def test_every_part_has_an_equation_and_a_source():
     entries = catalogue(512, 512, 50)
     assert {entry.kind for entry in entries} == {"scorer", "normaliser", "window"}
     for entry in entries:
@@ -53,7 +53,7 @@ def test_every_part_has_its_equation_and_its_paper():
         assert entry.error is None, entry.name
 
 
-def test_a_bar_in_an_equation_ends_no_cell():
+def test_a_bar_in_an_equation_does_not_end_its_cell():
     rows = [line for line in page(512, 512, 50).splitlines() if line.startswith("| `cosine`")]
     assert r"`q · k / (\|q\| \|k\| τ)`" in rows[0]
     assert rows[0].replace(r"\|", "").count("|") == 10

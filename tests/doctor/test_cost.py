@@ -1,16 +1,16 @@
-"""What a scorer costs: counted, and equal to what is worked out by hand."""
+"""The counted cost of a scorer equals the cost worked out by hand."""
 
 import pytest
 import torch
 
 from seq2seq_attn.attention import Additive, Dot, General, HistoryScorer, Location, Scorer, scorer
-from seq2seq_attn.doctor import Cost, cost_of
+from seq2seq_attn.doctor import Cost, measure_cost
 
 QUERY, KEY, HIDDEN, S = 5, 3, 4, 7
 
 
 @pytest.fixture(autouse=True)
-def _scorers_of_tests_are_forgotten(monkeypatch):
+def _without_scorers_of_other_tests(monkeypatch):
     monkeypatch.setattr(scorer._scorers, "_classes", {})
 
 
@@ -18,22 +18,22 @@ def numbers(*counts):
     return 4 * sum(counts)  # bytes in float32
 
 
-def test_dot_is_one_product_of_a_query_with_all_keys():
-    cost = cost_of(Dot(QUERY, QUERY), positions=S)
+def test_dot_costs_one_product_of_the_query_with_all_keys():
+    cost = measure_cost(Dot(QUERY, QUERY), positions=S)
     assert cost.parameters == 0
     assert cost.prepare == Cost(0, 0)
     assert cost.step == Cost(2 * QUERY * S, numbers(QUERY, QUERY * S, S))
 
 
-def test_general_applies_its_matrix_once_a_sentence():
-    cost = cost_of(General(QUERY, KEY), positions=S)
+def test_general_applies_its_matrix_once_per_sentence():
+    cost = measure_cost(General(QUERY, KEY), positions=S)
     assert cost.parameters == QUERY * KEY
     assert cost.prepare == Cost(2 * S * KEY * QUERY, numbers(S * KEY, KEY * QUERY, S * QUERY))
-    assert cost.step == cost_of(Dot(QUERY, QUERY), positions=S).step
+    assert cost.step == measure_cost(Dot(QUERY, QUERY), positions=S).step
 
 
-def test_additive_adds_and_bends_a_hidden_layer_at_every_position():
-    cost = cost_of(Additive(QUERY, KEY, hidden_size=HIDDEN), positions=S)
+def test_additive_costs_an_addition_and_a_tanh_at_every_position():
+    cost = measure_cost(Additive(QUERY, KEY, hidden_size=HIDDEN), positions=S)
     assert cost.parameters == HIDDEN * (QUERY + KEY + 1 + 1)
     layer = S * HIDDEN
     assert cost.prepare == Cost(2 * S * KEY * HIDDEN, numbers(S * KEY, KEY * HIDDEN, HIDDEN, layer))
@@ -47,11 +47,11 @@ def test_additive_adds_and_bends_a_hidden_layer_at_every_position():
     assert cost.step == Cost(flops, moved)
 
 
-def test_what_has_no_numbers_costs_nothing():
-    assert cost_of(Location(QUERY, KEY), positions=S).prepare == Cost(0, 0)
+def test_empty_tensors_cost_nothing():
+    assert measure_cost(Location(QUERY, KEY), positions=S).prepare == Cost(0, 0)
 
 
-def test_sums_count_what_goes_in_copies_count_bytes_alone_and_an_expanded_query_is_read_once():
+def test_sums_count_their_input_copies_only_bytes_and_expanded_tensors_once():
     class Operations(Scorer):
         def prepare(self, keys):
             return torch.cat((keys, keys), dim=-1)[:, :, : self.query_size]
@@ -59,13 +59,13 @@ def test_sums_count_what_goes_in_copies_count_bytes_alone_and_an_expanded_query_
         def forward(self, query, prepared):
             return (query.expand(-1, prepared.shape[1], -1) * prepared).sum(dim=-1)[:, None]
 
-    cost = cost_of(Operations(QUERY, KEY), positions=S)
+    cost = measure_cost(Operations(QUERY, KEY), positions=S)
     assert cost.prepare == Cost(0, numbers(2 * S * KEY, 2 * S * KEY))
     product = QUERY * S
     assert cost.step == Cost(product + product, numbers(QUERY, product, product) + numbers(product, S))
 
 
-def test_the_next_history_belongs_to_the_step_and_the_first_does_not():
+def test_a_step_includes_the_next_history_but_not_the_first():
     class Coverage(HistoryScorer):
         def prepare(self, keys):
             return keys
@@ -79,12 +79,12 @@ def test_the_next_history_belongs_to_the_step_and_the_first_does_not():
         def advance(self, history, query, prepared, weights):
             return history + weights
 
-    dot = cost_of(Dot(QUERY, QUERY), positions=S).step
-    step = cost_of(Coverage(QUERY, QUERY), positions=S).step
+    dot = measure_cost(Dot(QUERY, QUERY), positions=S).step
+    step = measure_cost(Coverage(QUERY, QUERY), positions=S).step
     assert step == Cost(dot.flops + 2 * S, dot.bytes + 2 * numbers(S, S, S))
 
 
 def test_half_precision_moves_half_the_bytes():
     made = General(QUERY, KEY)
-    single, half = cost_of(made, positions=S), cost_of(made.half(), positions=S)
+    single, half = measure_cost(made, positions=S), measure_cost(made.half(), positions=S)
     assert half.step == Cost(single.step.flops, single.step.bytes // 2)

@@ -1,4 +1,4 @@
-"""The law of a part inside a translator: what it computes is what a translator computes with."""
+"""The law `translator`: a translator uses what the part computes."""
 
 import pytest
 
@@ -14,7 +14,7 @@ from seq2seq_attn.attention import (
     scorer_classes,
     window_classes,
 )
-from seq2seq_attn.doctor import examine, subject_of
+from seq2seq_attn.doctor import check_law, make_subject
 
 PARTS = [Additive, LocationAware, Softmax, LocalP, MultiHead, NoContext, FixedContext]
 OURS = {
@@ -26,16 +26,16 @@ OURS = {
 
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.__name__)
-def test_parts_of_ours_are_what_a_translator_computes_with(part):
-    verdict, says = examine(subject_of(part), "translator")
-    assert verdict == "ok", says
+def test_a_translator_uses_what_our_parts_compute(part):
+    verdict, message = check_law(make_subject(part), "translator")
+    assert verdict == "ok", message
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OURS)
-def test_every_other_part_of_ours_is_what_a_translator_computes_with(name):
-    verdict, says = examine(subject_of(OURS[name]), "translator")
-    assert verdict == "ok", says
+def test_a_translator_uses_what_every_other_part_of_ours_computes(name):
+    verdict, message = check_law(make_subject(OURS[name]), "translator")
+    assert verdict == "ok", message
 
 
 @pytest.mark.parametrize(
@@ -43,12 +43,12 @@ def test_every_other_part_of_ours_is_what_a_translator_computes_with(name):
     [
         ("Sound", ""),
         ("DropsOut", ""),
-        ("LooksTooFarAhead", "luong decoder: logits of all steps at once"),
+        ("LooksTooFarAhead", "luong decoder: logits of all steps in one call"),
         ("CachesKeys", "RuntimeError"),
-        ("CountsQueries", "a beam search gives"),
+        ("CountsQueries", "beam search gives"),
     ],
 )
-def test_a_scorer_that_a_translator_computes_otherwise_is_wrong(broken, name, words):
-    verdict, says = examine(subject_of(getattr(broken, name)), "translator")
-    assert (verdict == "wrong") == bool(words), says
-    assert words in says
+def test_a_scorer_that_a_translator_computes_differently_is_wrong(broken, name, words):
+    verdict, message = check_law(make_subject(getattr(broken, name)), "translator")
+    assert (verdict == "wrong") == bool(words), message
+    assert words in message

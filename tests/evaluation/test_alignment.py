@@ -23,13 +23,13 @@ from seq2seq_attn.evaluation.alignment import (
 )
 
 
-def test_a_dash_is_sure_and_both_other_marks_are_possible():
+def test_a_dash_marks_a_sure_link_and_p_or_question_mark_a_possible_one():
     gold = parse_links("0-0 1p2 11?7 3-12")
     assert gold.sure == {(0, 0), (3, 12)}
     assert gold.possible == {(0, 0), (3, 12), (1, 2), (11, 7)}
 
 
-def test_what_is_written_reads_back_the_same_in_order():
+def test_formatted_links_parse_to_the_same_links():
     line = "0-0 1p2 3-12 11p7"
     assert format_links(*parse_links(line)) == line
     assert format_links({(10, 0), (9, 4), (9, 3)}) == "9-3 9-4 10-0"
@@ -37,14 +37,14 @@ def test_what_is_written_reads_back_the_same_in_order():
 
 
 @pytest.mark.parametrize("link", ["1:2", "1-", "-1-2", "1-2-3", "a-b", "1P2", "٣-1"])
-def test_a_bad_link_names_file_and_line(tmp_path, link):
+def test_an_invalid_link_is_refused_with_file_and_line(tmp_path, link):
     path = tmp_path / "gold.align"
     path.write_text(f"0-0\n\n1-1 {link}\n", encoding="utf-8")
     with pytest.raises(UserError, match=rf"gold\.align, line 3: '{link}' is not a link"):
         read_gold(path)
 
 
-def test_bytes_that_are_not_utf8_are_a_bad_link(tmp_path):
+def test_bytes_that_are_not_utf8_are_an_invalid_link(tmp_path):
     path = tmp_path / "gold.align"
     path.write_bytes(b"0-0\n1-\xff\n")
     with pytest.raises(UserError, match=r"gold\.align, line 2"):
@@ -69,7 +69,7 @@ def test_a_gold_file_of_another_length_is_refused_with_both_counts(tmp_path):
         read_gold(path, sentences=3)
 
 
-def test_a_link_to_a_word_that_there_is_not_is_refused(tmp_path):
+def test_a_link_outside_the_sentence_is_refused(tmp_path):
     path = tmp_path / "gold.align"
     sources, targets = ["a b", "c d  e"], ["x", "y z"]
     path.write_text("1-0\n0p1 2-1\n", encoding="utf-8")
@@ -92,7 +92,7 @@ def test_a_gold_file_that_cannot_be_read_is_refused(tmp_path):
         read_gold(truncated)
 
 
-def test_error_rate_worked_by_hand():
+def test_the_error_rate_equals_a_computation_by_hand():
     # |A| = 4, |S| = 3; of A two are sure, one more is possible: AER = 1 - (2 + 3) / (4 + 3)
     predicted = [{(0, 0), (1, 1), (2, 1), (3, 5)}]
     sure, possible = [{(0, 0), (1, 1), (2, 2)}], [{(2, 1), (3, 3)}]
@@ -102,7 +102,7 @@ def test_error_rate_worked_by_hand():
     assert found.f1 == pytest.approx(2 * (3 / 4) * (2 / 3) / (3 / 4 + 2 / 3))
 
 
-def test_the_rates_are_those_of_matrices_of_links():
+def test_the_rates_equal_those_of_link_matrices():
     draw = np.random.default_rng(5)
     predicted, sure, possible = draw.random((3, 40, 6, 7)) < np.reshape([0.3, 0.2, 0.2], (3, 1, 1, 1))
     possible |= sure
@@ -113,7 +113,7 @@ def test_the_rates_are_those_of_matrices_of_links():
     assert found.error_rate == pytest.approx(1 - hits / (predicted.sum() + sure.sum()))
 
 
-def test_the_agreement_of_two_alignments_is_the_same_from_either_side():
+def test_f1_is_symmetric():
     one, other = [parse_links("0-0 1-1 2-2").sure, set()], [parse_links("0-0 1-2").sure, parse_links("3-1").sure]
     assert agreement(one, other).f1 == agreement(other, one).f1 == pytest.approx(2 * 1 / (3 + 3))
 
@@ -127,19 +127,19 @@ def test_links_are_counted_over_the_corpus_not_averaged_over_sentences():
     assert found.f1 == pytest.approx(1 - found.error_rate)
 
 
-def test_possible_links_alone_neither_help_recall_nor_hurt_who_leaves_them():
+def test_links_that_are_only_possible_may_be_predicted_or_not():
     sure, possible = [{(0, 0)}], [{(0, 0), (1, 2)}]
     assert alignment_error_rate([{(0, 0)}], sure, possible) == 0
     assert alignment_error_rate([{(0, 0), (1, 2)}], sure, possible) == 0
     assert alignment_error_rate([{(0, 0), (1, 2)}], sure) == pytest.approx(1 / 3)
 
 
-def test_no_predicted_link_is_the_worst_alignment():
+def test_an_empty_alignment_has_the_worst_error_rate():
     found = agreement([set(), set()], [{(0, 0)}, set()])
     assert (found.precision, found.recall, found.f1, found.error_rate) == (0, 0, 0, 1)
 
 
-def test_corpora_of_other_lengths_and_a_gold_without_sure_links_are_refused():
+def test_different_lengths_and_gold_without_sure_links_are_refused():
     with pytest.raises(UserError, match="1 lines of predicted links, 2 of sure and 3 of possible"):
         alignment_error_rate([set()], [set()] * 2, [set()] * 3)
     with pytest.raises(UserError, match="no sure link"):
@@ -156,7 +156,7 @@ FORWARD = parse_links("0-0 1-1 1-2 4-3 0-4 6-5 4-6").sure  # each target word ha
 BACKWARD = parse_links("0-0 1-1 2-2 3-0 4-3 5-5 6-4 7-7").sure  # each source word has one at most
 
 
-def test_every_method_worked_by_hand():
+def test_every_method_equals_a_computation_by_hand():
     def joined(method):
         return symmetrise(FORWARD, BACKWARD, method)
 
@@ -167,7 +167,7 @@ def test_every_method_worked_by_hand():
     assert joined("grow-diag-final") == joined("union") - {(6, 4)}
 
 
-def test_grow_diag_follows_the_diagonal_from_link_to_link_and_leaps_no_gap():
+def test_grow_diag_extends_along_the_diagonal_but_not_over_gaps():
     diagonal = {(i, i) for i in (0, 1, 2, 3, 5)}
     assert symmetrise({(2, 2)}, diagonal, "grow-diag") == {(0, 0), (1, 1), (2, 2), (3, 3)}
 
@@ -182,7 +182,7 @@ links = st.sets(st.tuples(st.integers(0, 5), st.integers(0, 6)), max_size=12)
 
 @given(forward=links, backward=links)
 @settings(max_examples=30, deadline=None)
-def test_from_the_intersection_to_the_union_each_method_adds(forward, backward):
+def test_methods_are_ordered_from_intersection_to_union(forward, backward):
     found = {method: symmetrise(forward, backward, method) for method in METHODS}
     assert found["intersection"] == forward & backward
     assert found["union"] == forward | backward
@@ -198,7 +198,7 @@ def test_from_the_intersection_to_the_union_each_method_adds(forward, backward):
 
 @given(forward=links, backward=links)
 @settings(max_examples=30, deadline=None)
-def test_the_growing_methods_are_those_of_their_pseudo_code(forward, backward):
+def test_the_growing_methods_equal_their_pseudo_code(forward, backward):
     assert symmetrise(forward, backward, "grow-diag") == by_matrices(forward, backward, None)
     assert symmetrise(forward, backward, "grow-diag-final") == by_matrices(forward, backward, np.logical_or)
     assert symmetrise(forward, backward, "grow-diag-final-and") == by_matrices(forward, backward, np.logical_and)
@@ -230,11 +230,11 @@ def by_matrices(forward, backward, either_or_both):
     return {(int(f), int(e)) for e, f in np.argwhere(alignment)}
 
 
-def test_links_of_the_other_direction_are_turned_round():
+def test_flipped_swaps_source_and_target():
     assert flipped({(0, 3), (2, 1)}) == {(3, 0), (1, 2)}
 
 
-def test_a_method_that_there_is_not_names_those_that_there_are():
+def test_an_unknown_method_is_refused_with_the_known_ones():
     with pytest.raises(UserError, match="'grow': choose from intersection, union, grow-diag"):
         symmetrise(set(), set(), "grow")
 
@@ -252,10 +252,10 @@ def test_a_method_that_there_is_not_names_those_that_there_are():
         ("1-0 1-1", 1),  # the same word again
     ],
 )
-def test_a_jump_is_from_the_end_of_one_word_to_the_beginning_of_the_next(links, distance):
+def test_a_jump_is_measured_from_the_last_source_word_to_the_next_first(links, distance):
     assert mean_jump(parse_links(links).sure) == distance
 
 
 @pytest.mark.parametrize("links", ["", "4-2", "1-2 4-2"])
-def test_without_two_linked_words_there_is_no_distance(links):
+def test_fewer_than_two_linked_words_have_no_mean_jump(links):
     assert mean_jump(parse_links(links).sure) is None

@@ -16,14 +16,14 @@ from seq2seq_attn.evaluation.attention_weights import (
 )
 
 
-def test_a_word_has_the_row_that_predicted_it_or_the_row_of_the_step_that_read_it():
+def test_a_word_has_the_row_that_predicts_it_or_the_row_whose_input_it_is():
     # Two target words and </s>, three source words and </s>.
     weights = [[0.1, 0.2, 0.3, 0.4], [0.5, 0.1, 0.1, 0.3], [0.0, 0.4, 0.5, 0.1]]
     np.testing.assert_array_equal(word_rows(weights), [[0.1, 0.2, 0.3], [0.5, 0.1, 0.1]])
     np.testing.assert_array_equal(word_rows(weights, "read"), [[0.5, 0.1, 0.1], [0.0, 0.4, 0.5]])
 
 
-def test_each_target_word_links_to_the_source_word_it_read_most():
+def test_each_target_word_is_linked_to_the_source_word_with_the_largest_weight():
     weights = [[0.1, 0.2, 0.7], [0.6, 0.3, 0.1]]  # 2 target words, 3 source words
     assert argmax_links(weights) == {(2, 0), (0, 1)}
     assert argmax_links(np.array(weights)) == argmax_links(weights)
@@ -33,12 +33,12 @@ def test_of_equal_weights_the_first_source_word_is_linked():
     assert argmax_links([[0.2, 0.4, 0.4]]) == {(1, 0)}
 
 
-def test_a_row_that_read_nothing_gives_no_link():
+def test_a_row_of_zeros_gives_no_link():
     assert argmax_links([[0.0, 0.0, 0.0], [0.2, 0.1, 0.0]]) == {(0, 1)}
     assert threshold_links([[0.0, 0.0, 0.0], [0.2, 0.1, 0.0]], 0.0) == {(0, 1), (1, 1)}
 
 
-def test_all_words_from_the_threshold_on_are_linked():
+def test_all_words_with_at_least_the_threshold_are_linked():
     weights = [[0.1, 0.2, 0.7], [0.4, 0.4, 0.2]]
     assert threshold_links(weights, 0.4) == {(2, 0), (0, 1), (1, 1)}
     assert threshold_links(weights, 0.2) == {(1, 0), (2, 0), (0, 1), (1, 1), (2, 1)}
@@ -64,7 +64,7 @@ def test_rows_still_sum_to_one_after_merging():
     np.testing.assert_allclose(words.sum(axis=1), 1)
 
 
-def test_words_of_one_piece_each_keep_their_weights():
+def test_words_of_a_single_piece_keep_their_weights():
     pieces = np.random.default_rng(1).dirichlet(np.ones(3), size=2)
     np.testing.assert_array_equal(merge_pieces(pieces, [0, 1, 2], [0, 1]), pieces)
 
@@ -75,30 +75,30 @@ def test_a_word_without_pieces_has_no_weight_and_no_link():
     assert argmax_links(words) == {(0, 1), (2, 2)}
 
 
-def test_weights_that_still_hold_the_end_of_sentence_are_refused():
+def test_weights_that_include_the_end_of_sentence_are_refused():
     with pytest.raises(ValueError, match=r"shape \(2, 3\).*cut </s>"):
         merge_pieces(np.ones((2, 3)) / 3, source_words=[0, 1], target_words=[0])
 
 
-def test_one_position_has_no_entropy_and_all_alike_have_the_logarithm_of_their_number():
+def test_a_single_position_has_entropy_0_and_uniform_weights_log2_of_their_number():
     assert attention_entropy([np.array([[0.0, 1.0, 0.0]])]) == 0
     assert attention_entropy([np.full((2, 8), 1 / 8)]) == pytest.approx(3)
 
 
-def test_it_is_the_mean_over_rows_and_not_over_sentences():
+def test_entropy_is_averaged_over_rows_and_not_over_sentences():
     sharp, even = np.array([[1.0, 0.0]]), np.full((3, 2), 0.5)
     assert attention_entropy([sharp, even]) == pytest.approx(3 / 4)
 
 
-def test_a_half_and_two_quarters_are_one_and_a_half_bits():
+def test_a_half_and_two_quarters_have_entropy_1_5_bits():
     assert attention_entropy([np.array([[0.5, 0.25, 0.25]])]) == pytest.approx(1.5)
 
 
-def test_a_row_that_does_not_sum_to_one_is_taken_as_shares():
+def test_rows_are_normalised_before_the_entropy():
     assert attention_entropy([np.array([[0.2, 0.1, 0.1]])]) == pytest.approx(1.5)
 
 
-def test_rows_that_read_nothing_do_not_count():
+def test_rows_of_zeros_are_ignored():
     assert attention_entropy([np.array([[0.0, 0.0], [0.5, 0.5]])]) == pytest.approx(1)
     assert attention_entropy([np.zeros((4, 3))]) is None
     assert attention_entropy([]) is None
@@ -108,7 +108,7 @@ def rows(*pairs):
     return [tuple(np.array(row, dtype=float) for row in pair) for pair in pairs]
 
 
-def test_tau_by_hand():
+def test_tau_equals_a_computation_by_hand():
     # Of six pairs of words, the two rows order five alike and one the other way round.
     assert rank_correlation(rows(([1, 2, 3, 4], [10, 30, 20, 40]))).mean == pytest.approx((5 - 1) / 6)
     # One tie on the left: five pairs that it orders, all of them alike.
@@ -116,7 +116,7 @@ def test_tau_by_hand():
     assert tied.mean == pytest.approx(5 / (5 * 6) ** 0.5)
 
 
-def test_rows_are_averaged_and_those_without_an_order_do_not_count():
+def test_tau_is_averaged_over_rows_and_constant_rows_are_ignored():
     same, reverse, flat, alone = ([1, 2], [0.1, 0.7]), ([1, 2], [5, 4]), ([1, 2], [3, 3]), ([1], [2])
     assert rank_correlation(rows(same, flat, reverse, same, alone)) == RankCorrelation(
         pytest.approx(1 / 3), pytest.approx((8 / 9) ** 0.5), 3

@@ -17,7 +17,7 @@ from seq2seq_attn.evaluation.corpus_scores import bleu, bleu_lc_tok, chrf, exact
 EVERY_MODULE = [path.stem for path in Path(evaluation.__file__).parent.glob("[a-z]*.py")]
 
 
-def test_bleu_chrf_and_ter_are_those_of_sacrebleus_command(references, spoil, sacrebleu_command):
+def test_bleu_chrf_and_ter_equal_sacrebleus_command(references, spoil, sacrebleu_command):
     hypotheses = spoil(references, 0.3, seed=2)
     hypotheses[4] = ""
     printed = sacrebleu_command(references, [hypotheses], "-m", "bleu", "chrf", "ter", "-w", "10")
@@ -28,7 +28,7 @@ def test_bleu_chrf_and_ter_are_those_of_sacrebleus_command(references, spoil, sa
         assert score.signature.endswith(f"version:{sacrebleu.__version__}")
 
 
-def test_lowercased_bleu_and_another_tokeniser_are_those_of_sacrebleus_command(references, spoil, sacrebleu_command):
+def test_lowercased_bleu_and_other_tokenisers_equal_sacrebleus_command(references, spoil, sacrebleu_command):
     hypotheses = spoil(references, 0.3, seed=2)
     printed = sacrebleu_command(references, [hypotheses], "-lc", "-tok", "char", "-w", "10")
     score = bleu(hypotheses, references, tokenize="char", lowercase=True)
@@ -37,7 +37,7 @@ def test_lowercased_bleu_and_another_tokeniser_are_those_of_sacrebleus_command(r
     assert score.value > bleu(hypotheses, references, tokenize="char").value
 
 
-def test_chinese_is_cut_into_characters_by_its_own_tokeniser():
+def test_the_chinese_tokeniser_splits_into_characters():
     # 2-grams and up of "汤姆追逐杰瑞" against "汤姆追赶杰瑞": one character of six differs.
     assert bleu(["汤姆追逐杰瑞"], ["汤姆追赶杰瑞"], tokenize="zh").signature.split("|")[3] == "tok:zh"
     characters = bleu(["汤姆追逐杰瑞"], ["汤姆追赶杰瑞"], tokenize="zh").value
@@ -46,14 +46,14 @@ def test_chinese_is_cut_into_characters_by_its_own_tokeniser():
     assert bleu(["汤姆追逐杰瑞"], ["汤姆追赶杰瑞"]).value == 0
 
 
-def test_an_exact_match_is_the_reference_itself_but_for_blanks_at_its_ends():
+def test_an_exact_match_ignores_blanks_at_both_ends():
     score = exact_match(["Tom runs.", "Tom runs. ", "tom runs.", "Tom  runs.", ""], ["Tom runs."] * 4 + [""])
     assert score.value == 60
     assert score.signature == f"nrefs:1|case:mixed|strip:yes|version:seq2seq_attn-{__version__}"
 
 
 @pytest.mark.parametrize("metric", [bleu, chrf, ter, exact_match])
-def test_numbers_of_lines_that_differ_are_refused_with_both_counts(metric):
+def test_different_numbers_of_lines_are_refused_with_both_counts(metric):
     with pytest.raises(UserError, match=r"3 hypotheses but 2 references"):
         metric(["a", "b", "c"], ["a", "b"])
 
@@ -65,16 +65,16 @@ def test_nothing_to_score_is_refused(metric):
 
 
 @pytest.mark.parametrize(("metric", "worst"), [(bleu, 0), (chrf, 0), (ter, 100), (exact_match, 0)])
-def test_a_system_that_says_nothing_gets_the_worst_score(metric, worst):
+def test_empty_hypotheses_get_the_worst_score(metric, worst):
     assert metric(["", ""], ["Tom chases Jerry.", "Jerry runs."]).value == worst
 
 
-def test_an_unknown_tokeniser_names_its_neighbour():
+def test_an_unknown_tokeniser_is_refused_with_the_nearest_name():
     with pytest.raises(UserError, match="'13'; did you mean '13a'"):
         bleu(["a"], ["a"], tokenize="13")
 
 
-def test_bleu_warns_of_tokenised_lines_unless_they_are_meant(caplog):
+def test_bleu_warns_about_tokenised_lines_unless_they_are_expected(caplog):
     lines = ["Tom chases Jerry ."] * 100
     with caplog.at_level(logging.WARNING, logger="sacrebleu"):
         bleu(lines, lines, tokenize="none")
@@ -89,7 +89,7 @@ def test_scoring_never_imports_torch():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_importing_the_room_alone_loads_no_library():
+def test_importing_the_package_of_metrics_alone_loads_no_library():
     libraries = {"sacrebleu", "sacremoses", "numpy", "scipy"}
     code = f"import sys, seq2seq_attn.evaluation; assert not {libraries} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -109,7 +109,7 @@ def test_importing_the_room_alone_loads_no_library():
         ("en", "", ""),
     ],
 )
-def test_a_raw_line_becomes_what_the_moses_scripts_make_of_it(language, raw, processed):
+def test_a_raw_line_is_processed_as_by_the_moses_scripts(language, raw, processed):
     assert lc_norm_tok(raw, language) == processed
 
 
@@ -123,7 +123,7 @@ def test_raw_output_equal_to_the_processed_reference_scores_100():
     assert bleu(hypotheses, references).value < 60
 
 
-def test_the_signature_tells_the_steps_before_sacrebleu():
+def test_the_signature_includes_the_preprocessing():
     score = bleu_lc_tok(["Ja."], ["ja ."], "de")
     sacrebleu, steps = score.signature.split("|hyp:")
     assert sacrebleu == bleu(["ja ."], ["ja ."], tokenize="none", lowercase=True).signature
@@ -131,6 +131,6 @@ def test_the_signature_tells_the_steps_before_sacrebleu():
     assert steps.startswith("lowercase+moses-normalise+moses-tokenise.de|sacremoses:")
 
 
-def test_numbers_of_lines_that_differ_are_refused_in_this_flavour_too():
+def test_different_numbers_of_lines_are_refused_for_tokenised_bleu():
     with pytest.raises(UserError, match="1 hypotheses but 2 references"):
         bleu_lc_tok(["Ja."], ["ja .", "nein ."], "de")

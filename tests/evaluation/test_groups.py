@@ -9,18 +9,18 @@ import pytest
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.corpus_scores import bleu, chrf
 from seq2seq_attn.evaluation.counts import BleuCounts, ChrfCounts
-from seq2seq_attn.evaluation.groups import Band, bleu_by_length, group_score, in_bands, in_thirds
+from seq2seq_attn.evaluation.groups import Band, bleu_by_length, group_score, in_bands, in_thirds, length_quantiles
 from seq2seq_attn.evaluation.resampling import bleu_interval
 
 
-def test_a_band_holds_both_its_ends():
+def test_a_band_includes_both_ends():
     assert [length for length in range(15) if length in Band(3, 6)] == [3, 4, 5, 6]
     assert 10**6 in Band(51, None)
     assert 50 not in Band(51, None)
     assert [str(Band(3, 6)), str(Band(51, None))] == ["3-6", "51+"]
 
 
-def test_a_band_that_holds_nothing_is_refused():
+def test_an_empty_band_is_refused():
     with pytest.raises(UserError, match="20-11"):
         Band(20, 11)
 
@@ -35,7 +35,7 @@ def test_each_band_scores_its_own_sentences_as_one_corpus(references, spoil):
         assert found.score == bleu([hypotheses[row] for row in rows], [references[row] for row in rows])
 
 
-def test_bands_worked_by_hand():
+def test_bands_equal_a_computation_by_hand():
     # Two sentences of one band, 7 of 8 words right: n-gram precisions 7/8, 5/6, 3/4 and 1/2 over the pair.
     hypotheses = ["a b c d", "e f g x", "z z z z"]
     references = ["a b c d", "e f g h", "i j k l"]
@@ -51,7 +51,7 @@ def test_empty_bands_are_left_out_and_the_last_default_one_is_open():
     assert bands == [Band(41, 50), Band(51, None)]
 
 
-def test_tokeniser_and_case_reach_every_band():
+def test_tokeniser_and_case_apply_to_every_band():
     (score,) = bleu_by_length(["汤姆追逐杰瑞"], ["汤姆追逐杰瑞"], [3], tokenize="zh", lowercase=True)
     assert score.score == bleu(["汤姆追逐杰瑞"], ["汤姆追逐杰瑞"], tokenize="zh", lowercase=True)
 
@@ -61,12 +61,12 @@ def test_missing_source_lengths_are_refused_with_the_counts():
         bleu_by_length(["a", "b"], ["a", "b"], [1])
 
 
-def test_bands_take_in_their_ends_and_nothing_without_a_value():
+def test_bands_include_their_ends_and_exclude_missing_values():
     groups = in_bands([0, 5, 6, None, 51, 1], {"unseen": Band(0, 0), "1-5": Band(1, 5), "51+": Band(51, None)})
     assert groups == [("unseen", [0]), ("1-5", [1, 5]), ("51+", [4])]
 
 
-def test_thirds_are_cut_at_the_bounds_that_their_labels_say():
+def test_thirds_have_the_bounds_of_their_labels():
     values = [0.907, 0.111, None, 0.5, 0.301, 0.222, 0.8]
     # ranked: .111 .222 | .301 .5 | .8 .907; the bounds .222 and .5, rounded up to two digits
     assert in_thirds(values) == [("to 0.23", [1, 5]), ("0.23 to 0.5", [3, 4]), ("over 0.5", [0, 6])]
@@ -85,7 +85,7 @@ def test_every_value_is_in_one_third_whatever_the_rounding():
     assert sorted(rows) == list(range(101))
 
 
-def test_the_score_of_a_group_is_that_of_its_sentences_as_a_corpus(references, spoil):
+def test_the_score_of_a_group_is_its_corpus_score(references, spoil):
     runs = [spoil(references, rate, seed=3) for rate in (0.2, 0.4)]
     rows = list(range(4, 90, 7))
     score = group_score(rows, BleuCounts.of(runs, references), ChrfCounts.of(runs, references))
@@ -96,3 +96,19 @@ def test_the_score_of_a_group_is_that_of_its_sentences_as_a_corpus(references, s
     assert score.bleu == pytest.approx(sum(bleu(run, alone).value for run in picked) / 2)
     assert score.chrf == pytest.approx(sum(chrf(run, alone).value for run in picked) / 2)
     assert (score.low, score.high) == (interval.low, interval.high)
+
+
+def test_quantiles_of_length_are_even_and_no_smaller_than_asked():
+    lengths = [*range(3, 20)] * 20
+    bands = length_quantiles(lengths, least=30)
+    sizes = [sum(length in band for length in lengths) for band in bands]
+    assert (len(bands), sum(sizes)) == (5, len(lengths))
+    assert max(sizes) - min(sizes) <= 20
+    assert [band.low for band in bands[1:]] == [band.high + 1 for band in bands[:-1]]
+    assert (bands[0].low, bands[-1].high) == (3, None)
+    assert len(length_quantiles(lengths, least=100)) == 3
+
+
+@pytest.mark.parametrize("lengths", [[7] * 100, [5] * 59, [4] * 40 + [9] * 29, []])
+def test_lengths_that_cannot_be_divided_have_no_quantiles(lengths):
+    assert length_quantiles(lengths, least=30) == []

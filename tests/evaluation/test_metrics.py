@@ -59,16 +59,16 @@ def test_forced_decoding_gives_perplexity_entropy_and_alignment_error_rate():
 
 
 @pytest.mark.parametrize(("lines", "gold"), [(["0-0", "0-0"], None), (["", ""], ["0-0", "0-0"])])
-def test_without_gold_links_or_links_of_its_own_a_model_has_no_alignment_error_rate(lines, gold):
+def test_without_gold_or_predicted_links_there_is_no_alignment_error_rate(lines, gold):
     assert score_forced(forced(lines, gold))["aer"] is None
 
 
-def test_a_value_is_found_whichever_way_a_metric_is_computed():
+def test_a_value_is_found_for_both_kinds_of_metrics():
     scores = {"bleu": {"value": 12.5, "signature": "s"}, "perplexity": 3.5, "aer": None}
     assert [score_value(scores, key) for key in ("bleu", "perplexity", "aer", "chrf")] == [12.5, 3.5, None, None]
 
 
-def test_a_key_is_given_once_and_a_metric_is_computed_in_exactly_one_way(monkeypatch):
+def test_a_duplicate_key_and_an_ambiguous_metric_are_refused(monkeypatch):
     with pytest.raises(ValueError, match="there is a metric 'bleu' already"):
         register(METRICS["bleu"])
     for ways in ({}, {"from_translations": lambda test: None, "from_forced": lambda test: None}):
@@ -76,7 +76,7 @@ def test_a_key_is_given_once_and_a_metric_is_computed_in_exactly_one_way(monkeyp
             Metric("x", "X", "X", 1, "higher", "an unknown", **ways)
 
 
-def test_what_a_metric_means_ends_with_the_better_direction():
+def test_the_explanation_of_a_metric_ends_with_the_better_direction():
     assert METRICS["ter"].explanation == "TER: edits per 100 reference words, lower is better"
     assert METRICS["attention_entropy"].direction is None
     assert "better" not in METRICS["attention_entropy"].explanation

@@ -39,14 +39,14 @@ def test_a_sentence_is_as_rare_as_its_rarest_word():
     assert rarest(bags(["a b", "a a", "c b", "a x c", ""], "none"), counts) == [6, 60, 5, 0, None]
 
 
-def test_a_word_of_the_reference_is_found_as_often_as_both_have_it():
+def test_a_reference_word_is_found_up_to_its_smaller_count():
     counts = {"a": 51, "b": 50, "c": 6, "d": 5, "e": 1}
     pair = bag("a a a b x d"), bag("a a b b c d e x y")
     shares = {label: found(*pair, counts, band) for label, band in FREQUENCIES.items()}
     assert shares == {"unseen": (1, 2), "1-5": (1, 2), "6-50": (1, 3), "51+": (2, 2)}
 
 
-def test_a_bigram_is_repeated_beyond_its_first_time_and_those_of_the_reference():
+def test_a_bigram_is_repeated_beyond_its_count_in_the_reference():
     # Of "a b a b a b": "a b" three times, "b a" twice.
     assert repeated(bag("a b a b a b"), bag("c d")) == (2 + 1, 5)
     assert repeated(bag("a b a b a b"), bag("a b a b")) == (1 + 1, 5)
@@ -56,13 +56,13 @@ def test_a_bigram_is_repeated_beyond_its_first_time_and_those_of_the_reference()
     assert [repeats(bag(line), bag("x")) for line in ("a a", "a a a a a")] == [(0, 1), (1, 1)]
 
 
-def test_what_is_missing_is_counted_in_content_words_each_time():
+def test_missing_content_words_are_counted_per_occurrence():
     content = {"cat", "sees", "mouse"}
     assert missing(bag("the mouse the mouse"), bag("the cat sees the mouse and the cat ."), content) == (3, 4)
     assert missing(bag(""), bag("the ."), content) == (0, 0)
 
 
-def test_content_words_are_not_the_common_ones_nor_punctuation():
+def test_content_words_exclude_common_words_and_punctuation():
     lines = ["the " * 3 + "cat", "dog ! 1st", *["x"] * 193]  # 200 words
     assert content_words(bags(lines, "none")) == {"cat", "dog", "1st"}, "the: 1.5 %, and so no content"
 
@@ -71,7 +71,7 @@ def test_lengths_are_in_words():
     assert lengths(bag("a b, c", "13a"), bag("a", "13a")) == (4, 1)
 
 
-def test_a_rate_s_interval_is_that_of_its_resampled_sums():
+def test_the_interval_of_a_rate_comes_from_its_resampled_sums():
     counts = np.array([[(1, 2), (0, 4), (3, 3), (2, 5)], [(0, 1), (4, 4), (1, 1), (0, 6)]])
     picks = np.random.default_rng(12345).choice(4, size=(1000, 4), replace=True)
     rates = sorted(np.mean([run[pick].sum(axis=0)[0] / run[pick].sum(axis=0)[1] for run in counts]) for pick in picks)
@@ -80,7 +80,7 @@ def test_a_rate_s_interval_is_that_of_its_resampled_sums():
     assert (interval.low, interval.high) == pytest.approx((rates[25], rates[-26]))
 
 
-def test_resamples_without_anything_to_count_are_left_out_of_a_rate():
+def test_resamples_with_an_empty_denominator_are_left_out():
     interval = rate_interval(np.array([[(1, 2), (0, 0), (0, 0)]]))
     assert (interval.low, interval.mean, interval.high) == (0.5, 0.5, 0.5)
     with pytest.raises(ValueError, match="nothing to count"):

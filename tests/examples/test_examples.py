@@ -1,19 +1,21 @@
-"""The scripts in examples/ run, and reach what they say."""
+"""The scripts in examples/ run, and learn what they claim to learn."""
 
 import re
 import runpy
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from seq2seq_attn.attention import scorer, scorer_classes
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.fixture
 def run(capsys, monkeypatch):
-    """Runs a script in this process, and gives what it prints."""
+    """Runs a script in this process and returns what it prints; other tests do not see its scorers."""
+    monkeypatch.setattr(scorer._scorers, "_classes", scorer_classes())
 
     def script(name, *arguments):
         monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])
@@ -23,40 +25,41 @@ def run(capsys, monkeypatch):
     return script
 
 
-def share_right(text):
-    return float(re.search(r"([\d.]+)% of 1,000 new", text)[1]) / 100
+def share_correct(text):
+    return float(re.search(r"([\d.]+)% of 1,000 new \w+ correct", text)[1]) / 100
 
 
-def picture(text):
-    """What stands above the matrix of weights at the end, and its rows: a letter written, and a shade for each read."""
+def attention_plot(text):
+    """The source letters above the plot at the end, and one row of shades per target letter."""
     above, *rows = text.rstrip().rpartition("\n\n")[2].splitlines()
     return above[2::2], [row[2::2] for row in rows]
 
 
-def test_a_training_loop_of_ones_own_learns_to_write_dates(run):
-    text = run("plain_loop.py", "--steps", 120)
-    assert share_right(text) > 0.95
-    read, rows = picture(text)
-    assert read == "march 7, 1962"
+def test_the_training_loop_learns_to_write_dates(run):
+    text = run("plain_loop.py", "--steps", 80)
+    assert share_correct(text) > 0.5
+    source, rows = attention_plot(text)
+    assert source == "march 7, 1962"
     assert len(rows) == len("1962-03-07")
-    assert any(shade in row for row in rows for shade in "▒▓█")  # it looks somewhere, not everywhere
+    assert any(shade in row for row in rows for shade in "▒▓█")  # the weights are not uniform
 
 
-def test_a_transformers_cross_attention_is_exchanged_and_learns_to_write_backwards(run):
-    text = run("cross_attention.py", "--steps", 250)
-    assert float(re.search(r"outputs differ by (\S+) at most", text)[1]) < 1e-5
-    assert share_right(text) > 0.8
-    read, rows = picture(text)
-    assert read == "attention"
+def test_the_transformer_keeps_its_output_and_learns_to_reverse_words_with_another_score(run):
+    text = run("cross_attention.py", "--steps", 120)
+    assert float(re.search(r"outputs differ by at most (\S+)", text)[1]) < 1e-5
+    assert share_correct(text) > 0.3
+    source, rows = attention_plot(text)
+    assert source == "attention"
     assert any(shade in row for row in rows for shade in "▒▓█")
 
 
-def test_a_scorer_of_ones_own_is_checked_and_gets_its_row_in_the_table(tmp_path):
-    script = [sys.executable, EXAMPLES / "own_scorer.py", "training.max_epochs=1", "training.batch_size=400"]
-    done = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert " 0 wrong" in done.stdout
-    table = (tmp_path / "runs" / "own-scorer" / "results" / "table.md").read_text(encoding="utf-8")
+@pytest.mark.usefixtures("parts_in_this_process")
+def test_the_own_scorer_is_checked_and_gets_a_row_in_the_results(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda *_, **__: None)  # figures have tests of their own
+    text = run("own_scorer.py", "training.max_epochs=1", "training.batch_size=400")
+    assert " 0 wrong" in text
+    table = (tmp_path / "comparisons" / "own-scorer" / "table.md").read_text(encoding="utf-8")
     first = table.partition("\n## ")[0].splitlines()
     rows = {cells[1].strip(): cells[2:] for line in first if len(cells := line.split("|")) > 4}
     parameters = {arm: int(rows[arm][0].replace(",", "")) for arm in ("general", "low rank")}

@@ -1,4 +1,4 @@
-"""Cells and stacks of them against torch's own, with the same weights."""
+"""Cells and stacks of cells equal torch's layers with the same weights."""
 
 import pytest
 import torch
@@ -31,8 +31,8 @@ def test_a_cell_run_over_all_steps_equals_the_layer_of_torch(name):
     torch.testing.assert_close(cell.output(states), expected)
 
 
-def test_a_gru_step_worked_by_hand():
-    """One unit, all weights 1, biases 0, H = 0.5, inputs' share of r, z and n: 0, 0, 1."""
+def test_a_gru_step_computed_by_hand():
+    """One unit, all weights 1, biases 0, H = 0.5, the inputs of r, z and n: 0, 0, 1."""
     cell = GRUCell(1).double()
     with torch.no_grad():
         cell.recurrent.weight.fill_(1)
@@ -71,8 +71,8 @@ def test_a_stack_equals_the_layers_of_torch(name):
     torch.testing.assert_close(cell.output(cell.run(from_input(inputs), cell.initial(hidden))), expected)
 
 
-def test_a_residual_connection_carries_upward_and_not_from_step_to_step():
-    """Two plain cells of one unit without recurrent weights: m^1 = tanh(g), m^2 = tanh(3 m^1 + 1), x^2 = m^2 + m^1."""
+def test_residual_connections_lead_to_the_next_layer_and_not_to_the_next_step():
+    """Two RNN cells of one unit without recurrent weights: m^1 = tanh(g), m^2 = tanh(3 m^1 + 1), x^2 = m^2 + m^1."""
     cell = StackedCell([RNNCell(1), RNNCell(1)], residual=True).double()
     with torch.no_grad():
         for parameter in cell.parameters():
@@ -87,7 +87,7 @@ def test_a_residual_connection_carries_upward_and_not_from_step_to_step():
 
 @pytest.mark.parametrize("name", CELLS)
 @pytest.mark.parametrize("residual", [False, True])
-def test_a_stack_is_its_cells_one_above_the_other(name, residual):
+def test_a_stack_feeds_the_output_of_each_cell_to_the_next(name, residual):
     cell = stack(name, 3, residual=residual)
     gates, hidden = torch.randn(BATCH, cell.gate_size).double(), torch.randn(BATCH, HIDDEN).double()
     states = [each.initial(hidden) for each in cell.cells]
@@ -104,7 +104,7 @@ def test_a_stack_is_its_cells_one_above_the_other(name, residual):
 
 @pytest.mark.parametrize("name", CELLS)
 @pytest.mark.parametrize("residual", [False, True])
-def test_a_stack_that_takes_all_steps_layer_by_layer_equals_its_steps(name, residual):
+def test_running_a_stack_layer_by_layer_equals_running_it_step_by_step(name, residual):
     cell = stack(name, 2, residual=residual)
     inputs = torch.randn(STEPS, BATCH, cell.gate_size).double()
     state = cell.initial(torch.randn(BATCH, HIDDEN).double())
@@ -114,7 +114,7 @@ def test_a_stack_that_takes_all_steps_layer_by_layer_equals_its_steps(name, resi
         torch.testing.assert_close(states[step], state)
 
 
-def test_dropout_of_a_stack_is_between_its_cells():
+def test_a_stack_applies_dropout_between_its_cells():
     cell = stack("gru", 2, dropout=0.5).train()
     gates, state = torch.randn(BATCH, cell.gate_size).double(), torch.randn(BATCH, cell.state_size).double()
     (lower, upper), (lower_again, upper_again) = (cell(gates, state).split(HIDDEN, dim=-1) for _ in range(2))

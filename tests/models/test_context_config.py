@@ -1,4 +1,4 @@
-"""What the decoder sees of the source, from a configuration to the part that was meant."""
+"""The configuration of a context builds the parts that it names."""
 
 import pytest
 import torch
@@ -28,7 +28,7 @@ def build(context, direction=DIRECTION):
     return build_context(parse(ContextConfig, context), QUERY, 2 * direction, 2, LastState(2))
 
 
-def test_a_name_alone_gives_plain_attention_with_its_defaults():
+def test_a_name_alone_builds_attention_with_default_options():
     built = build({"scorer": "additive", "normaliser": "softmax"})
     assert type(built) is Attention
     assert (type(built.scorer), type(built.normaliser), built.window) == (Additive, Softmax, None)
@@ -48,33 +48,33 @@ def test_normalisers_and_windows_take_options_as_scorers_do():
     assert (type(built.window), built.window.half_width, built.window.query_size) == (LocalP, 3, QUERY)
 
 
-def test_a_scorer_around_another_has_that_one_as_an_option():
+def test_a_scorer_that_wraps_another_one_has_it_as_an_option():
     nested = {"name": "relative", "scorer": {"name": "additive", "hidden_size": 4}, "max_distance": 3}
     built = build({"scorer": nested})
     assert (type(built.scorer), built.scorer.max_distance) == (Relative, 3)
     assert (type(built.scorer.scorer), built.scorer.scorer.v.shape) == (Additive, (4,))
 
 
-def test_a_scorer_around_another_is_written_and_read_again():
+def test_a_scorer_that_wraps_another_one_survives_a_round_trip_through_yaml():
     for nested in ("additive", {"name": "additive", "hidden_size": "4"}):
         config = parse(ContextConfig, {"scorer": {"name": "relative", "scorer": nested}})
         text = yaml.safe_dump(config.model_dump(mode="json"))
         assert parse(ContextConfig, yaml.safe_load(text)) == config
 
 
-def test_heads_have_an_equal_share_of_the_query_and_read_all_of_the_states():
+def test_heads_split_the_query_and_project_whole_states():
     built = build({"heads": 3, "scorer": "scaled_dot", "window": "local_p"})
     assert (type(built), built.heads) == (MultiHead, 3)
     assert (built.attention.query_size, built.attention.key_size, built.attention.window.query_size) == (4, 4, 4)
     assert (built.query_layer.in_features, built.key_layer.in_features, built.value_size) == (QUERY, 20, 20)
 
 
-def test_a_chunk_has_a_scorer_of_its_own():
+def test_chunkwise_attention_has_a_separate_scorer_for_chunks():
     built = build({"normaliser": "monotonic", "scorer": "general", "chunk": {"size": 3, "scorer": "additive"}})
     assert (type(built), built.chunk_size, type(built.scorer)) == (ChunkwiseAttention, 3, Additive)
 
 
-def test_separate_values_are_the_other_half_of_each_direction():
+def test_separate_values_are_the_second_half_of_each_direction():
     built = build({"separate_values": True, "heads": 2})
     assert (type(built), built.directions, type(built.attention)) == (KeyValueAttention, 2, MultiHead)
     states = torch.randn(3, 4, 2 * DIRECTION)
@@ -94,8 +94,8 @@ def test_separate_values_are_the_other_half_of_each_direction():
             {"normaliser": "monotonic", "chunk": {"scorer": "dot"}},
             "model.context.chunk.scorer: Dot needs query_size == key_size",
         ),
-        ({"frozen_scorer": True, "heads": 2}, "frozen_scorer=true would leave the projections of the heads"),
-        ({"chunk": {"size": 2}}, "chunk needs normaliser=monotonic, which says where it ends, got softmax"),
+        ({"frozen_scorer": True, "heads": 2}, "frozen_scorer=true does not freeze the projections of several heads"),
+        ({"chunk": {"size": 2}}, "chunk needs normaliser=monotonic, which chooses its end, got softmax"),
         ({"window": "local_q"}, "there is no window 'local_q'; did you mean 'local_"),
         ({"window": {"name": "local_m", "width": 3}}, "LocalM has no option 'width'; did you mean 'half_width'"),
         ({"normaliser": {"name": "softmax", "noise": 1}}, "Softmax has no option 'noise'; it has: temperature"),
@@ -106,21 +106,21 @@ def test_separate_values_are_the_other_half_of_each_direction():
         ),
     ],
 )
-def test_what_cannot_be_is_said_in_one_line(context, message):
+def test_an_impossible_configuration_is_an_error_of_one_line(context, message):
     with pytest.raises(UserError) as error:
         build(context)
     assert message in str(error.value)
     assert "\n" not in str(error.value)
 
 
-def test_states_that_cannot_be_halved_are_refused():
+def test_separate_values_of_states_of_odd_size_are_an_error():
     with pytest.raises(
         UserError, match="separate_values=true halves the 9 numbers of an encoder state; choose an even"
     ):
         build({"separate_values": True}, direction=9)
 
 
-def test_a_frozen_scorer_is_the_one_part_that_is_not_trained():
+def test_frozen_scorer_freezes_the_scorer_alone():
     chunk = {"normaliser": "monotonic", "chunk": {"size": 3}}
     for context in ({}, {"window": "local_p"}, {"separate_values": True}, chunk):
         built = build({"frozen_scorer": True, **context})
@@ -129,6 +129,6 @@ def test_a_frozen_scorer_is_the_one_part_that_is_not_trained():
         assert frozen
 
 
-def test_a_scorer_with_nothing_to_freeze_is_refused():
-    with pytest.raises(UserError, match="frozen_scorer=true: dot has no parameters; choose one that has"):
+def test_freezing_a_scorer_without_parameters_is_an_error():
+    with pytest.raises(UserError, match="frozen_scorer=true: dot has no parameters; choose a scorer with some"):
         build({"frozen_scorer": True, "scorer": "dot"}, direction=QUERY // 2)

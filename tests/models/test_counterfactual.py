@@ -1,4 +1,4 @@
-"""A model that reads under changed weights: any decoder, any attention, and nothing else of it is another."""
+"""Decoding with changed attention weights, with any decoder and attention, changes nothing else in a model."""
 
 import copy
 
@@ -21,7 +21,7 @@ DECODERS = [
     {"kind": "conditional"},
 ]
 CONTEXTS = [
-    {},  # the additive scorer, whose steps a decoder takes together with its own
+    {},  # the additive scorer, which has a fused form together with a decoder
     {"scorer": "scaled_dot", "heads": 2, "separate_values": True},
     {"scorer": "linguistic_coverage"},
     {"normaliser": "hard", "window": "local_p"},
@@ -41,7 +41,7 @@ def same(weights, is_token):
 
 
 def decoded(model, copies=1):
-    """Logits (copies, B, T, V) and weights (copies, B, T, S) of the batch, so many times over."""
+    """Logits (copies, B, T, V) and weights (copies, B, T, S) of repeated batches."""
     memory = model.encode(SOURCE).select(torch.arange(3).repeat(copies))
     found = model.decode(model.decoder_inputs(TARGET).repeat(copies, 1), memory)
     return [part.unflatten(0, (copies, 3)) for part in (model.project(found.features), found.weights)]
@@ -49,7 +49,7 @@ def decoded(model, copies=1):
 
 @pytest.mark.parametrize("decoder", DECODERS)
 @pytest.mark.parametrize("context", CONTEXTS)
-def test_weights_that_are_left_as_they_are_give_the_model_itself(decoder, context):
+def test_unchanged_weights_reproduce_the_model(decoder, context):
     model = make(decoder, context)
     logits, weights = decoded(model)
     for ours, expected in zip(decoded(model.with_changed_weights([same, same]), 3), (logits, weights), strict=True):
@@ -58,7 +58,7 @@ def test_weights_that_are_left_as_they_are_give_the_model_itself(decoder, contex
 
 @pytest.mark.parametrize("decoder", DECODERS)
 @pytest.mark.parametrize("context", [{}, {"scorer": "general"}, {"scorer": "linguistic_coverage"}])
-def test_uniform_weights_are_the_mean_context_in_the_place_of_attention(decoder, context):
+def test_uniform_weights_equal_the_mean_context(decoder, context):
     model = make(decoder, context)
     mean = copy.deepcopy(model)
     mean.decoder.context = MeanContext(model.decoder.context.value_size)
@@ -71,25 +71,25 @@ def test_uniform_weights_are_the_mean_context_in_the_place_of_attention(decoder,
 
 @pytest.mark.parametrize("decoder", DECODERS)
 @pytest.mark.parametrize("context", CONTEXTS[:-1])
-def test_each_copy_is_changed_by_its_own_change_of_the_weights_of_a_model_left_alone(decoder, context):
+def test_each_copy_has_its_own_change_and_changes_see_the_model_s_weights(decoder, context):
     model = make(decoder, context)
     _, own = decoded(model)
     last = torch.arange(6) == (SOURCE.lengths - 1)[:, None]  # of each sentence
-    heard = []
+    seen = []
 
     def on_the_last(weights, is_token):
-        heard.append(weights)
+        seen.append(weights)
         heads = len(weights) // 3
         return last.repeat_interleave(heads, dim=0)[:, None].expand_as(weights).double()
 
     _, weights = decoded(model.with_changed_weights([same, on_the_last]), 3)
     torch.testing.assert_close(weights[:2], own.expand(2, -1, -1, -1))
     assert torch.equal(weights[2], last[:, None].expand(3, 5, 6).double())
-    together = torch.cat(heard, dim=1).unflatten(0, (3, -1)).mean(dim=1)  # over heads
+    together = torch.cat(seen, dim=1).unflatten(0, (3, -1)).mean(dim=1)  # over heads
     torch.testing.assert_close(together, own[0])
 
 
-def test_an_erased_token_is_not_read():
+def test_an_erased_token_has_weight_zero():
     logits, weights = decoded(make().with_changed_weights([changes.without_the_most_read]), 2)
     highest = weights[0].argmax(dim=-1, keepdim=True)
     assert (weights[1].gather(-1, highest) == 0).all()
@@ -97,7 +97,7 @@ def test_an_erased_token_is_not_read():
     assert not torch.allclose(logits[0], logits[1])
 
 
-def test_the_model_itself_stays_as_it_was_and_shares_its_parameters():
+def test_the_original_model_is_unchanged_and_shares_its_parameters():
     model = make(context=CONTEXTS[1])
     changed = model.with_changed_weights([changes.uniform])
     assert not any(isinstance(module, Counterfactual) for module in model.modules())

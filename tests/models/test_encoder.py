@@ -1,4 +1,4 @@
-"""The encoder reads each sentence as if it were alone."""
+"""The encoder's states of a sentence do not depend on the batch."""
 
 import pytest
 import torch
@@ -21,7 +21,7 @@ def test_a_sentence_in_a_batch_has_the_states_that_it_has_alone(cell, layer_norm
         assert states[row, length:].abs().sum() == 0
 
 
-def test_what_stands_on_padding_is_never_read():
+def test_values_on_padding_are_never_read():
     encoder = RecurrentEncoder(4, 5).double()
     embedded = torch.randn(3, 6, 4, dtype=torch.double)
     spoilt = embedded.clone()
@@ -29,7 +29,7 @@ def test_what_stands_on_padding_is_never_read():
     torch.testing.assert_close(encoder(spoilt, LENGTHS), encoder(embedded, LENGTHS))
 
 
-def test_one_direction_knows_nothing_of_what_follows():
+def test_a_unidirectional_state_does_not_depend_on_later_words():
     encoder = RecurrentEncoder(4, 5, bidirectional=False).double()
     embedded = torch.randn(1, 6, 4, dtype=torch.double)
     changed = embedded.clone()
@@ -39,7 +39,7 @@ def test_one_direction_knows_nothing_of_what_follows():
     assert not torch.allclose(before[4:], after[4:])
 
 
-def test_dropout_stands_between_layers_only():
+def test_dropout_is_applied_between_layers_only():
     embedded = torch.randn(2, 6, 4)
     lengths = torch.tensor([6, 5])
     one = RecurrentEncoder(4, 5, dropout=0.9)
@@ -49,7 +49,7 @@ def test_dropout_stands_between_layers_only():
 
 
 @pytest.mark.parametrize("cell", ["gru", "lstm", "rnn"])
-def test_translating_reads_a_sentence_as_training_does_alone_and_in_company(cell):
+def test_states_in_inference_equal_those_in_training_for_a_batch_and_a_single_sentence(cell):
     encoder = RecurrentEncoder(4, 5, cell=cell, layers=2).eval()
     embedded = torch.randn(3, 6, 4)
     trained = encoder(embedded, LENGTHS)
@@ -57,12 +57,12 @@ def test_translating_reads_a_sentence_as_training_does_alone_and_in_company(cell
         torch.testing.assert_close(encoder(embedded, LENGTHS), trained, rtol=1e-5, atol=1e-6)
         alone = encoder(embedded[1:2], LENGTHS[1:2])
         torch.testing.assert_close(alone, trained[1:2], rtol=1e-5, atol=1e-6)
-        with torch.autocast("cpu", torch.bfloat16):  # a sentence alone is read in full precision
+        with torch.autocast("cpu", torch.bfloat16):  # a single sentence is read in full precision
             assert torch.equal(encoder(embedded[1:2], LENGTHS[1:2]), alone)
 
 
 @pytest.mark.parametrize("bidirectional", [False, True])
-def test_residual_connections_add_the_input_of_every_layer_but_the_first(bidirectional):
+def test_residual_connections_add_the_input_of_every_layer_except_the_first(bidirectional):
     encoder = RecurrentEncoder(4, 5, layers=3, residual=True, bidirectional=bidirectional).double().eval()
     embedded = torch.randn(1, 6, 4, dtype=torch.double)
     expected, _ = encoder.layers[0](embedded)

@@ -1,4 +1,4 @@
-"""Scorers and normalisers as a configuration names them."""
+"""Scorers and normalisers named in a configuration."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def distance(monkeypatch):
     return CubicDistance
 
 
-def test_a_class_may_stand_in_place_of_its_name_and_is_kept_by_name(distance):
+def test_a_class_may_be_given_instead_of_its_name_and_is_stored_by_name(distance):
     for given in (distance, {"name": distance}, "cubic_distance"):
         context = ContextConfig.model_validate({"scorer": given, "normaliser": Softmax})
         assert context.model_dump() == ContextConfig(scorer="cubic_distance", normaliser="softmax").model_dump()
@@ -37,12 +37,12 @@ def test_a_model_is_built_with_the_class_that_was_given(distance):
     assert type(model.decoder.context.scorer) is distance
 
 
-def test_a_class_that_is_no_scorer_is_refused_by_name():
+def test_a_class_that_is_not_a_scorer_is_an_error_that_names_it():
     with pytest.raises(UserError, match="there is no scorer 'softmax'"):
         parse(ContextConfig, {"scorer": Softmax})
 
 
-def test_an_option_reaches_the_scorer_in_the_type_that_it_declares():
+def test_an_option_is_converted_to_the_type_that_the_scorer_declares():
     """PyYAML reads 1e-1 as text."""
     config = {
         "encoder": {"hidden_size": 5},

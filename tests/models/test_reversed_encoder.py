@@ -1,4 +1,4 @@
-"""A source that is read backwards: the states stand where the words are written."""
+"""An encoder that reads in reverse returns its states in the written order."""
 
 import pytest
 import torch
@@ -27,7 +27,7 @@ def make(reverse_source, **context):
     return RecurrentConfig.model_validate(config).build(13, 17, joint=False).double().eval()
 
 
-def test_the_states_are_those_of_torch_over_the_words_from_last_to_first_each_at_its_own_word():
+def test_states_are_those_of_torch_s_lstm_on_the_reversed_words_at_their_written_positions():
     encoder = RecurrentEncoder(4, 5, cell="lstm", bidirectional=False).double().eval()
     torch_lstm = nn.LSTM(4, 5, batch_first=True).double()
     torch_lstm.load_state_dict(encoder.layers[0].state_dict())
@@ -40,7 +40,7 @@ def test_the_states_are_those_of_torch_over_the_words_from_last_to_first_each_at
         assert states[row, length:].abs().sum() == 0
 
 
-def test_reading_backwards_is_reading_the_sentence_written_backwards_with_weights_where_words_are_written():
+def test_reading_in_reverse_equals_reading_the_reversed_sentence_but_for_the_positions_of_weights():
     backwards, forwards = make(True), make(False)
     forwards.load_state_dict(
         {name.replace("encoder.encoder", "encoder"): w for name, w in backwards.state_dict().items()}
@@ -48,23 +48,23 @@ def test_reading_backwards_is_reading_the_sentence_written_backwards_with_weight
     source, mirrored = pad(WRITTEN), pad(BACKWARDS)
     torch.testing.assert_close(backwards(source, TARGET), forwards(mirrored, TARGET))
     inputs = backwards.decoder_inputs(TARGET)
-    weights, of_mirrored = (
+    weights, mirrored_weights = (
         model.decode(inputs, model.encode(sentences)).weights
         for model, sentences in ((backwards, source), (forwards, mirrored))
     )
     for row, sentence in enumerate(WRITTEN):
         words = len(sentence) - 1
-        torch.testing.assert_close(weights[row, :, :words], of_mirrored[row, :, :words].flip(-1))
-        torch.testing.assert_close(weights[row, :, words], of_mirrored[row, :, words])
-    assert not torch.allclose(weights, of_mirrored)
+        torch.testing.assert_close(weights[row, :, :words], mirrored_weights[row, :, :words].flip(-1))
+        torch.testing.assert_close(weights[row, :, words], mirrored_weights[row, :, words])
+    assert not torch.allclose(weights, mirrored_weights)
 
 
-def test_a_window_moves_over_the_sentence_as_written():
+def test_a_window_moves_over_written_positions():
     model = make(True, window={"name": "local_m", "half_width": 1})
     weights = model.decode(torch.tensor([[4, 5]]), model.encode(pad(WRITTEN[:1]))).weights[0]
     assert (weights > 0).tolist() == [[True, True, False, False, False], [True, True, True, False, False]]
 
 
-def test_an_encoder_of_two_directions_has_no_reverse():
-    with pytest.raises(UserError, match=r"^encoder: reverse_source=true .* set bidirectional=false"):
+def test_reversing_a_bidirectional_encoder_is_an_error():
+    with pytest.raises(UserError, match=r"^encoder: reverse_source=true needs .* set bidirectional=false"):
         parse(RecurrentConfig, {"encoder": {"reverse_source": True}})

@@ -1,4 +1,4 @@
-"""The best continuations, by blocks or by the kernel, are those that a sort of everything finds."""
+"""The best continuations, by blocks or by the kernel, are those that sorting everything finds."""
 
 import pytest
 import torch
@@ -13,10 +13,10 @@ pytestmark = pytest.mark.usefixtures("kernel_or_torch")
 @pytest.mark.parametrize("vocabulary", [5, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK - 2])
 @pytest.mark.parametrize("count", [1, 7, 5000])
 @pytest.mark.parametrize("may_end", [True, False])
-def test_the_best_are_those_of_the_whole_sum_sorted(vocabulary, count, may_end, dtype):
+def test_the_best_continuations_equal_those_from_sorting_all_sums(vocabulary, count, may_end, dtype):
     draw = torch.Generator().manual_seed(vocabulary)
     live = torch.randn(4, 3, generator=draw)
-    live[2, 1] = -torch.inf  # a hypothesis that is none
+    live[2, 1] = -torch.inf  # an impossible hypothesis
     logits = (9 * torch.randn(4 * 3, vocabulary, generator=draw)).to(dtype)
     found = best_continuations(live, logits, count, may_end)
     scores = torch.log_softmax(logits.double(), dim=1).view(4, 3, -1)
@@ -33,7 +33,7 @@ def test_the_best_are_those_of_the_whole_sum_sorted(vocabulary, count, may_end, 
         assert len(set(row[is_likely].tolist())) == is_likely.sum()
 
 
-def test_the_best_one_is_the_lowest_token_among_equals():
+def test_ties_for_the_best_continuation_go_to_the_lowest_token():
     logits = torch.full((3, 2 * BLOCK + 5), -1.0)
     logits[0, [BLOCK + 3, 2 * BLOCK + 4]] = 2.0
     logits[1, [7, 9, BLOCK]] = 3.0
@@ -41,8 +41,8 @@ def test_the_best_one_is_the_lowest_token_among_equals():
     assert best_continuations(torch.zeros(3, 1), logits, 1, True).tokens.tolist() == [[BLOCK + 3], [7], [2 * BLOCK + 4]]
 
 
-def test_a_probability_worked_out_by_hand():
-    # Of weights 1, 2, 3 (pad), 2 (start), 4 (end) and 8 the last has 8 / 20; the end has 4 / 20.
+def test_probabilities_computed_by_hand():
+    # Weights 1, 3 (<pad>), 2 (<s>), 4 (</s>), 2 and 8: the last token has p = 8 / 20, </s> has p = 4 / 20.
     logits = torch.tensor([[1.0, 3.0, 2.0, 4.0, 2.0, 8.0]]).log()
     found = best_continuations(torch.tensor([[-1.0]]), logits, 2, True)
     assert found.tokens.tolist() == [[5, EOS]]

@@ -1,18 +1,18 @@
-"""Dropout: how many fall, what the rest becomes, and when nothing happens."""
+"""Dropout: how many elements are dropped, how the others are scaled, and that decisions are independent."""
 
 import pytest
 import torch
 
 from seq2seq_attn.ops.dropout import Dropout
 
-COUNT = 200_003  # no multiple of the decisions that a draw makes
+COUNT = 200_003  # not a multiple of the number of decisions per draw
 
 
 pytestmark = pytest.mark.usefixtures("kernel_or_torch")
 
 
 @pytest.mark.parametrize("p", [0.1, 0.3, 0.5, 0.9])
-def test_a_share_p_of_the_numbers_falls_and_the_others_are_scaled_by_1_over_1_minus_p(p):
+def test_a_fraction_p_is_dropped_and_the_rest_is_scaled_by_1_over_1_minus_p(p):
     torch.manual_seed(1)
     dropped = Dropout(p).train()(torch.full((COUNT,), 2.0))
     share = (dropped == 0).double().mean().item()
@@ -20,27 +20,26 @@ def test_a_share_p_of_the_numbers_falls_and_the_others_are_scaled_by_1_over_1_mi
     torch.testing.assert_close(dropped[dropped != 0].unique(), torch.tensor([2 / (1 - p)]), rtol=2e-4, atol=0)
 
 
-@pytest.mark.parametrize("row", [4, 64, 512])
-def test_numbers_of_one_row_fall_independently(row):
-    """Torch's way takes four decisions from a draw; rows are as long as tensors have them."""
+@pytest.mark.parametrize(("row", "rows"), [(4, 30_000), (64, 30_000), (512, 4_000)])
+def test_elements_of_a_row_are_dropped_independently(row, rows):
+    """Without a kernel, one draw gives four decisions; rows are as long as those of real tensors."""
     torch.manual_seed(1)
-    rows = 30_000
     kept = (Dropout(0.5).train()(torch.ones(row * rows)) > 0).double().view(rows, row)
     correlation = torch.corrcoef(kept.t()) - torch.eye(row)
     assert correlation.abs().max() < 6 / rows**0.5
 
 
-def test_one_mask_says_nothing_of_the_next():
+def test_successive_masks_are_independent():
     torch.manual_seed(1)
     dropout, ones = Dropout(0.5).train(), torch.ones(30_000)
     kept = torch.stack([dropout(ones) > 0 for _ in range(40)]).double()
     assert (torch.corrcoef(kept) - torch.eye(40)).abs().max() < 6 / 30_000**0.5
-    # Nor does how many fall: their number varies as that of independent draws does.
+    # The number of dropped elements has the variance of independent draws.
     assert 0.4 < kept.sum(dim=1).var() / (30_000 / 4) < 2.1
 
 
 @pytest.mark.parametrize("dtype", [torch.double, torch.float32, torch.bfloat16])
-def test_the_gradient_passes_where_the_number_did(dtype):
+def test_the_gradient_has_the_same_mask(dtype):
     torch.manual_seed(1)
     x = torch.ones(5, 7, dtype=dtype, requires_grad=True).t()
     dropped = Dropout(0.25).train()(x)
@@ -50,7 +49,7 @@ def test_the_gradient_passes_where_the_number_did(dtype):
     assert 0 < (gradient == 0).sum() < gradient.numel()
 
 
-def test_the_seed_decides():
+def test_the_seed_determines_the_mask():
     dropout, x = Dropout(0.3).train(), torch.ones(3, 11)
     torch.manual_seed(1)
     first, second = dropout(x), dropout(x)
@@ -60,10 +59,10 @@ def test_the_seed_decides():
 
 
 @pytest.mark.parametrize(("p", "training"), [(0.3, False), (0.0, True)])
-def test_nothing_falls_outside_of_training_or_at_0(p, training):
+def test_nothing_is_dropped_in_evaluation_mode_or_at_p_0(p, training):
     x = torch.randn(3, 5)
     assert torch.equal(Dropout(p).train(training)(x), x)
 
 
-def test_everything_falls_at_1():
+def test_everything_is_dropped_at_p_1():
     assert torch.equal(Dropout(1.0).train()(torch.ones(3, 5)), torch.zeros(3, 5))

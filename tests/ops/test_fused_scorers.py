@@ -1,4 +1,4 @@
-"""Fused additive scores are those of the scorers that they stand in for."""
+"""Fused scorers equal the scorers that they replace."""
 
 import pytest
 import torch
@@ -21,7 +21,7 @@ def example():
     return torch.randn(SENTENCES, STEPS, QUERY, requires_grad=True), torch.randn(SENTENCES, POSITIONS, KEY)
 
 
-def test_scores_and_gradients_are_those_of_the_equation(attention, kernel_or_torch):
+def test_scores_and_gradients_equal_those_of_the_equation(attention, kernel_or_torch):
     query, keys = example()
     scorer = attention.scorer
 
@@ -37,17 +37,17 @@ def test_scores_and_gradients_are_those_of_the_equation(attention, kernel_or_tor
 
 
 @pytest.mark.parametrize("numbers", [1, 2 * STEPS * POSITIONS * HIDDEN])
-def test_a_search_scores_a_few_sentences_at_a_time_as_all_at_once(attention, numbers, monkeypatch):
+def test_scores_do_not_depend_on_how_sentences_are_split_to_fit_the_cache(attention, numbers, monkeypatch):
     monkeypatch.setattr(fused_scorers.native, "has_kernels", lambda tensor: False)
     query, keys = example()
     scores = attention.scorer(query, attention.scorer.prepare(keys)).detach()
-    monkeypatch.setattr(fused_scorers, "IN_CACHE", numbers)  # one sentence, two sentences
+    monkeypatch.setattr(fused_scorers, "CACHE_NUMBERS", numbers)  # one sentence, two sentences
     with torch.inference_mode():
         found = attention.scorer(query, attention.scorer.prepare(keys))
     torch.testing.assert_close(found.clone(), scores)
 
 
-def test_half_precision_is_as_exact_as_its_inputs(attention, kernel_or_torch):
+def test_scores_in_bf16_have_the_precision_of_their_inputs(attention, kernel_or_torch):
     query, keys = example()
     exact = attention.scorer(query, attention.scorer.prepare(keys))
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
@@ -55,12 +55,12 @@ def test_half_precision_is_as_exact_as_its_inputs(attention, kernel_or_torch):
     torch.testing.assert_close(found.float(), exact, atol=0.05, rtol=0.05)
 
 
-def test_a_squared_distance_by_one_product_is_that_of_the_equation():
-    plain, fused = (Attention(NegativeSquaredDistance(KEY, KEY, temperature=3)) for _ in range(2))
+def test_a_squared_distance_by_one_product_equals_the_equation():
+    standard, fused = (Attention(NegativeSquaredDistance(KEY, KEY, temperature=3)) for _ in range(2))
     use_fused_modules(fused)
-    assert type(fused.scorer) is not type(plain.scorer)
+    assert type(fused.scorer) is not type(standard.scorer)
     query, keys = torch.randn(SENTENCES, STEPS, KEY), 10 + torch.randn(SENTENCES, POSITIONS, KEY)
-    torch.testing.assert_close(fused.scorer(query, keys), plain.scorer(query, keys), atol=1e-4, rtol=1e-5)
+    torch.testing.assert_close(fused.scorer(query, keys), standard.scorer(query, keys), atol=1e-4, rtol=1e-5)
     with torch.autocast("cpu", torch.bfloat16):
         found = fused.scorer(query.bfloat16(), keys.bfloat16())
-    torch.testing.assert_close(found.float(), plain.scorer(query, keys), atol=1.0, rtol=0.02)
+    torch.testing.assert_close(found.float(), standard.scorer(query, keys), atol=1.0, rtol=0.02)

@@ -6,18 +6,18 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from seq2seq_attn.models.recurrent.cells import CELLS
-from seq2seq_attn.ops.gru import FusedGRUUpdate, gru_update, read_packed, reference_gru_update
+from seq2seq_attn.ops.gru import FusedGRUUpdate, gru_update, reference_gru_update, run_packed
 
 BATCH, HIDDEN, INPUT = 4, 5, 3
 
 
-def test_the_gru_update_is_the_plain_one():
+def test_the_fused_gru_update_equals_the_reference_implementation():
     inputs = [torch.randn(BATCH, size, dtype=torch.double, requires_grad=True) for size in (15, 15, 5)]
     torch.testing.assert_close(FusedGRUUpdate.apply(*inputs), reference_gru_update(*inputs))
     assert torch.autograd.gradcheck(FusedGRUUpdate.apply, inputs)
 
 
-def test_the_gru_update_is_as_exact_in_bf16_as_the_plain_one():
+def test_the_gru_update_in_bf16_has_the_precision_of_bf16():
     inputs = [torch.randn(BATCH, size, dtype=torch.bfloat16) for size in (15, 15, 5)]
     exact = reference_gru_update(*(part.double() for part in inputs))
     torch.testing.assert_close(gru_update(*inputs).double(), exact, atol=0.02, rtol=0.02)
@@ -25,7 +25,7 @@ def test_the_gru_update_is_as_exact_in_bf16_as_the_plain_one():
 
 @pytest.mark.parametrize("name", CELLS)
 @pytest.mark.parametrize("bidirectional", [False, True])
-def test_a_packed_layer_step_by_step_equals_torch_s_with_its_gradients(name, bidirectional):
+def test_outputs_and_gradients_of_a_packed_layer_equal_those_of_torch(name, bidirectional):
     kind = {"gru": nn.GRU, "lstm": nn.LSTM, "rnn": nn.RNN}[name]
     layer = kind(INPUT, HIDDEN, bidirectional=bidirectional, batch_first=True)
     sentences = torch.randn(BATCH, 6, INPUT, requires_grad=True)
@@ -39,7 +39,7 @@ def test_a_packed_layer_step_by_step_equals_torch_s_with_its_gradients(name, bid
 
     expected = outcome(lambda packed: layer(packed)[0])
     for got, wanted in zip(
-        outcome(lambda packed: read_packed(layer, packed, CELLS[name].update, CELLS[name].states)),
+        outcome(lambda packed: run_packed(layer, packed, CELLS[name].update, CELLS[name].states)),
         expected,
         strict=True,
     ):

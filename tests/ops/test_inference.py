@@ -1,4 +1,4 @@
-"""A model laid out for decoding says what the model says that it was made of."""
+"""A model prepared for inference computes the same as the original."""
 
 import itertools
 
@@ -25,7 +25,7 @@ CONTEXTS = [
 
 @pytest.fixture(autouse=True)
 def _on_any_processor(monkeypatch):
-    """oneDNN takes the products in fp32 too where MKL would be as fast."""
+    """Use oneDNN in fp32 on every processor."""
     if torch.backends.mkldnn.is_available():
         here = inference.onednn_is_faster
         monkeypatch.setattr(inference, "onednn_is_faster", lambda dtype: dtype == torch.float32 or here(dtype))
@@ -41,7 +41,7 @@ def make(decoder=DECODERS[0], context=CONTEXTS[0], **changes):
 
 
 @pytest.mark.parametrize(("decoder", "context"), list(itertools.product(DECODERS, CONTEXTS)))
-def test_a_model_laid_out_for_inference_finds_what_the_model_itself_finds(decoder, context):
+def test_a_search_with_a_prepared_model_equals_that_with_the_model_itself(decoder, context):
     model = make(decoder, context)
     limits = {"max_length": 7}
     for search, options in (
@@ -57,7 +57,7 @@ def test_a_model_laid_out_for_inference_finds_what_the_model_itself_finds(decode
 
 
 @pytest.mark.parametrize("name", sorted(scorer_classes()))
-def test_every_scorer_can_be_laid_out(name):
+def test_attention_with_any_scorer_can_be_prepared(name):
     scorer = scorer_classes()[name]
     attention = Attention(scorer(6, 6)).eval()
     keys, query = torch.randn(2, 5, 6), torch.randn(2, 3, 6)
@@ -68,7 +68,7 @@ def test_every_scorer_can_be_laid_out(name):
 
 
 @pytest.mark.usefixtures("fused")
-def test_weights_are_those_of_the_moment_and_no_others_are_copied():
+def test_prepared_weights_are_constant_and_parameters_are_shared():
     model = make()
     still = for_inference(model)
     assert isinstance(still.output, InferenceLinear)
@@ -81,7 +81,7 @@ def test_weights_are_those_of_the_moment_and_no_others_are_copied():
         assert not torch.allclose(model.project(features), before)
 
 
-def test_under_autocast_weights_are_cast_once_to_what_autocast_casts_them_to():
+def test_under_autocast_weights_are_cast_beforehand_to_autocast_s_dtype():
     layer = Linear(6, 5).eval()
     x = torch.randn(3, 6)
     with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
@@ -92,7 +92,7 @@ def test_under_autocast_weights_are_cast_once_to_what_autocast_casts_them_to():
     assert cast[0].weight is layer.weight
 
 
-def test_what_has_nothing_to_gain_is_returned_as_it_is():
+def test_a_model_without_anything_to_prepare_is_returned_itself():
     still = for_inference(make())
     assert for_inference(still) is still
     double = make().double()

@@ -1,4 +1,4 @@
-"""Products of bytes are those of the rounded numbers, and stay near those of the numbers themselves."""
+"""int8 layers compute exact products of quantised numbers, which are close to those in fp32."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from seq2seq_attn.ops.int8 import Int8Linear, quantised
 from seq2seq_attn.ops.linear import Linear
 from seq2seq_attn.search import SearchOptions, search
 
-needs_int8 = pytest.mark.skipif(not int8.has_int8(), reason="no exact product of bytes here")
+needs_int8 = pytest.mark.skipif(not int8.has_int8(), reason="no exact int8 products on this machine")
 
 
 def layer_and_input(rows=7, bias=True):
@@ -41,15 +41,15 @@ def corpus(count):
 
 @needs_int8
 @pytest.mark.parametrize("bias", [True, False])
-def test_a_product_is_that_of_the_rounded_numbers(bias):
+def test_the_result_is_the_exact_product_of_the_quantised_numbers(bias):
     layer, x = layer_and_input(bias=bias)
 
     def rounded(rows):
         scales = np.abs(rows).max(axis=1, keepdims=True) / np.float32(127)
         return np.rint(rows / scales).astype(np.int64), scales.astype(np.float64)
 
-    (left, of_left), (right, of_right) = rounded(x.numpy()), rounded(layer.weight.detach().numpy())
-    expected = (left @ right.T) * of_left * of_right.T
+    (left, left_scales), (right, right_scales) = rounded(x.numpy()), rounded(layer.weight.detach().numpy())
+    expected = (left @ right.T) * left_scales * right_scales.T
     if bias:
         expected += layer.bias.detach().numpy()
     with torch.inference_mode():
@@ -57,7 +57,7 @@ def test_a_product_is_that_of_the_rounded_numbers(bias):
 
 
 @needs_int8
-def test_the_error_is_at_most_half_a_step_of_every_factor():
+def test_the_error_is_bounded_by_half_a_quantisation_step_of_every_factor():
     layer, x = layer_and_input()
     steps_x, steps_w = x.abs().amax(1, keepdim=True) / 127, layer.weight.abs().amax(1) / 127
     bound = steps_w / 2 * x.abs().sum(1, keepdim=True) + steps_x / 2 * layer.weight.abs().sum(1)
@@ -65,12 +65,12 @@ def test_the_error_is_at_most_half_a_step_of_every_factor():
     with torch.inference_mode():
         error = (Int8Linear(layer)(x) - layer(x)).abs()
     assert (error <= bound + 1e-5).all()
-    assert error.max() > 1e-4  # and there is one
+    assert error.max() > 1e-4  # the layer does quantise
 
 
 @needs_int8
 @pytest.mark.parametrize("rows", [3, 21, 300])
-def test_a_row_is_the_same_bit_by_bit_whatever_else_is_in_the_batch(rows):
+def test_a_row_is_bitwise_independent_of_the_rest_of_the_batch(rows):
     layer, x = layer_and_input(rows)
     layer = Int8Linear(layer)
     with torch.inference_mode():
@@ -80,7 +80,7 @@ def test_a_row_is_the_same_bit_by_bit_whatever_else_is_in_the_batch(rows):
 
 
 @needs_int8
-def test_rows_of_zeros_are_no_division_by_zero():
+def test_rows_of_zeros_do_not_divide_by_zero():
     layer, x = layer_and_input()
     layer.weight.data[4], x[2] = 0, 0
     with torch.inference_mode():
@@ -90,7 +90,7 @@ def test_rows_of_zeros_are_no_division_by_zero():
 
 
 @needs_int8
-def test_weights_are_those_of_the_moment_and_no_others_are_copied():
+def test_quantised_weights_are_constant_and_parameters_are_shared():
     model = make()
     still = quantised(model)
     assert {id(parameter) for parameter in still.parameters()} == {id(parameter) for parameter in model.parameters()}
@@ -113,7 +113,7 @@ def test_weights_are_those_of_the_moment_and_no_others_are_copied():
 @needs_int8
 @pytest.mark.parametrize("decoder", [{"kind": "bahdanau"}, {"kind": "luong"}, {"kind": "conditional", "cell": "lstm"}])
 @pytest.mark.parametrize("context", [{"scorer": "general"}, {"kind": "none"}])
-def test_logits_in_bytes_are_near_those_of_the_model(decoder, context):
+def test_logits_in_int8_are_close_to_those_of_the_model(decoder, context):
     model = make(decoder={"hidden_size": 19, **decoder}, context=context)
     source, tokens = pad(corpus(5)), torch.randint(4, 149, (6, 5))
 
@@ -133,7 +133,7 @@ def test_logits_in_bytes_are_near_those_of_the_model(decoder, context):
 
 @needs_int8
 @pytest.mark.parametrize("beam_size", [1, 4])
-def test_a_search_in_bytes_finds_mostly_what_a_search_finds(beam_size):
+def test_a_search_in_int8_mostly_finds_the_same_translations(beam_size):
     model, sources = make(), corpus(40)
     limits = {"beam_size": beam_size, "n_best": min(2, beam_size), "max_length": 5, "batch_size": 16}
     exact = search(model, sources, SearchOptions(**limits))
@@ -144,11 +144,11 @@ def test_a_search_in_bytes_finds_mostly_what_a_search_finds(beam_size):
     assert all(ours.log_probability == pytest.approx(theirs.log_probability, abs=0.2) for theirs, ours in same)
     assert any(ours.log_probability != theirs.log_probability for theirs, ours in same)
     assert search(quantised(model), sources, SearchOptions(**limits)) == near
-    assert search(model, sources, SearchOptions(**limits)) == exact  # which the search in bytes has not changed
+    assert search(model, sources, SearchOptions(**limits)) == exact  # the search in int8 did not change it
 
 
 @needs_int8
-def test_a_translation_in_bytes_does_not_hang_on_its_neighbours():
+def test_a_translation_in_int8_does_not_depend_on_its_batch():
     model, sources = make(), corpus(12)
     together, alone = (
         search(model, sources, SearchOptions(precision="int8", max_length=5, batch_size=size)) for size in (12, 1)
@@ -156,8 +156,8 @@ def test_a_translation_in_bytes_does_not_hang_on_its_neighbours():
     assert [found[0].tokens for found in together] == [found[0].tokens for found in alone]
 
 
-def test_where_bytes_are_not_multiplied_the_way_out_is_said(monkeypatch):
-    with pytest.raises(UserError, match="int8 is for a model on the CPU, and this one is on meta; use bf16"):
+def test_without_int8_products_the_error_names_a_solution(monkeypatch):
+    with pytest.raises(UserError, match="int8 needs a model on the CPU, but this one is on meta; use bf16"):
         search(make().to("meta"), [[4, 3]], SearchOptions(precision="int8"))
     monkeypatch.setattr(int8, "has_int8", lambda: False)
     with pytest.raises(UserError, match=r"int8 needs oneDNN and VNNI.*use bf16"):

@@ -26,14 +26,14 @@ def example(dtype=torch.double):
 
 @pytest.mark.usefixtures("chunked")
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_values_and_gradients_are_those_of_torch(smoothing):
+def test_values_and_gradients_equal_those_of_torch(smoothing):
     output, features, targets = example()
     parameters = [features, output.weight, output.bias]
     loss, negative = fused_loss(features, output.weight, output.bias, targets, smoothing)
     expected = F.cross_entropy(output(features), targets, label_smoothing=smoothing, reduction="sum")
     torch.testing.assert_close(loss, expected)
     torch.testing.assert_close(negative, F.cross_entropy(output(features), targets, reduction="sum"))
-    # A factor other than 1 in the backward pass, as the division by the number of tokens is.
+    # A gradient other than 1 arrives at the loss, as from the division by the number of tokens.
     for got, wanted in zip(
         torch.autograd.grad(loss / 3, parameters), torch.autograd.grad(expected / 3, parameters), strict=True
     ):
@@ -46,7 +46,7 @@ def test_the_negative_log_likelihood_has_no_gradient():
     assert not negative.requires_grad
 
 
-def test_without_gradients_nothing_is_kept_for_them():
+def test_under_no_grad_the_loss_requires_no_gradient():
     output, features, targets = example()
     with torch.no_grad():
         loss, _ = fused_loss(features, output.weight, output.bias, targets, 0.0)
@@ -62,7 +62,7 @@ def test_large_and_small_logits_stay_finite(magnitude):
     assert torch.isfinite(gradient).all()
 
 
-def test_under_autocast_the_products_are_in_bf16_and_the_rest_in_fp32():
+def test_under_autocast_products_are_in_bf16_and_everything_else_in_fp32():
     output, features, targets = example(torch.float32)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         loss, _ = fused_loss(features, output.weight, output.bias, targets, 0.0)
@@ -71,7 +71,7 @@ def test_under_autocast_the_products_are_in_bf16_and_the_rest_in_fp32():
     assert 0 < abs(loss - exact) < 0.01 * exact
 
 
-def test_an_output_layer_that_a_user_changed_is_what_is_trained():
+def test_an_output_layer_that_a_user_changed_is_used():
     output, features, targets = example(torch.float32)
     model = nn.Sequential(output)
     for smoothing in (0.0, 0.1):
@@ -85,7 +85,7 @@ def test_an_output_layer_that_a_user_changed_is_what_is_trained():
 
 
 @pytest.mark.usefixtures("fused")
-def test_a_second_derivative_of_the_fused_form_is_refused_and_the_reference_has_one():
+def test_a_second_derivative_is_an_error_except_in_the_reference_implementation():
     output, features, targets = example(torch.float32)
     model = nn.Sequential(output)
 

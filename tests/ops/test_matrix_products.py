@@ -1,4 +1,4 @@
-"""oneDNN's products are torch's own, with the same gradients; torch's own stand wherever those cannot."""
+"""Products by oneDNN and their gradients equal torch's."""
 
 import copy
 
@@ -9,15 +9,15 @@ from torch import nn
 
 from seq2seq_attn.attention import Additive, Attention
 from seq2seq_attn.ops import linear as products
-from seq2seq_attn.ops.linear import Linear, linear, plus_product, product, summed_product
+from seq2seq_attn.ops.linear import Linear, add_product, linear, product, weight_gradient
 from seq2seq_attn.ops.replace import use_fused_modules
 
-ROWS, INPUTS, OUTPUTS = 33, 129, 257  # more multiplications than `LEAST`
+ROWS, INPUTS, OUTPUTS = 33, 129, 257  # at least `MIN_MULTIPLICATIONS`
 
 
-@pytest.fixture(params=["the processor's way", "oneDNN"])
-def way(request, monkeypatch):
-    """Whatever the processor that runs the tests, oneDNN's products are tested, too."""
+@pytest.fixture(params=["default", "oneDNN"])
+def library(request, monkeypatch):
+    """The library that the processor would use, and oneDNN on any processor."""
     if request.param == "oneDNN":
         if not torch.backends.mkldnn.is_available():
             pytest.skip("this torch has no oneDNN")
@@ -31,74 +31,74 @@ def matrices(*shapes):
 
 
 @pytest.mark.parametrize("with_bias", [True, False])
-def test_values_and_gradients_are_those_of_a_linear_map(way, with_bias):
+def test_values_and_gradients_equal_those_of_torch(library, with_bias):
     exact = matrices((3, ROWS // 3, INPUTS), (OUTPUTS, INPUTS), (OUTPUTS,))[: 3 if with_bias else 2]
     (direction,) = matrices((3, ROWS // 3, OUTPUTS))
     ours = [part.float().requires_grad_() for part in exact]
-    plain = [part.requires_grad_() for part in exact]
-    result, expected = linear(*ours), F.linear(*plain)
+    standard = [part.requires_grad_() for part in exact]
+    result, expected = linear(*ours), F.linear(*standard)
     torch.testing.assert_close(result.double(), expected, atol=1e-4, rtol=1e-5)
     found = torch.autograd.grad(result, ours, direction.float())
-    for gradient, reference in zip(found, torch.autograd.grad(expected, plain, direction), strict=True):
+    for gradient, reference in zip(found, torch.autograd.grad(expected, standard, direction), strict=True):
         torch.testing.assert_close(gradient.double(), reference, atol=1e-4, rtol=1e-5)
 
 
-def test_products_outside_autograd_read_matrices_as_they_lie(way):
+def test_products_outside_autograd_take_transposed_matrices(library):
     x, weight, addend = matrices((ROWS, INPUTS), (OUTPUTS, INPUTS), (ROWS, OUTPUTS))
     expected = x @ weight.t()
     transposed = x.float().t().contiguous().t(), weight.float().t().contiguous().t()
     for left, right in [(x.float(), weight.float()), transposed]:
         torch.testing.assert_close(product(left, right).double(), expected, atol=1e-4, rtol=1e-5)
-        sums = plus_product(addend.float(), left, right).double()
+        sums = add_product(addend.float(), left, right).double()
         torch.testing.assert_close(sums, addend + expected, atol=1e-4, rtol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize(("narrow", "wide"), [(OUTPUTS, INPUTS), (INPUTS, OUTPUTS)])
 @pytest.mark.parametrize("as_slices", [False, True])
-def test_a_sum_over_rows_is_the_same_whichever_side_is_wider_and_however_it_lies(way, dtype, narrow, wide, as_slices):
+def test_a_weight_gradient_does_not_depend_on_shapes_and_strides(library, dtype, narrow, wide, as_slices):
     left, right = (part.to(dtype) for part in matrices((5 * ROWS, narrow), (5 * ROWS, wide)))
     expected = left.double().t() @ right.double()
     if as_slices:
         left, right = (torch.cat([part, part], dim=1)[:, : part.shape[1]] for part in (left, right))
     close = {"atol": 1e-4, "rtol": 1e-5} if dtype == torch.float32 else {"atol": 0.3, "rtol": 0.02}
-    torch.testing.assert_close(summed_product(left, right).double(), expected, **close)
+    torch.testing.assert_close(weight_gradient(left, right).double(), expected, **close)
 
 
-def test_only_what_needs_a_gradient_gets_one(way):
+def test_only_tensors_that_require_a_gradient_get_one(library):
     x, weight = (part.float() for part in matrices((ROWS, INPUTS), (OUTPUTS, INPUTS)))
     assert not linear(x, weight).requires_grad
     linear(x, weight.requires_grad_()).sum().backward()
     torch.testing.assert_close(weight.grad, x.sum(dim=0).expand(OUTPUTS, -1), atol=1e-4, rtol=1e-5)
 
 
-def test_autocast_chooses_the_precision(way):
+def test_autocast_determines_the_dtype(library):
     x, weight = (part.float() for part in matrices((ROWS, INPUTS), (OUTPUTS, INPUTS)))
     with torch.autocast("cpu", torch.bfloat16):
         assert linear(x, weight).dtype == torch.bfloat16
 
 
-def test_a_small_product_and_one_in_double_are_torch_s_own(way):
+def test_small_products_and_those_in_double_are_computed_by_torch(library):
     for dtype, rows in [(torch.float32, 2), (torch.double, ROWS)]:
         x, weight = (part.to(dtype) for part in matrices((rows, INPUTS), (OUTPUTS, INPUTS)))
         assert torch.equal(product(x, weight), F.linear(x, weight))
 
 
-def test_the_module_is_torch_s_with_another_product(way):
+def test_the_linear_module_equals_that_of_torch(library):
     torch.manual_seed(1)
-    ours, plain = Linear(INPUTS, OUTPUTS), nn.Linear(INPUTS, OUTPUTS)
-    plain.load_state_dict(ours.state_dict())
+    ours, standard = Linear(INPUTS, OUTPUTS), nn.Linear(INPUTS, OUTPUTS)
+    standard.load_state_dict(ours.state_dict())
     x = torch.randn(ROWS, INPUTS)
-    torch.testing.assert_close(ours(x), plain(x), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(ours(x), standard(x), atol=1e-5, rtol=1e-5)
 
 
-def test_attention_gets_fused_linear_layers_with_the_parameters_that_it_has():
+def test_attention_gets_fused_linear_layers_with_its_own_parameters():
     torch.manual_seed(1)
-    plain = Attention(Additive(INPUTS, INPUTS, OUTPUTS))
-    ours = copy.deepcopy(plain)
+    standard = Attention(Additive(INPUTS, INPUTS, OUTPUTS))
+    ours = copy.deepcopy(standard)
     use_fused_modules(ours)
     assert {type(layer) for layer in ours.modules() if isinstance(layer, nn.Linear)} == {Linear}
-    assert ours.state_dict().keys() == plain.state_dict().keys()
+    assert ours.state_dict().keys() == standard.state_dict().keys()
     query, keys = torch.randn(2, 3, INPUTS), torch.randn(2, 5, INPUTS)
-    ours_seen, seen = (attention(query, attention.prepare(keys)) for attention in (ours, plain))
+    ours_seen, seen = (attention(query, attention.prepare(keys)) for attention in (ours, standard))
     torch.testing.assert_close(ours_seen, seen, atol=1e-5, rtol=1e-5)

@@ -1,4 +1,4 @@
-"""Whose weights a row holds: what the query of row i has seen of the target, decoder by decoder."""
+"""Row i of the weights belongs to the prediction of token i: which target tokens its query depends on."""
 
 import pytest
 import torch
@@ -18,7 +18,7 @@ DECODERS = {
 
 
 @pytest.mark.parametrize("name", DECODERS)
-def test_the_first_row_to_see_a_token_comes_after_the_one_that_predicts_it(name):
+def test_the_first_row_that_depends_on_a_token_comes_after_the_row_that_predicts_it(name):
     decoder, distance = DECODERS[name]
     torch.manual_seed(3)
     config = {"embedding_size": 6, "encoder": {"hidden_size": 5}, "decoder": {**decoder, "hidden_size": 11}}

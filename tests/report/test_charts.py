@@ -1,10 +1,10 @@
-"""Lines over axes: ticks worked by hand, and everything within the axes."""
+"""Lines over axes and dots in rows: ticks worked by hand, and everything within the axes."""
 
 import re
 
 import pytest
 
-from seq2seq_attn.report.html_page import BOTTOM, LEFT, RIGHT, TOP, Series, Value, chart, nice_step
+from seq2seq_attn.report.html_charts import BOTTOM, LEFT, RIGHT, TOP, Series, Value, chart, dot_plot, nice_step
 
 
 @pytest.mark.parametrize(("top", "step"), [(100, 20), (45.3, 5), (4.6, 0.5), (1, 0.2), (0.03, 0.005), (5000, 1000)])
@@ -13,8 +13,10 @@ def test_ticks_are_at_ones_twos_and_fives(top, step):
 
 
 def test_all_values_seeds_and_intervals_lie_within_the_axes():
-    line = Series("a", 0, [Value(2, 3.0, "", 1.0, 71.5), Value(7, 60.0, "", 50.0, 62.0)], [[Value(11, 80.0, "")]])
-    drawn = chart("", "", "", [line], [(2.0, ("2",))])
+    line = Series(
+        "a", 0, [Value(2, 3.0, "", "", 1.0, 71.5), Value(7, 60.0, "", "", 50.0, 62.0)], [[Value(11, 80.0, "", "")]]
+    )
+    drawn = chart("", "", "", "", [line], [(2.0, ("2",))])
     (shown,) = drawn.lines
     for path in (shown.path, shown.band, *shown.seeds):
         for x, y in re.findall(r"[ML]([\d.]+) ([\d.]+)", path):
@@ -24,7 +26,27 @@ def test_all_values_seeds_and_intervals_lie_within_the_axes():
     assert drawn.y_ticks[-1] == (TOP, "80")
 
 
-@pytest.mark.parametrize("values", [[], [Value(1, 0.0, "")]])
+@pytest.mark.parametrize("values", [[], [Value(1, 0.0, "", "")]])
 def test_a_chart_of_nothing_or_of_zeros_has_axes_all_the_same(values):
-    drawn = chart("", "", "", [Series("a", 0, values)], [(1.0, ("1",))])
+    drawn = chart("", "", "", "", [Series("a", 0, values)], [(1.0, ("1",))])
     assert [text for _, text in drawn.y_ticks] == ["0", "0.2", "0.4", "0.6", "0.8", "1"]
+
+
+def test_dots_far_from_zero_get_a_scale_of_their_own_and_intervals_lie_within_their_panel():
+    rows = [
+        Series(name, style, [Value(0, y, "", "", y - 1, y + 0.5), Value(1, y - 2, "", "", y - 3, y - 1.5)])
+        for style, (name, y) in enumerate({"low": 61.0, "high": 66.5}.items())
+    ]
+    drawn = dot_plot("", "", "", "", rows, [(0.0, ("1-10",)), (1.0, ("11+",))])
+    assert [line.series.name for line in drawn.lines] == ["high", "low"]
+    first, second = drawn.panels
+    assert first.right < second.left
+    assert [text for _, text in first.ticks] == [text for _, text in second.ticks]
+    assert float(first.ticks[0][1]) == 58
+    for line in drawn.lines:
+        for panel, point in zip(drawn.panels, line.points, strict=True):
+            left, right = point.ends
+            assert panel.left <= left < point.x < right <= panel.right
+    near_zero = dot_plot("", "", "", "", [Series("a", 0, [Value(0, 9.0, "", ""), Value(1, 1.0, "", "")])],
+                         [(0.0, ("1-10",)), (1.0, ("11+",))])  # fmt: skip
+    assert near_zero.panels[0].ticks[0][1] == "0"

@@ -11,8 +11,8 @@ from seq2seq_attn.results.results import (
     BandResult,
     Breakdown,
     Breakdowns,
-    Comparison,
     GroupResult,
+    PairedComparison,
     Rate,
     Rates,
     Significance,
@@ -29,8 +29,8 @@ def arm(name, bleu, short=40.0, long=10.0, seeds=(1, 2), aer=None):
 def pair(difference, low, high, p, seeds=None, arm="a", from_before=False):
     """A comparison whose p by randomisation, corrected, is `p`, and whose other p-values must not matter."""
     if from_before:
-        return Comparison(arm, "b", difference, low, high, p)
-    return Comparison(arm, "b", difference, low, high, 0.5, 0.5, 1.74, Significance(0.5, p), seeds)
+        return PairedComparison(arm, "b", difference, low, high, p)
+    return PairedComparison(arm, "b", difference, low, high, 0.5, 0.5, 1.74, Significance(0.5, p), seeds)
 
 
 def said(*comparisons, arms=None, where=None):

@@ -1,12 +1,16 @@
 """The page: its numbers are those of the JSON files, it needs nothing beside it, and text stays text."""
 
+import base64
 import json
 import re
+import zlib
+from itertools import pairwise
 
 import pytest
 from html_tree import parse
 
 from seq2seq_attn.report.conclusion import conclusion
+from seq2seq_attn.report.html_attention import ArmView, StepView, TranslationPath
 from seq2seq_attn.report.html_page import html_page
 from seq2seq_attn.report.table import markdown
 from seq2seq_attn.report.write import read_contents
@@ -36,6 +40,16 @@ def data(tree):
     return json.loads(tree.id("data").parts[0])
 
 
+def packed(tree):
+    return json.loads(zlib.decompress(base64.b64decode(tree.id("packed").parts[0])))
+
+
+def views(tree):
+    """Those of the only example."""
+    (found,) = packed(tree)["examples"].values()
+    return found
+
+
 def test_the_table_is_that_of_markdown(tree, folder):
     rows = cells(tree.id("results").one("table"))
     lines = markdown(read_contents(folder).results).partition("## Where")[0].splitlines()
@@ -57,11 +71,38 @@ def test_question_conclusion_and_reproduction_are_shown(tree, folder, all_values
     ] == "seed: 1 model: context: kind: attention size: 5"
 
 
-def test_scores_at_a_glance_are_those_of_the_results(tree, all_values):
-    tracks = [span.attributes["style"] for span in tree.id("conclusion").all("span", "track")]
-    shown = [[float(number) for number in re.findall(r"[\d.]+", style)] for style in tracks]
-    bleu = [arm["bleu"] for arm in all_values["results.json"]["arms"]]
-    assert shown == [[each["low"], each["high"], each["mean"]] for each in bleu]
+def test_scores_at_a_glance_are_those_of_the_results_the_best_on_top(tree, all_values):
+    drawn = tree.id("scores").one("figure")
+    bleu = sorted((arm["bleu"] for arm in all_values["results.json"]["arms"]), key=lambda bleu: -bleu["mean"])
+    lines = points(drawn)
+    assert [line[0][2] for line in lines] == [each["mean"] for each in bleu]
+    scale = (lines[0][0][0] - lines[-1][0][0]) / (bleu[0]["mean"] - bleu[-1]["mean"])
+    for line, interval, each in zip(lines, drawn.all("path", "interval"), bleu, strict=True):
+        ends = [float(number) for number in re.findall(r"[MH]([\d.]+)", interval.attributes["d"])]
+        expected = [line[0][0] + scale * (each[limit] - each["mean"]) for limit in ("low", "high")]
+        assert ends == pytest.approx(expected, abs=0.05)
+    assert [text.text for text in drawn.all("text")][-2:] == ["mean of states", "18.0 [17.0, 19.0]"]
+
+
+def test_the_first_sentence_and_three_figures_are_open_and_the_rest_is_folded(tree, folder):
+    assert tree.one("p", "lead").text == conclusion(read_contents(folder).results)[0]
+    sections = [each.attributes["id"] for each in tree.one("main") if each.name == "section"]
+    assert sections == ["scores", "length", "attention"]
+    folded = [each for each in tree.all("details", "section") if "open" not in each.attributes]
+    assert [each.attributes["id"] for each in folded] == [
+        "conclusion", "results", "breakdowns", "curves", "sentences", "reproduction",
+    ]  # fmt: skip
+
+
+def test_secondary_columns_fold_and_cells_hold_the_unrounded_number_to_sort_by(tree):
+    table = tree.id("results").one("table")
+    heads = table.one("thead").all("th")
+    folded = [head.text for head in heads if "optional" in (head.attributes.get("class") or "")]
+    assert folded[:2] == ["p seeds", "Detectable"]
+    assert {"Arm", "BLEU", "Difference"}.isdisjoint(folded)
+    place = [head.text for head in heads].index("AER") - 1
+    aer = [row.all("td")[place].attributes.get("data-sort") for row in table.one("tbody").all("tr")]
+    assert aer == [None, "0.8", "0.1234"]
 
 
 def points(chart):
@@ -88,8 +129,40 @@ def test_bleu_by_length_draws_the_bands_of_each_arm_to_scale(tree):
     assert [[value for _, _, value in line] for line in lines] == [[40.0, 12.3], [38.0, 10.0], [47.5, 44.4]]
     assert_drawn_to_scale(lines)
     titles = [title.text for title in tree.id("length").all("title")]
-    assert titles[-1] == "注意力, 11+ words: BLEU 44.4"
+    assert titles[-1] == "注意力, 11+ words: BLEU 44.4; sentences: 5"
     assert [tick.text for tick in tree.id("length").all("text")][-4:-2] == ["1-10 (7)", "11+ (5)"]
+    hollow = tree.id("length").all("g", "few")
+    assert len(hollow) == 6, "no band has 30 sentences"
+    assert "Hollow marks: fewer than 30 sentences." in tree.id("length").text
+    assert not tree.id("breakdowns").all("g", "few")
+
+
+def test_many_arms_are_rows_of_dots_with_intervals_and_no_lines(made):
+    def change(values):
+        results = values["results.json"]
+        results["arms"] = [
+            {**results["arms"][0], "name": f"arm {number}", "bleu_by_length": [
+                {"low": 1, "high": 10, "sentences": 29, "bleu": 30.0 + number, "bleu_low": 28.0, "bleu_high": 45.0},
+                {"low": 11, "high": None, "sentences": 30, "bleu": 50.0 - number, "bleu_low": 20.0, "bleu_high": 60.0},
+            ]} for number in range(14)
+        ]  # fmt: skip
+        results |= {"comparisons": [], "where": None}
+        for name in ("curves.json", "attention.json", "examples.json", "sentences.json", "making.json"):
+            del values[name]
+        values |= {"curves.json": {}, "attention.json": []}
+
+    drawn = parse(made(change)).id("length").one("figure")
+    assert not drawn.all("path", "line")
+    lines = points(drawn)
+    assert len(lines) == 14
+    assert len(drawn.all("path", "interval")) == 28
+    assert [len({y for _, y, _ in line}) for line in lines] == [1] * 14, "an arm is one row"
+    for place in (0, 1):  # each panel to the same scale
+        column = sorted((value, x) for x, _, value in (line[place] for line in lines))
+        steps = {round((b[1] - a[1]) / (b[0] - a[0]), 1) for a, b in pairwise(column)}
+        assert len(steps) == 1
+    assert [len(line) for line in lines] == [2] * 14
+    assert len(drawn.all("g", "few")) == 14
 
 
 def test_a_band_s_interval_is_shaded_and_said_where_it_is_known(made):
@@ -157,8 +230,8 @@ def test_the_length_bands_have_a_table_once_their_chrf_is_known(made):
             for band in arm["bleu_by_length"]:
                 band |= {"bleu_low": band["bleu"] - 2, "bleu_high": band["bleu"] + 3, "chrf": band["bleu"] + 0.5}
 
-    assert not parse(made()).id("length").all("table")
-    table = parse(made(change)).id("length").one("table")
+    assert len(parse(made()).id("results").all("table")) == 1
+    table = parse(made(change)).id("results").all("table")[1]
     assert cells(table)[0] == ["Arm", "1-10 (7)", "11+ (5)"]
     assert cells(table)[3] == ["注意力", "47.5 [45.5, 50.5], chrF 48.0", "44.4 [42.4, 47.4], chrF 44.9"]
 
@@ -178,32 +251,85 @@ def test_an_arm_looks_alike_wherever_it_is_drawn(tree):
     def style(element):
         return next(name for name in element.attributes["class"].split() if re.fullmatch(r"s\d", name))
 
-    rows = tree.id("results").one("tbody").all("tr") + tree.one("dl", "forest").all("div")
+    rows = tree.id("results").one("tbody").all("tr") + tree.id("scores").all("g", "series")
     third = {style(row) for row in rows if "注意力" in row.text}
+    assert data(tree)["styles"]["注意力"] == 2
     legends = {style(item.one("svg")) for item in tree.all("li") if item.text == "注意力"}
     assert third == legends == {"s2"}
 
 
-def test_the_heat_map_holds_the_weights_on_the_reference_and_outlines_gold_tokens(tree, all_values):
+def test_the_heat_map_holds_the_weights_between_words_and_outlines_gold_links(tree):
+    """Columns of the pieces of "chases" are added; 追逐 is one piece."""
     (table,) = tree.all("table", "heat")
-    reading = all_values["examples.json"][0]["readings"][0]
-    assert [cell.text for cell in table.one("thead").all("th")] == reading["source"]
+    assert [cell.text for cell in table.one("thead").all("th")] == ["Tom", "chases", "</s>"]
     rows = table.one("tbody").all("tr")
-    assert [row.one("th").text for row in rows] == ["汤姆", "追逐", "</s>"]
+    assert [row.one("th").text for row in rows] == ["汤姆 Tom", "追逐 chase", "</s>"]
     assert [[float(cell.text) for cell in row.all("td")] for row in rows] == [
-        s["weights"] for s in reading["reference"]
-    ]
+        [0.7, 0.2, 0.1], [0.0, 0.9, 0.1], [0.0, 0.2, 0.8],
+    ]  # fmt: skip
     for cell in table.one("tbody").all("td"):
         assert cell.attributes.get("style") == (None if cell.text == "0" else f"--w:{cell.text}")
     gold = [(column, row) for row, line in enumerate(rows) for column, cell in enumerate(line.all("td"))
             if "gold" in (cell.attributes.get("class") or "")]  # fmt: skip
-    assert gold == [(0, 0), (1, 1), (2, 1)]  # both tokens of "chases"
+    assert gold == [(0, 0), (1, 1)]
     assert "This arm does not attend to single source words" in tree.id("attention").text
 
 
+def test_rows_of_a_word_of_several_pieces_are_averaged():
+    steps = [
+        StepView("睡", -0.1, (0.2, 0.6, 0.2)),
+        StepView("着", -0.2, (0.4, 0.0, 0.6)),
+        StepView("</s>", -0.1, (0, 0, 1)),
+    ]
+    view = ArmView("a", ["as", "leep", "</s>"], [0, 0, 1], steps, [TranslationPath("", range(3), [0, 0, 1])], ())
+    heat = view.between_words()
+    assert (heat.source, heat.target) == (["asleep", "</s>"], ["睡着", "</s>"])
+    assert heat.weights == [[pytest.approx(0.6), pytest.approx(0.4)], [0, 1]]
+
+
+def test_glosses_stand_under_the_words_of_the_embedded_corpus_and_of_no_other(tree, made):
+    assert data(tree)["glosses"] == {"汤姆": "Tom", "追逐": "chase"}
+    assert [each.text for each in tree.id("attention").all("ruby")] == ["汤姆 Tom", "追逐 chase"]
+
+    def change(values):
+        values["examples.json"][0]["reference"] = "汤姆 跳舞"
+
+    assert data(parse(made(change)))["glosses"] == {}
+
+
+def test_the_font_is_in_the_page_only_where_it_has_all_characters(made):
+    def french(values):
+        values["examples.json"][0]["reference"] = "Tom chasse"
+
+    def unknown(values):
+        values["examples.json"][0]["reference"] = "汤姆 跳舞"
+
+    assert "@font-face" in made()
+    assert "@font-face" not in made(french)
+    assert "@font-face" not in made(unknown)
+
+
+def test_the_page_holds_the_corpus_and_says_so_where_it_is_a_part(made, corpus, all_values):
+    assert "hold the attention on 1 sentences only" in parse(made()).id("attention").text
+    tree = parse(made(lambda values: values.update({"corpus_attention.json": corpus})))
+    assert "The page holds 3 of the 12 test sentences" in tree.id("attention").text
+    held = packed(tree)
+    assert held["lines"] == [2, 4, 7]
+    assert held["gold"] == [[[0, 0], [2, 1]], None, None]
+    assert held["arms"]["mean of states"]["translations"] == ["斯派克 看", "汤姆 看", "杰瑞"]
+    assert held["arms"]["注意力"]["translations"] == [0, 0, 0], "the references"
+    pieces, whole = held["segmentations"]
+    assert pieces["source"] == corpus["segmentations"][0]["source"]
+    assert pieces["sourceWords"][0] == [0, 1, 2, 2, 3]
+    assert whole is None, "its tokens are the words"
+    weights = [script.parts[0] for script in tree.all("script", "weights")]
+    assert weights == [corpus["arms"][arm]["weights"] for arm in ("mean of states", "注意力")]
+    corpus["sentences"] = 3
+    assert "The page holds" not in parse(made(lambda values: values.update({"corpus_attention.json": corpus}))).text
+
+
 def test_the_script_is_given_every_translation_with_its_scores_and_weights(tree, all_values):
-    (example,) = data(tree)["examples"]
-    view = example["views"][0]
+    view = views(tree)[0]
     given = all_values["examples.json"][0]["readings"][0]
     paths = {path["name"]: [view["steps"][place][:4] for place in path["steps"]] for path in view["paths"]}
     assert list(paths) == ["the reference", "hypothesis 1", "hypothesis 2"]
@@ -216,8 +342,7 @@ def test_the_script_is_given_every_translation_with_its_scores_and_weights(tree,
 
 
 def test_the_share_of_a_source_token_is_its_weight_times_the_length_of_what_is_summed(tree):
-    (example,) = data(tree)["examples"]
-    attention, distracted = example["views"]
+    attention, distracted = views(tree)
     shares = [attention["steps"][place][4] for place in attention["paths"][0]["steps"]]
     # The lengths are 1, 2, 2 and 4; so the first row is 0.7, 0.2, 0.2 and 0.4 of 1.5.
     assert shares == [[0.4667, 0.1333, 0.1333, 0.2667], [0.0, 0.4545, 0.3636, 0.1818], [0.0, 0.0, 0.1111, 0.8889]]
@@ -241,7 +366,7 @@ def test_the_beam_is_a_tree_of_its_steps_with_their_probabilities(tree):
 
 
 def test_each_comparison_shows_what_it_gains_and_loses_most_on(tree):
-    details = tree.id("sentences").all("details")
+    _, *details = tree.id("sentences").all("details")
     assert [each.one("summary").text for each in details] == [
         "mean of states against distracted (C at every step)",
         "注意力 against distracted (C at every step)",
@@ -260,7 +385,7 @@ def test_nothing_is_fetched_from_anywhere(made):
         for name, value in element.attributes.items():
             if name in {"src", "href", "action", "srcset", "poster", "data", "xlink:href"}:
                 assert value.startswith("#") or value == "data:,", f"{element.name} {name}={value}"
-    assert not re.search(r"url\(|@import|https?:|//cdn|fetch\(|XMLHttp|import\(", text)
+    assert not re.search(r"url\((?!data:)|@import|https?:|//cdn|fetch\(|XMLHttp|import\(", text)
     assert "default-src 'none'" in text
 
 
@@ -269,10 +394,12 @@ ODD = "</script><img src=x onerror=alert(1)> & \"quotes\" 'x' {{ 7*7 }} مرحب
 
 def test_the_script_finds_in_the_page_what_it_asks_for(made):
     text = made()
-    script = parse(text).all("script")[1].parts[0]
+    script = parse(text).all("script")[-1].parts[0]
     ids = {element.attributes.get("id") for element in parse(text)}
     assert set(re.findall(r'byId\("([\w-]+)"\)', script)) <= ids
     assert ids >= {"beam-0-0", "beam-0-1"}
+    sections = {link.attributes["href"] for link in parse(text).one("nav").all("a")}
+    assert {address.removeprefix("#") for address in sections} <= ids
 
 
 def test_text_of_any_kind_stays_text(made):
@@ -289,10 +416,10 @@ def test_text_of_any_kind_stays_text(made):
     odd = " ".join(ODD.split())
     assert tree.one("h1").text == odd
     assert not tree.all("img")
-    assert len(tree.all("script")) == 2
-    assert data(tree)["examples"][0]["views"][0]["source"][1] == ODD
-    assert odd in [bdi.text for bdi in tree.one("table", "heat").all("bdi")]
-    assert "<i>&amp;</i>" in [bdi.text for bdi in tree.one("dl", "forest").all("bdi")]
+    assert len(tree.all("script")) == 3
+    assert views(tree)[0]["source"][1] == ODD
+    assert any(odd.replace(" ", "") in bdi.text.replace(" ", "") for bdi in tree.one("table", "heat").all("bdi"))
+    assert "<i>&amp;</i>" in [text.text for text in tree.id("scores").all("text")]
     assert {place.attributes["dir"] for place in tree.all("p", "text")} == {"auto"}  # Arabic begins at the right
 
 
@@ -301,8 +428,8 @@ def test_older_results_give_a_report_that_says_what_they_lack(folder):
     assert tree.one("h1").text == "toy"
     missing = [each.text for each in tree.all("p", "missing")]
     assert [text.partition(";")[0] for text in missing] == [
-        "These results hold no breakdowns",
         "These results hold no scores and no beams",
+        "These results hold no breakdowns",
         "These results hold no single sentences",
         "These results hold no configurations",
     ]
@@ -311,7 +438,7 @@ def test_older_results_give_a_report_that_says_what_they_lack(folder):
         [0.7, 0.2, 0.1], [0.05, 0.9, 0.05],
     ]  # fmt: skip
     assert not tree.all("div", "tree")
-    assert [each["views"][0]["steps"][0] for each in data(tree)["examples"]] == [
+    assert [each[0]["steps"][0] for each in packed(tree)["examples"].values()] == [
         ["汤姆", None, [0.7, 0.2, 0.1], None, None], ["斯派克", None, [0.6, 0.4], None, None],
     ]  # fmt: skip
 

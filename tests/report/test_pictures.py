@@ -40,6 +40,35 @@ def test_bleu_by_length_draws_the_bands_of_each_arm(folder):
     assert axes.get_ylim()[0] == 0
 
 
+def test_bands_are_drawn_with_their_intervals_and_hollow_where_sentences_are_few(values, write):
+    for arm in values["results.json"]["arms"]:
+        low, high = arm["bleu_by_length"]
+        low |= {"sentences": 30, "bleu_low": low["bleu"] - 2, "bleu_high": low["bleu"] + 3}
+        high |= {"sentences": 29, "bleu_low": high["bleu"] - 4, "bleu_high": high["bleu"] + 5}
+    axes = bleu_by_length_figure(Results.load(write(values) / "results.json")).axes[0]
+    limits = [(area.get_datalim(axes.transData).y0, area.get_datalim(axes.transData).y1) for area in axes.collections]
+    assert limits == [pytest.approx(each) for each in [(8.3, 43.0), (6.0, 41.0), (40.4, 50.5)]]
+    hollow = [line for line in axes.get_lines() if line.get_markerfacecolor() == "white"]
+    assert [list(line.get_xydata()[0]) for line in hollow] == [[1, 12.3], [1, 10.0], [1, 44.4]]
+    assert "hollow: fewer than 30 sentences" in axes.get_title()
+
+
+def test_many_arms_are_rows_of_dots_with_intervals_the_best_on_top(values, write):
+    first = values["results.json"]["arms"][0]
+    first["bleu_by_length"][0] |= {"sentences": 30, "bleu_low": 35.0, "bleu_high": 41.5}
+    bleu = {f"arm {n}": {**first["bleu"], "mean": 18.9 + n % 5} for n in range(14)}
+    arms = [{**first, "name": name, "bleu": each} for name, each in bleu.items()]
+    values["results.json"] |= {"arms": arms, "comparisons": []}
+    short, long = bleu_by_length_figure(Results.load(write(values) / "results.json")).axes
+    names = [label.get_text() for label in short.get_yticklabels()]
+    assert [bleu[name]["mean"] for name in names] == sorted(each["mean"] for each in bleu.values())
+    dots = [line for line in short.get_lines() if line.get_marker() == "o"]
+    assert [tuple(line.get_xydata()[0]) for line in dots] == [(40.0, row) for row in range(14)]
+    ends = [list(line.get_xdata()) for line in short.get_lines() if line.get_marker() != "o"]
+    assert ends == [[35.0, 41.5]] * 14
+    assert {line.get_markerfacecolor() for line in long.get_lines()} == {"white"}, "of 5 sentences"
+
+
 def test_curves_draw_each_seed_and_the_mean_where_all_seeds_are(folder):
     figure = learning_curve_figure(load_curves(folder / "curves.json"))
     bleu, loss = figure.axes

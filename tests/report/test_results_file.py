@@ -4,11 +4,27 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.results.observations import load_attention, load_curves
-from seq2seq_attn.results.results import AcrossSeeds, ArmResult, BandResult, Comparison, Results, Significance, Spread
+from seq2seq_attn.results.observations import (
+    load_attention,
+    load_corpus_attention,
+    load_curves,
+    pack_weights,
+    save_corpus_attention,
+    unpack_weights,
+)
+from seq2seq_attn.results.results import (
+    AcrossSeeds,
+    ArmResult,
+    BandResult,
+    PairedComparison,
+    Results,
+    Significance,
+    Spread,
+)
 
 
 def built_by_hand():
@@ -34,7 +50,7 @@ def built_by_hand():
         for name, mean in (("a", 2.0), ("b", 7.0))
     ]
     seeds = AcrossSeeds(0.2, 0.3, 3.0, 7.0, 1.5, 8.5)
-    pair = Comparison("b", "a", 5.0, 4.0, 6.0, 0.5, 0.6, 1.25, Significance(0.4, 0.7), seeds)
+    pair = PairedComparison("b", "a", 5.0, 4.0, 6.0, 0.5, 0.6, 1.25, Significance(0.4, 0.7), seeds)
     return Results("x", arms, [pair], "sig", "0.1", "c0ffee", "cpu", {"bleu": "sig"})
 
 
@@ -201,12 +217,45 @@ MALFORMED = {
     "a link outside of the sentence": ("attention.json", (0, "gold", 0), [3, 0], ["3-0"]),
     "no target word": ("attention.json", (0, "target"), [], ["0.target"]),
 }
-LOAD = {"results.json": Results.load, "curves.json": load_curves, "attention.json": load_attention}
+MALFORMED |= {
+    "a translation too few": ("corpus_attention.json", ("arms", "注意力", "translations"), ["汤姆"], ["'注意力'", "3"]),
+    "a token without a word": (
+        "corpus_attention.json",
+        ("segmentations", 0, "source_words", 1),
+        [0, 1],
+        ["segmentations.0", "source_words"],
+    ),
+    "a segmentation that is not there": (
+        "corpus_attention.json",
+        ("arms", "注意力", "segmentation"),
+        2,
+        ["'注意力'", "no segmentation 2"],
+    ),
+    "weights of other tokens": (
+        "corpus_attention.json",
+        ("arms", "注意力", "segmentation"),
+        1,
+        ["40 numbers", "need 29"],
+    ),
+    "weights that are cut": (
+        "corpus_attention.json",
+        ("arms", "注意力", "weights"),
+        "eJw=",
+        ["cannot be decompressed"],
+    ),
+}
+LOAD = {
+    "results.json": Results.load,
+    "curves.json": load_curves,
+    "attention.json": load_attention,
+    "corpus_attention.json": load_corpus_attention,
+}
 
 
 @pytest.mark.parametrize("case", MALFORMED)
-def test_a_malformed_file_is_refused_in_one_line_with_file_and_key(case, all_values, write):
+def test_a_malformed_file_is_refused_in_one_line_with_file_and_key(case, all_values, corpus, write):
     name, keys, value, words = MALFORMED[case]
+    all_values["corpus_attention.json"] = corpus
     at(all_values[name], keys, value)
     path = write(all_values) / name
     with pytest.raises(UserError) as error:
@@ -235,6 +284,27 @@ def test_the_pieces_of_a_word_may_have_more_than_1_together(values, write):
     assert load_attention(write(values) / "attention.json")[0].weights[1][0] == 2.75
 
 
+def test_weights_are_kept_to_within_half_a_level_in_a_third_of_the_bytes():
+    random = np.random.default_rng(3)
+    matrices = [random.dirichlet([0.1] * columns, size=rows) for rows, columns in [(7, 5), (1, 11), (4, 3)]]
+    packed = pack_weights(matrices)
+    back = unpack_weights(packed, [(7, 5), (1, 11), (4, 3)])
+    for ours, theirs in zip(back, matrices, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=0.5 / 255 + 1e-12)
+    assert len(packed) < 2 * sum(each.size for each in matrices)
+    with pytest.raises(ValueError, match="58 numbers, the tokens of all pairs need 57"):
+        unpack_weights(packed, [(7, 5), (1, 10), (4, 3)])
+
+
+def test_the_attention_on_the_corpus_is_read_as_written(corpus, write, tmp_path):
+    read = load_corpus_attention(write({"corpus_attention.json": corpus}) / "corpus_attention.json")
+    assert read.weights("distracted (C at every step)") == []
+    first, *_ = read.weights("注意力")
+    np.testing.assert_allclose(first[1], [0.2, 0.4, 0.2, 0.2, 0], atol=1e-9)
+    save_corpus_attention(read, tmp_path / "again.json")
+    assert load_corpus_attention(tmp_path / "again.json") == read
+
+
 def test_curves_and_attention_are_read_as_written(folder):
     curves = load_curves(folder / "curves.json")
     assert [run.seed for run in curves["注意力"]] == [1, 2]
@@ -248,9 +318,9 @@ def test_the_report_needs_neither_torch_nor_the_lab_nor_pyplot():
     check = """
 import sys
 import seq2seq_attn.report.write
-from seq2seq_attn.report.figures import chinese_family
-chinese_family()
-print(sorted({"torch", "seq2seq_attn.lab", "matplotlib.pyplot", "zhplot"} & sys.modules.keys()))
+from seq2seq_attn.report.figures import font_families
+font_families(["汤姆"])
+print(sorted({"torch", "seq2seq_attn.lab", "matplotlib.pyplot"} & sys.modules.keys()))
 """
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

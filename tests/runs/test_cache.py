@@ -1,4 +1,4 @@
-"""The cache: made once, right whatever happens to its files, and nobody waits for it or fails by it."""
+"""The cache: entries are computed once, survive damage to their files, and never block or fail a run."""
 
 import shutil
 import subprocess
@@ -13,7 +13,7 @@ FILES = {"a": b"first", "b.npy": b"second"}
 
 
 class Maker:
-    """Makes the same files each time, and counts how often."""
+    """Writes the same files each time, and counts the calls."""
 
     def __init__(self):
         self.made = 0
@@ -51,7 +51,7 @@ def entry_of(cache):
     return entry
 
 
-def test_what_is_made_from_the_same_is_made_once(cache, maker):
+def test_an_entry_is_computed_once(cache, maker):
     assert [maker.get(cache) for _ in range(3)] == [FILES] * 3
     assert maker.made == 1
     maker.get(cache, "another text")
@@ -78,14 +78,14 @@ def folder_is_a_file(entry):
     ],
     ids=["cut", "changed", "gone", "no sums", "no sum", "foreign", "deleted", "being written", "no folder"],
 )
-def test_an_entry_that_is_not_as_it_was_written_is_made_anew(cache, maker, spoil, times):
+def test_a_damaged_entry_is_recomputed(cache, maker, spoil, times):
     maker.get(cache)
     spoil(entry_of(cache))
     assert maker.get(cache) == maker.get(cache) == FILES
     assert maker.made == times
 
 
-def test_where_nothing_can_be_written_all_works_and_it_is_said(tmp_path, maker):
+def test_an_unwritable_cache_is_reported_and_not_used(tmp_path, maker):
     (tmp_path / "cache").write_text("a file of somebody's")
     said = []
     assert maker.get(Cache(tmp_path / "cache", said.append)) == FILES
@@ -93,7 +93,7 @@ def test_where_nothing_can_be_written_all_works_and_it_is_said(tmp_path, maker):
     assert (tmp_path / "cache").read_text() == "a file of somebody's"
 
 
-def test_what_cannot_be_made_is_an_error_and_leaves_nothing(cache):
+def test_an_entry_that_fails_raises_and_leaves_nothing(cache):
     def fail():
         raise UserError("no such text")
 
@@ -124,7 +124,7 @@ for number in range(50):
 
 
 @pytest.mark.parametrize("deleted", [False, True])
-def test_processes_that_make_the_same_at_once_are_all_right_while_it_is_deleted_too(tmp_path, deleted):
+def test_concurrent_processes_succeed_even_while_the_cache_is_deleted(tmp_path, deleted):
     commands = [[sys.executable, "-c", PROCESS, str(tmp_path / "cache")]] * 2
     processes = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for command in commands]
     while deleted and any(process.poll() is None for process in processes):

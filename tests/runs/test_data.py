@@ -1,4 +1,4 @@
-"""Text is tokenised once, and a model is the same whether it was before or not."""
+"""Text is tokenised once, and a model does not depend on whether it was cached."""
 
 import gzip
 import shutil
@@ -35,7 +35,7 @@ def cache(tmp_path):
 
 
 def written(folder):
-    """All files of a folder, with what tells whether one was written again."""
+    """All files of a folder, with whatever shows that a file was rewritten."""
     return {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()}
 
 
@@ -59,7 +59,7 @@ def test_a_model_is_the_same_with_and_without_the_cache(config, cache, tmp_path)
         assert (tmp_path / "with" / name).read_bytes() == (tmp_path / "without" / name).read_bytes()
 
 
-def test_ids_are_those_of_the_codecs(config, cache):
+def test_cached_ids_equal_those_of_the_codecs(config, cache):
     source, target = codecs = cached_codecs(config, cache)
     assert source is target
     for _ in range(2):
@@ -70,7 +70,7 @@ def test_ids_are_those_of_the_codecs(config, cache):
             assert [ids.padded([row])[0][0].tolist() for row in range(len(ids))] == list(map(codec.encode, lines))
 
 
-def test_the_text_decides_and_not_its_name(config, cache, tmp_path):
+def test_the_cache_depends_on_the_text_and_not_on_its_name(config, cache, tmp_path):
     codecs = cached_codecs(config, cache)
     cached_pairs(config.data.train, codecs, cache)
     kept = written(cache.folder)
@@ -86,7 +86,7 @@ def test_the_text_decides_and_not_its_name(config, cache, tmp_path):
     assert cached_codecs(config, cache)[0].vocabulary.get_itos() != codecs[0].vocabulary.get_itos()
 
 
-def test_settings_of_the_text_make_other_codecs(config, cache):
+def test_text_settings_change_the_codecs(config, cache):
     (codec, _) = cached_codecs(config, cache)
     for change in ("text.vocabulary_size=13", "text.tokeniser=unigram", "text.joint=false"):
         other = parse(Config, override(config.model_dump(mode="json"), [change]))
@@ -95,7 +95,7 @@ def test_settings_of_the_text_make_other_codecs(config, cache):
         assert changed, change
 
 
-def test_a_training_resumed_on_changed_text_reads_it_by_its_own_codecs(config, cache, tmp_path):
+def test_a_training_resumed_on_changed_text_keeps_its_codecs(config, cache, tmp_path):
     train(config, tmp_path / "run")
     add_line(config.data.train.source, "v w " * 7)
     add_line(config.data.train.target, "w v " * 7)
@@ -111,7 +111,7 @@ def test_a_training_resumed_on_changed_text_reads_it_by_its_own_codecs(config, c
 
 
 @pytest.mark.parametrize("cuda", [False, True])
-def test_batches_are_pinned_for_a_cuda_device_alone(config, tmp_path, monkeypatch, cuda):
+def test_batches_are_pinned_only_for_a_cuda_device(config, tmp_path, monkeypatch, cuda):
     class FitReachedError(Exception):
         pass
 
@@ -128,6 +128,6 @@ def test_batches_are_pinned_for_a_cuda_device_alone(config, tmp_path, monkeypatc
 @pytest.mark.parametrize(
     ("accelerator", "there", "used"), [("auto", True, True), ("cpu", True, False), ("auto", False, False)]
 )
-def test_a_cuda_device_is_used_where_it_is_there_and_wanted(accelerator, there, used, monkeypatch):
+def test_a_cuda_device_is_used_if_available_and_requested(accelerator, there, used, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: there)
     assert on_cuda(accelerator) is used

@@ -1,4 +1,4 @@
-"""Training, loading and translating from Python leave the process that asks for them as it was."""
+"""Training, loading and translating from Python do not change the calling process."""
 
 import json
 import os
@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-# Imported first: what Lightning and other libraries change when they are imported is not ours.
+# Imported first: changes that Lightning and other libraries make on import do not count.
 SCRIPT = """
 import json, logging, os, random, signal, sys, threading, warnings
 from pathlib import Path
@@ -50,21 +50,23 @@ def state():
 random.seed(3), np.random.seed(5), torch.manual_seed(7)
 os.environ["PL_GLOBAL_SEED"] = "11"
 import seq2seq_attn.ops.host
-seq2seq_attn.ops.host.keep_freed_memory = refuse  # before anybody imports it by name
+seq2seq_attn.ops.host.keep_freed_memory = refuse  # before any module imports it by name
 before = state()
 
-from seq2seq_attn.config import Config
-from seq2seq_attn.runs.train import train
-from seq2seq_attn.runs.model import TrainedModel
-from seq2seq_attn.strict import parse
+import seq2seq_attn as s2s
 
-config, folder = parse(Config, json.loads(sys.stdin.read())), Path(sys.argv[1])
-train(config, folder, bar=False)
-TrainedModel.load(folder).translate(["a b", "", "c"] * 500)
+folder = Path(sys.argv[1])
+s2s.train(json.loads(sys.stdin.read()), folder)
+model = s2s.load(folder)
+model.translate(["a b", "", "c"] * 500)
+model.score([("a b", "b a")])
+model.align([("a b", "b a")])
+model.attention("a b").plot()
+model.evaluate()
 after = state()
 for name, logger in dict(after["loggers"]).items():
     if name not in before["loggers"]:
-        del after["loggers"][name]  # a name that some module asked for, with no level of its own
+        del after["loggers"][name]  # a logger that some module created, without a level of its own
         assert logger == [0, False, 0], (name, logger)
 def changes(old, new):
     if isinstance(old, dict) and isinstance(new, dict):
@@ -77,21 +79,21 @@ print(json.dumps({"differ": differ, "asked": asked}))
 """
 
 
-def test_training_and_translating_from_python_change_nothing_of_the_process(values, tmp_path):
+def test_training_and_translating_from_python_do_not_change_the_process(values, tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(tmp_path / "run")],
         input=json.dumps(values["base"]),
         capture_output=True,
         text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "2"},  # more than one, which decoding divides among its workers
+        env=os.environ | {"OMP_NUM_THREADS": "2"},  # more than one, since decoding divides them among its workers
         check=False,
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1]) == {"differ": {}, "asked": []}
-    assert "GPU" not in done.stdout + done.stderr  # Lightning is muted while it works
+    assert "GPU" not in done.stdout + done.stderr  # Lightning is muted during training
 
 
-def test_the_random_state_is_restored_after_an_error_too(monkeypatch):
+def test_the_random_state_is_restored_after_an_error(monkeypatch):
     import random
 
     import lightning

@@ -1,4 +1,4 @@
-"""A scorer named by its file: the run keeps the file, and needs no other."""
+"""A scorer named by its file: the run keeps a copy, and does not need the original."""
 
 import shutil
 
@@ -64,7 +64,7 @@ def trained(config, tmp_path):
     return train(config, tmp_path / "run")
 
 
-def test_the_run_keeps_the_file_and_what_it_imports_and_names_it_by_its_place_in_the_run(trained, code, tmp_path):
+def test_a_run_keeps_the_file_and_its_imports_and_names_the_copy(trained, code, tmp_path):
     run = tmp_path / "run"
     assert (run / "plugins/mine.py").read_text() == SCORER
     assert (run / "plugins/helper_of_mine.py").read_bytes() == (code / "helper_of_mine.py").read_bytes()
@@ -72,7 +72,7 @@ def test_the_run_keeps_the_file_and_what_it_imports_and_names_it_by_its_place_in
     assert scorer == {"name": "plugins/mine.py:Mine", "rank": 3}
 
 
-def test_a_moved_run_works_without_the_original_whatever_the_working_folder(trained, code, tmp_path, monkeypatch):
+def test_a_moved_run_works_without_the_original_from_any_working_folder(trained, code, tmp_path, monkeypatch):
     shutil.rmtree(code)
     moved = (tmp_path / "run").rename(tmp_path / "moved")
     monkeypatch.chdir(tmp_path)
@@ -83,7 +83,7 @@ def test_a_moved_run_works_without_the_original_whatever_the_working_folder(trai
     assert again.config.model.context.scorer.part.__name__ == "Mine"
 
 
-def test_two_runs_with_different_files_of_one_name_can_be_used_side_by_side(trained, config, values, code, tmp_path):
+def test_two_runs_with_different_files_of_the_same_name_work_together(trained, config, values, code, tmp_path):
     (code / "helper_of_mine.py").write_text("def scaled(scores):\n    return scores - 100\n")
     other = train(configured(values, code), tmp_path / "other")
     runs = [TrainedModel.load(tmp_path / name).config.model.context.scorer for name in ("run", "other")]
@@ -93,7 +93,7 @@ def test_two_runs_with_different_files_of_one_name_can_be_used_side_by_side(trai
     assert other.config.model.context.scorer.name == f"{code}/mine.py:Mine"
 
 
-def test_resuming_takes_the_same_file_and_refuses_a_changed_one(trained, values, code, tmp_path):
+def test_resuming_accepts_the_same_file_and_refuses_a_changed_one(trained, values, code, tmp_path):
     run = tmp_path / "run"
     train(configured(values, code, "training.max_epochs=2"), run, if_exists="resume")
     assert read_metrics(run)["training"]["epochs"] == 2
@@ -105,7 +105,7 @@ def test_resuming_takes_the_same_file_and_refuses_a_changed_one(trained, values,
         train(configured(values, moved), run, if_exists="resume")
 
 
-def test_a_run_can_be_replaced_from_its_own_file_and_leaves_none_behind(trained, values, tmp_path):
+def test_a_run_can_be_replaced_from_its_own_file_without_leftovers(trained, values, tmp_path):
     run = tmp_path / "run"
     train(read_config(run), run, if_exists="overwrite")
     assert (run / "plugins/mine.py").read_text() == SCORER
@@ -128,7 +128,7 @@ def test_a_missing_or_changed_file_is_named(trained, tmp_path, spoil, message):
     assert "\n" not in str(error.value)
 
 
-def test_without_its_checksums_a_changed_file_is_used_or_refused_with_its_line(trained, tmp_path):
+def test_without_checksums_a_changed_file_is_used_or_refused_with_its_line(trained, tmp_path):
     plugins = tmp_path / "run/plugins"
     (plugins / "SHA256SUMS").unlink()
     (plugins / "mine.py").write_text(f"# Changed\n{SCORER}")
@@ -138,7 +138,7 @@ def test_without_its_checksums_a_changed_file_is_used_or_refused_with_its_line(t
         TrainedModel.load(tmp_path / "run")
 
 
-def test_a_file_that_cannot_be_kept_whole_is_refused_before_training(values, code, tmp_path):
+def test_a_file_that_cannot_be_copied_completely_is_refused_before_training(values, code, tmp_path):
     (code / "helper_of_mine.py").unlink()
     (code / "helper_of_mine").mkdir()
     (code / "helper_of_mine/__init__.py").write_text("def scaled(scores):\n    return scores / 2\n")

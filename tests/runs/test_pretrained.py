@@ -1,4 +1,4 @@
-"""Embeddings that start from pretrained vectors: exactly there, once, and whatever the vectors came from."""
+"""Embeddings initialised from pretrained vectors of any origin, exactly and once."""
 
 import re
 from pathlib import Path
@@ -46,7 +46,7 @@ def naming(config, **files):
 
 
 def started(config, given=None, say=lambda _: None, joint=False):
-    """A model as it is before its first step, and the one that it would be without vectors."""
+    """An initialised model, and the same model without vectors."""
     codecs = train_codecs(LETTERS, "word", joint=joint)
     models = []
     for _ in range(2):
@@ -60,7 +60,7 @@ def row(embedding, codec, word):
     return embedding.table.weight[codec.vocabulary[word]].tolist()
 
 
-def test_a_known_word_starts_at_its_vector_and_all_else_where_it_would(config, vectors):
+def test_known_words_start_at_their_vectors_and_everything_else_is_unchanged(config, vectors):
     said = []
     model, plain, (source, target) = started(naming(config, target=vectors), say=said.append)
     assert row(model.target_embedding, target, "b") == ROW
@@ -86,7 +86,7 @@ def test_each_side_starts_from_its_own_file(config, vectors, tmp_path):
 
 
 @pytest.mark.parametrize("sides", [["source"], ["target"], ["source", "target"]])
-def test_a_tied_embedding_starts_from_the_one_file_and_predicts_with_it(config, vectors, sides):
+def test_a_tied_embedding_starts_from_one_file_and_predicts_with_it(config, vectors, sides):
     tied = changed(config, model={"tie_embeddings": "all"}, text={"joint": True})
     model, _, (joint, _) = started(naming(tied, **dict.fromkeys(sides, vectors)), joint=True)
     assert row(model.source_embedding, joint, "b") == row(model.target_embedding, joint, "b") == ROW
@@ -104,8 +104,8 @@ def test_a_tied_embedding_cannot_start_from_two(config, vectors, tmp_path):
     assert row(model.target_embedding, joint, "b") == ROW
 
 
-def test_training_goes_on_from_the_vectors_and_the_file_is_not_needed_again(config, vectors, tmp_path):
-    # The first step of Adam moves a number by its learning rate at most, whatever the gradient.
+def test_training_starts_from_the_vectors_and_needs_the_file_only_once(config, vectors, tmp_path):
+    # The first step of Adam changes a parameter by at most the learning rate.
     rate, said = 1e-3, []
     training = {"max_epochs": 1, "batch_size": 40, "optimiser": {"learning_rate": rate}}
     config = naming(changed(config, training=training), target=vectors)
@@ -125,7 +125,7 @@ def test_training_goes_on_from_the_vectors_and_the_file_is_not_needed_again(conf
     assert metrics["pretrained_embeddings"] == {"target": {"found": 2, "tokens": 5}}
 
 
-def test_what_cannot_be_started_from_is_refused_before_anything_is_written(config, vectors, tmp_path):
+def test_unusable_vectors_are_refused_before_anything_is_written(config, vectors, tmp_path):
     for values, message in (
         (naming(config, source=tmp_path / "none.txt"), r"none\.txt: no such file"),
         (
@@ -138,7 +138,7 @@ def test_what_cannot_be_started_from_is_refused_before_anything_is_written(confi
     assert not (tmp_path / "run").exists()
 
 
-def test_a_vocabulary_without_any_vector_is_warned_of_with_the_likely_reason(config, tmp_path):
+def test_a_vocabulary_without_vectors_is_a_warning_with_the_likely_reason(config, tmp_path):
     (tmp_path / "words.txt").write_text("dog 1 2 3 4 5 6 7 8\n")
     said = []
     started(naming(config, source=tmp_path / "words.txt"), say=said.append)
@@ -156,7 +156,7 @@ def test_an_arm_may_start_from_vectors(values, vectors, tmp_path):
     assert files == {"distracted": None, "attention": vectors}
 
 
-def test_vectors_in_memory_and_files_are_not_mixed(config, vectors, tmp_path):
+def test_vectors_in_memory_and_in_files_cannot_be_combined(config, vectors, tmp_path):
     theirs = Pretrained(target=Vectors(str(vectors), cache=str(tmp_path)))
     with pytest.raises(UserError, match="leave one of them out"):
         started(naming(config, source=vectors), theirs)

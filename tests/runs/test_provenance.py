@@ -1,4 +1,4 @@
-"""What stands beside a figure is what it was made with."""
+"""The provenance recorded with a result is correct."""
 
 import pytest
 import torch
@@ -7,7 +7,7 @@ from seq2seq_attn.runs.provenance import hardware
 
 
 @pytest.mark.usefixtures("fused")
-def test_the_hardware_is_the_one_that_the_run_used(monkeypatch):
+def test_the_recorded_hardware_is_what_the_run_used(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "the GPU")
     assert hardware("auto") == hardware("cuda") == f"the GPU; torch {torch.__version__}"

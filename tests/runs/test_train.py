@@ -1,6 +1,7 @@
-"""One run: a folder that holds all of it, and nothing lost."""
+"""One run: its folder is complete, and nothing is lost."""
 
 import json
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -9,15 +10,16 @@ import torch
 
 from seq2seq_attn.analysis.scoring import evaluate, score_references
 from seq2seq_attn.analysis.word_alignment import word_attention
+from seq2seq_attn.comparison.compare import claim
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.runs.corpora import read_pairs
 from seq2seq_attn.runs.folder import read_metrics
 from seq2seq_attn.runs.model import TrainedModel, with_lexicon
 from seq2seq_attn.runs.train import train
 from seq2seq_attn.strict import load, parse
 from seq2seq_attn.text.corpus import ParallelCorpus
 from seq2seq_attn.text.vocabulary import EOS
+from seq2seq_attn.training.fit import BestWeights
 
 
 @pytest.fixture
@@ -40,7 +42,11 @@ def searching(config, **search):
     return parse(Config, values | {"search": values["search"] | search})
 
 
-def test_a_run_folder_holds_all_that_translating_needs(trained, tmp_path):
+def with_data(config, **changes):
+    return config.model_copy(update={"data": config.data.model_copy(update=changes)})
+
+
+def test_a_run_folder_contains_everything_that_translation_needs(trained, tmp_path):
     again = TrainedModel.load(tmp_path / "run")
     assert again.config == trained.config
     lines = ["a b c", "", "e d"]
@@ -52,14 +58,14 @@ def test_a_run_folder_holds_all_that_translating_needs(trained, tmp_path):
     assert {"version", "commit", "hardware"} == set(metrics["made_with"])
 
 
-def test_the_same_seed_trains_the_same_model_whatever_ran_before(trained, config, tmp_path):
+def test_the_same_seed_trains_the_same_model_regardless_of_earlier_runs(trained, config, tmp_path):
     torch.rand(17)
     again = train(config, tmp_path / "again")
     for name, value in trained.translator.state_dict().items():
         torch.testing.assert_close(again.translator.state_dict()[name], value, rtol=0, atol=0)
 
 
-def test_a_run_that_exists_is_refused_continued_or_replaced(trained, config, tmp_path):
+def test_an_existing_run_is_refused_resumed_or_replaced(trained, config, tmp_path):
     folder = tmp_path / "run"
     before = (folder / "model.safetensors").read_bytes()
     with pytest.raises(UserError, match=r"this run exists; continue it with --resume or replace it with --overwrite"):
@@ -76,8 +82,8 @@ def test_resuming_with_another_configuration_names_the_difference(trained, confi
         train(changed(config, batch_size=9), tmp_path / "run", if_exists="resume")
 
 
-@pytest.mark.parametrize("name", ["chapter.txt", "config.yaml"])  # a project's own configuration makes it no run
-def test_a_folder_that_is_no_run_is_never_touched(config, tmp_path, name):
+@pytest.mark.parametrize("name", ["chapter.txt", "config.yaml"])  # a config.yaml alone does not make a folder a run
+def test_a_folder_that_is_not_a_run_is_never_modified(config, tmp_path, name):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / name).write_text("years of work")
     for if_exists in ("refuse", "resume", "overwrite"):
@@ -87,7 +93,7 @@ def test_a_folder_that_is_no_run_is_never_touched(config, tmp_path, name):
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "fixed/seed-1/model.safetensors", "checkpoints/mine.txt"])
-def test_what_a_run_did_not_make_is_refused_by_name_before_anything_is_removed(trained, config, tmp_path, name):
+def test_foreign_files_in_a_run_are_refused_by_name_before_anything_is_removed(trained, config, tmp_path, name):
     path = tmp_path / "run" / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("years of work")
@@ -97,14 +103,44 @@ def test_what_a_run_did_not_make_is_refused_by_name_before_anything_is_removed(t
     assert {each: each.read_bytes() for each in (tmp_path / "run").rglob("*") if each.is_file()} == before
 
 
-def test_a_finished_run_without_its_last_checkpoint_is_not_wiped_by_resuming(trained, config, tmp_path):
+def test_a_run_keeps_one_checkpoint_and_files_that_others_may_read_as_the_umask_says(config, tmp_path):
+    before = os.umask(0o027)
+    try:
+        train(config, tmp_path / "run")
+    finally:
+        os.umask(before)
+    files = [path for path in (tmp_path / "run").rglob("*") if path.is_file() and path.suffix != ".ckpt"]
+    modes = {path.name: oct(path.stat().st_mode & 0o777) for path in files}  # fsspec asks for the umask but once
+    assert modes == dict.fromkeys(modes, "0o640")
+    assert "model.safetensors" in modes
+    assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["last.ckpt"]
+
+
+def test_a_run_that_goes_on_without_improvement_keeps_its_best_weights(trained, config, tmp_path, monkeypatch):
+    """As when max_epochs is raised and no later epoch is better."""
+    before = (tmp_path / "run" / "model.safetensors").read_bytes()
+    monkeypatch.setattr(BestWeights, "load_state_dict", lambda self, state: setattr(self, "score", -1e9))
+    train(changed(config, max_epochs=3), tmp_path / "run", if_exists="resume")
+    assert read_metrics(tmp_path / "run")["training"]["epochs"] == 3
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
+
+
+def test_a_folder_with_a_comparison_is_refused_by_name(config, tmp_path):
+    claim(tmp_path / "mine", "mine")
+    for if_exists in ("refuse", "resume", "overwrite"):
+        with pytest.raises(UserError, match=r"mine: holds a comparison \(comparison.json\), not a run"):
+            train(config, tmp_path / "mine", if_exists=if_exists)
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["comparison.json"]
+
+
+def test_resuming_does_not_delete_a_finished_run_without_its_last_checkpoint(trained, config, tmp_path):
     (tmp_path / "run" / "checkpoints" / "last.ckpt").unlink()
     with pytest.raises(UserError, match="nothing to continue"):
         train(changed(config, max_epochs=3), tmp_path / "run", if_exists="resume")
     assert TrainedModel.load(tmp_path / "run").translate(["a b"]) == trained.translate(["a b"])
 
 
-def test_a_run_that_left_only_its_own_files_is_replaced_without_a_trace(trained, config, tmp_path):
+def test_a_run_with_only_its_own_files_is_replaced_completely(trained, config, tmp_path):
     (tmp_path / "run" / "model.safetensors.part").write_text("half of a file")
     train(changed(config, max_epochs=1), tmp_path / "run", if_exists="overwrite")
     assert not list((tmp_path / "run").rglob("*.part"))
@@ -130,34 +166,41 @@ def test_the_weights_of_another_model_are_refused(trained, config, tmp_path):
         TrainedModel.load(tmp_path / "run")
 
 
-def test_an_unfinished_run_says_how_to_go_on(trained, tmp_path):
+def test_an_unfinished_run_says_how_to_continue(trained, tmp_path):
     (tmp_path / "run" / "model.safetensors").unlink()
     with pytest.raises(UserError, match="--resume"):
         TrainedModel.load(tmp_path / "run")
 
 
-def test_long_lines_are_reported_in_training_and_cut_in_translation(config, tmp_path):
+def test_long_lines_are_reported_in_training_and_truncated_in_translation(config, tmp_path):
     values = config.model_dump(mode="json")
     values["data"]["max_length"] = 3
     said, warned = [], []
     model = train(parse(Config, values), tmp_path / "short", say=said.append)
-    assert any("20 of 40 pairs kept" in text and "20 with more than 3 pieces" in text for text in said)
+    assert "; 20 of 40 pairs (dropped: 20 with more than 3 tokens), validation 6 of 12 pairs (dropped: 6" in said[0]
     cut, short = model.translate(["a b c d e", "a b c"], warn=warned.append)
     assert cut == short
     assert warned == ["line 1: 5 tokens, cut to data.max_length=3"]
 
 
-def test_a_limit_of_the_training_pairs_is_theirs_alone(config, tmp_path):
+def test_lines_that_are_cut_are_counted_in_one_warning(trained):
+    model = replace(trained, config=with_data(trained.config, max_length=3))
+    warned = []
+    model.translate(["a b", "a b c d e", "a b c d", "e d c", "a b c d e"], warn=warned.append, first_line=11)
+    assert warned == ["line 12: 5 tokens, cut to data.max_length=3; so are 2 more of these 5 lines"]
+
+
+def test_a_limit_on_training_pairs_does_not_apply_to_translation(config, tmp_path):
     values = changed(config, max_epochs=1).model_dump(mode="json")
     values["data"]["max_training_length"] = 3
     said, warned = [], []
     model = train(parse(Config, values), tmp_path / "short", say=said.append)
-    assert [text.split(";")[0] for text in said] == [f"{read_pairs(config.data.train).name}: 20 of 40 pairs kept"]
+    assert "; 20 of 40 pairs (dropped: 20 with more than 3 tokens), validation 12 pairs; " in said[0]
     model.translate(["a b c d e"], warn=warned.append)
     assert warned == []
 
 
-def test_evaluation_is_of_the_lines_that_are_written(trained, tmp_path):
+def test_evaluation_scores_the_translations_that_are_written(trained, tmp_path):
     scores = evaluate(trained, tmp_path / "run")
     lines = (tmp_path / "run" / "test.translations.txt").read_text().splitlines()
     assert lines == trained.translate(trained.config.data.test.source.read_text().splitlines())
@@ -168,7 +211,7 @@ def test_evaluation_is_of_the_lines_that_are_written(trained, tmp_path):
     assert 0 < scores["attention_entropy"] < 4
 
 
-def test_perplexity_and_entropy_are_those_of_the_references(trained):
+def test_perplexity_and_entropy_are_computed_on_the_references(trained):
     pairs = ParallelCorpus(["a b", "c d e"], ["y x", "z y x"], "by hand")
     scores, reading = score_references(trained, pairs)
     forced = trained.force(pairs.source, pairs.target)
@@ -181,34 +224,31 @@ def test_perplexity_and_entropy_are_those_of_the_references(trained):
     assert reading.links == [words.links for words in word_attention(trained, pairs.source, pairs.target)]
 
 
-def test_test_sentences_that_are_cut_are_told(trained, tmp_path):
-    config = trained.config
-    short = replace(
-        trained, config=config.model_copy(update={"data": config.data.model_copy(update={"max_length": 3})})
-    )
+def test_truncated_test_sentences_are_reported(trained, tmp_path):
     said = []
-    evaluate(short, tmp_path / "run", say=said.append)
-    assert len(said) == 6
-    assert said[0].startswith("test set, line ")
+    evaluate(replace(trained, config=with_data(trained.config, max_length=3)), tmp_path / "run", say=said.append)
+    (warning,) = said
+    assert warning.startswith("test set, line ")
+    assert warning.endswith("so are 5 more of these 12 lines")
 
 
-def test_a_gpu_that_is_not_there_is_refused_before_anything_is_written(config, tmp_path, monkeypatch):
+def test_a_missing_gpu_is_refused_before_anything_is_written(config, tmp_path, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(UserError, match="this machine has no CUDA device"):
         train(changed(config, accelerator="cuda"), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
-def test_a_search_that_no_gpu_can_do_is_refused_before_anything_is_written(config, tmp_path, monkeypatch):
+def test_a_search_without_gpu_support_is_refused_before_anything_is_written(config, tmp_path, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    with pytest.raises(UserError, match="int8 is for a model on the CPU"):
+    with pytest.raises(UserError, match="int8 needs a model on the CPU"):
         train(searching(changed(config, accelerator="cuda"), precision="int8"), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
-def test_a_run_with_a_shortlist_learns_its_lexicon_once_after_the_training(config, tmp_path):
+def test_a_run_with_a_shortlist_learns_its_lexicon_once_after_training(config, tmp_path):
     folder = tmp_path / "run"
-    few = {"translations": 1, "frequent": 1}  # </s>, which is the most frequent of all
+    few = {"translations": 1, "frequent": 1}  # </s> is the most frequent token
     model = train(searching(changed(config, max_epochs=1), shortlist=few), folder)
     with pytest.raises(UserError, match="load it by with_lexicon"):
         model.translate(["a b c"])
@@ -225,16 +265,22 @@ def test_a_run_with_a_shortlist_learns_its_lexicon_once_after_the_training(confi
     assert set(found[0].tokens) <= listed
 
 
-def test_a_saved_configuration_reads_back_as_it_was(trained, tmp_path):
+def test_a_saved_configuration_loads_unchanged(trained, tmp_path):
     assert load(Config, tmp_path / "run" / "config.yaml") == trained.config
 
 
 @pytest.mark.usefixtures("fused")
-def test_training_begins_by_saying_what_is_not_fused_and_why(config, tmp_path):
+def test_training_first_reports_the_data_and_what_is_not_fused(config, tmp_path):
     values = config.model_dump(mode="json")
     values["model"]["context"] = {"scorer": "general"}
     said = []
     train(
         parse(Config, values | {"training": values["training"] | {"max_epochs": 1}}), tmp_path / "run", say=said.append
     )
-    assert said == ["computed step by step: decoder (the scorer is General, not additive)"]
+    parameters = read_metrics(tmp_path / "run")["parameters"]
+    sizes = f"{parameters:,} parameters; 40 pairs, validation 12 pairs; vocabulary 9 source, 9 target"
+    threads = f"{torch.get_num_threads()} thread{'s' * (torch.get_num_threads() > 1)}"
+    assert said == [
+        f"training: CPU with {threads}, fp32; {sizes}",
+        "training: computed step by step: decoder (the scorer is General, not additive)",
+    ]

@@ -19,7 +19,7 @@ from seq2seq_attn.search import force
 TARGETS = [[4, EOS], [5, 6, 4, 0, EOS], [EOS], [7, 7, EOS], [8, EOS], [4, 5, 6, 7, 8, EOS]]
 
 
-def test_log_probabilities_are_those_of_the_table():
+def test_log_probabilities_equal_those_of_the_table():
     table = torch.zeros(1, 1, 6, 6, dtype=torch.double)
     table[0, 0] = torch.tensor([0.1, 0.05, 0.05, 0.2, 0.35, 0.25]).log()
     (forced,) = force(TableTranslator(table), pad([[0, EOS]]), pad([[5, 4, EOS]]))
@@ -28,7 +28,7 @@ def test_log_probabilities_are_those_of_the_table():
     assert forced.total == pytest.approx(log(0.25 * 0.35 * 0.2))
 
 
-def test_weights_have_the_size_of_their_own_pair_and_belong_to_its_prefixes():
+def test_weights_have_the_size_of_their_pair_and_belong_to_its_prefixes():
     sources = [[4, 4, 4, EOS], [1, EOS], [3], [0, 5, EOS], [2, EOS], [4, EOS]]
     for source, target, forced in zip(
         sources, TARGETS, force(random_table(1), pad(sources), pad(TARGETS)), strict=True
@@ -46,13 +46,13 @@ def test_padding_never_changes_a_forced_score():
         torch.testing.assert_close(forced.weights, alone.weights)
 
 
-def test_only_real_tokens_are_projected_and_only_once():
+def test_only_tokens_are_projected_and_all_at_once():
     translator = GruTranslator(5)
     force(translator, pad(SOURCES), pad(TARGETS))
     assert translator.projected == [sum(map(len, TARGETS))]
 
 
-def test_half_precision_logits_are_scored_in_single_precision():
+def test_bf16_logits_are_scored_in_fp32():
     translator = random_table(3)
     translator.table = translator.table.bfloat16()
     (forced,) = force(translator, pad([[4, EOS]]), pad([[4, 5, 6, 7, 8, EOS]]))

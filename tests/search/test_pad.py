@@ -20,5 +20,5 @@ def test_sentences_are_padded_on_the_right_to_the_longest():
 
 
 def test_a_sentence_without_a_token_is_refused():
-    with pytest.raises(UserError, match=r"sentence 1 has no token; close every sentence by `</s>`"):
+    with pytest.raises(UserError, match=r"sentence 1 is empty; end every sentence with `</s>`"):
         pad([[5, 3], [], [3]])

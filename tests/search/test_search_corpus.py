@@ -9,13 +9,13 @@ from hand_made_translators import EOS, GruTranslator, TableTranslator, random_ta
 from torch import nn
 
 from seq2seq_attn.models.translator import pad
-from seq2seq_attn.ops import host as parallel
+from seq2seq_attn.ops import host
 from seq2seq_attn.search import SearchOptions, beam_search, force, force_corpus, greedy_search, search
 
 
 @pytest.fixture(autouse=True)
 def set_threads():
-    """As many threads as a test asks for, one unless it does: batches are searched in their order then."""
+    """Sets torch's number of threads for a test; by default 1, so that batches are searched in order."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield torch.set_num_threads
@@ -39,7 +39,7 @@ def test_every_sentence_gets_its_own_translation_in_the_order_of_the_corpus(beam
             torch.testing.assert_close(ours.weights, theirs.weights)
 
 
-def test_batches_keep_to_both_budgets_and_waste_little_on_padding():
+def test_batches_respect_both_limits_and_contain_little_padding():
     shapes = []
 
     class Watched(TableTranslator):
@@ -55,7 +55,7 @@ def test_batches_keep_to_both_budgets_and_waste_little_on_padding():
     assert sum(count * length for count, length in shapes) < 1.1 * real
 
 
-def test_a_sentence_longer_than_the_budget_is_a_batch_of_its_own():
+def test_a_sentence_longer_than_the_limit_is_a_batch_by_itself():
     sources = [[4] * 30 + [EOS], [4, EOS], [3]]
     found = search(random_table(0), sources, SearchOptions(batch_tokens=8))
     assert len(found) == 3
@@ -65,23 +65,23 @@ def test_an_empty_corpus_has_no_translations():
     assert search(random_table(0), [], SearchOptions()) == []
 
 
-def test_progress_hears_of_every_sentence():
-    heard: list[int] = []
-    search(random_table(0), [[4, EOS]] * 7, SearchOptions(batch_size=3), progress=heard.append)
-    assert heard == [3, 3, 1]
+def test_progress_is_called_for_every_sentence():
+    counts: list[int] = []
+    search(random_table(0), [[4, EOS]] * 7, SearchOptions(batch_size=3), progress=counts.append)
+    assert counts == [3, 3, 1]
 
 
-def test_search_runs_without_dropout_and_gives_every_part_its_mode_back():
+def test_search_runs_in_evaluation_mode_and_restores_the_mode_of_every_module():
     translator, sources = GruTranslator(3), corpus(6, longest=5, seed=2)
-    quiet = search(translator, sources, SearchOptions(beam_size=2))
+    expected = search(translator, sources, SearchOptions(beam_size=2))
     translator.train()
     translator.encoder.eval()
     before = [module.training for module in translator.modules()]
-    assert search(translator, sources, SearchOptions(beam_size=2)) == quiet
+    assert search(translator, sources, SearchOptions(beam_size=2)) == expected
     assert [module.training for module in translator.modules()] == before
 
 
-def test_the_mode_comes_back_after_a_failure_too():
+def test_the_mode_is_restored_after_an_error():
     class Failing(GruTranslator):
         def encode(self, source):
             raise RuntimeError("out of memory")
@@ -108,9 +108,9 @@ def test_batches_are_made_on_the_device_of_the_parameters():
 def test_forced_decoding_of_a_corpus_keeps_its_order():
     translator = GruTranslator(2)
     sources, targets = corpus(19, longest=8, seed=5), corpus(19, longest=11, seed=6)
-    heard: list[int] = []
-    found = force_corpus(translator.train(), sources, targets, batch_size=4, progress=heard.append)
-    assert heard == [4, 4, 4, 4, 3]
+    counts: list[int] = []
+    found = force_corpus(translator.train(), sources, targets, batch_size=4, progress=counts.append)
+    assert counts == [4, 4, 4, 4, 3]
     translator.eval()
     for source, target, forced in zip(sources, targets, found, strict=True):
         (alone,) = force(translator, pad([source]), pad([target]))
@@ -118,7 +118,7 @@ def test_forced_decoding_of_a_corpus_keeps_its_order():
         torch.testing.assert_close(forced.weights, alone.weights)
 
 
-def test_bf16_multiplies_in_half_precision_and_fp32_as_its_caller_does():
+def test_precision_bf16_enables_autocast_and_fp32_leaves_it_to_the_caller():
     seen = []
 
     class Asked(GruTranslator):
@@ -134,10 +134,10 @@ def test_bf16_multiplies_in_half_precision_and_fp32_as_its_caller_does():
 
 
 @pytest.mark.usefixtures("fused")
-@pytest.mark.parametrize("casts", [False, True])
-def test_batches_shared_out_among_threads_are_translated_as_one_by_one(casts, monkeypatch, set_threads):
+@pytest.mark.parametrize("is_autocast", [False, True])
+def test_batches_in_several_threads_have_the_same_translations_as_in_one(is_autocast, monkeypatch, set_threads):
     set_threads(2)
-    threads, precisions, heard = set(), set(), []
+    threads, precisions, counts = set(), set(), []
 
     class Watched(GruTranslator):
         def encode(self, source):
@@ -146,24 +146,24 @@ def test_batches_shared_out_among_threads_are_translated_as_one_by_one(casts, mo
             precisions.add((torch.ones(1, 1) @ torch.ones(1, 1)).dtype)
             return memory
 
-    translator, sources = Watched(1), corpus(23, longest=9, seed=4)
-    options = SearchOptions(beam_size=2, batch_size=3)
-    with torch.autocast("cpu", torch.bfloat16, enabled=casts):
-        found = search(translator, sources, options, progress=heard.append)
+    translator, sources = Watched(1), corpus(9, longest=5, seed=4)
+    options = SearchOptions(beam_size=2, batch_size=2)
+    with torch.autocast("cpu", torch.bfloat16, enabled=is_autocast):
+        found = search(translator, sources, options, progress=counts.append)
         assert threading.get_ident() not in {thread for thread, _ in threads}
         assert {alone for _, alone in threads} == {1}
         assert torch.get_num_threads() == 2
         threads.clear()
-        monkeypatch.setattr(parallel, "BATCHES_PER_THREAD", 1000)
+        monkeypatch.setattr(host, "MIN_BATCHES_PER_THREAD", 1000)
         expected = search(translator, sources, options)
     assert threads == {(threading.get_ident(), 2)}
-    assert precisions == {torch.bfloat16 if casts else torch.float32}
-    assert heard == [3] * 7 + [2]
+    assert precisions == {torch.bfloat16 if is_autocast else torch.float32}
+    assert counts == [2] * 4 + [1]
     for ours, theirs in zip(found, expected, strict=True):
         assert [h.tokens for h in ours] == [h.tokens for h in theirs]
 
 
-def test_what_fails_in_a_thread_fails_here(set_threads):
+def test_an_error_in_a_thread_is_raised_to_the_caller(set_threads):
     set_threads(2)
 
     class Broken(TableTranslator):

@@ -23,7 +23,7 @@ def test_the_limit_follows_the_source_up_to_the_maximum_length_and_not_below_the
     ("wrong", "message"),
     [
         ({"beam_size": 3, "n_best": 4}, "n_best=4 needs a beam .* got beam_size=3; set beam_size=4"),
-        ({"min_length": 8, "max_length": 5}, "min_length=8 is above max_length=5"),
+        ({"min_length": 8, "max_length": 5}, "min_length=8 exceeds max_length=5"),
         ({"beam_size": 0}, "greater than 0"),
         ({"length_penalty": -0.5}, "greater than or equal to 0"),
         ({"length_penalty": float("nan")}, "less than or equal to 10"),
@@ -31,11 +31,11 @@ def test_the_limit_follows_the_source_up_to_the_maximum_length_and_not_below_the
         ({"beem_size": 3}, "Extra inputs are not permitted"),
     ],
 )
-def test_what_cannot_be_searched_is_refused(wrong, message):
+def test_impossible_options_are_an_error(wrong, message):
     with pytest.raises(ValidationError, match=message):
         SearchOptions(**wrong)
 
 
-def test_options_do_not_change():
+def test_options_are_immutable():
     with pytest.raises(ValidationError, match="frozen"):
         SearchOptions().beam_size = 7

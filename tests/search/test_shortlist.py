@@ -1,4 +1,4 @@
-"""A search among a part of the vocabulary finds what the whole would give if the rest had no probability."""
+"""A search with a shortlist equals one in which all other tokens have probability 0."""
 
 from itertools import chain
 
@@ -18,7 +18,11 @@ EVERYTHING = Shortlist(torch.arange(17)[:, None].expand(17, 3), torch.arange(149
 SOME = Shortlist(
     torch.randint(4, 149, (17, 5), generator=torch.Generator().manual_seed(1)), torch.tensor([31, 12, 140])
 )
-PRECISIONS = ["fp32", "bf16", pytest.param("int8", marks=pytest.mark.skipif(not has_int8(), reason="no int8 here"))]
+PRECISIONS = [
+    "fp32",
+    "bf16",
+    pytest.param("int8", marks=pytest.mark.skipif(not has_int8(), reason="no int8 products on this machine")),
+]
 
 
 def make():
@@ -30,27 +34,27 @@ def make():
     return model.eval()
 
 
-def laid_out(options):
+def prepared(options):
     with options.autocast("cpu"):
         return for_inference(options.quantised(make()))
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("beam_size", [1, 4])
-def test_a_list_of_all_tokens_changes_nothing(beam_size, precision):
+def test_a_shortlist_of_all_tokens_changes_nothing(beam_size, precision):
     options = SearchOptions(
         beam_size=beam_size, n_best=min(3, beam_size), precision=precision, max_length=6, batch_size=4
     )
-    for model in (make(), laid_out(options)):
-        plain = search(model, SOURCES, options, with_weights=True)
+    for model in (make(), prepared(options)):
+        expected = search(model, SOURCES, options, with_weights=True)
         found = search(model, SOURCES, options, shortlist=EVERYTHING, with_weights=True)
-        for ours, theirs in zip(chain(*found), chain(*plain), strict=True):
+        for ours, theirs in zip(chain(*found), chain(*expected), strict=True):
             assert ours[:3] == theirs[:3]
             assert torch.equal(ours.weights, theirs.weights)
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
-def test_what_is_not_listed_has_no_probability(beam_size):
+def test_tokens_outside_the_shortlist_have_probability_0(beam_size):
     options = SearchOptions(beam_size=beam_size, n_best=min(3, beam_size), max_length=6, batch_size=4)
     model, without = make(), make()
     found = search(model, SOURCES, options, shortlist=SOME)
@@ -70,12 +74,12 @@ def test_what_is_not_listed_has_no_probability(beam_size):
     assert len(used) > 3
 
 
-def test_a_list_has_the_translations_of_real_source_tokens_the_frequent_and_the_special():
+def test_a_shortlist_contains_translations_of_source_tokens_frequent_tokens_and_special_tokens():
     shortlist = Shortlist(torch.tensor([[0], [90], [90], [3], [44], [21], [90], [30]]), torch.tensor([21, 50]))
-    assert shortlist.tokens(pad([[5, 4, 3], [7, 3]])).tolist() == [0, 1, 2, 3, 21, 30, 44, 50]  # 1 pads
+    assert shortlist.tokens(pad([[5, 4, 3], [7, 3]])).tolist() == [0, 1, 2, 3, 21, 30, 44, 50]  # 1 is padding
 
 
-def test_any_translator_can_be_searched_with_a_list():
+def test_any_translator_can_be_searched_with_a_shortlist():
     translator = GruTranslator(1)
     listed = Shortlist(torch.full((11, 1), 7), torch.tensor([5]))
     found = search(translator, SOURCES, SearchOptions(beam_size=3, n_best=2), shortlist=listed)

@@ -33,7 +33,7 @@ def words() -> Codec:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_text_that_was_trained_on_comes_back(kind):
+def test_training_text_is_decoded_unchanged(kind):
     source, target = train(kind)
     for line in CORPUS.source:
         assert source.decode(source.encode(line)) == line
@@ -106,12 +106,12 @@ def test_minimum_frequency_and_vocabulary_size_bound_a_vocabulary_of_words():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"kind": "wrod"}, "tokeniser 'wrod': there is word, moses, character, bpe, unigram"),
+        ({"kind": "wrod"}, "unknown tokeniser 'wrod'; choose from word, moses, character, bpe, unigram"),
         ({"kind": "bpe"}, "bpe needs a vocabulary size"),
         ({"kind": "unigram", "vocabulary_size": 45, "minimum_frequency": 2}, "minimum frequency 2: unigram"),
     ],
 )
-def test_options_that_do_not_fit_are_refused(options, message):
+def test_incompatible_options_are_refused(options, message):
     with pytest.raises(UserError, match=message):
         train_codecs(CORPUS, **options)
 
@@ -144,5 +144,5 @@ def test_a_missing_file_is_named(tmp_path):
 def test_a_foreign_file_is_named(tmp_path, name, content):
     save_codecs(*train("unigram"), tmp_path)
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(UserError, match=r"source\.tokeniser\.json: this and the files beside it make no tokeniser"):
+    with pytest.raises(UserError, match=r"source\.tokeniser\.json: not a valid tokeniser"):
         load_codecs(tmp_path)

@@ -77,7 +77,7 @@ def contents(folder):
 EVERYTHING = {"train.en.gz": ENGLISH, "train.de.gz": GERMAN, "about.txt": ABOUT, "deep/more.txt": ABOUT}
 
 
-def test_files_are_fetched_out_of_whatever_packing_and_an_archive_only_once(tiny, server, tmp_path):
+def test_plain_gzipped_and_zipped_files_are_downloaded_each_archive_once(tiny, server, tmp_path):
     seen = []
     folder = download_files(tiny, tmp_path / "to", progress=lambda url, done, total: seen.append((url, done, total)))
     assert folder == tmp_path / "to"
@@ -86,7 +86,7 @@ def test_files_are_fetched_out_of_whatever_packing_and_an_archive_only_once(tiny
     assert seen[0] == (tiny.files[0].url, len(ENGLISH), len(ENGLISH))
 
 
-def test_files_that_are_there_and_right_are_left_alone(tiny, server, tmp_path):
+def test_files_that_are_present_and_correct_are_left_alone(tiny, server, tmp_path):
     download_files(tiny, tmp_path / "to")
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "to").rglob("*")}
     server[2].clear()
@@ -97,7 +97,7 @@ def test_files_that_are_there_and_right_are_left_alone(tiny, server, tmp_path):
     assert (tmp_path / "to" / "about.txt").stat().st_mtime_ns == before[tmp_path / "to" / "about.txt"]
 
 
-def test_a_file_that_has_changed_at_its_address_leaves_nothing_behind(tiny, server, tmp_path):
+def test_a_file_with_a_wrong_checksum_is_refused_and_nothing_is_written(tiny, server, tmp_path):
     (server[0] / "train.en").write_bytes(b"changed\n")
     with pytest.raises(UserError, match=r"train\.en\.gz: the file at http.*/train\.en is another one .*--from DIR"):
         download_files(tiny, tmp_path / "to")
@@ -112,22 +112,20 @@ def test_a_file_that_has_changed_at_its_address_leaves_nothing_behind(tiny, serv
         ("train.en", "tiny/about.txt", r"is not in the archive .*/train\.en"),
     ],
 )
-def test_an_address_that_does_not_hold_the_file_is_named_with_the_way_out(
-    tiny, server, tmp_path, path, member, message
-):
+def test_an_address_without_the_file_is_named_with_a_remedy(tiny, server, tmp_path, path, member, message):
     file = CorpusFile("x.txt", sha256(b"x"), f"{server[1]}/{path}", member)
     with pytest.raises(UserError, match=rf"x\.txt {message}.*seq2seq-attn data get tiny --from DIR"):
         download_files(corpus_of(file), tmp_path / "to")
 
 
-def test_without_a_network_the_file_the_address_and_the_way_out_are_named(tmp_path, monkeypatch):
+def test_without_a_network_the_error_names_file_address_and_remedy(tmp_path, monkeypatch):
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     file = CorpusFile("x.txt", sha256(b"x"), "http://127.0.0.1:9/x.txt")
     with pytest.raises(UserError, match=r"x\.txt cannot be downloaded from http://127\.0\.0\.1:9/x\.txt .*--from DIR"):
         download_files(corpus_of(file), tmp_path / "to")
 
 
-def test_a_file_without_an_address_keeps_no_other_away(tiny, tmp_path):
+def test_a_file_without_an_address_does_not_prevent_the_download_of_others(tiny, tmp_path):
     corpus = corpus_of(CorpusFile("lost.txt", sha256(b"lost")), *tiny.files)
     with pytest.raises(UserError, match=r"lost\.txt has no public address \(nobody hosts it\); .*--from DIR"):
         download_files(corpus, tmp_path / "to")
@@ -135,7 +133,7 @@ def test_a_file_without_an_address_keeps_no_other_away(tiny, tmp_path):
 
 
 @pytest.mark.parametrize("inside", ["", "tiny"])
-def test_a_folder_may_hold_the_files_or_the_folder_of_the_corpus(tmp_path, inside):
+def test_the_folder_may_contain_the_files_or_the_folder_of_the_corpus(tmp_path, inside):
     folder = tmp_path / "disk" / inside
     (folder / "deep").mkdir(parents=True)
     (folder / "train.en").write_bytes(ENGLISH)  # plain where the corpus has gzip
@@ -165,17 +163,17 @@ def test_a_wrong_or_missing_file_in_the_folder_is_named_and_not_copied(tmp_path)
     assert not (tmp_path / "to").exists()
 
 
-def test_corpora_that_are_made_are_not_fetched():
+def test_generated_corpora_are_not_downloaded():
     with pytest.raises(UserError, match="reverse is generated, not downloaded; run: seq2seq-attn data make reverse"):
         download_corpus("reverse")
 
 
-def test_an_unknown_corpus_names_its_neighbour():
+def test_an_unknown_corpus_is_refused_with_the_nearest_name():
     with pytest.raises(UserError, match="no corpus 'multi30k'; did you mean multi30k-en-de"):
         download_corpus("multi30k")
 
 
-def test_the_manifest_knows_every_corpus_and_says_where_each_file_is():
+def test_every_entry_of_the_manifest_is_complete():
     made = {name for name, corpus in known_corpora().items() if corpus.is_generated}
     assert made == {"tom-and-jerry", "copy", "reverse", "sort"}
     fetched = known_corpora().keys() - made

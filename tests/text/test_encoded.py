@@ -15,7 +15,7 @@ SENTENCES = [[5, 3], [70_000, 6, 4, 3], [3], [7, 8, 3]]
 
 @given(st.data())
 @settings(deadline=None, max_examples=40)
-def test_rows_in_any_order_are_padded_to_the_longest_of_them(data):
+def test_rows_in_any_order_are_padded_to_the_longest(data):
     sentences = data.draw(st.lists(st.lists(st.integers(0, 99_999), min_size=1, max_size=9), min_size=1, max_size=13))
     rows = data.draw(st.lists(st.integers(0, len(sentences) - 1), min_size=1, max_size=17))
     tokens, lengths = EncodedSentences.of(sentences).padded(rows)
@@ -25,7 +25,7 @@ def test_rows_in_any_order_are_padded_to_the_longest_of_them(data):
     assert tokens.tolist() == [sentence + [PAD] * (longest - len(sentence)) for sentence in chosen]
 
 
-def test_what_is_mapped_from_files_is_what_was_saved_even_when_they_are_deleted(tmp_path):
+def test_memory_mapped_sentences_equal_the_saved_ones_even_after_deletion(tmp_path):
     EncodedSentences.of(SENTENCES).save(tmp_path / "kept", "source")
     mapped = EncodedSentences.load(tmp_path / "kept", "source")
     shutil.rmtree(tmp_path / "kept")
@@ -35,6 +35,6 @@ def test_what_is_mapped_from_files_is_what_was_saved_even_when_they_are_deleted(
         mapped.ids[0] = 4
 
 
-def test_a_sentence_without_a_token_is_refused():
-    with pytest.raises(UserError, match="sentence 2 has no token"):
+def test_an_empty_sentence_is_refused():
+    with pytest.raises(UserError, match="sentence 2 is empty"):
         EncodedSentences.of([[5, 3], [3], []])

@@ -27,7 +27,7 @@ def padding(lengths, batches):
 
 @given(pairs, st.integers(1, 200), st.sampled_from(["tokens", "sentences"]), st.integers(0, 9))
 @settings(deadline=None)
-def test_every_sentence_stands_in_exactly_one_batch(lengths, size, unit, epoch):
+def test_every_sentence_is_in_exactly_one_batch(lengths, size, unit, epoch):
     batches = length_buckets(
         [s for s, _ in lengths], [t for _, t in lengths], size=size, unit=unit, seed=3, epoch=epoch
     )
@@ -67,7 +67,7 @@ def test_batches_come_in_random_order_of_length():
 
 
 @pytest.mark.parametrize(("size", "unit"), [(1024, "tokens"), (4096, "tokens"), (64, "sentences")])
-def test_next_to_nothing_is_padding(size, unit):
+def test_batches_of_similar_lengths_have_little_padding(size, unit):
     source, target = captions(29_000)
     batches = length_buckets(source, target, size=size, unit=unit, seed=1)
     assert padding(target, batches) < 0.04
@@ -90,6 +90,6 @@ def test_token_batches_fill_their_budget():
 
 
 @pytest.mark.parametrize(("size", "unit"), [(0, "tokens"), (5, "words")])
-def test_a_size_or_unit_that_cannot_be_is_refused(size, unit):
+def test_an_invalid_size_or_unit_is_refused(size, unit):
     with pytest.raises(UserError, match=f"batches of {size} {unit}"):
         length_buckets([1], [1], size=size, unit=unit, seed=1)

@@ -54,35 +54,35 @@ def test_translations_are_ranked_by_their_probability():
         assert all(one > other - 1e-12 for one, other in pairwise(probabilities))
 
 
-def test_words_are_told_apart_by_the_company_they_keep():
+def test_translations_are_learnt_from_cooccurrence():
     das, haus, buch, ein, the, house, book, a = 4, 5, 6, 7, 4, 5, 6, 7
     learnt = learn([([das, haus], [the, house]), ([das, buch], [the, book]), ([ein, buch], [a, book])], 8, 8)
     assert learnt.translations[[das, haus, buch, ein], 0].tolist() == [the, house, book, a]
 
 
-def test_pairs_are_read_in_chunks_that_change_nothing(monkeypatch):
+def test_the_chunk_size_does_not_change_the_lexicon(monkeypatch):
     whole = learn(random_pairs(), 12, 17)
     monkeypatch.setattr(lexicon, "_CHUNK", 2)
     assert (learn(random_pairs(), 12, 17).translations == whole.translations).all()
 
 
-def test_tokens_are_ordered_by_their_number_in_the_text():
+def test_frequent_tokens_are_sorted_by_count():
     frequent = learn([([4], [9, 6, 9]), ([4, 5], [6, 9, 8])], 6, 10).frequent.tolist()
     assert frequent == [9, EOS, 6, 8, 0, 1, 2, 4, 5, 7]
 
 
-def test_only_the_best_of_very_many_translations_are_kept():
+def test_only_the_most_probable_translations_are_kept():
     pairs = [([4, 5], [word]) for word in range(4, 130)] + [([4], [129])] * 3
     ranked = learn(pairs, 6, 130).translations[4].tolist()
     assert len(ranked) == len(set(ranked)) == MAX_TRANSLATIONS
     assert ranked[:2] == [EOS, 129]
 
 
-def test_a_lexicon_comes_back_from_its_file_and_a_broken_one_is_named(tmp_path):
+def test_a_saved_lexicon_loads_equal_and_a_broken_one_is_refused(tmp_path):
     path, learnt = tmp_path / "lexicon.safetensors", learn(random_pairs(), 12, 17)
     learnt.save(path)
     for ours, theirs in zip(Lexicon.load(path), learnt, strict=True):
         assert (ours == theirs).all()
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(UserError, match=r"lexicon\.safetensors: no lexicon, or not whole.*delete it"):
+    with pytest.raises(UserError, match=r"lexicon\.safetensors: not a valid lexicon.*delete it"):
         Lexicon.load(path)

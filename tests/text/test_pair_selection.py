@@ -17,10 +17,11 @@ def test_blank_and_long_pairs_are_dropped_and_counted():
     filtered = filtered_by([3, 9, 0, 2, 7], [5, 1, 4, 0, 8], max_length=7)
     assert filtered.kept.tolist() == [0]
     assert (filtered.blank, filtered.too_long) == (2, 2)
-    assert str(filtered) == ("mine: 1 of 5 pairs kept; dropped 2 with a blank side, 2 with more than 7 pieces")
+    assert str(filtered) == "1 of 5 pairs (dropped: 2 with a blank side, 2 with more than 7 tokens)"
+    assert str(filtered_by([3, 7], [5, 1], max_length=7)) == "2 pairs"
 
 
-def test_a_pair_just_at_the_limit_stays():
+def test_a_pair_of_exactly_the_maximum_length_is_kept():
     assert filtered_by([7, 8, 1, 1, 1], [7, 7, 1, 1, 8], max_length=7).kept.tolist() == [0, 2, 3]
 
 
@@ -30,7 +31,7 @@ def test_a_pair_that_is_blank_and_long_is_counted_once():
 
 
 def test_a_filter_that_leaves_nothing_is_refused_with_its_reasons():
-    with pytest.raises(UserError, match="nothing is left to train on: mine: 0 of 5 pairs kept; dropped 1"):
+    with pytest.raises(UserError, match=r"mine: nothing is left to train on: 0 of 5 pairs \(dropped: 1 with a blank"):
         filtered_by([8, 9, 0, 9, 9], [1, 1, 1, 1, 1], max_length=7)
 
 

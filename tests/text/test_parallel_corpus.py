@@ -61,7 +61,7 @@ def test_a_missing_or_empty_file_or_a_folder_is_refused(write, tmp_path):
 def test_half_a_gzip_file_is_refused(write):
     path = write("a.gz", b"some lines\n" * 50)
     path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(UserError, match=r"a\.gz: not a whole gzip file"):
+    with pytest.raises(UserError, match=r"a\.gz: incomplete or corrupt gzip file"):
         read_lines(path)
 
 

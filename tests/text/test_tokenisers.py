@@ -43,7 +43,7 @@ class TestEveryTokeniser:
         assert indices == sorted(indices)
         assert all(0 <= index < len(line.split()) for index in indices)
 
-    def test_is_made_again_by_its_options(self, tokeniser):
+    def test_is_rebuilt_from_its_options(self, tokeniser):
         again = type(tokeniser)(**tokeniser.options())
         assert [again.encode(line) for line in LINES] == [tokeniser.encode(line) for line in LINES]
 
@@ -52,7 +52,7 @@ def test_the_white_space_between_two_words_belongs_to_the_second():
     assert word_of_character(" ab  c ") == [0, 0, 0, 1, 1, 1, 1]
 
 
-def test_words_are_what_white_space_separates():
+def test_words_are_separated_by_white_space():
     assert Word().encode("two  dogs\tplay .") == ["two", "dogs", "play", "."]
     assert Word().decode(["two", "dogs", "play", "."]) == "two dogs play ."
     assert Word().word_indices("two  dogs\tplay .") == [0, 1, 2, 3]
@@ -60,12 +60,12 @@ def test_words_are_what_white_space_separates():
 
 @given(text)
 @example("a ▁b▁▁ c ")
-def test_characters_give_the_line_back_exactly(line):
+def test_characters_reproduce_the_line_exactly(line):
     assume(line.strip())
     assert Character().decode(Character().encode(line)) == line
 
 
-def test_characters_show_the_space_and_count_it_to_the_next_word():
+def test_a_space_is_a_character_and_belongs_to_the_next_word():
     assert Character().encode("if so") == ["i", "f", "▁", "s", "o"]
     assert Character().word_indices("if so") == [0, 0, 1, 1, 1]
 
@@ -87,22 +87,22 @@ def test_characters_show_the_space_and_count_it_to_the_next_word():
         ("fr", "L'homme n'a pas d'eau.", ["L'", "homme", "n'", "a", "pas", "d'", "eau", "."]),
     ],
 )
-def test_moses_cuts_by_the_rules_of_the_language_and_joins_again(language, line, pieces):
+def test_moses_tokenises_and_detokenises_by_the_rules_of_the_language(language, line, pieces):
     moses = Moses(language)
     assert moses.encode(line) == pieces
     assert moses.decode(pieces) == line
 
 
-def test_moses_pieces_point_at_the_word_they_were_cut_from():
+def test_moses_pieces_have_the_index_of_their_word():
     assert Moses("en").word_indices("Don't stop, Mr. Smith!") == [0, 0, 1, 1, 2, 3, 3]
 
 
-def test_moses_pieces_point_at_their_word_even_when_control_characters_vanish():
+def test_moses_pieces_have_the_index_of_their_word_even_if_control_characters_are_dropped():
     assert Moses("en").encode("a\x00b, c\x01d") == ["ab", ",", "cd"]
     assert Moses("en").word_indices("a\x00b, c\x01d") == [0, 0, 1]
 
 
-def test_moses_refuses_a_language_that_is_no_code():
+def test_moses_refuses_an_invalid_language_code():
     with pytest.raises(UserError, match="'german': give its ISO 639 code"):
         Moses("german")
 
@@ -110,7 +110,7 @@ def test_moses_refuses_a_language_that_is_no_code():
 @given(line=text)
 @example(line="A ﬁne ½ cup… 汤姆，杰瑞")
 @settings(max_examples=60, deadline=None)
-def test_sentencepiece_gives_the_normalised_line_back(trained, line):
+def test_sentencepiece_reproduces_the_normalised_line(trained, line):
     assume("▁" not in line)
     once = trained.decode(trained.encode(line))
     assert trained.decode(trained.encode(once)) == once
@@ -118,7 +118,7 @@ def test_sentencepiece_gives_the_normalised_line_back(trained, line):
         assert once == " ".join(line.split())
 
 
-def test_sentencepiece_normalises_by_nfkc_unless_told_otherwise():
+def test_sentencepiece_normalises_by_nfkc_by_default():
     line = "汤姆，杰瑞？"
     kept = SentencePiece.train([*LINES, line], 90, normalisation="identity")
     assert SentencePiece.train([*LINES, line], 90).decode([line]) == line
@@ -126,7 +126,7 @@ def test_sentencepiece_normalises_by_nfkc_unless_told_otherwise():
     assert kept.decode(kept.encode(line)) == line
 
 
-def test_sentencepiece_pieces_point_at_the_word_they_stand_in(trained):
+def test_sentencepiece_pieces_have_the_index_of_their_word(trained):
     line = " ½ of  ﬁne roofs"
     pieces, indices = trained.encode(line), trained.word_indices(line)
     by_word = ["".join(p for p, i in zip(pieces, indices, strict=True) if i == word) for word in range(4)]
@@ -139,7 +139,7 @@ def test_sentencepiece_trained_twice_gives_the_same_bytes(model):
 
 
 @pytest.mark.parametrize("model", ["bpe", "unigram"])
-def test_sentencepiece_says_how_many_pieces_the_text_can_give_at_most(model):
+def test_sentencepiece_reports_the_largest_possible_vocabulary(model):
     with pytest.raises(
         UserError, match=r"vocabulary size 5000 is too large for 7 lines; set text\.vocabulary_size to at most \d+$"
     ) as error:
@@ -148,7 +148,7 @@ def test_sentencepiece_says_how_many_pieces_the_text_can_give_at_most(model):
     assert len(SentencePiece.train(LINES, most, model).vocabulary()) == most
 
 
-def test_sentencepiece_says_how_many_pieces_the_characters_need():
+def test_sentencepiece_reports_the_smallest_possible_vocabulary():
     with pytest.raises(UserError, match=r"vocabulary size 9 is too small: the characters alone need \d+$") as error:
         SentencePiece.train(LINES, 9)
     fewest = int(str(error.value).split()[-1])

@@ -21,7 +21,7 @@ def test_minimum_frequency_drops_rarer_tokens():
     assert Vocabulary.build(SENTENCES, minimum_frequency=3).get_itos()[4:] == ["the"]
 
 
-def test_special_tokens_that_stand_in_the_text_are_not_counted_again():
+def test_special_tokens_in_the_text_are_not_counted():
     assert Vocabulary.build([["<pad>", "</s>", "x"]]).get_itos()[4:] == ["x"]
 
 
@@ -45,7 +45,7 @@ def test_an_id_outside_the_vocabulary_is_an_index_error(index):
         Vocabulary(["cat", "dog"]).lookup_tokens([4, index])
 
 
-def test_what_it_gives_away_are_copies():
+def test_returned_tables_are_copies():
     vocabulary = Vocabulary(["cat"])
     vocabulary.get_itos().append("dog")
     vocabulary.get_stoi()["dog"] = 9
@@ -53,17 +53,17 @@ def test_what_it_gives_away_are_copies():
     assert "dog" not in vocabulary
 
 
-def test_a_token_that_stands_twice_is_refused():
-    with pytest.raises(UserError, match="'cat' stands in it twice"):
+def test_a_duplicate_token_is_refused():
+    with pytest.raises(UserError, match="'cat' occurs twice"):
         Vocabulary(["cat", "dog", "cat"])
 
 
-def test_a_size_that_the_special_tokens_fill_is_refused():
+def test_a_size_without_room_for_ordinary_tokens_is_refused():
     with pytest.raises(UserError, match="vocabulary size 4"):
         Vocabulary.build(SENTENCES, max_size=4)
 
 
-def test_the_file_has_one_token_a_line_and_comes_back(tmp_path):
+def test_the_file_has_one_token_per_line_and_loads_equal(tmp_path):
     vocabulary = Vocabulary(["猫", "a\u2028b", "\r", "\x85", " "])
     vocabulary.save(tmp_path / "v.txt")
     assert (tmp_path / "v.txt").read_bytes().count(b"\n") == 9

@@ -53,7 +53,7 @@ def refused(write):
         TEXT.encode() + b"caf\xe9 1 2 3\nnew\xc2\xa0york 1 2 3\n",
     ],
 )
-def test_the_vocabularys_tokens_are_read_and_no_others(write, content):
+def test_only_vectors_of_the_vocabulary_are_read(write, content):
     read = read_vectors(write(content), VOCABULARY, 3)
     assert {token: read.vectors[row].tolist() for token, row in read.stoi.items()} == {
         "dog": [1, 2, 3],
@@ -71,7 +71,7 @@ def test_a_text_file_and_torchtexts_vectors_and_their_cache_give_the_same_rows(w
         assert read.coverage == expected.coverage == (2, 5)
 
 
-def test_tokens_with_a_vector_take_it_and_the_others_keep_their_row(write):
+def test_tokens_without_a_vector_keep_their_initial_row(write):
     default = torch.arange(27.0).reshape(9, 3)
     embedding = pretrained_embedding(read_vectors(write("<s> 6 6 6\n" + TEXT), VOCABULARY, 3), VOCABULARY, default)
     expected = default.clone()
@@ -80,7 +80,7 @@ def test_tokens_with_a_vector_take_it_and_the_others_keep_their_row(write):
     assert torch.equal(default, torch.arange(27.0).reshape(9, 3))
 
 
-def test_special_tokens_keep_their_rows_whatever_torchtext_has_for_them(write, tmp_path):
+def test_special_tokens_keep_their_rows_even_if_torchtext_has_vectors_for_them(write, tmp_path):
     theirs = Vectors(str(write("<s> 6 6 6\n<pad> 5 5 5\n" + TEXT)), cache=str(tmp_path))
     default = torch.zeros(9, 3)
     assert not pretrained_embedding(theirs, VOCABULARY, default).matrix[:4].any()
@@ -93,7 +93,7 @@ def test_where_no_token_has_a_vector_every_row_is_kept(write):
     assert embedding.coverage == (0, 5)
 
 
-def test_the_vectors_of_a_built_vocab_come_over_too(write, tmp_path):
+def test_a_vocab_built_with_vectors_is_accepted(write, tmp_path):
     counts = Counter(["the", "dog", "the"])
     vocab = Vocab(counts, vectors=Vectors(str(write(TEXT)), cache=str(tmp_path)))
     embedding = pretrained_embedding(vocab, vocabulary_from_torchtext(vocab), torch.ones(6, 3, dtype=torch.float64))
@@ -121,7 +121,7 @@ def test_an_embedding_of_another_size_is_refused_with_the_way_out(refused, write
         (b"3 3\ndog \x01\x02\x03\x04", ["line 2", "as text"]),
         (b"PK\x03\x04\x14\x00 \xff\x00", ["line 1", "as text"]),
         (b"", ["the file is empty"]),
-        (GZIPPED[:-9], ["not a whole gzip file"]),
+        (GZIPPED[:-9], ["incomplete or corrupt gzip file"]),
     ],
 )
 def test_a_broken_file_is_named_with_its_line(refused, content, words):
@@ -135,7 +135,7 @@ def test_a_missing_file_is_named(tmp_path, name):
         read_vectors(tmp_path / name, VOCABULARY, 3)
 
 
-def test_a_pt_file_of_something_else_is_refused_and_nothing_in_it_is_run(refused, tmp_path, capsys):
+def test_another_pt_file_is_refused_without_executing_it(refused, tmp_path, capsys):
     class Trap:
         def __reduce__(self):
             return (print, ("unpickled",))

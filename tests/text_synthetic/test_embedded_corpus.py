@@ -12,6 +12,7 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.text.download import known_corpora
 from seq2seq_attn.text.synthetic import RECIPES, SEED, Phrase, make_corpus, word_list
 from seq2seq_attn.text.synthetic.tom_and_jerry import BANDS, pairs_of_length
+from seq2seq_attn.text.synthetic.word_list import glosses
 
 FOLDER = Path(__file__).parents[2] / "data" / "tom-and-jerry"
 FILES = [
@@ -125,7 +126,7 @@ def test_every_word_is_frequent_in_training(corpus: dict[str, Part]) -> None:
         assert min(counts.values()) >= 20
 
 
-def test_every_link_joins_translations(corpus: dict[str, Part]) -> None:
+def test_every_link_is_between_translations(corpus: dict[str, Part]) -> None:
     linked = {(source[i], target[j]) for part in corpus.values() for source, target, links in part for i, j in links}
     assert linked - dictionary() == set()
 
@@ -183,7 +184,7 @@ def test_every_generated_corpus_has_an_entry_with_a_description() -> None:
 
 
 def test_a_misspelt_name_is_refused_with_the_right_one(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"'tom-and-jery'.*try tom-and-jerry"):
+    with pytest.raises(UserError, match=r"'tom-and-jery'.*did you mean tom-and-jerry"):
         make_corpus("tom-and-jery", tmp_path)
 
 
@@ -191,3 +192,12 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file")
     with pytest.raises(UserError, match="taken"):
         make_corpus("copy", tmp_path / "taken")
+
+
+def test_every_chinese_word_has_an_english_gloss_and_other_text_has_none():
+    words = {word for part in ("train", "validation", "test") for line in Part(part).target for word in line.split()}
+    found = glosses(words)
+    assert found.keys() == words
+    assert (found["汤姆"], found["追逐"], found["聪明的"], found["只"]) == ("Tom", "chase", "clever", "(measure)")
+    assert glosses(["汤姆", "跳舞"]) == {}
+    assert all(gloss.isascii() for gloss in found.values())

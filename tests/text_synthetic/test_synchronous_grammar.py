@@ -21,7 +21,7 @@ def test_a_word_links_all_its_source_words_to_all_its_target_words() -> None:
     assert word("the", "") == Phrase(("the",), (), ())
 
 
-def test_a_rule_moves_the_links_of_its_parts_to_where_their_words_stand() -> None:
+def test_a_rule_shifts_the_links_of_its_parts_with_their_words() -> None:
     swap = Rule("ONE between TWO", "TWO 之间 的 ONE", "between-之间")
     phrase = swap(word("a b", "甲"), word("c", "丙 丁"))
     assert texts(phrase) == ("a b between c", "丙 丁 之间 的 甲")
@@ -63,7 +63,7 @@ def test_a_question_with_did_has_its_verb_in_the_base_form_and_ends_in_ma() -> N
     assert phrase.pharaoh == "0-5 1-0 2-4 3-6 4-1 4-3 6-2 7-7 7-8"
 
 
-def test_what_is_handed_over_moves_before_the_verb() -> None:
+def test_the_object_of_a_ditransitive_verb_moves_before_it() -> None:
     book = NOMINAL(word("the", ""), EMPTY, word("book", "书"), EMPTY)
     phrase = FRONTED(YESTERDAY, GAVE(TOM, word("sold", "卖"), book, JERRY, EMPTY))
     assert texts(phrase) == ("yesterday Tom sold the book to Jerry", "昨天 汤姆 把 书 卖 给 了 杰瑞")
@@ -83,7 +83,7 @@ def test_words_are_dealt_without_replacement_until_the_table_is_used_up() -> Non
     assert sorted(first) == sorted(second) == list(table)
 
 
-def test_every_order_of_three_is_about_as_likely() -> None:
+def test_a_shuffle_gives_every_order_about_equally_often() -> None:
     random, counts = OnlyRandom(5), dict[str, int]()
     for _ in range(6000):
         order = "".join(shuffled(random, "abc"))

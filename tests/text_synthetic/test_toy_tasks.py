@@ -46,7 +46,7 @@ def test_links_join_equal_letters_one_to_one(task) -> None:
         assert sorted(i for i, _ in pair.links) == sorted(j for _, j in pair.links) == list(range(len(pair.source)))
 
 
-def test_a_task_is_written_as_three_files_a_part(tmp_path: Path) -> None:
+def test_a_task_is_written_as_three_files_per_part(tmp_path: Path) -> None:
     folder = make_corpus("reverse", tmp_path / "new" / "reverse", seed=6)
     source, target, links = (
         gzip.decompress((folder / f"train.{side}.gz").read_bytes()).decode().splitlines()
@@ -59,7 +59,7 @@ def test_a_task_is_written_as_three_files_a_part(tmp_path: Path) -> None:
     assert len(list(folder.iterdir())) == 9
 
 
-def test_no_sequence_stands_in_two_parts() -> None:
+def test_no_sequence_is_in_two_parts() -> None:
     made = generate_corpus("sort", seed=8)
     sources = [pair.source for part in made for pair in part]
     assert len(set(sources)) == len(sources) == 5000

@@ -1,4 +1,4 @@
-"""Batches: every pair once per epoch, in new batches each time, padded and unpadded without loss."""
+"""Batches: every pair once per epoch, in new batches each epoch, padded without loss."""
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ def encoded(source, target, kept=None):
 PAIRS = encoded([[4] * (1 + i % 7) + [3] for i in range(53)], [[5] * (1 + i % 5) + [3] for i in range(53)])
 
 
-def test_every_pair_is_in_one_batch_of_an_epoch():
+def test_every_pair_is_in_exactly_one_batch_of_an_epoch():
     buckets = LengthBuckets(PAIRS, 8, "sentences", seed=1)
     assert sorted(index for batch in buckets for index in batch) == list(range(53))
     assert len(buckets) == len(list(buckets)) == 7
@@ -29,7 +29,7 @@ def test_epochs_differ_and_repeat_by_number():
     assert list(buckets) == first
 
 
-def test_a_batch_holds_the_sentences_that_went_in():
+def test_a_batch_contains_its_sentences():
     pairs = encoded([[7, 3], [11, 3], [4, 5, 3]], [[8, 9, 10, 3], [12, 3], [6, 3]])
     batch = pairs[[2, 0]]
     assert batch.source.tokens[batch.source.is_token].tolist() == [4, 5, 3, 7, 3]
@@ -37,7 +37,7 @@ def test_a_batch_holds_the_sentences_that_went_in():
     assert batch.source.lengths.tolist() == [3, 2]
 
 
-def test_pairs_that_are_left_out_are_in_no_batch():
+def test_excluded_pairs_are_in_no_batch():
     pairs = encoded([[7, 3], [11, 11, 3], [4, 3]], [[8, 3], [12, 3], [6, 9, 3]], kept=np.array([0, 2]))
     (batch,) = loader(pairs, 2, "sentences")
     assert sorted(batch.source.tokens.tolist()) == [[4, 3], [7, 3]]

@@ -2,11 +2,14 @@
 
 import csv
 import logging
+import re
+import sys
 import warnings
 
 import pytest
 import torch
 from pydantic import ValidationError
+from safetensors.torch import load_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from seq2seq_attn.errors import UserError
@@ -79,7 +82,7 @@ def test_tensorboard_shows_the_curves_of_the_csv_log(tmp_path):
     run(tmp_path, max_epochs=3, validate=lambda _: 7.0)
     events = EventAccumulator(str(tmp_path / "log" / "version_0")).Reload()
     shown = [(event.step, event.value) for event in events.Scalars("validation_loss")]
-    assert [step for step, _ in shown] == [5, 11, 17]  # the last of 6 steps an epoch, counted from 0
+    assert [step for step, _ in shown] == [5, 11, 17]  # the last of 6 steps per epoch, counted from 0
     assert [value for _, value in shown] == pytest.approx(validation_losses(tmp_path))
     assert [event.value for event in events.Scalars("validation_bleu")] == [7.0] * 3
 
@@ -94,7 +97,7 @@ def test_a_resumed_training_ends_where_an_uninterrupted_one_does(tmp_path):
         torch.testing.assert_close(got, expected, msg=name)
 
 
-def test_every_epoch_of_a_training_draws_batches_of_its_own(tmp_path):
+def test_every_epoch_has_different_batches(tmp_path):
     pairs = reversal_pairs()
     seen = []
 
@@ -111,7 +114,7 @@ def test_every_epoch_of_a_training_draws_batches_of_its_own(tmp_path):
     assert epochs[0] != epochs[1] != epochs[2] != epochs[0]
 
 
-def test_training_stops_when_nothing_is_gained_and_keeps_the_best_weights(tmp_path):
+def test_training_stops_without_improvement_and_keeps_the_best_weights(tmp_path):
     """BLEU of these scores rises to its best in the second epoch; two more without improvement end the training."""
     scores = iter([1.0, 5.0, 4.0, 4.5, 99.0])
     seen = []
@@ -131,7 +134,7 @@ def rate(folder):
     return last["optimizer_states"][0]["param_groups"][0]["lr"]
 
 
-def test_plateau_halves_the_rate_when_progress_ends_over_an_interruption_too(tmp_path):
+def test_plateau_halves_the_rate_without_improvement_even_over_an_interruption(tmp_path):
     """BLEU 3, then 2, 4, 4, 3: worse in the second, fourth and fifth epoch."""
     plateau = {
         "optimiser": {"learning_rate": 0.08, "schedule": "plateau", "plateau_patience": 0},
@@ -148,17 +151,16 @@ def test_plateau_halves_the_rate_when_progress_ends_over_an_interruption_too(tmp
     assert rates == pytest.approx([0.08, 0.04, 0.04, 0.02, 0.01])
 
 
-def test_the_last_checkpoint_is_the_last_epoch_s_though_an_earlier_was_better(tmp_path):
+def test_the_last_checkpoint_is_from_the_last_epoch_even_if_an_earlier_one_was_better(tmp_path):
     scores = iter([9.0, 1.0])
     run(tmp_path, validate=lambda _: next(scores), monitor="bleu", max_epochs=2)
-    epochs = {
-        name: torch.load(tmp_path / "checkpoints" / f"{name}.ckpt", weights_only=True)["epoch"]
-        for name in ("best", "last")
-    }
-    assert epochs == {"best": 0, "last": 1}
+    last = torch.load(tmp_path / "checkpoints" / "last.ckpt", weights_only=True)
+    assert (last["epoch"], last["callbacks"]["BestWeights"]) == (1, {"score": 9.0})
+    best = load_file(tmp_path / "checkpoints" / "best.safetensors")
+    assert not torch.equal(best["output.bias"], last["state_dict"]["translator.output.bias"])
 
 
-def test_a_loss_that_is_no_number_stops_training_and_says_at_which_step(tmp_path):
+def test_a_loss_that_is_not_finite_stops_training_and_names_the_step(tmp_path):
     run(tmp_path, max_epochs=1)
     kept = (tmp_path / "checkpoints" / "last.ckpt").read_bytes()
     model = small_model()
@@ -171,8 +173,8 @@ def test_a_loss_that_is_no_number_stops_training_and_says_at_which_step(tmp_path
     assert (tmp_path / "checkpoints" / "last.ckpt").read_bytes() == kept
 
 
-def test_weights_that_the_last_step_of_an_epoch_broke_are_never_kept(tmp_path):
-    """One step an epoch: no loss is computed after it that could tell."""
+def test_weights_broken_by_the_last_step_of_an_epoch_are_never_saved(tmp_path):
+    """One step per epoch: no loss is computed after it that would show the damage."""
     one_step = {"batch_size": 48, "monitor": "loss"}
     run(tmp_path, max_epochs=1, **one_step)
     kept = {path: path.read_bytes() for path in (tmp_path / "checkpoints").iterdir()}
@@ -190,6 +192,42 @@ def test_a_truncated_checkpoint_is_refused(tmp_path):
         run(tmp_path, max_epochs=2, resume=True)
 
 
+def test_a_checkpoint_without_its_best_weights_is_refused(tmp_path):
+    run(tmp_path, max_epochs=1)
+    (tmp_path / "checkpoints" / "best.safetensors").unlink()
+    with pytest.raises(UserError, match=r"best\.safetensors: no such file; without the best weights"):
+        run(tmp_path, max_epochs=2, resume=True)
+
+
+def test_a_checkpoint_of_an_earlier_version_is_refused_and_kept(tmp_path):
+    run(tmp_path, max_epochs=1)
+    path = tmp_path / "checkpoints" / "last.ckpt"
+    checkpoint = torch.load(path, weights_only=True)
+    del checkpoint["callbacks"]["BestWeights"]
+    torch.save(checkpoint, path)
+    with pytest.raises(UserError, match="an earlier version wrote it"):
+        run(tmp_path, max_epochs=2, resume=True)
+    assert path.exists()
+
+
+def test_a_log_has_a_line_for_epochs_of_ten_seconds_and_for_the_last(tmp_path, capsys):
+    run(tmp_path, max_epochs=3, validate=lambda _: 7.0)
+    (line,) = capsys.readouterr().err.splitlines()
+    words = r"training: epoch 3/3, loss \d\.\d{3}, validation loss \d\.\d{3}, BLEU 7\.00, [\d.]+ s, [\d,]+ tokens/s"
+    assert re.fullmatch(words, line)
+
+
+def test_a_terminal_keeps_a_line_for_each_epoch_with_the_time_left(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "dumb")
+    scores = iter([5.0, 4.0, 3.0])
+    run(tmp_path, max_epochs=9, monitor="bleu", patience=2, validate=lambda _: next(scores))
+    lines = [line for line in capsys.readouterr().err.splitlines() if "training: " in line]
+    assert [bool(re.search(r"left$", line)) for line in lines] == [True, True, False, False]
+    assert "epoch 2/9" in lines[1]
+    assert "stopped: 2 validations without improvement (training.patience)" in lines[3]
+
+
 def test_a_training_that_would_never_be_validated_is_refused():
     with pytest.raises(ValidationError, match="validate_every=3 is above max_epochs=2"):
         TrainingConfig(validate_every=3, max_epochs=2)
@@ -198,13 +236,13 @@ def test_a_training_that_would_never_be_validated_is_refused():
 def test_gradients_are_clipped_to_the_norm(tmp_path):
     model = small_model()
     before = model.output.weight.detach().clone()
-    # With plain Adam a step's size hardly depends on the gradient's scale, but on epsilon it does.
+    # The size of an Adam step hardly depends on the scale of the gradient, but it does through epsilon.
     optimiser = {"learning_rate": 1.0, "epsilon": 1.0}
     run(tmp_path, model, max_epochs=1, clip_norm=1e-3, optimiser=optimiser)
     assert 0 < (model.output.weight - before).abs().max() < 6 * 1e-3
 
 
-def test_training_leaves_the_loggers_and_warning_filters_of_its_caller_as_they_were(tmp_path):
+def test_training_does_not_change_loggers_and_warning_filters(tmp_path):
     loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
     before = [logger.level for logger in loggers], list(warnings.filters)
     run(tmp_path, max_epochs=1)

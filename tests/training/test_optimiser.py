@@ -1,4 +1,4 @@
-"""Learning-rate schedules, by hand."""
+"""Learning-rate schedules and optimisers against values by hand."""
 
 import pytest
 import torch
@@ -19,7 +19,7 @@ def rates(config, steps):
     return found
 
 
-def test_inverse_square_root_rises_in_a_line_and_falls_with_the_root():
+def test_inverse_square_root_rises_linearly_and_decays_with_the_root():
     config = OptimiserConfig(learning_rate=0.4, schedule="inverse_sqrt", warmup_steps=4)
     found = rates(config, 16)
     assert found[:4] == pytest.approx([0.1, 0.2, 0.3, 0.4])
@@ -32,7 +32,7 @@ def test_constant_stays_after_the_warm_up():
 
 
 def test_adamw_decays_the_weight_itself():
-    """Decoupled decay: with gradient 0, w shrinks by lr * decay a step; Adam's own decay would move it by about lr."""
+    """With gradient 0, decoupled decay shrinks w by lr * decay in a step; L2 decay would change it by about lr."""
     for name, expected in (("adamw", 1 - 0.1 * 0.5), ("adam", 1 - 0.1)):
         parameter = torch.nn.Parameter(torch.ones(1))
         optimiser = make_optimiser([parameter], OptimiserConfig(name=name, learning_rate=0.1, weight_decay=0.5))
@@ -41,7 +41,7 @@ def test_adamw_decays_the_weight_itself():
         assert parameter.item() == pytest.approx(expected, abs=1e-6)
 
 
-def test_schedules_that_cannot_be_are_refused():
+def test_invalid_schedules_are_refused():
     with pytest.raises(ValidationError, match="plateau has no warm-up"):
         OptimiserConfig(schedule="plateau", warmup_steps=10)
     with pytest.raises(ValidationError, match="set warmup_steps"):

@@ -1,4 +1,4 @@
-"""The recurrent encoder-decoder: cells, encoder, decoders, and the translator made of them.
+"""The recurrent encoder-decoder: cells, encoder, decoders, and the translator that combines them.
 
 Importing this package registers its kinds of decoder.
 """

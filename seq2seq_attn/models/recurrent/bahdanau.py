@@ -11,16 +11,16 @@ from seq2seq_attn.attention import Context, PreparedSource, Source
 from seq2seq_attn.models.recurrent.cells import Cell
 from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderConfig, DecoderOutput, DecoderState
 from seq2seq_attn.ops import additive_decoder
-from seq2seq_attn.ops.dispatch import changed, known
+from seq2seq_attn.ops.dispatch import changed, fusible
 from seq2seq_attn.ops.linear import Linear
 
 
-@known
+@fusible
 class BahdanauDecoder(Decoder):
     """C_i = read(H_{i-1});  H_i = cell([E y_{i-1}; C_i], H_{i-1})   (Bahdanau et al. 2015, eq. 4-6 and A.1.2).
 
-    The query of step i is the state *before* y_i, so row i of the weights tells where the model looked in order to
-    predict y_i.
+    The query of step i is H_{i-1}, the state before y_{i-1} is consumed; row i of the weights belongs to the prediction
+    of y_i.
     """
 
     def __init__(self, cell: Cell, context: Context, embedding_size: int) -> None:
@@ -29,8 +29,8 @@ class BahdanauDecoder(Decoder):
         self.from_context = ContextGates(context.value_size, cell.gate_size)
 
     def input_gates(self, embedded: Tensor) -> Tensor:
-        share: Tensor = self.from_token(embedded)
-        return share
+        gates: Tensor = self.from_token(embedded)
+        return gates
 
     def advance(
         self, input_gates: Tensor, state: DecoderState, source: PreparedSource
@@ -47,22 +47,22 @@ class BahdanauDecoder(Decoder):
             )
         if self.context.reads_query or changed(self, deep=False) or changed(self.context):
             return super().run(input_gates, state, source)
-        # What is read is the same at every step, and known before the first.
+        # The context is the same at every step, so one read before the first step is enough.
         query = self.cell.output(state.hidden)[:, None]
         context, weights = (part.transpose(0, 1) for part in self.context(query, source))
         hidden = self.cell.output(self.cell.run(self.from_context(context, input_gates), state.hidden))
         return DecoderOutput(hidden, *(part.expand(len(hidden), -1, -1) for part in (context, weights)))
 
     def why_not(self) -> str | None:
-        """Why a known target is decoded step by step; None if it is not."""
+        """Why a known target is decoded by a loop over steps; None if it is decoded in one operation."""
         if self.context.reads_query:
             return additive_decoder.why_not(self, self.cell, self.context)
         return changed(self, deep=False) or changed(self.context)
 
 
-@known
+@fusible
 class ContextGates(nn.Module):
-    """Adds the context's share W C to the tokens' share of the gates; a context of width 0 has none."""
+    """g + W C (N, gate_size): adds the context C (N, context_size) to the gates' inputs g; g alone if C has width 0."""
 
     def __init__(self, context_size: int, gate_size: int) -> None:
         super().__init__()

@@ -1,9 +1,9 @@
-"""Recurrent cells that take the gate pre-activations of their input, and stacks of them.
+"""Recurrent cells whose input is given as gate pre-activations, and stacks of them.
 
-A cell sees its input only as gate pre-activations g = W x + b. The caller computes g, for all steps in one product
-where the input is known beforehand, and only the product with the previous state remains in the loop.
+A cell takes its input as gate pre-activations g = W x + b, which the caller computes: for all steps in one product if
+the inputs are known in advance. Only the product with the previous state remains in the loop.
 
-A state is one tensor (N, state_size); `output` is the H (N, hidden_size) that the rest of the model sees of it.
+A state is one tensor (N, state_size); its `output` H (N, hidden_size) is what the rest of the model uses.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from typing import ClassVar, cast
 import torch
 from torch import Tensor, nn
 
-from seq2seq_attn.ops.dispatch import changed, known
+from seq2seq_attn.models.translator import is_initialised
+from seq2seq_attn.ops.dispatch import changed, fusible
 from seq2seq_attn.ops.dropout import Dropout
 from seq2seq_attn.ops.gru import gru_sequence, gru_update, why_not_sequence
 from seq2seq_attn.ops.linear import Linear
 
 
 class Cell(nn.Module, ABC):
-    """One recurrent step H_i = f(g_i, H_{i-1}), with g_i (N, gate_size) the input's share of the gates."""
+    """One recurrent step, state_i = f(g_i, state_{i-1}), with the gates' inputs g_i (N, gate_size)."""
 
     hidden_size: int  # of the output H
     gate_size: int  # of the pre-activations g
@@ -41,7 +42,7 @@ class Cell(nn.Module, ABC):
         """The next state (N, state_size) from g (N, gate_size) and the state (N, state_size)."""
 
     def run(self, inputs: Tensor, state: Tensor) -> Tensor:
-        """The states (T, N, state_size) after each of T steps with known g (T, N, gate_size)."""
+        """The states (T, N, state_size) after each of T steps, from all g (T, N, gate_size) and the first state."""
         states = []
         for gates in inputs.unbind(0):
             state = self(gates, state)
@@ -49,16 +50,16 @@ class Cell(nn.Module, ABC):
         return torch.stack(states)
 
 
-@known
+@fusible
 class StackedCell(Cell):
-    """L cells on top of one another, as one cell:
+    """L stacked cells as one cell:
 
-    m^l_i = cell_l(W_l x^{l-1}_i + b_l, m^l_{i-1}), where the first cell takes g from outside; x^l = m^l, or with
+    m^l_i = cell_l(W_l x^{l-1}_i + b_l, m^l_{i-1}), where the first cell takes g from the caller; x^l = m^l, or with
     `residual` x^1 = m^1 and x^l = m^l + x^{l-1} (Wu et al. 2016, eq. 5 and 6). The output is x^L.
 
-    The residual connections lead upward, not from step to step: the state holds m^1, ..., m^L (and the memories of an
-    LSTM), one cell after another. Every cell starts from H_0, so with `residual` the initial output is L H_0. `dropout`
-    is applied to the input of every cell but the first.
+    Residual connections lead from layer to layer, not from step to step: the state is the concatenation of the states
+    m^1, ..., m^L (with the memory cells of an LSTM). Every cell starts from H_0, so with `residual` the initial output
+    is L H_0. `dropout` is applied to the input of every cell except the first. ValueError if the cells differ in size.
     """
 
     def __init__(self, cells: Sequence[Cell], *, residual: bool = False, dropout: float = 0.0) -> None:
@@ -82,22 +83,22 @@ class StackedCell(Cell):
         return torch.stack(hidden).sum(dim=0) if self.residual else hidden[-1]
 
     def forward(self, inputs: Tensor, state: Tensor) -> Tensor:
-        return self._climb(inputs, state, at_once=False)
+        return self._run_layers(inputs, state, all_steps=False)
 
     def run(self, inputs: Tensor, state: Tensor) -> Tensor:
         if changed(self, deep=False) is not None:
             return super().run(inputs, state)
-        # Layer by layer: once a cell has taken all steps, the input of the next cell is known for all of them.
-        return self._climb(inputs, state, at_once=True)
+        # Layer by layer: the outputs of one cell at all steps are the inputs of the next.
+        return self._run_layers(inputs, state, all_steps=True)
 
-    def _climb(self, gates: Tensor, state: Tensor, *, at_once: bool) -> Tensor:
-        """The states of all cells, after one step with g (N, gate_size) or after each of T with g (T, N, gate_size)."""
+    def _run_layers(self, gates: Tensor, state: Tensor, *, all_steps: bool) -> Tensor:
+        """The states of all cells after one step with g (N, gate_size), or after all steps with g (T, N, gate_size)."""
         states: list[Tensor] = []
         below: Tensor | None = None  # x^{l-1}
         for level, (cell, own) in enumerate(zip(self._cells(), self._split(state), strict=True)):
             if below is not None:
                 gates = self.input_layers[level - 1](self.dropout(below))
-            states.append(cell.run(gates, own) if at_once else cell(gates, own))
+            states.append(cell.run(gates, own) if all_steps else cell(gates, own))
             hidden = cell.output(states[-1])
             below = hidden + below if self.residual and below is not None else hidden
         return torch.cat(states, dim=-1)
@@ -110,9 +111,9 @@ class StackedCell(Cell):
 
 
 class SingleCell(Cell):
-    """A cell of one layer: a product with H_{i-1}, and an equation of its own in `update`.
+    """A cell of one layer: state_i = update(g_i, W H_{i-1} + b, state_{i-1}), where subclasses define `update`.
 
-    With `layer_norm`, both shares of the gates are normalised before they are added (Ba et al. 2016, eq. 20-22).
+    With `layer_norm`, g and the product are layer-normalised before they are added (Ba et al. 2016, eq. 20-22).
     """
 
     gates: ClassVar[int]  # blocks of hidden_size in the pre-activations
@@ -130,7 +131,7 @@ class SingleCell(Cell):
         initialise(self.recurrent.weight.data)
 
     def initial(self, hidden: Tensor) -> Tensor:
-        """The state (N, state_size) with output `hidden`; a memory cell starts at zero."""
+        """The state (N, state_size) with output `hidden`; the memory cell of an LSTM starts at zero."""
         if self.states == 1:
             return hidden
         return torch.cat((hidden, hidden.new_zeros(len(hidden), self.state_size - self.hidden_size)), dim=-1)
@@ -146,16 +147,16 @@ class SingleCell(Cell):
     @staticmethod
     @abstractmethod
     def update(inputs: Tensor, recurrent: Tensor, state: Tensor) -> Tensor:
-        """The cell's own equation: g (N, gate_size), W H_{i-1} + b (N, gate_size) and the old state give the new."""
+        """The new state (N, state_size), from g and W H_{i-1} + b (N, gate_size) and the previous state."""
 
 
 def initialise(recurrent: Tensor) -> None:
-    """Each gate's (H, H) block of W becomes orthogonal, in place (Saxe et al. 2014)."""
-    for block in torch.split(recurrent, recurrent.shape[1]):
+    """Initialises each gate's (H, H) block of W as an orthogonal matrix, in place (Saxe et al. 2014)."""
+    for block in torch.split(recurrent, recurrent.shape[1]) if is_initialised() else ():
         nn.init.orthogonal_(block)
 
 
-@known
+@fusible
 class GRUCell(SingleCell):
     """Gated recurrent unit (Cho et al. 2014), with the reset gate after the product, as in `torch.nn.GRU`:
 
@@ -174,15 +175,15 @@ class GRUCell(SingleCell):
         return states.view(steps, rows, -1)
 
     def why_not(self) -> str | None:
-        """Why all steps are not taken in one operation; None if they are."""
+        """Why `run` loops over steps; None if it takes all of them in one operation."""
         return why_not_sequence(self)
 
 
-@known
+@fusible
 class LSTMCell(SingleCell):
     """Long short-term memory (Hochreiter & Schmidhuber 1997; Gers et al. 2000), gates ordered as in `torch.nn.LSTM`.
 
-    i, f, o = sigmoid(.);  c' = f * c + i * tanh(g_c + W_c H + b_c);  H' = o * tanh(c').  State: [H; c].
+    i, f, o = sigmoid(g + W H + b);  c' = f * c + i * tanh(g_c + W_c H + b_c);  H' = o * tanh(c').  State: [H; c].
     """
 
     gates = 4
@@ -196,9 +197,9 @@ class LSTMCell(SingleCell):
         return torch.cat((torch.sigmoid(output_gate) * torch.tanh(memory), memory), dim=-1)
 
 
-@known
+@fusible
 class RNNCell(SingleCell):
-    """The plain recurrent network (Elman 1990): H' = tanh(g + W H + b)."""
+    """The simple recurrent network (Elman 1990): H' = tanh(g + W H + b)."""
 
     gates = 1
 

@@ -1,4 +1,4 @@
-"""The conditional GRU of Nematus: two cells with the read between them."""
+"""The conditional GRU of Nematus: two cells with attention between them."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from seq2seq_attn.attention import Context, PreparedSource
 from seq2seq_attn.models.recurrent.bahdanau import ContextGates
 from seq2seq_attn.models.recurrent.cells import Cell
 from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderConfig, DecoderOutput, DecoderState
-from seq2seq_attn.ops.dispatch import known
+from seq2seq_attn.ops.dispatch import fusible
 from seq2seq_attn.ops.linear import Linear
 
 
-@known
+@fusible
 class ConditionalDecoder(Decoder):
     """H'_i = cell_1(E y_{i-1}, H_{i-1});  C_i = read(H'_i);  H_i = cell_2(C_i, H'_i)   (Sennrich et al. 2017, sec. 2).
 
-    The query has seen y_{i-1} but not y_i; row i of the weights was read while y_i was being predicted. Both cells have
-    the same shape, as the state passes through them in turn: with several layers, both are stacks.
+    The query depends on y_{i-1} but not on y_i; row i of the weights belongs to the prediction of y_i. Both cells have
+    the same state size, since the state passes through them in turn: with several layers, both are stacks.
     """
 
     def __init__(self, cell: Cell, second: Cell, context: Context, embedding_size: int) -> None:
@@ -31,16 +31,16 @@ class ConditionalDecoder(Decoder):
         self.second_bias = nn.Parameter(self.from_token.weight.new_zeros(second.gate_size))
 
     def input_gates(self, embedded: Tensor) -> Tensor:
-        share: Tensor = self.from_token(embedded)
-        return share
+        gates: Tensor = self.from_token(embedded)
+        return gates
 
     def advance(
         self, input_gates: Tensor, state: DecoderState, source: PreparedSource
     ) -> tuple[DecoderState, DecoderOutput]:
         between = self.cell(input_gates, state.hidden)
         context, weights, history = self.read(self.cell.output(between), source, state.history)
-        share = self.from_context(context, self.second_bias.to(context.dtype).expand(len(between), -1))
-        hidden = self.second(share, between)
+        gates = self.from_context(context, self.second_bias.to(context.dtype).expand(len(between), -1))
+        hidden = self.second(gates, between)
         return DecoderState(hidden, history), DecoderOutput(self.cell.output(hidden), context, weights)
 
 

@@ -1,4 +1,4 @@
-"""The configuration of the recurrent family, and how it is put together."""
+"""The configuration of the recurrent family, and how a model is built from it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.context_config import ContextConfig, build_context
 from seq2seq_attn.models.embedding import Embedding
 from seq2seq_attn.models.recurrent.bahdanau import BahdanauConfig
-from seq2seq_attn.models.recurrent.decoders import CellName, DecoderConfig, need_layers
+from seq2seq_attn.models.recurrent.decoders import CellName, DecoderConfig, check_residual
 from seq2seq_attn.models.recurrent.encoder import AnyEncoder, RecurrentEncoder, ReversedEncoder
 from seq2seq_attn.models.recurrent.translator import DeepOutput, PlainOutput, RecurrentTranslator
 from seq2seq_attn.models.translator import ModelConfig
@@ -24,27 +24,29 @@ Probability = Field(default=0.0, ge=0.0, lt=1.0)
 
 
 class EncoderConfig(Strict):
+    """`{cell: gru, hidden_size: 256}`; see `RecurrentEncoder` and `ReversedEncoder`."""
+
     cell: CellName = "gru"  # kind of recurrent cell
     hidden_size: PositiveInt = 256  # of each direction
     layers: PositiveInt = 1  # stacked cells in each direction
-    residual: bool = False  # around every layer but the first
+    residual: bool = False  # around every layer except the first
     bidirectional: bool = True  # a second direction, from the last word to the first
-    reverse_source: bool = False  # from the last word to the first; positions stay those of the sentence as written
+    reverse_source: bool = False  # read from the last word to the first; positions remain those of the written sentence
 
     @model_validator(mode="after")
     def _residual_needs_layers(self) -> EncoderConfig:
-        need_layers(self.residual, self.layers)
+        check_residual(self.residual, self.layers)
         return self
 
     @model_validator(mode="after")
     def _reversed_needs_one_direction(self) -> EncoderConfig:
         if self.reverse_source and self.bidirectional:
-            raise ValueError("reverse_source=true is for one direction, two read both ways; set bidirectional=false")
+            raise ValueError("reverse_source=true needs an encoder of one direction; set bidirectional=false")
         return self
 
 
 class DropoutConfig(Strict):
-    """Probabilities of dropout: of single values, but for `word`, which drops whole embedded words."""
+    """Dropout probabilities: of single elements, except `word`, which is that of whole embedded words."""
 
     embedding: float = Probability  # of the embedded tokens
     word: float = Probability  # of whole embedded words
@@ -81,7 +83,7 @@ class RecurrentConfig(ModelConfig):
         summary = self._summary(encoder)
         query_size = self.decoder.hidden_size
         context = build_context(self.context, query_size, encoder.state_size, encoder.directions, summary)
-        use_fused_modules(context)  # attention itself is made of torch alone
+        use_fused_modules(context)  # attention/ itself depends on torch alone
         make_cell = partial(self.decoder.make_cell, self.layer_norm, self.dropout.state)
         decoder = self.decoder.build(make_cell, context, self.embedding_size)
         readout, features = self._readout(context)
@@ -124,7 +126,7 @@ class RecurrentConfig(ModelConfig):
         return attention.MeanState() if self.summary == "mean" else attention.LearnedPool(encoder.state_size)
 
     def _readout(self, context: attention.Context) -> tuple[DeepOutput | PlainOutput, int]:
-        """The readout, and how many features it gives."""
+        """The readout, and the number of its features."""
         hidden_size, dropout = self.decoder.hidden_size, self.dropout.readout
         if self.decoder.readout == "plain":
             return PlainOutput(dropout=dropout), hidden_size

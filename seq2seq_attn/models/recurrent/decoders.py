@@ -1,8 +1,8 @@
-"""What all recurrent decoders share: the contract, the configuration, and the state carried from step to step.
+"""The base class of recurrent decoders, their configuration, and the state that they carry from step to step.
 
-A decoder gets the source as its context has prepared it, and the embedded tokens. What does not depend on the previous
-state is computed before the loop (`input_gates`), what no later step depends on after it (readout and projection, in
-`translator.py`).
+The inputs of a decoder are the source as its context prepared it and the embedded tokens. Whatever does not depend on
+the previous state is computed before the loop (`input_gates`); whatever no later step depends on is computed after it
+(readout and projection, in `translator.py`).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ CellName = Literal["gru", "lstm", "rnn"]
 
 
 class DecoderState(NamedTuple):
-    """What the next step needs, for N hypotheses."""
+    """The input of the next step, for N hypotheses."""
 
-    hidden: Tensor  # (N, state_size) of the cell
+    hidden: Tensor  # (N, state_size): the state of the cell
     history: History  # of the context: tensors (N, ...), or nothing
-    feed: Tensor | None = None  # (N, F) fed back into the next step's input, with input feeding
+    feed: Tensor | None = None  # (N, hidden_size): H~ of the previous step, with input feeding
 
     def select(self, rows: Tensor) -> DecoderState:
         feed = None if self.feed is None else self.feed.index_select(0, rows)
@@ -36,15 +36,15 @@ class DecoderState(NamedTuple):
 
 
 class DecoderOutput(NamedTuple):
-    """What one step, or all of them, gave: H and C are what the prediction is made from."""
+    """The result of one step, or of all steps; the prediction is made from H and C."""
 
     hidden: Tensor  # (..., hidden_size): H_i
     context: Tensor  # (..., context_size): C_i
-    weights: Tensor  # (..., S)
+    weights: Tensor  # (..., S): attention weights
 
 
 class Decoder(nn.Module, ABC):
-    """A recurrent decoder over any context: how H_i comes from H_{i-1}, y_{i-1} and C_i."""
+    """A recurrent decoder with any context; subclasses define how H_i depends on H_{i-1}, y_{i-1} and C_i."""
 
     def __init__(self, cell: Cell, context: Context) -> None:
         super().__init__()
@@ -55,66 +55,66 @@ class Decoder(nn.Module, ABC):
 
     @abstractmethod
     def input_gates(self, embedded: Tensor) -> Tensor:
-        """The tokens' share (..., gate_size) of the first cell's gates, for any number of steps in one product."""
+        """The first cell's gate inputs (..., gate_size) from embedded tokens (..., E), for any number of steps."""
 
     @abstractmethod
     def advance(
         self, input_gates: Tensor, state: DecoderState, source: PreparedSource
     ) -> tuple[DecoderState, DecoderOutput]:
-        """One step for N hypotheses over the B sentences of `source`: input_gates (N, gate_size)."""
+        """One step of N hypotheses over the B sentences of `source`, with input_gates (N, gate_size)."""
 
     def start(self, hidden: Tensor, source: PreparedSource) -> DecoderState:
         """The state before the first step, from H_0 (B, hidden_size)."""
-        return DecoderState(self.cell.initial(hidden), each_tensor(_of_rows, self.context.start(source)))
+        return DecoderState(self.cell.initial(hidden), each_tensor(_flatten_beams, self.context.start(source)))
 
     def run(self, input_gates: Tensor, state: DecoderState, source: PreparedSource) -> DecoderOutput:
-        """All steps with known tokens, input_gates (T, B, gate_size): a reading of (T, B, ...) tensors."""
-        readings = []
-        for share in input_gates.unbind(0):
-            state, reading = self.advance(share, state, source)
-            readings.append(reading)
-        return DecoderOutput(*(torch.stack(part) for part in zip(*readings, strict=True)))
+        """All T steps with known tokens, input_gates (T, B, gate_size); the output's tensors are (T, B, ...)."""
+        outputs = []
+        for gates in input_gates.unbind(0):
+            state, output = self.advance(gates, state, source)
+            outputs.append(output)
+        return DecoderOutput(*(torch.stack(part) for part in zip(*outputs, strict=True)))
 
     def read(self, queries: Tensor, source: PreparedSource, history: History) -> tuple[Tensor, Tensor, History]:
         """Context (N, context_size), weights (N, S) and the next history, for queries (N, query_size).
 
-        The N = B * K hypotheses of B sentences are queries on the same source rows, which are never copied.
+        The N = B * K hypotheses of B sentences are K queries per sentence, so the source is not copied.
         """
 
-        def of_sentences(tensor: Tensor) -> Tensor:
+        def per_sentence(tensor: Tensor) -> Tensor:
             return tensor.view(source.sentences, -1, *tensor.shape[1:])
 
-        context, weights, history = self.context(of_sentences(queries), source, each_tensor(of_sentences, history))
-        return context.flatten(0, 1), weights.flatten(0, 1), each_tensor(_of_rows, history)
+        context, weights, history = self.context(per_sentence(queries), source, each_tensor(per_sentence, history))
+        return context.flatten(0, 1), weights.flatten(0, 1), each_tensor(_flatten_beams, history)
 
 
-def _of_rows(tensor: Tensor) -> Tensor:
-    """(N, ...) of a history's (B, K, ...)."""
+def _flatten_beams(tensor: Tensor) -> Tensor:
+    """(B * K, ...) of a history's (B, K, ...)."""
     return tensor.flatten(0, 1)
 
 
 class DecoderConfig(Tagged):
-    """What every decoder is configured with; a kind of decoder is a subclass with its own options and `build`."""
+    """Options of all decoders; every kind of decoder has a subclass with its own options and `build`."""
 
-    # Written for every kind until it became an option of `luong` alone.
+    # Earlier versions wrote it for every kind; now it is an option of `luong` alone.
     obsolete: ClassVar[dict[str, Any]] = {"input_feeding": True}
 
     kind: str = "bahdanau"  # how reading and updating alternate
     cell: CellName = "gru"  # kind of recurrent cell
     hidden_size: PositiveInt = 512  # of H_i
-    layers: PositiveInt = 1  # cells on top of one another; the context enters the first, the last is the query
-    residual: bool = False  # around every layer but the first
+    layers: PositiveInt = 1  # stacked cells: the context is an input of the first, the query is the output of the last
+    residual: bool = False  # around every layer except the first
     readout: Literal["deep", "plain"] = "deep"  # tanh(W [H_i; C_i; y_{i-1}]), or H_i itself
     readout_size: PositiveInt | None = None  # of the deep readout; None: the size of the embeddings
 
     @model_validator(mode="after")
     def _residual_needs_layers(self) -> DecoderConfig:
-        need_layers(self.residual, self.layers)
+        check_residual(self.residual, self.layers)
         return self
 
     @abstractmethod
     def build(self, make_cell: Callable[[], Cell], context: Context, embedding_size: int) -> Decoder:
-        """The decoder; each call of `make_cell` draws a new cell of this configuration."""
+        """The decoder; each call of `make_cell` returns a new cell with random parameters."""
 
     def make_cell(self, layer_norm: bool, dropout: float) -> Cell:
         """One cell, or a stack of `layers` cells with `dropout` between them."""
@@ -122,7 +122,7 @@ class DecoderConfig(Tagged):
         return cells[0] if self.layers == 1 else StackedCell(cells, residual=self.residual, dropout=dropout)
 
 
-def need_layers(residual: bool, layers: int) -> None:
-    """ValueError where residual connections have nothing to connect."""
+def check_residual(residual: bool, layers: int) -> None:
+    """ValueError if there is no second layer for a residual connection."""
     if residual and layers == 1:
-        raise ValueError("residual=true adds the input of a layer to its output from the second layer on; set layers=2")
+        raise ValueError("residual=true needs two layers, as only the second has a residual connection; set layers=2")

@@ -1,4 +1,4 @@
-"""The encoder: a stack of recurrent layers in one or two directions, over packed sentences; and one read backwards."""
+"""The encoder: recurrent layers in one or two directions over packed sentences; and one that reads in reverse."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from seq2seq_attn.models.recurrent.cells import CELLS, initialise
-from seq2seq_attn.ops.dispatch import known
+from seq2seq_attn.ops.dispatch import fusible
 from seq2seq_attn.ops.dropout import Dropout
-from seq2seq_attn.ops.gru import read_packed, why_not_layer
+from seq2seq_attn.ops.gru import run_packed, why_not_layer
 
 LAYERS: dict[str, Callable[..., nn.RNNBase]] = {"gru": nn.GRU, "lstm": nn.LSTM, "rnn": nn.RNN}
 
 
-@known
+@fusible
 class RecurrentEncoder(nn.Module):
     """States h_1..h_S of a source: h_j = [forward GRU up to j; backward GRU down to j] (Bahdanau et al. 2015, A.2.1).
 
-    Sentences are packed, so padding never enters a layer and the states on padding are zero. With `residual`, the input
-    of every layer but the first is added to its output (Wu et al. 2016, eq. 5 and 6).
+    Sentences are packed, so layers never see padding, and states on padding are zero. With `residual`, the input of
+    every layer except the first is added to its output (Wu et al. 2016, eq. 5 and 6).
     """
 
     def __init__(
@@ -57,13 +57,13 @@ class RecurrentEncoder(nn.Module):
         for layer, norm in zip(self.layers, self.norms, strict=True):
             is_first = layer is self.layers[0]
             inputs = packed if is_first else _map(self.dropout, packed)
-            outputs = _map(norm, read_packed(layer, inputs, self.cell.update, self.cell.states))
-            is_sum = self.residual and not is_first
-            packed = outputs._replace(data=outputs.data + packed.data) if is_sum else outputs
+            outputs = _map(norm, run_packed(layer, inputs, self.cell.update, self.cell.states))
+            is_residual = self.residual and not is_first
+            packed = outputs._replace(data=outputs.data + packed.data) if is_residual else outputs
         return pad_packed_sequence(packed, batch_first=True, total_length=embedded.shape[1])[0]
 
     def why_not(self) -> str | None:
-        """Why some layer is not read by the fused form; None if all are."""
+        """Why some layer does not use the fused form; None if all do."""
         return next((reason for layer in self.layers if (reason := why_not_layer(layer)) is not None), None)
 
 
@@ -71,12 +71,12 @@ def _map(module: nn.Module, packed: PackedSequence) -> PackedSequence:
     return packed._replace(data=module(packed.data))
 
 
-@known
+@fusible
 class ReversedEncoder(nn.Module):
-    """An encoder of one direction that reads x_n, ..., x_1, `</s>` of a sentence x_1, ..., x_n, `</s>`.
+    """A unidirectional encoder that reads a sentence x_1, ..., x_n, `</s>` as x_n, ..., x_1, `</s>`.
 
-    (Sutskever et al. 2014, sec. 3.3.) The states are put back in written order: h_j is the state of x_j, so attention,
-    windows and alignments count positions of the sentence as written. `</s>` is still read last, and its state is C.
+    (Sutskever et al. 2014, sec. 3.3.) The states are returned in the original order: h_j is the state of x_j, so that
+    attention, windows and alignments use the positions of the written sentence. `</s>` is read last; its state is C.
     """
 
     def __init__(self, encoder: RecurrentEncoder) -> None:
@@ -88,23 +88,23 @@ class ReversedEncoder(nn.Module):
     def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:
         """States (B, S, state_size) of embedded sources (B, S, input_size); lengths (B,) on the CPU."""
         order = reading_order(lengths, embedded.shape[1]).to(embedded.device)
-        return _reordered(self.encoder(_reordered(embedded, order), lengths), order)
+        return _reorder(self.encoder(_reorder(embedded, order), lengths), order)
 
 
 AnyEncoder = RecurrentEncoder | ReversedEncoder
 
 
 def reading_order(lengths: Tensor, positions: int) -> Tensor:
-    """(B, S): the position that is read at each step, a permutation that is its own inverse.
+    """The position that is read at each step (B, S) int64, for lengths (B,) with `</s>`: a self-inverse permutation.
 
-    `</s>` and padding stay in place.
+    `</s>` and padding keep their positions.
 
     >>> reading_order(torch.tensor([4, 2]), 5).tolist()
     [[2, 1, 0, 3, 4], [0, 1, 2, 3, 4]]
     """
-    places, words = torch.arange(positions), lengths[:, None] - 1  # without `</s>`
-    return torch.where(places < words, words - 1 - places, places)
+    written, words = torch.arange(positions), lengths[:, None] - 1  # without `</s>`
+    return torch.where(written < words, words - 1 - written, written)
 
 
-def _reordered(vectors: Tensor, order: Tensor) -> Tensor:
+def _reorder(vectors: Tensor, order: Tensor) -> Tensor:
     return torch.take_along_dim(vectors, order[..., None], dim=1)

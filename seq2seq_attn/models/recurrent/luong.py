@@ -11,17 +11,17 @@ from torch import Tensor
 from seq2seq_attn.attention import Context, PreparedSource
 from seq2seq_attn.models.recurrent.cells import Cell
 from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderConfig, DecoderOutput, DecoderState
-from seq2seq_attn.ops.dispatch import changed, known
+from seq2seq_attn.ops.dispatch import changed, fusible
 from seq2seq_attn.ops.linear import Linear
 
 
-@known
+@fusible
 class LuongDecoder(Decoder):
     """H_i = cell(E y_{i-1}, H_{i-1});  C_i = read(H_i);  H~_i = tanh(W [C_i; H_i])   (Luong et al. 2015, eq. 5).
 
-    The prediction is made from H~_i, which stands in the reading's place of H_i. Row i of the weights was read while
-    y_i was being predicted, as in every decoder here. With input feeding (sec. 3.3) H~_{i-1} joins the next input;
-    without it no query depends on an earlier read, and one call reads for all T of them.
+    The prediction is made from H~_i, which is `hidden` in the decoder's output. Row i of the weights belongs to the
+    prediction of y_i, as in every decoder here. With input feeding (sec. 3.3), H~_{i-1} is part of the input of step i;
+    without it no query depends on an earlier context, and one call attends for all T steps.
     """
 
     def __init__(self, cell: Cell, context: Context, embedding_size: int, *, input_feeding: bool = True) -> None:
@@ -35,8 +35,8 @@ class LuongDecoder(Decoder):
         return state if self.from_feed is None else state._replace(feed=torch.zeros_like(hidden))
 
     def input_gates(self, embedded: Tensor) -> Tensor:
-        share: Tensor = self.from_token(embedded)
-        return share
+        gates: Tensor = self.from_token(embedded)
+        return gates
 
     def advance(
         self, input_gates: Tensor, state: DecoderState, source: PreparedSource

@@ -1,4 +1,4 @@
-"""The recurrent encoder-decoder: from H_i to the features of a prediction, and all parts behind one interface."""
+"""The recurrent encoder-decoder as a `Translator`, and its readouts, which compute the features of a prediction."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from seq2seq_attn.models.embedding import Embedding
 from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderState
 from seq2seq_attn.models.recurrent.encoder import AnyEncoder
 from seq2seq_attn.models.translator import Decoded, EmbeddingTables, Sentences, Step, Translator
-from seq2seq_attn.ops.dispatch import known
+from seq2seq_attn.ops.dispatch import fusible
 from seq2seq_attn.ops.dropout import Dropout
 from seq2seq_attn.ops.linear import Linear
 
 
-@known
+@fusible
 class DeepOutput(nn.Module):
-    """t_i = tanh(W [H_i; C_i; E y_{i-1}])   (Pascanu et al. 2014; Bahdanau et al. 2015, A.2.2, with tanh for maxout).
+    """t_i = tanh(W [H_i; C_i; E y_{i-1}] + b)   (Pascanu et al. 2014; Bahdanau et al. 2015, A.2.2).
 
-    Bahdanau's t_i uses the state before the update; here it is H_i, the state that has read C_i (their eq. 4).
+    Bahdanau et al. have maxout for tanh, and their t_i uses the state before the update; here it is H_i, which depends
+    on C_i (their eq. 4).
     """
 
     def __init__(
@@ -36,9 +37,9 @@ class DeepOutput(nn.Module):
         return features
 
 
-@known
+@fusible
 class PlainOutput(nn.Module):
-    """t_i = H_i: the decoder's own state is projected, as in Luong et al. 2015, eq. 6."""
+    """t_i = H_i: the decoder's output is projected directly, as in Luong et al. 2015, eq. 6."""
 
     def __init__(self, *, dropout: float = 0.0) -> None:
         super().__init__()
@@ -50,20 +51,21 @@ class PlainOutput(nn.Module):
 
 
 class RecurrentMemory(NamedTuple):
-    """What decoding needs of B sources."""
+    """B encoded sources."""
 
-    source: PreparedSource  # what the context part prepared
+    source: PreparedSource  # as the context prepared it
     initial: Tensor  # (B, hidden_size): H_0
 
     def select(self, rows: Tensor) -> RecurrentMemory:
         return RecurrentMemory(self.source.select(rows), self.initial.index_select(0, rows))
 
 
-@known
+@fusible
 class RecurrentTranslator(Translator):
-    """p(y | x) = prod_i softmax(V t_i), with t_i from the decoder, and H_0 = tanh(W C) in every arm of an ablation.
+    """p(y | x) = prod_i softmax(V t_i + b)_{y_i}, with t_i from the decoder's readout and H_0 = tanh(W C + b).
 
-    C, the summary of the states, sets H_0 whatever the decoder reads afterwards: arms differ by their context alone.
+    H_0 depends on C, the summary of the encoder's states, whatever context the decoder has: the arms of an ablation
+    differ by their context alone.
     """
 
     def __init__(
@@ -108,16 +110,16 @@ class RecurrentTranslator(Translator):
 
     def step(self, tokens: Tensor, state: DecoderState, memory: RecurrentMemory) -> Step:
         embedded = self.target_embedding(tokens)
-        state, reading = self.decoder.advance(self.decoder.input_gates(embedded), state, memory.source)
-        features = self.readout(reading.hidden, reading.context, embedded)
-        return Step(self.project(features), state, reading.weights)
+        state, output = self.decoder.advance(self.decoder.input_gates(embedded), state, memory.source)
+        features = self.readout(output.hidden, output.context, embedded)
+        return Step(self.project(features), state, output.weights)
 
     def decode(self, inputs: Tensor, memory: RecurrentMemory) -> Decoded:
-        # Time first: the tensors of one step lie together.
+        # Time first, so that the tensors of a step are contiguous.
         embedded = self.target_embedding(inputs.t())
-        reading = self.decoder.run(self.decoder.input_gates(embedded), self.start(memory), memory.source)
-        features = self.readout(reading.hidden, reading.context, embedded)
-        return Decoded(features.transpose(0, 1), reading.weights.transpose(0, 1))
+        output = self.decoder.run(self.decoder.input_gates(embedded), self.start(memory), memory.source)
+        features = self.readout(output.hidden, output.context, embedded)
+        return Decoded(features.transpose(0, 1), output.weights.transpose(0, 1))
 
     def contexts_that_read(self) -> list[Context]:
         context = self.decoder.context

@@ -1,8 +1,8 @@
-"""Kernels in C++ for what torch does in too many passes over memory, where the machine has a compiler.
+"""C++ kernels for operations that would take torch several passes over memory.
 
-Each has a plain statement in torch beside its caller, which is computed on every other machine, device and precision,
-and to which tests hold it. They are compiled when the first is asked for (`build.py`), two seconds once a machine, and
-kept. `SEQ2SEQ_ATTN_NATIVE=0` in the environment leaves them out.
+Each kernel has a reference implementation in torch next to its caller. It serves machines without a compiler, other
+devices and other dtypes, and tests compare the kernel with it. The kernels are compiled when the first one is needed
+(`build.py`), which takes two seconds, and cached. `SEQ2SEQ_ATTN_NATIVE=0` in the environment disables them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["has_kernels", "run"]
 
 
 def has_kernels(tensor: Tensor) -> bool:
-    """Whether `run` takes such a tensor: one in fp32 or bf16 on a CPU for which there are kernels."""
+    """Whether `run` takes such a tensor: fp32 or bf16, on a CPU, and the kernels are compiled."""
     return (
         tensor.device.type == "cpu"
         and tensor.dtype in (torch.float32, torch.bfloat16)
@@ -27,15 +27,15 @@ def has_kernels(tensor: Tensor) -> bool:
 
 
 def run(kernel: str, dtype: torch.dtype, *arguments: Tensor | int | float | None) -> None:
-    """Calls the kernel of this name that is made for numbers of this type, on as many threads as torch uses.
+    """Calls the kernel of this name for numbers of this dtype, with torch's number of threads.
 
-    A tensor goes as its address: its numbers lie as the kernel says, and its memory is written to where the kernel
-    says so. None is an address, too: nowhere.
+    A tensor is passed as its address, None as a null pointer. Neither number, types and memory layout of the arguments
+    nor which of them the kernel writes to is checked: see the declaration in the C++ source.
     """
-    getattr(library(dtype), kernel)(*map(_passed, arguments), ctypes.c_int64(torch.get_num_threads()))
+    getattr(library(dtype), kernel)(*map(_as_c_type, arguments), ctypes.c_int64(torch.get_num_threads()))
 
 
-def _passed(argument: Tensor | int | float | None) -> object:
+def _as_c_type(argument: Tensor | int | float | None) -> object:
     if isinstance(argument, int):
         return ctypes.c_int64(argument)
     if isinstance(argument, float):

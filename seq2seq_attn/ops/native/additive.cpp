@@ -1,33 +1,35 @@
-// A step of attention with additive scores, forward and backward; the callers are in ops/additive.py.
+// A step of additive attention, forward and backward; the reference implementations are in ops/fused_scorers.py.
 //
-// The hidden layer tanh(q + k) of a sentence is never stored: it is summed while it is in registers, and recomputed in
-// the backward pass. A position without a token is skipped.
+// The hidden layer tanh(q + k) is never stored: it is summed while it is in registers, and recomputed in the backward
+// pass. Padding is skipped.
 #include "one_query.h"
 
-// One query a sentence: weights (sentences, length) and contexts (sentences, width) of the values.
+// One query per sentence: query (sentences, size) with rows `query_stride` apart, keys (sentences, length, size),
+// v (size), is_token (sentences, length) or null for no padding, values (sentences, length, width). Writes the weights
+// (sentences, length) and the contexts (sentences, width).
 extern "C" void additive_forward(Index sentences, Index length, Index size, Index width, const Number *query,
                                  Index query_stride, const float *keys, const float *v, const bool *is_token,
                                  const Number *values, Number *weights, Number *contexts, Index threads) {
 #pragma omp parallel num_threads(team(sentences * length * size, threads))
     {
-        std::vector<float> copied(size), scored(length), summed(width);
-        float *q = copied.data(), *score = scored.data(), *sum = summed.data();
+        std::vector<float> query_buffer(size), score_buffer(length), sum_buffer(width);
+        float *q = query_buffer.data(), *score = score_buffer.data(), *sum = sum_buffer.data();
 #pragma omp for
         for (Index b = 0; b < sentences; b++) {
             for (Index i = 0; i < size; i++) q[i] = load(query[b * query_stride + i]);
-            const bool *is_read = is_token ? is_token + b * length : nullptr;
+            const bool *mask = is_token ? is_token + b * length : nullptr;
             for (Index s = 0; s < length; s++) {
-                if (is_read && !is_read[s]) continue;
+                if (mask && !mask[s]) continue;
                 score[s] = additive_score(size, q, keys + (b * length + s) * size, v);
             }
-            softmax_read(length, width, score, is_read, values + b * length * width, weights + b * length, sum,
+            softmax_read(length, width, score, mask, values + b * length * width, weights + b * length, sum,
                          contexts + b * width);
         }
     }
 }
 
-// The gradient of the query is written; those of the keys (sentences, length, size) and of v, one row per sentence, are
-// added to what is there. `grad_weights` may be null.
+// Writes the gradient of the query (sentences, size). Adds to the gradients of the keys (sentences, length, size) and
+// of v, one row per sentence (sentences, size). `grad_weights` (sentences, length) may be null.
 extern "C" void additive_backward(Index sentences, Index length, Index size, Index width, const Number *query,
                                   Index query_stride, const float *keys, const float *v, const Number *values,
                                   const Number *weights, const Number *grad_contexts, const Number *grad_weights,
@@ -35,15 +37,16 @@ extern "C" void additive_backward(Index sentences, Index length, Index size, Ind
                                   Index threads) {
 #pragma omp parallel num_threads(team(sentences * length * size, threads))
     {
-        std::vector<float> copied(size), summed(size), read(width), scored(length);
-        float *q = copied.data(), *grad_q = summed.data(), *grad_context = read.data(), *grad_score = scored.data();
+        std::vector<float> query_buffer(size), sum_buffer(size), context_buffer(width), score_buffer(length);
+        float *q = query_buffer.data(), *grad_q = sum_buffer.data();
+        float *grad_context = context_buffer.data(), *grad_score = score_buffer.data();
 #pragma omp for
         for (Index b = 0; b < sentences; b++) {
             const Number *weight = weights + b * length;
             for (Index i = 0; i < size; i++) q[i] = load(query[b * query_stride + i]);
             for (Index i = 0; i < size; i++) grad_q[i] = 0;
             for (Index i = 0; i < width; i++) grad_context[i] = load(grad_contexts[b * width + i]);
-            float mean = 0;
+            float mean = 0;  // of the weights' gradients under the weights
             for (Index s = 0; s < length; s++) {
                 const Number *value = values + (b * length + s) * width;
                 const float a = load(weight[s]);
@@ -55,10 +58,10 @@ extern "C" void additive_backward(Index sentences, Index length, Index size, Ind
                 grad_score[s] = a * grad_weight;
                 mean += grad_score[s];
             }
-            float *to_v = grad_v + b * size;
+            float *grad_v_row = grad_v + b * size;
             for (Index s = 0; s < length; s++) {
                 const float a = load(weight[s]);
-                if (a == 0) continue;  // as on padding, where a score has no gradient
+                if (a == 0) continue;  // e.g. on padding: the score has no gradient
                 const float g = grad_score[s] - a * mean;
                 const float *key = keys + (b * length + s) * size;
                 float *grad_key = grad_keys + (b * length + s) * size;
@@ -66,7 +69,7 @@ extern "C" void additive_backward(Index sentences, Index length, Index size, Ind
                 for (Index i = 0; i < size; i++) {
                     const float t = hyperbolic_tangent(q[i] + key[i]);
                     const float slope = g * v[i] * (1 - t * t);
-                    to_v[i] += g * t;
+                    grad_v_row[i] += g * t;
                     grad_key[i] += slope;
                     grad_q[i] += slope;
                 }
@@ -82,8 +85,8 @@ extern "C" void values_backward(Index steps, Index sentences, Index length, Inde
                                 const Number *grad_contexts, Number *grad_values, Index threads) {
 #pragma omp parallel num_threads(team(steps * sentences * length * width, threads))
     {
-        std::vector<float> summed(width);
-        float *sum = summed.data();
+        std::vector<float> sum_buffer(width);
+        float *sum = sum_buffer.data();
 #pragma omp for collapse(2)
         for (Index b = 0; b < sentences; b++) {
             for (Index s = 0; s < length; s++) {

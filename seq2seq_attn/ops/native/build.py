@@ -1,7 +1,8 @@
-"""Compiles the kernels, once for each machine and precision, and keeps them in the user's cache.
+"""Compiles the kernels once per dtype and machine, and caches them in the user's cache folder.
 
-The file is named by the digest of all that it is made from: sources, command, compiler and processor. So it is never
-out of date, a home that several machines share holds one for each kind, and processes that compile at once do no harm.
+The file name is a hash of sources, command, compiler version and processor. So a cached file is never out of date, a
+home directory that several kinds of machines share holds one file for each, and several processes can compile at the
+same time.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from pathlib import Path
 
 import torch
 
-SWITCH = "SEQ2SEQ_ATTN_NATIVE"  # "0" in the environment: no kernels
+SWITCH = "SEQ2SEQ_ATTN_NATIVE"  # environment variable; "0": no kernels
 COMPILERS = ("c++", "g++", "clang++")  # after $CXX
 FLAGS = ("-std=c++17", "-O3", "-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros", "-shared", "-fPIC")
-# Not every compiler takes all of these: the first set that it takes.
+# Not every compiler accepts all of these; the first accepted set is used.
 TUNED = (
     ("-march=native", "-mprefer-vector-width=512", "-fopenmp"),
     ("-march=native", "-fopenmp"),
@@ -36,7 +37,10 @@ _SOURCES = Path(__file__).parent
 
 @cache
 def library(dtype: torch.dtype) -> ctypes.CDLL | None:
-    """The kernels for numbers of this type; None where there is no compiler, or where they are switched off."""
+    """The kernels for numbers of this dtype; None if there is no compiler or the kernels are disabled.
+
+    A failure to compile or load them is a warning, and None.
+    """
     compiler = _compiler()
     if compiler is None or os.environ.get(SWITCH) == "0":
         return None
@@ -44,8 +48,8 @@ def library(dtype: torch.dtype) -> ctypes.CDLL | None:
         return _loaded(compiler, dtype)
     except (OSError, subprocess.SubprocessError) as error:
         warnings.warn(
-            f"no compiled kernels, which makes training slower: {_reason(error)}; "
-            f"{SWITCH}=0 in the environment leaves them out without a word",
+            f"no compiled kernels, so training is slower: {_reason(error)}; "
+            f"set {SWITCH}=0 in the environment to disable kernels and this warning",
             stacklevel=2,
         )
         return None
@@ -54,20 +58,20 @@ def library(dtype: torch.dtype) -> ctypes.CDLL | None:
 def _loaded(compiler: str, dtype: torch.dtype) -> ctypes.CDLL:
     command = [compiler, *FLAGS, *DEFINES[dtype]]
     sources = sorted(_SOURCES.glob("*.cpp"))
-    made_from = [*command, *map(" ".join, TUNED), _version(compiler), _processor()]
-    made_from += [path.read_text() for path in (*sources, *sorted(_SOURCES.glob("*.h")))]
-    kept = cache_folder() / f"{hashlib.sha256(chr(0).join(made_from).encode()).hexdigest()}.so"
-    if not kept.exists():
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=kept.parent) as folder:
-            made = Path(folder) / kept.name
-            _compile([*command, *map(str, sources), "-o", str(made)])
-            made.replace(kept)
-    return ctypes.CDLL(str(kept))
+    hashed = [*command, *map(" ".join, TUNED), _version(compiler), _processor()]
+    hashed += [path.read_text() for path in (*sources, *sorted(_SOURCES.glob("*.h")))]
+    cached = cache_folder() / f"{hashlib.sha256(chr(0).join(hashed).encode()).hexdigest()}.so"
+    if not cached.exists():
+        cached.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cached.parent) as folder:
+            compiled = Path(folder) / cached.name
+            _compile([*command, *map(str, sources), "-o", str(compiled)])
+            compiled.replace(cached)  # atomic, so that another process never loads half a file
+    return ctypes.CDLL(str(cached))
 
 
 def _compile(command: list[str]) -> None:
-    """Raises CalledProcessError, with what the compiler said, if it takes no set of flags."""
+    """CalledProcessError, with the compiler's output, if the compiler accepts no set of flags."""
     for tuned in TUNED:
         done = subprocess.run([*command, *tuned], capture_output=True, text=True, check=False)
         if done.returncode == 0:
@@ -91,7 +95,7 @@ def _version(compiler: str) -> str:
 
 
 def _processor() -> str:
-    """What the processor can do: code that is made for one may stop on another."""
+    """Model and instruction sets: code compiled with `-march=native` may crash on another processor."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -100,5 +104,5 @@ def _processor() -> str:
 
 
 def _reason(error: OSError | subprocess.SubprocessError) -> str:
-    said = getattr(error, "stderr", None) or str(error)
-    return said.strip().splitlines()[0] if said.strip() else type(error).__name__
+    message = getattr(error, "stderr", None) or str(error)
+    return message.strip().splitlines()[0] if message.strip() else type(error).__name__

@@ -1,18 +1,19 @@
 // The best continuations of hypotheses; the reference implementation is in ops/continuations.py.
 #include "numbers.h"
 
-static const Index BLOCK = 64;  // words that are skipped together if not even the best of them is good enough
+static const Index BLOCK = 64;  // words; a block is skipped if its best score is below the current `count` best
 
-// Of each sentence, with `hypotheses` rows of the logits (sentences * hypotheses, words), the `count` best by live +
-// log softmax, best first: their scores, parents and tokens (sentences, count). Of equal ones the first comes first.
-// Missing ones have scores of -infinity. The words of `excluded`, `exclusions` of them, are never chosen. `ends` (sentences, hypotheses) is log softmax at the word `end`, -infinity if it is excluded.
+// The `count` best continuations of each sentence by live + log softmax of the logits (sentences * hypotheses, words),
+// best first: their scores, parents and tokens (sentences, count). Ties go to the lower parent, then the lower token.
+// If there are fewer, the remaining scores are -infinity. The `exclusions` words in `excluded` are never chosen. `ends`
+// (sentences, hypotheses) is log softmax at the word `end`, or -infinity if that word is excluded.
 extern "C" void best_continuations(Index sentences, Index hypotheses, Index words, Index count, const Number *logits,
                                    const float *live, Index end, Index exclusions, const Index *excluded, float *scores,
                                    Index *parents, Index *tokens, float *ends, Index threads) {
 #pragma omp parallel num_threads(sentences > 1 ? team(sentences * hypotheses * words, threads) : 1)
     {
-        std::vector<float> copied(words);
-        float *logit = copied.data();
+        std::vector<float> logit_buffer(words);
+        float *logit = logit_buffer.data();
 #pragma omp for
         for (Index b = 0; b < sentences; b++) {
             float *score = scores + b * count;
@@ -28,7 +29,7 @@ extern "C" void best_continuations(Index sentences, Index hypotheses, Index word
                 }
 #pragma omp simd reduction(+ : total)
                 for (Index i = 0; i < words; i++) total += exponential(logit[i] - highest);
-                const float normaliser = highest + std::log(total), so_far = live[row];
+                const float normaliser = highest + std::log(total), prefix = live[row];
                 for (Index i = 0; i < exclusions; i++) logit[excluded[i]] = -INFINITY;
                 ends[row] = logit[end] - normaliser;
                 for (Index first = 0; first < words; first += BLOCK) {
@@ -36,9 +37,9 @@ extern "C" void best_continuations(Index sentences, Index hypotheses, Index word
                     float best = -INFINITY;
 #pragma omp simd reduction(max : best)
                     for (Index i = first; i < beyond; i++) best = logit[i] > best ? logit[i] : best;
-                    if (!(best - normaliser + so_far > score[count - 1])) continue;
+                    if (!(best - normaliser + prefix > score[count - 1])) continue;
                     for (Index i = first; i < beyond; i++) {
-                        const float candidate = logit[i] - normaliser + so_far;
+                        const float candidate = logit[i] - normaliser + prefix;
                         if (!(candidate > score[count - 1])) continue;
                         Index place = count - 1;
                         for (; place > 0 && candidate > score[place - 1]; place--) {

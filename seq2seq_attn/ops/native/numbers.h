@@ -1,7 +1,7 @@
-// What all kernels share: numbers of either precision, the exponential and functions of it, and how work is shared out.
+// Common to all kernels: numbers in fp32 or bf16, the exponential and functions of it, and the number of threads.
 //
 // Every file is compiled once for fp32 and once, with BFLOAT16 defined, for bf16. Kernels compute in fp32 and round
-// what they store. NaN passes through, so that a training that diverges is noticed.
+// when they store. NaN propagates, so that diverging training is noticed.
 #pragma once
 
 #include <cmath>
@@ -21,7 +21,7 @@ using Number = float;
 
 template <class To, class From>
 inline To same_bits(From from) {
-    static_assert(sizeof(To) == sizeof(From), "bits are neither lost nor added");
+    static_assert(sizeof(To) == sizeof(From), "both types have the same size");
     To to;
     std::memcpy(&to, &from, sizeof to);
     return to;
@@ -45,16 +45,16 @@ inline void store(Number &place, float x) {
 #endif
 }
 
-// e^x to two units in the last place, in operations that a processor does for many numbers at once: 2^n e^r with n a
-// whole number and |r| <= log(2) / 2, e^r by Taylor's series to the seventh power. Beyond the range of fp32 it stops
-// short of infinity and of zero.
+// e^x with an error of at most two units in the last place, in operations that compilers vectorise: 2^n e^r with an
+// integer n and |r| <= log(2) / 2, and e^r by its Taylor series up to r^7. x is clamped to [-87, 88], so that the
+// result is neither infinite nor zero.
 inline float exponential(float x) {
     x = x < -87.0f ? -87.0f : x;
     x = x > 88.0f ? 88.0f : x;
-    const float shift = 12582912.0f;  // 1.5 * 2^23: numbers of this size have no places after the point
+    const float shift = 12582912.0f;  // 1.5 * 2^23: numbers of this size have no fractional bits
     const float shifted = x * 1.442695041f + shift;
     const float n = shifted - shift;
-    const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;  // log(2) in two parts, so that it is not rounded
+    const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;  // log(2) in two parts, which keeps r exact
     float e = 1.0f / 5040;
     e = e * r + 1.0f / 720;
     e = e * r + 1.0f / 120;
@@ -70,5 +70,5 @@ inline float sigmoid(float x) { return 1.0f / (1.0f + exponential(-x)); }
 
 inline float hyperbolic_tangent(float x) { return 1.0f - 2.0f / (1.0f + exponential(2.0f * x)); }
 
-// How many threads are worth waking for work on this many numbers: waking one costs as much as some thousands of them.
+// The number of threads to use for this many numbers: starting a thread takes as long as several thousand of them.
 inline int team(Index numbers, Index threads) { return numbers < (1 << 14) ? 1 : int(threads); }

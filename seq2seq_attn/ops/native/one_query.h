@@ -1,4 +1,4 @@
-// What attention does for one query: additive scores, softmax over the tokens, and the weighted sum of the values.
+// Attention for one query: additive scores, softmax over tokens, and the weighted sum of the values.
 #pragma once
 
 #include "numbers.h"
@@ -11,22 +11,22 @@ inline float additive_score(Index size, const float *q, const float *k, const fl
     return score;
 }
 
-// Of `score` (length), which becomes exponentials, the weights (length) over is_token (length), all if it is null, and
-// the context (width) of the values (length, width). `sum` (width) is scratch space.
+// Weights (length): the softmax of `score` (length) over tokens, where is_token (length) is null for no padding; and
+// context (width): the weighted sum of the values (length, width). Overwrites `score`; `sum` (width) is scratch space.
 inline void softmax_read(Index length, Index width, float *score, const bool *is_token, const Number *values,
                          Number *weights, float *sum, Number *context) {
-    const auto is_read = [&](Index s) { return !is_token || is_token[s]; };
+    const auto is_open = [&](Index s) { return !is_token || is_token[s]; };
     float highest = -INFINITY, total = 0;
     for (Index s = 0; s < length; s++)
-        if (is_read(s)) highest = score[s] < highest ? highest : score[s];
+        if (is_open(s)) highest = score[s] < highest ? highest : score[s];
     for (Index s = 0; s < length; s++) {
-        score[s] = is_read(s) ? exponential(score[s] - highest) : 0;
+        score[s] = is_open(s) ? exponential(score[s] - highest) : 0;
         total += score[s];
     }
     for (Index i = 0; i < width; i++) sum[i] = 0;
     for (Index s = 0; s < length; s++) {
         store(weights[s], score[s] / total);
-        if (!is_read(s)) continue;
+        if (!is_open(s)) continue;
         const Number *value = values + s * width;
         const float a = load(weights[s]);
 #pragma omp simd

@@ -1,9 +1,9 @@
-// Softmax over the vocabulary with its gradient; the caller is ops/loss.py.
+// Softmax over the vocabulary for the cross-entropy loss; the reference implementation is in ops/loss.py.
 #include "numbers.h"
 
-// log p(target) of each row of the logits (rows, words), which are overwritten by softmax, less `at_target` at the
-// target. `sums` (blocks, words) are the sums of softmax over the rows of each block: a fixed number of blocks, shared
-// out among the threads, so that the result does not depend on the number of threads.
+// log p(target) (rows) of the logits (rows, words). Overwrites the logits by their softmax minus `at_target` at the
+// target. `sums` (blocks, words) are the sums of the softmax over the rows of each block. The number of blocks is fixed
+// and threads take whole blocks, so that results do not depend on the number of threads.
 extern "C" void vocabulary_loss(Index rows, Index words, Number *logits, const Index *targets, double at_target,
                                 float *log_probabilities, Index blocks, float *sums, Index threads) {
 #pragma omp parallel num_threads(team(rows * words, threads))

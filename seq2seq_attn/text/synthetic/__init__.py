@@ -97,7 +97,7 @@ def generate_corpus(name: str, seed: int = SEED) -> Parts:
 def _recipe(name: str) -> Recipe:
     if name not in RECIPES:
         near = get_close_matches(name, RECIPES, n=1) or list(RECIPES)
-        raise UserError(f"no corpus {name!r} is made here; try {' or '.join(near)}")
+        raise UserError(f"there is no generated corpus {name!r}; did you mean {' or '.join(near)}?")
     return RECIPES[name]
 
 

@@ -2,12 +2,13 @@
 
 Chinese is simplified and segmented: a 的 or 地 that only forms an adjective, pronoun or adverb belongs to that word,
 whereas 了, and the 的 of possessors and clauses, are words of their own. Within a table an English word has one Chinese
-translation, so the word and its construction determine the translation.
+translation, so the word and its construction determine the translation. `glosses` goes the other way, for readers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from typing import Literal, NamedTuple, TypeVar
 
 from seq2seq_attn.text.synthetic.grammar import Phrase, word
@@ -335,3 +336,39 @@ DAY_PARTS = _table(
     evening    晚上
     """,
 )
+
+# Words of constructions, which are in no table of the word list; with a function in brackets where English has no word.
+_CONSTRUCTIONS = {
+    "的": "'s/that", "了": "(done)", "正在": "(doing)", "会": "will", "不": "not", "没有": "did not",
+    "被": "by", "把": "(object)", "给": "to", "在": "at", "有": "there is", "很": "(is)", "比": "than",
+    "一": "a", "这": "this", "这些": "these", "几": "how many", "和": "and",
+    "今天": "today", "昨天": "yesterday", "明天": "tomorrow", "每天": "every day",
+    "因为": "because", "所以": "so", "虽然": "although", "但是": "but", "不过": "yet", "如果": "if", "当": "when",
+    "时": "(when)", "之后": "after", "然后": "then", "而": "while", "或者": "or",
+    "谁": "who", "什么": "what", "哪里": "where", "为什么": "why", "吗": "(question)",
+    "，": ",", "。": ".", "？": "?",
+}  # fmt: skip
+
+
+def glosses(words: Iterable[str]) -> dict[str, str]:
+    """The gloss of each word; none at all unless the lexicon has every word: then the text is of another corpus."""
+    known, wanted = _lexicon(), set(words)
+    return {word: known[word] for word in sorted(wanted)} if wanted <= known.keys() else {}
+
+
+@cache
+def _lexicon() -> dict[str, str]:
+    return {**dict(_rows_of_tables()), **_CONSTRUCTIONS}
+
+
+def _rows_of_tables() -> Iterator[tuple[str, str]]:
+    for table in list(globals().values()):
+        for row in table if isinstance(table, tuple) else ():
+            if isinstance(row, Noun):
+                yield from ((row.chinese, row.singular), (row.measure, "(measure)"))
+            elif isinstance(row, Verb):
+                yield row.chinese, row.base
+            elif isinstance(row, Adjective):
+                yield from ((row.chinese, row.positive), (row.before_noun.target[0], row.positive))
+            else:
+                yield row.chinese, row.english

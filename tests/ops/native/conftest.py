@@ -24,7 +24,7 @@ def close(dtype):
 
 @pytest.fixture
 def no_kernels(monkeypatch):
-    def leave_out():
+    def disable():
         monkeypatch.setattr(native, "has_kernels", lambda tensor: False)
 
-    return leave_out
+    return disable

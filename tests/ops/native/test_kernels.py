@@ -1,4 +1,4 @@
-"""Every kernel says, in its precision, what the reference implementation says in double."""
+"""Every kernel equals, up to its precision, the reference implementation in double."""
 
 import math
 
@@ -16,11 +16,11 @@ from seq2seq_attn.ops.gru import gru_sequence, gru_update, reference_gru_update,
 from seq2seq_attn.ops.loss import fused_loss
 from seq2seq_attn.text.vocabulary import BOS, PAD
 
-BATCH, SOURCE, TARGET, DECODER, VALUES, SCORES, WORDS = 5, 3, 4, 19, 23, 37, 131  # none a multiple of a vector
+BATCH, SOURCE, TARGET, DECODER, VALUES, SCORES, WORDS = 5, 3, 4, 19, 23, 37, 131  # not multiples of a vector register
 
 
 def drawn(dtype, *shape, scale=1.0):
-    """Numbers that the precision has exactly, so that both ways start from the same."""
+    """Random numbers that the dtype represents exactly, so that both computations have the same inputs."""
     return (scale * torch.randn(*shape)).to(dtype).requires_grad_()
 
 
@@ -29,12 +29,12 @@ def doubled(tensors):
 
 
 def gradients(outputs, inputs):
-    """Of a sum in which every number of the outputs has a weight of its own."""
+    """The gradients of a weighted sum of all numbers of the outputs."""
     loss = sum((out.double() * torch.arange(out.numel()).view_as(out).sin()).sum() for out in outputs)
     return torch.autograd.grad(loss, inputs, allow_unused=True)
 
 
-def test_a_step_of_the_gru_and_its_backward_pass(dtype, close):
+def test_a_gru_step_and_its_backward_pass_equal_the_reference(dtype, close):
     inputs = [drawn(dtype, BATCH, size) for size in (3 * DECODER, 3 * DECODER, DECODER)]
     exact = doubled(inputs)
     got, expected = gru_update(*inputs), reference_gru_update(*exact)
@@ -43,7 +43,7 @@ def test_a_step_of_the_gru_and_its_backward_pass(dtype, close):
         close(ours, theirs)
 
 
-def test_a_step_outside_autograd_is_the_same(dtype):
+def test_a_gru_step_outside_autograd_is_the_same(dtype):
     inputs = [drawn(dtype, BATCH, size) for size in (3 * DECODER, 3 * DECODER, DECODER)]
     with torch.no_grad():
         assert torch.equal(gru_update(*inputs), gru_update(*(part.requires_grad_() for part in inputs)))
@@ -51,7 +51,7 @@ def test_a_step_outside_autograd_is_the_same(dtype):
         assert torch.equal(gru_update(*inputs), gru_update(*inputs).clone())
 
 
-def test_rows_of_wider_tensors_are_read_where_they_lie(dtype):
+def test_a_gru_step_reads_slices_of_wider_tensors(dtype):
     x, u = drawn(dtype, BATCH, 3 * DECODER + 2).detach(), drawn(dtype, BATCH, 3 * DECODER + 5).detach()
     before = drawn(dtype, BATCH, DECODER).detach()
 
@@ -66,7 +66,7 @@ def test_rows_of_wider_tensors_are_read_where_they_lie(dtype):
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_a_sequence_of_the_gru_in_which_sentences_end_or_begin(dtype, close, reverse):
+def test_a_gru_over_sentences_of_different_length_equals_the_reference(dtype, close, reverse):
     counts = [5, 5, 2, 1]
     shapes = ((sum(counts), 3 * DECODER), (3 * DECODER, DECODER), (3 * DECODER,))
     inputs = [drawn(dtype, *shape, scale=0.5) for shape in shapes]
@@ -79,7 +79,7 @@ def test_a_sequence_of_the_gru_in_which_sentences_end_or_begin(dtype, close, rev
 
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("read", [(0,), (1,), (2,), (0, 1, 2)], ids=["states", "contexts", "weights", "all"])
-def test_the_decoder_of_bahdanau_over_a_known_target(dtype, padded, read):
+def test_the_decoder_of_bahdanau_under_teacher_forcing_equals_the_reference(dtype, padded, read):
     is_token = torch.tensor([[True] * 3, [True, True, False], [True, False, False], [True] * 3, [True] * 3])
     is_token = is_token[:, None] if padded else None
     shapes = [
@@ -87,7 +87,7 @@ def test_the_decoder_of_bahdanau_over_a_known_target(dtype, padded, read):
         *((SCORES, DECODER), (SCORES,), (3 * DECODER, VALUES), (3 * DECODER, DECODER), (3 * DECODER,)),
     ]
     inputs = [drawn(dtype, *shape, scale=0.4) for shape in shapes]
-    inputs[2] = inputs[2].detach().float().requires_grad_()  # scores are in full precision
+    inputs[2] = inputs[2].detach().float().requires_grad_()  # scores have full precision
     exact = doubled(inputs)
 
     def outputs(x, initial, keys, values, *weights):
@@ -99,13 +99,13 @@ def test_the_decoder_of_bahdanau_over_a_known_target(dtype, padded, read):
     for ours, theirs in zip(got, expected, strict=True):
         torch.testing.assert_close(ours.double(), theirs, rtol=1e-4, atol=1e-5 if exactly else 0.02)
     ours, theirs = gradients(got, inputs), gradients(expected, exact)
-    for mine, plain in zip(ours, theirs, strict=True):
-        assert (mine is None) == (plain is None)
-        if mine is not None:
-            torch.testing.assert_close(mine.double(), plain, rtol=1e-4, atol=2e-5 if exactly else 0.1)
+    for our, their in zip(ours, theirs, strict=True):
+        assert (our is None) == (their is None)
+        if our is not None:
+            torch.testing.assert_close(our.double(), their, rtol=1e-4, atol=2e-5 if exactly else 0.1)
 
 
-def test_reading_a_source_is_attention_with_additive_scores(dtype, close):
+def test_a_step_of_additive_attention_equals_the_attention_module(dtype, close):
     attention = Attention(Additive(DECODER, VALUES, SCORES)).double()
     query, keys = drawn(dtype, BATCH, DECODER), drawn(dtype, BATCH, SOURCE, VALUES)
     is_token = torch.arange(SOURCE) < torch.tensor([3, 1, 2, 3, 2])[:, None]
@@ -121,19 +121,19 @@ def test_reading_a_source_is_attention_with_additive_scores(dtype, close):
     assert (written[0][~is_token] == 0).all()
 
 
-def test_the_backward_pass_without_a_kernel_says_the_same(dtype, close, no_kernels):
-    query, of_context = drawn(dtype, BATCH, SCORES).detach(), drawn(dtype, BATCH, VALUES).detach()
+def test_the_backward_pass_of_attention_is_the_same_without_a_kernel(dtype, close, no_kernels):
+    query, grad_context = drawn(dtype, BATCH, SCORES).detach(), drawn(dtype, BATCH, VALUES).detach()
     keys, v = torch.randn(BATCH, SOURCE, SCORES), torch.randn(SCORES)
-    values, of_weights = drawn(dtype, BATCH, SOURCE, VALUES).detach(), drawn(dtype, BATCH, SOURCE).detach()
+    values, grad_weights = drawn(dtype, BATCH, SOURCE, VALUES).detach(), drawn(dtype, BATCH, SOURCE).detach()
     weights = torch.randn(BATCH, SOURCE).softmax(dim=1).to(dtype)
 
     def outcome(*precise):
-        query, keys, v, values, weights, of_context, of_weights = precise
+        query, keys, v, values, weights, grad_context, grad_weights = precise
         written = torch.empty_like(query), torch.ones_like(keys), torch.ones_like(query, dtype=keys.dtype)
-        read_backward(query, keys, v, values, weights, of_context, of_weights, *written)
+        read_backward(query, keys, v, values, weights, grad_context, grad_weights, *written)
         return written
 
-    inputs = query, keys, v, values, weights, of_context, of_weights
+    inputs = query, keys, v, values, weights, grad_context, grad_weights
     by_kernel = outcome(*inputs)
     no_kernels()
     for ours, theirs in zip(by_kernel, outcome(*(part.double() for part in inputs)), strict=True):
@@ -141,7 +141,7 @@ def test_the_backward_pass_without_a_kernel_says_the_same(dtype, close, no_kerne
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_the_loss_over_the_vocabulary(dtype, smoothing):
+def test_the_loss_over_the_vocabulary_equals_that_of_torch(dtype, smoothing):
     tokens, size = 29, 7
     features, targets = drawn(dtype, tokens, size), torch.randint(0, WORDS, (tokens,))
     output = nn.Linear(size, WORDS).to(dtype)
@@ -158,23 +158,23 @@ def test_the_loss_over_the_vocabulary(dtype, smoothing):
         torch.testing.assert_close(ours.double(), theirs, **tolerance)
 
 
-def test_numbers_worked_out_by_hand(dtype, close):
-    # Scores 0 and log 3: weights 1/4 and 3/4, and of the values 8 and 4 the context 2 + 3.
+def test_results_computed_by_hand(dtype, close):
+    # Scores 0 and log 3 give the weights 1/4 and 3/4; with the values 8 and 4 the context is 2 + 3.
     scores = torch.tensor([[[0.0, math.log(3)]]]).to(dtype)
     weights, context = torch.empty_like(scores), scores.new_empty(1, 1, 1)
     values = torch.tensor([[[8.0], [4.0]]]).to(dtype)
     native.run("attention_read", dtype, 1, 1, 2, 1, scores, None, values, weights, context)
     close(weights, torch.tensor([[[0.25, 0.75]]]).double())
     close(context, torch.tensor([[[5.0]]]).double())
-    # With pre-activations of 0 both gates are 1/2 and the candidate 0: half of the state is left.
+    # With pre-activations of 0, both gates are 1/2 and the candidate is 0: the state is halved.
     nothing, state = torch.zeros(1, 6).to(dtype), torch.tensor([[0.5, -2.0]]).to(dtype)
     close(gru_update(nothing, nothing, state), torch.tensor([[0.25, -1.0]]).double())
 
 
-def test_numbers_half_way_between_two_go_to_the_even_one():
+def test_ties_in_rounding_to_bf16_go_to_the_even_number():
     if not native.has_kernels(torch.empty(0, dtype=torch.bfloat16)):
         pytest.skip("no compiler here")
-    unit = 2**-7  # from one number of bf16 to the next, at 1
+    unit = 2**-7  # the spacing of bf16 numbers from 1 to 2
     values = torch.tensor([[[1.0, 1 + unit], [1 + unit, 1 + 2 * unit]]]).bfloat16()
     context = values.new_empty(1, 1, 2)
     native.run(
@@ -193,7 +193,7 @@ def test_numbers_half_way_between_two_go_to_the_even_one():
     assert context.flatten().tolist() == [1.0, 1 + 2 * unit]
 
 
-def test_of_equal_continuations_the_first_comes_first(dtype):
+def test_equal_continuations_keep_the_order_of_parents_and_tokens(dtype):
     logits = torch.zeros(2, 90).to(dtype)
     found = best_continuations(torch.zeros(1, 2), logits, 100, True)
     assert found.tokens.flatten().tolist() == [token for token in range(90) if token not in (PAD, BOS)] + [
@@ -203,7 +203,7 @@ def test_of_equal_continuations_the_first_comes_first(dtype):
     assert found.parents.flatten().tolist() == [0] * 88 + [1] * 12
 
 
-def test_the_largest_numbers_saturate_and_what_is_no_number_stays_none(dtype):
+def test_large_numbers_saturate_and_nan_propagates(dtype):
     x = torch.tensor([[1e30, 1e30, -1e30], [-1e30, -1e30, 1e30], [math.nan, 0, 0], [0, math.nan, 0], [0, 0, math.nan]])
     state = torch.full((5, 1), 0.5)
     updated = gru_update(x.to(dtype), torch.zeros(5, 3).to(dtype), state.to(dtype))
@@ -216,7 +216,7 @@ def test_the_largest_numbers_saturate_and_what_is_no_number_stays_none(dtype):
     assert negative.isnan()
 
 
-def test_the_number_of_threads_changes_no_number(dtype):
+def test_results_do_not_depend_on_the_number_of_threads(dtype):
     def outcome(threads):
         torch.manual_seed(3)
         torch.set_num_threads(threads)
@@ -233,7 +233,7 @@ def test_the_number_of_threads_changes_no_number(dtype):
         torch.set_num_threads(before)
 
 
-def test_other_precisions_and_devices_have_none():
+def test_there_are_no_kernels_for_other_dtypes_and_devices():
     assert not native.has_kernels(torch.empty(0, dtype=torch.double))
     assert not native.has_kernels(torch.empty(0, dtype=torch.float16))
     assert not native.has_kernels(torch.empty(0, device="meta"))

@@ -1,0 +1,305 @@
+"""What a model answers, as records: translations, scores, alignments and attention weights.
+
+Each collection is a sequence of records in the order of what was asked. Its `to_records()` gives plain dictionaries,
+of which `pandas.DataFrame` makes a table, and a notebook shows it as HTML, on a light page and on a dark one.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seq2seq_attn.analysis.attention_files import TokenAttention
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.evaluation.alignment import Agreement, GoldCorpus, Links, agreement, format_links, read_gold_of
+from seq2seq_attn.evaluation.attention_weights import argmax_links
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SHOWN_ROWS = 20  # of a table in a notebook
+
+_Record = TypeVar("_Record")
+
+
+class Answers(Sequence[_Record], Generic[_Record]):
+    """An immutable sequence of records."""
+
+    def __init__(self, records: Iterable[_Record]) -> None:
+        self._records = tuple(records)
+
+    @overload
+    def __getitem__(self, index: int) -> _Record: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[_Record]: ...
+    def __getitem__(self, index: int | slice) -> _Record | Sequence[_Record]:
+        return self._records[index]
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """One dictionary per row of a table: `pandas.DataFrame(answers.to_records())`."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({list(self._records)!r})"
+
+    def _repr_html_(self) -> str:
+        rows = self.to_records()
+        more = f"{len(rows) - SHOWN_ROWS:,} more rows: to_records()" if len(rows) > SHOWN_ROWS else ""
+        return html_table(list(rows[0]) if rows else [], [list(row.values()) for row in rows[:SHOWN_ROWS]], more)
+
+
+class Candidate(NamedTuple):
+    """One translation of a sentence."""
+
+    text: str
+    score: float  # by which the search ranks: log p over the length penalty
+    log_probability: float  # ln p(text | source), `</s>` included
+
+
+class Translation(NamedTuple):
+    """A sentence with its translations."""
+
+    source: str
+    candidates: tuple[Candidate, ...]  # best first; none for a blank sentence
+    token_attention: TokenAttention | None = None  # of all candidates; None unless weights were asked for
+
+    @property
+    def text(self) -> str:
+        """The best translation; "" for a blank sentence."""
+        return self.candidates[0].text if self.candidates else ""
+
+    @property
+    def score(self) -> float | None:
+        """That of the best translation; None for a blank sentence."""
+        return self.candidates[0].score if self.candidates else None
+
+    @property
+    def attention(self) -> AttentionMatrix:
+        """The weights with which the best translation was predicted.
+
+        UserError: the translation was made without `weights=True`, or the model has none.
+        """
+        if self.token_attention is None:
+            raise UserError("these translations were made without their weights; translate with weights=True")
+        return AttentionMatrix.of(self.token_attention)
+
+
+class Translations(Answers[Translation]):
+    """The answer of `Model.translate`, one translation per sentence."""
+
+    @property
+    def sentences(self) -> list[str]:
+        """The best translation of each sentence; "" for a blank one."""
+        return [each.text for each in self]
+
+    @property
+    def scores(self) -> list[float | None]:
+        """The score of the best translation of each sentence; None for a blank one."""
+        return [each.score for each in self]
+
+    @property
+    def n_best(self) -> list[list[str]]:
+        """All translations that were asked for by `n_best`, best first."""
+        return [[candidate.text for candidate in each.candidates] for each in self]
+
+    @property
+    def weights(self) -> list[NDArray[np.float32] | None]:
+        """The attention weights (T, S) of the best translation of each sentence; None for a blank one."""
+        return [each.attention.weights if each.candidates else None for each in self]
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """One dictionary per candidate; one without a score for a blank sentence."""
+        return [
+            {
+                "sentence": number,
+                "rank": rank,
+                "source": each.source,
+                "translation": candidate.text if candidate else "",
+                "score": candidate and candidate.score,
+                "log_probability": candidate and candidate.log_probability,
+            }
+            for number, each in enumerate(self)
+            for rank, candidate in enumerate(each.candidates or (None,), start=1)
+        ]
+
+
+class PairScore(NamedTuple):
+    """The probability of a given translation; None throughout for a pair with a blank side."""
+
+    source: str
+    target: str
+    log_probability: float | None  # ln p(target | source): the sum over the tokens
+    tokens: list[str] | None  # `</s>` last
+    log_probabilities: list[float] | None  # of each token, given those before it
+
+
+class PairScores(Answers[PairScore]):
+    """The answer of `Model.score`, one record per pair."""
+
+    @property
+    def log_probabilities(self) -> list[float | None]:
+        """ln p(target | source) of each pair."""
+        return [each.log_probability for each in self]
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """One dictionary per pair, without its tokens."""
+        return [
+            {
+                "source": each.source,
+                "target": each.target,
+                "log_probability": each.log_probability,
+                "tokens": each.tokens and len(each.tokens),
+            }
+            for each in self
+        ]
+
+
+class PairLinks(NamedTuple):
+    """A sentence pair with the links between its words."""
+
+    source: str
+    target: str
+    links: Links  # (source word, target word), counted from 0
+
+    @property
+    def words(self) -> list[tuple[str, str]]:
+        """The linked words, in the order of the target."""
+        sources, targets = self.source.split(), self.target.split()
+        return [(sources[i], targets[j]) for i, j in sorted(self.links, key=lambda link: link[::-1])]
+
+    def __str__(self) -> str:
+        """Pharaoh format: `0-0 2-1`."""
+        return format_links(self.links)
+
+
+class Alignments(Answers[PairLinks]):
+    """The answer of `Model.align`, one record per pair."""
+
+    @property
+    def links(self) -> list[Links]:
+        """The links of each pair."""
+        return [each.links for each in self]
+
+    def agreement(self, gold: Path | str | GoldCorpus) -> Agreement:
+        """Precision, recall, F1 and the alignment error rate against gold links, or a file of them.
+
+        UserError: the file has another number of lines, or links outside their sentences.
+        """
+        if not isinstance(gold, GoldCorpus):
+            gold = read_gold_of(Path(gold), [each.source for each in self], [each.target for each in self])
+        return agreement(self.links, *gold)
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """One dictionary per pair, its links in Pharaoh format."""
+        return [{"source": each.source, "target": each.target, "links": str(each)} for each in self]
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionMatrix:
+    """Attention weights between the tokens or the words of a sentence and its translation.
+
+    >>> found = AttentionMatrix(("Tom", "runs"), ("汤姆", "跑"), np.array([[0.9, 0.1], [0.25, 0.75]]))
+    >>> print(found)
+          Tom  runs
+    汤姆  .90   .10
+      跑  .25   .75
+    >>> sorted(found.links)
+    [(0, 0), (1, 1)]
+    """
+
+    source: tuple[str, ...]  # `</s>` last, if these are tokens
+    target: tuple[str, ...]
+    weights: NDArray[Any] = field(repr=False)  # (target, source): row i was used to predict target i
+    name: str = "attention"
+
+    @classmethod
+    def of(cls, sentence: TokenAttention, rank: int = 0, name: str = "attention") -> AttentionMatrix:
+        """That of one translation of a sentence. UserError: it is blank, or the model has no weights."""
+        if not sentence.translations:
+            raise UserError("a blank sentence has no attention weights; give one with text on both sides")
+        found = sentence.translations[rank]
+        return cls(tuple(sentence.source), tuple(found.tokens), found.weights, name).checked()
+
+    def checked(self) -> AttentionMatrix:
+        """This matrix. UserError: all of its weights are 0."""
+        if not self.weights.any():
+            raise UserError("model.context.kind: this model reads no single word of the source, so it has no weights")
+        return self
+
+    @property
+    def links(self) -> Links:
+        """Each target with the source of the highest weight, as pairs (source, target)."""
+        return argmax_links(self.weights)
+
+    def plot(self) -> Figure:
+        """A heat map as a `matplotlib.figure.Figure`, to be shown, changed, or saved with `savefig`."""
+        from seq2seq_attn.report.figures import attention_figure
+        from seq2seq_attn.results.observations import AttentionMap
+
+        rows = tuple(tuple(map(float, row)) for row in self.weights)
+        return attention_figure([AttentionMap(self.name, self.source, self.target, rows, None)])
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """One dictionary per weight."""
+        return [
+            {"target": target, "source": source, "weight": float(weight)}
+            for target, row in zip(self.target, self.weights, strict=True)
+            for source, weight in zip(self.source, row, strict=True)
+        ]
+
+    def __repr__(self) -> str:
+        from rich.cells import cell_len
+
+        def right(text: str, width: int) -> str:
+            return " " * (width - cell_len(text)) + text
+
+        first = max(map(cell_len, self.target))
+        widths = [max(3, cell_len(word)) for word in self.source]
+        lines = [right("", first), *(right(word, first) for word in self.target)]
+        cells = [self.source, *([f"{weight:.2f}".removeprefix("0") for weight in row] for row in self.weights)]
+        return "\n".join(
+            f"{line}  {'  '.join(map(right, row, widths))}" for line, row in zip(lines, cells, strict=True)
+        )
+
+    def _repr_html_(self) -> str:
+        """A table whose cells are as blue as their weights; the text keeps the colour of the page."""
+        head = "".join(f'<th style="{_CELL};writing-mode:vertical-rl">{html.escape(word)}</th>' for word in self.source)
+        rows = []
+        for word, row in zip(self.target, self.weights, strict=True):
+            cells = "".join(
+                f'<td style="{_CELL};min-width:1.6em;background:rgba(0,114,178,{min(1.0, float(weight)):.3f})" '
+                f'title="{html.escape(word)} ← {html.escape(source)}: {weight:.3f}"></td>'
+                for source, weight in zip(self.source, row, strict=True)
+            )
+            rows.append(f'<tr style="background:none"><th style="{_CELL};text-align:right">{html.escape(word)}</th>')
+            rows[-1] += f"{cells}</tr>"
+        return f'<table style="{_TABLE}"><tr style="background:none"><th></th>{head}</tr>{"".join(rows)}</table>'
+
+
+# No colour of text and no opaque background: both are those of the page, light or dark.
+_TABLE = "border-collapse:collapse;color:inherit;background:none;margin:0.5em 0"
+_CELL = "border:1px solid rgba(128,128,128,0.35);padding:0.15em 0.4em;color:inherit;font-weight:normal"
+
+
+def html_table(headers: Sequence[str], rows: Sequence[Sequence[object]], below: str = "") -> str:
+    """A table in HTML with inline styles: numbers to the right, text to the left, None blank."""
+    head = "".join(f'<th style="{_CELL};font-weight:bold;text-align:left">{html.escape(name)}</th>' for name in headers)
+    body = "".join(f'<tr style="background:none">{"".join(map(_cell, row))}</tr>' for row in rows)
+    note = f'<div style="opacity:0.75">{html.escape(below)}</div>' if below else ""
+    head_row = f'<tr style="background:none">{head}</tr>' if headers else ""
+    return f'<table style="{_TABLE}">{head_row}{body}</table>{note}'
+
+
+def _cell(value: object) -> str:
+    text = "" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value)
+    side = "right" if isinstance(value, (int, float)) else "left"
+    return f'<td style="{_CELL};text-align:{side}">{html.escape(text)}</td>'

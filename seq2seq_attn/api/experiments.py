@@ -1,0 +1,278 @@
+"""Training and comparing from Python: a configuration or an experiment in, a model or a comparison out."""
+
+from __future__ import annotations
+
+import html
+import io
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from seq2seq_attn.api.answers import html_table
+from seq2seq_attn.config import Config
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.report.columns import columns
+from seq2seq_attn.report.conclusion import conclusion
+from seq2seq_attn.report.export import as_csv, as_latex, as_records
+from seq2seq_attn.report.table import markdown, notes, terminal
+from seq2seq_attn.report.write import CURVES, RESULTS, write_report
+from seq2seq_attn.results.records import slug
+from seq2seq_attn.results.results import Results
+from seq2seq_attn.runs import Say
+from seq2seq_attn.strict import Override, Strict, parse_values, read_yaml
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from seq2seq_attn.api.model import Model
+    from seq2seq_attn.comparison.experiment import Experiment, RunGrid
+    from seq2seq_attn.comparison.schedule import IfDone
+    from seq2seq_attn.runs.folder import IfExists
+    from seq2seq_attn.runs.pretrained import Pretrained
+
+COMPARISONS = Path("comparisons")
+WIDTH = 120  # of a table in a file, which has no width of its own
+
+_SHORT = {"scorer": "model.context.scorer"}  # an override with a name of its own
+
+
+def train(
+    config: Path | str | Config | Mapping[str, Any],
+    folder: Path | str,
+    *,
+    if_exists: IfExists = "refuse",
+    silent: bool = False,
+    pretrained: Pretrained | None = None,
+    **overrides: Any,
+) -> Model:
+    """Trains one model into a run folder and scores it, if the configuration names a test set.
+
+    `config` is a YAML file, a `Config`, or the values of one. Overrides change it: a section of it, as in
+    `training={"max_epochs": 3}`, a key, as in `**{"training.max_epochs": 3}`, or the scorer, as in `scorer="general"`,
+    `scorer={"name": "additive", "hidden_size": 64}` or `scorer=MyScorer`.
+
+    A folder with a run is refused, or with `if_exists` resumed from its last checkpoint ("resume") or replaced
+    ("overwrite"). Progress is printed to stderr, as on the command line, unless `silent`. `pretrained` holds word
+    vectors in memory. After Ctrl-C (`training.fit.Interrupted`) "resume" continues.
+
+    UserError: a mistake in the configuration or in the data, or a loss that is not finite.
+    """
+    from seq2seq_attn.analysis.scoring import evaluate
+    from seq2seq_attn.api.model import Model
+    from seq2seq_attn.runs.train import train as train_run
+
+    folder, say = Path(folder), _say(silent)
+    settings = _config(config, overrides)
+    trained = train_run(
+        settings,
+        folder,
+        name=folder.name,
+        if_exists=if_exists,
+        say=say,
+        bar=None if silent else True,
+        pretrained=pretrained,
+    )
+    if settings.data.test is not None:
+        evaluate(trained, folder, say=say)
+    return Model(trained, folder)
+
+
+def compare(
+    experiment: Path | str | Experiment | Mapping[str, Any] | RunGrid,
+    folder: Path | str | None = None,
+    *,
+    jobs: int = 1,
+    if_exists: IfDone = "resume",
+    silent: bool = False,
+    command: str = "",
+    **overrides: Any,
+) -> Comparison:
+    """Trains and tests the arms of an experiment, once per seed, compares them, and writes the report.
+
+    `experiment` is a YAML file, an `Experiment`, or the values of one. Overrides change the base of all arms, as those
+    of `train`, or a field of the experiment, as in `seeds=[1, 2, 3]`. Report and runs go to `folder`, by default
+    `comparisons/NAME`; the run folders are `runs/ARM/seed-N` in it. Finished runs are kept, unless
+    `if_exists="overwrite"`, and interrupted ones continue. `jobs` runs are trained at a time, each in a process of its
+    own; a script that asks for more than one needs `if __name__ == "__main__":`. `command` is the command line that
+    the report gives to reproduce it.
+
+    UserError: a mistake in the experiment or in the data; then nothing is trained.
+    """
+    from seq2seq_attn.comparison.compare import compare as compare_runs
+
+    grid = _grid(experiment, overrides)
+    place = Path(folder) if folder is not None else COMPARISONS / grid.experiment.name
+    results = compare_runs(
+        grid,
+        place,
+        if_exists=if_exists,
+        jobs=jobs,
+        command=command,
+        say=_say(silent),
+        bar=None if silent else True,
+    )
+    return Comparison(results, place, tuple(write_report(place)))
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Comparison:
+    """The results of an experiment, and their folder; `seq2seq_attn.compare` gives one."""
+
+    results: Results
+    folder: Path
+    files: Sequence[Path] = ()  # of the report, if it was written with it
+
+    @classmethod
+    def load(cls, place: Path | str) -> Comparison:
+        """A finished comparison, without training: by its folder, or by the YAML file of its experiment.
+
+        The file's own results are those in `comparisons/NAME`, or those in `results/` beside it.
+        UserError: there are no results, or the file is malformed.
+        """
+        given = Path(place)
+        places = [given, given / "results"]
+        if given.is_file():
+            places = [COMPARISONS / str(read_yaml(given).get("name")), given.parent / "results"]
+        folder = next((each for each in places if (each / RESULTS).exists()), places[0])
+        return cls(Results.load(folder / RESULTS), folder)
+
+    def write(self) -> Comparison:
+        """Writes the report again: page, tables and figures, from the JSON files of its folder."""
+        return Comparison(Results.load(self.folder / RESULTS), self.folder, tuple(write_report(self.folder)))
+
+    @property
+    def report(self) -> Path:
+        """The page: one HTML file that needs no network."""
+        return self.folder / "report.html"
+
+    @property
+    def conclusion(self) -> list[str]:
+        """What the results permit to conclude, in sentences."""
+        return conclusion(self.results)
+
+    def run(self, arm: str, seed: int | None = None) -> Path:
+        """The run folder of an arm, by default of its first seed. UserError: the experiment has no such run."""
+        found = next((each for each in self.results.arms if each.name == arm), None)
+        if found is None or seed not in (None, *found.seeds):
+            known = "; ".join(f"{each.name!r} with seeds {list(each.seeds)}" for each in self.results.arms)
+            raise UserError(f"no run of arm {arm!r}{'' if seed is None else f' with seed {seed}'}; there are {known}")
+        return self.folder / "runs" / slug(arm) / f"seed-{found.seeds[0] if seed is None else seed}"
+
+    def model(self, arm: str, seed: int | None = None) -> Model:
+        """The model of an arm, by default of its first seed. UserError: there is no such run, or it was removed."""
+        from seq2seq_attn.api.model import Model
+
+        return Model.load(self.run(arm, seed))
+
+    def table(self) -> ComparisonTable:
+        """The table with one row per arm: text, HTML in a notebook, or `.markdown()`, `.latex()`, `.csv()`."""
+        return ComparisonTable(self.results)
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """One dictionary per arm with all numbers of the table, not rounded: `pandas.DataFrame(...)`."""
+        return as_records(self.results)
+
+    def plot_bleu_by_length(self) -> Figure:
+        """BLEU over the length of the source, a line per arm."""
+        from seq2seq_attn.report.figures import bleu_by_length_figure
+
+        return bleu_by_length_figure(self.results)
+
+    def plot_curves(self) -> Figure:
+        """Validation BLEU and loss over the epochs."""
+        from seq2seq_attn.report.figures import learning_curve_figure
+        from seq2seq_attn.results.observations import load_curves
+
+        curves = load_curves(self.folder / CURVES)
+        return learning_curve_figure({arm.name: curves.get(arm.name, ()) for arm in self.results.arms})
+
+    def show(self) -> None:
+        """Prints the table and the first sentence of the conclusion; in a notebook, displays table and conclusion."""
+        from rich.console import Console
+
+        console = Console()
+        if console.is_jupyter:
+            from IPython.display import display
+
+            display(self)  # type: ignore[no-untyped-call]
+            return
+        if not console.is_terminal:
+            console = Console(width=WIDTH)
+        console.print(terminal(self.results, console.width))
+        print("\n".join(["", self.conclusion[0], *filter(None, [self.results.note])]))
+
+    def __repr__(self) -> str:
+        return f"{ComparisonTable(self.results)}\n" + "\n".join(self.conclusion)
+
+    def _repr_html_(self) -> str:
+        sentences = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in self.conclusion)
+        page = f'<p>All of it: <a href="{html.escape(self.report.as_posix())}">{html.escape(str(self.report))}</a></p>'
+        return f"{self.table()._repr_html_()}<ul>{sentences}</ul>{page if self.report.exists() else ''}"
+
+
+class ComparisonTable:
+    """The table of a comparison, in any format."""
+
+    def __init__(self, results: Results) -> None:
+        self._results = results
+
+    def markdown(self) -> str:
+        """As GitHub Markdown, with every column, and the breakdowns."""
+        return markdown(self._results)
+
+    def latex(self) -> str:
+        """As LaTeX with the rules of booktabs."""
+        return as_latex(self._results)
+
+    def csv(self) -> str:
+        """One line per arm, numbers not rounded."""
+        return as_csv(self._results)
+
+    def __repr__(self) -> str:
+        from rich.console import Console
+
+        file = io.StringIO()
+        Console(file=file, width=WIDTH, color_system=None, force_jupyter=False).print(terminal(self._results, WIDTH))
+        return file.getvalue()
+
+    def _repr_html_(self) -> str:
+        """The main columns; below them what they mean."""
+        shown = [column for column in columns(self._results) if not column.optional]
+        rows = list(zip(*([cell.line for cell in column.cells] for column in shown), strict=True))
+        below = "".join(f"<li>{html.escape(note)}</li>" for note in notes(self._results, shown))
+        table = html_table([column.header for column in shown], rows)
+        title = f"<b>{html.escape(self._results.experiment)}</b>"
+        return f'{title}{table}<details style="opacity:0.75"><summary>notes</summary><ul>{below}</ul></details>'
+
+
+def _say(silent: bool) -> Say:
+    return (lambda _: None) if silent else (lambda text: print(text, file=sys.stderr, flush=True))
+
+
+def _config(config: Path | str | Config | Mapping[str, Any], overrides: Mapping[str, Any]) -> Config:
+    if isinstance(config, Config) and not overrides:
+        return config
+    values, path = _values(config)
+    return parse_values(Config, values, _full(overrides), path)
+
+
+def _grid(experiment: Path | str | Experiment | Mapping[str, Any] | RunGrid, overrides: Mapping[str, Any]) -> RunGrid:
+    from seq2seq_attn.comparison.experiment import RunGrid, experiment_grid
+
+    if isinstance(experiment, RunGrid):
+        return experiment
+    values, path = _values(experiment)
+    return experiment_grid(values, path, _full(overrides))
+
+
+def _values(given: Path | str | Strict | Mapping[str, Any]) -> tuple[Mapping[str, Any], Path | None]:
+    """The plain values of a configuration, and the file that they come from."""
+    if isinstance(given, (str, Path)):
+        return read_yaml(Path(given)), Path(given)
+    return (given.model_dump() if isinstance(given, Strict) else given), None
+
+
+def _full(overrides: Mapping[str, Any]) -> list[Override]:
+    return [(_SHORT.get(key, key), value) for key, value in overrides.items()]

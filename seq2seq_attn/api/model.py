@@ -1,0 +1,312 @@
+"""A trained model: lines of text in, records out."""
+
+from __future__ import annotations
+
+import html
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from seq2seq_attn.analysis.attention_files import TokenAttention, forced_attention, searched_attention
+from seq2seq_attn.api.answers import (
+    Alignments,
+    AttentionMatrix,
+    Candidate,
+    PairLinks,
+    PairScore,
+    PairScores,
+    Translation,
+    Translations,
+    html_table,
+)
+from seq2seq_attn.config import Config
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.evaluation.alignment import Links, Method, flipped, symmetrise
+from seq2seq_attn.evaluation.attention_weights import AlignmentRow
+from seq2seq_attn.runs import Say
+from seq2seq_attn.runs.folder import read_metrics
+from seq2seq_attn.runs.model import TrainedModel, with_lexicon
+from seq2seq_attn.search.batched import Progress
+from seq2seq_attn.search.options import SearchOptions, ShortlistOptions
+from seq2seq_attn.strict import parse
+from seq2seq_attn.text.corpus import ParallelCorpus
+
+if TYPE_CHECKING:
+    import torch
+
+    from seq2seq_attn.analysis.faithfulness import Faithfulness
+
+Pairs = ParallelCorpus | Iterable[tuple[str, str]]
+
+CHUNK = 512  # lines translated together: sorted by length, they make batches with little padding
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, stacklevel=2)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Model:
+    """A trained model with its run folder; `seq2seq_attn.load` and `seq2seq_attn.train` give one.
+
+    >>> model.translate(["a b c", ""], beam_size=3).sentences
+    ['c b a', '']
+    >>> model.align([("a b c", "c b a")])[0].words
+    [('c', 'c'), ('b', 'b'), ('a', 'a')]
+    >>> good, bad = model.score([("a b c", "c b a"), ("a b c", "a b c")]).log_probabilities
+    >>> good > bad
+    True
+    >>> model.attention("a b c").target
+    ('c', 'b', 'a', '</s>')
+    """
+
+    trained: TrainedModel  # the torch module between its tokenisers and vocabularies
+    folder: Path
+
+    @classmethod
+    def load(cls, folder: Path | str, device: str | torch.device | None = None) -> Model:
+        """The model of a run folder, on the GPU if there is one and `device` is not given. Nothing is unpickled.
+
+        UserError: the folder is not a run, its training has not ended, or a file is damaged.
+        """
+        return cls(TrainedModel.load(Path(folder), device), Path(folder))
+
+    @property
+    def config(self) -> Config:
+        """The complete configuration of the run."""
+        return self.trained.config
+
+    @property
+    def parameters(self) -> int:
+        """The number of trainable parameters."""
+        return self.trained.parameters()
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        """The content of the run's metrics.json: training, and the test set once it has been scored."""
+        return read_metrics(self.folder)
+
+    def translate(
+        self,
+        sentences: Iterable[str],
+        *,
+        beam_size: int | None = None,
+        n_best: int | None = None,
+        length_penalty: float | None = None,
+        min_length: int | None = None,
+        max_length: int | None = None,
+        precision: Literal["fp32", "bf16", "int8"] | None = None,
+        shortlist: bool | None = None,
+        weights: bool = False,
+        progress: Progress | None = None,
+        say: Say = _warn,
+    ) -> Translations:
+        """Translates sentences; a blank one has a blank translation.
+
+        Options that are None are those of the run's configuration. `beam_size=1` is greedy search, and `n_best` of its
+        hypotheses are returned. The score is log p divided by ((5 + tokens) / 6) to the power of `length_penalty`.
+        `min_length` and `max_length` count target tokens, `</s>` included. `shortlist` restricts the search to likely
+        tokens, with a lexicon that the first call learns. With `weights`, the answer has the attention weights too.
+
+        `progress` is called with the number of sentences done after each batch, and `say` with warnings: a sentence
+        with more tokens than the run's `data.max_length` is cut. UserError: options that contradict each other.
+        """
+        if isinstance(sentences, str):
+            raise UserError(f"translate takes a list of sentences, got one string; write translate([{sentences!r}])")
+        options = self.search_options(
+            beam_size=beam_size,
+            n_best=n_best,
+            length_penalty=length_penalty,
+            min_length=min_length,
+            max_length=max_length,
+            precision=precision,
+            shortlist=shortlist,
+        )
+        return Translations(self.stream(sentences, options, weights=weights, progress=progress, say=say))
+
+    def search_options(self, *, shortlist: bool | None = None, **given: Any) -> SearchOptions:
+        """The options of the run's configuration, with those that are given; None leaves one as it is.
+
+        UserError: an option is unknown, or contradicts another.
+        """
+        base = self.config.search
+        if shortlist is not None and shortlist != (base.shortlist is not None):
+            base = base.model_copy(update={"shortlist": ShortlistOptions() if shortlist else None})
+        changes = {key: value for key, value in given.items() if value is not None}
+        return parse(SearchOptions, base.model_dump() | changes) if changes else base
+
+    def stream(
+        self,
+        lines: Iterable[str],
+        options: SearchOptions | None = None,
+        *,
+        weights: bool = False,
+        chunk: int = CHUNK,
+        progress: Progress | None = None,
+        say: Say = _warn,
+    ) -> Iterator[Translation]:
+        """As `translate`, for lines that need not be known yet: `chunk` of them are read and translated at a time."""
+        options = options or self.config.search
+        trained = with_lexicon(self.trained, self.folder, options, say).for_inference(options)
+        rest, done = iter(lines), 0
+        while sources := list(islice(rest, chunk)):
+            found = trained.search(
+                sources, options, with_weights=weights, progress=progress, warn=say, first_line=done + 1
+            )
+            if progress is not None:
+                progress(sum(not hypotheses for hypotheses in found))  # blank lines were not searched
+            for source, hypotheses in zip(sources, found, strict=True):
+                candidates = (Candidate(trained.text(each), each.score, each.log_probability) for each in hypotheses)
+                attention = searched_attention(trained, source, hypotheses) if weights else None
+                yield Translation(source, tuple(candidates), attention)
+            done += len(sources)
+
+    def score(self, pairs: Pairs, *, progress: Progress | None = None) -> PairScores:
+        """The log-probability of given translations, ln p(target | source), and that of each of their tokens."""
+        corpus = _corpus(pairs)
+        forced = self.trained.force(corpus.source, corpus.target, progress)
+        return PairScores(
+            PairScore(source, target, None, None, None)
+            if each is None
+            else PairScore(
+                source,
+                target,
+                each.total,
+                [*self.trained.target.pieces(target), "</s>"],
+                each.log_probabilities.tolist(),
+            )
+            for source, target, each in zip(corpus.source, corpus.target, forced, strict=True)
+        )
+
+    def align(
+        self,
+        pairs: Pairs,
+        *,
+        threshold: float | None = None,
+        row: AlignmentRow = "predicted",
+        reverse: Model | None = None,
+        symmetrise: Method = "grow-diag-final-and",
+        write: Callable[[TokenAttention], object] | None = None,
+        progress: Progress | None = None,
+    ) -> Alignments:
+        """Links between the words of sentence pairs, from the weights while the model predicts the given translation.
+
+        A target word is linked to the source word with the highest weight, or with `threshold` to all words with at
+        least that weight; a pair with a blank side has no links. `row` is the step whose weights a word has: the one
+        that predicts it, or with "read" the one whose input it is. The links of `reverse`, a model of the opposite
+        direction, are combined with these by the method `symmetrise`. `write` gets the weights between the tokens of
+        each pair.
+        """
+        from seq2seq_attn.analysis.word_alignment import align_by_attention
+
+        corpus = _corpus(pairs)
+        aligned = partial(align_by_attention, threshold=threshold, row=row, progress=progress)
+        links = aligned(self.trained, corpus, write=write)
+        if reverse is not None:
+            turned = ParallelCorpus(corpus.target, corpus.source, corpus.name)
+            links = _joined(links, map(flipped, aligned(reverse.trained, turned)), symmetrise)
+        return _alignments(corpus, links)
+
+    def attention(
+        self, source: str, target: str | None = None, *, words: bool = False, **search: Any
+    ) -> AttentionMatrix:
+        """The attention weights between a sentence and its translation: the given one, or else the best one found.
+
+        Between tokens, or with `words` between words (the weights of their pieces, summed over a source word and
+        averaged over a target word). `search` takes the options of `translate`. UserError: a side is blank, or the
+        model has no weights.
+        """
+        if target is None:
+            (found,) = self.translate([source], weights=True, **search)
+            if not words:
+                return found.attention
+            target = found.text
+        (forced,) = self.trained.force([source], [target])
+        if forced is None or not words:
+            return AttentionMatrix.of(forced_attention(self.trained, source, target, forced))
+        from seq2seq_attn.analysis.word_alignment import merge_words
+
+        merged = merge_words(self.trained, source, target, forced)
+        return AttentionMatrix(tuple(merged.source), tuple(merged.target), merged.weights).checked()
+
+    def evaluate(self, *, progress: Progress | None = None, say: Say = _warn) -> dict[str, Any]:
+        """Translates the test set of the configuration and scores it, as the command `evaluate` does.
+
+        Translations and scores are written into the run folder. Scores of translations are {key: {value, signature}},
+        those of forced decoding {key: value}. UserError: the configuration names no test set.
+        """
+        from seq2seq_attn.analysis.scoring import evaluate
+
+        return evaluate(self.trained, self.folder, progress, say)
+
+    def faithfulness(
+        self, pairs: Pairs, *, sentences: int = 50, seed: int = 1, progress: Progress | None = None
+    ) -> Faithfulness:
+        """Whether the weights explain the predictions: predictions under other weights, and rank correlations.
+
+        The latter are measured on a sample of `sentences` pairs. UserError: fewer than two pairs, or no weights.
+        """
+        from seq2seq_attn.analysis.faithfulness import faithfulness
+
+        return faithfulness(self.trained, _corpus(pairs), sentences, seed, progress or (lambda _: None))
+
+    def __repr__(self) -> str:
+        return f"Model({str(self.folder)!r}: {', '.join(f'{key} {value}' for key, value in self._facts().items())})"
+
+    def _repr_html_(self) -> str:
+        return f"<b>{html.escape(str(self.folder))}</b>{html_table([], list(self._facts().items()))}"
+
+    def _facts(self) -> dict[str, str]:
+        model, metrics = self.config.model, self.metrics
+        options = model.model_dump(mode="json")
+        context = options.get("context", {})
+        facts = {
+            "model": f"{model.kind}, {options.get('decoder', {}).get('kind', '')} decoder".removesuffix(",  decoder"),
+            "context": context.get("kind", ""),
+            "scorer": _scorer_name(context.get("scorer")) if context.get("kind") == "attention" else "",
+            "parameters": f"{self.parameters:,}",
+            "vocabulary": f"{len(self.trained.source.vocabulary):,} and {len(self.trained.target.vocabulary):,} tokens",
+        }
+        if "training" in metrics:
+            best, epochs = metrics["training"]["best"], metrics["training"]["epochs"]
+            facts[f"validation {self.config.training.monitor}"] = f"{best:.2f} ({epochs} epochs)"
+        if "test" in metrics:
+            facts["test BLEU"] = f"{metrics['test']['bleu']['value']:.2f}"
+        return {name: fact for name, fact in facts.items() if fact}
+
+
+def align_by_eflomal(run: Path | str, pairs: Pairs, *, symmetrise: Method, say: Say = _warn) -> Alignments:
+    """As `Model.align`, by a statistical aligner that learns from the training pairs of the run, in both directions."""
+    from seq2seq_attn.analysis import word_alignment
+
+    corpus = _corpus(pairs)
+    found = word_alignment.align_by_eflomal(Path(run), corpus, say)
+    return _alignments(corpus, _joined(found.forward, found.backward, symmetrise))
+
+
+def _joined(forward: Iterable[Links], backward: Iterable[Links], method: Method) -> list[Links]:
+    return [symmetrise(there, back, method) for there, back in zip(forward, backward, strict=True)]
+
+
+def _alignments(corpus: ParallelCorpus, links: Sequence[Links]) -> Alignments:
+    return Alignments(map(PairLinks, corpus.source, corpus.target, links))
+
+
+def _corpus(pairs: Pairs) -> ParallelCorpus:
+    if isinstance(pairs, ParallelCorpus):
+        return pairs
+    sources, targets = [], []
+    for number, pair in enumerate(pairs):
+        if isinstance(pair, str) or len(pair) != 2:
+            raise UserError(f"pair {number}: {pair!r} is no pair of sentences; give a list of (source, target)")
+        sources.append(pair[0])
+        targets.append(pair[1])
+    return ParallelCorpus(sources, targets, "pairs")
+
+
+def _scorer_name(scorer: Any) -> str:
+    return str(scorer.get("name", "") if isinstance(scorer, dict) else scorer or "")

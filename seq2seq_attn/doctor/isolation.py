@@ -1,0 +1,236 @@
+"""A part checked in a process of its own.
+
+User code may end its process, never return or patch torch; checked here, none of that affects the next part. The part
+is found by name: in the catalogue, in a Python file or in a module.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from torch import nn
+
+from seq2seq_attn.attention import Normaliser, Scorer, Window, normaliser_classes, scorer_classes, window_classes
+from seq2seq_attn.attention.registry import load_file, load_module
+from seq2seq_attn.doctor.check import LAWS, PREREQUISITES, Report, check_law, in_order, make_subject
+from seq2seq_attn.doctor.subject import BASES, Finding, Subject, wrong
+from seq2seq_attn.errors import UserError
+
+TIMEOUT = 120.0  # seconds for one law, including the start of its process
+_PROCESS = "the process"  # a finding about the process itself, not about the part, starts with this
+_FAILURES = 2  # processes that may end or hang before the remaining laws are skipped
+
+
+def find_part(name: str) -> type[nn.Module]:
+    """The class called `additive`, `my_parts.py:MyScorer` or `package.module:MyWindow`.
+
+    UserError: there is no such class, its module cannot be imported, or it is not a part of attention.
+    """
+    place, colon, wanted = name.rpartition(":")
+    if not colon:
+        return _from_catalogue(name)
+    try:
+        module = load_file(Path(place)) if place.endswith(".py") else load_module(place)
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    found, bases = getattr(module, wanted, None), tuple(BASES.values())
+    if not (isinstance(found, type) and issubclass(found, bases)):
+        classes = {each: value for each, value in vars(module).items() if isinstance(value, type)}
+        own = [each for each, value in classes.items() if issubclass(value, bases) and value not in bases]
+        near = difflib.get_close_matches(wanted, own, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"it has: {', '.join(own) or 'none'}"
+        raise UserError(
+            f"{place}: {wanted!r} is not a class derived from Scorer, Normaliser, Window or Context; {hint}"
+        )
+    return found
+
+
+def _from_catalogue(name: str) -> type[nn.Module]:
+    kinds: dict[str, Mapping[str, type[nn.Module]]] = {
+        "scorer": scorer_classes(),
+        "normaliser": normaliser_classes(),
+        "window": window_classes(),
+    }
+    for classes in kinds.values():
+        if name in classes:
+            return classes[name]
+    near = [(kind, each) for kind, classes in kinds.items() for each in difflib.get_close_matches(name, classes, n=1)]
+    kind = near[0][0] if near else "scorer, normaliser or window"
+    hint = f"did you mean {near[0][1]!r}?" if near else "`seq2seq-attn scorers` lists them"
+    raise UserError(f"there is no {kind} {name!r}; {hint}; name your own as my_scorer.py:MyScorer")
+
+
+class Request(NamedTuple):
+    """A part by name, and how to construct and check it."""
+
+    name: str  # as `find_part` takes it
+    query_size: int | None = None
+    key_size: int | None = None
+    options: tuple[str, ...] = ()  # option=value
+    full: bool = False
+
+    def subject(self) -> Subject:
+        """UserError: there is no part of this name, or it cannot be constructed with these sizes and options."""
+        part = find_part(self.name)
+        options = read_options(part, self.options)
+        return make_subject(part, self.query_size, self.key_size, options, self.full)
+
+
+def read_options(part: type, given: Sequence[str]) -> dict[str, Any]:
+    """Options `name=value`, parsed as in a configuration, with the types that the part declares."""
+    if not given:
+        return {}
+    from seq2seq_attn.models.context_config import NormaliserConfig, ScorerConfig, WindowConfig
+    from seq2seq_attn.strict import override, parse
+
+    for base, config in ((Scorer, ScorerConfig), (Normaliser, NormaliserConfig), (Window, WindowConfig)):
+        if issubclass(part, base):
+            return parse(config, override({"name": part}, list(given))).options
+    raise UserError(f"{part.__name__}: a context takes no options here, got {' '.join(given)}; check an instance of it")
+
+
+class IsolatedPart:
+    """A part in a process of its own, which starts at once and then waits for laws to check.
+
+    The constructor raises UserError if there is no such part, or it cannot be constructed.
+    """
+
+    def __init__(self, request: Request, timeout: float = TIMEOUT) -> None:
+        self._request, self._timeout = request, timeout
+        self._process = _Process(request)
+        try:
+            answer = self._process.answer(timeout)
+        except _NoAnswerError as error:
+            self.close()
+            raise UserError(f"{request.name}: its process {error} before any law was checked") from None
+        if "refused" in answer:
+            self.close()
+            raise UserError(answer["refused"])
+        self.part: str = answer["part"]
+        self.laws: tuple[str, ...] = tuple(answer["laws"])
+        self._prerequisites: tuple[str, ...] = tuple(answer["prerequisites"])
+
+    def findings(self, laws: Sequence[str] | None = None) -> Iterator[tuple[str, Finding]]:
+        """Yield the finding for each law, or only for these and the prerequisites, as soon as it is known.
+
+        A law is broken if the process ends during it or exceeds the time limit; a new process checks the next law.
+        After two such failures the remaining laws are skipped.
+        """
+        failures = 0
+        for law, finding in in_order(self._chosen(laws), self._prerequisites, self._check):
+            yield law, finding
+            failures += finding.message.startswith(_PROCESS)
+            if failures == _FAILURES:
+                return
+
+    def report(self, laws: Sequence[str] | None = None) -> Report:
+        findings = dict(self.findings(laws))
+        return Report(self.part, findings, skipped=tuple(law for law in self._chosen(laws) if law not in findings))
+
+    def _chosen(self, laws: Sequence[str] | None) -> list[str]:
+        return [law for law in self.laws if laws is None or law in laws or law in self._prerequisites]
+
+    def _check(self, law: str) -> Finding:
+        try:
+            if self._process.has_ended:
+                self._process = _Process(self._request)
+                self._process.answer(self._timeout)
+            return Finding(*self._process.ask(law, self._timeout))
+        except _NoAnswerError as error:
+            self._process.close()
+            return wrong(f"{_PROCESS} {error}")
+
+    def close(self) -> None:
+        self._process.close()
+
+
+class _NoAnswerError(Exception):
+    """Why a process gave no answer, as in "ended with exit code 1"."""
+
+
+class _Process:
+    """A Python process with one part in it: the name of a law goes in, one line of JSON comes out."""
+
+    def __init__(self, request: Request) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", "from seq2seq_attn.doctor.isolation import serve; serve()"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONIOENCODING": "utf-8"},
+        )
+        self._answers: queue.Queue[str] = queue.Queue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        self._send(json.dumps(request))
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._answers.put(line)
+        self._answers.put("")
+
+    def _send(self, line: str) -> None:
+        assert self._process.stdin is not None
+        with suppress(OSError):  # the process has ended; `answer` says so
+            self._process.stdin.write(line + "\n")
+            self._process.stdin.flush()
+
+    def ask(self, law: str, timeout: float) -> Any:
+        self._send(law)
+        return self.answer(timeout)
+
+    def answer(self, timeout: float) -> Any:
+        try:
+            line = self._answers.get(timeout=timeout)
+        except queue.Empty:
+            raise _NoAnswerError(f"gave no answer within {timeout:g} seconds") from None
+        if not line:
+            code = self._process.wait()
+            ended = f"with exit code {code}" if code >= 0 else f"by signal {-code}"
+            raise _NoAnswerError(f"ended {ended}")
+        return json.loads(line)
+
+    @property
+    def has_ended(self) -> bool:
+        return self._process.poll() is not None
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._reader.join(timeout=1)  # a stream must not be closed while it is being read
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                with suppress(OSError):
+                    stream.close()
+
+
+def serve() -> None:
+    """The loop of a part's process: answers go to stdout, and whatever the part prints goes to stderr."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+
+    def answer(value: Any) -> None:
+        print(json.dumps(value), file=answers, flush=True)
+
+    name, query_size, key_size, options, full = json.loads(sys.stdin.readline())
+    try:
+        subject = Request(name, query_size, key_size, tuple(options), full).subject()
+    except UserError as error:
+        return answer({"refused": str(error)})
+    laws, prerequisites = list(LAWS[subject.kind]), list(PREREQUISITES[subject.kind])
+    answer({"part": subject.name, "laws": laws, "prerequisites": prerequisites})
+    for line in sys.stdin:
+        answer(check_law(subject, line.strip()))
+    return None

@@ -1,0 +1,317 @@
+"""The charts of the HTML page, as positions on an SVG drawing: lines for a few arms, dots in rows for many."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from seq2seq_attn.report.figures import MOST_LINES, Points, bleu_points, loss_points, mean_over_seeds
+from seq2seq_attn.report.table import LENGTH, size
+from seq2seq_attn.results.observations import Curve
+from seq2seq_attn.results.results import ENOUGH, BandResult, Breakdown, Results
+
+LEFT, RIGHT, TOP, BOTTOM = 64, 664, 14, 286  # of the axes, in the units of the drawing
+MARGIN = 20  # between the axes and the outer values
+TICKS = 5  # least number of intervals on the vertical axis
+
+
+class Value(NamedTuple):
+    """A point in the units of the data, with its tooltip."""
+
+    x: float
+    y: float
+    text: str
+    label: str  # of x
+    low: float | None = None  # of an interval around y
+    high: float | None = None
+    sentences: int | None = None
+
+    @property
+    def few(self) -> bool:
+        """Whether it is of too few sentences to draw conclusions from; it is drawn hollow."""
+        return self.sentences is not None and self.sentences < ENOUGH
+
+    @property
+    def record(self) -> tuple[str | float | None, ...]:
+        """What is downloaded of it, after the name of the arm."""
+        return (self.label, self.y, self.low, self.high, self.sentences)
+
+
+class Series(NamedTuple):
+    """An arm's values; `style` chooses its colour, marker and dashes."""
+
+    name: str
+    style: int
+    values: Sequence[Value]
+    seeds: Sequence[Sequence[Value]] = ()  # thin lines beneath
+
+
+class Point(NamedTuple):
+    """A value with its position on the drawing, and the horizontal ends of its interval if it is drawn in a row."""
+
+    x: float
+    y: float
+    value: Value
+    ends: tuple[float, float] | None = None
+
+
+class Line(NamedTuple):
+    """A series with its position on the drawing; paths are SVG path data."""
+
+    series: Series
+    path: str
+    points: Sequence[Point]
+    band: str = ""  # between the limits of the intervals; "" without intervals
+    seeds: Sequence[str] = ()
+
+
+class Chart(NamedTuple):
+    """A complete drawing: lines over a common axis, or rows of dots in one panel per group."""
+
+    name: str  # of downloaded files
+    title: str
+    x_label: str
+    y_label: str
+    x_ticks: Sequence[tuple[float, Sequence[str]]]  # position, lines of text
+    y_ticks: Sequence[tuple[float, str]]
+    lines: Sequence[Line]
+    height: float
+    panels: Sequence[Panel] = ()  # none: lines
+
+    @property
+    def has_few(self) -> bool:
+        return any(point.value.few for line in self.lines for point in line.points)
+
+    @property
+    def has_intervals(self) -> bool:
+        return any(point.value.low is not None for line in self.lines for point in line.points)
+
+
+class Panel(NamedTuple):
+    """A group of values in a dot plot, with its own axis."""
+
+    heading: Sequence[str]
+    left: float
+    right: float
+    ticks: Sequence[tuple[float, str]]
+
+
+class Axes(NamedTuple):
+    """The transformation from data to drawing; the vertical axis starts at 0."""
+
+    first: float  # at the left
+    last: float  # at the right
+    top: float
+
+    def across(self, x: float) -> float:
+        share = (x - self.first) / (self.last - self.first) if self.last > self.first else 0.5
+        return round(LEFT + MARGIN + (RIGHT - LEFT - 2 * MARGIN) * share, 2)
+
+    def up(self, y: float) -> float:
+        return round(BOTTOM - (BOTTOM - TOP) * y / self.top, 2)
+
+    def path(self, points: Iterable[tuple[float, float]]) -> str:
+        return " ".join(f"{'L' if index else 'M'}{self.across(x)} {self.up(y)}" for index, (x, y) in enumerate(points))
+
+    def line(self, series: Series) -> Line:
+        limits = [(value.x, value.low, value.high) for value in series.values]
+        upper = [(x, high) for x, _, high in limits if high is not None]
+        lower = [(x, low) for x, low, _ in reversed(limits) if low is not None]
+        return Line(
+            series,
+            self.path((value.x, value.y) for value in series.values),
+            [Point(self.across(value.x), self.up(value.y), value) for value in series.values],
+            f"{self.path([*upper, *lower])} Z" if upper else "",
+            [self.path((value.x, value.y) for value in seed) for seed in series.seeds],
+        )
+
+
+Ticks = Sequence[tuple[float, Sequence[str]]]
+
+
+def chart(name: str, title: str, x_label: str, y_label: str, series: Sequence[Series], x_ticks: Ticks) -> Chart:
+    """Lines; the axes contain all values, ticks and intervals."""
+    values = [value for each in series for value in (*each.values, *(v for seed in each.seeds for v in seed))]
+    ends = [*(x for x, _ in x_ticks), *(value.x for value in values)]
+    highest = max((y for value in values for y in (value.y, value.high or 0)), default=0.0) or 1.0
+    step = nice_step(highest)
+    steps = math.ceil(highest / step - 1e-9)
+    axes = Axes(min(ends), max(ends), steps * step)
+    return Chart(
+        name,
+        title,
+        x_label,
+        y_label,
+        [(axes.across(x), text) for x, text in x_ticks],
+        [(axes.up(index * step), f"{index * step:g}") for index in range(steps + 1)],
+        [axes.line(each) for each in series],
+        BOTTOM + 34 + 24 * max((len(text) for _, text in x_ticks), default=1),
+    )
+
+
+ROW = 38  # height of a row of dots, with the arm's name above them
+GAP = 26  # between panels
+
+
+def dot_plot(name: str, title: str, x_label: str, y_label: str, series: Sequence[Series], groups: Ticks) -> Chart:
+    """One row per arm, the highest mean first, and one panel per group; all panels have the same scale.
+
+    The scale starts at 0 unless all values are far from it.
+    """
+    ranked = sorted(series, key=lambda each: -sum(value.y for value in each.values) / max(len(each.values), 1))
+    limits = [y for each in series for v in each.values for y in (v.y, v.low, v.high) if y is not None] or [0.0, 1.0]
+    low, high = min(limits), max(limits) or 1.0
+    low = 0.0 if low < high / 2 else low
+    step = nice_step(high - low, at_least=4 if len(groups) == 1 else 2)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    top = 8 + 22 * max(len(heading) for _, heading in groups)
+    bottom = top + ROW * len(series)
+    width = (RIGHT - 16 - GAP * (len(groups) - 1)) / len(groups)
+    panels = []
+    for place, (_, heading) in enumerate(groups):
+        left = 16 + place * (width + GAP)
+        ticks = [
+            (_between(left, left + width, number - first, last - first), f"{number * step:g}")
+            for number in range(first, last + 1)
+        ]
+        panels.append(Panel(heading, round(left, 2), round(left + width, 2), ticks))
+    at = {x: panel for (x, _), panel in zip(groups, panels, strict=True)}
+
+    def across(panel: Panel, y: float) -> float:
+        return _between(panel.left, panel.right, y / step - first, last - first)
+
+    lines = []
+    for row, each in enumerate(ranked):
+        height = top + ROW * row + 28
+        points = [
+            Point(
+                across(at[value.x], value.y),
+                height,
+                value,
+                None
+                if value.low is None or value.high is None
+                else (across(at[value.x], value.low), across(at[value.x], value.high)),
+            )
+            for value in each.values
+        ]
+        lines.append(Line(each, "", points))
+    return Chart(name, title, x_label, y_label, [], [], lines, bottom + 52, panels)
+
+
+def _between(left: float, right: float, part: float, whole: float) -> float:
+    return round(left + (right - left) * part / whole, 2)
+
+
+def nice_step(top: float, at_least: int = TICKS) -> float:
+    """The largest of ..., 1, 2, 5, 10, 20, ... that gives at least this many intervals, up to rounding."""
+    power: float = 10.0 ** math.floor(math.log10(top / at_least))
+    return max(step for step in (power, 2 * power, 5 * power) if step <= top / at_least * 1.01)
+
+
+MOST_TICKS = 12  # most labels below a learning curve
+
+
+def score_chart(results: Results) -> Chart:
+    """BLEU of each arm on the whole test set, with its interval."""
+    count = sum(band.sentences for band in results.arms[0].bleu_by_length)
+    series = [
+        Series(
+            arm.name,
+            style,
+            [
+                Value(
+                    0, arm.bleu.mean, f"{arm.name}: BLEU {arm.bleu.mean:.1f}{_interval(arm.bleu.low, arm.bleu.high)}",
+                    "all", arm.bleu.low, arm.bleu.high, count,
+                )
+            ],
+        )
+        for style, arm in enumerate(results.arms)
+    ]  # fmt: skip
+    return dot_plot("bleu", "BLEU", "BLEU", "BLEU", series, [(0.0, ())])
+
+
+def length_chart(results: Results) -> Chart:
+    """BLEU over the length bands, one line per arm with its interval (Bahdanau et al., 2015, Figure 2)."""
+    bands = results.arms[0].bleu_by_length
+    series = [
+        Series(arm.name, style, [_in_band(arm.name, place, band) for place, band in enumerate(arm.bleu_by_length)])
+        for style, arm in enumerate(results.arms)
+    ]
+    ticks = [(float(place), (band.label, f"({band.sentences:,})")) for place, band in enumerate(bands)]
+    return _lines_or_dots(
+        "bleu_by_length", "BLEU by source length", "source words (test sentences)", series, ticks, LENGTH
+    )
+
+
+def breakdown_chart(results: Results, breakdown: Breakdown) -> Chart:
+    """BLEU over the groups, one line per arm with its interval."""
+    series = [
+        Series(arm.name, style, list(_in_groups(arm.name, breakdown)))
+        for style, arm in enumerate(results.arms)
+        if arm.name in breakdown.arms
+    ]
+    first = next(iter(breakdown.arms.values()))
+    ticks = [
+        (float(place), (label,) if result is None or result.bounds else (label, f"({result.sentences:,})"))
+        for place, (label, result) in enumerate(zip(breakdown.groups, first, strict=True))
+    ]
+    name = breakdown.name
+    return _lines_or_dots(f"bleu_by_{name.replace(' ', '_')}", name.capitalize(), name, series, ticks, name)
+
+
+def _lines_or_dots(name: str, title: str, x_label: str, series: Sequence[Series], ticks: Ticks, of: str) -> Chart:
+    """Dots for so many arms that their lines would cover each other, and for a single group."""
+    if len(series) > MOST_LINES or len(ticks) < 2:
+        return dot_plot(name, title, f"BLEU by {of}", "BLEU", series, ticks)
+    return chart(name, title, x_label, "BLEU", series, ticks)
+
+
+def _in_groups(arm: str, breakdown: Breakdown) -> Iterator[Value]:
+    for place, (label, result) in enumerate(zip(breakdown.groups, breakdown.arms[arm], strict=True)):
+        if result is not None:
+            own = f" ({result.bounds})" if result.bounds else ""
+            scores = f"BLEU {result.bleu:.1f}{_interval(result.low, result.high)}, chrF {result.chrf:.1f}"
+            text = f"{arm}, {label}{own}: {scores}; sentences: {size(result)}"
+            yield Value(place, result.bleu, text, label, result.low, result.high, result.sentences)
+
+
+def learning_curve_charts(results: Results, runs: Mapping[str, Sequence[Curve]]) -> list[Chart]:
+    """Validation BLEU and loss over epochs: a line per arm, the mean over its seeds, and a thin line per seed."""
+    named = [(arm.name, runs.get(arm.name, ())) for arm in results.arms]
+    return [
+        _curves("Validation BLEU", "BLEU", named, bleu_points, digits=1),
+        _curves("Validation loss", "nats per token", named, loss_points, digits=3),
+    ]
+
+
+def _in_band(arm: str, place: int, band: BandResult) -> Value:
+    interval = _interval(band.bleu_low, band.bleu_high)
+    text = f"{arm}, {band.label} words: BLEU {band.bleu:.1f}{interval}; sentences: {band.sentences:,}"
+    return Value(place, band.bleu, text, band.label, band.bleu_low, band.bleu_high, band.sentences)
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    return "" if low is None or high is None else f", 95 % [{low:.1f}, {high:.1f}]"
+
+
+def _curves(
+    title: str,
+    quantity: str,
+    arms: Sequence[tuple[str, Sequence[Curve]]],
+    points: Callable[[Curve], Points],
+    digits: int,
+) -> Chart:
+    def values(arm: str, curve: Points) -> list[Value]:
+        return [Value(epoch, y, f"{arm}, epoch {epoch:g}: {y:.{digits}f}", f"{epoch:g}") for epoch, y in curve]
+
+    series = []
+    for style, (arm, runs) in enumerate(arms):
+        seeds = [points(run) for run in runs]
+        several = [values(arm, seed) for seed in seeds] if len(seeds) > 1 else []
+        series.append(Series(arm, style, values(arm, mean_over_seeds(seeds)), several))
+    last = int(max((epoch for _, runs in arms for run in runs for epoch in run.epoch), default=1))
+    every = -(-last // MOST_TICKS)
+    ticks = [(float(epoch), (str(epoch),)) for epoch in range(every, last + 1, every)]
+    ticks = [(1.0, ("1",)), *ticks] if every > 1 else ticks
+    return chart(title.lower().replace(" ", "_"), title, "epoch", quantity, series, ticks)

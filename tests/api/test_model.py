@@ -1,0 +1,134 @@
+"""What a model answers: translations, scores, links and weights, as records."""
+
+import numpy as np
+import pytest
+import torch
+
+import seq2seq_attn as s2s
+from seq2seq_attn.api.answers import AttentionMatrix
+
+
+def test_translations_are_those_of_the_search_with_its_scores_and_weights(model):
+    found = model.translate(["a b c", "", "c a"], beam_size=4, n_best=3, weights=True)
+    assert found.sentences == ["c b a", "", "a c"]
+    options = model.config.search.model_copy(update={"beam_size": 4, "n_best": 3})
+    searched = model.trained.search(["a b c", "", "c a"], options, with_weights=True)
+    assert found.n_best == [[model.trained.text(each) for each in best] for best in searched]
+    assert found.scores == [searched[0][0].score, None, searched[2][0].score]
+    np.testing.assert_array_equal(found.weights[2], searched[2][0].weights)
+    assert found.weights[1] is None
+    assert found[0].attention.source == ("a", "b", "c", "</s>")
+
+
+def columns(records):
+    """As `pandas.DataFrame` reads them: every record has the same keys."""
+    return {key: [record[key] for record in records] for key in dict.fromkeys(key for each in records for key in each)}
+
+
+def test_records_make_a_table(model):
+    table = columns(model.translate(["a b", ""], beam_size=4, n_best=2).to_records())
+    assert table["sentence"] == [0, 0, 1]
+    assert table["rank"] == [1, 2, 1]
+    assert table["translation"][0] == "b a"
+    assert [score is None for score in table["score"]] == [False, False, True]
+    scores = columns(model.score([("a b", "b a"), ("a", "")]).to_records())
+    assert scores["tokens"] == [3, None]
+    assert [value is None for value in scores["log_probability"]] == [False, True]
+    aligned = model.align([("a b", "b a")])
+    assert columns(aligned.to_records())["links"] == [str(aligned[0])]
+
+
+def test_lines_are_read_only_as_they_are_needed(model):
+    read = []
+
+    def lines():
+        for line in ("a", "b", "c"):
+            read.append(line)
+            yield line
+
+    stream = model.stream(lines(), chunk=1)
+    assert next(stream).text == "a"
+    assert read == ["a"]
+
+
+def test_the_score_of_a_translation_is_that_of_its_search(model):
+    found = model.translate(["b c a"])[0]
+    (score,) = model.score([("b c a", found.text)])
+    assert score.log_probability == pytest.approx(found.candidates[0].log_probability, abs=1e-4)
+    assert sum(score.log_probabilities) == pytest.approx(score.log_probability, abs=1e-5)
+    assert score.tokens == ["a", "c", "b", "</s>"]
+
+
+def test_links_agree_with_gold_as_the_evaluation_says(model, backwards):
+    folder, _ = backwards
+    pairs = zip((folder / "source").read_text().splitlines(), (folder / "target").read_text().splitlines(), strict=True)
+    found = model.align(pairs)
+    assert found.agreement(folder / "align").error_rate == pytest.approx(model.metrics["test"]["aer"])
+    assert str(found[3]) == " ".join(f"{i}-{j}" for i, j in sorted(found[3].links))
+    turned = model.align([("a b c", "c b a")], reverse=model, symmetrise="intersection")
+    assert turned.links[0] <= model.align([("a b c", "c b a")]).links[0]
+
+
+def test_attention_is_that_of_the_given_translation_or_of_the_best(model):
+    given, found = model.attention("a b", "b a"), model.attention("a b")
+    np.testing.assert_allclose(given.weights, found.weights, atol=1e-5)
+    assert given.target == found.target == ("b", "a", "</s>")
+    words = model.attention("a b", words=True)
+    assert (words.source, words.target) == (("a", "b"), ("b", "a"))
+    np.testing.assert_allclose(words.weights, given.weights[:2, :2], atol=1e-5)
+    assert len(words.to_records()) == 4
+
+
+def test_the_plot_has_the_tokens_on_its_axes(model):
+    axes = model.attention("a b c").plot().axes[0]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["a", "b", "c", "</s>"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["c", "b", "a", "</s>"]
+
+
+def test_what_a_notebook_shows_is_escaped_and_leaves_text_and_page_their_colours(model, compared):
+    matrix = AttentionMatrix(("<b>", "x"), ("&", "y"), np.array([[0.25, 0.75], [1.0, 0.0]]))
+    pages = [
+        matrix._repr_html_(),
+        model._repr_html_(),
+        model.translate(["a b", ""], n_best=2)._repr_html_(),
+        compared._repr_html_(),
+        compared.table()._repr_html_(),
+    ]
+    assert "&lt;b&gt;" in pages[0]
+    assert "rgba(0,114,178,0.750)" in pages[0]
+    assert "general" in pages[1]
+    assert "distracted" in pages[3]
+    for page in pages:
+        assert "color:inherit" in page
+        assert "color:#" not in page
+        assert "background:#" not in page
+
+
+def test_a_model_without_weights_says_so(compared):
+    model = compared.model("distracted")
+    with pytest.raises(s2s.UserError, match="reads no single word"):
+        model.attention("a b")
+    assert len(model.translate(["a b"]).sentences) == 1
+
+
+def test_mistakes_are_named(model):
+    for mistake, words in (
+        (lambda: model.translate("a b"), "translate takes a list"),
+        (lambda: model.translate(["a"], beam_size=2, n_best=3), "n_best=3 needs a beam"),
+        (lambda: model.translate(["a"])[0].attention, "weights=True"),
+        (lambda: model.attention("a", ""), "blank"),
+        (lambda: model.score(["ab"]), "pair 0: 'ab' is no pair"),
+    ):
+        with pytest.raises(s2s.UserError, match=words):
+            mistake()
+
+
+def test_a_long_sentence_is_cut_with_a_warning(model):
+    limit = model.config.data.max_length
+    with pytest.warns(UserWarning, match=f"line 2: {limit + 1} tokens, cut"):
+        model.translate(["a", "a " * (limit + 1)], beam_size=1, max_length=2)
+
+
+def test_loading_draws_no_orthogonal_matrices(model, monkeypatch):
+    monkeypatch.setattr(torch.linalg, "qr", None)
+    assert s2s.load(model.folder).translate(["a b"]).sentences == ["b a"]

@@ -1,0 +1,40 @@
+"""The notebooks in examples/ run from their first cell to their last, and are committed as they ran."""
+
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+NAMES = sorted(path.stem for path in EXAMPLES.glob("*.ipynb"))
+
+
+def read(name):
+    return nbformat.read(EXAMPLES / f"{name}.ipynb", as_version=4)
+
+
+def outputs(notebook):
+    return [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
+
+
+def kinds(notebook):
+    return {kind for output in outputs(notebook) for kind in output.get("data", {})}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_notebook_is_committed_with_its_outputs(name):
+    notebook = read(name)
+    counts = [cell.execution_count for cell in notebook.cells if cell.cell_type == "code"]
+    assert counts == list(range(1, len(counts) + 1))
+    assert [output for output in outputs(notebook) if output.output_type == "error"] == []
+    assert {"text/html", "image/png"} <= kinds(notebook)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_a_notebook_runs(name, tmp_path):
+    notebook = read(name)
+    committed = kinds(notebook)
+    NotebookClient(notebook, timeout=1800, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    assert kinds(notebook) >= committed

@@ -1,0 +1,221 @@
+"""The page in Chromium, as a reader uses it: hover, sort, search, keys, the address, downloads; nothing is fetched."""
+
+import csv
+import io
+import shutil
+
+import pytest
+
+from seq2seq_attn.report.html_page import html_page
+from seq2seq_attn.report.write import read_contents
+
+pytestmark = pytest.mark.slow
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+QUIET = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+         "--disable-component-update", "--disable-sync")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def browser():
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
+    if CHROMIUM is None:
+        pytest.skip("no Chromium on this machine")
+    with api.sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def opened(browser, all_values, corpus, write, tmp_path):
+    """Open the page of the results folder at an address, in a new window; complaints of the page are failures."""
+    file = tmp_path / "report.html"
+    file.write_text(html_page(read_contents(write(all_values | {"corpus_attention.json": corpus}))), encoding="utf-8")
+    said, asked, pages = [], [], []
+
+    def opened(address="", **options):
+        page = browser.new_context(**({"viewport": {"width": 1200, "height": 900}} | options)).new_page()
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(f"file://{file}{address}")
+        page.wait_for_selector("html[data-shown]", state="attached")
+        pages.append(page)
+        return page
+
+    yield opened
+    for page in pages:
+        page.context.close()
+    assert said == []
+    assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
+
+
+def middle(locator):
+    box = locator.bounding_box()
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+def test_hover_names_the_mark_under_the_mouse_and_no_neighbour(opened):
+    page = opened()
+    marks = page.locator("#length .point")
+    assert marks.count() == 6
+    for index in range(marks.count()):
+        mark = marks.nth(index)
+        mark.scroll_into_view_if_needed()
+        page.mouse.move(*middle(mark.locator(".mark")))
+        own = mark.get_attribute("data-text")
+        # 40.0 and 38.0 BLEU are 6 pixels apart: each has a tip of its own.
+        assert page.locator("#tip").inner_text() == own
+    page.mouse.move(5, 5)
+    assert page.locator("#tip").is_hidden()
+
+
+def test_arrow_keys_move_between_marks_and_say_their_values(opened):
+    page = opened()
+    page.locator("#length svg").first.focus()
+    texts = []
+    for key in ("ArrowRight", "ArrowRight", "ArrowDown"):
+        page.keyboard.press(key)
+        texts.append(page.locator("#tip").inner_text().partition(":")[0])
+    assert texts == ["distracted (C at every step), 1-10 words", "distracted (C at every step), 11+ words",
+                     "mean of states, 11+ words"]  # fmt: skip
+
+
+def test_headings_sort_by_mouse_and_by_key_and_a_box_unfolds_columns(opened):
+    page = opened("#results")
+    table = page.locator("#results table").first
+
+    def arms():
+        return table.locator("tbody th bdi").all_inner_texts()
+
+    def heading(name):
+        return table.locator("thead th").filter(has_text=name).first
+
+    before = arms()
+    heading("Parameters").locator("button").click()
+    assert arms() == ["注意力", "distracted (C at every step)", "mean of states"]
+    assert heading("Parameters").get_attribute("aria-sort") == "descending"
+    heading("Parameters").locator("button").focus()
+    page.keyboard.press("Enter")
+    assert arms() == ["mean of states", "distracted (C at every step)", "注意力"]
+    heading("AER").locator("button").click()
+    assert arms()[-1] == "distracted (C at every step)", "a value that is not known is last"
+    assert sorted(arms()) == sorted(before)
+    folded = table.locator("thead .optional").first
+    assert folded.is_hidden()
+    page.locator("#results .unfold").first.check()
+    assert folded.is_visible()
+
+
+def found(page):
+    return [text.partition(" ")[0] for text in page.locator("#sentence option").all_inner_texts()]
+
+
+def test_search_length_and_score_find_sentences(opened):
+    page = opened()
+    assert found(page) == ["2", "4", "7"]
+    page.fill("#search", "杰瑞")  # of a translation only
+    assert found(page) == ["7"]
+    assert page.locator("#count").inner_text() == "1 of 3 sentences."
+    page.fill("#search", "")
+    page.fill("#shortest", "3")
+    assert found(page) == ["2", "7"]
+    page.fill("#shortest", "")
+    page.select_option("#scored", "mean of states")
+    page.fill("#lowest", "20")
+    assert found(page) == ["2", "4"]
+    page.select_option("#order", "up")
+    assert found(page) == ["4", "2"]
+
+
+def weights(page, panel=0):
+    tips = (
+        page.locator(".panel").nth(panel).locator(".heat td[data-tip]").evaluate_all("c => c.map(x => x.dataset.tip)")
+    )
+    return [float(tip.rpartition(" ")[2]) for tip in tips]
+
+
+def test_words_are_sums_over_source_pieces_and_means_over_target_pieces(opened):
+    page = opened("#attention?line=2&arm1=注意力")
+    assert page.locator(".panel .heat thead bdi").all_inner_texts()[:4] == ["Spike", "is", "asleep", "</s>"]
+    by_word = weights(page)
+    # Of the rows 0.2 0.4 0.2 0.2 0 and 0 0.2 0.2 0.4 0.2 of 睡 着, with "asleep" of two pieces.
+    assert by_word[4:8] == pytest.approx([0.1, 0.3, 0.5, 0.1], abs=0.004)
+    page.locator("#pieces").check()
+    assert weights(page)[5:15] == pytest.approx([0.2, 0.4, 0.2, 0.2, 0, 0, 0.2, 0.2, 0.4, 0.2], abs=0.004)
+    assert "pieces=1" in page.url
+
+
+def test_the_page_of_an_example_shows_by_word_what_the_static_page_shows(opened):
+    page = opened("#attention?line=4&arm1=注意力")
+    static = page.locator(".static .heat").first.locator("tbody td").all_text_contents()
+    assert weights(page) == pytest.approx([float(text) for text in static], abs=0.001)
+
+
+def test_the_address_holds_sentence_arms_filters_step_and_leads_back(opened):
+    page = opened()
+    page.fill("#search", "spike")
+    page.select_option("#sentence", label=page.locator("#sentence option").first.inner_text())
+    page.wait_for_function("location.hash.includes('line=2')")
+    page.locator(".panel").nth(1).locator("select").first.select_option(label="distracted (C at every step)")
+    page.locator("#on").click()
+    address = page.url.partition("#")[2]
+    again = opened(f"#{address}")
+    assert found(again) == found(page) == ["2", "7"]
+    assert again.locator("#source").inner_text() == "Spike is asleep"
+    assert again.locator(".panel h4").first.text_content().startswith("睡着 is row 2 of 3")
+    chosen = again.locator(".panel").nth(1).locator("select").first
+    assert chosen.evaluate("s => s.selectedOptions[0].text") == "distracted (C at every step)"
+    assert "no weights" in again.locator(".panel").nth(1).inner_text()
+
+
+def test_a_link_into_a_folded_section_opens_it(opened):
+    assert opened("#reproduction").locator("#reproduction pre").first.is_hidden()  # a configuration stays folded
+    page = opened()
+    assert page.locator("#curves figure").first.is_hidden()
+    page.locator('nav a[href="#curves"]').click()
+    page.wait_for_selector("#curves figure", state="visible")
+
+
+def test_the_tree_is_walked_by_keys_and_enter_shows_a_step_s_attention(opened):
+    page = opened("#attention?line=4&arm1=注意力")
+    page.locator("#beam summary").click()
+    width = page.locator("#beam .scroll").bounding_box()["width"]
+    assert width > 0.85 * 1200
+    page.locator('#beam [role="treeitem"]').first.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate("document.activeElement.innerText").split()[0] == "看"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.innerText").split()[0] == "看"
+    assert page.locator(".panel h4").first.text_content().startswith("看 is row 2 of 3")
+
+
+def test_figures_and_their_numbers_are_downloaded(opened):
+    page = opened()
+
+    def download(name, kind, section):
+        with page.expect_download() as loading:
+            page.locator(f'{section} [data-name="{name}"] [data-kind="{kind}"]').first.click()
+        assert loading.value.suggested_filename == f"{name}.{kind}"
+        return open(loading.value.path(), "rb").read()
+
+    rows = list(csv.reader(io.StringIO(download("bleu_by_length", "csv", "#length").decode())))
+    assert rows[0] == ["arm", "group", "value", "low", "high", "sentences"]
+    assert rows[-1] == ["注意力", "11+", "44.4", "", "", "5"]
+    assert download("bleu_by_length", "png", "#length").startswith(b"\x89PNG")
+    svg = download("bleu_by_length", "svg", "#length").decode()
+    assert "var(" not in svg
+    assert "distracted" not in svg or "<svg" in svg
+    name = "attention_4"
+    heat = list(csv.reader(io.StringIO(download(name, "csv", "#attention").decode())))
+    assert heat[0] == ["target", "Tom", "chases", "</s>"]
+    assert b"<rect" in download(name, "svg", "#attention")
+
+
+@pytest.mark.parametrize("width", [400, 1200])
+def test_nothing_is_wider_than_the_window(opened, width):
+    page = opened(viewport={"width": width, "height": 800})
+    page.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
