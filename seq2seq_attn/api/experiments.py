@@ -206,7 +206,7 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         sentences = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in self.conclusion)
-        page = f'<p>All of it: <a href="{html.escape(self.report.as_posix())}">{html.escape(str(self.report))}</a></p>'
+        page = f'<p>All of it: <a style="color:inherit" href="{html.escape(self.report.as_posix())}">{html.escape(str(self.report))}</a></p>'
         return f"{self.table()._repr_html_()}<ul>{sentences}</ul>{page if self.report.exists() else ''}"
 
 
