@@ -33,7 +33,7 @@ def bench(
     what: Annotated[
         str | None,
         _names(
-            "Any of training; products and bytes, which are its floor; profile; greedy, beam, sentence-greedy, "
+            "Any of training; products and bytes, its lower bound; profile; greedy, beam, sentence-greedy, "
             "sentence-beam. Default: all; with --sweep training,products,bytes."
         ),
     ] = None,

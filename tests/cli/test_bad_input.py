@@ -91,7 +91,9 @@ def test_a_file_that_is_not_yaml_is_named_with_its_line(refused, write):
 def test_an_unknown_key_in_a_file_is_named_with_its_line(refused, toy, write):
     text = (toy / "toy.yaml").read_text() + "serch: {beam_size: 3}\n"
     message = refused("train", write("toy.yaml", text.encode()))
-    assert f"toy.yaml:{text.count(chr(10))}: unknown key 'serch' (did you mean 'search'?)" in message
+    assert (
+        f"toy.yaml:{text.count(chr(10))}: unknown key 'serch.beam_size' (did you mean 'search.beam_size'?)" in message
+    )
 
 
 @pytest.mark.parametrize("content", [b"", b"no weights at all", None])

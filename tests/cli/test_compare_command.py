@@ -133,7 +133,7 @@ def test_a_run_s_configuration_and_an_experiment_name_each_other_s_command(refus
 
 def test_an_unknown_arm_or_key_is_refused_before_anything_is_trained(refused, experiment, tmp_path):
     compare = "compare", experiment / "experiment.yaml", "--runs", tmp_path / "runs", "--output", tmp_path / "out"
-    assert "'batch_size'" in refused(*compare, "training.bach_size=3")
+    assert "(did you mean 'training.batch_size'?)" in refused(*compare, "training.bach_size=3")
     message = refused(*compare, "baseline=distrcted")
-    assert "experiment.yaml: baseline 'distrcted' is not among the arms: attention, distracted" in message
+    assert "command line: baseline 'distrcted' is not among the arms: attention, distracted" in message
     assert not list(tmp_path.iterdir())

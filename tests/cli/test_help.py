@@ -10,7 +10,7 @@ COMMANDS = [
     "demo", "train", "translate", "evaluate", "compare", "report",
     "align", "score", "faithfulness", "scorers", "walk", "check", "bench",
 ]  # fmt: skip
-DATA_COMMANDS = ["list", "get", "make", "stats"]
+DATA_COMMANDS = ["list", "get", "make", "split", "stats"]
 HEAVY = {
     "torch", "lightning", "sacrebleu", "sacremoses", "sentencepiece", "matplotlib", "numpy", "safetensors",
     "yaml",

@@ -35,6 +35,6 @@ def test_memory_mapped_sentences_equal_the_saved_ones_even_after_deletion(tmp_pa
         mapped.ids[0] = 4
 
 
-def test_a_sentence_without_a_token_is_refused():
-    with pytest.raises(UserError, match="sentence 2 has no token"):
+def test_an_empty_sentence_is_refused():
+    with pytest.raises(UserError, match="sentence 2 is empty"):
         EncodedSentences.of([[5, 3], [3], []])
