@@ -208,7 +208,8 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         sentences = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in self.conclusion)
-        page = f'<p>All of it: <a href="{html.escape(self.report.as_posix())}">{html.escape(str(self.report))}</a></p>'
+        place = html.escape(str(self.report))
+        page = f'<p>All of it: <a style="color:inherit" href="{html.escape(self.report.as_posix())}">{place}</a></p>'
         return f"{self.table()._repr_html_()}<ul>{sentences}</ul>{page if self.report.exists() else ''}"
 
 
