@@ -115,9 +115,11 @@ def fit(
     clock = Clock()
     callbacks: list[Callback] = [clock, best, last]
     if config.patience is not None:
-        callbacks.append(EarlyStopping(monitor, mode=mode, patience=config.patience, check_finite=False))
+        # After each validation, before the end of the epoch, where `EpochLines` needs to know whether training stops.
+        early = {"check_finite": False, "check_on_train_epoch_end": False}
+        callbacks.append(EarlyStopping(monitor, mode=mode, patience=config.patience, **early))
     if bar is not None:
-        callbacks.append(EpochLines(name, bar))  # after the one that may stop the training
+        callbacks.append(EpochLines(name, bar))
     trainer = lightning.Trainer(
         accelerator={"auto": "auto", "cpu": "cpu", "cuda": "gpu"}[config.accelerator],
         devices=1,

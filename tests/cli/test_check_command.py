@@ -6,7 +6,7 @@ import pytest
 
 from seq2seq_attn.attention import scorer, scorer_classes
 from seq2seq_attn.doctor import LAWS
-from seq2seq_attn.doctor.check import FIRST
+from seq2seq_attn.doctor.check import PREREQUISITES
 
 SCORER = """
 import torch
@@ -50,7 +50,7 @@ def only(monkeypatch):
     """Leaves these laws alone, beside those that are asked first."""
 
     def only(*laws):
-        for law in LAWS["scorer"].keys() - FIRST["scorer"].keys() - set(laws):
+        for law in LAWS["scorer"].keys() - PREREQUISITES["scorer"].keys() - set(laws):
             monkeypatch.delitem(LAWS["scorer"], law)
 
     return only

@@ -98,7 +98,7 @@ def test_a_loss_that_is_no_number_stops_the_training_and_names_the_step(program,
 @pytest.mark.parametrize(
     ("override", "words"),
     [
-        ("training.bach_size=3", ["training.bach_size", "'batch_size'"]),
+        ("training.bach_size=3", ["training.bach_size", "'training.batch_size'"]),
         ("model.context.scorer=aditive", ["aditive", "'additive'"]),
         ("model.context.scorer.hiden_size=3", ["hiden_size", "'hidden_size'"]),
         ("model.decoder.cell=gruu", ["gruu", "'gru'"]),

@@ -35,7 +35,7 @@ def pair(difference, low, high, p, seeds=None, arm="a", from_before=False):
 
 def said(*comparisons, arms=None, where=None):
     arms = arms or (arm("a", 30.0), arm("b", 20.0))
-    return conclusion(SimpleNamespace(arms=arms, comparisons=comparisons, baseline="b", where=where))
+    return conclusion(SimpleNamespace(arms=arms, comparisons=comparisons, baseline="b", where=where, note=""))
 
 
 @pytest.mark.parametrize(
