@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from seq2seq_attn.report.columns import Column, TableCell, columns
-from seq2seq_attn.report.table import AGREEMENT, breakdown_tables, breakdowns, notes
+from seq2seq_attn.report.table import AGREEMENT, breakdown_tables, breakdowns, provenance
 from seq2seq_attn.results.records import slug
 from seq2seq_attn.results.results import Breakdown, LinkAgreement, Rates, Results
 
@@ -49,8 +49,8 @@ def as_latex(results: Results) -> str:
 
     One table of the main columns, one of the optional ones, and those of the breakdowns. Provenance is in comments.
     """
-    provenance = [f"% {note}" for note in notes(results, ())]
-    return "\n".join([HEAD, *provenance, *_latex_comparison(results), *_latex_breakdowns(results), ""])
+    comments = [f"% {note}" for note in provenance(results, columns(results))]
+    return "\n".join([HEAD, *comments, *_latex_comparison(results), *_latex_breakdowns(results), ""])
 
 
 def escape_latex(text: str) -> str:

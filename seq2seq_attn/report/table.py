@@ -38,8 +38,12 @@ GAP = 1  # between columns, in the terminal
 def notes(results: Results, shown: Iterable[Column]) -> list[str]:
     """The meaning of the columns shown, and the provenance of their numbers."""
     shown = list(shown)
+    return [*(column.meaning for column in shown if column.meaning), *provenance(results, shown)]
+
+
+def provenance(results: Results, shown: Iterable[Column]) -> list[str]:
+    """Correction, seeds, the signatures of the columns shown, and the commit and hardware."""
     return [
-        *(column.meaning for column in shown if column.meaning),
         *_correction(results),
         f"Seeds: {seeds(results.arms)}",
         *_signatures(results, shown),

@@ -78,7 +78,7 @@ def test_the_notes_say_what_the_numbers_are_and_how_they_were_made(load):
         assert "Seeds: 1, 2\n" in text.replace("  ", "")
         for note in (
             "Signature of BLEU: nrefs:1|case:mixed|tok:zh",
-            "Signature of chrF: nc:6" if text.startswith("|") else "",  # a column that the terminal leaves out
+            "Signature of chrF: nc:6" if text.startswith("#") else "",  # a column that the terminal leaves out
             "Signature of p rand.: ar:10000",
             "Each p is corrected over the 2 comparisons of the table (Holm)",
             "seq2seq_attn 0.1.0, commit abc1234, on two cores",
