@@ -58,7 +58,7 @@ def test_no_line_to_a_branch_crosses_the_line_between_two_other_steps():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda r: r["beam"][2].update(parent=2), "beam.2: parent 2 does not come before it"),
+        (lambda r: r["beam"][2].update(parent=2), "beam.2: parent 2 is not an earlier step"),
         (lambda r: r["reference"][1]["scores"].pop(), "reference.1: weights and scores need 4 numbers"),
         (lambda r: r["hypotheses"][1].update(last=6), "last must be one of the 6 steps"),
         (lambda r: r["norms"].pop(), "norms needs 4 numbers"),

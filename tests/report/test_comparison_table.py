@@ -74,7 +74,7 @@ def test_markdown_cells_equal_those_computed_by_hand(load):
 
 
 def test_the_notes_explain_the_columns_and_give_the_provenance(load):
-    for text in (markdown(load()), shown(load(), 120)):
+    for text in (markdown(load()), shown(load(), 200)):
         assert "Seeds: 1, 2\n" in text.replace("  ", "")
         for note in (
             "Signature of BLEU: nrefs:1|case:mixed|tok:zh",

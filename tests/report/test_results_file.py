@@ -292,7 +292,7 @@ def test_packed_weights_are_exact_to_half_a_level_in_a_third_of_the_bytes():
     for ours, theirs in zip(back, matrices, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=0.5 / 255 + 1e-12)
     assert len(packed) < 2 * sum(each.size for each in matrices)
-    with pytest.raises(ValueError, match="58 numbers, the tokens of all pairs need 57"):
+    with pytest.raises(ValueError, match="58 numbers, but the tokens of all pairs need 57"):
         unpack_weights(packed, [(7, 5), (1, 10), (4, 3)])
 
 
