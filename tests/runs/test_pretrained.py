@@ -95,7 +95,7 @@ def test_a_tied_embedding_starts_from_one_file_and_predicts_with_it(config, vect
 
 def test_a_tied_embedding_cannot_start_from_two(config, vectors, tmp_path):
     tied = changed(config, model={"tie_embeddings": "all"}, text={"joint": True})
-    with pytest.raises(UserError, match=r"tie_embeddings=all .* cannot start from a\.txt and from b\.txt; name one"):
+    with pytest.raises(UserError, match=r"tie_embeddings=all .* cannot start from both a\.txt and b\.txt; give one"):
         naming(tied, source="a.txt", target="b.txt")
     one, two = (Vectors(str(vectors), cache=str(tmp_path)) for _ in range(2))
     with pytest.raises(UserError, match="tie_embeddings=all shares one embedding"):
@@ -158,7 +158,7 @@ def test_an_arm_may_start_from_vectors(values, vectors, tmp_path):
 
 def test_vectors_in_memory_and_in_files_cannot_be_combined(config, vectors, tmp_path):
     theirs = Pretrained(target=Vectors(str(vectors), cache=str(tmp_path)))
-    with pytest.raises(UserError, match="leave one of them out"):
+    with pytest.raises(UserError, match="use only one of the two"):
         started(naming(config, source=vectors), theirs)
 
 

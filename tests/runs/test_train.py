@@ -135,7 +135,7 @@ def test_a_folder_with_a_comparison_is_refused_by_name(config, tmp_path):
 
 def test_resuming_does_not_delete_a_finished_run_without_its_last_checkpoint(trained, config, tmp_path):
     (tmp_path / "run" / "checkpoints" / "last.ckpt").unlink()
-    with pytest.raises(UserError, match="nothing to continue"):
+    with pytest.raises(UserError, match="cannot continue"):
         train(changed(config, max_epochs=3), tmp_path / "run", if_exists="resume")
     assert TrainedModel.load(tmp_path / "run").translate(["a b"]) == trained.translate(["a b"])
 
@@ -250,7 +250,7 @@ def test_a_run_with_a_shortlist_learns_its_lexicon_once_after_training(config, t
     folder = tmp_path / "run"
     few = {"translations": 1, "frequent": 1}  # </s> is the most frequent token
     model = train(searching(changed(config, max_epochs=1), shortlist=few), folder)
-    with pytest.raises(UserError, match="load it by with_lexicon"):
+    with pytest.raises(UserError, match="load it with with_lexicon"):
         model.translate(["a b c"])
     said = []
     for _ in range(2):
