@@ -112,7 +112,7 @@ def test_eflomal_learns_from_the_pairs_of_the_run(program, trained, toy):
 def test_without_eflomal_the_way_to_it_is_named(refused, trained, pairs, monkeypatch):
     monkeypatch.setitem(sys.modules, "eflomal", None)
     assert "pip install 'seq2seq_attn[align]'" in refused("align", trained, *pairs, "--aligner", "eflomal")
-    assert "reads no weights" in refused("align", trained, *pairs, "--aligner", "eflomal", "--threshold", "0.2")
+    assert "uses no weights" in refused("align", trained, *pairs, "--aligner", "eflomal", "--threshold", "0.2")
 
 
 def test_the_score_is_the_sum_over_the_tokens(program, trained, pairs):

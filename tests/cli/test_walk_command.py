@@ -98,7 +98,7 @@ def test_the_score_of_an_excluded_position_is_null_in_json(program):
         (["--query", "1 2"], ["Dot needs query_size == key_size, got 2 and 3; use General"]),
         (["--query", "1e200", "--states", "1e200; 1"], ["query 1: its scores or its context overflow"]),
         (["--values", "1; 2"], ["--values has 2 rows for 4 of --states"]),
-        (["--words", "Tom chases Jerry"], ["--words has 3 for 4 rows of --states"]),
+        (["--words", "Tom chases Jerry"], ["--words has 3 words for 4 rows of --states"]),
         (["dto"], ["there is no scorer 'dto'; did you mean 'dot'?"]),
         (["dot", "general"], ["give one scorer, not 2: dot general"]),
         (["cosine", "temprature=1"], ["no option 'temprature'; did you mean 'temperature'?"]),
