@@ -125,5 +125,5 @@ def test_so_is_a_part_that_says_so_or_contains_one_and_a_context_without_positio
 
 def test_keys_of_other_sentences_are_refused():
     attention, keys = Attention(General(QUERY, KEY)), torch.randn(B, S, KEY)
-    with pytest.raises(ValueError, match=r"needs keys of the 2 sentences of the source, got \(1, 4, 7\)"):
+    with pytest.raises(ValueError, match=r"needs keys for the 2 sentences of the source, got \(1, 4, 7\)"):
         attention.extend(attention.prepare(keys), keys[:1])

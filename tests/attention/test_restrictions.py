@@ -29,7 +29,7 @@ from seq2seq_attn.attention import (
     Sparsemax,
     attend,
 )
-from seq2seq_attn.attention.attention import why_not_one_operation
+from seq2seq_attn.attention.attention import why_not_fused
 
 B, T, S, HEADS, SIZE = 2, 3, 4, 6, 5
 IS_TOKEN = torch.tensor([[True, True, True, True], [True, True, True, False]])
@@ -252,11 +252,11 @@ def test_whatever_else_computes_itself(make, calls):
 
 def test_the_reference_implementation_and_transforms_are_not_torchs_operation(calls, fused):
     attention, inputs = scaled_dot()
-    assert why_not_one_operation(attention) is None
+    assert why_not_fused(attention) is None
     with ops.reference():
-        assert why_not_one_operation(attention) == "the reference implementation is asked for"
+        assert why_not_fused(attention) == "the reference implementation is requested"
     with forward_ad.dual_level():
-        assert "forward-mode differentiation" in why_not_one_operation(attention)
+        assert "forward-mode differentiation" in why_not_fused(attention)
     seen = torch.func.vmap(lambda q: attend(attention, q, *inputs[1:], need_weights=False)[0])(inputs[0][None])
     assert not calls
     torch.testing.assert_close(seen[0], attend(attention, *inputs)[0])
@@ -314,7 +314,7 @@ def test_chunks_are_dropped_as_their_attention_says():
 
 @pytest.mark.parametrize("dropout", [-0.1, 1.0])
 def test_a_dropout_out_of_range_is_refused(dropout):
-    with pytest.raises(ValueError, match=f"Attention needs a dropout from 0 to below 1, got {dropout}"):
+    with pytest.raises(ValueError, match=f"Attention needs 0 <= dropout < 1, got {dropout}"):
         Attention(ScaledDot(SIZE, SIZE), dropout=dropout)
 
 

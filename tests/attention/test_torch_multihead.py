@@ -123,7 +123,7 @@ def test_options_that_it_does_not_have_are_refused(option):
 
 def test_a_query_to_which_nothing_is_left_is_refused():
     module = MultiheadAttention(SIZE, HEADS, batch_first=True)
-    with pytest.raises(ValueError, match="nothing is left to read for query 1 of row 0, one of 1 such"):
+    with pytest.raises(ValueError, match="query 1 of row 0 may read no position, one of 1 such"):
         module(*inputs(module), attn_mask=torch.tensor([[False], [True], [False]]).expand(T, S))
 
 
