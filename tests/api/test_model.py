@@ -1,4 +1,4 @@
-"""What a model answers: translations, scores, links and weights, as records."""
+"""The results of a model as records: translations, scores, links and weights."""
 
 import numpy as np
 import pytest

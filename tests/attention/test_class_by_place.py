@@ -157,7 +157,7 @@ def test_its_scorer_is_pickled_by_a_name_that_another_process_gives_it_too(write
         (OTHERS, "Half", r"mine\.py: 'Half' is not a class derived from Scorer; its scorers: none$"),
     ],
 )
-def test_what_cannot_be_used_is_refused_in_one_line(write, tmp_path, text, name, message):
+def test_unusable_files_are_refused_in_one_line(write, tmp_path, text, name, message):
     if text is not None:
         write("mine.py", text)
     for _ in range(2):  # a second attempt finds nothing half imported

@@ -38,8 +38,8 @@ class Half(Scorer):
 
 
 @pytest.fixture(autouse=True)
-def _laws_that_can_be_asked_here(monkeypatch):
-    """All but those on graphs, which torch cannot make while shapes are checked; the registry is restored."""
+def _laws_that_run_here(monkeypatch):
+    """All laws except those on graphs, which torch cannot build while shapes are checked; the registry is restored."""
     monkeypatch.setattr(scorer._scorers, "_classes", scorer_classes())
     for law in ("compiled", "exported"):
         monkeypatch.delitem(LAWS["scorer"], law)
@@ -47,7 +47,7 @@ def _laws_that_can_be_asked_here(monkeypatch):
 
 @pytest.fixture
 def only(monkeypatch):
-    """Leaves these laws alone, beside those that are asked first."""
+    """Keeps only these laws and the prerequisites."""
 
     def only(*laws):
         for law in LAWS["scorer"].keys() - PREREQUISITES["scorer"].keys() - set(laws):
