@@ -42,8 +42,8 @@ class Window(nn.Module, ABC):
     def forward(self, query: Query, is_token: TokenRows, steps: Steps) -> View:
         """The view of K queries (B, K, query_size), after `steps` (B, K) earlier steps.
 
-        `is_token` is (B, 1, S), or (B, K, S) if the queries may read different positions; positions that a query may not
-        read are treated as padding.
+        `is_token` is (B, 1, S), or (B, K, S) if the queries may read different positions; positions that a query may
+        not read are treated as padding.
         """
 
 

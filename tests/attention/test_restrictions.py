@@ -376,9 +376,7 @@ def test_a_context_without_queries_takes_no_restriction_and_gives_no_weights_whe
     query, keys = torch.randn(B, T, QUERY), torch.randn(B, S, KEY)
     assert attend(make(), query, keys, need_weights=False)[1] is None
     for option in ({"may_read": MAY_READ}, {"causal": True}, {"bias": torch.zeros(T, S)}):
-        with pytest.raises(
-            ValueError, match=f"Context takes no {next(iter(option))}: every query gets the same context"
-        ):
+        with pytest.raises(ValueError, match=f"Context takes no {next(iter(option))}: every query gets the same"):
             attend(make(), query, keys, **option)
 
 

@@ -23,9 +23,7 @@ def test_a_run_folder_is_whole_and_the_answer_says_how_it_went(program, toy, tmp
     assert not [name for name in files if name.endswith(".part")]
 
 
-def test_overrides_replace_values_and_the_folder_is_named_after_the_file_by_default(
-    program, toy, tmp_path, monkeypatch
-):
+def test_overrides_replace_values_and_the_folder_is_named_after_the_file(program, toy, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     program("train", toy / "toy.yaml", "training.max_epochs=1", "model.decoder.hidden_size=13", "data.test=null")
     config = (tmp_path / "runs/toy/config.yaml").read_text()
