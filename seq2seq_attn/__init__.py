@@ -7,7 +7,7 @@
     s2s.load("runs/mine").attention("Two dogs run .").plot()
     s2s.compare("experiment.yaml").show()
 
-What a name needs is imported when the name is first used: `import seq2seq_attn` itself takes milliseconds.
+Names are imported lazily, on first use, so `import seq2seq_attn` takes milliseconds.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(f"seq2seq_attn.{_PLACES[name]}"), name)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = value  # __getattr__ is not asked again
+    globals()[name] = value  # so that __getattr__ is not called for this name again
     return value
 
 

@@ -1,5 +1,5 @@
-"""The package as a user of Python has it: train, load and compare, and records of what a model answers.
+"""The Python interface: train, load and compare, and the records that a model returns.
 
-`seq2seq_attn` gives these names, and imports what they need when they are first used. The command line is built on
-them. Errors of the user raise `UserError`. Nothing here changes the process that calls it.
+`seq2seq_attn` exports these names and imports their modules on first use. The command line is built on them. Mistakes
+of the user raise `UserError`. Nothing here changes global state of the calling process.
 """

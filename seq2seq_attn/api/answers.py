@@ -1,7 +1,7 @@
-"""What a model answers, as records: translations, scores, alignments and attention weights.
+"""The results of a model as records: translations, scores, alignments and attention weights.
 
-Each collection is a sequence of records in the order of what was asked. Its `to_records()` gives plain dictionaries,
-of which `pandas.DataFrame` makes a table, and a notebook shows it as HTML, on a light page and on a dark one.
+Each collection is a sequence of records in the order of the inputs. Its `to_records()` returns plain dictionaries for
+`pandas.DataFrame`. Notebooks display it as HTML, readable in light and dark themes.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class Candidate(NamedTuple):
     """One translation of a sentence."""
 
     text: str
-    score: float  # by which the search ranks: log p over the length penalty
-    log_probability: float  # ln p(text | source), `</s>` included
+    score: float  # log p divided by the length penalty; the search ranks by it
+    log_probability: float  # ln p(text | source), including `</s>`
 
 
 class Translation(NamedTuple):
@@ -70,7 +70,7 @@ class Translation(NamedTuple):
 
     source: str
     candidates: tuple[Candidate, ...]  # best first; none for a blank sentence
-    token_attention: TokenAttention | None = None  # of all candidates; None unless weights were asked for
+    token_attention: TokenAttention | None = None  # of all candidates; None unless weights were requested
 
     @property
     def text(self) -> str:
@@ -79,22 +79,22 @@ class Translation(NamedTuple):
 
     @property
     def score(self) -> float | None:
-        """That of the best translation; None for a blank sentence."""
+        """The score of the best translation; None for a blank sentence."""
         return self.candidates[0].score if self.candidates else None
 
     @property
     def attention(self) -> AttentionMatrix:
         """The weights with which the best translation was predicted.
 
-        UserError: the translation was made without `weights=True`, or the model has none.
+        UserError: the sentence was translated without `weights=True`, or the model has no weights.
         """
         if self.token_attention is None:
-            raise UserError("these translations were made without their weights; translate with weights=True")
+            raise UserError("these translations have no attention weights; translate with weights=True")
         return AttentionMatrix.of(self.token_attention)
 
 
 class Translations(Answers[Translation]):
-    """The answer of `Model.translate`, one translation per sentence."""
+    """The result of `Model.translate`, one record per sentence."""
 
     @property
     def sentences(self) -> list[str]:
@@ -108,7 +108,7 @@ class Translations(Answers[Translation]):
 
     @property
     def n_best(self) -> list[list[str]]:
-        """All translations that were asked for by `n_best`, best first."""
+        """The `n_best` translations of each sentence, best first."""
         return [[candidate.text for candidate in each.candidates] for each in self]
 
     @property
@@ -117,7 +117,7 @@ class Translations(Answers[Translation]):
         return [each.attention.weights if each.candidates else None for each in self]
 
     def to_records(self) -> list[dict[str, Any]]:
-        """One dictionary per candidate; one without a score for a blank sentence."""
+        """One dictionary per candidate; for a blank sentence, one without a score."""
         return [
             {
                 "sentence": number,
@@ -133,7 +133,7 @@ class Translations(Answers[Translation]):
 
 
 class PairScore(NamedTuple):
-    """The probability of a given translation; None throughout for a pair with a blank side."""
+    """The probability of a given translation; all numbers are None for a pair with a blank side."""
 
     source: str
     target: str
@@ -143,7 +143,7 @@ class PairScore(NamedTuple):
 
 
 class PairScores(Answers[PairScore]):
-    """The answer of `Model.score`, one record per pair."""
+    """The result of `Model.score`, one record per pair."""
 
     @property
     def log_probabilities(self) -> list[float | None]:
@@ -182,7 +182,7 @@ class PairLinks(NamedTuple):
 
 
 class Alignments(Answers[PairLinks]):
-    """The answer of `Model.align`, one record per pair."""
+    """The result of `Model.align`, one record per pair."""
 
     @property
     def links(self) -> list[Links]:
@@ -190,22 +190,22 @@ class Alignments(Answers[PairLinks]):
         return [each.links for each in self]
 
     def agreement(self, gold: Path | str | GoldCorpus) -> Agreement:
-        """Precision, recall, F1 and the alignment error rate against gold links, or a file of them.
+        """Precision, recall, F1 and the alignment error rate against gold links, or against a file of them.
 
-        UserError: the file has another number of lines, or links outside their sentences.
+        UserError: the file has the wrong number of lines, or a link points outside its sentence.
         """
         if not isinstance(gold, GoldCorpus):
             gold = read_gold_of(Path(gold), [each.source for each in self], [each.target for each in self])
         return agreement(self.links, *gold)
 
     def to_records(self) -> list[dict[str, Any]]:
-        """One dictionary per pair, its links in Pharaoh format."""
+        """One dictionary per pair, with its links in Pharaoh format."""
         return [{"source": each.source, "target": each.target, "links": str(each)} for each in self]
 
 
 @dataclass(frozen=True, eq=False)
 class AttentionMatrix:
-    """Attention weights between the tokens or the words of a sentence and its translation.
+    """Attention weights between the tokens or words of a sentence and of its translation.
 
     >>> found = AttentionMatrix(("Tom", "runs"), ("汤姆", "跑"), np.array([[0.9, 0.1], [0.25, 0.75]]))
     >>> print(found)
@@ -218,12 +218,12 @@ class AttentionMatrix:
 
     source: tuple[str, ...]  # `</s>` last, if these are tokens
     target: tuple[str, ...]
-    weights: NDArray[Any] = field(repr=False)  # (target, source): row i was used to predict target i
+    weights: NDArray[Any] = field(repr=False)  # (target, source): row i was used to predict target token i
     name: str = "attention"
 
     @classmethod
     def of(cls, sentence: TokenAttention, rank: int = 0, name: str = "attention") -> AttentionMatrix:
-        """That of one translation of a sentence. UserError: it is blank, or the model has no weights."""
+        """The matrix of one translation of a sentence. UserError: it is blank, or the model has no weights."""
         if not sentence.translations:
             raise UserError("a blank sentence has no attention weights; give one with text on both sides")
         found = sentence.translations[rank]
@@ -232,16 +232,18 @@ class AttentionMatrix:
     def checked(self) -> AttentionMatrix:
         """This matrix. UserError: all of its weights are 0."""
         if not self.weights.any():
-            raise UserError("model.context.kind: this model reads no single word of the source, so it has no weights")
+            raise UserError(
+                "model.context.kind: this model does not attend to single source words, so it has no weights"
+            )
         return self
 
     @property
     def links(self) -> Links:
-        """Each target with the source of the highest weight, as pairs (source, target)."""
+        """Each target linked to the source with the highest weight, as pairs (source, target)."""
         return argmax_links(self.weights)
 
     def plot(self) -> Figure:
-        """A heat map as a `matplotlib.figure.Figure`, to be shown, changed, or saved with `savefig`."""
+        """A heat map as a `matplotlib.figure.Figure`, to show, modify, or save with `savefig`."""
         from seq2seq_attn.report.figures import attention_figure
         from seq2seq_attn.results.observations import AttentionMap
 
@@ -271,7 +273,7 @@ class AttentionMatrix:
         )
 
     def _repr_html_(self) -> str:
-        """A table whose cells are as blue as their weights; the text keeps the colour of the page."""
+        """A table with cells in shades of blue by weight; the text keeps the colour of the page."""
         head = "".join(f'<th style="{_CELL};writing-mode:vertical-rl">{html.escape(word)}</th>' for word in self.source)
         rows = []
         for word, row in zip(self.target, self.weights, strict=True):
@@ -285,13 +287,13 @@ class AttentionMatrix:
         return f'<table style="{_TABLE}"><tr style="background:none"><th></th>{head}</tr>{"".join(rows)}</table>'
 
 
-# No colour of text and no opaque background: both are those of the page, light or dark.
+# Neither a text colour nor an opaque background is set, so that both follow the theme of the page.
 _TABLE = "border-collapse:collapse;color:inherit;background:none;margin:0.5em 0"
 _CELL = "border:1px solid rgba(128,128,128,0.35);padding:0.15em 0.4em;color:inherit;font-weight:normal"
 
 
 def html_table(headers: Sequence[str], rows: Sequence[Sequence[object]], below: str = "") -> str:
-    """A table in HTML with inline styles: numbers to the right, text to the left, None blank."""
+    """An HTML table with inline styles: numbers right-aligned, text left-aligned, None blank."""
     head = "".join(f'<th style="{_CELL};font-weight:bold;text-align:left">{html.escape(name)}</th>' for name in headers)
     body = "".join(f'<tr style="background:none">{"".join(map(_cell, row))}</tr>' for row in rows)
     note = f'<div style="opacity:0.75">{html.escape(below)}</div>' if below else ""

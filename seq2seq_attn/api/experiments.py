@@ -1,4 +1,4 @@
-"""Training and comparing from Python: a configuration or an experiment in, a model or a comparison out."""
+"""Training and comparing from Python: a configuration gives a model, an experiment gives a comparison."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from seq2seq_attn.runs.pretrained import Pretrained
 
 COMPARISONS = Path("comparisons")
-WIDTH = 120  # of a table in a file, which has no width of its own
+WIDTH = 120  # of a table in a file, which has no terminal width
 
-_SHORT = {"scorer": "model.context.scorer"}  # an override with a name of its own
+_SHORT = {"scorer": "model.context.scorer"}  # overrides with a short name
 
 
 def train(
@@ -49,13 +49,13 @@ def train(
 ) -> Model:
     """Trains one model into a run folder and scores it, if the configuration names a test set.
 
-    `config` is a YAML file, a `Config`, or the values of one. Overrides change it: a section of it, as in
+    `config` is a YAML file, a `Config`, or a mapping of its values. Overrides change a section, as in
     `training={"max_epochs": 3}`, a key, as in `**{"training.max_epochs": 3}`, or the scorer, as in `scorer="general"`,
     `scorer={"name": "additive", "hidden_size": 64}` or `scorer=MyScorer`.
 
-    A folder with a run is refused, or with `if_exists` resumed from its last checkpoint ("resume") or replaced
-    ("overwrite"). Progress is printed to stderr, as on the command line, unless `silent`. `pretrained` holds word
-    vectors in memory. After Ctrl-C (`training.fit.Interrupted`) "resume" continues.
+    A folder that contains a run is refused by default; `if_exists` makes training resume from the last checkpoint
+    ("resume") or replace the run ("overwrite"). Progress is printed to stderr, as on the command line, unless `silent`.
+    `pretrained` holds word vectors in memory. After Ctrl-C (`training.fit.Interrupted`), "resume" continues.
 
     UserError: a mistake in the configuration or in the data, or a loss that is not finite.
     """
@@ -91,14 +91,14 @@ def compare(
 ) -> Comparison:
     """Trains and tests the arms of an experiment, once per seed, compares them, and writes the report.
 
-    `experiment` is a YAML file, an `Experiment`, or the values of one. Overrides change the base of all arms, as those
-    of `train`, or a field of the experiment, as in `seeds=[1, 2, 3]`. Report and runs go to `folder`, by default
-    `comparisons/NAME`; the run folders are `runs/ARM/seed-N` in it. Finished runs are kept, unless
-    `if_exists="overwrite"`, and interrupted ones continue. `jobs` runs are trained at a time, each in a process of its
-    own; a script that asks for more than one needs `if __name__ == "__main__":`. `command` is the command line that
-    the report gives to reproduce it.
+    `experiment` is a YAML file, an `Experiment`, or a mapping of its values. Overrides change the base configuration of
+    all arms, as in `train`, or a field of the experiment, as in `seeds=[1, 2, 3]`. The report and the runs are written
+    to `folder`, by default `comparisons/NAME`, with the run folders at `runs/ARM/seed-N` in it. Finished runs are kept,
+    unless `if_exists="overwrite"`, and interrupted runs continue. `jobs` runs are trained in parallel, each in its own
+    process; with more than one, a script needs `if __name__ == "__main__":`. `command` is the command line that the
+    report shows for reproduction.
 
-    UserError: a mistake in the experiment or in the data; then nothing is trained.
+    UserError: a mistake in the experiment or in the data; nothing is trained in that case.
     """
     from seq2seq_attn.comparison.compare import compare as compare_runs
 
@@ -118,17 +118,17 @@ def compare(
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Comparison:
-    """The results of an experiment, and their folder; `seq2seq_attn.compare` gives one."""
+    """The results of an experiment and their folder, as returned by `seq2seq_attn.compare`."""
 
     results: Results
     folder: Path
-    files: Sequence[Path] = ()  # of the report, if it was written with it
+    files: Sequence[Path] = ()  # of the report, if the report was just written
 
     @classmethod
     def load(cls, place: Path | str) -> Comparison:
-        """A finished comparison, without training: by its folder, or by the YAML file of its experiment.
+        """A finished comparison, loaded without training from its folder or from the YAML file of its experiment.
 
-        The file's own results are those in `comparisons/NAME`, or those in `results/` beside it.
+        For a YAML file, the results are those in `comparisons/NAME` or, failing that, in `results/` next to the file.
         UserError: there are no results, or the file is malformed.
         """
         given = Path(place)
@@ -139,17 +139,17 @@ class Comparison:
         return cls(Results.load(folder / RESULTS), folder)
 
     def write(self) -> Comparison:
-        """Writes the report again: page, tables and figures, from the JSON files of its folder."""
+        """Rewrites the report (page, tables and figures) from the JSON files in the folder."""
         return Comparison(Results.load(self.folder / RESULTS), self.folder, tuple(write_report(self.folder)))
 
     @property
     def report(self) -> Path:
-        """The page: one HTML file that needs no network."""
+        """The path of the page: one HTML file that works offline."""
         return self.folder / "report.html"
 
     @property
     def conclusion(self) -> list[str]:
-        """What the results permit to conclude, in sentences."""
+        """The conclusions that the results support, in sentences."""
         return conclusion(self.results)
 
     def run(self, arm: str, seed: int | None = None) -> Path:
@@ -157,7 +157,7 @@ class Comparison:
         found = next((each for each in self.results.arms if each.name == arm), None)
         if found is None or seed not in (None, *found.seeds):
             known = "; ".join(f"{each.name!r} with seeds {list(each.seeds)}" for each in self.results.arms)
-            raise UserError(f"no run of arm {arm!r}{'' if seed is None else f' with seed {seed}'}; there are {known}")
+            raise UserError(f"no run of arm {arm!r}{'' if seed is None else f' with seed {seed}'}; choose from {known}")
         return self.folder / "runs" / slug(arm) / f"seed-{found.seeds[0] if seed is None else seed}"
 
     def model(self, arm: str, seed: int | None = None) -> Model:
@@ -175,13 +175,13 @@ class Comparison:
         return as_records(self.results)
 
     def plot_bleu_by_length(self) -> Figure:
-        """BLEU over the length of the source, a line per arm."""
+        """BLEU against source length, with one line per arm."""
         from seq2seq_attn.report.figures import bleu_by_length_figure
 
         return bleu_by_length_figure(self.results)
 
     def plot_curves(self) -> Figure:
-        """Validation BLEU and loss over the epochs."""
+        """Validation BLEU and loss against epochs."""
         from seq2seq_attn.report.figures import learning_curve_figure
         from seq2seq_attn.results.observations import load_curves
 
@@ -189,7 +189,7 @@ class Comparison:
         return learning_curve_figure({arm.name: curves.get(arm.name, ()) for arm in self.results.arms})
 
     def show(self) -> None:
-        """Prints the table and the first sentence of the conclusion; in a notebook, displays table and conclusion."""
+        """Prints the table and the first conclusion; in a notebook, displays the table and all conclusions."""
         from rich.console import Console
 
         console = Console()
@@ -208,7 +208,8 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         sentences = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in self.conclusion)
-        page = f'<p>All of it: <a href="{html.escape(self.report.as_posix())}">{html.escape(str(self.report))}</a></p>'
+        place = html.escape(str(self.report))
+        page = f'<p>Report: <a style="color:inherit" href="{html.escape(self.report.as_posix())}">{place}</a></p>'
         return f"{self.table()._repr_html_()}<ul>{sentences}</ul>{page if self.report.exists() else ''}"
 
 
@@ -238,7 +239,7 @@ class ComparisonTable:
         return file.getvalue()
 
     def _repr_html_(self) -> str:
-        """The main columns; below them what they mean."""
+        """The main columns, with notes on their meaning below."""
         shown = [column for column in columns(self._results) if not column.optional]
         rows = list(zip(*([cell.line for cell in column.cells] for column in shown), strict=True))
         below = "".join(f"<li>{html.escape(note)}</li>" for note in notes(self._results, shown))
@@ -268,7 +269,7 @@ def _grid(experiment: Path | str | Experiment | Mapping[str, Any] | RunGrid, ove
 
 
 def _values(given: Path | str | Strict | Mapping[str, Any]) -> tuple[Mapping[str, Any], Path | None]:
-    """The plain values of a configuration, and the file that they come from."""
+    """The plain values of a configuration, and the file that they were read from."""
     if isinstance(given, (str, Path)):
         return read_yaml(Path(given)), Path(given)
     return (given.model_dump() if isinstance(given, Strict) else given), None

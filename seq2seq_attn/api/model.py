@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 Pairs = ParallelCorpus | Iterable[tuple[str, str]]
 
-CHUNK = 512  # lines translated together: sorted by length, they make batches with little padding
+CHUNK = 512  # lines translated together: sorted by length, they form batches with little padding
 
 
 def _warn(text: str) -> None:
@@ -51,7 +51,7 @@ def _warn(text: str) -> None:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Model:
-    """A trained model with its run folder; `seq2seq_attn.load` and `seq2seq_attn.train` give one.
+    """A trained model with its run folder, as returned by `seq2seq_attn.load` and `seq2seq_attn.train`.
 
     >>> model.translate(["a b c", ""], beam_size=3).sentences
     ['c b a', '']
@@ -64,14 +64,14 @@ class Model:
     ('c', 'b', 'a', '</s>')
     """
 
-    trained: TrainedModel  # the torch module between its tokenisers and vocabularies
+    trained: TrainedModel  # the torch module with its tokenisers and vocabularies
     folder: Path
 
     @classmethod
     def load(cls, folder: Path | str, device: str | torch.device | None = None) -> Model:
-        """The model of a run folder, on the GPU if there is one and `device` is not given. Nothing is unpickled.
+        """The model of a run folder, by default on the GPU if there is one. Nothing is unpickled.
 
-        UserError: the folder is not a run, its training has not ended, or a file is damaged.
+        UserError: the folder is not a run, its training has not finished, or a file is damaged.
         """
         return cls(TrainedModel.load(Path(folder), device), Path(folder))
 
@@ -87,7 +87,7 @@ class Model:
 
     @property
     def metrics(self) -> dict[str, Any]:
-        """The content of the run's metrics.json: training, and the test set once it has been scored."""
+        """The contents of the run's metrics.json: training, and test scores once the test set has been scored."""
         return read_metrics(self.folder)
 
     def translate(
@@ -105,15 +105,17 @@ class Model:
         progress: Progress | None = None,
         say: Say = _warn,
     ) -> Translations:
-        """Translates sentences; a blank one has a blank translation.
+        """Translates sentences; a blank sentence has a blank translation.
 
-        Options that are None are those of the run's configuration. `beam_size=1` is greedy search, and `n_best` of its
-        hypotheses are returned. The score is log p divided by ((5 + tokens) / 6) to the power of `length_penalty`.
-        `min_length` and `max_length` count target tokens, `</s>` included. `shortlist` restricts the search to likely
-        tokens, with a lexicon that the first call learns. With `weights`, the answer has the attention weights too.
+        Options that are None default to the run's configuration. `beam_size=1` is greedy search; the `n_best` best
+        hypotheses of the beam are returned. The score is log p divided by ((5 + tokens) / 6) to the power of
+        `length_penalty`. `min_length` and `max_length` count target tokens, including `</s>`. `shortlist` restricts the
+        search to likely tokens, with a lexicon that is learned on first use. With `weights`, the result includes the
+        attention weights.
 
-        `progress` is called with the number of sentences done after each batch, and `say` with warnings: a sentence
-        with more tokens than the run's `data.max_length` is cut. UserError: options that contradict each other.
+        After each batch, `progress` is called with the number of sentences done. `say` is called with warnings, such as
+        that a sentence with more tokens than the run's `data.max_length` is truncated. UserError: options contradict
+        each other.
         """
         if isinstance(sentences, str):
             raise UserError(f"translate takes a list of sentences, got one string; write translate([{sentences!r}])")
@@ -129,7 +131,7 @@ class Model:
         return Translations(self.stream(sentences, options, weights=weights, progress=progress, say=say))
 
     def search_options(self, *, shortlist: bool | None = None, **given: Any) -> SearchOptions:
-        """The options of the run's configuration, with those that are given; None leaves one as it is.
+        """The search options of the run's configuration, updated with those given that are not None.
 
         UserError: an option is unknown, or contradicts another.
         """
@@ -149,7 +151,7 @@ class Model:
         progress: Progress | None = None,
         say: Say = _warn,
     ) -> Iterator[Translation]:
-        """As `translate`, for lines that need not be known yet: `chunk` of them are read and translated at a time."""
+        """As `translate`, for a stream of lines: they are read and translated lazily, `chunk` at a time."""
         options = options or self.config.search
         trained = with_lexicon(self.trained, self.folder, options, say).for_inference(options)
         rest, done = iter(lines), 0
@@ -166,7 +168,7 @@ class Model:
             done += len(sources)
 
     def score(self, pairs: Pairs, *, progress: Progress | None = None) -> PairScores:
-        """The log-probability of given translations, ln p(target | source), and that of each of their tokens."""
+        """The log-probability of given translations, ln p(target | source), in total and per target token."""
         corpus = _corpus(pairs)
         forced = self.trained.force(corpus.source, corpus.target, progress)
         return PairScores(
@@ -193,13 +195,13 @@ class Model:
         write: Callable[[TokenAttention], object] | None = None,
         progress: Progress | None = None,
     ) -> Alignments:
-        """Links between the words of sentence pairs, from the weights while the model predicts the given translation.
+        """Links between the words of sentence pairs, from the weights under which the model predicts the given targets.
 
-        A target word is linked to the source word with the highest weight, or with `threshold` to all words with at
-        least that weight; a pair with a blank side has no links. `row` is the step whose weights a word has: the one
-        that predicts it, or with "read" the one whose input it is. The links of `reverse`, a model of the opposite
-        direction, are combined with these by the method `symmetrise`. `write` gets the weights between the tokens of
-        each pair.
+        A target word is linked to the source word with the highest weight or, with `threshold`, to all words with at
+        least that weight; a pair with a blank side has no links. `row` selects the step whose weights align a word: the
+        step that predicts it or, with "read", the step that reads it as input. The links of `reverse`, a model for the
+        opposite direction, are combined with these by the method `symmetrise`. `write` is called with the weights
+        between the tokens of each pair.
         """
         from seq2seq_attn.analysis.word_alignment import align_by_attention
 
@@ -214,11 +216,11 @@ class Model:
     def attention(
         self, source: str, target: str | None = None, *, words: bool = False, **search: Any
     ) -> AttentionMatrix:
-        """The attention weights between a sentence and its translation: the given one, or else the best one found.
+        """The attention weights between a sentence and its translation, by default the best one that the search finds.
 
-        Between tokens, or with `words` between words (the weights of their pieces, summed over a source word and
-        averaged over a target word). `search` takes the options of `translate`. UserError: a side is blank, or the
-        model has no weights.
+        The weights are between tokens or, with `words`, between words: subword weights are summed over each source word
+        and averaged over each target word. `search` takes the options of `translate`. UserError: a side is blank, or
+        the model has no weights.
         """
         if target is None:
             (found,) = self.translate([source], weights=True, **search)
@@ -236,8 +238,8 @@ class Model:
     def evaluate(self, *, progress: Progress | None = None, say: Say = _warn) -> dict[str, Any]:
         """Translates the test set of the configuration and scores it, as the command `evaluate` does.
 
-        Translations and scores are written into the run folder. Scores of translations are {key: {value, signature}},
-        those of forced decoding {key: value}. UserError: the configuration names no test set.
+        Translations and scores are saved in the run folder. Scores of translations are {key: {value, signature}},
+        scores of forced decoding {key: value}. UserError: the configuration names no test set.
         """
         from seq2seq_attn.analysis.scoring import evaluate
 
@@ -246,9 +248,9 @@ class Model:
     def faithfulness(
         self, pairs: Pairs, *, sentences: int = 50, seed: int = 1, progress: Progress | None = None
     ) -> Faithfulness:
-        """Whether the weights explain the predictions: predictions under other weights, and rank correlations.
+        """Tests whether the weights explain the predictions: predictions under changed weights, and rank correlations.
 
-        The latter are measured on a sample of `sentences` pairs. UserError: fewer than two pairs, or no weights.
+        Rank correlations are measured on a sample of `sentences` pairs. UserError: fewer than two pairs, or no weights.
         """
         from seq2seq_attn.analysis.faithfulness import faithfulness
 
@@ -280,7 +282,7 @@ class Model:
 
 
 def align_by_eflomal(run: Path | str, pairs: Pairs, *, symmetrise: Method, say: Say = _warn) -> Alignments:
-    """As `Model.align`, by a statistical aligner that learns from the training pairs of the run, in both directions."""
+    """As `Model.align`, by a statistical aligner trained on the training pairs of the run in both directions."""
     from seq2seq_attn.analysis import word_alignment
 
     corpus = _corpus(pairs)
@@ -289,7 +291,7 @@ def align_by_eflomal(run: Path | str, pairs: Pairs, *, symmetrise: Method, say: 
 
 
 def _joined(forward: Iterable[Links], backward: Iterable[Links], method: Method) -> list[Links]:
-    return [symmetrise(there, back, method) for there, back in zip(forward, backward, strict=True)]
+    return [symmetrise(*links, method) for links in zip(forward, backward, strict=True)]
 
 
 def _alignments(corpus: ParallelCorpus, links: Sequence[Links]) -> Alignments:
@@ -302,7 +304,7 @@ def _corpus(pairs: Pairs) -> ParallelCorpus:
     sources, targets = [], []
     for number, pair in enumerate(pairs):
         if isinstance(pair, str) or len(pair) != 2:
-            raise UserError(f"pair {number}: {pair!r} is no pair of sentences; give a list of (source, target)")
+            raise UserError(f"pair {number}: {pair!r} is not a pair of sentences; give a list of (source, target)")
         sources.append(pair[0])
         targets.append(pair[1])
     return ParallelCorpus(sources, targets, "pairs")

@@ -1,4 +1,4 @@
-"""Attention for encoder-decoder models, reusable alone: it needs torch and nothing else of this package.
+"""Attention for encoder-decoder models. It can be used on its own: torch is its only dependency.
 
 >>> import torch
 >>> states = torch.tensor([[[0.0, 1, 1], [5, 0, 1], [1, 1, 0], [0, 5, 1]]])  # (B=1, S=4, H=3)
@@ -8,9 +8,9 @@
 >>> context.round().tolist(), weights.round().tolist()
 ([[[5.0, 0.0, 1.0]]], [[[0.0, 1.0, 0.0, 0.0]]])
 
-B sentences, S source positions, T queries. A `Scorer` compares queries with keys, a `Normaliser` turns scores into
-weights, a `Window` restricts the positions that may be read, a `Context` is what a decoder sees of the source, a
-`Summary` is a sentence as one vector.
+Dimensions: B sentences, S source positions, T queries. A `Scorer` compares queries with keys, a `Normaliser` turns
+scores into weights, a `Window` restricts the positions that may be read, a `Context` computes what a decoder reads from
+the source, and a `Summary` maps a sentence to one vector.
 """
 
 from torch import nn
@@ -130,12 +130,12 @@ __all__ = [
     "window_classes",
 ]
 
-# A class in a new file of these folders gets its name here by itself; type checkers know those listed above. They are
-# imported last, so that such a file finds all names of this package.
+# Classes in new files of these folders are exported automatically; type checkers know only those listed above. The
+# files are imported last, so that they can import every name of this package.
 for _folder in (scorers, normalisers, windows):
     import_folder(_folder.__name__, _folder.__path__)
 globals().update({part.__name__: part for part in (*_scorers, *_normalisers, *_windows)})
 
-# Fused forms may replace what these classes compute.
+# Fused implementations may replace the forward pass of these classes.
 for _part in [part for part in globals().values() if isinstance(part, type) and issubclass(part, nn.Module)]:
     fusible(_part)

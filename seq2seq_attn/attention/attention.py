@@ -31,11 +31,11 @@ class Attention(Context):
     """C_i = Σ_j a_ij v_j with a_i = softmax_j F(q_i, k_j) (Bahdanau et al. 2015, eq. 5 and 6).
 
     F is the scorer. Another normaliser may replace softmax, and a window may restrict which positions are read.
-    `value_size` is the width of the values; it is needed only if they are not as wide as the keys.
+    `value_size` is the width of the values; it is needed only if it differs from that of the keys.
 
-    `dropout` is the probability that a weight is set to 0 in training mode, where the others are divided by
-    1 - dropout, drawn from torch's generator. The weights returned are those under which the values were summed, so
-    after dropout, as in `nn.MultiheadAttention`; the history keeps those before it.
+    `dropout` is the probability of setting a weight to 0 in training mode, where the others are divided by 1 - dropout;
+    it uses torch's generator. As in `nn.MultiheadAttention`, the returned weights are those after dropout. The history
+    holds the weights before dropout.
     """
 
     reads_query = True
@@ -50,7 +50,7 @@ class Attention(Context):
     ) -> None:
         super().__init__()
         if not 0 <= dropout < 1:
-            raise ValueError(f"{type(self).__name__} needs a dropout from 0 to below 1, got {dropout}")
+            raise ValueError(f"{type(self).__name__} needs 0 <= dropout < 1, got {dropout}")
         self.scorer = scorer
         self.normaliser = Softmax() if normaliser is None else normaliser
         self.window = window
@@ -92,9 +92,9 @@ class Attention(Context):
         need_weights: bool = True,
     ) -> Any:
         check_query(self, query, source.sentences, self.query_size)
-        if not need_weights and why_not_one_operation(self) is None:
-            seen = self._in_one_operation(query, source, history, may_read, causal, bias), None
-            return seen if history is None else (*seen, history)
+        if not need_weights and why_not_fused(self) is None:
+            contexts = self._fused(query, source, history, may_read, causal, bias)
+            return (contexts, None) if history is None else (contexts, None, history)
         source = restricted(self, query, source, history, may_read, causal, bias)
         if history is not None:
             contexts, weights, history = self._step(query, source, history)
@@ -113,27 +113,27 @@ class Attention(Context):
         return contexts, weights, history
 
     def read(self, weights: Weights, values: Values) -> tuple[Contexts, Weights]:
-        """The values summed under the weights, after dropout, and these."""
+        """The weighted sum of the values, and the weights that were used: those after dropout."""
         if self.dropout and self.training:
             weights = F.dropout(weights, self.dropout)
         return torch.bmm(weights, values), weights
 
     def weigh(self, query: Query, source: Source, history: History) -> tuple[Weights, History]:
-        """The weights (B, K, S) of a step, and the history for the next one."""
-        of_scorer, of_normaliser, steps = history
-        scores = self.scorer.after(of_scorer, query, source.prepared)
+        """The weights (B, K, S) of a step, and the history for the next step."""
+        scorer_history, normaliser_history, steps = history
+        scores = self.scorer.after(scorer_history, query, source.prepared)
         view = self._view(query, source, steps)
         if source.bias is None:
-            weights = self.normaliser.after(of_normaliser, scores, view.is_open)
+            weights = self.normaliser.after(normaliser_history, scores, view.is_open)
         else:
             biased = full_precision(scores) + source.bias
-            weights = self.normaliser.after(of_normaliser, biased, view.is_open).to(scores.dtype)
-        of_normaliser = self.normaliser.advance(of_normaliser, weights)
+            weights = self.normaliser.after(normaliser_history, biased, view.is_open).to(scores.dtype)
+        normaliser_history = self.normaliser.advance(normaliser_history, weights)
         if view.factor is not None:
             weights = weights * view.factor.to(weights.dtype)
-        of_scorer = self.scorer.advance(of_scorer, query, source.prepared, weights)
+        scorer_history = self.scorer.advance(scorer_history, query, source.prepared, weights)
         steps = NOTHING if self.window is None else steps + 1
-        return weights, (of_scorer, of_normaliser, steps)
+        return weights, (scorer_history, normaliser_history, steps)
 
     def _view(self, query: Query, source: Source, steps: History) -> View:
         if self.window is None:
@@ -142,16 +142,16 @@ class Attention(Context):
         return view
 
     def _ahead(self, history: History, steps: int) -> History | None:
-        """The histories of the next steps, one entry each; None if they depend on weights not yet computed."""
-        of_scorer, of_normaliser, taken = history
-        of_scorer = self.scorer.ahead(of_scorer, steps)
-        if of_scorer is None or self.normaliser.needs_history:
+        """The histories before each of the next steps; None if they depend on weights not yet computed."""
+        scorer_history, normaliser_history, taken = history
+        scorer_history = self.scorer.ahead(scorer_history, steps)
+        if scorer_history is None or self.normaliser.needs_history:
             return None
         if self.window is not None:
             taken = taken + torch.arange(steps, device=taken.device)
-        return of_scorer, of_normaliser, taken
+        return scorer_history, normaliser_history, taken
 
-    def _in_one_operation(
+    def _fused(
         self,
         query: Query,
         source: Source,
@@ -160,9 +160,9 @@ class Attention(Context):
         causal: bool,
         bias: Tensor | None,
     ) -> Contexts:
-        """The contexts by torch's `scaled_dot_product_attention`; `prepare` divided the keys by √d."""
+        """The contexts, computed by torch's `scaled_dot_product_attention`; `prepare` has divided the keys by √d."""
         is_causal = causal and all(part is None for part in (history, source.is_token, may_read, bias))
-        # Without a mask torch knows what is causal where there are as many queries as positions.
+        # is_causal replaces the mask only for equally many queries and positions: torch aligns them at the first one.
         if is_exported() or query.shape[1] != source.values.shape[1]:
             is_causal = False
         if not is_causal:
@@ -183,14 +183,14 @@ class Attention(Context):
         return contexts[:, 0]
 
 
-def why_not_one_operation(attention: Attention) -> str | None:
-    """Why contexts are not those of `scaled_dot_product_attention`, or torch cannot compute them so; None if they are.
+def why_not_fused(attention: Attention) -> str | None:
+    """Why `scaled_dot_product_attention` cannot compute the contexts of this module; None if it can.
 
-    Its place is here and not in ops/, because who uses attention alone has torch and nothing else: the function is
-    torch's, which chooses the kernel.
+    This is here and not in ops/, because this package must work with torch alone: the function is torch's, and torch
+    chooses the kernel.
     """
     if is_reference():
-        return "the reference implementation is asked for"
+        return "the reference implementation is requested"
     if type(attention) is not Attention or type(attention.scorer) is not ScaledDot:
         return "it is not attention with scaled dot products"
     if type(attention.normaliser) is not Softmax or attention.normaliser.temperature != 1:
@@ -198,5 +198,5 @@ def why_not_one_operation(attention: Attention) -> str | None:
     if attention.window is not None:
         return "there is a window"
     if not torch.compiler.is_compiling() and is_transformed():
-        return "torch.func or forward-mode differentiation is at work"
+        return "a torch.func transform or forward-mode differentiation is active"
     return changed(attention)

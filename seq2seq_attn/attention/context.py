@@ -1,4 +1,4 @@
-"""The base of all contexts: what a decoder sees of the source at each step."""
+"""The base class of all contexts: what a decoder reads from the source at each step."""
 
 from __future__ import annotations
 
@@ -14,43 +14,43 @@ from seq2seq_attn.attention.shapes import Bias, Contexts, IsToken, Keys, MayRead
 
 
 class Context(nn.Module, ABC):
-    """The exchangeable part between encoder and decoder: the arms of an ablation differ in it alone.
+    """The exchangeable module between encoder and decoder: the arms of an ablation differ only in their context.
 
         source = context.prepare(keys, values=None, is_token=mask)
         contexts, weights = context(query, source)
 
-    The source is an immutable record with `select(rows)`. T queries in one call are T steps, one after another from the
-    first on; where nothing is remembered between steps, they may be any queries on the same source. A caller that takes
-    the steps one by one carries the history from each to the next:
+    The source is an immutable record with `select(rows)`. The T queries of one call are T consecutive steps, starting
+    with the first; if a context needs no history, they may be any queries on the same source. A caller that takes the
+    steps one by one passes the history of each step to the next:
 
         history = context.start(source)
         contexts, weights, history = context(query, source, history)
 
-    Where steps depend on earlier weights, `torch.export` and `torch.jit.trace` keep the T of the example, and the
-    program refuses another one; export a call with a history to take any number of steps.
+    If steps depend on earlier weights, `torch.export` and `torch.jit.trace` specialise on the T of the example inputs,
+    and the program rejects any other T; export a call with a history to take any number of steps.
     """
 
-    value_size: int  # width of what the decoder sees
-    reads_query: ClassVar[bool]  # False: the query changes nothing, so all steps can be read at once
-    needs_history: bool = False  # True: a step depends on those before it
+    value_size: int  # width of the context vectors
+    reads_query: ClassVar[bool]  # False: the query has no effect, so all steps can be computed at once
+    needs_history: bool = False  # True: a step depends on earlier steps
 
     @abstractmethod
     def prepare(self, keys: Keys, values: Values | None = None, is_token: IsToken | None = None) -> Any:
-        """All that does not depend on the query, once per sentence.
+        """Everything that does not depend on the query, computed once per sentence.
 
-        Values default to the keys. `is_token` is True on tokens, None where all positions are tokens: the opposite of a
-        `key_padding_mask`, for which give its negation. Keys and values on padding must be finite, and change nothing.
+        Values default to the keys. `is_token` is True on tokens, the negation of a `key_padding_mask`; None means that
+        all positions are tokens. Keys and values on padding must be finite and have no effect.
 
-        ValueError: shapes or the mask's dtype do not fit, or a sentence has no token. The latter is not seen where the
-        mask is on an accelerator, while a graph is traced, and within the transforms of `torch.func`; there such a
-        sentence gets NaN from softmax and its variants and 0 from the other normalisers; others are not affected.
+        ValueError: shapes or the dtype of the mask do not fit, or a sentence has no token. The latter is not detected
+        if the mask is on an accelerator, while a graph is traced, or within `torch.func` transforms. Such a sentence
+        then gets NaN from softmax and its variants and 0 from the other normalisers; other sentences are not affected.
         """
 
     def extend(self, source: Any, keys: Keys, values: Values | None = None, is_token: IsToken | None = None) -> Any:
-        """The source with more positions behind those it has, as a new record: a cache of keys and values that grows.
+        """A new record with more positions appended to those of the source, as in a growing key-value cache.
 
-        It equals the one that `prepare` makes of all keys at once. ValueError: shapes do not fit, or a part depends on
-        all positions, or keeps an entry for each of them from step to step, as coverage does.
+        It equals the record that `prepare` returns for all keys at once. ValueError: shapes do not fit, or a part
+        depends on all positions or carries an entry per position from step to step, as coverage does.
         """
         raise ValueError(f"{type(self).__name__} cannot append to a source; prepare the longer source at once")
 
@@ -66,30 +66,31 @@ class Context(nn.Module, ABC):
         bias: Bias | None = None,
         need_weights: bool = True,
     ) -> Any:
-        """Contexts (B, T, value_size) and the weights (B, T, S) under which they were read.
+        """Contexts (B, T, value_size) and the weights (B, T, S) with which the values were summed.
 
-        may_read: True where a query may read a position; whatever broadcasts to (B, T, S). For this query all else is
-            as padding is: of `is_token` and `may_read` both must be True.
-        causal: the queries are the last T of the S positions, and each reads those up to its own. So it serves
-            self-attention (T = S), and T new queries on a source that has grown by their T keys.
-        bias: added to the scores, whatever broadcasts to (B, T, S); -inf excludes a position as `may_read` does.
-        need_weights: False gives None in place of the weights; softmax of `ScaledDot` is then computed by torch's
-            `scaled_dot_product_attention`, which never builds them, and has first derivatives alone.
+        may_read: True where a query may read a position; any shape that broadcasts to (B, T, S). A position is read
+            only if both `is_token` and `may_read` are True; all others are treated as padding.
+        causal: the queries are the last T of the S positions, and each reads the positions up to its own. This covers
+            self-attention (T = S), and T new queries on a source that has been extended by their T keys.
+        bias: added to the scores; any shape that broadcasts to (B, T, S). -inf excludes a position, as `may_read` does.
+        need_weights: False returns None in place of the weights. Softmax of `ScaledDot` is then computed by torch's
+            `scaled_dot_product_attention`, which does not materialise the weights and has first derivatives only.
 
         With a history, `query` (B, K, query_size) is one step of K hypotheses per sentence, each with its own entry
-        (B, K, ...) in the history, and the history for the next step is the third result. `may_read` and `bias` are
-        then those of the hypotheses; `causal` has no meaning there and is refused.
+        (B, K, ...) in the history, and the third result is the history for the next step. `may_read` and `bias` then
+        apply to the hypotheses; `causal` has no meaning and is rejected.
 
-        ValueError: shapes do not fit, or nothing is left to a query (seen, and NaN or 0 where it is not, as in
-        `prepare`; NaN or 0 from `scaled_dot_product_attention`, by device and release).
+        ValueError: shapes do not fit, or a query may read no position. The latter is detected under the conditions
+        given in `prepare`; otherwise the weights are NaN or 0, and with `scaled_dot_product_attention` the contexts are
+        NaN or 0, depending on device and release.
         """
 
     def reader(self) -> Context:
-        """The part that sums values under its weights: this one, or the attention that it wraps."""
+        """The module that computes the weighted sum of the values: this one, or the attention that it wraps."""
         return self
 
     def start(self, source: Any) -> History:
-        """The history before the first step, of one hypothesis per sentence: tensors (B, 1, ...)."""
+        """The history before the first step, for one hypothesis per sentence: tensors (B, 1, ...)."""
         return NOTHING
 
 
@@ -105,20 +106,21 @@ def attend(
     bias: Bias | None = None,
     need_weights: bool = True,
 ) -> tuple[Contexts, Weights | None]:
-    """Contexts (B, T, value_size) and weights (B, T, S) of queries on a source, prepared and read in one call.
+    """Contexts (B, T, value_size) and weights (B, T, S) of queries on a source, with `prepare` and the call in one.
 
         contexts, weights = attend(attention, query, keys, is_token=mask)
 
-    Arguments are those of `Context.prepare` and of the context's call. To read one source several times, prepare it.
+    The arguments are those of `Context.prepare` and of the context's call. To read a source several times, prepare it
+    once instead.
     """
-    seen: tuple[Contexts, Weights | None] = context(
+    result: tuple[Contexts, Weights | None] = context(
         query, context.prepare(keys, values, is_token), **given(may_read, causal, bias, need_weights)
     )
-    return seen
+    return result
 
 
 def given(may_read: MayRead | None, causal: bool, bias: Bias | None, need_weights: bool) -> dict[str, Any]:
-    """Those that are not the defaults, for a context that may know none of them."""
+    """The options that differ from their defaults, for contexts that may not accept all of them."""
     options = {"may_read": may_read, "causal": causal, "bias": bias, "need_weights": need_weights}
     defaults = {"may_read": None, "causal": False, "bias": None, "need_weights": True}
     return {name: option for name, option in options.items() if option is not defaults[name]}
@@ -130,10 +132,10 @@ def one_by_one(
     source: Any,
     history: History,
 ) -> tuple[Contexts, Weights]:
-    """Contexts and weights of T queries, taken as T steps from the one after `history` on."""
-    seen = []
+    """Contexts and weights of T queries, computed as T consecutive steps after `history`."""
+    results = []
     for t, one in enumerate(torch.split(query, 1, dim=1)):
         contexts, weights, history = step(one, source.for_query(t), history)
-        seen.append((contexts, weights))
-    contexts, weights = (torch.cat(part, dim=1) for part in zip(*seen, strict=True))
+        results.append((contexts, weights))
+    contexts, weights = (torch.cat(part, dim=1) for part in zip(*results, strict=True))
     return contexts, weights

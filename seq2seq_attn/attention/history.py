@@ -1,10 +1,10 @@
-"""What attention carries from step to step: explicit, immutable, and reordered by a beam search like any state.
+"""The state that attention carries from step to step: explicit, immutable, and reordered by beam search like any state.
 
     history = context.start(source)
-    seen, weights, history = context(query, source, history)
+    contexts, weights, history = context(query, source, history)
 
-A history is a tensor (B, K, ...), one entry for each of the K hypotheses of each of B sentences, or a tuple of
-histories, nested as the parts are. A part without history has the empty tuple.
+A history is a tensor (B, K, ...), with one entry for each of the K hypotheses of each of the B sentences, or a tuple of
+histories, nested like the parts. The history of a part without state is the empty tuple.
 """
 
 from __future__ import annotations

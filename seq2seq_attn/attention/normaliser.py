@@ -18,7 +18,7 @@ class Normaliser(nn.Module, ABC):
 
     equation: ClassVar[str] = ""  # for the listing: e is the score, a the weight
     source: ClassVar[str] = ""  # paper and equation number
-    sums_to_one: ClassVar[bool] = True  # False where the definition does not say so
+    sums_to_one: ClassVar[bool] = True  # False if the definition does not guarantee it
     needs_history: ClassVar[bool] = False  # True in a HistoryNormaliser
 
     def __init_subclass__(cls, *, registered: bool = True, **kwargs: Any) -> None:
@@ -29,19 +29,19 @@ class Normaliser(nn.Module, ABC):
     def forward(self, scores: ScoreRows, is_token: TokenRows | None = None) -> ScoreRows:
         """Weights (..., S) of scores (..., S); exactly 0 on padding and where a score is -inf.
 
-        `is_token` is broadcast over the scores; None means that all are tokens. Every row needs a token whose
-        score is finite. Half precision is computed in float32 and cast back: a sum in bfloat16 loses the
-        small terms of a long row.
+        `is_token` is broadcast over the scores; None means that all positions are tokens. Every row needs a token with
+        a finite score. Half precision is computed in float32 and cast back: a sum in bfloat16 loses the small terms of
+        a long row.
         """
         return self.normalise(masked(scores, is_token)).to(scores.dtype)
 
     @abstractmethod
     def normalise(self, scores: ScoreRows) -> ScoreRows:
-        """Weights of scores in which -inf marks all positions that must get exactly 0."""
+        """Weights of scores, where -inf marks the positions that must get exactly 0."""
 
     @property
     def can_extend(self) -> bool:
-        """Whether the source may grow between steps: False where the history has an entry for each position."""
+        """Whether the source may grow between steps: False if the history has an entry for each position."""
         return True
 
     def start(self, scores: ScoreRows) -> History:
@@ -54,7 +54,7 @@ class Normaliser(nn.Module, ABC):
         return weights
 
     def advance(self, history: History, weights: ScoreRows) -> History:
-        """The history after a step that gave `weights` (B, K, S)."""
+        """The history after a step with these `weights` (B, K, S)."""
         return history
 
 
@@ -79,7 +79,7 @@ class HistoryNormaliser(Normaliser, ABC):
     def forward(
         self, scores: ScoreRows, is_token: TokenRows | None = None, history: History | None = None
     ) -> ScoreRows:
-        """Weights (B, K, S), each hypothesis after its own history; None: before the first step."""
+        """Weights (B, K, S), each hypothesis with its own history; None means before the first step."""
         history = self.start(scores) if history is None else history
         return self.normalise_after(masked(scores, is_token), history).to(scores.dtype)
 
@@ -88,7 +88,7 @@ class HistoryNormaliser(Normaliser, ABC):
 
     @abstractmethod
     def normalise_after(self, scores: ScoreRows, history: History) -> ScoreRows:
-        """Weights of scores in which -inf stands on all that must get exactly 0."""
+        """As `normalise`, after the steps of the history."""
 
     def after(self, history: History, scores: Scores, is_token: TokenRows | None = None) -> Weights:
         weights: Weights = self(scores, is_token, history)
@@ -101,27 +101,27 @@ class HistoryNormaliser(Normaliser, ABC):
 def masked(scores: ScoreRows, is_token: TokenRows | None) -> ScoreRows:
     """Scores in full precision, with -inf on everything that is not a token."""
     scores = full_precision(scores)
-    # A score that overflowed, perhaps in half precision, would make softmax inf - inf; the largest float gives its
-    # limit.
+    # With a score that overflowed, perhaps in half precision, softmax would compute inf - inf; the largest float gives
+    # the limit instead.
     scores = scores.clamp(torch.finfo(scores.dtype).min, torch.finfo(scores.dtype).max)
     return scores if is_token is None else torch.where(is_token, scores, -torch.inf)
 
 
 def below_the_highest(scores: ScoreRows) -> ScoreRows:
-    """Scores minus the highest of their row: the same differences, and no overflow."""
+    """Scores minus the maximum of their row: the differences stay the same and nothing overflows."""
     return scores - scores.detach().amax(dim=-1, keepdim=True)
 
 
 def normaliser_class(name: str) -> type[Normaliser]:
-    """The normaliser named in a configuration, by its name or its place; errors as for `Registry.find`."""
+    """The normaliser named in a configuration, by its name or its file; errors as for `Registry.find`."""
     return _normalisers.find(name)
 
 
 def normaliser_classes() -> dict[str, type[Normaliser]]:
-    """All normalisers by config name."""
+    """All normalisers by configuration name."""
     return _normalisers.classes()
 
 
 def full_precision(tensor: Tensor) -> Tensor:
-    """The tensor, in float32 if it is in half precision: bfloat16 cannot tell 257 from 258, nor add 0.003 to 1."""
+    """The tensor, in float32 if it is in half precision: bfloat16 cannot represent 257, and 1 + 0.003 rounds to 1."""
     return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor

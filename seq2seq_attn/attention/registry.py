@@ -1,4 +1,4 @@
-"""Parts that a configuration names: by a name of the catalogue, or by the place of a class of the user's own.
+"""Parts that a configuration names: by a registered name, or by the file or module of a user's own class.
 
 scorer: additive                        # of this package, or of an installed distribution
 scorer: my_file.py:MyScorer             # of a Python file
@@ -36,11 +36,11 @@ ENTRY_POINTS = "seq2seq_attn.scorers"  # the group in which a distribution decla
 
 
 class Registry(Generic[Part]):
-    """The concrete subclasses of one base, entered by the base's `__init_subclass__`.
+    """The concrete subclasses of one base class, registered by the base's `__init_subclass__`.
 
-    A class may be defined again in its own module (a reloaded file, a notebook cell run twice). The same name
-    from another module is an error: which of the two a configuration means would depend on the order of imports.
-    Classes of a file that is named by its place are found there, and take no name of the catalogue.
+    A class may be redefined in its own module (a reloaded file, a notebook cell run twice). The same name in another
+    module is an error: which of the two a configuration means would depend on the order of imports. Classes in a file
+    that is named by its path are looked up in that file and are not registered.
     """
 
     def __init__(self, kind: str, base: type) -> None:
@@ -69,8 +69,8 @@ class Registry(Generic[Part]):
     def find(self, name: str) -> type[Part]:
         """The class called `additive`, `my_file.py:MyScorer` or `package.module:MyScorer`.
 
-        ValueError in one line: there is no such name (with the nearest one), no such file or module, its import
-        fails (with the line), or it has no such class of this kind (with the nearest one).
+        ValueError in one line: there is no such name (the closest one is suggested), there is no such file or module,
+        its import fails (with the line number), or it has no such class of this kind (the closest one is suggested).
         """
         place, colon, class_name = name.rpartition(":")
         if colon:
@@ -82,7 +82,7 @@ class Registry(Generic[Part]):
             return classes[name]
         nearest = difflib.get_close_matches(name, classes, n=1)
         hint = f"did you mean {nearest[0]!r}?" if nearest else f"choose from {', '.join(classes)}"
-        own = f"one of your own is given as my_{self._kind}.py:My{self._base.__name__}"
+        own = f"give one of your own as my_{self._kind}.py:My{self._base.__name__}"
         raise ValueError("; ".join([f"there is no {self._kind} {name!r}", hint, *failures, own]))
 
     def _at(self, place: str, class_name: str) -> type[Part]:
@@ -94,20 +94,20 @@ class Registry(Generic[Part]):
         own = [key for key, each in parts.items() if issubclass(each, self._base)]
         nearest = difflib.get_close_matches(class_name, own, n=1)
         hint = f"did you mean {nearest[0]!r}?" if nearest else f"its {self._kind}s: {', '.join(own) or 'none'}"
-        raise ValueError(f"{place}: {class_name!r} is no class with {self._base.__name__} as its base; {hint}")
+        raise ValueError(f"{place}: {class_name!r} is not a class derived from {self._base.__name__}; {hint}")
 
     def __iter__(self) -> Iterator[type[Part]]:
         """The classes imported so far."""
         return iter(self._classes.values())
 
     def classes(self) -> dict[str, type[Part]]:
-        """All classes by config name, in alphabetical order, those of installed distributions too; a copy."""
+        """All classes by configuration name, in alphabetical order, including those of installed distributions."""
         load_installed()
         return dict(sorted(self._classes.items()))
 
 
 def config_name(part: type) -> str:
-    """What names a class in a configuration: `ScaledDot` is `scaled_dot`, one of a user's file is `FILE.py:CLASS`."""
+    """The name of a class in a configuration: `scaled_dot` for `ScaledDot`, `FILE.py:CLASS` in a user's file."""
     if part.__module__ in _unlisted:
         return f"{sys.modules[part.__module__].__file__}:{part.__qualname__}"
     return _snake_case(part)
@@ -118,11 +118,11 @@ def _snake_case(part: type) -> str:
 
 
 def own_options(part: type) -> dict[str, Parameter]:
-    """The options of a scorer, normaliser or window that are its own: name, type and default.
+    """The options of a scorer, normaliser or window: their names, types and defaults.
 
-    They are the parameters of its constructor except `query_size` and `key_size`, which the model gives. Types
-    are evaluated: `own_options(Additive)["hidden_size"].annotation` is `int | None`, not a string. ValueError: the
-    name of a type is not known where the class is defined.
+    They are the parameters of its constructor except `query_size` and `key_size`, which the model sets. Types are
+    evaluated: `own_options(Additive)["hidden_size"].annotation` is `int | None`, not a string. ValueError: the name of
+    a type is not defined in the module of the class.
     """
     try:
         parameters = inspect.signature(part, eval_str=True).parameters
@@ -144,7 +144,7 @@ def need_positive(part: nn.Module, **options: float) -> None:
 
 
 def import_folder(package: str, folder: Iterable[str]) -> None:
-    """Imports every module of a package, so that a class is known as soon as its file lies there."""
+    """Imports every module of a package, so that placing a file there suffices to register its classes."""
     for module in pkgutil.iter_modules(folder):
         importlib.import_module(f"{package}.{module.name}")
 
@@ -153,21 +153,21 @@ class _File(NamedTuple):
     """A Python file that was imported."""
 
     module: ModuleType
-    sources: dict[Path, bytes]  # its own text and that of its siblings, as they were imported
-    packages: list[str]  # those that it imported from its folder
+    sources: dict[Path, bytes]  # its own text and that of its sibling modules, as imported
+    packages: list[str]  # packages that it imported from its folder
 
 
 _files: dict[Path, _File] = {}
 _siblings: dict[str, tuple[Path, bytes]] = {}  # by name: modules that such files imported from their folders
-_unlisted: dict[str, list[Callable[[], None]]] = {}  # by module: how its classes would enter the catalogue
+_unlisted: dict[str, list[Callable[[], None]]] = {}  # by module: callbacks that would register its classes
 
 
 def load_file(path: Path, listed: bool = False) -> ModuleType:
-    """The module of a Python file; `listed` enters its classes into the catalogue under their own names.
+    """The module of a Python file; `listed` registers its classes under their own names.
 
-    While the file is imported, modules beside it can be imported by name; those of the standard library stay what
-    they are, and `sys.path` is not changed. A file is imported once per process, and again only if it has changed.
-    ValueError in one line, with the line of the file: it does not exist, or its import fails.
+    While the file is imported, modules in its folder can be imported by name; they do not shadow the standard library,
+    and `sys.path` is not changed. A file is imported once per process, and again only if it has changed. ValueError in
+    one line, with the line number in the file: it does not exist, or its import fails.
     """
     if path.suffix != ".py" or not path.is_file():
         raise ValueError(f"{path}: no such Python file")
@@ -183,28 +183,28 @@ def load_file(path: Path, listed: bool = False) -> ModuleType:
 
 
 def file_sources(path: Path) -> dict[str, bytes]:
-    """The source code of the file and of the siblings that it imports, by file name, as `load_file` imported them.
+    """The source code of the file and of the sibling modules that it imports, by file name, as `load_file` imported it.
 
-    ValueError: it imports a package from its folder, which is more than these files; and as for `load_file`.
+    ValueError: it imports a package from its folder, which these files would not include; and as for `load_file`.
     """
     if path.resolve() not in _files:
         load_file(path)
     file = _files[path.resolve()]
     if file.packages:
         raise ValueError(
-            f"{path}: imports the package {file.packages[0]!r} from its folder; only single modules can be kept "
-            f"with it: install the package, or make it one file"
+            f"{path}: imports the package {file.packages[0]!r} from its folder; only single modules can be saved "
+            f"with it: install the package, or merge it into one file"
         )
     return {each.name: text for each, text in file.sources.items()}
 
 
 def _import(path: Path, listed: bool) -> _File:
     place = path.resolve()
-    # The same in every process, so that a class can be pickled, and another one for each file.
+    # The name is the same in every process, so that classes can be pickled, and different for each file.
     name = f"plugin_{place.stem}_{hashlib.sha256(str(place).encode()).hexdigest()[:8]}"
     for sibling, (file, text) in list(_siblings.items()):
         if file.parent != place.parent or not file.is_file() or file.read_bytes() != text:
-            sys.modules.pop(sibling, None)  # beside another file, or as it no longer is
+            sys.modules.pop(sibling, None)  # it is from another folder, or has changed
             del _siblings[sibling]
     beside = _Siblings(place.parent)
     loader = _Loader(name, str(place), beside.sources)
@@ -218,7 +218,7 @@ def _import(path: Path, listed: bool) -> _File:
     sys.meta_path.insert(0, beside)
     try:
         loader.exec_module(module)
-    except (Exception, SystemExit) as error:  # whatever the code of others raises
+    except (Exception, SystemExit) as error:  # whatever third-party code raises
         for each in beside.names:
             sys.modules.pop(each, None)
         _restore(sys.modules, name, before)
@@ -238,7 +238,7 @@ def _restore(table: dict[str, Value], name: str, value: Value | None) -> None:
 
 
 def _with_imported(sources: dict[Path, bytes], folder: Path) -> dict[Path, bytes]:
-    """The sources and those of the modules beside them that they import, also where these were imported before."""
+    """The sources, and those of the sibling modules that they import, even if these had been imported before."""
     found, to_read = dict(sources), list(sources.values())
     while to_read:
         for node in ast.walk(ast.parse(to_read.pop())):
@@ -255,7 +255,7 @@ def _with_imported(sources: dict[Path, bytes], folder: Path) -> dict[Path, bytes
 
 
 class _Loader(SourceFileLoader):
-    """Keeps the source that it runs, and writes no bytecode: the file may lie in a run folder."""
+    """Keeps the source that it executes, and writes no bytecode: the file may be in a run folder."""
 
     def __init__(self, name: str, path: str, sources: dict[Path, bytes]) -> None:
         super().__init__(name, path)
@@ -268,7 +268,7 @@ class _Loader(SourceFileLoader):
 
 
 class _Siblings(MetaPathFinder):
-    """Finds what lies beside a file while that file is imported."""
+    """Finds the modules in the folder of a file while that file is imported."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -294,7 +294,7 @@ class _Siblings(MetaPathFinder):
 
 
 def _line(error: BaseException, file: str) -> str:
-    """`, line 3` where the file went wrong."""
+    """`, line 3` for an error in line 3 of the file."""
     if isinstance(error, SyntaxError) and error.filename == file:
         return f", line {error.lineno}"
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
@@ -305,16 +305,16 @@ def load_module(name: str) -> ModuleType:
     """The module of that name; ValueError in one line if it cannot be imported."""
     try:
         return importlib.import_module(name)
-    except (Exception, SystemExit) as error:  # whatever the code of others raises
+    except (Exception, SystemExit) as error:  # whatever third-party code raises
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
         raise ValueError(f"{name}: cannot be imported: {reason}; a file ends in .py") from error
 
 
 @cache
 def load_installed() -> tuple[str, ...]:
-    """Imports what installed distributions declare as entry points, once; a line for each one that fails.
+    """Imports the entry points that installed distributions declare, once; returns a line for each one that fails.
 
-    An entry point names a class, or a module with classes in it: all of them are known once they are imported.
+    An entry point names a class, or a module whose classes are all registered when it is imported.
     """
     return tuple(failure for point in entry_points(group=ENTRY_POINTS) if (failure := _failure(point)))
 
@@ -323,7 +323,7 @@ def _failure(point: EntryPoint) -> str | None:
     """None, or why the entry point cannot be loaded."""
     try:
         point.load()
-    except Exception as error:  # whatever the code of others raises
+    except Exception as error:  # whatever third-party code raises
         origin = f" of {point.dist.name} {point.dist.version}" if point.dist else ""
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
         return f"the entry point {point.name} = {point.value}{origin} cannot be loaded: {reason}"

@@ -1,4 +1,4 @@
-"""The base of all scorers: F(query, key), how much a query wants to read a key."""
+"""The base class of all scorers: F(query, key), how relevant a key is to a query."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores, Weights
 
 
 class Scorer(nn.Module, ABC):
-    """One scoring equation. It neither masks nor normalises, and remembers nothing between calls.
+    """One scoring equation. It neither masks nor normalises, and keeps no state between calls.
 
-    A concrete subclass can be named in a configuration once it is imported (unless it is defined with
-    `registered=False` beside its base). The parameters of its constructor beyond the two sizes are its options; they
-    need defaults, so that the name alone is a complete configuration.
+    A concrete subclass can be named in a configuration once it is imported, unless it is defined with
+    `class MyScorer(Scorer, registered=False)`. The parameters of its constructor beyond the two sizes are its options;
+    they need defaults, so that the name alone is a complete configuration.
     """
 
     equation: ClassVar[str] = ""  # for the listing: q is the query, k the key
     source: ClassVar[str] = ""  # paper and equation number
-    needs_equal_sizes: ClassVar[bool] = False  # True where query and key must live in one space
+    needs_equal_sizes: ClassVar[bool] = False  # True if query and key must be in the same space
     needs_history: ClassVar[bool] = False  # True in a HistoryScorer
 
     def __init_subclass__(cls, *, registered: bool = True, **kwargs: Any) -> None:
@@ -42,17 +42,17 @@ class Scorer(nn.Module, ABC):
 
     @abstractmethod
     def prepare(self, keys: Keys) -> Prepared:
-        """All that does not depend on the query, once per sentence: (B, S, key_size) -> (B, S, ...)."""
+        """Everything that does not depend on the query, once per sentence: (B, S, key_size) -> (B, S, ...)."""
 
     @abstractmethod
     def forward(self, query: Query, prepared: Prepared) -> Scores:
-        """Scores (B, T, S) of T queries at once; the number of queries does not change any score."""
+        """Scores (B, T, S) of T queries at once; a score does not depend on the other queries."""
 
     @property
     def can_extend(self) -> bool:
-        """Whether more positions may follow those prepared: False where `prepare` treats a key by others or its place.
+        """Whether a prepared source may be extended: False if `prepare` uses other keys or the position of a key.
 
-        False as well where the history has an entry for each position.
+        False also if the history has an entry for each position.
         """
         return True
 
@@ -61,7 +61,7 @@ class Scorer(nn.Module, ABC):
         return NOTHING
 
     def after(self, history: History, query: Query, prepared: Prepared) -> Scores:
-        """Scores (B, K, S) of K hypotheses' queries, each after its own history."""
+        """Scores (B, K, S) of the queries of K hypotheses, each after its own history."""
         scores: Scores = self(query, prepared)
         return scores
 
@@ -70,9 +70,9 @@ class Scorer(nn.Module, ABC):
         return history
 
     def ahead(self, history: History, steps: int) -> History | None:
-        """The histories (B, steps, ...) of the next steps, from one history (B, 1, ...), if only their number matters.
+        """The histories (B, steps, ...) of the next steps, from one history (B, 1, ...), if only step numbers matter.
 
-        None if they depend on the weights of these steps: then the steps must be taken one after another.
+        None if they depend on the weights of these steps, which must then be taken one after another.
         """
         return history
 
@@ -83,9 +83,8 @@ _scorers: Registry[Scorer] = Registry("scorer", Scorer)
 class HistoryScorer(Scorer, ABC):
     """A scorer that depends on earlier steps: on their weights, or on their number.
 
-    The history is explicit (`history.py`): `start` creates it, `forward` reads it, `advance` returns the next one, and
-    its tensors are never modified. They are (B, K, ...): the K queries of a sentence are K hypotheses, each with its
-    own history.
+    The history is explicit (`history.py`): `start` creates it, `forward` reads it, `advance` returns the next one. Its
+    tensors (B, K, ...) are never modified: the K queries of a sentence are K hypotheses, each with its own history.
     """
 
     needs_history = True
@@ -99,7 +98,7 @@ class HistoryScorer(Scorer, ABC):
 
     @abstractmethod
     def forward(self, query: Query, prepared: Prepared, history: History | None = None) -> Scores:
-        """Scores (B, K, S) of K hypotheses' queries, each after its history; None: before the first step."""
+        """Scores (B, K, S) of the queries of K hypotheses, each with its history; None means before the first step."""
 
     def after(self, history: History, query: Query, prepared: Prepared) -> Scores:
         scores: Scores = self(query, prepared, history)
@@ -120,10 +119,10 @@ class ScorerFactory(Protocol):
 
 
 def scorer_class(name: str) -> type[Scorer]:
-    """The scorer named in a configuration, by its name or its place; errors as for `Registry.find`."""
+    """The scorer named in a configuration, by its name or its file; errors as for `Registry.find`."""
     return _scorers.find(name)
 
 
 def scorer_classes() -> dict[str, type[Scorer]]:
-    """All scorers by config name."""
+    """All scorers by configuration name."""
     return _scorers.classes()

@@ -1,9 +1,9 @@
-"""Names for the tensors that pass between the parts of this package, each with its shape.
+"""Type names for the tensors that pass between the parts of this package, each with its shape.
 
     B sentences, S source positions, T queries (decoder steps or hypotheses of a beam)
 
-To a type checker every name is a plain `Tensor`. Where jaxtyping was imported first, as the tests do, a name
-carries its shape and is checked at every call; nowhere else is jaxtyping needed or its cost paid.
+To a type checker every name is a plain `Tensor`. If jaxtyping was imported first, as in the tests, a name carries its
+shape, which is checked at every call. Otherwise jaxtyping is not needed and costs nothing.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ if TYPE_CHECKING or "jaxtyping" not in sys.modules:
 else:
     from jaxtyping import Bool, Float, Int
 
-    Query = Float[Tensor, "B T query"]  # what asks: decoder states
-    Keys = Float[Tensor, "B S key"]  # what is compared with the query: encoder states
-    Prepared = Float[Tensor, "B S ..."]  # what a scorer computed of the keys
-    Values = Float[Tensor, "B S value"]  # what is summed
-    IsToken = Bool[Tensor, "B S"]  # True where a token is, False on padding
+    Query = Float[Tensor, "B T query"]  # decoder states
+    Keys = Float[Tensor, "B S key"]  # compared with the query: encoder states
+    Prepared = Float[Tensor, "B S ..."]  # computed from the keys by a scorer
+    Values = Float[Tensor, "B S value"]  # summed under the weights
+    IsToken = Bool[Tensor, "B S"]  # True on tokens, False on padding
     MayRead = Bool[Tensor, "... #S"]  # True where a query may read a position
     Bias = Float[Tensor, "... #S"]  # added to the scores
     Scores = Float[Tensor, "B T S"]  # any real number, or -inf: never read
     Weights = Float[Tensor, "B T S"]  # scores normalised over S
-    Contexts = Float[Tensor, "B T value"]  # sums of the values under the weights
+    Contexts = Float[Tensor, "B T value"]  # weighted sums of the values
     States = Float[Tensor, "B S state"]  # encoder states
     StateSummary = Float[Tensor, "B state"]  # the sentence as one vector, C
     ScoreRows = Float[Tensor, "*rows S"]
     TokenRows = Bool[Tensor, "*#rows S"]
-    Steps = Int[Tensor, "B T"]  # how many steps came before
+    Steps = Int[Tensor, "B T"]  # number of earlier steps

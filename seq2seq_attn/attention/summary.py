@@ -1,4 +1,4 @@
-"""C, the whole sentence as one vector: the decoder's first state comes from it, `FixedContext` repeats it."""
+"""C, the whole sentence as one vector: the decoder's first state is computed from it, and `FixedContext` repeats it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Summary(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, states: States, is_token: IsToken) -> StateSummary:
-        """(B, S, H) and (B, S), True where a token is, to (B, H). Every sentence needs a token."""
+        """(B, S, H) and a mask (B, S), True on tokens, to (B, H). Every sentence needs a token."""
 
 
 class LastState(Summary):
@@ -31,7 +31,7 @@ class LastState(Summary):
     def __init__(self, directions: int = 1) -> None:
         super().__init__()
         if directions not in (1, 2):
-            raise ValueError(f"LastState needs directions of 1 or 2, got {directions}")
+            raise ValueError(f"LastState needs directions = 1 or 2, got {directions}")
         self.directions = directions
 
     def forward(self, states: States, is_token: IsToken) -> StateSummary:

@@ -2,8 +2,8 @@
 
 A fused form implements exactly one computation. Every module that it covers must be an instance of exactly the class it
 was written for, with the methods that this class was defined with, without hooks or parametrisations. Modules that a
-user wrote, subclassed, hooked or wrapped always run as they are. `Attention` asks before it calls
-`scaled_dot_product_attention`, and everything in ops/ does.
+user wrote, subclassed, hooked or wrapped always run as they are. `Attention` checks this before it calls
+`scaled_dot_product_attention`, and so does everything in ops/.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def fusible(cls: Class) -> Class:
 
 
 def changed(module: nn.Module, *, deep: bool = True) -> str | None:
-    """Why a module may compute something else than its `fusible` class defines; None if it cannot.
+    """Why a module may not compute what its `fusible` class defines; None if it does.
 
     Checks its submodules as well, unless `deep` is false.
     """

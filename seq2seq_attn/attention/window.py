@@ -1,4 +1,4 @@
-"""The base of all windows: the part of the source that a query may read."""
+"""The base class of all windows: the part of the source that a query may read."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from seq2seq_attn.attention.shapes import Query, Steps, TokenRows
 class View(NamedTuple):
     """The part of a source that each query may read."""
 
-    is_open: Tensor | None  # (B, K, S) bool: tokens that may be read, at least one in every row; None: all may
-    factor: Tensor | None  # (B, K, S): multiplied with the normalised weights
+    is_open: Tensor | None  # (B, K, S) bool: tokens that may be read, at least one per row; None: all positions
+    factor: Tensor | None  # (B, K, S): multiplies the normalised weights
 
 
 class Window(nn.Module, ABC):
@@ -40,10 +40,10 @@ class Window(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, query: Query, is_token: TokenRows, steps: Steps) -> View:
-        """The view of K queries (B, K, query_size) on tokens, after `steps` (B, K) earlier steps.
+        """The view of K queries (B, K, query_size), after `steps` (B, K) earlier steps.
 
-        `is_token` is (B, 1, S), or (B, K, S) where queries may read different positions: what a query may not read is
-        to it as padding is.
+        `is_token` is (B, 1, S), or (B, K, S) if the queries may read different positions; positions that a query may
+        not read are treated as padding.
         """
 
 
@@ -61,10 +61,10 @@ def token_positions(is_token: TokenRows) -> Tensor:
 
 
 def window_class(name: str) -> type[Window]:
-    """The window named in a configuration, by its name or its place; errors as for `Registry.find`."""
+    """The window named in a configuration, by its name or its file; errors as for `Registry.find`."""
     return _windows.find(name)
 
 
 def window_classes() -> dict[str, type[Window]]:
-    """All windows by config name."""
+    """All windows by configuration name."""
     return _windows.classes()

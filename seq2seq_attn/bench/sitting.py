@@ -47,7 +47,7 @@ from seq2seq_attn.bench.workloads import (
 )
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.ops.host import keep_freed_memory
-from seq2seq_attn.runs.provenance import made_with
+from seq2seq_attn.runs.provenance import run_provenance
 from seq2seq_attn.text.files import read_lines
 
 MEASURES: dict[Workload, Callable[[Job, Effort], Outcome]] = {
@@ -232,7 +232,7 @@ def plan_tasks(jobs: Sequence[Job], effort: Effort, peers: Path | None) -> Itera
 def new_sitting(job: Job, effort: Effort) -> Sitting:
     """A sitting without measurements. Raises UserError if the corpus cannot be read."""
     common = replace(job, sweep=None, length=None, vocabulary=None)
-    provenance = made_with("cpu" if effort.device == "cpu" else "auto", job.threads)
+    provenance = run_provenance("cpu" if effort.device == "cpu" else "auto", job.threads)
     return Sitting(
         started=datetime.now().astimezone().isoformat(timespec="minutes"),
         version=str(provenance["version"]),

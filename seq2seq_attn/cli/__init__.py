@@ -27,9 +27,8 @@ _UsageError: Any = typer.BadParameter.__mro__[1]
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the program on these arguments, by default those of the process, and exit.
 
-    OpenMP reads its variable when torch is loaded. Without it, a thread that waits for another one spins for
-    milliseconds; where cores are busy, it keeps its core from the one it waits for, and training takes several times
-    as long.
+    OpenMP reads OMP_WAIT_POLICY when torch is loaded. By default, a waiting thread spins for milliseconds. On a busy
+    machine it then occupies a core that the thread it waits for needs, and training takes several times as long.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     for stream in (sys.stdout, sys.stderr):
@@ -48,7 +47,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         command = error.ctx.command_path if error.ctx else PROGRAM
         return _refuse(f"{error.format_message()} (see {command} --help)")
     except BrokenPipeError:
-        # The reader of stdout has closed it. Without this, Python would flush it again at exit and print an error.
+        # The reader of stdout has closed the pipe. Without this, Python would flush stdout at exit and print an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (KeyboardInterrupt, typer.Abort):

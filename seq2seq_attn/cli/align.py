@@ -1,4 +1,4 @@
-"""`align` and `score`: what a model makes of given translations, by forced decoding."""
+"""`align` and `score`: word alignments and log-probabilities of given translations, by forced decoding."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from seq2seq_attn.cli.arguments import (
     RunFolder,
     SourceFile,
     TargetFile,
-    a_run,
+    check_run,
     file,
     folder,
     load_model,
@@ -32,23 +32,23 @@ def align(
     run: RunFolder,
     source: SourceFile,
     target: TargetFile,
-    gold: Annotated[Path | None, file("Gold links, Pharaoh format, plain or .gz: adds the error rate.")] = None,
+    gold: Annotated[Path | None, file("Gold links in Pharaoh format, plain or .gz; adds the error rates.")] = None,
     threshold: Annotated[
         float | None,
-        typer.Option(min=0, max=1, help="Link all words with at least this weight, not only the one with the highest."),
+        typer.Option(min=0, max=1, help="Link all words with at least this weight, not only the highest-weighted one."),
     ] = None,
     row: Annotated[
-        Row, typer.Option(help="A word's weights: of the step that predicts it, or of the step whose input it is.")
+        Row, typer.Option(help="Align a word by the step that predicts it, or by the step that reads it as input.")
     ] = "predicted",
     reverse: Annotated[
-        Path | None, folder("A run for the opposite direction: its links join those of RUN.", check=a_run)
+        Path | None, folder("A run for the opposite direction, to combine its links with those of RUN.", check_run)
     ] = None,
     symmetrise: Annotated[
         Method | None, typer.Option(help=f"How to combine the links of two directions; default: {DEFAULT_METHOD}.")
     ] = None,
     aligner: Annotated[
         Literal["attention", "eflomal"],
-        typer.Option(help="eflomal: a statistical aligner, trained on RUN's training pairs in both directions."),
+        typer.Option(help="eflomal is a statistical aligner, trained on the training data of RUN in both directions."),
     ] = "attention",
     attention: AttentionFile = None,
     as_json: AsJson = False,
@@ -57,13 +57,13 @@ def align(
     """Print the word alignments of sentence pairs.
 
     The output has one line per pair in Pharaoh format: `i-j` links source word i and target word j, counted from 0.
-    A target word is linked to the source word with the highest attention weight in the step that predicts it. Weights
-    of subwords are summed over a source word and averaged over a target word. A pair with a blank side gives a blank
+    A target word is linked to the source word with the highest attention weight in the step that predicts it. Subword
+    weights are summed over each source word and averaged over each target word. A pair with a blank side gives a blank
     line.
 
-    Row i of the weights belongs to the step that predicts target token i, in every decoder: its query depends on the
-    tokens before i (luong, conditional) or before i - 1 (bahdanau). With --row read, a token gets the next row, that
-    of the step whose input it is.
+    In every decoder, row i of the weights belongs to the step that predicts target token i: its query depends on the
+    tokens before i (luong, conditional) or before i - 1 (bahdanau). With --row read, token i is aligned by the next
+    row, which belongs to the step that reads it as input.
 
     With --gold, AER, precision, recall and F1 are printed to stderr (with --json, in the answer).
     """
@@ -72,7 +72,7 @@ def align(
     from seq2seq_attn.text.corpus import read_parallel
 
     if aligner == "eflomal" and (threshold is not None or row != "predicted" or reverse or attention):
-        raise UserError("--aligner eflomal reads no weights; leave out --threshold, --row, --reverse and --attention")
+        raise UserError("--aligner eflomal uses no weights; leave out --threshold, --row, --reverse and --attention")
     if symmetrise and aligner == "attention" and not reverse:
         raise UserError("--symmetrise combines the links of two directions; give the other run: --reverse RUN")
     pairs = read_parallel(source, target)
@@ -91,7 +91,7 @@ def align(
                 pairs, threshold=threshold, row=row, reverse=other, symmetrise=method, write=write, progress=advance
             )
         if threshold is None and not any(found.links):
-            say(f"no links: the model of {run} reads no single word of the source (model.context.kind)")
+            say(f"no links: the model of {run} does not attend to single source words (model.context.kind)")
     agreed = found.agreement(known) if known else None
     if as_json:
         answer_json({"links": [sorted(pair) for pair in found.links]} | (rates(agreed) if agreed else {}))
@@ -107,9 +107,9 @@ def score(
 ) -> None:
     """Print the log-probability of sentence pairs.
 
-    It is the natural logarithm of p(target | source), summed over the target's tokens and `</s>`. A pair with a blank
-    side gives a blank line. With --json a line is {"source", "target", "log_probability", "tokens",
-    "log_probabilities"}, the last two per token; null for a blank pair.
+    The score is the natural logarithm of p(target | source), summed over the target tokens, including `</s>`. A pair
+    with a blank side gives a blank line. With --json, each line is {"source", "target", "log_probability", "tokens",
+    "log_probabilities"}. The last two have one entry per token; for a pair with a blank side, the last three are null.
     """
     from seq2seq_attn.text.corpus import read_parallel
 

@@ -1,6 +1,6 @@
 """Registration of all commands, with examples for their help texts.
 
-A command imports what it needs in its body: importing torch alone takes seconds, and `--help` must answer at once.
+A command imports what it needs in its body: importing torch takes seconds, and `--help` must return immediately.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from seq2seq_attn.cli.console import answer
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(requested: bool) -> None:
+    if requested:
         answer(f"seq2seq-attn {seq2seq_attn.__version__}")
         raise typer.Exit
 

@@ -1,6 +1,6 @@
-"""What several commands share: arguments and options, examples in help texts, and the model they work with.
+"""Arguments and options shared by several commands, examples in help texts, and loading of the model.
 
-In every command, what it works on is a positional argument and everything else an option: RUN SOURCE TARGET.
+In every command the inputs are positional arguments, as in RUN SOURCE TARGET, and everything else is an option.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 def argument(
     metavar: str, help: str, complete: Callable[[str], list[str]] | None = None, check: Callable[..., Any] | None = None
 ) -> Any:
-    """A positional argument; `complete` gives a shell the values that begin with what was typed.
+    """A positional argument; `complete` returns the values that start with what was typed, for shell completion.
 
-    `check` gets the value and returns it, or raises UserError before anything heavy is imported.
+    `check` receives the value and returns it, or raises UserError before anything heavy is imported.
     """
     return typer.Argument(metavar=metavar, help=help, autocompletion=complete, callback=check)
 
@@ -45,15 +45,15 @@ def examples(*commands: str) -> str:
     return "\b\nExamples:\n" + "\n".join(f"  {command}" for command in commands)
 
 
-# What a shell completes. These functions run at every tab, so they import nothing heavy. If one finds no name that
-# begins with what was typed, the shell completes files.
+# Shell completion. These functions run whenever Tab is pressed, so they import nothing heavy. If one finds no name that
+# starts with what was typed, the shell completes file names.
 
 MODEL = "model.safetensors"  # as in runs/folder.py, which imports torch
 DEPTH = 4  # levels below what was typed: runs/EXPERIMENT/ARM/seed-N
 
 
 def complete_runs(incomplete: str) -> list[str]:
-    """Run folders with a model, at most `DEPTH` levels below the folder that was typed so far."""
+    """Run folders with a model, at most `DEPTH` levels below the folder typed so far."""
     start = Path(incomplete if incomplete.endswith("/") else incomplete.rpartition("/")[0])
     levels = ["/".join("*" * depth) for depth in range(1, DEPTH + 1)]
     found = (path.parent for level in levels for path in start.glob(f"{level}/{MODEL}"))
@@ -68,7 +68,7 @@ def complete_corpora(incomplete: str) -> list[str]:
 
 
 def complete_scorers(incomplete: str) -> list[str]:
-    """The scorers of the package, from the class statements in its files: importing them would load torch."""
+    """The scorers of the package, read from the class statements in its files: importing them would load torch."""
     folder = Path(seq2seq_attn.__file__).parent / "attention" / "scorers"
     text = "".join(path.read_text(encoding="utf-8") for path in folder.glob("*.py"))
     classes = re.findall(r"^class (\w+)\(\w*Scorer\):", text, re.MULTILINE)
@@ -76,36 +76,36 @@ def complete_scorers(incomplete: str) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
 
 
-def a_run(given: Path | None) -> Path | None:
-    """A check of arguments that name a run folder."""
+def check_run(given: Path | None) -> Path | None:
+    """The `check` of arguments that name a run folder."""
     if given is not None:
         require_run(given)
     return given
 
 
-RunFolder = Annotated[Path, argument("RUN", "A run folder, as written by train.", complete_runs, a_run)]
+RunFolder = Annotated[Path, argument("RUN", "A run folder, as written by train.", complete_runs, check_run)]
 Overrides = Annotated[
     list[str] | None,
     argument(
         "KEY.PATH=VALUE",
-        "Replaces a value of the file; VALUE is YAML, as in training.batch_size=32 or evaluation.bands=[10,20].",
+        "Overrides a value of the file; VALUE is YAML, as in training.batch_size=32 or evaluation.bands=[10,20].",
     ),
 ]
 SourceFile = Annotated[Path, argument("SOURCE", "Source sentences, one per line; plain or .gz.")]
 TargetFile = Annotated[Path, argument("TARGET", "Their translations, line by line; plain or .gz.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs to read.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Plugin = Annotated[
     list[Path] | None,
-    file("A Python file to import first; configurations can name its Scorer classes. Repeatable."),
+    file("A Python file to import first, so that configurations can name its Scorer classes. Repeatable."),
 ]
 AttentionFile = Annotated[
     Path | None,
-    file("Write the attention weights, token by token, as JSON lines (.jsonl) or for NumPy (.npz): docs/alignment.md."),
+    file("Write the attention weights between tokens as JSON Lines (.jsonl) or for NumPy (.npz): docs/alignment.md."),
 ]
 
 
 def require_file(part: str) -> None:
-    """UserError if a part of attention is named by its file, as in my_scorer.py:MyScorer, and there is no such file."""
+    """UserError if `part` names a class in a Python file, as in my_scorer.py:MyScorer, and the file does not exist."""
     file, colon, _ = part.rpartition(":")
     if colon and file.endswith(".py") and not Path(file).is_file():
         raise UserError(f"{file}: no such Python file")
@@ -114,7 +114,7 @@ def require_file(part: str) -> None:
 def load_model(run: Path, plugin: list[Path] | None) -> Model:
     """The model of a run folder; imports the user's plugins first.
 
-    Tunes the memory allocation of this process, which the command line owns; the package in Python does not.
+    Tunes the memory allocation of this process, which belongs to the command line; the Python interface does not.
     """
     from seq2seq_attn.api.model import Model
     from seq2seq_attn.ops.host import keep_freed_memory

@@ -28,18 +28,21 @@ def _names(help: str) -> Any:
 def bench(
     corpus: Annotated[
         Path | None,
-        argument("FOLDER", "With train.bpe.en, train.bpe.de, test.bpe.en, joint.vocab; default: a synthetic corpus."),
+        argument(
+            "FOLDER",
+            "A folder with train.bpe.en, train.bpe.de, test.bpe.en and joint.vocab; default: a synthetic corpus.",
+        ),
     ] = None,
     what: Annotated[
         str | None,
         _names(
-            "Any of training; products and bytes, its lower bound; profile; greedy, beam, sentence-greedy, "
-            "sentence-beam. Default: all; with --sweep training,products,bytes."
+            "Any of training, products and bytes (the lower bound of training), profile, greedy, beam, "
+            "sentence-greedy, sentence-beam. Default: all; with --sweep: training,products,bytes."
         ),
     ] = None,
     model: Annotated[
         str | None,
-        _names("Any of additive, general, general-feed, distracted. Default: all; with --sweep additive."),
+        _names("Any of additive, general, general-feed, distracted. Default: all; with --sweep: additive."),
     ] = None,
     precision: Annotated[str, _names("Any of fp32, bf16.")] = "fp32,bf16",
     sweep: Annotated[
@@ -48,34 +51,34 @@ def bench(
     ] = None,
     repeats: Annotated[int, typer.Option(min=1, help="Rounds over all measurements.")] = 3,
     batches: Annotated[
-        int, typer.Option(min=1, help="Timed batches per round; for single sentences, timed sentences.")
+        int, typer.Option(min=1, help="Timed batches per round, or timed sentences when they are decoded singly.")
     ] = 30,
     warm_up: Annotated[int, typer.Option(min=0, help="Batches before the timed ones.")] = 5,
     batch: Annotated[int, typer.Option(min=1, help="Sentences per batch.")] = 64,
     threads: Annotated[int | None, typer.Option(min=1, help="Default: one per core.")] = None,
-    device: Annotated[Literal["cpu", "cuda"], typer.Option(help="Where our models run.")] = "cpu",
+    device: Annotated[Literal["cpu", "cuda"], typer.Option(help="Device for the models of this package.")] = "cpu",
     peers: Annotated[
         Path | None,
-        folder("Measure JoeyNMT and OpenNMT-py as well, in the folder that benchmarks/peers/setup.sh prepared."),
+        folder("Also measure JoeyNMT and OpenNMT-py, in the folder prepared by benchmarks/peers/setup.sh."),
     ] = None,
     output: Annotated[Path | None, file("Write the measurements to this JSON file, after every round.")] = None,
     files: Annotated[
         list[Path] | None,
-        typer.Option("--from", metavar="FILE", help="Measure nothing; show these measurements. Repeatable."),
+        typer.Option("--from", metavar="FILE", help="Show these measurements instead of measuring. Repeatable."),
     ] = None,
     page: Annotated[Path | None, file("With --from: write a Markdown page with plots.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure the speed of training and decoding.
 
-    Every measurement runs in a process of its own, after a warm-up, and the systems take turns. Shown are the median
-    over the rounds, the minimum and the maximum. The lower bound (products, bytes) is the least time that this machine
-    needs for the matrix products of training and for its other memory traffic.
+    Each measurement runs in its own process after a warm-up, and the systems take turns. Prints the median, minimum
+    and maximum over the rounds. The lower bound (products, bytes) is the least time that this machine needs for the
+    matrix products of training and for its other memory traffic.
     """
     from seq2seq_attn.bench.measurements import AXES, PRECISIONS, WORKLOADS, Sitting
 
     if page is not None and not files:
-        raise UserError("--page shows measurements from files: measure with --output FILE, then give --from FILE")
+        raise UserError("--page needs measurements from files: measure with --output FILE, then give --from FILE")
     if files:
         for path in files:
             _show(Sitting.load(path), as_json)
@@ -116,15 +119,15 @@ def bench(
 
 
 def _named(option: str, text: str, known: Sequence[Choice]) -> list[Choice]:
-    """The names in a comma-separated list, without repetitions; UserError for an unknown one."""
+    """The names in a comma-separated list, without duplicates; UserError for an unknown one."""
     found: dict[str, Choice] = {name: name for name in known}
-    asked = dict.fromkeys(text.split(","))
-    for name in asked:
+    requested = dict.fromkeys(text.split(","))
+    for name in requested:
         if name not in found:
             near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"it takes: {', '.join(known)}"
+            hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(known)}"
             raise UserError(f"{option} {text}: {name!r} is not known; {hint}")
-    return [found[name] for name in asked]
+    return [found[name] for name in requested]
 
 
 def _effort(corpus: Path | None, device: Literal["cpu", "cuda"], warm_up: int, batches: int) -> Effort:
@@ -142,7 +145,7 @@ def _refuse_peers(peers: Path, corpus: Path | None, sweep: str | None, device: s
 
     if corpus is not None or sweep is not None or device != "cpu":
         raise UserError(
-            f"--peers are measured on the common task, which is in {peers / 'data'}, and on the processor; "
+            f"--peers measures the common task, whose data are in {peers / 'data'}, on the CPU; "
             f"leave out FOLDER, --sweep and --device"
         )
     refuse_without_peers(peers)
@@ -160,7 +163,7 @@ def _show(sitting: Sitting, as_json: bool) -> None:
     from seq2seq_attn.bench.tables import sitting_tables
 
     answer(f"{sitting.hardware}; {sitting.corpus}")
-    console = Console() if Console().is_terminal else Console(width=200)  # a file has no width of its own
+    console = Console() if Console().is_terminal else Console(width=200)  # a file has no terminal width
     for table in sitting_tables(sitting):
         shown = Table(title=table.title, title_justify="left", box=None)
         for index, name in enumerate(table.header):

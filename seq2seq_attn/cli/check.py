@@ -21,40 +21,38 @@ def check(
         list[str],
         argument(
             "PART|OPTION=VALUE",
-            "my_scorer.py:MyScorer, package.module:MyScorer, or a name that `scorers` lists: a scorer, normaliser, "
-            "window or context; and options of their own, as in hidden_size=16.",
+            "A scorer, normaliser, window or context: my_scorer.py:MyScorer, package.module:MyScorer, or a name listed "
+            "by `scorers`; and options of these parts, as in hidden_size=16.",
             complete_scorers,
         ),
     ],
     query_size: Annotated[int | None, typer.Option(min=1, help="Size of a query; default: 16.")] = None,
     key_size: Annotated[
-        int | None, typer.Option(min=1, help="Size of a key; default: 24, or that of a query where both must be equal.")
+        int | None, typer.Option(min=1, help="Size of a key; default: 24, or the query size if both must be equal.")
     ] = None,
-    full: Annotated[
-        bool, typer.Option("--full", help="Compile down to machine code (inductor); takes longer.")
-    ] = False,
-    timeout: Annotated[float, typer.Option(min=1, help="Seconds per law, after which it counts as broken.")] = 120,
+    full: Annotated[bool, typer.Option("--full", help="Compile to machine code, with inductor; takes longer.")] = False,
+    timeout: Annotated[float, typer.Option(min=1, help="Seconds per law; a law that takes longer is broken.")] = 120,
     in_process: Annotated[
-        bool, typer.Option("--in-process", help="Examine in this process, for a debugger; the time limit is off.")
+        bool, typer.Option("--in-process", help="Check in this process, for a debugger, without a time limit.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check parts of attention against its laws.
+    """Check attention parts against the laws of attention.
 
-    The parts are scorers, normalisers, windows and contexts. Prints one line per law: ok; note, worth knowing; warning,
-    allowed but rarely intended; or wrong. The laws cover padding, batches, queries at once and one by one, long
+    The parts are scorers, normalisers, windows and contexts. Prints one line per law: ok, note (worth knowing), warning
+    (allowed but rarely intended) or wrong. The laws cover padding, batches, queries together and one by one, long
     sources, memory layouts, gradients against finite differences, training mode, what the weights depend on,
     saturation, NaN, half precision, copies, a translator with each decoder, torch.compile and torch.export. Each part
-    is examined in a process of its own. The exit code is 1 if something is wrong.
+    is checked in its own process. The exit code is 1 if any result is wrong.
 
-    Parts are called with random numbers on the CPU. This cannot tell whether a part computes its equation, nor find
-    defects on inputs that were not tried; in training mode, values are compared only if dropout is the only source of
+    Parts are called with random numbers on the CPU. The check cannot show that a part computes its equation, nor find
+    defects on inputs that were not tried. In training mode, values are compared only if dropout is the only source of
     randomness. `seq2seq_attn.doctor` lists these limits.
     """
     names = [each for each in parts if "=" not in each]
     options = tuple(each for each in parts if "=" in each)
     if not names:
-        raise UserError("no scorer is named; as in seq2seq-attn check my_scorer.py:MyScorer hidden_size=16")
+        raise UserError("no part is named; for example: seq2seq-attn check my_scorer.py:MyScorer hidden_size=16")
     for name in names:
         require_file(name)
 
@@ -86,7 +84,7 @@ def check(
 
 @contextmanager
 def _reports(requests: list[Request], in_process: bool, timeout: float) -> Iterator[Iterator[Report]]:
-    """A report for each; a mistake in the last request is said before the first part is examined."""
+    """One report per request; an error in any request is raised before the first part is checked."""
     from seq2seq_attn.doctor import IsolatedPart, check_subject
 
     if in_process:

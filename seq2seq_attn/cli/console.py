@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 _LINK_RATES = {
     "precision": ("precision", "share of the links that are gold links, sure or possible"),
-    "recall": ("recall", "share of the sure gold links that are there"),
+    "recall": ("recall", "share of the sure gold links that were found"),
     "f1": ("F1", "harmonic mean of the two"),
 }
 
 
 def say(text: str) -> None:
-    """Print a message to stderr: a warning, progress, what to do next."""
+    """Print a message to stderr: a warning, progress or the next step."""
     typer.echo(text, err=True)
 
 
@@ -36,7 +36,7 @@ def answer_json(value: Any) -> None:
 
 
 def answer_entries(entries: Mapping[str, Sequence[str]]) -> None:
-    """Print names in one column and their lines of description in another."""
+    """Print names in one column and the lines of their descriptions in another."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -53,7 +53,7 @@ def answer_entries(entries: Mapping[str, Sequence[str]]) -> None:
 def progress(task: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
     """A progress bar on stderr, advanced by calling the function that this yields; `total` is None if unknown.
 
-    Drawn only if stderr is a terminal and stdout is not, so that the answer does not run across it.
+    It is drawn only if stderr is a terminal and stdout is not, so that it does not interleave with the answer.
     """
     if not sys.stderr.isatty() or sys.stdout.isatty():
         yield lambda _: None
@@ -68,7 +68,7 @@ def progress(task: str, total: int | None = None) -> Iterator[Callable[[int], No
 
 
 def answer_scores(scores: Mapping[str, Any]) -> None:
-    """Print scores with their signatures, alignment rates, and BLEU by length; those that are there."""
+    """Print those of the scores, with signatures, alignment rates and BLEU by length that are present."""
     from seq2seq_attn.evaluation.metrics import METRICS
 
     for key, metric in METRICS.items():
@@ -96,7 +96,7 @@ def _answer_difference(pair: Mapping[str, Any], randomisation: Mapping[str, Any]
 
 
 def rates(agreed: Agreement) -> dict[str, float]:
-    """Agreement of word links with gold links, by name of the rate."""
+    """The agreement of word links with gold links, by name of the rate."""
     return {"aer": agreed.error_rate, "precision": agreed.precision, "recall": agreed.recall, "f1": agreed.f1}
 
 

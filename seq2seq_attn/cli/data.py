@@ -28,15 +28,15 @@ Corpus = Annotated[
     ),
 ]
 SourceSide = Annotated[Path | None, file("Source sentences, one per line, instead of CORPUS; plain or .gz.")]
-TargetSide = Annotated[Path | None, file("Their translations, line by line; plain or .gz.")]
+TargetSide = Annotated[Path | None, file("The translations of --source, line by line; plain or .gz.")]
 Columns = Annotated[
-    tuple[int, int], typer.Option(metavar="SOURCE TARGET", help="Columns of a file with tabs, counted from 0.")
+    tuple[int, int], typer.Option(metavar="SOURCE TARGET", help="Columns of a tab-separated file, counted from 0.")
 ]
 
 
 @app.callback(invoke_without_command=True)
 def data(context: typer.Context) -> None:
-    """List, download, generate, split and count corpora."""
+    """List, download, generate, split and measure corpora."""
     if context.invoked_subcommand is None:
         answer(context.get_help())
 
@@ -101,11 +101,11 @@ def get(
 def make(
     name: CorpusName,
     output: Annotated[Path | None, folder("The folder to write into; default: data/NAME.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Random seed; default: that of the committed corpus.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed; default: the seed of the committed corpus.")] = None,
 ) -> None:
     """Generate a corpus with known word alignments, and print its folder.
 
-    No file is overwritten.
+    Existing files are never overwritten.
     """
     from seq2seq_attn.text.download import find_corpus
     from seq2seq_attn.text.synthetic import SEED, make_corpus
@@ -130,19 +130,19 @@ def split(
     validation: Annotated[int, typer.Option(min=1, help="Distinct source sentences in the validation set.")] = 1000,
     test: Annotated[int, typer.Option(min=1, help="Distinct source sentences in the test set.")] = 1000,
     source_language: Annotated[
-        str | None, typer.Option(metavar="CODE", help="As in en; default: from the names of the files.")
+        str | None, typer.Option(metavar="CODE", help="Language code such as en; default: from the file names.")
     ] = None,
     target_language: Annotated[
-        str | None, typer.Option(metavar="CODE", help="As in de; default: from the names of the files.")
+        str | None, typer.Option(metavar="CODE", help="Language code such as de; default: from the file names.")
     ] = None,
     columns: Columns = (0, 1),
     seed: Annotated[int, typer.Option(help="Random seed of the split.")] = 1,
 ) -> None:
     """Split a corpus into training, validation and test sets.
 
-    All translations of one source sentence go to the same set; pairs with a blank side are dropped. Writes train.en,
-    train.de, dev.en, dev.de, test.en and test.de, with the codes of the two languages, and prints the lines of a
-    configuration that name them. No file is overwritten.
+    All translations of a source sentence go to the same set; pairs with a blank side are dropped. Writes train.en,
+    train.de, dev.en, dev.de, test.en and test.de, with the codes of the two languages as suffixes, and prints the part
+    of a configuration that names them. Existing files are never overwritten.
     """
     import yaml
 
@@ -165,7 +165,7 @@ def split(
         "data": {part: {"source": str(left), "target": str(right)} for part, (left, right) in written.items()},
         "text": dict(zip(("source_language", "target_language"), languages, strict=True)),
     }
-    # None: the innermost mappings on one line each, as in the README.
+    # With None, each innermost mapping is on one line, as in the README.
     answer(yaml.safe_dump(values, sort_keys=False, default_flow_style=None, width=1000, allow_unicode=True).rstrip())
 
 
@@ -186,7 +186,7 @@ def stats(
 ) -> None:
     """Count the pairs and words of a corpus.
 
-    Words are separated by blanks. Counts tokens, distinct words, and words per line.
+    Words are separated by blanks. Prints the number of words, of distinct words, and of words per line.
     """
     from dataclasses import asdict
 
@@ -213,7 +213,7 @@ def _lines(counted: CorpusStatistics, sides: tuple[str, str]) -> list[str]:
 def _files(corpus: str | None, source: Path | None, target: Path | None) -> Mapping[str, Sequence[Path]]:
     """The files that a command line names, by part: two, or one with tabs. Empty for a corpus to be generated.
 
-    UserError: it names nothing, too much, or what does not exist.
+    UserError: no corpus is named, more than one is, or a file does not exist.
     """
     if corpus is None and source is not None and target is not None:
         return {"corpus": (source, target)}
@@ -248,7 +248,7 @@ def _read(files: Sequence[Path], columns: tuple[int, int]) -> ParallelCorpus:
     with open_bytes(path) as stream:
         first = stream.readline()
     if first and b"\t" not in first:
-        raise UserError(f"{path}, line 1: no tab; for one side of a corpus give both: --source {path} --target FILE")
+        raise UserError(f"{path}, line 1: no tab; if it is one side of a corpus, use --source {path} --target FILE")
     return read_tsv(path, columns)
 
 
@@ -270,7 +270,7 @@ def _languages(files: Sequence[Path], columns: tuple[int, int], source: str | No
     left, right = source or found[0], target or found[1]
     if left is None or right is None:
         names = " and ".join(map(str, files))
-        raise UserError(f"{names}: no languages in the names; give --source-language and --target-language")
+        raise UserError(f"{names}: no language codes in the names; give --source-language and --target-language")
     if left == right:
         raise UserError(f"both languages are {left}, so both sides would have the same file names; give two codes")
     return left, right

@@ -1,4 +1,4 @@
-"""`evaluate`: scores of a run on its test set, or of the output of any system."""
+"""`evaluate`: the scores of a run on its test set, or of the output of any system."""
 
 from __future__ import annotations
 
@@ -7,36 +7,36 @@ from typing import Annotated, Any
 
 import typer
 
-from seq2seq_attn.cli.arguments import AsJson, Plugin, a_run, argument, file, load_model
+from seq2seq_attn.cli.arguments import AsJson, Plugin, argument, check_run, file, load_model
 from seq2seq_attn.cli.console import answer_json, answer_scores, progress, rates, say
 from seq2seq_attn.errors import UserError
 
 
 def evaluate(
-    run: Annotated[Path | None, argument("RUN", "A run folder: its test set is translated.")] = None,
+    run: Annotated[Path | None, argument("RUN", "A run folder, whose test set is translated and scored.")] = None,
     hypotheses: Annotated[Path | None, file("Translations to score instead of a run, one per line.")] = None,
-    references: Annotated[Path | None, file("Their references, line by line.")] = None,
-    source: Annotated[Path | None, file("Their sources: adds BLEU by source length.")] = None,
+    references: Annotated[Path | None, file("Reference translations, line by line.")] = None,
+    source: Annotated[Path | None, file("Source sentences, line by line; adds BLEU by source length.")] = None,
     lc_tok: Annotated[
-        Path | None, file("References lowercased, normalised and tokenised: adds the BLEU that papers report.")
+        Path | None, file("References lowercased, normalised and tokenised; adds the BLEU that papers report.")
     ] = None,
     language: Annotated[str, typer.Option(help="Language of the translations, for --lc-tok: en, de, ...")] = "en",
     tokenize: Annotated[
         str, typer.Option(help="sacrebleu's tokeniser for BLEU: 13a, zh, intl, char, none, ...")
     ] = "13a",
     baseline: Annotated[
-        Path | None, file("Another system's translations: adds the difference in BLEU with two paired tests.")
+        Path | None, file("Translations by another system; adds the difference in BLEU with two paired tests.")
     ] = None,
-    links: Annotated[Path | None, file("Word links to score instead, in Pharaoh format, as printed by align.")] = None,
+    links: Annotated[Path | None, file("Word links to score instead, in Pharaoh format as printed by align.")] = None,
     gold: Annotated[Path | None, file("Gold links, line by line, or those of another system.")] = None,
     as_json: AsJson = False,
     plugin: Plugin = None,
 ) -> None:
     """Score a run on its test set, or files.
 
-    BLEU, chrF, TER and exact matches are printed with their signatures, BLEU by source length and AER if the data
-    allow. A run's translations are kept in its folder, the scores in its metrics.json. Word links get AER, precision,
-    recall and F1; F1 against another system's links measures their agreement and is symmetric.
+    Prints BLEU, chrF, TER and exact matches with their signatures, and BLEU by source length and AER if the data allow.
+    For a run, the translations are saved in its folder and the scores in its metrics.json. Word links are scored by
+    AER, precision, recall and F1. F1 against the links of another system is symmetric and measures agreement.
     """
     files = (hypotheses, references, source, lc_tok, baseline)
     if run is not None and not any((*files, links, gold)):
@@ -57,7 +57,7 @@ def evaluate(
 
 
 def _score_run(run: Path, plugin: list[Path] | None) -> dict[str, Any]:
-    a_run(run)
+    check_run(run)
     model = load_model(run, plugin)
     with progress("test set") as advance:
         return model.evaluate(progress=advance, say=say)

@@ -1,6 +1,6 @@
 """`train`, `compare`, `report` and `demo`: from configurations to trained models, tables and plots.
 
-They tune the memory allocation of this process, which the command line owns; training from Python does not.
+They tune the memory allocation of this process, which belongs to the command line; training from Python does not.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ RUNS, COMPARISONS = Path("runs"), Path("comparisons")
 
 
 def train(
-    config: Annotated[Path, argument("CONFIG", "The YAML file of a run.")],
+    config: Annotated[Path, argument("CONFIG", "The YAML configuration of a run.")],
     overrides: Overrides = None,
-    output: Annotated[Path | None, folder("The run folder; default: runs/ and the name of CONFIG.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue from the folder's last checkpoint.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the folder's run.")] = False,
+    output: Annotated[Path | None, folder("The run folder; default: runs/NAME for CONFIG NAME.yaml.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint in the folder.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in the folder.")] = False,
     plugin: Plugin = None,
 ) -> None:
     """Train one model and score it.
 
-    The weights of the best validation are kept and scored on the test set, if the configuration names one. Ctrl-C
-    keeps the last checkpoint, for --resume.
+    Keeps the weights with the best validation score and scores them on the test set, if the configuration names one.
+    After Ctrl-C, --resume continues from the last checkpoint.
     """
     if resume and overwrite:
         raise UserError("--resume continues a run and --overwrite deletes it; give one of them")
@@ -69,16 +69,17 @@ def compare(
     experiment: Annotated[Path, argument("EXPERIMENT", "The YAML file of an experiment.")],
     overrides: Overrides = None,
     output: Annotated[
-        Path | None, folder("For runs and report; default: comparisons/ and the name of the experiment.")
+        Path | None, folder("For runs and report; default: comparisons/NAME, with the name of the experiment.")
     ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Runs to train at a time; they share the cores.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, help="Runs to train in parallel; they share the cores.")] = 1,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Train all runs again.")] = False,
     plugin: Plugin = None,
 ) -> None:
     """Train the arms of an experiment and compare them.
 
-    Each arm is trained once per seed, unless that is already done, and scored on the test set. Ctrl-C loses nothing:
-    the same command continues. Overrides change the base of all arms, or the experiment itself, as in seeds=[1,2,3].
+    Trains each arm once per seed, except for runs that are already finished, and scores it on the test set. After
+    Ctrl-C, the same command continues. Overrides change the base configuration of all arms, or the experiment itself,
+    as in seeds=[1,2,3].
     """
     with _resumable("finished runs are kept, and the others up to their last whole epoch"):
         from seq2seq_attn.api.experiments import compare as compare_arms
@@ -102,10 +103,10 @@ def report(
         argument("EXPERIMENT", "The folder that compare wrote, or an experiment's YAML file or folder."),
     ],
 ) -> None:
-    """Write the report of a comparison again.
+    """Rewrite the report of a comparison.
 
-    Page, tables and plots are made from the JSON files of its results; no model is loaded. report.html is a single
-    file that needs no network.
+    Page, tables and plots are generated from the JSON files of the results; no model is loaded. report.html is a
+    single file that works offline.
     """
     from seq2seq_attn.api.experiments import Comparison
 
@@ -118,14 +119,14 @@ def demo(
         folder("For runs and report; default: comparisons/demo, or comparisons/demo-quick with --quick."),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Two of the arms, on short sentences, in less than a minute.")
+        bool, typer.Option("--quick", help="Train two of the arms on short sentences, in less than a minute.")
     ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Train all runs again.")] = False,
 ) -> None:
-    """See within minutes what attention is for.
+    """Show within minutes what attention is for.
 
-    Four arms, of which one attends to the source, learn to translate the embedded corpus from English to Chinese.
-    Ctrl-C loses nothing: the same command continues.
+    Trains four arms, one of which attends to the source, to translate the bundled corpus from English to Chinese. After
+    Ctrl-C, the same command continues.
     """
     with _resumable("finished runs are kept, and the others up to their last whole epoch"):
         from seq2seq_attn.api.experiments import Comparison
@@ -144,20 +145,20 @@ def demo(
 
 
 def _show(found: Comparison) -> None:
-    """Print the table and the first conclusion, and where the rest is."""
+    """Print the table, the first conclusion and the path of the report."""
     found.show()
     answer(f"open {found.report}")
 
 
 def _say_next(found: Comparison) -> None:
-    """The command that tries out the best arm."""
+    """Print the command that tries out the best arm."""
     best = max(found.results.arms, key=lambda arm: arm.bleu.mean)
     say(f"next: seq2seq-attn translate {shlex.quote(str(found.run(best.name)))}")
 
 
 @contextmanager
 def _resumable(kept: str, *more: str) -> Iterator[None]:
-    """On Ctrl-C, prints what is kept and the command that continues, this one with `more`; then exits with 130."""
+    """On Ctrl-C, prints what is kept and the command to continue, this one with `more` arguments; exits with 130."""
     from seq2seq_attn.training.fit import Interrupted
 
     try:
@@ -173,7 +174,7 @@ def _this_command(*more: str) -> str:
 
 
 def _portable_command() -> str:
-    """The same for an installed program: for a report, which is read on other machines."""
+    """The same as typed for an installed program: for reports, which are read on other machines."""
     return shlex.join(["seq2seq-attn", *_arguments()])
 
 

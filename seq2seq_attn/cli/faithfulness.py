@@ -24,14 +24,14 @@ _CHANGES = {
 _MEASURES = {"weights": "weights", "gradient": "gradient", "leave_one_out": "leave-one-out"}
 _MEANINGS = (
     "log p: change of the log-probability of a reference token, in nats; negative if the weights helped",
-    "perplexity: of a reference token under the change",
-    "changed: share of tokens whose most likely prediction changes",
+    "perplexity: per reference token, under the change",
+    "changed: share of tokens for which the most likely prediction changes",
     "TVD, JSD: total variation (0 to 1) and Jensen-Shannon divergence (nats, 0 to 0.693) of the predictions before and "
     "after; near 0 if the model ignores the change",
     "moved: total variation of the weights before and after; near 0 if the change was small",
-    "tau: Kendall's rank correlation, over the words of a source, of two measures of how much a prediction depends on "
-    "each; 1 for the same order, 0 for unrelated orders; mean and standard deviation over target tokens",
-    "what these figures show, and what they do not: docs/explanation.md",
+    "tau: Kendall's rank correlation, over the words of a source, between two measures of how much a prediction "
+    "depends on each word; 1 for the same order, 0 for unrelated orders; mean and deviation over target tokens",
+    "what these figures show and what they do not show: docs/explanation.md",
 )
 
 
@@ -40,21 +40,22 @@ def faithfulness(
     source: SourceFile,
     target: TargetFile,
     sentences: Annotated[int, typer.Option(min=1, help="Number of pairs for the rank correlations.")] = 50,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed for these pairs, permutations and erased tokens.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed for pairs, permutations and erased tokens.")] = 1,
     as_json: AsJson = False,
     plugin: Plugin = None,
 ) -> None:
     """Test whether attention explains what a model predicts.
 
     The model predicts the given translations while its weights are replaced at every step: by uniform weights, by a
-    permutation, by those of another sentence; or while the most attended token, or a random other token, is erased.
-    Columns: the change of log p per token, in nats, and the perplexity; the share of tokens whose most likely
-    prediction changes; total variation (TVD) and Jensen-Shannon divergence (JSD) of the predictions before and after;
-    and the total variation of the weights. Large values mean that predictions depend on the weights.
+    permutation of them, by those of another sentence, or by weights in which the most attended token or a random other
+    token is erased. The columns are the change of log p per token, in nats; the perplexity; the share of tokens for
+    which the most likely prediction changes; total variation (TVD) and Jensen-Shannon divergence (JSD) of the
+    predictions before and after; and the total variation of the weights. Large values mean that predictions depend on
+    the weights.
 
-    Then Kendall's tau, over the words of a source, between the weights, the gradient of log p with respect to the
-    word's embedding, and the change of log p when the word is left out. High values mean that the words with high
-    weights are those that matter most. See docs/explanation.md for the limits of these conclusions.
+    The second table is Kendall's tau, over the words of a source, between the weights, the gradient of log p with
+    respect to the embedding of a word, and the change of log p when the word is left out. High values mean that the
+    words with high weights are those that matter most. See docs/explanation.md for the limits of these conclusions.
     """
     from seq2seq_attn.text.corpus import read_parallel
 
@@ -83,7 +84,7 @@ def _record(found: Faithfulness, seed: int) -> dict[str, Any]:
 def _answer_table(found: Faithfulness) -> None:
     effects = found.interventions
     answer(f"{'weights':<26}{'log p':>8}{'perplexity':>12}{'changed':>9}{'TVD':>7}{'JSD':>7}{'moved':>7}")
-    answer(f"{'as the model gives them':<26}{'':>8}{effects.perplexity:>12,.3f}")
+    answer(f"{'unchanged':<26}{'':>8}{effects.perplexity:>12,.3f}")
     for name, effect in effects.effects.items():
         answer(f"{_CHANGES[name]:<26}{_figures(effect)}")
     answer(f"({effects.tokens:,} target tokens)\n")

@@ -1,4 +1,4 @@
-"""`scorers`: what attention can be made of."""
+"""`scorers`: the available scorers, normalisers and windows."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def scorers(
 ) -> None:
     """List scorers, normalisers and windows.
 
-    Each with its name in a configuration, its equation, where it was published, and its options with their defaults;
-    scorers with their parameters at these sizes and what they cost: FLOPs and bytes for one target word (step) and for
-    one sentence (source), counted while they run.
+    Prints the name of each in a configuration, its equation, its publication, and its options with their defaults. For
+    scorers, also prints the number of parameters at the given sizes and the cost in FLOPs and bytes per target word
+    (step) and per sentence (source), counted during a run.
     """
     if as_json and as_markdown:
-        raise UserError("--json and --markdown are two forms of one answer; give one of them")
+        raise UserError("--json and --markdown are alternative formats; give one of them")
 
     from seq2seq_attn.attention.registry import load_installed
     from seq2seq_attn.doctor import catalogue
@@ -60,47 +60,47 @@ def _lines(entry: Entry) -> list[str]:
     return [
         f"{entry.equation}   ({entry.source})",
         *([f"parameters: {entry.parameters:,}"] if entry.parameters is not None else []),
-        *([f"step: {_said(entry.step)}; source: {_said(entry.prepare)}"] if entry.step and entry.prepare else []),
+        *([f"step: {_as_text(entry.step)}; source: {_as_text(entry.prepare)}"] if entry.step and entry.prepare else []),
         *([entry.error] if entry.error else []),
         *([f"options: {', '.join(entry.settings)}"] if entry.settings else []),
         *([f"note: {', '.join(entry.notes)}"] if entry.notes else []),
     ]
 
 
-def _said(cost: Cost) -> str:
+def _as_text(cost: Cost) -> str:
     return f"{cost.flops:,} FLOPs, {cost.bytes:,} bytes"
 
 
 _PAGE = """\
-# What attention can be made of
+# Scorers, normalisers and windows
 
-Made from the classes themselves by
+Generated from the classes by
 
 ```sh
 seq2seq-attn scorers --query-size {query_size} --key-size {key_size} --positions {positions} --markdown
 ```
 
-A name is what a configuration calls the part. In the equations q is the query, k a key, e a score, a a weight, t a step
-and s a position. Options stand with their defaults.
+The name is the one used in a configuration. In the equations q is the query, k a key, e a score, a a weight, t a step
+and s a position. Options are shown with their defaults.
 
 ## Scorers
 
-At queries of {query_size} and keys of {key_size} numbers, on a source of {positions} positions. *Step* is what a
-scorer costs for one target word, *source* what its `prepare` costs, once a sentence. FLOPs and bytes (in float32,
-nothing fused) are counted while it runs, by [`doctor/catalogue.py`](../seq2seq_attn/doctor/catalogue.py); softmax and
-the weighted sum come on top, and cost the same for all.
+For queries of size {query_size}, keys of size {key_size} and a source of {positions} positions. *Step* is the cost of
+a scorer per target word, *source* the cost of its `prepare` per sentence. FLOPs and bytes (in float32, without fusion)
+are counted during a run, by [`doctor/catalogue.py`](../seq2seq_attn/doctor/catalogue.py). Softmax and the weighted sum
+are not included; they cost the same for every scorer.
 
 {scorers}
 
 ## Normalisers
 
-From scores to weights. Padding gets exactly 0 in all of them.
+A normaliser maps scores to weights. Padding gets a weight of exactly 0 from all of them.
 
 {normalisers}
 
 ## Windows
 
-What of the source a step may read, around any scorer and normaliser.
+A window restricts the source positions that a step may read, with any scorer and normaliser.
 
 {windows}
 """

@@ -26,7 +26,7 @@ def translate(
     ] = None,
     beam_size: Annotated[int | None, typer.Option(min=1, help="Hypotheses per sentence; 1 is greedy search.")] = None,
     n_best: Annotated[
-        int | None, typer.Option(min=1, help="Maximum translations per line, best first, as `i ||| text ||| score`.")
+        int | None, typer.Option(min=1, help="Translations per line at most, best first, as `i ||| text ||| score`.")
     ] = None,
     length_penalty: Annotated[
         float | None, typer.Option(help="log p is divided by ((5 + tokens) / 6) to this power; 0 ranks by log p.")
@@ -39,11 +39,11 @@ def translate(
     ] = None,
     precision: Annotated[
         Literal["fp32", "bf16", "int8"] | None,
-        typer.Option(help="Of matrix products; bf16 and int8 are faster and less exact, int8 is for CPUs."),
+        typer.Option(help="Precision of matrix products; bf16 and int8 are faster but less exact; int8 is for CPUs."),
     ] = None,
     shortlist: Annotated[
         bool | None,
-        typer.Option(help="Predict only likely tokens: faster, with a lexicon that the first call learns."),
+        typer.Option(help="Predict only likely tokens, for speed, with a lexicon that is learned on first use."),
     ] = None,
     attention: AttentionFile = None,
     as_json: AsJson = False,
@@ -51,11 +51,11 @@ def translate(
 ) -> None:
     """Translate a file or stdin, line by line.
 
-    Prints one line per input line, a blank one for a blank line. Options default to the run's configuration. With
-    --n-best above 1 there is a line per translation, as Moses writes them: `i ||| text ||| score`, where i counts input
-    lines from 0 and the score is log p divided by the length penalty. With --json a line is {"source", "translations":
-    [{"text", "score", "log_probability"}]}. A line with more tokens than the run's data.max_length is truncated, with a
-    warning. --attention writes the weights of all translations of --n-best.
+    Prints one line per input line, a blank one for a blank line. Options default to the configuration of the run. With
+    --n-best above 1, prints one line per translation in the format of Moses: `i ||| text ||| score`, where i counts
+    input lines from 0 and the score is log p divided by the length penalty. With --json, each line is {"source",
+    "translations": [{"text", "score", "log_probability"}]}. An input line with more tokens than data.max_length of the
+    run is truncated, with a warning. --attention writes the weights of all translations of --n-best.
     """
     from seq2seq_attn.analysis.attention_files import attention_file
     from seq2seq_attn.text.files import decoded_lines, read_lines
@@ -89,7 +89,7 @@ def translate(
 
 
 def _prompted(lines: Iterable[str]) -> Iterator[str]:
-    """What is typed on a terminal, asked for on stderr."""
+    """The lines typed on a terminal, with a prompt on stderr."""
     say("Ready: type a sentence and press Enter; Ctrl-D ends.")
     rest = iter(lines)
     while True:
@@ -102,7 +102,7 @@ def _prompted(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _answer_n_best(number: int, translation: Translation) -> None:
-    """The format of Moses. A blank line has one blank translation, so that every number is there."""
+    """The format of Moses. A blank line has one blank translation, so that every line number occurs."""
     for text, score, _ in translation.candidates or [("", 0.0, 0.0)]:
         answer(f"{number} ||| {text} ||| {score:.6f}")
 

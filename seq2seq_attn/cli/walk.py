@@ -35,9 +35,9 @@ def walk(
     values: Annotated[
         str | None, typer.Option(metavar="ROWS", help="Values to sum, one row per word; default: the states.")
     ] = None,
-    words: Annotated[str | None, typer.Option(metavar="TEXT", help="The words of the states, as labels.")] = None,
+    words: Annotated[str | None, typer.Option(metavar="TEXT", help="Words to label the states with.")] = None,
     normaliser: Annotated[
-        str, typer.Option(metavar="TEXT", help="From scores to weights; with options, as in 'softmax temperature=2'.")
+        str, typer.Option(metavar="TEXT", help="A normaliser and its options, as in 'softmax temperature=2'.")
     ] = "softmax",
     seed: Annotated[int, typer.Option(help="Random seed for the scorer's parameters, if it has any.")] = 1,
     as_json: AsJson = False,
@@ -45,8 +45,8 @@ def walk(
 ) -> None:
     """Walk through attention step by step, with numbers.
 
-    Scores, weights, weighted sum: each with its equation, its inputs and its result. ROWS are numbers separated by
-    blanks, with a semicolon between two rows.
+    Prints the scores, the weights and the weighted sum, each with its equation, inputs and result. ROWS are numbers
+    separated by blanks, with semicolons between rows.
     """
     names = [word for word in scorer or () if "=" not in word] or ["dot"]
     if len(names) > 1:
@@ -58,7 +58,7 @@ def walk(
         raise UserError(f"--values has {len(value_rows)} rows for {len(key_rows)} of --states; give one for each")
     labels = None if words is None else words.split()
     if labels is not None and len(labels) != len(key_rows):
-        raise UserError(f"--words has {len(labels)} for {len(key_rows)} rows of --states; give one for each")
+        raise UserError(f"--words has {len(labels)} words for {len(key_rows)} rows of --states; give one for each")
 
     import torch
 
@@ -81,7 +81,7 @@ def walk(
 
 
 def _rows(option: str, text: str) -> list[list[float]]:
-    """The rows of numbers in the text of an option; UserError that names the first bad one."""
+    """The rows of numbers in the text of an option; UserError that names the first bad row."""
     rows: list[list[float]] = []
     for index, row in enumerate(text.rstrip("; ").split(";"), start=1):
         words = row.replace(",", " ").split()
@@ -118,7 +118,7 @@ def _attention(
     try:
         attention = Attention(scorer_config(query_size, key_size), normaliser_config())
     except (TypeError, ValueError) as error:
-        raise UserError(f"a query of {query_size} and states of {key_size} numbers: {error}") from None
+        raise UserError(f"a query of size {query_size} and states of size {key_size}: {error}") from None
     return attention.double().eval()  # eval: without the noise of training
 
 
@@ -153,7 +153,7 @@ def _record(walked: Walk, words: list[str] | None) -> dict[str, Any]:
 
 
 def _step(step: WalkStep) -> dict[str, Any]:
-    """null stands for a score of -inf, which JSON cannot say, and for what the normaliser does not compute."""
+    """null stands for a score of -inf, which JSON cannot represent, and for what the normaliser does not compute."""
     numbers = {name: None if part is None else part.tolist() for name, part in step._asdict().items()}
     scores = [None if score == -math.inf else score for score in step.scores.tolist()]
     return numbers | {"scores": scores}

@@ -1,1 +1,1 @@
-"""Comparisons: the experiment file, the runs that are missing, where they run, and the statistics over all of them."""
+"""Comparisons: the experiment file, the scheduling of missing runs, and the statistics over all runs."""

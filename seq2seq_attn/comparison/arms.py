@@ -21,7 +21,7 @@ from seq2seq_attn.text.files import read_lines
 
 
 class Arm(NamedTuple):
-    """The tested runs of an arm; all lists have one entry per run, that is per seed."""
+    """The tested runs of an arm; all lists have one entry per run, that is, per seed."""
 
     runs: list[ArmRun]
     translations: list[list[str]]
@@ -36,9 +36,9 @@ class Arm(NamedTuple):
 
     @classmethod
     def load(cls, runs: list[ArmRun], folder: Path, test_set: TestSet) -> Arm:
-        """Read the run folders, which are below `folder`.
+        """Reads the run folders, which are below `folder`.
 
-        Metrics of translations that a run lacks, because it was tested before they were added, are computed here.
+        Translation metrics that a run lacks because it was tested with an earlier version are computed here.
         """
         references = test_set.pairs.target
         folders = [folder / run.folder for run in runs]
@@ -60,7 +60,7 @@ class Arm(NamedTuple):
 
 
 def signatures(arms: Mapping[str, Arm]) -> dict[str, str]:
-    """The signature of each metric that any run was scored by; several if the runs differ."""
+    """The signature of each metric that any run has; several if the runs differ."""
     found: dict[str, list[str]] = {}
     for metric in METRICS.values():
         for arm in arms.values():
@@ -83,8 +83,8 @@ class Differences(NamedTuple):
 def differences(arms: Mapping[str, BleuCounts], baseline: str) -> Differences:
     """Compare every other arm with the baseline, in their order.
 
-    Bootstrap and randomisation are about other test sentences, and pool the runs of an arm; the test over seeds is
-    about other seeds. As each is done once per arm, the p-values of each test are corrected over the arms.
+    Bootstrap and randomisation generalise to other test sentences and pool the runs of an arm; the test over seeds
+    generalises to other seeds. Each is performed once per arm, so its p-values are corrected over the arms.
     """
     others = [arm for arm in arms if arm != baseline]
     if not others:
@@ -123,7 +123,7 @@ def differences(arms: Mapping[str, BleuCounts], baseline: str) -> Differences:
 
 
 def _across_seeds(tests: list[SeedsResult | None]) -> Iterator[AcrossSeeds | None]:
-    """One result per arm; p-values are corrected over the arms that have one."""
+    """One result per arm; p-values are corrected over the arms that have a test."""
     corrected = iter(holm([test.p_value for test in tests if test is not None]))
     for test in tests:
         if test is None:

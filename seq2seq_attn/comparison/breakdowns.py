@@ -1,10 +1,10 @@
-"""Breakdowns the arms of a comparison differ: on which sentences, in which words, and in their word alignments.
+"""Where the arms of a comparison differ: on which sentences, in which words, and in their word alignments.
 
-- breakdowns: scores on groups of test sentences, by their rarest word, their reordering or the entropy of the weights
-- rates: reference words that are found, repetitions and omissions in the translations
+- breakdowns: scores on groups of test sentences, by rarest word, reordering or entropy of the attention weights
+- rates: reference words found, repetitions and omissions in the translations
 - agreement: F1 between the links of arms
 
-All of it is computed from files in the run folders; no model is loaded.
+Everything is computed from files in the run folders; no model is loaded.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ _THIRDS = "sharpest", "middle", "most even"
 
 
 def where_arms_differ(arms: _Arms, test_set: TestSet, config: Config, training: ParallelCorpus | None) -> Breakdowns:
-    """All that can be computed; without the training text, nothing that depends on word frequencies.
+    """All breakdowns that can be computed; without the training text, none that depends on word frequencies.
 
-    Of `config`, that of any run, only the definition of a word is used. A target word is a token as BLEU counts it.
+    `config` is that of any run; only its definition of a word is used. A target word is a token as BLEU counts it.
     """
     source_tokeniser = "zh" if config.text.source_language == "zh" else "13a"
     target_tokeniser = config.evaluation.tokenize
@@ -67,10 +67,10 @@ def where_arms_differ(arms: _Arms, test_set: TestSet, config: Config, training: 
 
 
 def _by_rarest_word(arms: _Arms, sources: Sequence[Bag], counts: Mapping[str, int]) -> Breakdown | None:
-    """By the frequency, in the training text, of the rarest word of the source."""
+    """By the frequency of the rarest source word in the training text."""
     return _same_groups(
         "rarest source word",
-        "How often the training text has the source word that it has least often.",
+        "Frequency of the rarest word of the source in the training text.",
         in_bands(rarest(sources, counts), FREQUENCIES),
         arms,
         sources,
@@ -78,7 +78,7 @@ def _by_rarest_word(arms: _Arms, sources: Sequence[Bag], counts: Mapping[str, in
 
 
 def _by_reordering(arms: _Arms, sources: Sequence[Bag], gold: GoldCorpus | None) -> Breakdown | None:
-    """By the distance of reordering in the gold links, or else in the links of the arm with the best BLEU."""
+    """By reordering distance in the gold links, or else in the links of the arm with the best BLEU."""
     if gold is not None:
         links, origin = gold.sure, "gold links"
     else:
@@ -87,11 +87,11 @@ def _by_reordering(arms: _Arms, sources: Sequence[Bag], gold: GoldCorpus | None)
             return None
         best = max(with_links, key=lambda name: with_links[name].bleu.bleu().mean())
         links = with_links[best].attention[0].links
-        origin = f"the links of {best}, seed {with_links[best].runs[0].seed}, as there are no gold ones"
+        origin = f"the links of {best}, seed {with_links[best].runs[0].seed}, as there are no gold links"
     return _same_groups(
         "distance of reordering",
-        "Mean distance, in source words, jumped over from one word of the reference to the next "
-        f"(0: the same order), by {origin}. Thirds of the sentences.",
+        "Mean jump in source words between consecutive words of the reference (0: same word order), "
+        f"by {origin}. Thirds of the sentences.",
         in_thirds([mean_jump(each) for each in links]),
         arms,
         sources,
@@ -99,14 +99,15 @@ def _by_reordering(arms: _Arms, sources: Sequence[Bag], gold: GoldCorpus | None)
 
 
 def _by_entropy(arms: _Arms, sources: Sequence[Bag]) -> Breakdown | None:
-    """By the entropy of each arm's own weights, averaged over its runs."""
+    """By the entropy of each arm's own attention weights, averaged over its runs."""
     results = {name: _by_own_entropy(arm, sources) for name, arm in arms.items() if arm.attention}
     if not results:
         return None
     return Breakdown(
         "entropy of the weights",
-        "Thirds of the sentences by the mean entropy of the rows of weights on the reference, in bits; each arm by its "
-        "own, so that its groups hold other sentences than another arm's. Long sources have more to spread over.",
+        "Thirds of the sentences by the mean entropy of the attention weights on the reference, in bits. Each arm is "
+        "grouped by its own entropies, so the groups of two arms contain different sentences. Entropy can be larger "
+        "for long sources.",
         _THIRDS,
         results,
     )
@@ -143,7 +144,7 @@ def _found_words(arms: _Translated, references: Sequence[Bag], counts: Mapping[s
     """The share of reference words that the translations contain, by their frequency in the training text."""
     return _rates(
         "words of the reference found",
-        "Share of the reference's words that the translation has, too, by how often the training text has them.",
+        "Share of the reference words that the translation also contains, by their frequency in the training text.",
         {label: partial(found, counts=counts, band=band) for label, band in FREQUENCIES.items()},
         arms,
         references,
@@ -155,9 +156,9 @@ def _faults(arms: _Translated, references: Sequence[Bag]) -> Rates | None:
     content = content_words(references)
     return _rates(
         "repetition and omission",
-        "Repeated: of all bigrams those that the translation has more than once, and more often than the reference; "
-        "and sentences with any. Missing: of the reference's content words those that the translation lacks. Length: "
-        "words of the translation, of the reference's.",
+        "Repeated bigrams: share of the translation's bigrams that repeat an earlier one more often than the reference "
+        "does; sentences that repeat: share of sentences with such bigrams. Content words missing: share of the "
+        "reference's content words that the translation lacks. Length: number of words relative to the reference.",
         {
             "repeated bigrams": repeated,
             "sentences that repeat": repeats,

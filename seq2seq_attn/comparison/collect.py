@@ -45,15 +45,15 @@ def collect(grid: RunGrid, runs: Path, test_set: TestSet, say: Say = lambda _: N
 
 
 def training_text(grid: RunGrid, say: Say) -> ParallelCorpus | None:
-    """The training text of all runs, to find rare words; None, with a message, if it is not available."""
+    """The training text of all runs, for word frequencies; None, with a message, if it is not available."""
     first, *others = (run.config.data.train for run in grid.runs)
     if any(other != first for other in others):
-        say("no scores by the frequency of words: not all runs have the same data.train")
+        say("no breakdown by word frequency: the runs differ in data.train")
         return None
     try:
         return read_pairs(first)
     except UserError as error:
-        say(f"no scores by the frequency of words: {error}")
+        say(f"no breakdown by word frequency: {error}")
         return None
 
 
@@ -71,12 +71,12 @@ def _row(name: str, arm: Arm, test_set: TestSet) -> ArmResult:
         tokens_per_second=float(np.mean([training["tokens_per_second"] for training in timings])),
         matched_hidden_size=first.config.model.decoder_size if first.match_parameters else None,
         further={key: score for key, score in scores.items() if key not in SCORE_FIELDS and score is not None},
-        **{key: scores.get(key) for key in SCORE_FIELDS},  # type: ignore[arg-type]  # None where a score may be None
+        **{key: scores.get(key) for key in SCORE_FIELDS},  # type: ignore[arg-type]  # only optional scores are None
     )
 
 
 def _scores(arm: Arm, test_set: TestSet) -> dict[str, Spread | None]:
-    """Each metric over the seeds of an arm; None unless all of its runs have it."""
+    """Each metric over the seeds of an arm; None unless all runs of the arm have it."""
     intervals = _intervals(arm, test_set.lc_tok)
     scores: dict[str, Spread | None] = {}
     for key in METRICS:
@@ -95,7 +95,7 @@ def _spread(values: Sequence[float], interval: Interval | None) -> Spread:
 
 
 def _intervals(arm: Arm, lc_tok: Sequence[str] | None) -> dict[str, Interval]:
-    """Intervals over resampled test sets, of the metrics that have counts to resample."""
+    """Intervals over resampled test sets, for the metrics whose counts can be resampled."""
     intervals = {"bleu": bleu_interval(arm.bleu)}
     if lc_tok is not None:
         language = arm.runs[0].config.text.target_language
@@ -105,7 +105,7 @@ def _intervals(arm: Arm, lc_tok: Sequence[str] | None) -> dict[str, Interval]:
 
 
 def _bands(arm: Arm, sources: Sequence[str]) -> list[BandResult]:
-    """The scores of each length band of the runs' test; of quantiles where fewer than two of these have ENOUGH."""
+    """Scores by length band, or by length quantile if fewer than two of the tested bands have `ENOUGH` sentences."""
     lengths = [len(line.split()) for line in sources]
     tested = [Band(band["low"], band["high"]) for band in arm.tests[0]["bleu_by_length"]]
     if sum(sum(length in band for length in lengths) >= ENOUGH for band in tested) < 2:
@@ -118,5 +118,5 @@ def _bands(arm: Arm, sources: Sequence[str]) -> list[BandResult]:
 
 
 def _distinct(runs: Iterable[dict[str, Any]], key: str) -> str:
-    """The values of a key over all runs, each once."""
+    """The distinct values of a key over all runs."""
     return "; ".join(dict.fromkeys(str(each[key]) for each in runs if key in each))

@@ -1,4 +1,4 @@
-"""The comparison of an experiment: trains and tests the missing runs and writes the results; and the demo."""
+"""The comparison of an experiment: trains and tests the missing runs and writes the results. Also the demo."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def compare(
     """Trains and tests the runs of the grid that are missing, and writes the JSON files of the report into `folder`.
 
     Run folders are `folder/runs/ARM/seed-N`. An interrupted comparison continues where it stopped. `jobs` runs are
-    trained in parallel, each in a process with its share of the processor's cores. `command` is the command line that
-    reproduces the comparison, for the report. `bar` as in `runs.train.train`.
+    trained in parallel, each in a process with an equal share of the processor's cores. `command` is the command line
+    that reproduces the comparison, for the report. `bar` as in `runs.train.train`.
 
-    UserError: the folder holds a run, another comparison or other files; nothing is changed there.
+    UserError: the folder contains a run, another comparison or other files, which stay unchanged.
     """
     runs = folder / RUNS
     test = read_test(_test_files(grid))
@@ -58,12 +58,12 @@ def compare(
 
 
 def claim(folder: Path, experiment: str) -> None:
-    """Makes the folder that of this experiment's comparison, by its marker.
+    """Marks the folder as the comparison of this experiment.
 
-    UserError: the folder belongs to something else.
+    UserError: the folder contains something else.
     """
     path = folder / COMPARISON
-    mine = {"format": "seq2seq_attn comparison", "version": 1, "experiment": experiment}
+    marker = {"format": "seq2seq_attn comparison", "version": 1, "experiment": experiment}
     another = "name another folder with --output"
     if path.exists():
         try:
@@ -77,7 +77,7 @@ def claim(folder: Path, experiment: str) -> None:
     elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"{folder}: exists and is not a comparison (no {COMPARISON}); {another}")
     else:
-        write_bytes(path, f"{json.dumps(mine)}\n".encode())
+        write_bytes(path, f"{json.dumps(marker)}\n".encode())
 
 
 def _test_files(grid: RunGrid) -> TestFiles:
@@ -88,21 +88,21 @@ def _test_files(grid: RunGrid) -> TestFiles:
 
 
 def _reproduction(grid: RunGrid, command: str) -> Reproduction:
-    """Paths below the working directory are written relative to it, so that they are valid in any checkout."""
+    """Question, command and configurations, with paths below the working directory relative to it, for any checkout."""
     here = f"{Path.cwd()}{os.sep}"
     configurations = {arm: json.loads(group[0].config.model_dump_json()) for arm, group in grid.arms()}
     return Reproduction(grid.experiment.question, command, _shortened(configurations, here))
 
 
 def _shortened(value: Any, prefix: str) -> Any:
-    """The value without the prefix in any of its strings."""
+    """The value with the prefix removed from all of its strings."""
     if isinstance(value, dict):
         return {key: _shortened(each, prefix) for key, each in value.items()}
     return value.removeprefix(prefix) if isinstance(value, str) else value
 
 
 CORPUS = "tom-and-jerry"
-SHORT = 10  # words of a source sentence; the quick demo has no longer ones
+SHORT = 10  # maximum source length in words in the quick demo
 QUICK_ARMS = ("distracted (C at every step)", "additive attention")
 QUICK: dict[str, Any] = {
     "training": {
@@ -114,9 +114,9 @@ QUICK: dict[str, Any] = {
     "evaluation": {"bands": [4, 6, 8, SHORT]},
 }
 QUICK_NOTE = (
-    f"This is the quick demo: two of the four arms, one seed, {QUICK['training']['max_epochs']} epochs of sentences of "
-    f"at most {SHORT} words. It shows which arm has learnt more by then. It cannot show what long sentences cost, nor "
-    "how good either arm gets; `seq2seq-attn demo` trains longer, on sentences of up to 50 words."
+    f"This is the quick demo: two of the four arms, one seed, {QUICK['training']['max_epochs']} epochs on sentences of "
+    f"at most {SHORT} words. It shows which arm learns faster. It shows neither the effect of sentence length nor the "
+    "final quality of the arms; `seq2seq-attn demo`, which trains longer on sentences of up to 50 words, shows both."
 )
 
 
@@ -127,9 +127,9 @@ def demo(
     if_exists: IfDone = "resume",
     command: str = "seq2seq-attn demo",
 ) -> Results:
-    """Trains and compares the arms of `demo.yaml`, or two of them briefly; all is written into `folder`.
+    """Trains and compares the arms of `demo.yaml`, or two of them briefly; writes everything into `folder`.
 
-    An interrupted demo continues where it stopped; a finished one computes its results again from its runs.
+    An interrupted demo continues where it stopped; a finished one recomputes its results from its runs.
     """
     claim(folder, _demo(quick).name)  # before its corpus is written
     grid = demo_grid(folder, quick)
@@ -137,10 +137,10 @@ def demo(
 
 
 def demo_grid(folder: Path, quick: bool = False) -> RunGrid:
-    """The runs of the demo; what is not in a checkout of its corpus is written into `folder`."""
+    """The runs of the demo; corpus files that are not in a checkout are generated in `folder`."""
     experiment = _demo(quick)
     if isinstance(experiment.base, Path):
-        raise UserError("demo.yaml holds its base itself")
+        raise UserError("demo.yaml must contain its base configuration, not the path of one")
     values = merge(experiment.base, QUICK) if quick else experiment.base
     corpus = _short(_corpus(folder), folder) if quick else _corpus(folder)
     return make_grid(experiment, merge(values, {"data": _paths(values["data"], corpus)}))
@@ -156,7 +156,7 @@ def _demo(quick: bool) -> Experiment:
 
 
 def _corpus(folder: Path) -> Path:
-    """The folder of the embedded corpus: that of the checkout, or the same files generated again."""
+    """The folder of the embedded corpus: the one in the checkout, or the same files generated in `folder`."""
     committed = Path(__file__).resolve().parents[2] / "data" / CORPUS
     if committed.is_dir():
         return committed
@@ -165,7 +165,7 @@ def _corpus(folder: Path) -> Path:
 
 
 def _short(corpus: Path, folder: Path) -> Path:
-    """A folder with the pairs of a corpus that have at most `SHORT` source words, in files of the same names."""
+    """A folder with the pairs of at most `SHORT` source words, in files with the same names as those of the corpus."""
     short = folder / "data" / f"{CORPUS}-short"
     for part in ("train", "validation", "test"):
         files = {path.name: read_lines(path) for path in sorted(corpus.glob(f"{part}.*"))}
@@ -178,7 +178,7 @@ def _short(corpus: Path, folder: Path) -> Path:
 
 
 def _paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The data section with all its files in `folder`."""
+    """The data section with all files in `folder`."""
     return {
         key: _paths(value, folder) if isinstance(value, dict) else str(folder / Path(value).name)
         for key, value in values.items()

@@ -1,7 +1,7 @@
 """Experiments: arms that each change a common base configuration, and the grid of their runs, arms x seeds.
 
-With `match_parameters: true`, the decoder of an arm is widened to the parameter count of the largest arm without it, so
-that a difference in scores is not one of model size.
+With `match_parameters: true`, the decoder of an arm is widened to the parameter count of the largest arm without this
+option, so that a difference in scores is not due to model size.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class Experiment(Strict):
     """An experiment file.
 
     `base` is the configuration of a run, or the path of a file with one, relative to the experiment file. `arms` maps
-    the name of each arm to its changes of the base, given as a mapping or as `key.path=value` lines; these may include
-    `match_parameters: true`. `note` is repeated wherever the results are concluded from: what they cannot show.
+    the name of each arm to its changes to the base, given as a mapping or as `key.path=value` lines; these may include
+    `match_parameters: true`. `note` states what the results cannot show, and is repeated with the conclusions.
     """
 
     name: str = Field(pattern=r"^[\w.-]+$")  # of its run folders and its report
-    question: str = ""  # what the report begins with
-    note: str = ""  # what the results cannot show; repeated wherever conclusions are drawn
+    question: str = ""  # the heading of the report
+    note: str = ""  # what the results cannot show; repeated with the conclusions
     base: dict[str, Any] | Path  # the configuration that arms change, or its file
     arms: dict[str, dict[str, Any] | list[str]]  # changes by the name of the arm
     baseline: str  # the name of the arm that the others are compared with
@@ -70,7 +70,7 @@ class Experiment(Strict):
 
 
 class ArmConfig(Config):
-    """The configuration of a run, with the options of an arm that are not part of it."""
+    """The configuration of a run, with the options that belong to an arm only."""
 
     match_parameters: bool = False  # widen the decoder to the parameter count of the largest arm without this
 
@@ -86,7 +86,7 @@ class ArmRun(NamedTuple):
     seed: int
     config: Config
     folder: Path  # relative to the folder of all runs
-    match_parameters: bool = False  # requested; `config` is widened by the function `match_parameters`
+    match_parameters: bool = False  # as requested; the function `match_parameters` widens `config`
 
     @property
     def name(self) -> str:
@@ -111,7 +111,7 @@ def read_experiment(path: Path, overrides: Sequence[Override] = ()) -> RunGrid:
 
 
 def experiment_grid(values: Mapping[str, Any], path: Path | None = None, overrides: Sequence[Override] = ()) -> RunGrid:
-    """The grid of an experiment of these values, which come from a file or were given in Python."""
+    """The grid of an experiment with these values, from the file `path` or given in Python."""
     own = [each for each in overrides if overridden_key(each).split(".")[0] in Experiment.model_fields]
     experiment = parse_values(Experiment, values, own, path)
     base = experiment.base
@@ -141,7 +141,7 @@ def match_parameters(grid: RunGrid, cache: Cache, say: Say = lambda _: None) -> 
     """The grid with wider decoders in the arms with `match_parameters`; `say` reports each `decoder.hidden_size`.
 
     The size is the one whose parameter count is nearest to that of the largest arm without `match_parameters`.
-    UserError: there is no such arm, or an arm to be matched is larger already or cannot be widened.
+    UserError: there is no such arm, or an arm to be matched is already larger or cannot be widened.
     """
     if not any(run.match_parameters for run in grid.runs):
         return grid
@@ -149,7 +149,9 @@ def match_parameters(grid: RunGrid, cache: Cache, say: Say = lambda _: None) -> 
     arms = {arm: runs[0] for arm, runs in grid.arms()}  # the size is the same for all seeds
     counts = {arm: count(run.config) for arm, run in arms.items() if not run.match_parameters}
     if not counts:
-        raise UserError(f"experiment {grid.experiment.name}: match_parameters in every arm; leave one as it is")
+        raise UserError(
+            f"experiment {grid.experiment.name}: match_parameters is set in every arm; leave it out in at least one"
+        )
     largest = max(counts, key=lambda arm: counts[arm])
     matched = {}
     for arm, run in arms.items():
@@ -160,7 +162,7 @@ def match_parameters(grid: RunGrid, cache: Cache, say: Say = lambda _: None) -> 
                 raise UserError(f"arm {arm!r} cannot be widened by match_parameters: {error}") from None
             matched[arm] = size
             own = count(with_hidden_size(run.config, size))
-            say(f"{arm}: {own:,} parameters by decoder.hidden_size={size}; {largest} has {counts[largest]:,}")
+            say(f"{arm}: {own:,} parameters with decoder.hidden_size={size}; {largest} has {counts[largest]:,}")
     runs = [
         run._replace(config=with_hidden_size(run.config, matched[run.arm])) if run.arm in matched else run
         for run in grid.runs
@@ -177,7 +179,7 @@ def nearest_hidden_size(config: Config, wanted: int, count: Callable[[Config], i
     low = high = config.model.decoder_size
     if parameters(low) > wanted:
         raise UserError(
-            f"it has {parameters(low):,} parameters, and the largest arm without has {wanted:,}; "
+            f"it has {parameters(low):,} parameters, but the largest arm without match_parameters has {wanted:,}; "
             f"leave match_parameters out, or make the model smaller"
         )
     while parameters(high) < wanted:
@@ -187,7 +189,7 @@ def nearest_hidden_size(config: Config, wanted: int, count: Callable[[Config], i
 
 
 def with_hidden_size(config: Config, size: int) -> Config:
-    """The configuration with another width of the decoder."""
+    """The configuration with another hidden size of the decoder."""
     return config.model_copy(update={"model": config.model.with_decoder_size(size)})
 
 
@@ -199,7 +201,7 @@ class ParameterCounter:
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
-        self._codecs: dict[tuple[PairFiles, TextConfig], Codecs] = {}  # kept, as many sizes are tried
+        self._codecs: dict[tuple[PairFiles, TextConfig], Codecs] = {}  # kept because many sizes are tried
 
     def __call__(self, config: Config) -> int:
         text = config.data.train, config.text

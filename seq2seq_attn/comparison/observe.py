@@ -48,7 +48,7 @@ MOST_WEIGHTS = 10_000_000  # attention weights kept, over all arms: one to four 
 def observe(grid: RunGrid, runs: Path, test_set: TestSet, output: Path, chrf_signature: str) -> None:
     """Writes curves.json, attention.json, corpus_attention.json, examples.json and sentences.json into `output`.
 
-    The curves are those of all runs; the other files are about the first run of each arm.
+    The curves cover all runs; the other files cover the first run of each arm.
     """
     pairs = test_set.pairs
     gold = [tuple(sorted(links)) for links in test_set.gold.sure] if test_set.gold else [None] * len(pairs)
@@ -99,9 +99,9 @@ def observe(grid: RunGrid, runs: Path, test_set: TestSet, output: Path, chrf_sig
 
 
 def kept_lines(pairs: ParallelCorpus, arms: int, source: Codec, target: Codec, always: Sequence[int] = ()) -> list[int]:
-    """The numbers, from 0, of the pairs whose attention is kept: all, or every n-th so that weights are MOST_WEIGHTS.
+    """The indices of the pairs whose attention is kept: all, or every n-th to keep at most about MOST_WEIGHTS weights.
 
-    Those of `always` are kept in any case; pairs with a blank side have no attention.
+    The pairs in `always` are kept in any case; pairs with a blank side have no attention.
     """
     lines = [
         i
@@ -155,9 +155,9 @@ def _curve(run: ArmRun, runs: Path) -> dict[str, Any]:
 def extremes(
     pairs: ParallelCorpus, translations: Mapping[str, Sequence[str]], baseline: str, signature: str
 ) -> ContrastiveSentences:
-    """The sentences on which an arm gains or loses most over the baseline, `SHOWN` of each kind for each arm.
+    """The sentences with the largest gains and losses over the baseline, `SHOWN` of each kind for each arm.
 
-    The difference is that in sentence-level chrF. `translations` has those of one run per arm, `signature` is that of
+    Gains are differences in sentence-level chrF. `translations` are those of one run per arm; `signature` is that of
     the corpus-level chrF.
     """
     scores = _sentence_scores(translations, pairs.target)

@@ -1,6 +1,6 @@
-"""The missing runs of an experiment, trained in this process or in several; those end with this one, however it ends.
+"""Trains the missing runs of an experiment in this process or in workers, which end whenever this process ends.
 
-Every new process imports this file, so it imports what trains only where it trains: torch and Lightning take seconds.
+Every worker imports this file, so imports that are slow (torch, Lightning) are inside the functions that need them.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def complete_all(
     """Trains and tests every run of the grid, `jobs` at a time; finished runs are kept unless they are overwritten.
 
     The models are small: two runs in parallel with one thread each finish sooner than one after the other with two
-    threads, which would have to synchronise in every operation.
+    threads, which synchronise in every operation.
 
-    UserError: a folder holds another run, or a file that the run did not write; then nothing is trained.
+    UserError: a folder holds another run, or a file that the run did not write. In that case, nothing is trained.
     """
     from seq2seq_attn.runs.folder import may_resume, read_metrics, refuse_other_config
     from seq2seq_attn.runs.plugin import loaded_plugins
@@ -52,8 +52,8 @@ def complete_all(
         for number, run in enumerate(grid, start=1):
             complete(run, runs, if_exists, lambda text, n=number: say(f"[{n}/{len(grid)}] {text}"), bar)  # type: ignore[misc]
         return
-    say_there, bar_there = (_nothing, None) if bar is None else (_to_stderr, False)
-    work = partial(complete, runs=runs, if_exists=if_exists, say=say_there, bar=bar_there)
+    worker_say, worker_bar = (_nothing, None) if bar is None else (_to_stderr, False)
+    work = partial(complete, runs=runs, if_exists=if_exists, say=worker_say, bar=worker_bar)
     prepare = partial(_prepare_to_train, max(1, (os.cpu_count() or 1) // jobs), loaded_plugins())
     try:
         for number, _ in enumerate(in_processes(work, grid, jobs, prepare), start=1):
@@ -63,7 +63,7 @@ def complete_all(
 
 
 def complete(run: ArmRun, runs: Path, if_exists: IfDone, say: Say, bar: bool | None = True) -> None:
-    """Trains and tests one run, or does what is missing of the two."""
+    """Trains and tests one run; skips what is already done."""
     from seq2seq_attn.analysis.scoring import evaluate
     from seq2seq_attn.runs.corpora import CACHE_FOLDER
     from seq2seq_attn.runs.folder import read_metrics
@@ -89,11 +89,11 @@ def _to_stderr(text: str) -> None:
 
 
 def _nothing(text: str) -> None:
-    """Says nothing: a function of this file, which other processes can find."""
+    """Ignores the message. A function of the module, because workers cannot unpickle a lambda."""
 
 
 def _prepare_to_train(threads: int, plugins: Sequence[Path]) -> None:
-    """Sets the threads and the memory allocation of a new process, and loads the plugins of the one that started it."""
+    """Sets the threads and the memory allocation of a worker, and loads the plugins of its parent."""
     import torch
 
     from seq2seq_attn.ops.host import keep_freed_memory
@@ -107,9 +107,9 @@ def _prepare_to_train(threads: int, plugins: Sequence[Path]) -> None:
 def in_processes(
     work: Callable[[_Item], _Result], items: Iterable[_Item], jobs: int, prepare: Callable[[], object] | None = None
 ) -> Iterator[_Result]:
-    """The results of `work`, in the order in which they are finished; `jobs` items are processed in parallel.
+    """Yields the results of `work` in order of completion; `jobs` items are processed in parallel.
 
-    Every process calls `prepare` first. The first exception, in a process or here (Ctrl-C), stops all processes at once
+    Every worker calls `prepare` first. The first exception, in a worker or here (Ctrl-C), stops all workers at once
     and is raised.
     """
     with _process_pool(jobs, prepare) as pool:
@@ -125,7 +125,7 @@ def _process_pool(jobs: int, prepare: Callable[[], object] | None) -> Iterator[E
         try:
             yield pool
         except BaseException:
-            # The pool's own shutdown waits for running items, and for one more that it has fetched in advance.
+            # The pool's own shutdown would wait for running items, and for one more that it has prefetched.
             for process in multiprocessing.active_children():
                 if process not in others:
                     process.kill()
@@ -133,7 +133,7 @@ def _process_pool(jobs: int, prepare: Callable[[], object] | None) -> Iterator[E
 
 
 def _submit(pool: Executor, work: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[Future[_Result]]:
-    """Starts the processes. They inherit a blocked SIGINT: a terminal sends Ctrl-C to them as well."""
+    """Starts the workers with SIGINT blocked, because a terminal sends Ctrl-C to them as well."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         return [pool.submit(work, item) for item in items]
@@ -142,7 +142,7 @@ def _submit(pool: Executor, work: Callable[[_Item], _Result], items: Iterable[_I
 
 
 def _initialise_process(prepare: Callable[[], object] | None) -> None:
-    """Runs first in every process. A spawned process does not by itself end when its parent is killed."""
+    """Runs first in every worker, and ends it with its parent: a spawned process outlives a killed parent."""
     Thread(target=_end_with_parent, daemon=True).start()
     if prepare is not None:
         prepare()

@@ -1,7 +1,7 @@
 """The comparison table as columns: one cell per arm, under a header.
 
-Metrics come from `evaluation.metrics`, in its order; between them stand the differences from the baseline with their
-tests, BLEU by source length, intervals and costs. Tables in every format are made of these columns.
+Metrics come from `evaluation.metrics`, in its order; between them are the differences from the baseline with their
+tests, BLEU by source length, intervals and costs. Tables in every format are built from these columns.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TESTS = {"randomisation": "p rand.", "paired_bootstrap": "p boot.", "seeds": "p 
 
 
 class TableCell(NamedTuple):
-    """A cell as text, and the unrounded numbers that it shows."""
+    """A cell as text, with the unrounded numbers that it shows."""
 
     value: str
     detail: str = ""  # the second line in the terminal
@@ -40,9 +40,9 @@ class Column(NamedTuple):
 
     header: str
     cells: Sequence[TableCell]
-    meaning: str = ""  # a line below the table
-    optional: bool = False  # left out of a terminal that is too narrow; files have all columns
-    parts: tuple[str, ...] = ("",)  # what each number of a cell is, in addition to the header
+    meaning: str = ""  # a note below the table
+    optional: bool = False  # omitted in a terminal that is too narrow; files contain all columns
+    parts: tuple[str, ...] = ("",)  # the suffix of the header for each number of a cell
 
     @property
     def width(self) -> int:
@@ -54,39 +54,39 @@ def columns(results: Results) -> list[Column]:
     """The whole table, the names of the arms first."""
     arms = results.arms
     metrics = METRICS.values()
-    of_translations = [metric.key for metric in metrics if metric.from_translations is not None]
-    main = [metric.key for metric in metrics if metric.is_main]
+    translation_keys = [metric.key for metric in metrics if metric.from_translations is not None]
+    main_keys = [metric.key for metric in metrics if metric.is_main]
     unregistered = [key for key in dict.fromkeys(key for arm in arms for key in arm.further) if key not in METRICS]
     return [
         Column("Arm", [TableCell(arm.name) for arm in arms]),
         Column(
             "Parameters", [TableCell(f"{arm.parameters:,}", numbers=(arm.parameters,)) for arm in arms], _widened(arms)
         ),
-        *_scores(arms, [key for key in main if key in of_translations]),
+        *_scores(arms, [key for key in main_keys if key in translation_keys]),
         *_differences(results),
         *_lengths(arms),
-        *_scores(arms, [key for key in main if key not in of_translations]),
+        *_scores(arms, [key for key in main_keys if key not in translation_keys]),
         Column(
             "Training",
             [TableCell(_duration(arm.train_seconds), numbers=(arm.train_seconds,)) for arm in arms],
-            "Training: time of a run, mean over seeds",
+            "Training: time per run, mean over seeds",
             parts=("seconds",),
         ),
-        *_scores(arms, [key for key in of_translations if key not in main]),
+        *_scores(arms, [key for key in translation_keys if key not in main_keys]),
         *_intervals(arms),
-        *_scores(arms, [key for key in METRICS if key not in main and key not in of_translations]),
+        *_scores(arms, [key for key in METRICS if key not in main_keys and key not in translation_keys]),
         *_scores(arms, unregistered),
         *_speed(arms),
     ]
 
 
-def signed(key: str) -> str:
-    """The header of the column that a signature belongs to, by its key in results.json."""
+def signature_header(key: str) -> str:
+    """The header of the column that a signature belongs to, given its key in results.json."""
     return METRICS[key].header if key in METRICS else TESTS.get(key, key)
 
 
 def _scores(arms: Sequence[ArmResult], keys: Iterable[str]) -> Iterator[Column]:
-    """A column for each metric that any arm has; a key that is not registered is its own header."""
+    """One column per metric that any arm has; the header of an unregistered metric is its key."""
     for key in keys:
         scores = [arm.score(key) for arm in arms]
         if not any(scores):
@@ -111,13 +111,13 @@ def _over_seeds(arm: ArmResult, score: Spread, digits: int) -> TableCell:
 
 
 def _widened(arms: Sequence[ArmResult]) -> str:
-    """Which decoders are wider than in the arm's configuration, and how wide."""
+    """The decoders that are wider than configured, with their sizes."""
     sizes = [f"{arm.name} to {arm.matched_hidden_size}" for arm in arms if arm.matched_hidden_size is not None]
     return f"Parameters: decoder.hidden_size was widened to match the largest arm: {', '.join(sizes)}" if sizes else ""
 
 
 def _differences(results: Results) -> list[Column]:
-    """The difference from the baseline, a p-value for each test of it, and the detectable difference."""
+    """The difference from the baseline, the p-value of each test, and the detectable difference."""
     if results.baseline is None:
         return []
     found = [
@@ -133,21 +133,22 @@ def _differences(results: Results) -> list[Column]:
             results,
             TESTS["randomisation"],
             lambda pair: NOTHING if pair.randomisation is None else _p(pair.randomisation.p_holm),
-            "p rand.: probability of at least this difference if there were none (paired approximate randomisation)",
+            "p rand.: probability of a difference at least this large if there were none (paired approximate "
+            "randomisation)",
         ),
         _compared(
             results,
             TESTS["seeds"],
             lambda pair: NOTHING if pair.seeds is None else _p(pair.seeds.p_holm),
-            "p seeds: probability of at least this difference if arms differed by their seeds alone (Welch's t test)",
+            "p seeds: probability of a difference at least this large if only the seeds differed (Welch's t test)",
             optional=True,
         ),
         _compared(
             results,
             "Detectable",
             _detectable,
-            "Detectable: the true difference in BLEU that is detected with 80 % power at 5 %, on such a test set and "
-            "with this number of seeds",
+            "Detectable: the true difference in BLEU that is detected with 80 % power at the 5 % level, on a test set "
+            "like this and with this number of seeds",
             optional=True,
             parts=("", "seeds"),
         ),
@@ -155,7 +156,7 @@ def _differences(results: Results) -> list[Column]:
             results,
             TESTS["paired_bootstrap"],
             lambda pair: _p(pair.p_value if pair.p_holm is None else pair.p_holm),
-            "p boot.: sacrebleu's paired bootstrap; without a true difference, its raw p is below 0.05 on one "
+            "p boot.: sacrebleu's paired bootstrap; without a true difference, its raw p-value is below 0.05 on one "
             "test set in ten",
             optional=True,
         ),
@@ -187,7 +188,7 @@ def _p(p: float) -> TableCell:
 
 
 def _detectable(pair: PairedComparison) -> TableCell:
-    if not pair.detectable:  # not computed, or both systems are equal on every resample
+    if not pair.detectable:  # not computed, or the systems score the same on every resample
         return NOTHING
     value = f"{pair.detectable:.1f}"
     if pair.seeds is None:
@@ -213,27 +214,27 @@ def _lengths(arms: Sequence[ArmResult]) -> list[Column]:
 
 
 def _in_band(band: BandResult) -> TableCell:
-    """BLEU alone: with an interval in every band the table would be too wide to read."""
+    """BLEU without its interval: with an interval in every band, the table would be too wide to read."""
     limits = [limit for limit in (band.bleu_low, band.bleu_high) if limit is not None]
     return TableCell(f"{band.bleu:.1f}", numbers=(band.bleu, *limits))
 
 
 def _intervals(arms: Sequence[ArmResult]) -> list[Column]:
-    """Intervals of BLEU: for other sentences, and for other seeds."""
+    """Intervals of BLEU over test sentences and over seeds."""
     sentences = [_limits(arm.bleu.low, arm.bleu.high) for arm in arms]
     seeds = [_limits(arm.bleu.seeds_low, arm.bleu.seeds_high) for arm in arms]
     found = [
         Column(
             "95 % sentences",
             sentences,
-            "95 % sentences: interval of BLEU over resampled test sets, for the same training runs",
+            "95 % sentences: interval of BLEU over resampled test sets, of the same training runs",
             optional=True,
             parts=LIMITS,
         ),
         Column(
             "95 % seeds",
             seeds,
-            "95 % seeds: t interval of BLEU over seeds, for the same test set",
+            "95 % seeds: t interval of BLEU over seeds, on the same test set",
             optional=True,
             parts=LIMITS,
         ),

@@ -1,4 +1,4 @@
-"""What a comparison permits to conclude, in sentences."""
+"""The conclusions that a comparison supports, as sentences."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from seq2seq_attn.results.results import (
 
 
 def conclusion(results: Results) -> list[str]:
-    """Each arm against the baseline, the largest difference first; then sentences about single arms.
+    """The comparison of each arm with the baseline, the largest difference first; then sentences about single arms.
 
-    The note of the experiment, if it has one, comes second. The sentences about arms are the effect of length on the
+    The note of the experiment, if it has one, comes second. The sentences about arms cover the effect of length on the
     best arm and on the baseline, the groups of sentences in which the two differ, the alignment error rate of the best
     arm, and the limits of a single seed.
     """
@@ -36,10 +36,10 @@ def conclusion(results: Results) -> list[str]:
     sentences += filter(None, [_correction(results), *map(_by_length, shown)])
     sentences += _by_group(results.where, best.name, results.baseline)
     if best.aer is not None:
-        sentences.append(f"{best.name} aligns words with an error rate (AER) of {best.aer.mean:.3f}.")
+        sentences.append(f"The alignment error rate (AER) of {best.name} is {best.aer.mean:.3f}.")
     if any(len(arm.seeds) == 1 for arm in results.arms):
         sentences.append(
-            "One seed: the intervals cover other test sentences, not other seeds; "
+            "Single seed: the intervals account for the choice of test sentences, not of the seed; "
             "compare several seeds before you publish."
         )
     if results.note:
@@ -48,7 +48,7 @@ def conclusion(results: Results) -> list[str]:
 
 
 def _over_sentences(pair: PairedComparison) -> str:
-    """The test over sentences: which arm is better and by how much, or which difference would have been detected."""
+    """The test over sentences: which arm is better and by how much, or the detectable difference."""
     p = pair.p_value if pair.randomisation is None else pair.randomisation.p_holm
     evidence = f"95 % interval {pair.low:+.1f} to {pair.high:+.1f}, {_p(p)}"
     if pair.significant:
@@ -69,21 +69,21 @@ def _over_seeds(pair: PairedComparison, seeds: AcrossSeeds) -> str:
             f"with this number of seeds {_detected(seeds.detectable)}."
         )
     if pair.significant:
-        return f"The seeds agree: {pair.arm} is {_better(pair)} than {pair.baseline} with other seeds ({evidence})."
+        return f"This also holds over seeds: {pair.arm} is {_better(pair)} than {pair.baseline} ({evidence})."
     return (
-        f"The seeds agree, but only on these sentences: {pair.arm} is {_better(pair)} than {pair.baseline} "
-        f"({evidence}); whether it holds for other sentences needs a larger test set."
+        f"Over seeds, {pair.arm} is {_better(pair)} than {pair.baseline} on this test set ({evidence}); "
+        "a larger test set is needed to show whether this holds for other sentences."
     )
 
 
 def _correction(results: Results) -> str | None:
-    """How the p-values above are corrected."""
+    """How the p-values in the other sentences are corrected."""
     count = len(results.comparisons)
     if count < 2 or any(pair.randomisation is None for pair in results.comparisons):
         return None
     return (
-        f"Each p is corrected for the {count} comparisons made (Holm); intervals are not. "
-        "Those over test sentences are from approximate randomisation."
+        f"All p-values are corrected for {count} comparisons (Holm); the intervals are not. "
+        "The p-values over test sentences are from approximate randomisation."
     )
 
 
@@ -100,19 +100,19 @@ def _detected(difference: float) -> str:
 
 
 def _by_length(arm: ArmResult) -> str | None:
-    """From the shortest to the longest band with enough sentences; None if there are not two."""
+    """The longest against the shortest band with enough sentences; None if there are fewer than two such bands."""
     bands = [band for band in arm.bleu_by_length if band.sentences >= ENOUGH]
     if len(bands) < 2 or bands[0].bleu == 0:
         return None
     first, last = bands[0], bands[-1]
     return (
-        f"On sentences of {last.label} words {arm.name} keeps {last.bleu / first.bleu:.0%} "
-        f"of its BLEU on those of {first.label} ({first.bleu:.1f} to {last.bleu:.1f})."
+        f"On sentences of {last.label} words, {arm.name} retains {last.bleu / first.bleu:.0%} "
+        f"of its BLEU on sentences of {first.label} words ({last.bleu:.1f} against {first.bleu:.1f})."
     )
 
 
 def _by_group(where: Breakdowns | None, best: str, baseline: str | None) -> list[str]:
-    """At most one sentence per breakdown and kind of rates; none if intervals overlap."""
+    """At most one sentence per breakdown and table of rates; none if the intervals overlap."""
     if where is None:
         return []
     sentences = [
@@ -124,14 +124,14 @@ def _by_group(where: Breakdowns | None, best: str, baseline: str | None) -> list
 
 
 def _within(breakdown: Breakdown, arm: str) -> str | None:
-    """The first group of an arm against its last."""
+    """The first group of an arm against its last group."""
     results: Sequence[GroupResult | None] = breakdown.arms.get(arm, (None,))
     first, last = results[0], results[-1]
     if first is None or last is None or not _differ(first, last):
         return None
     return (
-        f"By {breakdown.name}, {arm} has {first.bleu:.1f} BLEU on the {breakdown.groups[0]} third of the "
-        f"sentences and {last.bleu:.1f} on the {breakdown.groups[-1]}."
+        f"Grouped by {breakdown.name}, {arm} has {first.bleu:.1f} BLEU on the {breakdown.groups[0]} third of the "
+        f"sentences and {last.bleu:.1f} on the {breakdown.groups[-1]} third."
     )
 
 
@@ -151,11 +151,11 @@ def _between(breakdown: Breakdown, best: str, baseline: str | None) -> str | Non
     if most[1].low - most[2].high <= least[1].high - least[2].low:
         return None
     places = (f"{label} ({ours.bleu:.1f} against {theirs.bleu:.1f} BLEU)" for label, ours, theirs in (most, least))
-    return f"By {breakdown.name}, {best} gains most over {baseline} at {' and least at '.join(places)}."
+    return f"Grouped by {breakdown.name}, {best} gains most over {baseline} for {' and least for '.join(places)}."
 
 
 def _rates(rates: Rates, best: str, baseline: str | None) -> str | None:
-    """The rates in which two arms differ."""
+    """The rates in which the two arms differ."""
     if baseline is None or best == baseline or not {best, baseline} <= rates.arms.keys():
         return None
     pairs = zip(rates.groups, rates.arms[best], rates.arms[baseline], strict=True)

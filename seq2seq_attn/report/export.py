@@ -1,4 +1,4 @@
-"""The comparison for other programs: LaTeX tables, and comma-separated values of every number."""
+"""The comparison for other programs: LaTeX tables, and all numbers as comma-separated values."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from seq2seq_attn.report.columns import Column, TableCell, columns
-from seq2seq_attn.report.table import AGREEMENT, breakdown_tables, breakdowns, notes
+from seq2seq_attn.report.table import AGREEMENT, breakdown_tables, breakdowns, provenance
 from seq2seq_attn.results.records import slug
 from seq2seq_attn.results.results import Breakdown, LinkAgreement, Rates, Results
 
-HEAD = r"""% Needs \usepackage{booktabs,adjustbox}; XeLaTeX or LuaLaTeX if names go beyond the Latin alphabet."""
+HEAD = r"""% Needs \usepackage{booktabs,adjustbox}; XeLaTeX or LuaLaTeX if names are not in the Latin alphabet."""
 
 TABLE = r"""\begin{table*}
 \centering
@@ -39,7 +39,7 @@ SPECIAL = {
     "|": r"\textbar{}",
     "±": r"$\pm$",
     "–": "--",
-    "[": "{[}",  # at the beginning of a row it would be the option of the line break above
+    "[": "{[}",  # at the beginning of a row, LaTeX would take it for an option of the preceding \\
     **{character: f"\\{character}" for character in "&%$#_{}"},
 }
 
@@ -47,14 +47,14 @@ SPECIAL = {
 def as_latex(results: Results) -> str:
     r"""LaTeX tables with the rules of booktabs, to be included with \input.
 
-    One table of the main columns, one of the optional ones, and those of the breakdowns. Provenance is in comments.
+    One table has the main columns, one the optional columns; the breakdowns follow. Provenance is in comments.
     """
-    provenance = [f"% {note}" for note in notes(results, ())]
-    return "\n".join([HEAD, *provenance, *_latex_comparison(results), *_latex_breakdowns(results), ""])
+    comments = [f"% {note}" for note in provenance(results, columns(results))]
+    return "\n".join([HEAD, *comments, *_latex_comparison(results), *_latex_breakdowns(results), ""])
 
 
 def escape_latex(text: str) -> str:
-    """The text as LaTeX prints it: specials escaped, a minus sign before a number, a dash between two."""
+    """The text for LaTeX: special characters escaped, a minus sign before a number, an en dash between two numbers."""
     escaped = "".join(SPECIAL.get(character, character) for character in text)
     return re.sub(r"(?<=\d)-(?=\d)", "--", re.sub(r"(?<!\w)-(?=\d)", "$-$", escaped))
 
@@ -92,46 +92,46 @@ def _latex_cell(cell: TableCell) -> str:
 
 
 def as_csv(results: Results) -> str:
-    """One line per arm under a line of headers, numbers not rounded; an empty field if a value is unknown."""
+    """A header line, then one line per arm with unrounded numbers; an unknown value is an empty field."""
     records = as_records(results)
     return _csv_text([records[0], *(record.values() for record in records)])
 
 
 def as_records(results: Results) -> list[dict[str, float | str | None]]:
-    """One dictionary per arm with the fields of `as_csv`; None if a value is unknown."""
+    """One dictionary per arm with the fields of `as_csv`; None for an unknown value."""
     headers, values = zip(*(each for column in columns(results) for each in _csv_values(column)), strict=True)
     return [dict(zip(headers, row, strict=True)) for row in zip(*values, strict=True)]
 
 
 def breakdowns_as_csv(results: Results) -> str:
-    """Breakdowns, rates and link agreement, one line per number under a line of headers; "" if there are none."""
+    """Breakdowns, rates and link agreement: a header line, then one line per number; "" if there are none."""
     rows = list(_csv_rows(results))
     return _csv_text([_BreakdownRow._fields, *rows]) if rows else ""
 
 
 class _BreakdownRow(NamedTuple):
-    """One number, not rounded; `low` and `high` are its 95 % interval, if it has one."""
+    """One unrounded number; `low` and `high` are its 95 % interval, if it has one."""
 
     table: str
-    group: str  # of sentences or words; for link agreement the other arm
+    group: str  # of sentences or words; for link agreement, the other arm
     arm: str
     measure: str
     value: float
     low: float | None = None
     high: float | None = None
-    of: float | None = None  # sentences of a group; the whole of a rate
+    of: float | None = None  # the number of sentences of a group, or the denominator of a rate
     bounds: str = ""  # of the group, if each arm is grouped by its own values
 
 
 def _csv_text(rows: Iterable[Iterable[object]]) -> str:
-    """RFC 4180, except for the carriage returns; None is an empty field."""
+    """RFC 4180, but with line feeds alone; None is an empty field."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue()
 
 
 def _csv_values(column: Column) -> Iterator[tuple[str, list[float | str | None]]]:
-    """Header and values: a column of text as it is, a column of numbers once per part that any cell has."""
+    """Headers and values: one pair for a text column, one per part of the cells for a numeric column."""
     most = max(len(cell.numbers) for cell in column.cells)
     if most == 0:
         yield column.header, [cell.value for cell in column.cells]

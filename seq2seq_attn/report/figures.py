@@ -1,6 +1,6 @@
 """The figures of an experiment: BLEU by source length, learning curves, attention as heat maps; and their style.
 
-Figures are plain `matplotlib.figure.Figure` objects; pyplot and matplotlib's global settings are left alone.
+Figures are `matplotlib.figure.Figure` objects; pyplot is not imported, and matplotlib's global settings do not change.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ Points = Sequence[tuple[float, float]]  # (epoch, value)
 
 
 class Picture(Figure):
-    """A figure that a notebook shows without pyplot, which would install itself there."""
+    """A figure that a notebook displays without pyplot, which would register its own backend."""
 
     def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
         content = render(self, "png")
         width, height = (int.from_bytes(content[place : place + 4], "big") for place in (16, 20))
-        return content, {"width": width // 2, "height": height // 2}  # sharp on a screen with small pixels
+        return content, {"width": width // 2, "height": height // 2}  # for high-density screens
 
 
 LETTER = 0.07  # inches, of 9-point type; a Chinese character is as wide as two
@@ -50,7 +50,7 @@ GOLD = "#D55E00"
 def bleu_by_length_figure(results: Results) -> Figure:
     """BLEU over the length bands with 95 % intervals (Bahdanau et al., 2015, Figure 2).
 
-    One line per arm; for more than `MOST_LINES` arms, or a single band, a row of dots per arm. Marks of bands with
+    One line per arm; with more than `MOST_LINES` arms or a single band, one row of dots per arm. Marks of bands with
     fewer than `ENOUGH` sentences are hollow.
     """
     bands = results.arms[0].bleu_by_length
@@ -85,7 +85,7 @@ def bleu_by_length_figure(results: Results) -> Figure:
 
 
 def _dots_by_length(results: Results, bands: Sequence[BandResult], notes: Sequence[str]) -> Figure:
-    """One panel per band, one row per arm, that of the highest BLEU on top."""
+    """One panel per band, one row per arm, the highest BLEU on top."""
     ranked = sorted(results.arms, key=lambda arm: arm.bleu.mean)
     with drawing([results.experiment, *(arm.name for arm in ranked)]):
         figure = Figure(figsize=(3.2 + 1.7 * len(bands), 1.6 + 0.27 * len(ranked)), layout="constrained")
@@ -109,7 +109,7 @@ def _dots_by_length(results: Results, bands: Sequence[BandResult], notes: Sequen
 
 
 def learning_curve_figure(runs: Mapping[str, Sequence[Curve]]) -> Figure:
-    """Validation BLEU and loss over epochs: a thick line per arm, the mean over its seeds, a thin line per seed."""
+    """Validation BLEU and loss over epochs: a thick line per arm with the mean over its seeds, a thin line per seed."""
     with drawing(runs):
         figure = Picture(figsize=(10, 4.8), layout="constrained")
         left, right = figure.subplots(1, 2)
@@ -128,7 +128,7 @@ def learning_curve_figure(runs: Mapping[str, Sequence[Curve]]) -> Figure:
 
 
 def mean_over_seeds(seeds: Sequence[Points]) -> Points:
-    """The mean at each epoch that every seed reached; otherwise the line would jump where a seed stops."""
+    """The mean at each epoch that all seeds reached; over fewer seeds the line would jump where one stops."""
     by_epoch = [dict(points) for points in seeds]
     shared = sorted(set.intersection(*(set(values) for values in by_epoch))) if by_epoch else []
     return [(epoch, sum(values[epoch] for values in by_epoch) / len(by_epoch)) for epoch in shared]
@@ -162,8 +162,8 @@ def _columns(points: Points) -> tuple[list[float], list[float]]:
 def attention_figure(maps: Sequence[AttentionMap]) -> Figure:
     """Heat maps of attention weights, one panel per map (Bahdanau et al., 2015, Figure 3).
 
-    Source words are columns, target words rows; darker is larger (0 to 1). Gold links are outlined. Several maps should
-    be of the same source sentence, in different arms.
+    Source words are columns, target words are rows; darker cells have larger weights (0 to 1). Gold links are outlined.
+    Several maps should show the same source sentence in different arms.
     """
     is_long = max(len(shown.source) for shown in maps) > 8
     cell = 0.22 if is_long else 0.35  # inches
@@ -210,7 +210,7 @@ def _longest(words: Sequence[str]) -> int:
 
 # Okabe & Ito's palette, safe for colour-blind readers, without its yellow: too pale for a line.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-MOST_LINES = len(COLOURS)  # of a figure: more would cover each other, and share colours
+MOST_LINES = len(COLOURS)  # per figure; more lines would overlap and share colours
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES = ("-", (0, (6, 1.5)), (0, (6, 1.5, 1.5, 1.5)), (0, (2.5, 1)))  # dashes and gaps, in line widths
 
@@ -226,20 +226,20 @@ SETTINGS = {
     "grid.color": "#DDDDDD",
     "legend.frameon": False,
     "savefig.dpi": 200,
-    "svg.fonttype": "path",  # text as shapes: the reader's machine may lack the font
+    "svg.fonttype": "path",  # text as paths: the viewer may lack the font
     "svg.hashsalt": "seq2seq_attn",  # equal figures have equal bytes
 }
 
 
 @contextmanager
 def drawing(texts: Iterable[str]) -> Iterator[None]:
-    """A context in which figures get the common style, with fonts that have the glyphs of these texts."""
+    """A context in which figures get the common style and fonts with the glyphs of these texts."""
     with matplotlib.rc_context({**SETTINGS, "font.family": font_families(texts)}):
         yield
 
 
 def line_styles(arms: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Colour, marker and dashes of each arm's lines; all three agree only after 56 arms."""
+    """Colour, marker and dashes of each arm's lines; the combination repeats after 56 arms."""
     return {
         arm: {
             "color": COLOURS[index % len(COLOURS)],
@@ -295,30 +295,30 @@ def font_families(texts: Iterable[str]) -> list[str]:
 
 
 def chinese_characters(texts: Iterable[str]) -> set[str]:
-    """Those that need a Chinese font."""
+    """The characters that need a Chinese font."""
     return {character for text in texts for character in text if character >= "\u2e80"}
 
 
 def in_subset(characters: Iterable[str]) -> bool:
-    """Whether the font of the package has all of these characters."""
+    """Whether the package's font has all of these characters."""
     return set(map(ord, characters)) <= set(FT2Font(str(SUBSET)).get_charmap())
 
 
 @functools.cache
 def subset_family() -> str:
-    """The font of the package."""
+    """The family of the package's font, which is registered with matplotlib."""
     font_manager.fontManager.addfont(str(SUBSET))
     return font_manager.FontProperties(fname=str(SUBSET)).get_name()
 
 
 @functools.cache
 def installed_family() -> str | None:
-    """A Chinese font of the machine; None if there is none, with one line of warning on stderr, once per process."""
+    """An installed Chinese font; None, with one warning on stderr per process, if there is none."""
     installed = {font.name for font in font_manager.fontManager.ttflist}
     found = next((family for family in CHINESE_FONTS if family in installed), None)
     if found is None:
         print(
-            "warning: no font with Chinese characters was found, figures show boxes instead; "
+            "warning: no font with Chinese characters was found; figures show boxes instead; "
             "install one, such as the system's package fonts-noto-cjk",
             file=sys.stderr,
         )

@@ -1,7 +1,7 @@
 """The attention section of the HTML page: attention on any test sentence, step by step, and beams as trees.
 
-Scores, shares and beams are those of examples.json; the weights on other sentences are those of corpus_attention.json.
-Older results have the sentences of attention.json alone.
+Scores, shares and beams come from examples.json, the weights on other sentences from corpus_attention.json. Older
+results only have the sentences of attention.json.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class BeamNode(NamedTuple):
     row: int
     column: int
     parent_row: int
-    rank: int | None  # of the best hypothesis through this step, from 1; None: abandoned
-    hypothesis: BeamHypothesis | None  # that ends here
+    rank: int | None  # of the best hypothesis through this step, from 1; None: pruned
+    hypothesis: BeamHypothesis | None  # the one that ends here
 
     @property
     def probability(self) -> float:
@@ -50,13 +50,13 @@ class BeamNode(NamedTuple):
 
 
 class StepView(NamedTuple):
-    """A predicted token, with the attention that predicted it."""
+    """A predicted token, with the attention at its step."""
 
     token: str
     log_probability: float | None
     weights: Row | None
     scores: Row | None = None
-    shares: Row | None = None  # what each source position contributes to the context
+    shares: Row | None = None  # contribution of each source position to the context
 
 
 class TranslationPath(NamedTuple):
@@ -77,7 +77,7 @@ class HeatMap(NamedTuple):
 
 
 class ArmView(NamedTuple):
-    """A sentence in one arm; the first path is the reference, whose steps precede those of the beam."""
+    """A sentence in one arm; the first path is the reference, and its steps precede those of the beam."""
 
     arm: str
     source: Sequence[str]  # tokens
@@ -130,7 +130,7 @@ def views_of_examples(examples: Sequence[Example]) -> list[SentenceView]:
 
 
 def views_of_maps(maps: Sequence[AttentionMap]) -> list[SentenceView]:
-    """The arms with attention weights, word by word on the reference: all that older results have."""
+    """The arms with attention weights, word by word on the reference, for older results without examples."""
     sentences: dict[tuple[str, ...], list[AttentionMap]] = {}
     for each in maps:
         sentences.setdefault(each.source, []).append(each)
@@ -147,9 +147,9 @@ def views_of_maps(maps: Sequence[AttentionMap]) -> list[SentenceView]:
 
 
 def as_data(sentences: Sequence[SentenceView], corpus: CorpusAttention | None) -> dict[str, Any]:
-    """The data that attention.js reads, in columns, which compress well. Weights on the corpus are not among them.
+    """The data that attention.js reads, except for the weights on the corpus; in columns, which compress well.
 
-    A translation that is the reference itself is 0.
+    A translation that is identical to the reference is written as 0.
     """
     views = {sentence.line or place: _data_of_views(sentence) for place, sentence in enumerate(sentences, start=1)}
     pairs: Sequence[SentenceView | CorpusPair] = sentences if corpus is None else corpus.pairs
@@ -183,7 +183,7 @@ def packed(data: object) -> str:
 
 
 def glosses_of(sentences: Sequence[SentenceView], corpus: CorpusAttention | None) -> dict[str, str]:
-    """English under the Chinese words of the embedded corpus, on either side; none for other text."""
+    """English glosses for the Chinese words of the embedded corpus, on either side; empty for other text."""
     pairs: Sequence[SentenceView | CorpusPair] = sentences if corpus is None else corpus.pairs
     sides = ([pair.source for pair in pairs], [pair.reference for pair in pairs])
     return next((found for side in sides if (found := glosses(word for line in side for word in line.split()))), {})
@@ -195,7 +195,7 @@ def _data_of_views(sentence: SentenceView) -> list[dict[str, Any]]:
             "arm": view.arm,
             "source": view.source,
             "sourceWords": list(view.source_words),
-            "steps": view.steps,  # each a list of its fields in their order
+            "steps": view.steps,  # each step is a list of its fields
             "paths": [path._asdict() | {"steps": list(path.steps), "words": list(path.words)} for path in view.paths],
         }
         for view in sentence.views
@@ -203,7 +203,7 @@ def _data_of_views(sentence: SentenceView) -> list[dict[str, Any]]:
 
 
 def _data_of_segmentation(each: Segmentation, corpus: CorpusAttention) -> dict[str, Any] | None:
-    """None if all tokens are the words of their lines."""
+    """None if the tokens of every line are its words."""
     lines = {"source": [pair.source for pair in corpus.pairs], "target": [pair.reference for pair in corpus.pairs]}
     sides = {"source": each.source, "target": each.target}
     if all(
@@ -217,7 +217,7 @@ def _data_of_segmentation(each: Segmentation, corpus: CorpusAttention) -> dict[s
 
 
 def _with_end(words: Sequence[int]) -> list[int]:
-    """With `</s>`, a word of its own."""
+    """The word indices extended by `</s>`, which is a word of its own."""
     return [*words, max(words, default=-1) + 1]
 
 
@@ -230,7 +230,7 @@ def _words_of(tokens: Sequence[str]) -> list[int]:
 
 
 def _joined(tokens: Sequence[str], words: Sequence[int]) -> list[str]:
-    """The words that the tokens are pieces of."""
+    """The words, joined from their tokens."""
     texts = [""] * (max(words, default=-1) + 1)
     for token, word in zip(tokens, words, strict=False):
         texts[word] += token.removeprefix("▁")
@@ -238,14 +238,14 @@ def _joined(tokens: Sequence[str], words: Sequence[int]) -> list[str]:
 
 
 def beam_layout(trace: DecodingTrace) -> list[BeamNode]:
-    """The beam with one token per column and no crossing lines.
+    """Lays out the beam with one token per column and no crossing lines.
 
-    The best hypothesis is the first row; a branch continues in the first free row below.
+    The best hypothesis is in the first row; a branch continues in the first free row below its parent.
     """
     ranks = _ranks(trace)
     last_steps = {each.last: each for each in reversed(trace.hypotheses)}
     nodes: list[BeamNode] = []
-    free: dict[int, int] = {}  # the first row of each column with nothing in it or below
+    free: dict[int, int] = {}  # the first row of each column from which on all rows are empty
 
     def place(first: int, column: int, parent_row: int, is_branch: bool) -> None:
         line = _line(trace.beam, ranks, first)
@@ -257,7 +257,7 @@ def beam_layout(trace: DecodingTrace) -> list[BeamNode]:
             above = row if offset else parent_row
             step = trace.beam[index]
             nodes.append(BeamNode(index, step, row, column + offset, above, ranks.get(index), last_steps.get(index)))
-        # From the right, so that a branch going down passes only branches that left their line to the right of it.
+        # From right to left: a branch that goes down then only passes branches further right.
         for offset in reversed(range(len(line) - 1)):
             for sibling in _children(trace.beam, ranks, line[offset])[1:]:
                 place(sibling, column + offset + 1, row, is_branch=True)
@@ -277,13 +277,13 @@ def _ranks(trace: DecodingTrace) -> dict[int, int]:
 
 
 def _children(beam: Sequence[DecodingStep], ranks: dict[int, int], parent: int | None) -> list[int]:
-    """Those of better hypotheses first, then the more probable."""
+    """The next steps: those of better hypotheses first, then by probability."""
     steps = [index for index, step in enumerate(beam) if step.parent == parent]
     return sorted(steps, key=lambda index: (ranks.get(index, math.inf), -beam[index].log_probability))
 
 
 def _line(beam: Sequence[DecodingStep], ranks: dict[int, int], first: int) -> list[int]:
-    """A step, its first child, the first child of that, and so on."""
+    """A step and the chain of first children below it."""
     line = [first]
     while children := _children(beam, ranks, line[-1]):
         line.append(children[0])

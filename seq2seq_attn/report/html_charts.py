@@ -13,7 +13,7 @@ from seq2seq_attn.results.results import ENOUGH, BandResult, Breakdown, Results
 
 LEFT, RIGHT, TOP, BOTTOM = 64, 664, 14, 286  # of the axes, in the units of the drawing
 MARGIN = 20  # between the axes and the outer values
-TICKS = 5  # least number of intervals on the vertical axis
+TICKS = 5  # minimum number of intervals on the vertical axis
 
 
 class Value(NamedTuple):
@@ -29,12 +29,12 @@ class Value(NamedTuple):
 
     @property
     def few(self) -> bool:
-        """Whether it is of too few sentences to draw conclusions from; it is drawn hollow."""
+        """Whether it has too few sentences to draw conclusions from; its mark is hollow."""
         return self.sentences is not None and self.sentences < ENOUGH
 
     @property
     def record(self) -> tuple[str | float | None, ...]:
-        """What is downloaded of it, after the name of the arm."""
+        """The fields of its row in a downloaded file, after the name of the arm."""
         return (self.label, self.y, self.low, self.high, self.sentences)
 
 
@@ -48,7 +48,7 @@ class Series(NamedTuple):
 
 
 class Point(NamedTuple):
-    """A value with its position on the drawing, and the horizontal ends of its interval if it is drawn in a row."""
+    """A value with its position on the drawing; `ends` is the horizontal extent of its interval in a dot plot."""
 
     x: float
     y: float
@@ -77,7 +77,7 @@ class Chart(NamedTuple):
     y_ticks: Sequence[tuple[float, str]]
     lines: Sequence[Line]
     height: float
-    panels: Sequence[Panel] = ()  # none: lines
+    panels: Sequence[Panel] = ()  # empty for a line chart
 
     @property
     def has_few(self) -> bool:
@@ -131,7 +131,7 @@ Ticks = Sequence[tuple[float, Sequence[str]]]
 
 
 def chart(name: str, title: str, x_label: str, y_label: str, series: Sequence[Series], x_ticks: Ticks) -> Chart:
-    """Lines; the axes contain all values, ticks and intervals."""
+    """A line chart; the axes contain all values, ticks and intervals."""
     values = [value for each in series for value in (*each.values, *(v for seed in each.seeds for v in seed))]
     ends = [*(x for x, _ in x_ticks), *(value.x for value in values)]
     highest = max((y for value in values for y in (value.y, value.high or 0)), default=0.0) or 1.0
@@ -209,7 +209,7 @@ def nice_step(top: float, at_least: int = TICKS) -> float:
     return max(step for step in (power, 2 * power, 5 * power) if step <= top / at_least * 1.01)
 
 
-MOST_TICKS = 12  # most labels below a learning curve
+MOST_TICKS = 12  # maximum number of labels below a learning curve
 
 
 def score_chart(results: Results) -> Chart:
@@ -245,7 +245,7 @@ def length_chart(results: Results) -> Chart:
 
 
 def breakdown_chart(results: Results, breakdown: Breakdown) -> Chart:
-    """BLEU over the groups, one line per arm with its interval."""
+    """BLEU of the groups, one line per arm with its interval."""
     series = [
         Series(arm.name, style, list(_in_groups(arm.name, breakdown)))
         for style, arm in enumerate(results.arms)
@@ -261,7 +261,7 @@ def breakdown_chart(results: Results, breakdown: Breakdown) -> Chart:
 
 
 def _lines_or_dots(name: str, title: str, x_label: str, series: Sequence[Series], ticks: Ticks, of: str) -> Chart:
-    """Dots for so many arms that their lines would cover each other, and for a single group."""
+    """A dot plot for more than `MOST_LINES` arms, whose lines would overlap, and for a single group."""
     if len(series) > MOST_LINES or len(ticks) < 2:
         return dot_plot(name, title, f"BLEU by {of}", "BLEU", series, ticks)
     return chart(name, title, x_label, "BLEU", series, ticks)
@@ -277,7 +277,7 @@ def _in_groups(arm: str, breakdown: Breakdown) -> Iterator[Value]:
 
 
 def learning_curve_charts(results: Results, runs: Mapping[str, Sequence[Curve]]) -> list[Chart]:
-    """Validation BLEU and loss over epochs: a line per arm, the mean over its seeds, and a thin line per seed."""
+    """Validation BLEU and loss over epochs: a line per arm with the mean over its seeds, and a thin line per seed."""
     named = [(arm.name, runs.get(arm.name, ())) for arm in results.arms]
     return [
         _curves("Validation BLEU", "BLEU", named, bleu_points, digits=1),

@@ -1,7 +1,7 @@
-"""The report as one HTML file: no network; usable without JavaScript, in print, by keyboard and on a phone.
+"""The report as one HTML file: it needs no network and works without JavaScript, in print, by keyboard and on a phone.
 
-The templates, the style sheet and the script are in `html/`. The line charts are SVG drawings whose numbers are
-computed here.
+The templates, the style sheet and the scripts are in `html/`. The charts are SVG drawings whose coordinates
+`html_charts` computes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from seq2seq_attn.report.columns import columns, signed
+from seq2seq_attn.report.columns import columns, signature_header
 from seq2seq_attn.report.conclusion import conclusion
 from seq2seq_attn.report.figures import SUBSET, chinese_characters, in_subset
 from seq2seq_attn.report.html_attention import (
@@ -40,7 +40,7 @@ from seq2seq_attn.results.results import ENOUGH, Results
 
 
 class Contents(NamedTuple):
-    """The contents of a results folder; None for files that older results do not have."""
+    """The contents of a results folder; None for files that older results lack."""
 
     results: Results
     curves: Mapping[str, Sequence[Curve]]
@@ -92,13 +92,13 @@ def html_page(contents: Contents) -> str:
         ends=SHOWN,
         reproduction=contents.reproduction,
         seeds=seeds(results.arms),
-        signed=signed,
+        signature_header=signature_header,
         font=_font(attention, corpus),
     )
 
 
 def _font(sentences: Sequence[SentenceView], corpus: CorpusAttention | None) -> str:
-    """The Chinese font of the package in base64, where it has all that the sentences need; "" otherwise."""
+    """The package's Chinese font in base64 if the sentences need it and it has all their characters; "" otherwise."""
     pairs: Sequence[SentenceView | CorpusPair] = [*sentences, *(corpus.pairs if corpus else ())]
     texts = [text for pair in pairs for text in (pair.source, pair.reference)]
     chinese = chinese_characters(texts)

@@ -1,6 +1,6 @@
-"""The comparison as a table with one row per arm, and where arms differ: for the terminal and as Markdown.
+"""The comparison as a table with one row per arm, for the terminal and as Markdown, and the tables of the breakdowns.
 
-Breakdowns, kinds of rates and link agreement have a table each.
+Each breakdown, each kind of rate and the link agreement have a table of their own.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from seq2seq_attn.report.columns import NOTHING, Column, TableCell, columns, signed
+from seq2seq_attn.report.columns import NOTHING, Column, TableCell, columns, signature_header
 from seq2seq_attn.results.results import (
     ArmResult,
     Breakdown,
@@ -27,7 +27,7 @@ from seq2seq_attn.results.results import (
 LENGTH = "source length"
 AGREEMENT = "agreement of links"
 EXPLAINED = (
-    "For each group of test sentences BLEU with its 95 % interval over resampled sentences, and chrF; for each rate "
+    "Each group of test sentences has BLEU with its 95 % interval over resampled sentences, and chrF; each rate has "
     "its interval."
 )
 
@@ -38,12 +38,16 @@ GAP = 1  # between columns, in the terminal
 def notes(results: Results, shown: Iterable[Column]) -> list[str]:
     """The meaning of the columns shown, and the provenance of their numbers."""
     shown = list(shown)
+    return [*(column.meaning for column in shown if column.meaning), *provenance(results, shown)]
+
+
+def provenance(results: Results, shown: Iterable[Column]) -> list[str]:
+    """Correction, seeds, the signatures of the columns shown, and the commit and hardware."""
     return [
-        *(column.meaning for column in shown if column.meaning),
         *_correction(results),
         f"Seeds: {seeds(results.arms)}",
         *_signatures(results, shown),
-        f"Made with seq2seq_attn {results.version}, commit {results.commit}, on {results.hardware}",
+        f"Produced by seq2seq_attn {results.version}, commit {results.commit}, on {results.hardware}",
     ]
 
 
@@ -53,7 +57,7 @@ def markdown(results: Results) -> str:
     lines = [f"# {results.experiment}", "", *_markdown(shown), "", *(f"- {note}" for note in notes(results, shown))]
     tables = list(breakdown_tables(results))
     if tables:
-        lines += ["", "## Where it helps", "", EXPLAINED]
+        lines += ["", "## Where the arms differ", "", EXPLAINED]
     for table in tables:
         lines += ["", f"### {table.name.capitalize()}", "", table.meaning, "", *_markdown(table.columns)]
     return "\n".join([*lines, ""])
@@ -83,18 +87,19 @@ def _correction(results: Results) -> list[str]:
     count = sum(pair.p_holm is not None for pair in results.comparisons)
     if count < 2:
         return []
-    return [f"Each p is corrected over the {count} comparisons of the table (Holm); results.json also has the raw ones"]
+    return [f"All p-values are corrected for {count} comparisons (Holm); results.json also has the raw ones"]
 
 
 def _signatures(results: Results, shown: Iterable[Column]) -> list[str]:
-    """Those of the columns shown. Older files have that of BLEU alone."""
+    """The signatures of the columns shown; older files only have the one of BLEU."""
     signatures = results.signatures or {"bleu": results.signature}
     headers = {column.header for column in shown}
-    return [f"Signature of {signed(key)}: {each}" for key, each in signatures.items() if signed(key) in headers]
+    named = [(signature_header(key), signature) for key, signature in signatures.items()]
+    return [f"Signature of {header}: {signature}" for header, signature in named if header in headers]
 
 
 def seeds(arms: Sequence[ArmResult]) -> str:
-    """Those of all arms, or arm by arm if they differ."""
+    """The seeds of all arms, or those of each arm if they differ."""
     lists = {arm.name: ", ".join(map(str, arm.seeds)) for arm in arms}
     alike = len(set(lists.values())) == 1
     return lists[arms[0].name] if alike else "; ".join(f"{name}: {own}" for name, own in lists.items())
@@ -105,7 +110,7 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def _pack(all_columns: Sequence[Column], width: int) -> list[list[Column]]:
-    """The columns as few tables of at most this width, arms first in each; optional ones fill the remaining room."""
+    """The columns as few tables of at most this width, arms first in each; optional ones fill the remaining space."""
     arm, *rest = all_columns
     parts: list[list[Column]] = []
 
@@ -143,8 +148,8 @@ class BreakdownTable(NamedTuple):
     name: str
     meaning: str
     columns: list[Column]
-    breakdown: Breakdown | None = None  # that it shows; None: rates or link agreement
-    in_cells: str = ""  # explains a cell where the table stands alone
+    breakdown: Breakdown | None = None  # None: the table shows rates or link agreement
+    in_cells: str = ""  # explains the cells of a table on its own
 
 
 def breakdown_tables(results: Results) -> Iterator[BreakdownTable]:
@@ -161,7 +166,7 @@ def breakdown_tables(results: Results) -> Iterator[BreakdownTable]:
 
 
 def breakdowns(results: Results) -> Iterator[Breakdown]:
-    """All breakdowns, that by length first."""
+    """All breakdowns, the one by length first."""
     by_length = length_breakdown(results)
     if by_length is not None:
         yield by_length
@@ -198,14 +203,14 @@ def _groups(breakdown: Breakdown) -> list[Column]:
 
 
 def _header(breakdown: Breakdown, place: int) -> str:
-    """The label of a group, with its size if it is the same in all arms."""
+    """The label of a group, with its size if all arms share the group."""
     result = next(iter(breakdown.arms.values()))[place]
     label = breakdown.groups[place]
     return label if result is None or breakdown.by_own_groups else f"{label} ({size(result)})"
 
 
 def size(result: GroupResult) -> str:
-    """Number of sentences and their mean length."""
+    """The number of sentences and their mean source length."""
     return f"{result.sentences:,}" + ("" if result.words is None else f" of {result.words:.0f} words")
 
 
@@ -236,8 +241,8 @@ def _rate(rate: Rate | None) -> TableCell:
 
 def _agreement(links: LinkAgreement) -> BreakdownTable:
     meaning = (
-        "F1, in %, between the links of two arms on the references, with each target word linked to its most attended "
-        "source word; of an arm with itself between its seeds."
+        "F1 in % between the links of two arms on the references, where each target word is linked to its most "
+        "attended source word; on the diagonal, F1 between the seeds of an arm."
     )
     columns = [
         Column(

@@ -30,7 +30,7 @@ from seq2seq_attn.text.files import write_bytes
 RESULTS, CURVES, ATTENTION = "results.json", "curves.json", "attention.json"
 CORPUS, EXAMPLES, SENTENCES, REPRODUCTION = "corpus_attention.json", "examples.json", "sentences.json", "making.json"
 
-MOST_FIGURES = 6  # arms per sentence with figures of attention; with more, only the page shows them, two at a time
+MOST_FIGURES = 6  # the most arms per sentence that get attention figures; with more, only the page shows them
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ T = TypeVar("T")
 def write_report(folder: Path) -> list[Path]:
     """Write report.html, the tables as Markdown, LaTeX and CSV, and the figures (PNG and SVG) of the folder's JSON.
 
-    Returns the paths written. UserError: a file is missing or malformed; then nothing is written.
+    Returns the paths written. UserError: a file is missing or malformed. In that case, nothing is written.
     """
     contents = read_contents(folder)
     results = contents.results
@@ -61,7 +61,7 @@ def write_report(folder: Path) -> list[Path]:
 
 
 def read_contents(folder: Path) -> Contents:
-    """The contents of a results folder; those that older folders lack are optional.
+    """The contents of a results folder; files that older folders lack are optional.
 
     UserError: as for `write_report`.
     """
@@ -100,7 +100,7 @@ def _refuse_unknown(path: Path, arms: Iterable[str], results: Results) -> None:
 def _figures(
     results: Results, runs: Mapping[str, Sequence[Curve]], maps: Sequence[AttentionMap]
 ) -> Iterator[tuple[str, Figure]]:
-    """File names without their suffix, with their figures."""
+    """Figures with their file names, without suffix."""
     yield "bleu_by_length", bleu_by_length_figure(results)
     yield "curves", learning_curve_figure({arm.name: runs.get(arm.name, ()) for arm in results.arms})
     sentences: dict[tuple[str, ...], list[AttentionMap]] = {}

@@ -1,4 +1,4 @@
-"""The records of an experiment's results, which comparison and analysis write and the report reads.
+"""The records of an experiment's results; comparison and analysis write them, the report reads them.
 
-`results` defines those of results.json, `observations` those of the files beside it; `records` reads and writes them.
+`results` defines those of results.json, `observations` those of the other files; `records` reads and writes them.
 """

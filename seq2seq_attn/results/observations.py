@@ -1,4 +1,4 @@
-"""What the report shows beside the scores: learning curves, attention, example sentences, and how to reproduce it all.
+"""The contents of the report besides the scores: learning curves, attention, example sentences and reproduction.
 
 One file per kind: curves.json, attention.json, corpus_attention.json, examples.json, sentences.json, making.json. Each
 `load_*` raises a UserError with the file and the key if the file is malformed; each `save_*` writes atomically.
@@ -29,10 +29,12 @@ from pydantic.dataclasses import dataclass
 
 from seq2seq_attn.results.records import STRICT, NonEmpty, Words, load_record, save_record
 
-Weight = Annotated[float, Field(ge=0)]  # above 1 if rows need not sum to 1 (sigmoid), summed over a word's pieces
+Weight = Annotated[
+    float, Field(ge=0)
+]  # may exceed 1 where rows need not sum to 1 (sigmoid) and the weights of a word's pieces are summed
 LinkPairs = tuple[tuple[NonNegativeInt, NonNegativeInt], ...]  # (source word, target word), from 0
 
-SHOWN = 5  # sentences at each end of a comparison, in sentences.json
+SHOWN = 5  # sentences with the largest, and with the smallest, gains per comparison in sentences.json
 
 
 # Learning curves: curves.json
@@ -89,7 +91,7 @@ def load_attention(path: Path) -> Sequence[AttentionMap]:
 
 # Attention on the sentences of the test set: corpus_attention.json
 
-LEVELS = 255  # a weight is kept as the nearest multiple of 1/255
+LEVELS = 255  # weights are rounded to multiples of 1/255
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -140,7 +142,7 @@ class ArmAttention:
 
 @dataclass(frozen=True, config=STRICT)
 class CorpusAttention:
-    """The pairs of the test set that were kept, in all arms. Larger test sets are thinned evenly (`observe`)."""
+    """Pairs of the test set in all arms; of a large test set, evenly spaced pairs (`observe`)."""
 
     sentences: PositiveInt  # of the whole test set
     metric: str  # of the scores
@@ -163,7 +165,7 @@ class CorpusAttention:
         return self
 
     def weights(self, arm: str) -> list[NDArray[np.float64]]:
-        """(target tokens, source tokens) for each pair; no pair for an arm without weights."""
+        """(target tokens, source tokens) for each pair; empty for an arm without weights."""
         own = self.arms[arm]
         if own.segmentation is None:
             return []
@@ -171,20 +173,20 @@ class CorpusAttention:
 
 
 def pack_weights(matrices: Sequence[ArrayLike]) -> str:
-    """Weights as bytes, `round(255 a)`, row by row, one matrix after another; compressed by zlib, in base64."""
+    """Weights as bytes, `round(255 a)`, row by row, one matrix after another; zlib-compressed, in base64."""
     levels = [np.rint(np.clip(np.asarray(each), 0, 1) * LEVELS).astype(np.uint8).tobytes() for each in matrices]
     return base64.b64encode(zlib.compress(b"".join(levels), 9)).decode("ascii")
 
 
 def unpack_weights(packed: str, shapes: Sequence[tuple[int, int]]) -> list[NDArray[np.float64]]:
-    """The matrices, to within 1/510 of a weight. ValueError: not of these shapes, or not what `pack_weights` gives."""
+    """The matrices, to within 1/510 of a weight. ValueError: other shapes, or not from `pack_weights`."""
     try:
         levels = np.frombuffer(zlib.decompress(base64.b64decode(packed, validate=True)), np.uint8)
     except (binascii.Error, zlib.error) as error:
         raise ValueError(f"weights cannot be decompressed: {error}") from None
     ends = np.cumsum([rows * columns for rows, columns in shapes])
     if len(levels) != ends[-1]:
-        raise ValueError(f"weights hold {len(levels)} numbers, the tokens of all pairs need {ends[-1]}")
+        raise ValueError(f"weights contain {len(levels)} numbers, but the tokens of all pairs need {ends[-1]}")
     parts = np.split(levels / LEVELS, ends[:-1])
     return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
 
@@ -202,13 +204,13 @@ def save_corpus_attention(attention: CorpusAttention, path: Path) -> None:
 
 @dataclass(frozen=True, config=STRICT)
 class DecodingStep:
-    """One predicted token, with the attention that predicted it; S is the number of source tokens."""
+    """One predicted token, with the attention at its step; S is the number of source tokens."""
 
     token: str
     log_probability: float  # log p(token | previous tokens, source), natural
     parent: NonNegativeInt | None = None  # in a beam: index of the previous step, which is earlier; None: first step
-    weights: tuple[Weight, ...] | None = None  # (S,) a_j; None: no attention, or a step that the search abandoned
-    scores: tuple[float, ...] | None = None  # (S,) e_j before normalisation; None: as weights, or not one per position
+    weights: tuple[Weight, ...] | None = None  # (S,) a_j; None: no attention, or a pruned step
+    scores: tuple[float, ...] | None = None  # (S,) e_j before normalisation; None: no weights, or no score per position
 
     @model_serializer(mode="wrap")
     def _without_none(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -244,7 +246,7 @@ class DecodingTrace:
         for name, steps in {"beam": self.beam, "reference": self.reference}.items():
             for number, step in enumerate(steps):
                 if step.parent is not None and step.parent >= number:
-                    raise ValueError(f"{name}.{number}: parent {step.parent} does not come before it")
+                    raise ValueError(f"{name}.{number}: parent {step.parent} is not an earlier step")
                 if any(row is not None and len(row) != len(self.source) for row in (step.weights, step.scores)):
                     raise ValueError(f"{name}.{number}: weights and scores need {len(self.source)} numbers")
         if any(hypothesis.last >= len(self.beam) for hypothesis in self.hypotheses):
@@ -314,14 +316,14 @@ class ContrastiveSentence:
 
 @dataclass(frozen=True, config=STRICT)
 class ContrastiveSentences:
-    """For each comparison at least the `SHOWN` sentences with the largest gains of the arm, and the smallest."""
+    """For each comparison, at least the `SHOWN` sentences with the largest and with the smallest gains of the arm."""
 
     metric: str  # of the scores
     signature: str
     sentences: tuple[ContrastiveSentence, ...]
 
     def ranked(self, arm: str, baseline: str) -> list[ContrastiveSentence]:
-        """All sentences, the largest gain first; among equals the one that the arm translates better."""
+        """All sentences, the largest gain first; of equal gains, the one with the better translation by the arm."""
 
         def rank(sentence: ContrastiveSentence) -> tuple[float, float, int]:
             return -sentence.difference(arm, baseline), -sentence.translations[arm].score, sentence.line
@@ -342,14 +344,14 @@ def save_sentences(sentences: ContrastiveSentences, path: Path) -> None:
 
 @dataclass(frozen=True, config=STRICT)
 class Reproduction:
-    """The question of an experiment, the command that answers it, and the complete configuration of each arm."""
+    """The question of an experiment, the command that reproduces it, and the complete configuration of each arm."""
 
     question: str
     command: str  # "" if the comparison was started from Python
     configurations: Mapping[str, Mapping[str, Any]]  # by arm, that of its first seed
 
     def differences(self) -> dict[str, list[str]]:
-        """Each key in which arms differ, with its value in every arm, in their order; "" for an arm without the key."""
+        """Each key in which the arms differ, with its value in every arm, in order; "" for an arm without the key."""
         flat = [dict(_flat(values)) for values in self.configurations.values()]
         keys = dict.fromkeys(key for values in flat for key in values)
         rows = {key: [values.get(key, "") for values in flat] for key in keys}

@@ -17,13 +17,13 @@ Many = Annotated[Sequence[T], AfterValidator(tuple)]  # accepts any sequence, st
 NonEmpty = Annotated[Many[T], Field(min_length=1)]
 Words = Annotated[tuple[str, ...], Field(min_length=1)]
 
-STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)  # NaN is not JSON: other readers would refuse the file
+STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)  # NaN is not valid JSON; other parsers reject it
 
 
 def load_record(kind: TypeAdapter[T], path: Path, writer: str = "seq2seq-attn compare") -> T:
     """The record in a JSON file that the command `writer` writes, without type conversion: "3" is not a number.
 
-    UserError in one line, with the file and the key: missing, not JSON, or the first value that does not fit.
+    UserError, in one line with the file and the key: the file is missing, not JSON, or contains an invalid value.
     """
     try:
         return kind.validate_json(path.read_bytes(), strict=True)
@@ -36,12 +36,12 @@ def load_record(kind: TypeAdapter[T], path: Path, writer: str = "seq2seq-attn co
 
 
 def save_record(kind: TypeAdapter[T], record: T, path: Path, indent: int | None = None) -> None:
-    """Write atomically what `load` reads."""
+    """Writes atomically; `load_record` reads the file."""
     write_bytes(path, kind.dump_json(record, indent=indent) + b"\n")
 
 
 def slug(name: str) -> str:
-    """A name as part of a path: `distracted (C at every step)` becomes `distracted-c-at-every-step`."""
+    """A name for use in a path: `distracted (C at every step)` becomes `distracted-c-at-every-step`."""
     return re.sub(r"[^\w]+", "-", name.lower()).strip("-")
 
 

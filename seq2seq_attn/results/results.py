@@ -1,7 +1,7 @@
 """The results of an experiment: the records of results.json.
 
-The keys of the file are the fields below, in their order. Fields with a default were added later, and older files do
-without them. Scores are in points from 0 to 100 (TER may be above), the alignment error rate and all other rates from 0
+The keys of the file are the fields below, in this order. Fields with a default were added later; older files lack
+them. Scores are in points from 0 to 100 (TER may be above), the alignment error rate and all other rates from 0
 to 1, times in seconds. Values are means over seeds, intervals are over resampled test sentences unless a field says
 otherwise.
 """
@@ -40,7 +40,7 @@ LEVEL = 0.05  # below which a corrected p-value counts as significant
 
 @dataclass(frozen=True, config=STRICT)
 class Spread:
-    """A score over the seeds of an arm. Limits that are None are absent from the file."""
+    """A score over the seeds of an arm. Limits that are None are omitted from the file."""
 
     mean: float
     std: NonNegativeFloat  # sample standard deviation over seeds; 0 with a single seed
@@ -58,7 +58,7 @@ class Spread:
 class BandResult:
     """BLEU of the test sentences whose source has `low` to `high` words, both included; None: no upper bound.
 
-    Fields that were added later are absent from the file if they are None.
+    Fields that were added later are omitted from the file if they are None.
     """
 
     low: NonNegativeInt
@@ -83,8 +83,8 @@ class BandResult:
 class ArmResult:
     """One row of the comparison: a model, trained once per seed. A score is None if it was not measured.
 
-    Metrics with a field of their own are named as in `evaluation/metrics.py`; others are in `further`, which
-    is absent from the file if it is empty.
+    Metrics with their own field are named as in `evaluation/metrics.py`; others are in `further`, which is omitted from
+    the file if it is empty.
     """
 
     name: str
@@ -137,19 +137,19 @@ class Significance:
 
 @dataclass(frozen=True, config=STRICT)
 class AcrossSeeds:
-    """Welch's t test over seeds: would other seeds differ as well, on this test set?"""
+    """Welch's t test over seeds, on this test set."""
 
     p_value: Probability
     p_holm: Probability
     low: float  # 95 % interval of the difference
     high: float
     degrees_of_freedom: PositiveFloat
-    detectable: NonNegativeFloat  # as in PairedComparison, by these seeds
+    detectable: NonNegativeFloat  # as in PairedComparison, over this number of seeds
 
 
 @dataclass(frozen=True, config=STRICT)
 class PairedComparison:
-    """An arm against the baseline on the same test set, the runs of each pooled."""
+    """An arm against the baseline on the same test set, with the runs of each pooled."""
 
     arm: str
     baseline: str
@@ -166,7 +166,7 @@ class PairedComparison:
     def significant(self) -> bool:
         """Whether the difference is significant on this test set, at 5 % over the whole table.
 
-        By approximate randomisation, which keeps its level; in files without it by the uncorrected interval.
+        By approximate randomisation, which keeps its level; in files without it, by the uncorrected interval.
         """
         if self.randomisation is None:
             return not self.low <= 0 <= self.high
@@ -181,7 +181,7 @@ class GroupResult:
     """Scores of an arm on the sentences of a group."""
 
     sentences: PositiveInt
-    words: NonNegativeFloat | None  # mean length of the sources: groups that differ in it also differ by length
+    words: NonNegativeFloat | None  # mean source length; groups that differ in it also differ by the effect of length
     bleu: float
     low: float  # 95 % interval of bleu
     high: float
@@ -191,12 +191,12 @@ class GroupResult:
 
 @dataclass(frozen=True, config=STRICT)
 class Rate:
-    """A part of a whole, both summed over the test set."""
+    """A ratio of counts that are summed over the test set."""
 
     value: NonNegativeFloat
     low: NonNegativeFloat  # 95 % interval
     high: NonNegativeFloat
-    of: PositiveInt  # the whole: words, bigrams or sentences; mean over seeds
+    of: PositiveInt  # the denominator: words, bigrams or sentences; mean over seeds
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -204,13 +204,13 @@ class Breakdown:
     """Scores on the test set divided into groups by one property of its sentences."""
 
     name: str
-    meaning: str  # of the property and its groups, in a sentence
+    meaning: str  # explains the property and its groups, in a sentence
     groups: Labels
     arms: Mapping[str, tuple[GroupResult | None, ...]]  # one per group; None: an empty group
 
     @property
     def by_own_groups(self) -> bool:
-        """Whether each arm has groups of its own, so that arms cannot be compared group by group."""
+        """Whether each arm has its own groups, so that arms cannot be compared group by group."""
         return any(result is not None and result.bounds for results in self.arms.values() for result in results)
 
     @model_validator(mode="after")
@@ -247,7 +247,7 @@ class LinkAgreement:
     @model_validator(mode="after")
     def _is_square(self) -> LinkAgreement:
         if [len(row) for row in self.f1] != [len(self.arms)] * len(self.arms):
-            raise ValueError(f"f1 needs {len(self.arms)} rows of as many numbers, one per arm")
+            raise ValueError(f"f1 needs {len(self.arms)} rows of {len(self.arms)} numbers, one per arm")
         return self
 
 
@@ -261,7 +261,7 @@ class Breakdowns:
 
     @property
     def arms(self) -> set[str]:
-        """All arms that are named."""
+        """All arms that occur."""
         tables = [*(each.arms for each in self.breakdowns), *(each.arms for each in self.rates)]
         return {arm for table in tables for arm in table} | set(self.agreement.arms if self.agreement else ())
 
@@ -277,7 +277,7 @@ def _require_one_per_group(groups: Labels, arms: Mapping[str, Sequence[object]])
 
 @dataclass(frozen=True, config=STRICT)
 class Results:
-    """An experiment: its arms, the others compared with the baseline, and the provenance of the numbers."""
+    """An experiment: its arms, their comparisons with the baseline, and the provenance of the numbers."""
 
     experiment: str
     arms: NonEmpty[ArmResult]
@@ -288,7 +288,7 @@ class Results:
     hardware: str
     signatures: Mapping[str, str] = Field(default_factory=dict)  # of each metric and test, by its key
     where: Breakdowns | None = None  # None: not measured
-    note: str = ""  # what the experiment cannot show, in its own words; absent from the file if empty
+    note: str = ""  # what the experiment cannot show, from the experiment file; omitted from the file if empty
 
     @model_serializer(mode="wrap")
     def _without_empty_note(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -301,7 +301,7 @@ class Results:
             raise ValueError(f"two arms have the same name: {', '.join(names)}")
         for arm in self.arms:
             if _bands(arm) != _bands(self.arms[0]):
-                raise ValueError(f"arms {names[0]!r} and {arm.name!r} differ in their bands of bleu_by_length")
+                raise ValueError(f"arms {names[0]!r} and {arm.name!r} have different bands in bleu_by_length")
         unknown = {name for pair in self.comparisons for name in (pair.arm, pair.baseline)} - set(names)
         if unknown:
             raise ValueError(f"comparisons name {sorted(unknown)[0]!r}, which is not among the arms")

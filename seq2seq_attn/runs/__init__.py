@@ -9,10 +9,10 @@ from seq2seq_attn.errors import UserError
 
 CONFIG = "config.yaml"  # of a run folder
 
-Say = Callable[[str], object]  # how a function that may take long reports what it does, one line per call
+Say = Callable[[str], object]  # receives the progress messages of slow functions, one line per call
 
 
 def require_run(folder: Path) -> None:
-    """UserError if the folder is not a run. It is here so that the error does not wait until torch is imported."""
+    """UserError if the folder is not a run. Defined here so that the check does not import torch."""
     if not (folder / CONFIG).exists():
         raise UserError(f"{folder}: not a run folder (no {CONFIG}); train writes one: seq2seq-attn train --help")

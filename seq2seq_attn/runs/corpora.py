@@ -43,7 +43,7 @@ def read_pairs(files: PairFiles) -> ParallelCorpus:
 
 
 class TestSet(NamedTuple):
-    """Test pairs, and further annotation where the configuration names it."""
+    """Test pairs, with further annotation if the configuration names it."""
 
     pairs: ParallelCorpus
     lc_tok: list[str] | None  # the references, lowercased, normalised and tokenised
@@ -83,12 +83,12 @@ def encode_pairs(files: PairFiles, codecs: Codecs) -> EncodedCorpus:
 
 
 class Cache:
-    """Results that are slow to compute and depend on files alone, kept in a folder for later runs.
+    """Results that are slow to compute and depend only on files, kept in a folder for later runs.
 
-    The name of an entry is the digest of everything that its content depends on. So an entry is never out of date, and
-    two processes that write one at the same time write the same bytes. The checksums are written last; an entry that
-    does not match them is recomputed. The folder can be deleted at any time. `say` gets a warning when an entry cannot
-    be written.
+    The name of an entry is the digest of everything that its content depends on. An entry is therefore never stale, and
+    processes that write one at the same time write the same bytes. The checksums are written last; an entry that does
+    not match them is recomputed. The folder can be deleted at any time. `say` gets a warning if an entry cannot be
+    written.
     """
 
     def __init__(self, folder: Path, say: Say = lambda _: None) -> None:
@@ -102,7 +102,7 @@ class Cache:
         save: Callable[[_Value, Path], object],
         load: Callable[[Path], _Value],
     ) -> _Value:
-        """The entry of `key`, which is all that the value depends on; computed and saved if it is missing or damaged.
+        """The entry of `key`, which names everything the value depends on; computed and saved if missing or damaged.
 
         `save` and `load` get the folder of the entry.
         """
@@ -115,7 +115,7 @@ class Cache:
             save(value, entry)
             write_bytes(entry / _CHECKSUMS, _checksums(entry))
         except (UserError, OSError) as error:
-            self.say(f"warning: the next run has to tokenise again: {error}")
+            self.say(f"warning: tokenised text is not cached, so the next run tokenises again: {error}")
             return value
         cached = _load_entry(entry, load)  # memory-mapped from the files, as in every later run
         return value if cached is None else cached
@@ -176,6 +176,6 @@ def _codec_key(codec: Codec) -> str:
 
 @functools.cache
 def _code_version() -> str:
-    """The code that turns text into ids: the package `text`, and the libraries that it calls."""
+    """The version of the code that turns text into ids: the package `text` and the libraries that it calls."""
     code = [digest(path) for path in sorted(Path(text.__file__).parent.glob("*.py"))]
     return f"{sys.version} {version('sentencepiece')} {version('sacremoses')} {code}"

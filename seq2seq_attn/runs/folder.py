@@ -1,7 +1,7 @@
 """The folder of a run: its files, its metrics, and which of its files may be removed.
 
-A folder is a run if it holds the marker that `train` writes before anything else. Only files that a run writes are ever
-removed from it; any other file is refused by name before anything changes.
+A folder is a run if it contains the marker that `train` writes first. Only files that a run writes are ever removed
+from it; any other file is reported by name, and nothing changes.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def read_config(folder: Path) -> Config:
 def read_metrics(folder: Path) -> dict[str, Any]:
     """The content of metrics.json; empty if there is none yet.
 
-    While a run trains it holds at most `pretrained_embeddings`; `training` is there once training has ended, `test`
-    once the test set has been scored.
+    During training it contains at most `pretrained_embeddings`; `training` is added at the end of training, `test`
+    when the test set has been scored.
     """
     path = folder / METRICS
     if not path.exists():
@@ -98,7 +98,7 @@ def may_resume(config: Config, folder: Path, if_exists: IfExists) -> bool:
             return True
         if (folder / MODEL).exists():
             raise UserError(
-                f"{folder}: this run has ended and {LAST_CHECKPOINT} is gone, so there is nothing to continue; "
+                f"{folder}: this run has ended and {LAST_CHECKPOINT} is missing, so it cannot continue; "
                 f"use its model as it is, or train it again with --overwrite"
             )
     _refuse_foreign_files(folder)
@@ -110,7 +110,7 @@ def clear(folder: Path) -> None:
     _refuse_foreign_files(folder)
     write_bytes(folder / MARKER, (json.dumps({"format": "seq2seq_attn run", "version": 1}) + "\n").encode())
     with explained(folder):
-        for path in sorted(folder.rglob("*"), reverse=True):  # the content of a folder before the folder
+        for path in sorted(folder.rglob("*"), reverse=True):  # contents of a folder come before the folder
             if path.is_dir() and not path.is_symlink():
                 with suppress(OSError):  # not empty
                     path.rmdir()
@@ -122,7 +122,7 @@ def _refuse_foreign_files(folder: Path) -> None:
     foreign = next(_foreign_files(folder), None) if folder.exists() else None
     if foreign is not None:
         raise UserError(
-            f"{foreign}: was not made by the run in {folder}; move it, or name another folder with --output"
+            f"{foreign}: was not written by the run in {folder}; move it, or name another folder with --output"
         )
 
 
@@ -153,7 +153,7 @@ def refuse_other_config(config: Config, folder: Path) -> None:
     for name in sorted(files.keys() | now.keys()):
         if files.get(name) != now.get(name):
             raise UserError(
-                f"{folder / FOLDER / name}: is not the {name} that is used now; "
+                f"{folder / FOLDER / name}: differs from the {name} that is used now; "
                 f"name another folder, or replace the run with --overwrite"
             )
 

@@ -1,7 +1,6 @@
 """A trained model between two codecs: it translates and scores lines of text.
 
-A search with a shortlist also needs the lexicon of the run, which is learnt when it is first asked for
-(`with_lexicon`).
+A search with a shortlist also needs the lexicon of the run, which is learnt on first use (`with_lexicon`).
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def count_parameters(translator: Translator) -> int:
 
 
 def _rename_parameters(module: nn.Module, state: dict[str, Tensor], *_: Any) -> None:
-    """Renames parameters in files of version 0.1: v of an additive scorer was in a module `energy`."""
+    """Renames parameters of version 0.1, in which the v of an additive scorer was in a submodule `energy`."""
     for name in [name for name in state if name.endswith(".energy.v")]:
         state[name.removesuffix("energy.v") + "v"] = state.pop(name)
 
@@ -61,7 +60,7 @@ class TrainedModel:
 
     @classmethod
     def load(cls, folder: Path, device: str | torch.device | None = None) -> TrainedModel:
-        """The model of a run folder, on the GPU if there is one and `device` is not given. Nothing is unpickled.
+        """The model of a run folder, by default on the GPU if there is one. Nothing is unpickled.
 
         A run whose configuration names a class by its file executes its copy of that file (`runs/plugin.py`).
 
@@ -69,7 +68,7 @@ class TrainedModel:
         """
         config = read_config(folder)
         source, target = load_codecs(folder)
-        with torch.random.fork_rng(devices=()), weights_from_a_file():  # other random weights are drawn, then replaced
+        with torch.random.fork_rng(devices=()), weights_from_a_file():  # the weights drawn here are replaced below
             translator = build_translator(config, source, target)
         path = folder / MODEL
         if not path.exists():
@@ -79,12 +78,12 @@ class TrainedModel:
             load_model(translator, path)
         except (SafetensorError, RuntimeError, OSError) as error:
             reason = str(error).strip().splitlines()[0]
-            raise UserError(f"{path}: not the model of {folder / CONFIG}, or not whole: {reason}") from None
+            raise UserError(f"{path}: not the model of {folder / CONFIG}, or truncated: {reason}") from None
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         return cls(config, source, target, translator.to(device).eval())
 
     def for_inference(self, options: SearchOptions | None = None) -> TrainedModel:
-        """A copy for many searches in the precision of these options; it can no longer be trained."""
+        """A copy for searches in the precision of these options, which cannot be trained."""
         options = options or self.config.search
         device = next(self.translator.parameters()).device
         with options.autocast(device.type):
@@ -155,7 +154,7 @@ class TrainedModel:
         if options is None:
             return None
         if self.lexicon is None:
-            raise UserError("search.shortlist needs the lexicon of the run; load it by with_lexicon(model, folder)")
+            raise UserError("search.shortlist needs the lexicon of the run; load it with with_lexicon(model, folder)")
         translations, frequent = map(torch.from_numpy, self.lexicon)
         return Shortlist(translations[:, : options.translations], frequent[: options.frequent])
 
@@ -175,8 +174,8 @@ def with_lexicon(
 ) -> TrainedModel:
     """The model of a run folder with its lexicon, if these options (those of its configuration unless given) need it.
 
-    A lexicon is learnt from the training pairs and saved in the folder, unless it is there already. UserError: the
-    training pairs are not where the configuration names them.
+    The lexicon is learnt from the training pairs and saved in the folder, unless it exists. UserError: the training
+    pairs are not where the configuration says.
     """
     if (options or model.config.search).shortlist is None or model.lexicon is not None:
         return model

@@ -1,9 +1,9 @@
-"""Scorers, normalisers and windows in a user's own Python files: loaded by the user, and kept by the run.
+"""Scorers, normalisers and windows in a user's own Python files: loaded on request, and copied into the run.
 
-A configuration names such a class by its place, `my_file.py:MyScorer`. A run keeps the file and the modules beside it
-that it imports in `plugins/`, and its config.yaml names them there: the run can be moved, and the original may change.
-Loading such a run executes these files, so it deserves the same trust as any program. Their checksums in
-`plugins/SHA256SUMS` show damage and edits; they are no signature.
+A configuration names such a class by its location, `my_file.py:MyScorer`. A run keeps the file, and the modules that it
+imports from the same folder, in `plugins/`, and its config.yaml names the copies: the run can be moved, and the
+original may change. Loading such a run executes these files, so only load runs that you trust. The checksums in
+`plugins/SHA256SUMS` detect damage and edits; they are not a signature.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def load_plugins(paths: Iterable[Path] | None) -> None:
         if not any(
             issubclass(part, (Scorer, Normaliser, Window, Tagged)) and not inspect.isabstract(part) for part in own
         ):
-            raise UserError(f"{path}: defines no scorer; write a class that has Scorer as its base, and its methods")
+            raise UserError(f"{path}: defines no scorer; write a subclass of Scorer with its methods")
         _loaded.append(path)
 
 
@@ -64,14 +64,14 @@ def find_scorer(name: str) -> type[Scorer]:
 
 
 def run_values(config: Strict) -> dict[str, Any]:
-    """The values of a configuration as config.yaml of its run has them: files are named in the run's `plugins/`."""
+    """The values of a configuration as in the config.yaml of its run, where files are in the run's `plugins/`."""
     return _with_places(config.model_dump(mode="json"), lambda file, part: f"{FOLDER}/{Path(file).name}:{part}")
 
 
 def run_files(config: Strict) -> dict[str, bytes]:
-    """What the run of this configuration keeps in `plugins/`, by file name.
+    """The files that the run of this configuration keeps in `plugins/`, by name.
 
-    UserError: two different files have one name, or a file imports a package from its folder.
+    UserError: two different files have the same name, or a file imports a package from its folder.
     """
     kept: dict[str, bytes] = {}
 
@@ -82,7 +82,7 @@ def run_files(config: Strict) -> dict[str, bytes]:
             raise UserError(str(error)) from error
         for name, source in sources.items():
             if kept.setdefault(name, source) != source:
-                raise UserError(f"{file}: another file called {name} belongs to the same run; rename one of them")
+                raise UserError(f"{file}: another file named {name} belongs to the same run; rename one of them")
         return f"{file}:{part}"
 
     _with_places(config.model_dump(mode="json"), keep)
@@ -90,7 +90,7 @@ def run_files(config: Strict) -> dict[str, bytes]:
 
 
 def write_run_files(config: Strict, folder: Path) -> None:
-    """Writes what `run_files` gives, with its checksums, into a run folder; nothing if there are no such files."""
+    """Writes the `run_files` and their checksums into a run folder; nothing if there are none."""
     files = run_files(config)
     for name, source in files.items():
         write_bytes(folder / FOLDER / name, source)
@@ -100,7 +100,7 @@ def write_run_files(config: Strict, folder: Path) -> None:
 
 
 def read_run_values(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """The values of a run's config.yaml, with the places of its own files.
+    """The values of a run's config.yaml, with the locations of its own files.
 
     UserError: a file is missing, or is not the one that the run was trained with.
     """
@@ -118,15 +118,17 @@ def read_run_values(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _check(folder: Path) -> None:
-    """UserError if a file is not the one of which the checksum was written."""
+    """UserError if a file does not match its checksum."""
     sums = folder / CHECKSUMS
     for number, line in enumerate(read_lines(sums) if sums.exists() else [], start=1):
         expected, _, name = line.partition("  ")
         if not name:
-            raise UserError(f"{sums}, line {number}: not a checksum and a file name; delete {CHECKSUMS} to do without")
+            raise UserError(
+                f"{sums}, line {number}: not a checksum and a file name; delete {CHECKSUMS} to skip the check"
+            )
         if digest(folder / name) != expected:
             raise UserError(
-                f"{folder / name}: is not the file that the run was trained with; put that one back, or delete "
+                f"{folder / name}: is not the file that the run was trained with; restore the original, or delete "
                 f"{CHECKSUMS} beside it to load this one"
             )
 

@@ -1,4 +1,4 @@
-"""Embeddings initialised with pretrained word vectors, from the files of a configuration or from objects in memory."""
+"""Embeddings initialised with pretrained word vectors, from files in the configuration or from objects in memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from seq2seq_attn.text.vectors import Coverage, HasVectors, WordVectors, pretrai
 
 
 class Pretrained(NamedTuple):
-    """Word vectors, such as torchtext's `Vectors`; an embedding without them is initialised at random."""
+    """Word vectors, such as torchtext's `Vectors`; an embedding without vectors is initialised at random."""
 
     source: HasVectors | None = None
     target: HasVectors | None = None
@@ -65,10 +65,14 @@ def _read_configured(config: Config, source: Codec, target: Codec) -> Pretrained
 def _checked(given: Pretrained, config: Config) -> Pretrained:
     files = config.model.pretrained_embeddings
     if files.source or files.target:
-        raise UserError("model.pretrained_embeddings names files, and vectors are given beside; leave one of them out")
+        raise UserError(
+            "model.pretrained_embeddings names files, but vectors were also passed in memory; use only one of the two"
+        )
     two = given.source is not None and given.target is not None and given.source is not given.target
     if config.model.tie_embeddings == "all" and two:
-        raise UserError("model.tie_embeddings=all makes one embedding of both; give vectors for one side alone")
+        raise UserError(
+            "model.tie_embeddings=all shares one embedding between both sides; give vectors for one side only"
+        )
     return given
 
 
@@ -77,6 +81,6 @@ def _coverage_line(side: str, coverage: Coverage) -> str:
     if coverage.found:
         return line
     return (
-        f"warning: {line}; subwords (text.tokeniser=bpe or unigram) rarely have one, words do (word, moses), "
-        f"in the case of the file (text.lowercase)"
+        f"warning: {line}; vectors usually exist for words (text.tokeniser=word or moses), rarely for subwords "
+        f"(bpe, unigram); text.lowercase must match the case of the file"
     )

@@ -13,16 +13,16 @@ import seq2seq_attn
 from seq2seq_attn import ops
 
 
-def made_with(accelerator: str, threads: int | None = None) -> dict[str, str | None]:
+def run_provenance(accelerator: str, threads: int | None = None) -> dict[str, str | None]:
     """The provenance that is recorded with every result; `accelerator` as in `training.accelerator`.
 
-    `threads` is the number of threads in use, if another process than this one does the work.
+    `threads` is the number of threads in use if another process does the work.
     """
     return {"version": seq2seq_attn.__version__, "commit": commit(), "hardware": hardware(accelerator, threads)}
 
 
 def commit() -> str | None:
-    """The commit of the checkout that the package runs from, with `+` if files differ; None without a checkout."""
+    """The commit of the package's checkout, followed by `+` if tracked files were changed; None without a checkout."""
     folder = Path(__file__).resolve().parents[2]
     if not (folder / ".git").exists():
         return None
@@ -41,9 +41,9 @@ def commit() -> str | None:
 
 
 def hardware(accelerator: str, threads: int | None = None) -> str:
-    """The GPU with the version of torch.
+    """The GPU and the version of torch.
 
-    Without a GPU, or for `accelerator="cpu"`: the processor, its threads in use, the version of torch, and whether our
+    Without a GPU, or with `accelerator="cpu"`: the processor, the threads in use, the version of torch, and whether the
     compiled kernels are in use.
     """
     if on_cuda(accelerator):

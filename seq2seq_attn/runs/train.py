@@ -21,7 +21,7 @@ from seq2seq_attn.runs.folder import BEST_WEIGHTS, MODEL, IfExists, clear, may_r
 from seq2seq_attn.runs.model import TrainedModel, build_translator
 from seq2seq_attn.runs.plugin import run_files, run_values, write_run_files
 from seq2seq_attn.runs.pretrained import Pretrained, start_from_vectors
-from seq2seq_attn.runs.provenance import made_with, on_cuda
+from seq2seq_attn.runs.provenance import on_cuda, run_provenance
 from seq2seq_attn.search.options import SearchOptions
 from seq2seq_attn.strict import dump
 from seq2seq_attn.text.codec import load_codecs, save_codecs
@@ -45,18 +45,18 @@ def train(
 ) -> TrainedModel:
     """Trains the model of a configuration into a run folder; returns it with the weights of the best validation.
 
-    A folder that exists is refused, resumed from its last checkpoint, or overwritten. `name` labels the progress, which
-    is a bar, lines with `bar=False`, where several runs share a terminal, or nothing with None. `pretrained` holds word
-    vectors in memory that embeddings are initialised with. `cache` is the folder of codecs and token ids that runs on
-    the same text share; by default it lies beside the run folder.
+    An existing folder is refused, resumed from its last checkpoint, or overwritten, as `if_exists` says. `name` labels
+    the progress: a bar, lines with `bar=False` (for several runs that share a terminal), or nothing with None.
+    `pretrained` holds word vectors in memory for the embeddings. `cache` is the folder of codecs and token ids that
+    runs on the same text share; by default it is beside the run folder.
 
-    Raises UserError for bad data and a loss that is not finite, `training.fit.Interrupted` on Ctrl-C.
+    Raises UserError for invalid data or a loss that is not finite, and `training.fit.Interrupted` on Ctrl-C.
     """
     if config.training.accelerator == "cuda" and not torch.cuda.is_available():
         raise UserError("training.accelerator=cuda, but this machine has no CUDA device; set it to auto or cpu")
-    if config.search.precision == "int8":  # the validation set is translated in it
+    if config.search.precision == "int8":  # the validation set is translated in this precision
         require_int8("cuda" if on_cuda(config.training.accelerator) else "cpu")
-    provenance = made_with(config.training.accelerator)  # at the start: files may change during training
+    provenance = run_provenance(config.training.accelerator)  # at the start: files may change during training
     data = config.data
     validation_pairs = read_pairs(data.validation)
     if data.test is not None:
@@ -103,7 +103,7 @@ def train(
 
 
 def _device(config: Config) -> str:
-    """The device that a run trains on, for its first line."""
+    """The device that a run trains on, for its first message."""
     threads = torch.get_num_threads()
     if on_cuda(config.training.accelerator):
         return str(torch.cuda.get_device_name())
@@ -113,7 +113,7 @@ def _device(config: Config) -> str:
 def _prepare_folder(model: TrainedModel, folder: Path, resuming: bool) -> None:
     """Writes the configuration, and the codecs unless the run is resumed; clears the folder for a new run."""
     if resuming:
-        if not (folder / BEST_WEIGHTS).exists() and (folder / MODEL).exists():  # the run has ended once
+        if not (folder / BEST_WEIGHTS).exists() and (folder / MODEL).exists():  # the run had ended
             write_bytes(folder / BEST_WEIGHTS, (folder / MODEL).read_bytes())
     else:
         clear(folder)
@@ -123,7 +123,7 @@ def _prepare_folder(model: TrainedModel, folder: Path, resuming: bool) -> None:
 
 
 def _usable_pairs(files: PairFiles, max_length: int, codecs: Codecs, shared: Cache) -> tuple[EncodedPairs, str]:
-    """The pairs that are neither blank nor too long; and how many are left out, in words."""
+    """The pairs that are neither blank nor too long, and a description of what is left out."""
     source, target = cached_pairs(files, codecs, shared)
     name = " and ".join(map(str, files.paths))
     filtered = filter_pairs(name, source.lengths - 1, target.lengths - 1, max_length)  # without `</s>`
@@ -131,10 +131,10 @@ def _usable_pairs(files: PairFiles, max_length: int, codecs: Codecs, shared: Cac
 
 
 def _validation_bleu(model: TrainedModel, pairs: ParallelCorpus) -> Callable[[Translator], float]:
-    """BLEU of greedy translations: a beam takes several times as long and shows progress no better."""
+    """BLEU of greedy translations: beam search takes several times as long and does not track progress better."""
     changes = {"beam_size": 1, "n_best": 1, "shortlist": None}
     greedy = SearchOptions.model_validate(model.config.search.model_dump() | changes)
-    # Without sacrebleu's warning about lines that look tokenised, which would come with every validation.
+    # Without sacrebleu's warning about lines that look tokenised, which would appear at every validation.
     metric = bleu_metric(model.config.evaluation.tokenize, lowercase=False)
 
     def validate(translator: Translator) -> float:

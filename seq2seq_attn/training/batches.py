@@ -1,4 +1,4 @@
-"""Training batches: pairs that are encoded once, bucketed by length in every epoch, and padded into tensors."""
+"""Training batches: pairs are encoded once, bucketed by length in every epoch, and padded into tensors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Batch(NamedTuple):
 
 
 class EncodedPairs(Dataset[Batch]):
-    """The pairs of an encoded corpus, or of its rows `kept`; indexed by a list, which gives a batch."""
+    """The pairs of an encoded corpus, or its rows `kept`; indexing with a list gives a batch."""
 
     def __init__(
         self, source: EncodedSentences, target: EncodedSentences, kept: NDArray[np.int64] | None = None
@@ -51,7 +51,7 @@ class EncodedPairs(Dataset[Batch]):
 
 
 class LengthBuckets(Sampler[list[int]]):
-    """The batches of `length_buckets` for (seed, epoch). Lightning calls `set_epoch`, so a resumed run has the same."""
+    """The batches of `length_buckets` for (seed, epoch). Lightning calls `set_epoch`, so a resumed run repeats them."""
 
     def __init__(self, pairs: EncodedPairs, size: int, unit: str, seed: int) -> None:
         self.lengths = pairs.lengths

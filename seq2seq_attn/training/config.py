@@ -15,7 +15,7 @@ from seq2seq_attn.strict import Strict
 
 class OptimiserConfig(Strict):
     name: Literal["adam", "adamw"] = "adam"  # Kingma & Ba 2015, Loshchilov & Hutter 2019
-    learning_rate: PositiveFloat = 1e-3  # the highest of the schedule
+    learning_rate: PositiveFloat = 1e-3  # the peak of the schedule
     betas: tuple[float, float] = (0.9, 0.999)  # decay of the two moments
     epsilon: PositiveFloat = 1e-8  # in the denominator of a step
     weight_decay: NonNegativeFloat = 0.0  # for `adam` as L2, for `adamw` decoupled
@@ -38,20 +38,20 @@ class TrainingConfig(Strict):
     batch_size: PositiveInt = 64  # sentences, or tokens of each side, padding included
     batch_unit: Literal["sentences", "tokens"] = "sentences"  # what `batch_size` counts
     label_smoothing: float = Field(default=0.0, ge=0.0, lt=1.0)  # probability spread over all tokens
-    clip_norm: PositiveFloat | None = 1.0  # largest norm of all gradients together; null: none
+    clip_norm: PositiveFloat | None = 1.0  # maximum norm of all gradients together; null: no clipping
     max_epochs: PositiveInt = 50  # an upper limit
     validate_every: PositiveInt = 1  # epochs
-    monitor: Literal["bleu", "loss"] = "bleu"  # what is measured on the validation set
+    monitor: Literal["bleu", "loss"] = "bleu"  # validation metric for best weights, early stopping and plateau
     patience: PositiveInt | None = 5  # validations without improvement before training stops
     precision: Literal["fp32", "bf16"] = "fp32"  # of matrix products
     accelerator: Literal["auto", "cpu", "cuda"] = "auto"  # auto: a GPU if there is one
 
     @model_validator(mode="after")
-    def _is_validated_at_all(self) -> TrainingConfig:
+    def _validates_at_least_once(self) -> TrainingConfig:
         if self.validate_every > self.max_epochs:
             raise ValueError(
                 f"validate_every={self.validate_every} is above max_epochs={self.max_epochs}: "
-                "no model would be kept; lower it"
+                "training would never validate, and no model would be kept; lower it"
             )
         return self
 
@@ -85,5 +85,5 @@ def warm_up(optimiser: Optimizer, config: OptimiserConfig) -> LambdaLR:
 
 
 def plateau(optimiser: Optimizer, config: OptimiserConfig, mode: Literal["min", "max"]) -> ReduceLROnPlateau:
-    """Multiply the rate by `plateau_factor` after more than `plateau_patience` validations without improvement."""
+    """Multiplies the rate by `plateau_factor` after more than `plateau_patience` validations without improvement."""
     return ReduceLROnPlateau(optimiser, mode, factor=config.plateau_factor, patience=config.plateau_patience)

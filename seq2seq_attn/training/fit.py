@@ -1,6 +1,6 @@
 """The training loop, from the first step or the last checkpoint to the best model, and its progress on stderr.
 
-Two files are kept: `last.ckpt`, with all that an exact resumption needs, and the weights of the best validation.
+Two files are kept: `last.ckpt`, with everything that an exact resumption needs, and the weights of the best validation.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class Fitted(NamedTuple):
 
 @contextmanager
 def fork_random_state() -> Iterator[None]:
-    """Restores the random states of Python, NumPy and torch at the end: `torch.random.fork_rng` for all that
-    `lightning.seed_everything` sets, its environment variables included."""
+    """Restores the random states of Python, NumPy and torch on exit: `torch.random.fork_rng` for everything that
+    `lightning.seed_everything` sets, including its environment variables."""
     names = "PL_GLOBAL_SEED", "PL_SEED_WORKERS"
     variables = {name: os.environ.get(name) for name in names}
     python, numpy = random.getstate(), np.random.get_state()
@@ -73,7 +73,7 @@ def fork_random_state() -> Iterator[None]:
 
 @contextmanager
 def _lightning_muted() -> Iterator[None]:
-    """Silences Lightning's advice about devices and workers, which is not for users of this package."""
+    """Silences Lightning's advice about devices and workers, which users of this package cannot act on."""
     loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
     levels = [logger.level for logger in loggers]
     with warnings.catch_warnings():
@@ -100,10 +100,9 @@ def fit(
     resume: bool = False,
     bar: bool | None = True,
 ) -> Fitted:
-    """Train in place, with checkpoints in folder/checkpoints and curves in folder/log; then load the best weights.
+    """Trains in place, with checkpoints in folder/checkpoints and curves in folder/log; then loads the best weights.
 
-    `name` begins each line of progress; `bar=False` is for several trainings that share a terminal, None for no
-    progress at all.
+    `name` begins each line of progress; use `bar=False` if several runs share a terminal, None for no progress at all.
 
     Raises Interrupted on Ctrl-C, and UserError if training diverges or a checkpoint to resume from is corrupt.
     """
@@ -115,9 +114,11 @@ def fit(
     clock = Clock()
     callbacks: list[Callback] = [clock, best, last]
     if config.patience is not None:
-        callbacks.append(EarlyStopping(monitor, mode=mode, patience=config.patience, check_finite=False))
+        # After each validation, before the end of the epoch, where `EpochLines` needs to know whether training stops.
+        early = {"check_finite": False, "check_on_train_epoch_end": False}
+        callbacks.append(EarlyStopping(monitor, mode=mode, patience=config.patience, **early))
     if bar is not None:
-        callbacks.append(EpochLines(name, bar))  # after the one that may stop the training
+        callbacks.append(EpochLines(name, bar))
     trainer = lightning.Trainer(
         accelerator={"auto": "auto", "cpu": "cpu", "cuda": "gpu"}[config.accelerator],
         devices=1,
@@ -149,7 +150,7 @@ def fit(
 
 
 class BestWeights(Callback):
-    """Keeps the weights of the best validation in a file, and their score in the checkpoint of the epoch."""
+    """Saves the weights of the best validation in a file, and their score in the checkpoints."""
 
     def __init__(self, path: Path, monitor: str, mode: str) -> None:
         self.path = path
@@ -177,7 +178,7 @@ def save_weights(translator: Translator, path: Path) -> None:
 
 
 class Clock(Callback):
-    """Counts the time and tokens of training; saved in the checkpoint, so that a resumed run continues to count."""
+    """Counts the time and tokens of training; saved in checkpoints, so that a resumed run continues the count."""
 
     def __init__(self) -> None:
         self.seconds = self.training_seconds = 0.0
@@ -209,21 +210,23 @@ class Clock(Callback):
 
 
 def _checked(checkpoint: Path) -> Path:
-    """The checkpoint's path. UserError: it is truncated, no checkpoint, or its best weights are not beside it."""
+    """The checkpoint's path. UserError: it is truncated or not a checkpoint, or its best weights are missing."""
     try:
         callbacks = torch.load(checkpoint, map_location="cpu", weights_only=True)["callbacks"]
     except Exception as error:  # the type depends on how the file is damaged
         raise UserError(
-            f"{checkpoint}: not a whole checkpoint ({type(error).__name__}); start again with --overwrite"
+            f"{checkpoint}: truncated or not a checkpoint ({type(error).__name__}); start again with --overwrite"
         ) from None
     best = callbacks.get(BestWeights.__name__)
     if best is None:
         raise UserError(
-            f"{checkpoint}: an earlier version wrote it, and kept the best weights in another way; "
+            f"{checkpoint}: written by an earlier version, which kept the best weights differently; "
             f"continue the run with that version, or start again with --overwrite"
         )
     if best["score"] is not None and not (path := checkpoint.with_name(BEST_WEIGHTS)).exists():
-        raise UserError(f"{path}: no such file; without the best weights so far, start again with --overwrite")
+        raise UserError(
+            f"{path}: no such file; the run cannot continue without its best weights; start again with --overwrite"
+        )
     return checkpoint
 
 
@@ -238,13 +241,13 @@ def _loggers(folder: Path) -> list[Logger]:
     return [curves, TensorBoardLogger(folder, name="log", version=curves.version)]
 
 
-LOG_INTERVAL = 10.0  # seconds between the lines of a log; a terminal gets a line for every epoch
+LOG_INTERVAL = 10.0  # minimum seconds between the lines of a log; a terminal gets a line for every epoch
 
 
 class EpochLines(Callback):
-    """A line on stderr for each epoch, and on a terminal a bar below them, with the time left without early stopping.
+    """A line on stderr for each epoch; on a terminal, also a bar with the time left, ignoring early stopping.
 
-    In a log, epochs of less than `LOG_INTERVAL` have no line of their own, except for the last.
+    In a log, lines are at least `LOG_INTERVAL` apart, except for the last epoch.
     """
 
     def __init__(self, name: str, bar: bool = True) -> None:
@@ -316,7 +319,7 @@ class EpochLines(Callback):
 
 
 def duration(seconds: float) -> str:
-    """A time as a person would say it: 8.3 s, 45 s, 12 min, 2 h 5 min."""
+    """A time for humans: 8.3 s, 45 s, 12 min, 2 h 5 min."""
     if seconds < 90:
         return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
     minutes = round(seconds / 60)

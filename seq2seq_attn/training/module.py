@@ -1,4 +1,4 @@
-"""The LightningModule: training step, validation, optimiser, and what a checkpoint holds for an exact resumption."""
+"""The LightningModule: training step, validation, optimiser, and the checkpointed state for an exact resumption."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TranslationModule(lightning.LightningModule):
         self._epoch_negative = torch.zeros(())
 
     def loss(self, batch: Batch, label_smoothing: float = 0.0) -> tuple[Tensor, Tensor, int]:
-        """The loss to minimise and -log p, both summed over the batch's target tokens, and the number of these."""
+        """The loss to minimise and -log p, both summed over the batch's target tokens, and their number."""
         memory = self.translator.encode(batch.source)
         features = self.translator.decode(self.translator.decoder_inputs(batch.target), memory).features
         is_token = batch.target.is_token
@@ -59,9 +59,9 @@ class TranslationModule(lightning.LightningModule):
         loss, negative, count = self.loss(batch, self.config.label_smoothing)
         self.tokens += count
         self.epoch_tokens += count
-        self._epoch_negative += negative.detach()  # on the device, which is not waited for
+        self._epoch_negative += negative.detach()  # on the device, without synchronisation
         if self.global_step % 50 == 0 or is_synchronous(negative):
-            # Reading the value synchronises with an accelerator, so there it is read only now and then.
+            # Reading the value synchronises with an accelerator, where it is therefore read only every 50 steps.
             self._refuse_divergence(negative.item() / count)
         return loss / count
 
@@ -69,7 +69,7 @@ class TranslationModule(lightning.LightningModule):
         self._refuse_broken_weights()
 
     def _refuse_broken_weights(self) -> None:
-        """Called before a checkpoint is written: no later loss of the epoch would reveal a diverged last step."""
+        """Called before a checkpoint is written: after the last step of an epoch, no loss would reveal divergence."""
         if not all(torch.isfinite(parameter).all() for parameter in self.parameters()):
             self._refuse_divergence(math.nan)
 
@@ -82,7 +82,7 @@ class TranslationModule(lightning.LightningModule):
             )
             raise UserError(
                 f"training diverged: the loss is {value} at step {self.global_step + 1}, "
-                f"epoch {self.current_epoch + 1}; the checkpoints before it are kept; lower "
+                f"epoch {self.current_epoch + 1}; earlier checkpoints are kept; lower "
                 f"training.optimiser.learning_rate={self.config.optimiser.learning_rate} or {clip}"
             )
         if self.global_step % 10 == 0:
@@ -106,7 +106,7 @@ class TranslationModule(lightning.LightningModule):
             self.plateau.step(scores[f"validation_{self.config.monitor}"])
 
     def configure_gradient_clipping(self, *_: Any, **__: Any) -> None:
-        # Lightning refuses to clip for fused optimisers, which is only necessary with scaled fp16 gradients.
+        # Lightning refuses to clip with fused optimisers, although only scaled fp16 gradients require that.
         if self.config.clip_norm is not None:
             torch.nn.utils.clip_grad_norm_(self.parameters(), self.config.clip_norm)
 
@@ -118,7 +118,7 @@ class TranslationModule(lightning.LightningModule):
                 "optimizer": optimiser,
                 "lr_scheduler": {"scheduler": warm_up(optimiser, config), "interval": "step"},
             }
-        # Lightning would step it only after the epoch's checkpoint is written, and a resumed run would miss that step.
+        # Lightning would step it only after writing the checkpoint of the epoch, and a resumed run would miss the step.
         self.plateau = plateau(optimiser, config, "max" if self.config.monitor == "bleu" else "min")
         if self._plateau_state is not None:
             self.plateau.load_state_dict(self._plateau_state)
@@ -128,7 +128,7 @@ class TranslationModule(lightning.LightningModule):
         return batch.to(device)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        # So that a resumed run has the dropout masks and learning rates of an uninterrupted one.
+        # A resumed run then has the dropout masks and learning rates of an uninterrupted one.
         checkpoint["random_state"] = torch.get_rng_state()
         checkpoint["plateau"] = self.plateau and self.plateau.state_dict()
         if torch.cuda.is_available():

@@ -58,7 +58,7 @@ def test_an_experiment_file_leads_to_its_default_folder_and_then_to_the_results_
         assert s2s.Comparison.load(file).folder == folder
 
 
-def test_an_unknown_arm_is_named_with_those_that_are_there(compared):
+def test_an_error_for_an_unknown_arm_lists_the_known_arms(compared):
     with pytest.raises(s2s.UserError, match=r"'attention' with seeds \[3\]"):
         compared.model("atention")
 

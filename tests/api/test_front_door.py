@@ -27,7 +27,7 @@ assert not {"torch", "numpy", "pydantic", "yaml", "rich"} & set(sys.modules)
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
-def test_every_name_is_what_it_says():
+def test_every_exported_name_resolves():
     assert s2s.load == s2s.Model.load
     assert s2s.Config is Config
     assert s2s.attention.Attention.__module__.startswith("seq2seq_attn.attention")
@@ -37,7 +37,7 @@ def test_every_name_is_what_it_says():
 
 
 @pytest.mark.parametrize("module", [answers, model_file])
-def test_what_the_docstrings_show_is_so(module, model):
+def test_the_examples_in_docstrings_are_correct(module, model):
     result = doctest.testmod(module, extraglobs={"model": model})
     assert result.attempted > 0
     assert result.failed == 0

@@ -1,4 +1,4 @@
-"""What a model answers: translations, scores, links and weights, as records."""
+"""The results of a model as records: translations, scores, links and weights."""
 
 import numpy as np
 import pytest
@@ -106,7 +106,7 @@ def test_what_a_notebook_shows_is_escaped_and_leaves_text_and_page_their_colours
 
 def test_a_model_without_weights_says_so(compared):
     model = compared.model("distracted")
-    with pytest.raises(s2s.UserError, match="reads no single word"):
+    with pytest.raises(s2s.UserError, match="does not attend to single source words"):
         model.attention("a b")
     assert len(model.translate(["a b"]).sentences) == 1
 
@@ -117,7 +117,7 @@ def test_mistakes_are_named(model):
         (lambda: model.translate(["a"], beam_size=2, n_best=3), "n_best=3 needs a beam"),
         (lambda: model.translate(["a"])[0].attention, "weights=True"),
         (lambda: model.attention("a", ""), "blank"),
-        (lambda: model.score(["ab"]), "pair 0: 'ab' is no pair"),
+        (lambda: model.score(["ab"]), "pair 0: 'ab' is not a pair"),
     ):
         with pytest.raises(s2s.UserError, match=words):
             mistake()

@@ -1,4 +1,4 @@
-"""Everything that attention can be made of: the registries, so that what is new is tested without a new test."""
+"""All parts of attention, from the registries, so that new parts are tested automatically."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""Every scorer, normaliser and window within `Attention`, where other people's code takes modules."""
+"""Every scorer, normaliser and window within `Attention`, used as third-party code uses modules."""
 
 import copy
 import json
@@ -44,7 +44,7 @@ def assert_same(one, other, **tolerance):
         torch.testing.assert_close(ours, expected, **tolerance)
 
 
-def test_it_comes_back_from_its_state_dict(attention, query, keys):
+def test_it_is_restored_from_its_state_dict(attention, query, keys):
     expected = read(attention, query, keys)
     state = copy.deepcopy(attention.state_dict())
     with torch.no_grad():
@@ -91,7 +91,7 @@ def test_a_model_in_half_precision_reads_nearly_the_same(attention, query, keys,
     torch.testing.assert_close(context.float(), expected, rtol=0, atol=0.1)
 
 
-def test_vmap_over_more_of_everything_is_reading_each_by_itself(attention):
+def test_vmap_equals_a_loop(attention):
     queries = torch.randn(COPIES, B, T, attention.query_size)
     many_keys, many_masks = torch.randn(COPIES, B, S, KEY), torch.rand(COPIES, B, S) < 0.5
     many_masks[..., 0] = True
@@ -106,7 +106,7 @@ def test_vmap_over_more_of_everything_is_reading_each_by_itself(attention):
     )
 
 
-def test_vmap_gives_the_gradients_of_each_by_itself(attention):
+def test_vmap_gives_the_gradients_of_a_loop(attention):
     queries, keys = torch.randn(COPIES, B, T, attention.query_size), torch.randn(B, S, KEY)
 
     def loss(query):
@@ -117,7 +117,7 @@ def test_vmap_gives_the_gradients_of_each_by_itself(attention):
 
 
 @pytest.mark.parametrize("name", NORMALISERS)
-def test_an_empty_sentence_where_it_cannot_be_seen_gets_nan_or_0_and_affects_no_other(name):
+def test_an_undetected_empty_sentence_gets_nan_or_0_and_affects_no_other(name):
     attention = Attention(General(5, KEY), NORMALISERS[name]()).eval()
     query, keys = torch.randn(2, B, T, 5), torch.randn(2, B, S, KEY)
     is_token = IS_TOKEN.repeat(2, 1, 1)

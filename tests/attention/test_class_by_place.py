@@ -152,12 +152,12 @@ def test_its_scorer_is_pickled_by_a_name_that_another_process_gives_it_too(write
         ("import math\n\nmath.sqrt(-1)\n", "Dot", r"mine\.py, line 3: ValueError: "),
         ("raise SystemExit('no')\n", "Dot", r"mine\.py, line 1: SystemExit: no$"),
         ("import nowhere_at_all\n", "Dot", r"mine\.py, line 1: ModuleNotFoundError: .*nowhere_at_all"),
-        (SCORER, "Dott", r"mine\.py: 'Dott' is no class with Scorer as its base; did you mean 'Dot'\?$"),
-        (SCORER, "X", r"mine\.py: 'X' is no class with Scorer as its base; its scorers: Dot$"),
-        (OTHERS, "Half", r"mine\.py: 'Half' is no class with Scorer as its base; its scorers: none$"),
+        (SCORER, "Dott", r"mine\.py: 'Dott' is not a class derived from Scorer; did you mean 'Dot'\?$"),
+        (SCORER, "X", r"mine\.py: 'X' is not a class derived from Scorer; its scorers: Dot$"),
+        (OTHERS, "Half", r"mine\.py: 'Half' is not a class derived from Scorer; its scorers: none$"),
     ],
 )
-def test_what_cannot_be_used_is_refused_in_one_line(write, tmp_path, text, name, message):
+def test_unusable_files_are_refused_in_one_line(write, tmp_path, text, name, message):
     if text is not None:
         write("mine.py", text)
     for _ in range(2):  # a second attempt finds nothing half imported

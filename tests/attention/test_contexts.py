@@ -1,4 +1,4 @@
-"""Attention and its kin: one contract, and what sets each of them apart."""
+"""All contexts: the common contract, and the properties specific to each."""
 
 import copy
 import itertools
@@ -107,7 +107,7 @@ def test_a_context_has_its_value_size_and_weights_a_source(context, query, keys,
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_queries_at_once_see_what_they_see_in_steps_one_after_another(context, query, keys, values, training):
+def test_queries_at_once_equal_queries_step_by_step(context, query, keys, values, training):
     context.train(training)
     source = context.prepare(keys, values, IS_TOKEN)
     at_once = context(query, source)
@@ -117,14 +117,14 @@ def test_queries_at_once_see_what_they_see_in_steps_one_after_another(context, q
         assert_same(seen, [part[:, t : t + 1] for part in at_once])
 
 
-def test_only_where_a_context_says_so_a_step_depends_on_those_before_it(context, query, keys, values):
+def test_steps_depend_on_earlier_steps_exactly_if_needs_history(context, query, keys, values):
     source = context.prepare(keys, values, IS_TOKEN)
     again = query[:, :1].expand(B, T, QUERY)
     seen = context(again, source)[0]
     assert torch.allclose(seen, seen[:, :1]) != context.needs_history
 
 
-def test_a_step_changes_nothing_of_the_history_that_it_is_given(context, query, keys, values):
+def test_a_step_does_not_modify_its_history(context, query, keys, values):
     source = context.prepare(keys, values, IS_TOKEN)
     history = context.start(source)
     for _ in range(2):
@@ -136,7 +136,7 @@ def test_a_step_changes_nothing_of_the_history_that_it_is_given(context, query, 
         history = after
 
 
-def test_hypotheses_of_a_beam_see_what_each_would_see_alone(context, keys, values):
+def test_hypotheses_of_a_beam_equal_each_one_alone(context, keys, values):
     """Two hypotheses a sentence; at every step both go on, change places, or one is continued twice."""
     context.eval()
     source = context.prepare(keys, values, IS_TOKEN)
@@ -153,13 +153,13 @@ def test_hypotheses_of_a_beam_see_what_each_would_see_alone(context, keys, value
             assert_same([part[b, k] for part in seen], [part[0, -1] for part in alone])
 
 
-def test_the_query_matters_where_a_context_says_so_and_only_there(context, query, keys, values):
+def test_the_query_matters_exactly_if_reads_query(context, query, keys, values):
     source = context.prepare(keys, values, IS_TOKEN)
     seen, other = context(query, source)[0], context(query + 1, source)[0]
     assert torch.equal(seen, other) != context.reads_query
 
 
-def test_more_padding_whatever_stands_on_it_changes_nothing(context, query, keys, values):
+def test_more_padding_with_any_content_changes_nothing(context, query, keys, values):
     seen, weights = context(query, context.prepare(keys, values, IS_TOKEN))
     longer = context.prepare(
         torch.cat((keys, 1e3 * torch.randn(B, 2, KEY)), dim=1),
@@ -202,7 +202,7 @@ def test_a_sentence_without_a_token_is_refused(context, keys, values):
         context.prepare(keys[:, :0], values[:, :0])
 
 
-def test_a_mask_on_a_device_is_never_asked_for_its_contents(context, query, keys, values):
+def test_a_mask_on_a_device_is_never_read(context, query, keys, values):
     source = context.to("meta").prepare(keys.to("meta"), values.to("meta"), IS_TOKEN.to("meta"))
     assert context(query.to("meta"), source)[1].shape == (B, T, S)  # tensors on `meta` have no contents
 
@@ -218,7 +218,7 @@ def test_gradients_of_a_context_are_those_of_finite_differences(context, query, 
         assert torch.autograd.gradcheck(read, (*inputs, *context.parameters()), fast_mode=True)
 
 
-def test_a_context_comes_back_from_its_state_dict_and_from_a_deep_copy(context, query, keys, values):
+def test_a_context_survives_its_state_dict_and_a_deep_copy(context, query, keys, values):
     source = context.prepare(keys, values, IS_TOKEN)
     expected = context(query, source)
     twin = copy.deepcopy(context)

@@ -94,13 +94,13 @@ def test_values_of_their_own_and_halves_of_states_are_appended():
 
 
 @pytest.mark.parametrize("name", sorted(KEEPS_EVERY_POSITION))
-def test_what_keeps_an_entry_for_every_position_is_refused(name):
+def test_a_part_with_an_entry_per_position_is_refused(name):
     attention, keys = CONTEXTS[name](), torch.randn(B, S, KEY)
     with pytest.raises(ValueError, match=r"^\w+ cannot append to a source: .*; prepare the longer source at once$"):
         attention.extend(attention.prepare(keys), keys)
 
 
-def test_so_is_a_part_that_says_so_or_contains_one_and_a_context_without_positions():
+def test_parts_that_cannot_extend_and_constant_contexts_are_refused():
     class Numbered(General, registered=False):
         """Its keys know their number, which begins anew with every call."""
 
@@ -125,5 +125,5 @@ def test_so_is_a_part_that_says_so_or_contains_one_and_a_context_without_positio
 
 def test_keys_of_other_sentences_are_refused():
     attention, keys = Attention(General(QUERY, KEY)), torch.randn(B, S, KEY)
-    with pytest.raises(ValueError, match=r"needs keys of the 2 sentences of the source, got \(1, 4, 7\)"):
+    with pytest.raises(ValueError, match=r"needs keys for the 2 sentences of the source, got \(1, 4, 7\)"):
         attention.extend(attention.prepare(keys), keys[:1])

@@ -157,7 +157,7 @@ def test_what_was_read_before_changes_what_is_read(name):
     assert (after_first - after_last).abs().max() > 1e-3
 
 
-def test_a_word_that_was_read_as_often_as_its_fertility_is_covered_once():
+def test_a_word_read_as_often_as_its_fertility_has_coverage_1():
     scorer = LinguisticCoverage(QUERY, KEY, max_fertility=4.0)
     torch.nn.init.zeros_(scorer.fertility_layer.weight)  # 4 σ(0) = 2 words each
     query, keys = torch.randn(1, 1, QUERY), torch.randn(1, S, KEY)
@@ -232,7 +232,7 @@ def test_relative_around_a_scorer_that_remembers_keeps_its_memory():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: LocationAware(5, 7, kernel_width=4), "needs an odd kernel_width, which has a middle, got 4"),
+        (lambda: LocationAware(5, 7, kernel_width=4), "needs an odd kernel_width, got 4"),
         (lambda: LocationAware(5, 7, filters=0), "LocationAware needs filters > 0, got 0"),
         (lambda: LinguisticCoverage(5, 7, max_fertility=-1.0), "LinguisticCoverage needs max_fertility > 0, got -1.0"),
         (lambda: NeuralCoverage(5, 7, coverage_size=0), "NeuralCoverage needs coverage_size > 0, got 0"),

@@ -92,7 +92,7 @@ def test_both_modes_agree_where_every_choice_is_certain():
     assert torch.equal(steps(Monotonic(noise=0), scores), steps(Monotonic().eval(), scores))
 
 
-def test_who_has_run_past_the_end_stays_there():
+def test_a_walk_past_the_end_stays_there():
     scores = torch.tensor([[[-1.0, -1, -1], [1, 1, 1]]])
     assert (steps(Monotonic().eval(), scores) == 0).all()
 
@@ -148,7 +148,7 @@ def test_an_offset_below_0_lets_the_weights_begin_spread_out():
     assert weight_of_the_first_five(-4.0) < 0.3
 
 
-def test_hypotheses_walk_each_on_its_own_way():
+def test_each_hypothesis_has_its_own_walk():
     attention = Attention(Dot(4, 4), Monotonic()).eval()
     source = attention.prepare(torch.eye(4)[None])
     query = torch.tensor([[[-1.0, 1, -1, 1], [-1, -1, 1, 1]]])  # stops at 1, at 2

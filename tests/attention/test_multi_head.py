@@ -100,18 +100,18 @@ def test_half_of_a_state_is_compared_and_the_other_half_is_read():
     assert all(torch.equal(one, other) for one, other in zip(ours, expected, strict=True))
 
 
-def test_each_direction_of_a_state_is_cut_in_two():
+def test_each_direction_of_a_state_is_halved():
     states = torch.arange(8.0)[None, None]
     keys, values = KeyValueAttention(Attention(General(QUERY, 4)), directions=2).halves(states)
     assert keys.tolist() == [[[0, 1, 4, 5]]]
     assert values.tolist() == [[[2, 3, 6, 7]]]
 
 
-def test_states_that_cannot_be_cut_are_refused():
+def test_states_of_indivisible_size_are_refused():
     model = KeyValueAttention(Attention(General(QUERY, 3)), directions=2)
-    with pytest.raises(ValueError, match="halves the states of each direction: 6 numbers do not divide so"):
+    with pytest.raises(ValueError, match="halves the states of each direction: the size must be divisible by 4, got 6"):
         model.prepare(torch.randn(B, S, 6))
     with pytest.raises(ValueError, match="takes its values from the keys; give no values"):
         model.prepare(torch.randn(B, S, 8), torch.randn(B, S, 8))
-    with pytest.raises(ValueError, match="needs directions of 1 or 2, got 3"):
+    with pytest.raises(ValueError, match="needs directions = 1 or 2, got 3"):
         KeyValueAttention(Attention(General(QUERY, 3)), directions=3)

@@ -58,7 +58,7 @@ EQUATIONS = {  # config name: a normaliser of ours, its weights, and the weights
 
 
 def of_rows():
-    """Those of this package whose weights hang on the scores of one row alone."""
+    """Those of this package whose weights depend only on the scores of one row."""
     ours = {name: cls for name, cls in normaliser_classes().items() if cls.__module__.startswith("seq2seq_attn.")}
     return [name for name, cls in ours.items() if not cls.needs_history]
 

@@ -1,4 +1,4 @@
-"""From scores to weights: what every normaliser of the registry keeps to, and what is special about some."""
+"""From scores to weights: the contract of every registered normaliser, and properties specific to some."""
 
 import pytest
 import torch
@@ -17,7 +17,7 @@ def normaliser(request):
     return request.param().eval()
 
 
-def test_padding_gets_exactly_0_and_the_rest_is_as_if_it_were_not_there(normaliser):
+def test_padding_gets_exactly_0_and_does_not_affect_the_rest(normaliser):
     scores = torch.randn(B, T, S)
     weights = normaliser(scores, IS_TOKEN)
     assert (weights.masked_select(~IS_TOKEN) == 0).all()
@@ -110,7 +110,7 @@ def test_a_long_row_in_float32_sums_to_1_and_is_that_of_float64(cls):
 
 
 @pytest.mark.parametrize("cls", [Sparsemax, Entmax15])
-def test_equal_scores_share_alike(cls):
+def test_equal_scores_get_equal_weights(cls):
     weights = cls()(torch.tensor([7.0, -3, 7, 7, -3]))
     torch.testing.assert_close(weights, torch.tensor([1 / 3, 0, 1 / 3, 1 / 3, 0]))
 

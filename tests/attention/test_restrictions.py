@@ -1,4 +1,4 @@
-"""What each query may read: masks per query, causality, a bias on the scores; and weights that nobody needs."""
+"""What each query may read: masks per query, causality, a bias on the scores, and calls without weights."""
 
 import math
 
@@ -29,7 +29,7 @@ from seq2seq_attn.attention import (
     Sparsemax,
     attend,
 )
-from seq2seq_attn.attention.attention import why_not_one_operation
+from seq2seq_attn.attention.attention import why_not_fused
 
 B, T, S, HEADS, SIZE = 2, 3, 4, 6, 5
 IS_TOKEN = torch.tensor([[True, True, True, True], [True, True, True, False]])
@@ -68,7 +68,7 @@ def test_a_mask_per_query_is_a_loop_over_queries_with_that_mask_as_padding(atten
     assert_same(attend(attention, query, keys, is_token=IS_TOKEN, may_read=MAY_READ), expected)
 
 
-def test_a_step_of_hypotheses_takes_the_masks_of_these(attention):
+def test_a_step_of_hypotheses_takes_one_mask_per_hypothesis(attention):
     query, keys = example(attention)
     source = attention.prepare(keys, is_token=IS_TOKEN)
     history = attention.start(source)
@@ -95,7 +95,7 @@ def test_a_bias_of_minus_infinity_is_a_mask_and_one_of_0_is_nothing(attention):
     assert_same(attend(attention, query, keys, is_token=IS_TOKEN, bias=bias), expected)
 
 
-def test_who_needs_no_weights_gets_the_same_contexts(attention):
+def test_contexts_are_the_same_without_weights(attention):
     query, keys = example(attention)
     options = {"is_token": IS_TOKEN, "may_read": MAY_READ}
     expected, _ = attend(attention, query, keys, **options)
@@ -123,7 +123,7 @@ def test_weights_are_a_softmax_of_scores_and_bias_in_numpy(shape):
 
 
 def test_a_large_bias_in_half_precision_keeps_its_digits():
-    """ALiBi reaches hundreds, where bfloat16 cannot tell 257 from 258."""
+    """ALiBi reaches hundreds, where bfloat16 cannot represent 257."""
     attention = Attention(Dot(KEY, KEY))
     query, keys, bias = torch.zeros(B, T, KEY), torch.randn(B, S, KEY), -torch.arange(256.0, 256.0 + S).expand(T, S)
     _, weights = attend(attention, query.bfloat16(), keys.bfloat16(), bias=bias)
@@ -179,7 +179,7 @@ RESTRICTIONS = {
 
 @pytest.mark.parametrize("restriction", RESTRICTIONS.values(), ids=RESTRICTIONS.keys())
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-def test_softmax_of_scaled_dots_is_torchs_operation_with_its_gradients(restriction, dtype, calls, fused):
+def test_softmax_of_scaled_dots_is_torchs_sdpa_with_its_gradients(restriction, dtype, calls, fused):
     attention, inputs = scaled_dot(dtype=dtype)
     expected, weights = attend(attention, *inputs, **restriction)
     assert weights is not None
@@ -204,7 +204,7 @@ def test_a_learnt_bias_gets_the_same_gradient_from_torchs_operation(calls, fused
     torch.testing.assert_close(*grads)
 
 
-def test_self_attention_that_is_causal_gives_torch_no_mask(calls, fused):
+def test_causal_self_attention_passes_no_mask_to_torch(calls, fused):
     attention, inputs = scaled_dot(queries=S)
     expected = attend(attention, *inputs, causal=True)[0]
     torch.testing.assert_close(attend(attention, *inputs, causal=True, need_weights=False)[0], expected)
@@ -241,7 +241,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("make", OTHERS.values(), ids=OTHERS.keys())
-def test_whatever_else_computes_itself(make, calls):
+def test_modified_modules_run_their_own_code(make, calls):
     attention, (query, keys, _) = make(), scaled_dot()[1]
     expected, _ = attend(attention, query, keys, is_token=IS_TOKEN)
     contexts, weights = attend(attention, query, keys, is_token=IS_TOKEN, need_weights=False)
@@ -250,13 +250,13 @@ def test_whatever_else_computes_itself(make, calls):
     assert torch.equal(contexts, expected)
 
 
-def test_the_reference_implementation_and_transforms_are_not_torchs_operation(calls, fused):
+def test_the_reference_implementation_and_transforms_do_not_call_sdpa(calls, fused):
     attention, inputs = scaled_dot()
-    assert why_not_one_operation(attention) is None
+    assert why_not_fused(attention) is None
     with ops.reference():
-        assert why_not_one_operation(attention) == "the reference implementation is asked for"
+        assert why_not_fused(attention) == "the reference implementation is requested"
     with forward_ad.dual_level():
-        assert "forward-mode differentiation" in why_not_one_operation(attention)
+        assert "forward-mode differentiation" in why_not_fused(attention)
     seen = torch.func.vmap(lambda q: attend(attention, q, *inputs[1:], need_weights=False)[0])(inputs[0][None])
     assert not calls
     torch.testing.assert_close(seen[0], attend(attention, *inputs)[0])
@@ -314,7 +314,7 @@ def test_chunks_are_dropped_as_their_attention_says():
 
 @pytest.mark.parametrize("dropout", [-0.1, 1.0])
 def test_a_dropout_out_of_range_is_refused(dropout):
-    with pytest.raises(ValueError, match=f"Attention needs a dropout from 0 to below 1, got {dropout}"):
+    with pytest.raises(ValueError, match=f"Attention needs 0 <= dropout < 1, got {dropout}"):
         Attention(ScaledDot(SIZE, SIZE), dropout=dropout)
 
 
@@ -376,13 +376,13 @@ def test_a_context_without_queries_takes_no_restriction_and_gives_no_weights_whe
     query, keys = torch.randn(B, T, QUERY), torch.randn(B, S, KEY)
     assert attend(make(), query, keys, need_weights=False)[1] is None
     for option in ({"may_read": MAY_READ}, {"causal": True}, {"bias": torch.zeros(T, S)}):
-        with pytest.raises(ValueError, match=f"Context takes no {next(iter(option))}: every query sees the same"):
+        with pytest.raises(ValueError, match=f"Context takes no {next(iter(option))}: every query gets the same"):
             attend(make(), query, keys, **option)
 
 
 def test_what_a_context_cannot_restrict_is_refused():
     query, keys = torch.randn(B, T, QUERY), torch.randn(B, S, KEY)
-    with pytest.raises(ValueError, match="ChunkwiseAttention takes no bias: there are two scores"):
+    with pytest.raises(ValueError, match="ChunkwiseAttention takes no bias: it has two scorers"):
         attend(chunkwise(QUERY, KEY), query, keys, bias=torch.zeros(T, S))
     with pytest.raises(ValueError, match="Counterfactual takes no causal"):
         attend(Counterfactual(Attention(General(QUERY, KEY)), []), query, keys, causal=True)

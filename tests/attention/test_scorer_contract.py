@@ -1,4 +1,4 @@
-"""What every scorer keeps to. The registry gives the scorers, so a new one is tested without a new test."""
+"""The contract of every scorer. The scorers come from the registry, so new ones are covered automatically."""
 
 import pytest
 import torch
@@ -44,7 +44,7 @@ def test_queries_at_once_score_as_one_by_one(scorer, query, keys):
     torch.testing.assert_close(scorer(query, prepared), torch.cat(one_by_one, dim=1))
 
 
-def test_a_call_leaves_nothing_behind(scorer, query, keys):
+def test_a_call_leaves_no_state_behind(scorer, query, keys):
     before = query.clone(), keys.clone()
     first = scorer(query, scorer.prepare(keys))
     scorer(-query, scorer.prepare(-keys))
@@ -63,7 +63,7 @@ def test_more_padding_changes_nothing(scorer, query, keys):
     assert (weights[1, :, 2:] == 0).all()
 
 
-def test_what_stands_on_padding_changes_nothing(scorer, query, keys):
+def test_the_content_of_padding_changes_nothing(scorer, query, keys):
     context, _ = read(scorer, query, keys)
     other = torch.where(IS_TOKEN[:, :, None], keys, 1e4)
     torch.testing.assert_close(read(scorer, query, other)[0], context)

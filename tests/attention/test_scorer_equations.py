@@ -136,7 +136,7 @@ def test_gradients_are_finite_differences_of_the_equation(name):
 
 
 def in_numpy(scorer, query, keys):
-    """Copies of all that scores hang on."""
+    """Copies of all inputs of the scores."""
     tensors = {"query": query, "keys": keys} | dict(scorer.named_parameters())
     return {name: np.array(tensor.detach().numpy()) for name, tensor in tensors.items()}
 
@@ -196,12 +196,12 @@ def test_an_mlp_of_one_hidden_layer_is_additive():
     torch.testing.assert_close(mlp(query, mlp.prepare(keys)), additive(query, additive.prepare(keys)))
 
 
-def test_an_mlp_has_two_layers_as_wide_as_the_query_unless_said_otherwise():
+def test_an_mlp_has_two_layers_as_wide_as_the_query_by_default():
     shapes = [tuple(layer.weight.shape) for layer in MLP(QUERY, KEY).deeper_layers]
     assert (MLP(QUERY, KEY).key_layer.weight.shape, shapes) == ((QUERY, KEY), [(QUERY, QUERY)])
 
 
-def test_the_length_of_v_plays_no_part_in_normalised_additive():
+def test_normalised_additive_does_not_depend_on_the_length_of_v():
     scorer = NormalisedAdditive(QUERY, KEY)
     query, keys = torch.randn(B, T, QUERY), torch.randn(B, S, KEY)
     expected = scorer(query, scorer.prepare(keys))
@@ -251,7 +251,7 @@ def test_a_small_distance_between_long_vectors_survives_half_precision(dtype):
 
 
 @pytest.mark.parametrize("cls", [Additive, Concat, NormalisedAdditive])
-def test_the_hidden_layer_is_as_wide_as_the_query_unless_said_otherwise(cls):
+def test_the_hidden_layer_is_as_wide_as_the_query_by_default(cls):
     widths = [dict(made.named_parameters()) for made in (cls(QUERY, KEY), cls(QUERY, KEY, hidden_size=HIDDEN))]
     v = "additive.v" if cls is NormalisedAdditive else "v"
     assert [each[v].shape for each in widths] == [(QUERY,), (HIDDEN,)]

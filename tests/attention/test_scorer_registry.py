@@ -1,4 +1,4 @@
-"""Finding a scorer or normaliser by its name, listing its options, and refusing what cannot be."""
+"""Finding a scorer or normaliser by its name, listing its options, and rejecting invalid options."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -38,14 +38,14 @@ def test_scorers_and_normalisers_are_found_by_their_config_names():
     assert "softmax" in normaliser_classes()
 
 
-def test_a_typo_is_told_its_neighbour():
+def test_an_error_for_a_typo_suggests_the_closest_name():
     with pytest.raises(ValueError, match="no scorer 'aditive'; did you mean 'additive'"):
         scorer_class("aditive")
     with pytest.raises(ValueError, match="no normaliser 'soft_max'; did you mean 'softmax'"):
         normaliser_class("soft_max")
 
 
-def test_a_name_like_no_other_is_told_all_names():
+def test_an_error_for_an_unknown_name_lists_all_names():
     with pytest.raises(ValueError, match=r"no scorer 'xyz'; choose from additive, biaffine, .*, scaled_dot"):
         scorer_class("xyz")
 

@@ -58,7 +58,7 @@ def test_learned_pool_computes_the_equation_of_its_paper():
     np.testing.assert_allclose(pool(states, IS_TOKEN).detach().numpy(), expected, rtol=0, atol=1e-10)
 
 
-def test_what_stands_on_padding_never_enters_a_summary(summary):
+def test_padding_never_affects_a_summary(summary):
     states = torch.randn(B, S, H)
     other = torch.where(IS_TOKEN[:, :, None], states, 1e3)
     torch.testing.assert_close(summary(other, IS_TOKEN), summary(states, IS_TOKEN))
@@ -79,6 +79,6 @@ def test_a_state_that_cannot_be_halved_is_refused():
         LastState(directions=2)(torch.randn(B, S, 7), IS_TOKEN)
 
 
-def test_a_number_of_directions_that_does_not_exist_is_refused():
-    with pytest.raises(ValueError, match="LastState needs directions of 1 or 2, got 3"):
+def test_an_invalid_number_of_directions_is_refused():
+    with pytest.raises(ValueError, match="LastState needs directions = 1 or 2, got 3"):
         LastState(directions=3)

@@ -58,7 +58,7 @@ def assert_same(found, expected):
 @pytest.mark.parametrize("masks", MASKS.values(), ids=MASKS.keys())
 @pytest.mark.parametrize("batch_first", [True, False])
 @pytest.mark.parametrize("sizes", [{}, {"kdim": 7, "vdim": 11}, {"bias": False}], ids=["equal", "other", "no bias"])
-def test_it_is_torchs_with_torchs_weights(masks, batch_first, sizes):
+def test_results_equal_torchs_with_torchs_weights(masks, batch_first, sizes):
     theirs = torchs(batch_first=batch_first, **sizes)
     ours = MultiheadAttention.from_torch(theirs)
     given = inputs(theirs, batch_first)
@@ -67,13 +67,13 @@ def test_it_is_torchs_with_torchs_weights(masks, batch_first, sizes):
 
 
 @pytest.mark.parametrize("masks", [{}, {"key_padding_mask": PADDING[1], "attn_mask": PER_HEAD[:HEADS]}])
-def test_one_sentence_without_a_batch_is_taken(masks):
+def test_unbatched_input_is_accepted(masks):
     theirs = torchs()
     given = [each[1] for each in inputs(theirs)]
     assert_same(MultiheadAttention.from_torch(theirs)(*given, **masks), theirs(*given, **masks))
 
 
-def test_gradients_are_torchs():
+def test_gradients_equal_torchs():
     theirs = torchs(batch_first=True)
     ours, given = MultiheadAttention.from_torch(theirs), inputs(theirs)
     for module in (ours, theirs):
@@ -84,7 +84,7 @@ def test_gradients_are_torchs():
         torch.testing.assert_close(parameter.grad, expected[name].grad, atol=1e-5, rtol=1e-5, msg=name)
 
 
-def test_state_dicts_go_both_ways_and_what_a_scorer_learns_is_beside():
+def test_state_dicts_load_both_ways_and_scorer_parameters_are_added():
     theirs, ours = torchs(), MultiheadAttention(SIZE, HEADS)
     assert list(ours.state_dict()) == list(theirs.state_dict())
     ours.load_state_dict(theirs.state_dict())
@@ -97,7 +97,7 @@ def test_state_dicts_go_both_ways_and_what_a_scorer_learns_is_beside():
     assert not (theirs.out_proj.bias == 3.0).any()  # a copy
 
 
-def test_it_takes_over_mode_precision_and_what_is_frozen():
+def test_from_torch_keeps_mode_precision_and_frozen_parameters():
     theirs = torchs(dropout=0.25, bias=False).double().eval()
     theirs.out_proj.weight.requires_grad_(False)
     ours = MultiheadAttention.from_torch(theirs, scorer=General)
@@ -108,7 +108,7 @@ def test_it_takes_over_mode_precision_and_what_is_frozen():
     assert {name for name, each in ours.named_parameters() if not each.requires_grad} == {"out_proj.weight"}
 
 
-def test_signatures_are_torchs():
+def test_signatures_equal_torchs():
     theirs, ours = (inspect.signature(cls.forward).parameters for cls in (nn.MultiheadAttention, MultiheadAttention))
     assert [(name, each.default) for name, each in ours.items()] == [(name, p.default) for name, p in theirs.items()]
     theirs, ours = (inspect.signature(cls).parameters for cls in (nn.MultiheadAttention, MultiheadAttention))
@@ -117,13 +117,13 @@ def test_signatures_are_torchs():
 
 @pytest.mark.parametrize("option", ["add_bias_kv", "add_zero_attn"])
 def test_options_that_it_does_not_have_are_refused(option):
-    with pytest.raises(ValueError, match="has no add_bias_kv and no add_zero_attn"):
+    with pytest.raises(ValueError, match="supports neither add_bias_kv nor add_zero_attn"):
         MultiheadAttention.from_torch(torchs(**{option: True}))
 
 
-def test_a_query_to_which_nothing_is_left_is_refused():
+def test_a_query_that_may_read_nothing_is_refused():
     module = MultiheadAttention(SIZE, HEADS, batch_first=True)
-    with pytest.raises(ValueError, match="nothing is left to read for query 1 of row 0, one of 1 such"):
+    with pytest.raises(ValueError, match="query 1 of row 0 may read no position, one of 1 such"):
         module(*inputs(module), attn_mask=torch.tensor([[False], [True], [False]]).expand(T, S))
 
 
@@ -139,7 +139,7 @@ SCORERS = {"scaled dot": {}, "additive": {"scorer": Additive}, "steps": {"scorer
 
 @pytest.mark.parametrize("options", SCORERS.values(), ids=SCORERS.keys())
 @pytest.mark.parametrize("norm_first", [True, False])
-def test_it_stands_in_torchs_layers_in_training_and_in_evaluation(options, norm_first):
+def test_it_works_in_torchs_layers_in_training_and_in_evaluation(options, norm_first):
     """In evaluation torch's encoder layer has a fast path that would compute scaled dots from the weights alone."""
     torch.manual_seed(3)
     layers = {"dropout": 0.0, "batch_first": True, "norm_first": norm_first}
@@ -173,7 +173,7 @@ def test_it_stands_in_torchs_layers_in_training_and_in_evaluation(options, norm_
 def test_nested_tensors_of_torchs_encoder_are_refused_with_the_way_out():
     encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(SIZE, HEADS, 7, batch_first=True), 1).eval()
     encoder.layers[0].self_attn = MultiheadAttention.from_torch(encoder.layers[0].self_attn)
-    with torch.no_grad(), pytest.raises(ValueError, match="takes no nested tensors; make nn"):
+    with torch.no_grad(), pytest.raises(ValueError, match="does not support nested tensors; create nn"):
         encoder(torch.randn(B, S, SIZE), src_key_padding_mask=PADDING)
 
 

@@ -165,7 +165,7 @@ def test_what_a_scorer_remembers_was_read_through_the_window(query, keys):
     assert taken.tolist() == [[1]] * B
 
 
-def test_a_window_in_bfloat16_knows_far_positions_apart():
+def test_a_window_in_bfloat16_distinguishes_far_positions():
     window = LocalP(QUERY, half_width=1).bfloat16()
     torch.nn.init.zeros_(window.v.weight)  # the middle: 301 of 602
     view = window(

@@ -1,4 +1,4 @@
-"""`align` and `score`: what a model makes of given translations."""
+"""`align` and `score`: word alignments and log-probabilities of given translations."""
 
 import json
 import sys
@@ -22,7 +22,7 @@ def parse(line):
     return [tuple(map(int, link.split("-"))) for link in line.split()]
 
 
-def test_a_line_of_links_a_pair_and_a_blank_line_for_a_blank_side(program, trained, pairs):
+def test_one_line_of_links_per_pair_and_a_blank_line_for_a_blank_side(program, trained, pairs):
     answer = program("align", trained, *pairs)
     first, blank, last = answer.out.removesuffix("\n").split("\n")
     assert (answer.code, answer.err) == (0, "")
@@ -59,7 +59,7 @@ def test_the_error_rate_against_gold_is_the_one_worked_by_hand(program, trained,
     assert [[tuple(link) for link in line] for line in values.pop("links")] == found
     assert values == pytest.approx({"aer": aer, "precision": precision, "recall": recall, "f1": f1})
 
-    # And so `evaluate` says of the links alone, whoever has made them.
+    # `evaluate` gives the same rates for the links alone.
     (tmp_path / "links").write_text(answer.out)
     files = "--links", tmp_path / "links", "--gold", tmp_path / "gold"
     assert json.loads(program("evaluate", *files, "--json").out) == pytest.approx(values)
@@ -109,10 +109,10 @@ def test_eflomal_learns_from_the_pairs_of_the_run(program, trained, toy):
     assert json.loads(answer.out)["aer"] < 0.5
 
 
-def test_without_eflomal_the_way_to_it_is_named(refused, trained, pairs, monkeypatch):
+def test_an_error_without_eflomal_says_how_to_install_it(refused, trained, pairs, monkeypatch):
     monkeypatch.setitem(sys.modules, "eflomal", None)
     assert "pip install 'seq2seq_attn[align]'" in refused("align", trained, *pairs, "--aligner", "eflomal")
-    assert "reads no weights" in refused("align", trained, *pairs, "--aligner", "eflomal", "--threshold", "0.2")
+    assert "uses no weights" in refused("align", trained, *pairs, "--aligner", "eflomal", "--threshold", "0.2")
 
 
 def test_the_score_is_the_sum_over_the_tokens(program, trained, pairs):

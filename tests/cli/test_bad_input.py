@@ -81,7 +81,7 @@ def test_nothing_left_to_train_on_says_why(train, write, toy):
     blank = write("blank", b"\n" * 60)
     assert "60 with a blank side" in train(f"data.train.source={blank}")
     long = write("long", b"a b c d e f g h i\n" * 60)
-    assert "60 with more than 8 pieces" in train(f"data.train.source={long}")
+    assert "60 with more than 8 tokens" in train(f"data.train.source={long}")
 
 
 def test_a_file_that_is_not_yaml_is_named_with_its_line(refused, write):

@@ -6,7 +6,7 @@ import pytest
 
 from seq2seq_attn.attention import scorer, scorer_classes
 from seq2seq_attn.doctor import LAWS
-from seq2seq_attn.doctor.check import FIRST
+from seq2seq_attn.doctor.check import PREREQUISITES
 
 SCORER = """
 import torch
@@ -38,8 +38,8 @@ class Half(Scorer):
 
 
 @pytest.fixture(autouse=True)
-def _laws_that_can_be_asked_here(monkeypatch):
-    """All but those on graphs, which torch cannot make while shapes are checked; the registry is restored."""
+def _laws_that_run_here(monkeypatch):
+    """All laws except those on graphs, which torch cannot build while shapes are checked; the registry is restored."""
     monkeypatch.setattr(scorer._scorers, "_classes", scorer_classes())
     for law in ("compiled", "exported"):
         monkeypatch.delitem(LAWS["scorer"], law)
@@ -47,10 +47,10 @@ def _laws_that_can_be_asked_here(monkeypatch):
 
 @pytest.fixture
 def only(monkeypatch):
-    """Leaves these laws alone, beside those that are asked first."""
+    """Keeps only these laws and the prerequisites."""
 
     def only(*laws):
-        for law in LAWS["scorer"].keys() - FIRST["scorer"].keys() - set(laws):
+        for law in LAWS["scorer"].keys() - PREREQUISITES["scorer"].keys() - set(laws):
             monkeypatch.delitem(LAWS["scorer"], law)
 
     return only
@@ -103,7 +103,7 @@ def test_the_exit_code_is_1_if_one_of_several_scorers_is_wrong(program, file, on
         (["{file}:Half"], ["Half is an abstract scorer; implement forward, prepare"]),
         (["nowhere.py:Distance"], ["nowhere.py: no such Python file"]),
         (["nowhere:Distance"], ["nowhere: cannot be imported", "a file ends in .py"]),
-        (["hidden_size=16"], ["no scorer is named"]),
+        (["hidden_size=16"], ["no part is named"]),
         (["additive", "hidden_size=many"], ["hidden_size", "'many'", "whole number"]),
         (["additive", "hidden_sizes=5"], ["'hidden_sizes'", "'hidden_size'"]),
         (["{file}:Distance", "--key-size", "5"], ["Distance needs query_size == key_size, got 16 and 5"]),

@@ -98,7 +98,7 @@ def test_the_quick_demo_says_what_it_is_and_what_comes_next(program, experiment,
 
 
 @pytest.mark.parametrize("command", ["compare", "demo"])
-def test_ctrl_c_gives_the_command_that_goes_on(program, experiment, tmp_path, monkeypatch, command):
+def test_ctrl_c_prints_the_command_that_continues(program, experiment, tmp_path, monkeypatch, command):
     from seq2seq_attn.comparison import compare
 
     def interrupted(*_, **__):
@@ -111,7 +111,7 @@ def test_ctrl_c_gives_the_command_that_goes_on(program, experiment, tmp_path, mo
     answer = program(*arguments)
     assert (answer.code, answer.out) == (130, "")
     assert "finished runs are kept, and the others up to their last whole epoch" in answer.err
-    goes_on = [argument for argument in arguments if argument != "--overwrite"]  # that would begin anew
+    goes_on = [argument for argument in arguments if argument != "--overwrite"]  # which would start again
     assert answer.err.splitlines()[-1].strip() == " ".join(["'/some where/seq2seq-attn'", *goes_on])
 
 

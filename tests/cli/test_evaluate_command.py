@@ -65,7 +65,7 @@ def test_a_baseline_adds_the_difference_with_its_interval(program, good, files):
     assert pair["low"] < pair["difference"] < pair["high"]
     shown = program("evaluate", *good, "--baseline", files / "bad").out
     assert f"{pair['difference']:+.2f}" in shown
-    # Three sentences, all in one's favour: as much comes of 2 coins of 8.
+    # Three sentences, all in favour of one system: 2 of the 8 sign patterns are as extreme.
     assert "approximate randomisation p = 0.2" in shown
 
 

@@ -18,7 +18,7 @@ def test_the_table_is_the_record_and_says_what_its_columns_mean(program, trained
     assert (answer.code, answer.err) == (0, "")
     assert (record["seed"], record["tokens"], record["sentences"]) == (1, 4 + 3 + 5, 2)
     lines = {line[:26].strip(): line[26:].split() for line in answer.out.splitlines()}
-    assert lines["as the model gives them"] == [f"{record['perplexity']:.3f}"]
+    assert lines["unchanged"] == [f"{record['perplexity']:.3f}"]
     erased = record["interventions"]["most_read_erased"]
     assert lines["most read token erased"] == [
         f"{erased['log_probability']:+.3f}",

@@ -74,7 +74,7 @@ def test_every_command_explains_itself_with_an_example(program, command):
     assert f"\n    seq2seq-attn {' '.join(command)}" in answer.out
 
 
-def test_every_line_of_the_list_of_commands_is_whole(program):
+def test_no_line_of_the_command_list_is_truncated(program):
     answer = program("--help")
     for command in COMMANDS:
         assert f"\n  {command} " in answer.out

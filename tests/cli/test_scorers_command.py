@@ -1,4 +1,4 @@
-"""`scorers`: the listing of what attention can be made of."""
+"""`scorers`: the list of scorers, normalisers and windows."""
 
 import json
 

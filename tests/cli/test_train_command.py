@@ -1,4 +1,4 @@
-"""`train`: what it leaves behind, and what it does when it is interrupted or cannot go on."""
+"""`train`: its run folder, interruption and errors."""
 
 import csv
 import json
@@ -23,7 +23,7 @@ def test_a_run_folder_is_whole_and_the_answer_says_how_it_went(program, toy, tmp
     assert not [name for name in files if name.endswith(".part")]
 
 
-def test_overrides_lie_over_the_file_and_the_folder_has_its_name_by_default(program, toy, tmp_path, monkeypatch):
+def test_overrides_replace_values_and_the_folder_is_named_after_the_file(program, toy, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     program("train", toy / "toy.yaml", "training.max_epochs=1", "model.decoder.hidden_size=13", "data.test=null")
     config = (tmp_path / "runs/toy/config.yaml").read_text()
@@ -50,7 +50,7 @@ def epochs(path):
         return [int(row["epoch"]) for row in csv.DictReader(file) if row["validation_loss"]]
 
 
-def test_ctrl_c_keeps_the_last_checkpoint_and_the_printed_command_goes_on(program, toy, tmp_path):
+def test_ctrl_c_keeps_the_last_checkpoint_and_the_printed_command_continues(program, toy, tmp_path):
     run, last = tmp_path / "a run", tmp_path / "a run/checkpoints/last.ckpt"
     training = subprocess.Popen(
         [
@@ -82,7 +82,7 @@ def test_ctrl_c_keeps_the_last_checkpoint_and_the_printed_command_goes_on(progra
     assert after[0] > 0
 
 
-def test_a_loss_that_is_no_number_stops_the_training_and_names_the_step(program, toy, tmp_path):
+def test_a_nan_loss_stops_the_training_and_names_the_step(program, toy, tmp_path):
     answer = program(
         "train", toy / "toy.yaml", "--output", tmp_path / "run", "training.optimiser.learning_rate=3e38",
         "training.clip_norm=null",
@@ -98,7 +98,7 @@ def test_a_loss_that_is_no_number_stops_the_training_and_names_the_step(program,
 @pytest.mark.parametrize(
     ("override", "words"),
     [
-        ("training.bach_size=3", ["training.bach_size", "'batch_size'"]),
+        ("training.bach_size=3", ["training.bach_size", "'training.batch_size'"]),
         ("model.context.scorer=aditive", ["aditive", "'additive'"]),
         ("model.context.scorer.hiden_size=3", ["hiden_size", "'hidden_size'"]),
         ("model.decoder.cell=gruu", ["gruu", "'gru'"]),
@@ -109,7 +109,7 @@ def test_a_loss_that_is_no_number_stops_the_training_and_names_the_step(program,
         ("model.tie_embeddings=all", ["text.joint"]),
     ],
 )
-def test_a_configuration_that_cannot_be_is_refused_before_anything_is_written(refused, toy, tmp_path, override, words):
+def test_an_invalid_configuration_is_refused_before_anything_is_written(refused, toy, tmp_path, override, words):
     message = refused("train", toy / "toy.yaml", "--output", tmp_path / "run", override)
     for word in words:
         assert word in message

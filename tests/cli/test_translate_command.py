@@ -22,7 +22,7 @@ def lines(text):
     return text[:-1].split("\n")
 
 
-def test_every_line_gives_one_line_blank_ones_too(program, trained):
+def test_every_input_line_gives_one_output_line_even_if_blank(program, trained):
     answer = program("translate", trained, stdin=b"a b c\n\n   \nd e\n")
     first, *blank, last = lines(answer.out)
     assert (answer.code, answer.err) == (0, "")
@@ -81,7 +81,7 @@ def test_the_n_best_come_best_first_as_json(program, trained):
         assert scores == sorted(scores, reverse=True)
 
 
-def test_options_lie_over_those_of_the_run(program, trained):
+def test_options_override_those_of_the_run(program, trained):
     def words(*options):
         return [len(line.split()) for line in lines(program("translate", trained, *options, stdin=b"a\nb c\n").out)]
 

@@ -48,11 +48,11 @@ def test_parameters_come_from_the_seed_and_numbers_equal_those_of_the_library(pr
     values = torch.tensor([[[1], [2], [3], [4]]], dtype=torch.double)
     contexts, weights = attention(queries, attention.prepare(keys, values))
 
-    def told(part):
+    def printed(part):
         return torch.tensor([[step[part] for step in answer["steps"]]], dtype=torch.double)
 
-    torch.testing.assert_close(told("weights"), weights.detach())
-    torch.testing.assert_close(told("context"), contexts.detach())
+    torch.testing.assert_close(printed("weights"), weights.detach())
+    torch.testing.assert_close(printed("context"), contexts.detach())
     parameters = {name: torch.tensor(value, dtype=torch.double) for name, value in answer["parameters"].items()}
     torch.testing.assert_close(parameters, dict(attention.scorer.state_dict()))
 
@@ -98,7 +98,7 @@ def test_the_score_of_an_excluded_position_is_null_in_json(program):
         (["--query", "1 2"], ["Dot needs query_size == key_size, got 2 and 3; use General"]),
         (["--query", "1e200", "--states", "1e200; 1"], ["query 1: its scores or its context overflow"]),
         (["--values", "1; 2"], ["--values has 2 rows for 4 of --states"]),
-        (["--words", "Tom chases Jerry"], ["--words has 3 for 4 rows of --states"]),
+        (["--words", "Tom chases Jerry"], ["--words has 3 words for 4 rows of --states"]),
         (["dto"], ["there is no scorer 'dto'; did you mean 'dot'?"]),
         (["dot", "general"], ["give one scorer, not 2: dot general"]),
         (["cosine", "temprature=1"], ["no option 'temprature'; did you mean 'temperature'?"]),
@@ -109,7 +109,7 @@ def test_the_score_of_an_excluded_position_is_null_in_json(program):
         (["--normaliser", "softmx"], ["there is no normaliser 'softmx'; did you mean 'softmax'?"]),
     ],
 )
-def test_numbers_and_names_that_cannot_be_are_refused_in_one_line(refused, arguments, words):
+def test_invalid_numbers_and_names_are_refused_in_one_line(refused, arguments, words):
     message = refused("walk", *arguments)
     for word in words:
         assert word in message

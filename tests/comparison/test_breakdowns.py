@@ -75,7 +75,7 @@ def test_without_gold_links_the_best_arm_that_has_links_measures_reordering(wher
     assert [each.name for each in breakdowns] == ["rarest source word", "entropy of the weights"]  # all jumps are 0
     arms["attention"].attention[0].links[3] = parse_links("0-0 3-1").sure
     by_jump = where().breakdowns[1]
-    assert "by the links of attention, seed 1, as there are no gold ones" in by_jump.meaning
+    assert "by the links of attention, seed 1, as there are no gold links" in by_jump.meaning
     arms["attention"].attention.clear()
     assert [each.name for each in where().breakdowns] == ["rarest source word"]
 

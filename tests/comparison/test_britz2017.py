@@ -1,4 +1,4 @@
-"""The arms of experiments/britz2017: each changes what its name says, at a quarter of the paper's size."""
+"""The arms of experiments/britz2017: each changes only what its name says, at a quarter of the paper's size."""
 
 from pathlib import Path
 

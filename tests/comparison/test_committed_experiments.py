@@ -49,7 +49,7 @@ def test_every_arm_builds_a_model_that_predicts(path):
 
 
 @pytest.mark.parametrize("name", ["bahdanau2015", "luong2015", "britz2017"])
-def test_every_arm_of_a_published_table_has_the_paper_s_figure(name):
+def test_every_arm_of_a_published_table_names_the_paper_s_score(name):
     folder = ROOT / "experiments" / name
     page = (folder / "README.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| ([^|]+) \| \d+\.\d+(?: ± \d+\.\d+)? \|", page, flags=re.MULTILINE)

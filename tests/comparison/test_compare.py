@@ -1,4 +1,4 @@
-"""A comparison trains missing runs, and its figures are those of the runs."""
+"""A comparison trains the missing runs, and its scores are those of the runs."""
 
 import json
 import shutil
@@ -34,7 +34,7 @@ from seq2seq_attn.text.codec import load_codecs
 
 @pytest.fixture(scope="module")
 def compared(toy_corpus, tmp_path_factory):
-    """The comparison, trained once."""
+    """The results of the comparison, trained once."""
     folder = tmp_path_factory.mktemp("compared")
     (folder / "experiment.yaml").write_text(EXPERIMENT.format(folder=toy_corpus))
     compare(read_experiment(folder / "experiment.yaml"), folder / "mine")
@@ -47,7 +47,7 @@ def results(compared, tmp_path):
     return Results.load(tmp_path / "mine" / "results.json")
 
 
-def test_the_table_has_the_figures_of_the_runs(results, grid, tmp_path):
+def test_the_table_contains_the_scores_of_the_runs(results, grid, tmp_path):
     assert Results.load(tmp_path / "mine" / "results.json") == results
     assert [arm.name for arm in results.arms] == ["distracted", "attention"]
     for arm, (_, runs) in zip(results.arms, grid.arms(), strict=True):
@@ -96,7 +96,7 @@ def test_comparison_and_intervals_follow_from_the_saved_translations(results, gr
             )
 
 
-def test_exact_matches_are_counted_in_saved_translations_of_any_age(results, grid, tmp_path):
+def test_exact_matches_are_also_computed_for_runs_tested_earlier(results, grid, tmp_path):
     for run in grid.runs:
         path = tmp_path / "mine" / "runs" / run.folder / "metrics.json"
         metrics = json.loads(path.read_text())
@@ -147,7 +147,7 @@ def test_curves_and_attention_are_saved_with_the_results(results, tmp_path):
         assert entry["gold"]
 
 
-def test_the_attention_on_the_whole_test_set_is_that_of_forced_decoding(results, grid, tmp_path):
+def test_the_saved_attention_equals_that_of_forced_decoding(results, grid, tmp_path):
     references, files = written(grid, tmp_path)
     held = load_corpus_attention(tmp_path / "mine" / "corpus_attention.json")
     assert held.sentences == len(references)
@@ -162,7 +162,7 @@ def test_the_attention_on_the_whole_test_set_is_that_of_forced_decoding(results,
         np.testing.assert_allclose(weights, each.weights, atol=0.5 / 255 + 1e-6)
 
 
-def test_of_a_large_test_set_every_nth_pair_is_kept_and_all_examples(results, grid, tmp_path, monkeypatch):
+def test_every_nth_pair_of_a_large_test_set_is_kept_with_all_examples(results, grid, tmp_path, monkeypatch):
     test = grid.runs[0].config.data.test
     pairs = read_pairs(test)
     codecs = load_codecs(tmp_path / "mine" / "runs" / grid.runs[0].folder)
@@ -173,7 +173,7 @@ def test_of_a_large_test_set_every_nth_pair_is_kept_and_all_examples(results, gr
     assert kept_lines(pairs, 2, *codecs, always=[1]) == sorted({1, *range(0, len(pairs), 3)})
 
 
-def test_bands_of_which_one_has_enough_sentences_give_way_to_quantiles_of_length(grid, results, tmp_path, monkeypatch):
+def test_length_quantiles_replace_bands_if_only_one_has_enough_sentences(grid, results, tmp_path, monkeypatch):
     monkeypatch.setattr(collect, "ENOUGH", 3)
     test_set = read_test(grid.runs[0].config.data.test)
     arm = Arm.load([grid.runs[2]], tmp_path / "mine" / "runs", test_set)
@@ -237,12 +237,12 @@ def test_training_text_that_is_missing_or_differs_between_arms_is_reported_and_n
     for runs in (list(map(change, grid.runs)), [change(grid.runs[0]), *grid.runs[1:]]):
         assert training_text(grid._replace(runs=runs), said.append) is None
     assert "gone: no such file" in said[0]
-    assert "not all runs have the same data.train" in said[1]
+    assert "the runs differ in data.train" in said[1]
 
 
 @pytest.mark.slow
 def test_several_jobs_give_the_same_results_as_one(results, grid, tmp_path):
-    """The second seed of either arm is trained again, in processes of their own."""
+    """The second seed of each arm is trained again, in worker processes."""
     again = [run for run in grid.runs if run.seed == 2]
     for run in again:
         shutil.rmtree(tmp_path / "mine" / "runs" / run.folder)
@@ -256,7 +256,7 @@ def test_runs_of_another_configuration_do_not_count_as_finished(results, experim
         compare(other, tmp_path / "mine")
 
 
-def test_a_folder_of_anything_else_is_refused_by_name_and_left_as_it_is(results, grid, tmp_path):
+def test_a_folder_with_other_contents_is_refused_and_not_changed(results, grid, tmp_path):
     other = grid._replace(experiment=grid.experiment.model_copy(update={"name": "other"}))
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "run.json").write_text("{}")
@@ -273,11 +273,11 @@ def test_a_folder_of_anything_else_is_refused_by_name_and_left_as_it_is(results,
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
-def test_a_file_of_somebody_else_in_the_last_run_stops_an_overwriting_before_the_first(results, grid, tmp_path):
+def test_a_foreign_file_in_the_last_run_prevents_overwriting_the_first(results, grid, tmp_path):
     notes = tmp_path / "mine" / "runs" / grid.runs[-1].folder / "notes.txt"
     notes.write_text("years of work")
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    with pytest.raises(UserError, match=r"notes.txt: was not made by the run"):
+    with pytest.raises(UserError, match=r"notes.txt: was not written by the run"):
         compare(grid, tmp_path / "mine", if_exists="overwrite")
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 

@@ -1,4 +1,4 @@
-"""The demo's grid; that it trains is checked by `seq2seq-attn demo --quick` in .ci/run."""
+"""The demo's grid; `.ci/run` checks with `seq2seq-attn demo --quick` that it trains."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def test_the_arms_are_those_of_the_readme_and_their_files_exist(tmp_path):
     assert not list(tmp_path.iterdir()), "the committed corpus is used where it is"
 
 
-def test_the_quick_demo_has_two_arms_on_the_short_sentences_of_the_corpus_and_says_so(tmp_path):
+def test_the_quick_demo_has_two_arms_on_short_sentences_and_a_note_that_says_so(tmp_path):
     whole, quick = demo_grid(tmp_path).runs[0].config.data.test, demo_grid(tmp_path, quick=True)
     assert [run.arm for run in quick.runs] == [ARMS[0], ARMS[-1]]
     assert "quick demo" in quick.experiment.note
@@ -33,7 +33,7 @@ def test_the_quick_demo_has_two_arms_on_the_short_sentences_of_the_corpus_and_sa
     assert len(read_lines(quick.runs[0].config.data.train.target)) == 3600
 
 
-def test_the_demo_refuses_a_folder_of_something_else_before_it_writes_a_corpus(tmp_path):
+def test_the_demo_refuses_a_folder_with_other_contents_before_it_writes_a_corpus(tmp_path):
     (tmp_path / "notes.txt").write_text("years of work")
     with pytest.raises(UserError, match="exists and is not a comparison"):
         demo_file.demo(tmp_path, quick=True)
@@ -41,7 +41,7 @@ def test_the_demo_refuses_a_folder_of_something_else_before_it_writes_a_corpus(t
 
 
 @pytest.mark.parametrize("quick", [False, True])
-def test_without_a_checkout_the_same_corpus_is_generated(tmp_path, monkeypatch, quick):
+def test_the_same_corpus_is_generated_without_a_checkout(tmp_path, monkeypatch, quick):
     committed = demo_grid(tmp_path).runs[0].config.data.test
     monkeypatch.setattr(demo_file, "CORPUS", "reverse")  # not committed, and fast to generate
     made = demo_grid(tmp_path, quick).runs[0].config.data.test

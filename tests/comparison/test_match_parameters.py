@@ -1,4 +1,4 @@
-"""`match_parameters`: arms are widened to the size of the largest, and their runs are ordinary."""
+"""`match_parameters`: arms are widened to the size of the largest; their runs need no special treatment."""
 
 import pytest
 import yaml
@@ -98,7 +98,7 @@ def test_the_chosen_widths_are_reported(matched, count):
     arms = configs(matched(ARMS, say=said.append))
     size = arms["distracted"].model.decoder.hidden_size
     assert said[0] == (
-        f"distracted: {count(arms['distracted']):,} parameters by decoder.hidden_size={size}; "
+        f"distracted: {count(arms['distracted']):,} parameters with decoder.hidden_size={size}; "
         f"attention has {count(arms['attention']):,}"
     )
 
@@ -110,7 +110,10 @@ def test_the_chosen_widths_are_reported(matched, count):
             {"large": {"match_parameters": True, "model": {"decoder": {"hidden_size": 31}}}, "attention": {}},
             r"arm 'large' cannot be widened by match_parameters: it has [\d,]+ parameters, .* has [\d,]+;",
         ),
-        ({"one": {"match_parameters": True}, "two": {"match_parameters": True}}, "match_parameters in every arm"),
+        (
+            {"one": {"match_parameters": True}, "two": {"match_parameters": True}},
+            "match_parameters is set in every arm",
+        ),
         (
             {
                 "dot": {

@@ -72,7 +72,7 @@ def test_a_registered_metric_is_computed_collected_saved_and_shown(both, grid, t
     ratio, sharp = (
         f"{attention.score(key).mean:.{digits}f}" for key, digits in (("length_ratio", 4), ("sharpness", 3))
     )
-    page = html_page(read_contents(tmp_path / "results"))
+    page = html_page(read_contents(tmp_path / "mine"))
     for name, text in (shown(results) | {"html": page}).items():
         for part in ("Ratio", ratio, "Sharp", sharp, "words per reference word", "largest weight, higher is better"):
             assert part in text, (name, part)

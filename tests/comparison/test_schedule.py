@@ -32,7 +32,7 @@ def test_worker_processes_end_when_their_parent_is_killed():
 
 
 def test_ctrl_c_ends_all_processes_without_a_traceback():
-    """As a terminal sends it, to the whole group."""
+    """Sent to the whole process group, as a terminal does."""
     long = "import time; print('at work', flush=True); time.sleep(120)"
     script = (
         "from seq2seq_attn.comparison.schedule import in_processes\n"
@@ -47,7 +47,7 @@ def test_ctrl_c_ends_all_processes_without_a_traceback():
     assert process.communicate(timeout=60) == (b"interrupted\n", b"")  # ends when no process holds stdout any more
 
 
-def test_a_comparison_that_is_interrupted_in_its_processes_says_so(grid, tmp_path, monkeypatch):
+def test_interrupted_workers_raise_interrupted(grid, tmp_path, monkeypatch):
     def interrupted(work, items, jobs, prepare):
         raise KeyboardInterrupt
 

@@ -69,7 +69,7 @@ def test_input_feeding_that_earlier_versions_wrote_for_every_kind_is_ignored():
             {"decoder": {"input_feeding": False}},
             "model.decoder: input_feeding is an option of kind=luong, not of kind=bahdanau; leave it out",
         ),
-        ({"decoder": {"kind": "luong", "input_feding": True}}, "'model.decoder.input_feding' (did you mean 'input_f"),
+        ({"decoder": {"kind": "luong", "input_feding": True}}, "(did you mean 'model.decoder.input_feeding'?)"),
         ({"context": {"scorer": "adittive"}}, "model.context.scorer = 'adittive': there is no scorer"),
         ({"decoder": {"layers": 0}}, "model.decoder.layers = 0: a number greater than 0 is wanted"),
         ({"decoder": {"residual": True}}, "model.decoder: residual=true needs two layers"),

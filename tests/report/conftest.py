@@ -1,4 +1,4 @@
-"""An experiment of three arms, two length bands and two seeds, as a results folder holds it."""
+"""The results folder of an experiment with three arms, two length bands and two seeds."""
 
 import base64
 import copy
@@ -152,7 +152,7 @@ ATTENTION = [
 ]
 
 
-# Of subwords: "chases" is two tokens of the source, 追逐 one of the target. The beam is of 2.
+# With subwords: "chases" is two source tokens, 追逐 is one target token. The beam size is 2.
 EXAMPLES = [
     {
         "line": 4,
@@ -325,7 +325,7 @@ SENTENCES = {
     ],
 }
 
-MAKING = {
+REPRODUCTION = {
     "question": "What is attention for?",
     "command": "seq2seq-attn compare toy.yaml 'seeds=[1,2]'",
     "configurations": {
@@ -336,7 +336,7 @@ MAKING = {
 }
 
 
-# "asleep" and 睡着 are two pieces each in the arm with attention; the mean of states reads words.
+# "asleep" and 睡着 are two pieces each in the arm with attention; the mean of states uses words.
 PIECES = {
     "source": [["Spike", "is", "as", "leep", "</s>"], ["Tom", "chas", "es", "</s>"], ["Tom", "and", "Spike", "</s>"]],
     "target": [["斯派克", "睡", "着", "</s>"], ["汤姆", "追逐", "</s>"], ["汤姆", "</s>"]],
@@ -353,14 +353,14 @@ PAIRS = [(2, "Spike is asleep", "斯派克 睡着", [[0, 0], [2, 1]]), (4, "Tom 
 
 
 def packed(matrices):
-    """Weights as the file has them, made without the package's own function."""
+    """Weights in the format of the file, written without the package's own function."""
     levels = [round(255 * weight) for matrix in matrices for row in matrix for weight in row]
     return base64.b64encode(zlib.compress(bytes(levels))).decode()
 
 
 @pytest.fixture
 def corpus():
-    """corpus_attention.json: three sentences of twelve, of which one is an example."""
+    """corpus_attention.json: three of twelve sentences, one of which is an example."""
 
     def arm(translations, scores, segmentation=None, weights=""):
         return {"seed": 1, "translations": translations, "scores": scores, "segmentation": segmentation,
@@ -388,22 +388,22 @@ def corpus():
 
 @pytest.fixture
 def values():
-    """The three files' contents by name, free to be changed."""
+    """A copy of the contents of the three files, by name."""
     files = {"results.json": RESULTS, "curves.json": CURVES, "attention.json": ATTENTION}
     return copy.deepcopy(files)
 
 
 @pytest.fixture
 def all_values(values):
-    """Those of a comparison of today, which writes three files more, and where the arms differ."""
+    """The contents of all files that a comparison writes, with breakdowns."""
     values["results.json"]["where"] = copy.deepcopy(WHERE)
-    more = {"examples.json": EXAMPLES, "sentences.json": SENTENCES, "making.json": MAKING}
+    more = {"examples.json": EXAMPLES, "sentences.json": SENTENCES, "making.json": REPRODUCTION}
     return values | copy.deepcopy(more)
 
 
 @pytest.fixture
 def write(tmp_path):
-    """Write contents into a results folder, and return it."""
+    """A function that writes contents into a results folder and returns it."""
 
     def write(contents):
         for name, value in contents.items():

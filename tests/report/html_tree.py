@@ -1,4 +1,4 @@
-"""HTML as a tree, read strictly: what is opened is closed, in its order, and no id stands twice."""
+"""HTML as a tree, parsed strictly: elements are closed in order, and ids are unique."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Element:
         self.name, self.attributes, self.parts = name, attributes, []
 
     def __iter__(self):
-        """The element and all that it holds."""
+        """The element and its descendants."""
         yield self
         for part in self.parts:
             if isinstance(part, Element):

@@ -1,4 +1,4 @@
-"""A beam laid out: every step once, no two in one place, and no line through a node."""
+"""The layout of a beam: every step once, each in its own cell, and no line through a node."""
 
 import pytest
 
@@ -30,13 +30,13 @@ def test_the_best_hypothesis_is_the_first_row_and_branches_go_below():
     assert {int(n.step.token) for n in nodes if n.hypothesis} == {3, 4}
 
 
-def test_what_was_abandoned_follows_by_its_probability():
+def test_pruned_steps_come_last_in_order_of_probability():
     nodes = beam_layout(reading([None, None, None, 0], [3], {1: -5.0, 2: -2.0}))
     assert places(nodes) == {0: (1, 2), 3: (1, 3), 2: (2, 2), 1: (3, 2)}
     assert [node.rank for node in nodes if node.row > 1] == [None, None]
 
 
-def test_every_step_has_a_place_of_its_own_right_of_its_parent():
+def test_every_step_has_its_own_cell_right_of_its_parent():
     nodes = beam_layout(BUSHY)
     where = places(nodes)
     assert len(where) == len(set(where.values())) == len(BUSHY.beam)
@@ -58,7 +58,7 @@ def test_no_line_to_a_branch_crosses_the_line_between_two_other_steps():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda r: r["beam"][2].update(parent=2), "beam.2: parent 2 does not come before it"),
+        (lambda r: r["beam"][2].update(parent=2), "beam.2: parent 2 is not an earlier step"),
         (lambda r: r["reference"][1]["scores"].pop(), "reference.1: weights and scores need 4 numbers"),
         (lambda r: r["hypotheses"][1].update(last=6), "last must be one of the 6 steps"),
         (lambda r: r["norms"].pop(), "norms needs 4 numbers"),

@@ -1,4 +1,4 @@
-"""Lines over axes and dots in rows: ticks worked by hand, and everything within the axes."""
+"""Line charts and dot plots: ticks computed by hand, and all values within the axes."""
 
 import re
 
@@ -8,7 +8,7 @@ from seq2seq_attn.report.html_charts import BOTTOM, LEFT, RIGHT, TOP, Series, Va
 
 
 @pytest.mark.parametrize(("top", "step"), [(100, 20), (45.3, 5), (4.6, 0.5), (1, 0.2), (0.03, 0.005), (5000, 1000)])
-def test_ticks_are_at_ones_twos_and_fives(top, step):
+def test_tick_steps_are_1_2_or_5_times_a_power_of_ten(top, step):
     assert nice_step(top) == pytest.approx(step)
 
 
@@ -27,12 +27,12 @@ def test_all_values_seeds_and_intervals_lie_within_the_axes():
 
 
 @pytest.mark.parametrize("values", [[], [Value(1, 0.0, "", "")]])
-def test_a_chart_of_nothing_or_of_zeros_has_axes_all_the_same(values):
+def test_an_empty_or_all_zero_chart_still_has_axes(values):
     drawn = chart("", "", "", "", [Series("a", 0, values)], [(1.0, ("1",))])
     assert [text for _, text in drawn.y_ticks] == ["0", "0.2", "0.4", "0.6", "0.8", "1"]
 
 
-def test_dots_far_from_zero_get_a_scale_of_their_own_and_intervals_lie_within_their_panel():
+def test_the_scale_of_dots_far_from_zero_does_not_start_at_zero_and_intervals_fit_the_panel():
     rows = [
         Series(name, style, [Value(0, y, "", "", y - 1, y + 0.5), Value(1, y - 2, "", "", y - 3, y - 1.5)])
         for style, (name, y) in enumerate({"low": 61.0, "high": 66.5}.items())

@@ -1,4 +1,4 @@
-"""A font with Chinese characters: that of the package, the machine's, or a warning."""
+"""The font for Chinese characters: the package's, an installed one, or a warning."""
 
 import gzip
 import warnings
@@ -25,7 +25,7 @@ def _forget():
 
 @pytest.fixture
 def bare_machine(monkeypatch):
-    """Of fonts only matplotlib's own."""
+    """A machine with no fonts but matplotlib's."""
     own = [font for font in font_manager.fontManager.ttflist if "mpl-data" in font.fname]
     monkeypatch.setattr(font_manager.fontManager, "ttflist", own)
     fonts.subset_family.cache_clear()
@@ -48,16 +48,16 @@ def test_text_without_chinese_needs_no_chinese_font(bare_machine, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_for_other_characters_a_font_of_the_machine_is_taken(bare_machine, capsys):
+def test_other_characters_are_drawn_with_an_installed_font(bare_machine, capsys):
     bare_machine.append(FontEntry(fname="/fonts/simhei.ttf", name="SimHei"))
     assert fonts.font_families(["跳舞"]) == ["SimHei", "DejaVu Sans"]
     assert capsys.readouterr().err == ""
 
 
-def test_without_any_a_picture_is_still_made_and_one_line_says_what_to_install(bare_machine, capsys):
+def test_without_a_font_figures_are_drawn_and_one_warning_says_what_to_install(bare_machine, capsys):
     shown = AttentionMap("注意力", ("Tom", "chases"), ("汤姆",), ((0.75, 0.25),), None)
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # matplotlib would warn of each character
+        warnings.simplefilter("error")  # matplotlib would warn about each character
         for kind in ("png", "svg"):
             assert render(attention_figure([shown]), kind)
     assert attention_figure([shown])

@@ -1,4 +1,4 @@
-"""The page: its numbers are those of the JSON files, it needs nothing beside it, and text stays text."""
+"""The page: its numbers equal those of the JSON files, it is self-contained, and text is escaped."""
 
 import base64
 import json
@@ -17,19 +17,19 @@ from seq2seq_attn.report.write import read_contents
 
 
 @pytest.fixture
-def made(all_values, write):
-    """The page of the results folder, after a change of its values."""
+def render_page(all_values, write):
+    """A function that renders the page after a change of the values."""
 
-    def made(change=lambda values: None):
+    def render_page(change=lambda values: None):
         change(all_values)
         return html_page(read_contents(write(all_values)))
 
-    return made
+    return render_page
 
 
 @pytest.fixture
-def tree(made):
-    return parse(made())
+def tree(render_page):
+    return parse(render_page())
 
 
 def cells(table):
@@ -45,12 +45,12 @@ def packed(tree):
 
 
 def views(tree):
-    """Those of the only example."""
+    """The views of the only example."""
     (found,) = packed(tree)["examples"].values()
     return found
 
 
-def test_the_table_is_that_of_markdown(tree, folder):
+def test_the_table_equals_the_markdown_table(tree, folder):
     rows = cells(tree.id("results").one("table"))
     lines = markdown(read_contents(folder).results).partition("## Where")[0].splitlines()
     expected = [line[2:-2].split(" | ") for line in lines if line.startswith("| ") and "---" not in line]
@@ -71,7 +71,7 @@ def test_question_conclusion_and_reproduction_are_shown(tree, folder, all_values
     ] == "seed: 1 model: context: kind: attention size: 5"
 
 
-def test_scores_at_a_glance_are_those_of_the_results_the_best_on_top(tree, all_values):
+def test_the_score_chart_shows_the_results_with_the_best_arm_on_top(tree, all_values):
     drawn = tree.id("scores").one("figure")
     bleu = sorted((arm["bleu"] for arm in all_values["results.json"]["arms"]), key=lambda bleu: -bleu["mean"])
     lines = points(drawn)
@@ -84,7 +84,7 @@ def test_scores_at_a_glance_are_those_of_the_results_the_best_on_top(tree, all_v
     assert [text.text for text in drawn.all("text")][-2:] == ["mean of states", "18.0 [17.0, 19.0]"]
 
 
-def test_the_first_sentence_and_three_figures_are_open_and_the_rest_is_folded(tree, folder):
+def test_all_sections_but_the_lead_and_three_figures_are_collapsed(tree, folder):
     assert tree.one("p", "lead").text == conclusion(read_contents(folder).results)[0]
     sections = [each.attributes["id"] for each in tree.one("main") if each.name == "section"]
     assert sections == ["scores", "length", "attention"]
@@ -94,7 +94,7 @@ def test_the_first_sentence_and_three_figures_are_open_and_the_rest_is_folded(tr
     ]  # fmt: skip
 
 
-def test_secondary_columns_fold_and_cells_hold_the_unrounded_number_to_sort_by(tree):
+def test_optional_columns_are_marked_and_cells_sort_by_the_unrounded_number(tree):
     table = tree.id("results").one("table")
     heads = table.one("thead").all("th")
     folded = [head.text for head in heads if "optional" in (head.attributes.get("class") or "")]
@@ -106,7 +106,7 @@ def test_secondary_columns_fold_and_cells_hold_the_unrounded_number_to_sort_by(t
 
 
 def points(chart):
-    """(x, y, value) of each point of each line that has one."""
+    """(x, y, value) of each point of each line that has any."""
     lines = []
     for group in chart.all("g", "series"):
         places = [(each.attributes["transform"], float(each.attributes["data-y"])) for each in group.all("g", "point")]
@@ -116,7 +116,7 @@ def points(chart):
 
 
 def assert_drawn_to_scale(lines):
-    """Equal steps of the value are equal steps on the drawing, upwards."""
+    """The vertical scale is linear and points upwards."""
     drawn = sorted((value, y) for line in lines for _, y, value in line)
     (least, bottom), (most, top) = drawn[0], drawn[-1]
     assert top < bottom
@@ -137,7 +137,7 @@ def test_bleu_by_length_draws_the_bands_of_each_arm_to_scale(tree):
     assert not tree.id("breakdowns").all("g", "few")
 
 
-def test_many_arms_are_rows_of_dots_with_intervals_and_no_lines(made):
+def test_many_arms_are_rows_of_dots_with_intervals_and_no_lines(render_page):
     def change(values):
         results = values["results.json"]
         results["arms"] = [
@@ -151,7 +151,7 @@ def test_many_arms_are_rows_of_dots_with_intervals_and_no_lines(made):
             del values[name]
         values |= {"curves.json": {}, "attention.json": []}
 
-    drawn = parse(made(change)).id("length").one("figure")
+    drawn = parse(render_page(change)).id("length").one("figure")
     assert not drawn.all("path", "line")
     lines = points(drawn)
     assert len(lines) == 14
@@ -165,12 +165,12 @@ def test_many_arms_are_rows_of_dots_with_intervals_and_no_lines(made):
     assert len(drawn.all("g", "few")) == 14
 
 
-def test_a_band_s_interval_is_shaded_and_said_where_it_is_known(made):
+def test_known_intervals_of_length_bands_are_shaded_and_in_the_tooltip(render_page):
     def change(values):
         values["results.json"]["arms"][2]["bleu_by_length"][0] |= {"bleu_low": 45.0, "bleu_high": 50.0}
         values["results.json"]["arms"][2]["bleu_by_length"][1] |= {"bleu_low": 40.0, "bleu_high": 46.25}
 
-    length = parse(made(change)).id("length")
+    length = parse(render_page(change)).id("length")
     (band,) = length.all("path", "band")
     ((x0, y0, _), (x1, y1, _)) = points(length.one("figure"))[2]
     corners = [tuple(map(float, pair)) for pair in re.findall(r"([\d.]+) ([\d.]+)", band.attributes["d"])]
@@ -180,10 +180,10 @@ def test_a_band_s_interval_is_shaded_and_said_where_it_is_known(made):
         [y0 + scale * (limit - 47.5) for limit in (50.0, 46.25, 40.0, 45.0)], abs=0.02
     )
     assert "BLEU 44.4, 95 % [40.0, 46.2]" in length.text
-    assert not parse(made()).id("curves").all("path", "band")
+    assert not parse(render_page()).id("curves").all("path", "band")
 
 
-def test_each_breakdown_is_drawn_to_scale_with_its_intervals_and_tabled(tree, all_values):
+def test_each_breakdown_has_a_chart_to_scale_with_intervals_and_a_table(tree, all_values):
     section = tree.id("breakdowns")
     drawn = section.all("figure")
     for figure, breakdown in zip(drawn, all_values["results.json"]["where"]["breakdowns"], strict=True):
@@ -209,7 +209,7 @@ def test_each_breakdown_is_drawn_to_scale_with_its_intervals_and_tabled(tree, al
     assert cells(entropy)[2][1:3] == ["60.0 [59.0, 61.5], chrF 62.0; to 0.5 bits: 50 of 6 words", "–"]
 
 
-def test_rates_and_the_agreement_of_links_are_tabled(tree):
+def test_rates_and_link_agreement_have_tables(tree):
     rates, links = tree.id("breakdowns").all("table")[2:]
     assert cells(rates) == [
         ["Arm", "repeated bigrams", "length"],
@@ -224,19 +224,19 @@ def test_rates_and_the_agreement_of_links_are_tabled(tree):
     ]
 
 
-def test_the_length_bands_have_a_table_once_their_chrf_is_known(made):
+def test_length_bands_with_chrf_have_a_table(render_page):
     def change(values):
         for arm in values["results.json"]["arms"]:
             for band in arm["bleu_by_length"]:
                 band |= {"bleu_low": band["bleu"] - 2, "bleu_high": band["bleu"] + 3, "chrf": band["bleu"] + 0.5}
 
-    assert len(parse(made()).id("results").all("table")) == 1
-    table = parse(made(change)).id("results").all("table")[1]
+    assert len(parse(render_page()).id("results").all("table")) == 1
+    table = parse(render_page(change)).id("results").all("table")[1]
     assert cells(table)[0] == ["Arm", "1-10 (7)", "11+ (5)"]
     assert cells(table)[3] == ["注意力", "47.5 [45.5, 50.5], chrF 48.0", "44.4 [42.4, 47.4], chrF 44.9"]
 
 
-def test_learning_curves_draw_the_mean_of_the_seeds_and_each_seed(tree):
+def test_learning_curves_show_the_mean_over_seeds_and_each_seed(tree):
     bleu, loss = tree.id("curves").all("figure")
     assert [[value for _, _, value in line] for line in points(bleu)] == [[5.0, 6.0], [22.0]]
     assert [[value for _, _, value in line] for line in points(loss)] == [[4.0, 3.5], [4.0, 2.25]]
@@ -247,7 +247,7 @@ def test_learning_curves_draw_the_mean_of_the_seeds_and_each_seed(tree):
     ]  # fmt: skip
 
 
-def test_an_arm_looks_alike_wherever_it_is_drawn(tree):
+def test_an_arm_has_the_same_style_in_all_charts(tree):
     def style(element):
         return next(name for name in element.attributes["class"].split() if re.fullmatch(r"s\d", name))
 
@@ -258,8 +258,8 @@ def test_an_arm_looks_alike_wherever_it_is_drawn(tree):
     assert third == legends == {"s2"}
 
 
-def test_the_heat_map_holds_the_weights_between_words_and_outlines_gold_links(tree):
-    """Columns of the pieces of "chases" are added; 追逐 is one piece."""
+def test_the_heat_map_shows_weights_between_words_and_outlines_gold_links(tree):
+    """The columns of the pieces of "chases" are summed; 追逐 is one piece."""
     (table,) = tree.all("table", "heat")
     assert [cell.text for cell in table.one("thead").all("th")] == ["Tom", "chases", "</s>"]
     rows = table.one("tbody").all("tr")
@@ -272,10 +272,10 @@ def test_the_heat_map_holds_the_weights_between_words_and_outlines_gold_links(tr
     gold = [(column, row) for row, line in enumerate(rows) for column, cell in enumerate(line.all("td"))
             if "gold" in (cell.attributes.get("class") or "")]  # fmt: skip
     assert gold == [(0, 0), (1, 1)]
-    assert "This arm does not attend to single source words" in tree.id("attention").text
+    assert "This arm does not attend to individual source words" in tree.id("attention").text
 
 
-def test_rows_of_a_word_of_several_pieces_are_averaged():
+def test_rows_of_the_pieces_of_a_target_word_are_averaged():
     steps = [
         StepView("睡", -0.1, (0.2, 0.6, 0.2)),
         StepView("着", -0.2, (0.4, 0.0, 0.6)),
@@ -287,32 +287,32 @@ def test_rows_of_a_word_of_several_pieces_are_averaged():
     assert heat.weights == [[pytest.approx(0.6), pytest.approx(0.4)], [0, 1]]
 
 
-def test_glosses_stand_under_the_words_of_the_embedded_corpus_and_of_no_other(tree, made):
+def test_only_words_of_the_embedded_corpus_have_glosses(tree, render_page):
     assert data(tree)["glosses"] == {"汤姆": "Tom", "追逐": "chase"}
     assert [each.text for each in tree.id("attention").all("ruby")] == ["汤姆 Tom", "追逐 chase"]
 
     def change(values):
         values["examples.json"][0]["reference"] = "汤姆 跳舞"
 
-    assert data(parse(made(change)))["glosses"] == {}
+    assert data(parse(render_page(change)))["glosses"] == {}
 
 
-def test_the_font_is_in_the_page_only_where_it_has_all_characters(made):
+def test_the_font_is_embedded_only_if_it_has_all_characters(render_page):
     def french(values):
         values["examples.json"][0]["reference"] = "Tom chasse"
 
     def unknown(values):
         values["examples.json"][0]["reference"] = "汤姆 跳舞"
 
-    assert "@font-face" in made()
-    assert "@font-face" not in made(french)
-    assert "@font-face" not in made(unknown)
+    assert "@font-face" in render_page()
+    assert "@font-face" not in render_page(french)
+    assert "@font-face" not in render_page(unknown)
 
 
-def test_the_page_holds_the_corpus_and_says_so_where_it_is_a_part(made, corpus, all_values):
-    assert "hold the attention on 1 sentences only" in parse(made()).id("attention").text
-    tree = parse(made(lambda values: values.update({"corpus_attention.json": corpus})))
-    assert "The page holds 3 of the 12 test sentences" in tree.id("attention").text
+def test_the_page_contains_the_corpus_and_states_if_only_a_part_is_included(render_page, corpus, all_values):
+    assert "contain the attention on 1 sentences only" in parse(render_page()).id("attention").text
+    tree = parse(render_page(lambda values: values.update({"corpus_attention.json": corpus})))
+    assert "The page contains 3 of the 12 test sentences" in tree.id("attention").text
     held = packed(tree)
     assert held["lines"] == [2, 4, 7]
     assert held["gold"] == [[[0, 0], [2, 1]], None, None]
@@ -325,10 +325,11 @@ def test_the_page_holds_the_corpus_and_says_so_where_it_is_a_part(made, corpus, 
     weights = [script.parts[0] for script in tree.all("script", "weights")]
     assert weights == [corpus["arms"][arm]["weights"] for arm in ("mean of states", "注意力")]
     corpus["sentences"] = 3
-    assert "The page holds" not in parse(made(lambda values: values.update({"corpus_attention.json": corpus}))).text
+    tree = parse(render_page(lambda values: values.update({"corpus_attention.json": corpus})))
+    assert "The page contains" not in tree.text
 
 
-def test_the_script_is_given_every_translation_with_its_scores_and_weights(tree, all_values):
+def test_the_script_gets_every_translation_with_its_scores_and_weights(tree, all_values):
     view = views(tree)[0]
     given = all_values["examples.json"][0]["readings"][0]
     paths = {path["name"]: [view["steps"][place][:4] for place in path["steps"]] for path in view["paths"]}
@@ -341,15 +342,15 @@ def test_the_script_is_given_every_translation_with_its_scores_and_weights(tree,
     assert data(tree)["best"] == "注意力"
 
 
-def test_the_share_of_a_source_token_is_its_weight_times_the_length_of_what_is_summed(tree):
+def test_the_share_of_a_source_token_is_its_weight_times_the_norm_of_its_value(tree):
     attention, distracted = views(tree)
     shares = [attention["steps"][place][4] for place in attention["paths"][0]["steps"]]
-    # The lengths are 1, 2, 2 and 4; so the first row is 0.7, 0.2, 0.2 and 0.4 of 1.5.
+    # The norms are 1, 2, 2 and 4; so the first row is 0.7, 0.2, 0.2 and 0.4 of 1.5.
     assert shares == [[0.4667, 0.1333, 0.1333, 0.2667], [0.0, 0.4545, 0.3636, 0.1818], [0.0, 0.0, 0.1111, 0.8889]]
     assert {step[4] for step in distracted["steps"]} == {None}
 
 
-def test_the_beam_is_a_tree_of_its_steps_with_their_probabilities(tree):
+def test_the_beam_is_a_tree_of_steps_with_probabilities(tree):
     beam, *_ = tree.all("div", "tree")
     nodes = {(node.text, node.attributes["style"]) for node in beam.all("span")}
     assert nodes == {
@@ -365,7 +366,7 @@ def test_the_beam_is_a_tree_of_its_steps_with_their_probabilities(tree):
     assert translations == ["汤姆 追逐 </s> score −0.450", "汤姆 看 </s> score −2.625"]
 
 
-def test_each_comparison_shows_what_it_gains_and_loses_most_on(tree):
+def test_each_comparison_shows_the_sentences_with_the_largest_gains_and_losses(tree):
     _, *details = tree.id("sentences").all("details")
     assert [each.one("summary").text for each in details] == [
         "mean of states against distracted (C at every step)",
@@ -379,8 +380,8 @@ def test_each_comparison_shows_what_it_gains_and_loses_most_on(tree):
     )
 
 
-def test_nothing_is_fetched_from_anywhere(made):
-    text = made()
+def test_the_page_needs_no_network(render_page):
+    text = render_page()
     for element in parse(text):
         for name, value in element.attributes.items():
             if name in {"src", "href", "action", "srcset", "poster", "data", "xlink:href"}:
@@ -392,8 +393,8 @@ def test_nothing_is_fetched_from_anywhere(made):
 ODD = "</script><img src=x onerror=alert(1)> & \"quotes\" 'x' {{ 7*7 }} مرحبا \u2028 <!--"
 
 
-def test_the_script_finds_in_the_page_what_it_asks_for(made):
-    text = made()
+def test_all_elements_that_the_script_selects_exist(render_page):
+    text = render_page()
     script = parse(text).all("script")[-1].parts[0]
     ids = {element.attributes.get("id") for element in parse(text)}
     assert set(re.findall(r'byId\("([\w-]+)"\)', script)) <= ids
@@ -402,7 +403,7 @@ def test_the_script_finds_in_the_page_what_it_asks_for(made):
     assert {address.removeprefix("#") for address in sections} <= ids
 
 
-def test_text_of_any_kind_stays_text(made):
+def test_text_is_escaped(render_page):
     def change(values):
         for name, value in values.items():
             values[name] = json.loads(json.dumps(value).replace("mean of states", "<i>&amp;</i>"))
@@ -412,7 +413,7 @@ def test_text_of_any_kind_stays_text(made):
         values["examples.json"][0]["readings"][0]["beam"][0]["token"] = ODD
         values["sentences.json"]["sentences"][0]["source"] = ODD
 
-    tree = parse(made(change))
+    tree = parse(render_page(change))
     odd = " ".join(ODD.split())
     assert tree.one("h1").text == odd
     assert not tree.all("img")
@@ -420,18 +421,18 @@ def test_text_of_any_kind_stays_text(made):
     assert views(tree)[0]["source"][1] == ODD
     assert any(odd.replace(" ", "") in bdi.text.replace(" ", "") for bdi in tree.one("table", "heat").all("bdi"))
     assert "<i>&amp;</i>" in [text.text for text in tree.id("scores").all("text")]
-    assert {place.attributes["dir"] for place in tree.all("p", "text")} == {"auto"}  # Arabic begins at the right
+    assert {place.attributes["dir"] for place in tree.all("p", "text")} == {"auto"}  # Arabic is written right to left
 
 
-def test_older_results_give_a_report_that_says_what_they_lack(folder):
+def test_the_page_of_older_results_states_what_is_missing(folder):
     tree = parse(html_page(read_contents(folder)))
     assert tree.one("h1").text == "toy"
     missing = [each.text for each in tree.all("p", "missing")]
     assert [text.partition(";")[0] for text in missing] == [
-        "These results hold no scores and no beams",
-        "These results hold no breakdowns",
-        "These results hold no single sentences",
-        "These results hold no configurations",
+        "These results contain no scores and no beams",
+        "These results contain no breakdowns",
+        "These results contain no example sentences",
+        "These results contain no configurations",
     ]
     first, *_ = tree.all("table", "heat")
     assert [[float(cell.text) for cell in row.all("td")] for row in first.one("tbody").all("tr")] == [
@@ -443,12 +444,12 @@ def test_older_results_give_a_report_that_says_what_they_lack(folder):
     ]  # fmt: skip
 
 
-def test_an_experiment_of_one_arm_without_weights_or_curves_has_a_page(values, write):
+def test_an_experiment_with_one_arm_and_no_weights_or_curves_has_a_page(values, write):
     values["results.json"] |= {"arms": values["results.json"]["arms"][:1], "comparisons": []}
     tree = parse(html_page(read_contents(write(values | {"curves.json": {}, "attention.json": []}))))
-    assert "No arm attends to single source positions" in tree.id("attention").text
-    assert "hold no learning curves" in tree.id("curves").text
+    assert "No arm attends to individual source positions" in tree.id("attention").text
+    assert "contain no learning curves" in tree.id("curves").text
 
 
-def test_the_same_results_give_the_same_page(made):
-    assert made() == made()
+def test_the_same_results_give_the_same_page(render_page):
+    assert render_page() == render_page()

@@ -1,4 +1,4 @@
-"""The page in Chromium, as a reader uses it: hover, sort, search, keys, the address, downloads; nothing is fetched."""
+"""The page in Chromium: tooltips, sorting, search, keyboard, URL and downloads, without any request."""
 
 import csv
 import io
@@ -29,7 +29,7 @@ def browser():
 
 @pytest.fixture
 def opened(browser, all_values, corpus, write, tmp_path):
-    """Open the page of the results folder at an address, in a new window; complaints of the page are failures."""
+    """A function that opens the page at a URL in a new window; errors on the page fail the test."""
     file = tmp_path / "report.html"
     file.write_text(html_page(read_contents(write(all_values | {"corpus_attention.json": corpus}))), encoding="utf-8")
     said, asked, pages = [], [], []
@@ -56,7 +56,7 @@ def middle(locator):
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
 
-def test_hover_names_the_mark_under_the_mouse_and_no_neighbour(opened):
+def test_the_tooltip_shows_only_the_mark_under_the_pointer(opened):
     page = opened()
     marks = page.locator("#length .point")
     assert marks.count() == 6
@@ -65,13 +65,13 @@ def test_hover_names_the_mark_under_the_mouse_and_no_neighbour(opened):
         mark.scroll_into_view_if_needed()
         page.mouse.move(*middle(mark.locator(".mark")))
         own = mark.get_attribute("data-text")
-        # 40.0 and 38.0 BLEU are 6 pixels apart: each has a tip of its own.
+        # 40.0 and 38.0 BLEU are 6 pixels apart: each has its own tooltip.
         assert page.locator("#tip").inner_text() == own
     page.mouse.move(5, 5)
     assert page.locator("#tip").is_hidden()
 
 
-def test_arrow_keys_move_between_marks_and_say_their_values(opened):
+def test_arrow_keys_move_between_marks_and_show_their_values(opened):
     page = opened()
     page.locator("#length svg").first.focus()
     texts = []
@@ -82,7 +82,7 @@ def test_arrow_keys_move_between_marks_and_say_their_values(opened):
                      "mean of states, 11+ words"]  # fmt: skip
 
 
-def test_headings_sort_by_mouse_and_by_key_and_a_box_unfolds_columns(opened):
+def test_headings_sort_by_mouse_and_keyboard_and_a_checkbox_shows_all_columns(opened):
     page = opened("#results")
     table = page.locator("#results table").first
 
@@ -112,7 +112,7 @@ def found(page):
     return [text.partition(" ")[0] for text in page.locator("#sentence option").all_inner_texts()]
 
 
-def test_search_length_and_score_find_sentences(opened):
+def test_sentences_are_filtered_by_text_length_and_score(opened):
     page = opened()
     assert found(page) == ["2", "4", "7"]
     page.fill("#search", "杰瑞")  # of a translation only
@@ -136,7 +136,7 @@ def weights(page, panel=0):
     return [float(tip.rpartition(" ")[2]) for tip in tips]
 
 
-def test_words_are_sums_over_source_pieces_and_means_over_target_pieces(opened):
+def test_word_weights_are_summed_over_source_pieces_and_averaged_over_target_pieces(opened):
     page = opened("#attention?line=2&arm1=注意力")
     assert page.locator(".panel .heat thead bdi").all_inner_texts()[:4] == ["Spike", "is", "asleep", "</s>"]
     by_word = weights(page)
@@ -147,13 +147,13 @@ def test_words_are_sums_over_source_pieces_and_means_over_target_pieces(opened):
     assert "pieces=1" in page.url
 
 
-def test_the_page_of_an_example_shows_by_word_what_the_static_page_shows(opened):
+def test_word_weights_of_an_example_equal_those_of_the_static_page(opened):
     page = opened("#attention?line=4&arm1=注意力")
     static = page.locator(".static .heat").first.locator("tbody td").all_text_contents()
     assert weights(page) == pytest.approx([float(text) for text in static], abs=0.001)
 
 
-def test_the_address_holds_sentence_arms_filters_step_and_leads_back(opened):
+def test_the_url_restores_sentence_arms_filters_and_step(opened):
     page = opened()
     page.fill("#search", "spike")
     page.select_option("#sentence", label=page.locator("#sentence option").first.inner_text())
@@ -170,7 +170,7 @@ def test_the_address_holds_sentence_arms_filters_step_and_leads_back(opened):
     assert "no weights" in again.locator(".panel").nth(1).inner_text()
 
 
-def test_a_link_into_a_folded_section_opens_it(opened):
+def test_a_link_into_a_collapsed_section_opens_it(opened):
     assert opened("#reproduction").locator("#reproduction pre").first.is_hidden()  # a configuration stays folded
     page = opened()
     assert page.locator("#curves figure").first.is_hidden()
@@ -178,7 +178,7 @@ def test_a_link_into_a_folded_section_opens_it(opened):
     page.wait_for_selector("#curves figure", state="visible")
 
 
-def test_the_tree_is_walked_by_keys_and_enter_shows_a_step_s_attention(opened):
+def test_arrow_keys_move_in_the_tree_and_enter_shows_the_attention_of_a_step(opened):
     page = opened("#attention?line=4&arm1=注意力")
     page.locator("#beam summary").click()
     width = page.locator("#beam .scroll").bounding_box()["width"]
@@ -192,7 +192,7 @@ def test_the_tree_is_walked_by_keys_and_enter_shows_a_step_s_attention(opened):
     assert page.locator(".panel h4").first.text_content().startswith("看 is row 2 of 3")
 
 
-def test_figures_and_their_numbers_are_downloaded(opened):
+def test_figures_and_their_numbers_can_be_downloaded(opened):
     page = opened()
 
     def download(name, kind, section):

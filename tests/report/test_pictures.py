@@ -1,4 +1,4 @@
-"""Pictures show the numbers of the files, and only them."""
+"""Figures show the numbers of the files, and nothing else."""
 
 import matplotlib
 import numpy as np
@@ -40,7 +40,7 @@ def test_bleu_by_length_draws_the_bands_of_each_arm(folder):
     assert axes.get_ylim()[0] == 0
 
 
-def test_bands_are_drawn_with_their_intervals_and_hollow_where_sentences_are_few(values, write):
+def test_bands_have_intervals_and_hollow_marks_for_few_sentences(values, write):
     for arm in values["results.json"]["arms"]:
         low, high = arm["bleu_by_length"]
         low |= {"sentences": 30, "bleu_low": low["bleu"] - 2, "bleu_high": low["bleu"] + 3}
@@ -69,10 +69,10 @@ def test_many_arms_are_rows_of_dots_with_intervals_the_best_on_top(values, write
     assert {line.get_markerfacecolor() for line in long.get_lines()} == {"white"}, "of 5 sentences"
 
 
-def test_curves_draw_each_seed_and_the_mean_where_all_seeds_are(folder):
+def test_curves_show_each_seed_and_the_mean_over_epochs_that_all_seeds_reached(folder):
     figure = learning_curve_figure(load_curves(folder / "curves.json"))
     bleu, loss = figure.axes
-    # seed 2 stops after epoch 2, and nothing was translated after epoch 1
+    # seed 2 stops after epoch 2; epoch 1 has no BLEU
     assert lines(bleu) == {"注意力": ([2], [22.0]), "mean of states": ([1, 2], [5.0, 6.0])}
     assert thin_lines(bleu) == [[20.0, 30.0], [24.0]]
     assert lines(loss) == {"注意力": ([1, 2], [4.0, 2.25]), "mean of states": ([1, 2], [4.0, 3.5])}
@@ -106,7 +106,7 @@ def test_gold_links_are_outlined_at_source_column_and_target_row(folder):
     assert "gold" not in attention_figure([without]).get_suptitle()
 
 
-def test_arms_lie_side_by_side_each_with_its_own_weights(folder):
+def test_arms_are_side_by_side_each_with_its_own_weights(folder):
     maps = load_attention(folder / "attention.json")[:2]
     *panels, colours = attention_figure(maps).axes
     assert [axes.get_xlabel() for axes in panels] == ["注意力", "mean of states"]
@@ -122,7 +122,7 @@ def test_three_arms_of_a_long_sentence_leave_the_fourth_panel_blank():
     assert [axes.axison for axes in panels] == [True, True, True, False]
 
 
-def test_an_arm_looks_alike_in_every_picture(folder):
+def test_an_arm_has_the_same_style_in_every_figure(folder):
     names = ["distracted (C at every step)", "mean of states", "注意力"]
     runs = load_curves(folder / "curves.json")
     figures = (
@@ -140,12 +140,12 @@ def test_an_arm_looks_alike_in_every_picture(folder):
         assert len(looks) == 1
 
 
-def test_no_two_arms_look_alike():
+def test_all_arms_have_different_styles():
     styles = line_styles([str(number) for number in range(56)])
     assert len({tuple(style.values()) for style in styles.values()}) == 56
 
 
-def test_equal_figures_give_equal_bytes_without_a_date_or_letters_that_need_a_font(folder):
+def test_equal_figures_have_equal_bytes_without_a_date_or_text_that_needs_a_font(folder):
     maps = load_attention(folder / "attention.json")[:1]
     svg = render(attention_figure(maps), "svg")
     assert svg == render(attention_figure(maps), "svg")
@@ -157,7 +157,7 @@ def test_equal_figures_give_equal_bytes_without_a_date_or_letters_that_need_a_fo
 
 
 @pytest.mark.parametrize("kind", ["png", "svg"])
-def test_the_settings_of_matplotlib_stay_as_they_were(folder, kind):
+def test_the_settings_of_matplotlib_do_not_change(folder, kind):
     before = dict(matplotlib.rcParams)
     render(bleu_by_length_figure(Results.load(folder / "results.json")), kind)
     assert dict(matplotlib.rcParams) == before

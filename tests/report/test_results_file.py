@@ -1,4 +1,4 @@
-"""results.json, curves.json and attention.json: exactly as specified, read strictly."""
+"""results.json, curves.json and attention.json: written as specified, parsed strictly."""
 
 import json
 import subprocess
@@ -28,7 +28,7 @@ from seq2seq_attn.results.results import (
 
 
 def built_by_hand():
-    """A small experiment, made as the lab makes it: lists, and spreads without an interval."""
+    """A small experiment as `collect` builds it, with lists and with spreads without an interval."""
     fields = {
         "parameters": 5,
         "seeds": [3],
@@ -106,10 +106,10 @@ def test_the_file_has_exactly_the_specified_keys_in_their_order(tmp_path):
     }
     written = path.read_text(encoding="utf-8")
     assert json.loads(written) == expected
-    assert json.dumps(json.loads(written)) == json.dumps(expected)  # the order too
+    assert json.dumps(json.loads(written)) == json.dumps(expected)  # including the order of keys
 
 
-def test_what_is_saved_is_loaded_as_an_equal_record(tmp_path, folder, values):
+def test_a_saved_record_is_loaded_unchanged(tmp_path, folder, values):
     results = built_by_hand()
     results.save(tmp_path / "saved.json")
     assert Results.load(tmp_path / "saved.json") == results
@@ -118,7 +118,7 @@ def test_what_is_saved_is_loaded_as_an_equal_record(tmp_path, folder, values):
     assert json.loads((tmp_path / "again.json").read_text(encoding="utf-8")) == values["results.json"]
 
 
-def test_a_file_from_before_the_tests_of_several_seeds_is_loaded(values, write):
+def test_an_older_file_without_tests_over_seeds_is_loaded(values, write):
     del values["results.json"]["signatures"]
     for pair in values["results.json"]["comparisons"]:
         for key in ("p_holm", "detectable", "randomisation", "seeds"):
@@ -128,7 +128,7 @@ def test_a_file_from_before_the_tests_of_several_seeds_is_loaded(values, write):
     assert [pair.significant for pair in results.comparisons] == [False, True]
 
 
-def test_where_arms_differ_is_loaded_as_it_was_saved_and_may_be_absent(tmp_path, all_values, write):
+def test_breakdowns_are_loaded_unchanged_and_may_be_absent(tmp_path, all_values, write):
     loaded = Results.load(write(all_values) / "results.json")
     loaded.save(tmp_path / "again.json")
     assert json.loads((tmp_path / "again.json").read_text())["where"] == all_values["results.json"]["where"]
@@ -142,7 +142,7 @@ def test_chinese_names_are_readable_in_the_file(tmp_path, folder):
 
 
 def at(contents, keys, value):
-    """Set contents[k1][k2]... to the value, or drop the last key."""
+    """Set contents[k1][k2]... to the value, or delete the last key."""
     *path, last = keys
     for key in path:
         contents = contents[key]
@@ -267,7 +267,7 @@ def test_a_malformed_file_is_refused_in_one_line_with_file_and_key(case, all_val
         assert word in message
 
 
-def test_a_missing_truncated_or_unreadable_file_is_said_so(tmp_path):
+def test_a_missing_truncated_or_unreadable_file_is_reported(tmp_path):
     path = tmp_path / "results.json"
     with pytest.raises(UserError, match=r"results\.json: no such file"):
         Results.load(path)
@@ -278,13 +278,13 @@ def test_a_missing_truncated_or_unreadable_file_is_said_so(tmp_path):
         Results.load(tmp_path)
 
 
-def test_the_pieces_of_a_word_may_have_more_than_1_together(values, write):
-    """Under the sigmoid: no row sums to anything."""
+def test_the_weights_of_the_pieces_of_a_word_may_sum_to_more_than_1(values, write):
+    """With a sigmoid, the rows have no fixed sum."""
     values["attention.json"][0]["weights"][1][0] = 2.75
     assert load_attention(write(values) / "attention.json")[0].weights[1][0] == 2.75
 
 
-def test_weights_are_kept_to_within_half_a_level_in_a_third_of_the_bytes():
+def test_packed_weights_are_exact_to_half_a_level_in_a_third_of_the_bytes():
     random = np.random.default_rng(3)
     matrices = [random.dirichlet([0.1] * columns, size=rows) for rows, columns in [(7, 5), (1, 11), (4, 3)]]
     packed = pack_weights(matrices)
@@ -292,7 +292,7 @@ def test_weights_are_kept_to_within_half_a_level_in_a_third_of_the_bytes():
     for ours, theirs in zip(back, matrices, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=0.5 / 255 + 1e-12)
     assert len(packed) < 2 * sum(each.size for each in matrices)
-    with pytest.raises(ValueError, match="58 numbers, the tokens of all pairs need 57"):
+    with pytest.raises(ValueError, match="58 numbers, but the tokens of all pairs need 57"):
         unpack_weights(packed, [(7, 5), (1, 10), (4, 3)])
 
 
@@ -314,7 +314,7 @@ def test_curves_and_attention_are_read_as_written(folder):
     assert first.gold == ((0, 0), (2, 1))
 
 
-def test_the_report_needs_neither_torch_nor_the_lab_nor_pyplot():
+def test_the_report_imports_neither_torch_nor_the_training_code_nor_pyplot():
     check = """
 import sys
 import seq2seq_attn.report.write

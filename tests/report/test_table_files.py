@@ -1,4 +1,4 @@
-"""The table as CSV and LaTeX: the numbers of results.json, and the cells of the Markdown table."""
+"""The table as CSV and LaTeX: the numbers of results.json and the cells of the Markdown table."""
 
 import csv
 import io
@@ -18,7 +18,7 @@ def results(folder):
 
 @pytest.fixture
 def whole(all_values, write):
-    """Results with all that tells where the arms differ."""
+    """Results with breakdowns."""
     for arm in all_values["results.json"]["arms"]:
         for place, band in enumerate(arm["bleu_by_length"]):
             band |= {"bleu_low": band["bleu"] - 2, "bleu_high": band["bleu"] + 3, "chrf": 50.5 + place}
@@ -33,7 +33,7 @@ def numbers(records, *headers):
     return [[float(record[header]) if record[header] else None for header in headers] for record in records]
 
 
-def test_the_csv_file_holds_the_numbers_of_results_json_to_the_last_digit(results, values):
+def test_the_csv_file_contains_the_exact_numbers_of_results_json(results, values):
     rows, arms = records(results), values["results.json"]["arms"]
     assert [row["Arm"] for row in rows] == [arm["name"] for arm in arms]
     assert numbers(rows, "BLEU", "BLEU std") == [[arm["bleu"]["mean"], arm["bleu"]["std"]] for arm in arms]
@@ -56,7 +56,7 @@ def test_the_csv_file_holds_the_numbers_of_results_json_to_the_last_digit(result
     assert numbers(rows, "p seeds", "Detectable seeds") == [[None, None], [None, None], [0.0043, 4.06]]
 
 
-def test_the_intervals_of_the_length_bands_stand_in_the_csv_file_where_they_are_known(values, write):
+def test_known_intervals_of_length_bands_are_in_the_csv_file(values, write):
     for arm in values["results.json"]["arms"]:
         arm["bleu_by_length"][0] |= {"bleu_low": arm["bleu_by_length"][0]["bleu"] - 1, "bleu_high": 99.0}
     rows = records(Results.load(write(values) / "results.json"))
@@ -96,7 +96,7 @@ def test_every_row_of_a_latex_table_has_a_cell_for_each_column(which, tables, re
         assert {row.count(" & ") for row in rows} == {len(columns) - 1}
 
 
-def test_a_latex_table_says_what_it_shows_and_is_referred_to_by_a_label_of_its_own(whole):
+def test_a_latex_table_has_a_caption_and_a_unique_label(whole):
     text = as_latex(whole)
     assert r"\caption{toy, rarest source word. How often it occurs. BLEU with its 95 \% interval over" in text
     labels = re.findall(r"\\label\{tab:(.*?)\}", text)
@@ -104,7 +104,7 @@ def test_a_latex_table_says_what_it_shows_and_is_referred_to_by_a_label_of_its_o
     assert len(set(labels)) == len(labels) == text.count(r"\caption{")
 
 
-def test_each_number_that_tells_where_arms_differ_has_a_line_in_a_csv_file(whole, all_values):
+def test_each_number_of_the_breakdowns_has_a_line_in_a_csv_file(whole, all_values):
     lines = {
         (row["table"], row["group"], row["arm"], row["measure"]): row
         for row in records(whole, write_csv=breakdowns_as_csv)
@@ -124,11 +124,11 @@ def test_each_number_that_tells_where_arms_differ_has_a_line_in_a_csv_file(whole
     where = all_values["results.json"]["where"]
     groups = sum(group is not None for table in where["breakdowns"] for arm in table["arms"].values() for group in arm)
     rates = sum(rate is not None for table in where["rates"] for arm in table["arms"].values() for rate in arm)
-    bands, agreements = 3 * 2, 3  # no length is known of a band's sentences beside its bounds
+    bands, agreements = 3 * 2, 3  # the mean source length of a band is not known
     assert len(lines) == 2 * bands + 3 * groups + rates + agreements
 
 
-def test_where_nothing_tells_how_arms_differ_there_is_no_such_file(results):
+def test_without_breakdowns_there_is_no_csv_file_of_them(results):
     assert breakdowns_as_csv(results) == ""
 
 
@@ -144,5 +144,5 @@ def test_where_nothing_tells_how_arms_differ_there_is_no_such_file(results):
         ("注意力", "注意力"),
     ],
 )
-def test_what_latex_takes_for_a_command_is_escaped(text, latex):
+def test_special_characters_of_latex_are_escaped(text, latex):
     assert escape_latex(text) == latex

@@ -12,15 +12,15 @@ from seq2seq_attn.results.results import Results
 JSON = {"results.json", "curves.json", "attention.json"}
 
 
-def test_page_tables_and_pictures_are_written_and_their_paths_returned(folder):
+def test_page_tables_and_figures_are_written_and_their_paths_returned(folder):
     written = write_report(folder)
     pictures = [
         "bleu_by_length",
         "curves",
         "attention_1_注意力",
         "attention_1_mean-of-states",
-        "attention_1",  # both arms beside each other
-        "attention_2_注意力",  # one arm only: nothing to lay beside it
+        "attention_1",  # both arms side by side
+        "attention_2_注意力",  # one arm only, so no joint figure
     ]
     expected = {"report.html", "table.md", "table.tex", "table.csv"} | {
         f"{name}.{kind}" for name in pictures for kind in ("png", "svg")
@@ -34,13 +34,13 @@ def test_page_tables_and_pictures_are_written_and_their_paths_returned(folder):
         assert path.read_bytes().startswith(starts[path.suffix])
 
 
-def test_a_sentence_that_too_many_arms_have_read_is_left_to_the_page(folder, monkeypatch):
+def test_a_sentence_with_too_many_arms_has_no_figures(folder, monkeypatch):
     monkeypatch.setattr(writing, "MOST_FIGURES", 1)
     drawn = {path.stem for path in write_report(folder) if path.suffix == ".svg"}
     assert drawn == {"bleu_by_length", "curves", "attention_2_注意力"}
 
 
-def test_the_order_of_arms_in_the_curves_file_changes_no_colour(values, write):
+def test_colours_do_not_depend_on_the_order_of_arms_in_the_curves_file(values, write):
     folder = write(values)
     write_report(folder)
     before = (folder / "curves.svg").read_bytes()
@@ -50,7 +50,7 @@ def test_the_order_of_arms_in_the_curves_file_changes_no_colour(values, write):
 
 
 @pytest.mark.parametrize("name", ["curves.json", "attention.json"])
-def test_an_arm_that_the_results_do_not_have_is_refused_and_nothing_written(name, values, write):
+def test_an_arm_that_is_not_in_the_results_is_refused_and_nothing_is_written(name, values, write):
     if name == "curves.json":
         values[name]["stranger"] = []
     else:
@@ -62,7 +62,7 @@ def test_an_arm_that_the_results_do_not_have_is_refused_and_nothing_written(name
 
 
 @pytest.mark.parametrize("name", ["examples.json", "making.json"])
-def test_neither_may_the_files_that_came_later_name_one(name, all_values, write):
+def test_optional_files_are_checked_for_unknown_arms_too(name, all_values, write):
     folder = write(all_values)
     text = (folder / name).read_text().replace("distracted (C at every step)", "stranger")
     (folder / name).write_text(text)

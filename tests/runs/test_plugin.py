@@ -101,7 +101,9 @@ def test_resuming_accepts_the_same_file_and_refuses_a_changed_one(trained, value
     moved = code.rename(tmp_path / "elsewhere")
     train(configured(values, moved, "training.max_epochs=2"), run, if_exists="resume")
     (moved / "helper_of_mine.py").write_text("def scaled(scores):\n    return scores / 3\n")
-    with pytest.raises(UserError, match=r"plugins/helper_of_mine\.py: is not the helper_of_mine\.py that is used now"):
+    with pytest.raises(
+        UserError, match=r"plugins/helper_of_mine\.py: differs from the helper_of_mine\.py that is used now"
+    ):
         train(configured(values, moved), run, if_exists="resume")
 
 

@@ -98,25 +98,25 @@ def test_foreign_files_in_a_run_are_refused_by_name_before_anything_is_removed(t
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("years of work")
     before = {each: each.read_bytes() for each in (tmp_path / "run").rglob("*") if each.is_file()}
-    with pytest.raises(UserError, match=rf"{name}: was not made by the run"):
+    with pytest.raises(UserError, match=rf"{name}: was not written by the run"):
         train(config, tmp_path / "run", if_exists="overwrite")
     assert {each: each.read_bytes() for each in (tmp_path / "run").rglob("*") if each.is_file()} == before
 
 
-def test_a_run_keeps_one_checkpoint_and_files_that_others_may_read_as_the_umask_says(config, tmp_path):
+def test_a_run_keeps_one_checkpoint_and_its_files_follow_the_umask(config, tmp_path):
     before = os.umask(0o027)
     try:
         train(config, tmp_path / "run")
     finally:
         os.umask(before)
     files = [path for path in (tmp_path / "run").rglob("*") if path.is_file() and path.suffix != ".ckpt"]
-    modes = {path.name: oct(path.stat().st_mode & 0o777) for path in files}  # fsspec asks for the umask but once
+    modes = {path.name: oct(path.stat().st_mode & 0o777) for path in files}  # fsspec reads the umask only once
     assert modes == dict.fromkeys(modes, "0o640")
     assert "model.safetensors" in modes
     assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["last.ckpt"]
 
 
-def test_a_run_that_goes_on_without_improvement_keeps_its_best_weights(trained, config, tmp_path, monkeypatch):
+def test_a_run_that_continues_without_improvement_keeps_its_best_weights(trained, config, tmp_path, monkeypatch):
     """As when max_epochs is raised and no later epoch is better."""
     before = (tmp_path / "run" / "model.safetensors").read_bytes()
     monkeypatch.setattr(BestWeights, "load_state_dict", lambda self, state: setattr(self, "score", -1e9))
@@ -135,7 +135,7 @@ def test_a_folder_with_a_comparison_is_refused_by_name(config, tmp_path):
 
 def test_resuming_does_not_delete_a_finished_run_without_its_last_checkpoint(trained, config, tmp_path):
     (tmp_path / "run" / "checkpoints" / "last.ckpt").unlink()
-    with pytest.raises(UserError, match="nothing to continue"):
+    with pytest.raises(UserError, match="cannot continue"):
         train(changed(config, max_epochs=3), tmp_path / "run", if_exists="resume")
     assert TrainedModel.load(tmp_path / "run").translate(["a b"]) == trained.translate(["a b"])
 
@@ -153,7 +153,7 @@ def test_a_run_with_only_its_own_files_is_replaced_completely(trained, config, t
 def test_a_truncated_or_foreign_model_file_is_named(trained, tmp_path, spoil):
     path = tmp_path / "run" / "model.safetensors"
     path.write_bytes(spoil(path.read_bytes()))
-    with pytest.raises(UserError, match=r"model\.safetensors: not the model of .* or not whole"):
+    with pytest.raises(UserError, match=r"model\.safetensors: not the model of .* or truncated"):
         TrainedModel.load(tmp_path / "run")
 
 
@@ -183,7 +183,7 @@ def test_long_lines_are_reported_in_training_and_truncated_in_translation(config
     assert warned == ["line 1: 5 tokens, cut to data.max_length=3"]
 
 
-def test_lines_that_are_cut_are_counted_in_one_warning(trained):
+def test_one_warning_counts_all_truncated_lines(trained):
     model = replace(trained, config=with_data(trained.config, max_length=3))
     warned = []
     model.translate(["a b", "a b c d e", "a b c d", "e d c", "a b c d e"], warn=warned.append, first_line=11)
@@ -250,7 +250,7 @@ def test_a_run_with_a_shortlist_learns_its_lexicon_once_after_training(config, t
     folder = tmp_path / "run"
     few = {"translations": 1, "frequent": 1}  # </s> is the most frequent token
     model = train(searching(changed(config, max_epochs=1), shortlist=few), folder)
-    with pytest.raises(UserError, match="load it by with_lexicon"):
+    with pytest.raises(UserError, match="load it with with_lexicon"):
         model.translate(["a b c"])
     said = []
     for _ in range(2):

@@ -87,7 +87,7 @@ def test_tensorboard_shows_the_curves_of_the_csv_log(tmp_path):
     assert [event.value for event in events.Scalars("validation_bleu")] == [7.0] * 3
 
 
-def test_a_resumed_training_ends_where_an_uninterrupted_one_does(tmp_path):
+def test_a_resumed_training_equals_an_uninterrupted_one(tmp_path):
     dropout = {"embedding": 0.3, "word": 0.1, "readout": 0.3}
     whole, _ = run(tmp_path / "whole", small_model(**dropout), max_epochs=4)
     run(tmp_path / "parts", small_model(**dropout), max_epochs=2)
@@ -115,7 +115,7 @@ def test_every_epoch_has_different_batches(tmp_path):
 
 
 def test_training_stops_without_improvement_and_keeps_the_best_weights(tmp_path):
-    """BLEU of these scores rises to its best in the second epoch; two more without improvement end the training."""
+    """These BLEU scores peak in the second epoch; two more validations without improvement end the training."""
     scores = iter([1.0, 5.0, 4.0, 4.5, 99.0])
     seen = []
 
@@ -188,14 +188,14 @@ def test_a_truncated_checkpoint_is_refused(tmp_path):
     run(tmp_path, max_epochs=1)
     path = tmp_path / "checkpoints" / "last.ckpt"
     path.write_bytes(path.read_bytes()[:1000])
-    with pytest.raises(UserError, match=r"last\.ckpt: not a whole checkpoint .*--overwrite"):
+    with pytest.raises(UserError, match=r"last\.ckpt: truncated or not a checkpoint .*--overwrite"):
         run(tmp_path, max_epochs=2, resume=True)
 
 
 def test_a_checkpoint_without_its_best_weights_is_refused(tmp_path):
     run(tmp_path, max_epochs=1)
     (tmp_path / "checkpoints" / "best.safetensors").unlink()
-    with pytest.raises(UserError, match=r"best\.safetensors: no such file; without the best weights"):
+    with pytest.raises(UserError, match=r"best\.safetensors: no such file; the run cannot continue"):
         run(tmp_path, max_epochs=2, resume=True)
 
 
@@ -205,7 +205,7 @@ def test_a_checkpoint_of_an_earlier_version_is_refused_and_kept(tmp_path):
     checkpoint = torch.load(path, weights_only=True)
     del checkpoint["callbacks"]["BestWeights"]
     torch.save(checkpoint, path)
-    with pytest.raises(UserError, match="an earlier version wrote it"):
+    with pytest.raises(UserError, match="written by an earlier version"):
         run(tmp_path, max_epochs=2, resume=True)
     assert path.exists()
 
@@ -217,7 +217,7 @@ def test_a_log_has_a_line_for_epochs_of_ten_seconds_and_for_the_last(tmp_path, c
     assert re.fullmatch(words, line)
 
 
-def test_a_terminal_keeps_a_line_for_each_epoch_with_the_time_left(tmp_path, capsys, monkeypatch):
+def test_a_terminal_shows_a_line_per_epoch_with_the_time_left(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "dumb")
     scores = iter([5.0, 4.0, 3.0])

@@ -1,1 +1,1 @@
-"""Contexts: what a decoder sees of the source, one kind per file."""
+"""Contexts: what a decoder reads from the source, one kind per file."""

@@ -1,4 +1,4 @@
-"""Chunkwise: monotonic attention chooses a position, soft attention reads the last few words up to it."""
+"""Chunkwise: monotonic attention chooses a position, and soft attention reads the last few words up to it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from seq2seq_attn.attention.source import Source, check_extension, check_query, 
 
 
 class ChunkwiseSource(NamedTuple):
-    """What both scorers prepared: to find the position, and to read the chunk that ends there."""
+    """The prepared sources of both scorers: to find the position, and to read the chunk that ends there."""
 
     place: Source
-    chunk: Tensor  # (B, S, ...) what the scorer of chunks made of the keys
+    chunk: Tensor  # (B, S, ...), computed from the keys by the scorer of chunks
 
     @property
     def sentences(self) -> int:
@@ -42,9 +42,9 @@ class ChunkwiseAttention(Context):
     """β_ij = Σ_k a_ik exp(u_ij) / Σ_l exp(u_il), k from j to j + w - 1, l from k - w + 1 to k: MoChA.
 
     (Chiu and Raffel 2018, eq. 17.) a are the weights of `attention`, which is monotonic in the paper, u the scores of
-    `scorer`, w is `chunk_size`: softmax distributes the weight of each position over it and the w - 1 before it. So in
-    evaluation mode, with the walk of `Monotonic`, all weights lie on one chunk, or are 0 if the walk has not stopped.
-    The dropout of `attention` is that of β. There is no bias: it belongs in one of the scorers.
+    `scorer`, and w is `chunk_size`: softmax distributes the weight of each position over it and the w - 1 positions
+    before it. With `Monotonic` in evaluation mode, all weights therefore lie in one chunk, or are 0 if the walk has run
+    past the last token. The dropout of `attention` is applied to β. The call takes no bias: it belongs in the scorers.
     """
 
     reads_query = True
@@ -87,7 +87,7 @@ class ChunkwiseAttention(Context):
         need_weights: bool = True,
     ) -> Any:
         check_query(self, query, source.sentences, self.query_size)
-        refuse(self, "there are two scores, and a bias belongs in their scorers", bias=bias)
+        refuse(self, "it has two scorers, and a bias belongs in one of them", bias=bias)
         source = source._replace(place=restricted(self, query, source.place, history, may_read, causal, bias))
         if history is None:
             contexts, weights = one_by_one(self._step, query, source, self.start(source))
@@ -96,22 +96,22 @@ class ChunkwiseAttention(Context):
         return contexts, weights if need_weights else None, history
 
     def _step(self, query: Query, source: ChunkwiseSource, history: History) -> tuple[Contexts, Weights, History]:
-        of_place, of_chunk = history
-        place, of_place = self.attention.weigh(query, source.place, of_place)
-        scores = masked(self.scorer.after(of_chunk, query, source.chunk), source.place.is_token)
+        place_history, chunk_history = history
+        place, place_history = self.attention.weigh(query, source.place, place_history)
+        scores = masked(self.scorer.after(chunk_history, query, source.chunk), source.place.is_token)
         weights = _spread(place, scores, self.chunk_size).to(place.dtype)
-        of_chunk = self.scorer.advance(of_chunk, query, source.chunk, weights)
+        chunk_history = self.scorer.advance(chunk_history, query, source.chunk, weights)
         contexts, weights = self.attention.read(weights, source.place.values)
-        return contexts, weights, (of_place, of_chunk)
+        return contexts, weights, (place_history, chunk_history)
 
 
 def _spread(place: Weights, scores: Scores, chunk_size: int) -> Weights:
-    """Each position's weight, distributed by softmax over the chunk of positions that ends there."""
+    """The weight of each position, distributed by softmax over the chunk of positions that ends there."""
     before, positions = chunk_size - 1, scores.shape[-1]
     padded = F.pad(scores, (before, 0), value=-torch.inf)
     # Place c of the chunk that ends at k is position k - before + c.
     chunks = torch.stack([padded[..., c : c + positions] for c in range(chunk_size)])  # (chunk_size, B, K, S)
-    # A chunk of padding alone has no softmax, and no weight to distribute either.
+    # The softmax of a chunk of padding is undefined, but such a chunk has no weight to distribute.
     is_open = chunks > -torch.inf
     shares = torch.softmax(torch.where(is_open.any(dim=0), chunks, 0.0), dim=0) * is_open
     given = [F.pad(share, (c, before - c)) for c, share in enumerate(place * shares)]

@@ -39,11 +39,11 @@ class ConstantContext(Context):
         need_weights: bool = True,
     ) -> Any:
         check_query(self, query)
-        refuse(self, "every query sees the same", may_read=may_read, causal=causal, bias=bias)
+        refuse(self, "every query gets the same context", may_read=may_read, causal=causal, bias=bias)
         steps = query.shape[1]
         weights = source.weights.expand(-1, steps, -1) if need_weights else None
-        seen = source.context.expand(-1, steps, -1), weights
-        return seen if history is None else (*seen, history)
+        contexts = source.context.expand(-1, steps, -1)
+        return (contexts, weights) if history is None else (contexts, weights, history)
 
     @abstractmethod
     def read(self, values: Values, is_token: IsToken) -> ConstantSource:
@@ -53,7 +53,7 @@ class ConstantContext(Context):
 class FixedContext(ConstantContext):
     """C_i = C, a summary of the states, at every step: the "distracted" model (Cho et al. 2014, sec. 2.2).
 
-    The summary gives `value_size` numbers per sentence. No step reads the states, so all weights are 0.
+    The summary has size `value_size`. No step reads the states, so all weights are 0.
     """
 
     def __init__(self, summary: Summary, value_size: int) -> None:
@@ -67,9 +67,9 @@ class FixedContext(ConstantContext):
 
 
 class NoContext(ConstantContext):
-    """No context: the decoder gets the source through its first state alone (Sutskever et al. 2014).
+    """No context: the decoder depends on the source through its first state only (Sutskever et al. 2014).
 
-    The context has width 0, all weights are 0.
+    The context has width 0, and all weights are 0.
     """
 
     value_size = 0
@@ -79,7 +79,7 @@ class NoContext(ConstantContext):
 
 
 class MeanContext(ConstantContext):
-    """C_i = mean of the values over the tokens: attention with uniform weights."""
+    """C_i = the mean of the values over the tokens: attention with uniform weights."""
 
     def __init__(self, value_size: int) -> None:
         super().__init__()

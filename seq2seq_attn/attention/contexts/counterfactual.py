@@ -1,8 +1,8 @@
-"""Counterfactual: the contexts under other weights than those that attention gave.
+"""Counterfactual: contexts under weights that differ from those that attention computed.
 
-The changes of weights keep the sum of each row, so that what changes is where the source is read, and not how much of
-it; weights on padding stay 0. Weights are (B, T, S), `is_token` (B, 1, S). Random numbers are drawn on the CPU by the
-given generator.
+Changes preserve the sum of each row of weights, so that they affect where the source is read and not how much; weights
+on padding stay 0. Weights are (B, T, S), `is_token` is (B, 1, S). Random numbers are drawn on the CPU from the given
+generator.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from seq2seq_attn.attention.source import refuse
 
 @runtime_checkable
 class Change(Protocol):
-    """From the weights (B, T, S) of B sentences to those that are used in their place."""
+    """Maps the weights (B, T, S) of B sentences to the weights that replace them."""
 
     def __call__(self, weights: Weights, is_token: TokenRows, /) -> Weights: ...
 
 
 class CounterfactualSource(NamedTuple):
-    """A source, and the values that are summed."""
+    """A prepared source, and the values to be summed."""
 
-    read: Any  # what the context prepared
+    read: Any  # the source that the context prepared
     values: Tensor  # (B, S, value_size)
     is_token: Tensor  # (B, 1, S)
 
@@ -48,10 +48,10 @@ class CounterfactualSource(NamedTuple):
 class Counterfactual(Context):
     """C_i = Σ_j a'_ij v_j, where a' = change(a) for the weights a of `context`.
 
-    A batch holds its sentences 1 + len(changes) times, one whole copy after another. The first copy is read with the
-    weights of `context`. Every other copy is read with the first copy's weights after its own change: the weights are
-    those of the unchanged model, even where a changed copy has led to other queries. `context` is the part that sums
-    the values itself (`Context.reader`); its history is not affected by the changes.
+    A batch holds its sentences 1 + len(changes) times, one complete copy after another. The first copy is read with the
+    weights of `context`. Every other copy is read with the weights of the first copy after its own change: they are the
+    weights of the unchanged model, even if a changed copy has produced other queries. `context` must be the module that
+    sums the values itself (`Context.reader`); its history is not affected by the changes.
     """
 
     reads_query = True
@@ -87,7 +87,7 @@ class Counterfactual(Context):
         bias: Bias | None = None,
         need_weights: bool = True,
     ) -> Any:
-        refuse(self, "its changes know of tokens and padding alone", may_read=may_read, causal=causal, bias=bias)
+        refuse(self, "its changes support only a mask of tokens", may_read=may_read, causal=causal, bias=bias)
         _, weights, *later = self.context(query, source.read, history)
         contexts, weights = self._sum(weights, source)
         return contexts, weights if need_weights else None, *later
@@ -105,15 +105,15 @@ def uniform(weights: Weights, is_token: TokenRows) -> Weights:
 
 
 def permuted(weights: Weights, is_token: TokenRows, generator: Generator) -> Weights:
-    """A random permutation of the tokens' weights, another one in each row (Jain & Wallace 2019)."""
+    """A random permutation of the weights of the tokens, a different one for each row (Jain & Wallace 2019)."""
     return reordered(weights, is_token, _draw(weights, generator))
 
 
 def of_another_sentence(weights: Weights, is_token: TokenRows) -> Weights:
-    """The row of another sentence at the same step, cut at the end of this sentence or padded with 0.
+    """The row of another sentence at the same step, truncated at the end of this sentence or padded with 0.
 
-    Uniform weights if nothing of it is left. The batch needs at least two sentences. The heads of a sentence in
-    `MultiHead` are neighbours in the batch, so the other sentence is taken half a batch away.
+    If truncation leaves only zeros, the weights are uniform. The batch needs at least two sentences. In `MultiHead`,
+    the heads of a sentence are neighbours in the batch, so the other sentence is taken from half a batch away.
     """
     cut = weights.roll(len(weights) // 2, dims=0) * is_token
     nothing = cut.sum(dim=-1, keepdim=True) == 0
@@ -126,20 +126,20 @@ def without_the_most_read(weights: Weights, is_token: TokenRows) -> Weights:
 
 
 def without_another(weights: Weights, is_token: TokenRows, generator: Generator) -> Weights:
-    """A random token other than the one with the highest weight gets 0; none if there is no other."""
+    """A random token other than the one with the highest weight gets 0; no change if there is no other token."""
     others = is_token & ~_highest(weights)
     erased = others & _highest(torch.where(others, _draw(weights, generator), -1.0))
     return _with_the_sum_of(weights, weights.masked_fill(erased, 0.0))
 
 
 def _with_the_sum_of(weights: Weights, rows: Weights) -> Weights:
-    """The rows, scaled to the sums of the weights; a row of zeros stays."""
+    """The rows, scaled to the sums of the weights; a row of zeros stays zero."""
     total = rows.sum(dim=-1, keepdim=True)
     return rows * (weights.sum(dim=-1, keepdim=True) / total.where(total > 0, 1.0))
 
 
 def _highest(rows: Weights) -> TokenRows:
-    """True on one highest number of each row."""
+    """True at one maximum of each row."""
     return torch.zeros_like(rows, dtype=torch.bool).scatter(-1, rows.argmax(dim=-1, keepdim=True), True)
 
 

@@ -1,4 +1,4 @@
-"""Separate keys and values: one half of a state is compared with the query, the other half is read."""
+"""Separate keys and values: one half of a state is compared with the query, and the other half is read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class KeyValueAttention(Context):
     def __init__(self, attention: Attention | ChunkwiseAttention | MultiHead, directions: int = 1) -> None:
         super().__init__()
         if directions not in (1, 2):
-            raise ValueError(f"KeyValueAttention needs directions of 1 or 2, got {directions}")
+            raise ValueError(f"KeyValueAttention needs directions = 1 or 2, got {directions}")
         self.attention = attention
         self.directions = directions
         self.value_size = attention.value_size
@@ -48,14 +48,17 @@ class KeyValueAttention(Context):
         return self.attention.extend(source, *self.halves(keys), is_token)
 
     def forward(self, query: Query, source: Any, history: History | None = None, **options: Any) -> Any:
-        """As the attention within, with its options."""
+        """As the wrapped attention, with its options."""
         return self.attention(query, source, history, **options)
 
     def halves(self, states: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values, each (B, S, H / 2), of states (B, S, H)."""
         size = states.shape[-1]
         if size % (2 * self.directions):
-            raise ValueError(f"KeyValueAttention halves the states of each direction: {size} numbers do not divide so")
+            raise ValueError(
+                f"KeyValueAttention halves the states of each direction: the size must be divisible by "
+                f"{2 * self.directions}, got {size}"
+            )
         keys, values = torch.unflatten(states, -1, (self.directions, 2, -1)).unbind(-2)
         return keys.flatten(-2), values.flatten(-2)
 

@@ -1,4 +1,4 @@
-"""Multi-head attention: several attentions at once, each on its own projections; and with torch's own signature."""
+"""Multi-head attention: several attentions in parallel, each on its own projections; and one with torch's signature."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from seq2seq_attn.attention.source import check_extension, check_query, check_so
 
 
 class MultiHeadSource(NamedTuple):
-    """A source in which every head is a sentence; the heads of one sentence are neighbours."""
+    """A source in which every head is a row of the batch; the heads of a sentence are neighbours."""
 
-    of_heads: Any  # what the attention of the heads prepared, of B * heads sentences
+    of_heads: Any  # the source of the heads' attention, with B * heads sentences
     heads: int
 
     @property
@@ -41,14 +41,14 @@ class MultiHeadSource(NamedTuple):
 class MultiHead(Context):
     """W_O [C^1; ...; C^n], C^m = attention(W_Q^m q, W_K^m k, W_V^m v) (Vaswani et al. 2017, sec. 3.2.2).
 
-    `attention` has the sizes of one head and any scorer, normaliser and window; the heads share it, and differ in
-    their projections, which are applied to keys and values once per sentence. W_Q is (heads * attention.query_size,
+    `attention` has the sizes of one head and any scorer, normaliser and window. The heads share it and differ in their
+    projections, which are applied to keys and values once per sentence. W_Q is (heads * attention.query_size,
     query_size), W_K and W_V likewise, W_O (value_size, heads * attention.value_size). `value_size` is the width of the
-    values, to be given where they are not as wide as the keys, and of what the decoder sees.
+    values and of the context; it is needed only if it differs from `key_size`.
 
-    `bias` gives each of the four layers one. The weights are the mean of those of the heads; `head_weights` gives all
-    of them. A call's `may_read` and `bias` broadcast to (B, T, S), the same for all heads, or with four dimensions to
-    (B, heads, T, S). Its errors name rows of the heads: sentence * heads + head.
+    `bias=True` adds a bias to each of the four layers. The weights are the mean over the heads; `head_weights` returns
+    those of every head. In a call, `may_read` and `bias` broadcast to (B, T, S), the same for all heads, or with four
+    dimensions to (B, heads, T, S). Error messages number the rows of the heads: sentence * heads + head.
     """
 
     reads_query = True
@@ -119,7 +119,7 @@ class MultiHead(Context):
         causal: bool = False,
         bias: Bias | None = None,
     ) -> Tensor:
-        """The weights of every head (B, heads, T, S), from the first step on."""
+        """The weights (B, heads, T, S) of every head, starting at the first step."""
         queries, options = self._ask(query, source, may_read, causal, bias)
         weights: Tensor
         _, weights = self.attention(queries, source.of_heads, **options)
@@ -134,13 +134,13 @@ class MultiHead(Context):
         bias: Tensor | None,
         need_weights: bool = True,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """The queries of the heads (B * heads, T, attention.query_size), and the options of their call."""
+        """The queries of the heads (B * heads, T, attention.query_size), and the options for their attention."""
         check_query(self, query, source.sentences, self.query_size)
         rows = [self._per_row(name, part, query) for name, part in (("may_read", may_read), ("bias", bias))]
         return split_heads(self.query_layer(query), self.heads), given(rows[0], causal, rows[1], need_weights)
 
     def _project(self, keys: Keys, values: Values | None, is_token: IsToken | None) -> tuple[Any, ...]:
-        """Keys, values and mask of the heads, B * heads rows."""
+        """Keys, values and mask of the heads, with B * heads rows."""
         return (
             split_heads(self.key_layer(keys), self.heads),
             split_heads(self.value_layer(keys if values is None else values), self.heads),
@@ -148,7 +148,7 @@ class MultiHead(Context):
         )
 
     def _per_row(self, name: str, tensor: Tensor | None, query: Query) -> Tensor | None:
-        """What broadcasts to (B, T, S) or (B, heads, T, S), for B * heads rows."""
+        """A tensor that broadcasts to (B, T, S) or (B, heads, T, S), expanded to B * heads rows."""
         if tensor is None or tensor.dim() < 3 or (tensor.dim() == 3 and tensor.shape[0] == 1):
             return tensor
         of_heads = tensor if tensor.dim() == 4 else tensor[:, None]
@@ -162,12 +162,12 @@ class MultiHead(Context):
         return of_heads.expand(query.shape[0], self.heads, -1, -1).flatten(0, 1)
 
     def _join(self, contexts: Tensor, weights: Tensor | None) -> tuple[Contexts, Weights | None]:
-        """From B * heads contexts and weights to one context and the mean weights of each of B sentences."""
+        """Joins B * heads contexts and weights into the context and the mean weights of each of B sentences."""
         joined: Tensor = self.output_layer(join_heads(contexts, self.heads))
         return joined, None if weights is None else torch.unflatten(weights, 0, (-1, self.heads)).mean(dim=1)
 
     def _by_sentence(self, tensor: Tensor) -> Tensor:
-        """(B * heads, K, ...) to (B, K, heads, ...), with the hypotheses where a beam search reorders them."""
+        """(B * heads, K, ...) to (B, K, heads, ...): beam search reorders hypotheses along dimension 1."""
         return torch.unflatten(tensor, 0, (-1, self.heads)).transpose(1, 2)
 
 
@@ -187,17 +187,19 @@ def _by_head(tensor: Tensor) -> Tensor:
 
 
 class MultiheadAttention(nn.MultiheadAttention):
-    """`nn.MultiheadAttention` with any scorer and normaliser: the same signature, parameters and results.
+    """`nn.MultiheadAttention` with any scorer and normaliser, and the same signature, parameters and results.
 
         layer.multihead_attn = MultiheadAttention.from_torch(layer.multihead_attn, scorer=Additive)
 
-    The projections are torch's, by the same names, so that state dicts go both ways; what the scorer learns is added
-    under `attention.scorer`. All heads share one scorer. With `ScaledDot` and softmax this is torch's own attention.
+    The projections have the names that they have in torch, so that state dicts load in both directions; parameters of
+    the scorer are added under `attention.scorer`. All heads share one scorer. With `ScaledDot` and softmax the results
+    are those of torch's module.
 
-    Arguments are those of `nn.MultiheadAttention`, except `add_bias_kv` and `add_zero_attn`. Its masks keep torch's
-    meaning, the opposite of that of `is_token` and `may_read`: True where a position is *not* read, or a float that is
-    added. Two things differ: a query to which nothing is left is an error where it can be seen, not NaN, and
-    `is_causal=True` without an `attn_mask` is causal, not an error. Nested tensors are not taken.
+    The arguments are those of `nn.MultiheadAttention`, except `add_bias_kv` and `add_zero_attn`. Masks keep torch's
+    meaning, the opposite of `is_token` and `may_read`: True where a position is *not* read, or a float that is added to
+    the scores. Two things differ: a query that may read no position is an error instead of NaN, where this can be
+    detected, and `is_causal=True` without an `attn_mask` is causal instead of an error. Nested tensors are not
+    supported.
     """
 
     def __init__(
@@ -216,7 +218,7 @@ class MultiheadAttention(nn.MultiheadAttention):
         normaliser: Normaliser | None = None,
     ) -> None:
         super().__init__(embed_dim, num_heads, dropout, bias, False, False, kdim, vdim, batch_first, device, dtype)
-        # torch's encoder layers would compute scaled dot products from the parameters, without a call of this module.
+        # Otherwise torch's encoder layers would compute scaled dot products from the parameters, bypassing this module.
         self._qkv_same_embed_dim = False
         one = Attention(scorer(query_size=self.head_dim, key_size=self.head_dim), normaliser, dropout=dropout)
         self.attention = one.to(device=device, dtype=dtype)
@@ -225,12 +227,12 @@ class MultiheadAttention(nn.MultiheadAttention):
     def from_torch(
         cls, module: nn.MultiheadAttention, *, scorer: ScorerFactory = ScaledDot, normaliser: Normaliser | None = None
     ) -> MultiheadAttention:
-        """The same sizes, dropout, device, precision and mode, with a copy of the module's parameters.
+        """A module of the same sizes, dropout, device, dtype and mode, with a copy of the parameters.
 
-        ValueError: the module was made with `add_bias_kv` or `add_zero_attn`.
+        ValueError: the module uses `add_bias_kv` or `add_zero_attn`.
         """
         if module.bias_k is not None or module.add_zero_attn:
-            raise ValueError("MultiheadAttention has no add_bias_kv and no add_zero_attn; the module was made with one")
+            raise ValueError("MultiheadAttention supports neither add_bias_kv nor add_zero_attn; the module uses one")
         weight = module.out_proj.weight
         ours = cls(
             module.embed_dim, module.num_heads, module.dropout, module.in_proj_bias is not None, module.kdim,
@@ -252,15 +254,16 @@ class MultiheadAttention(nn.MultiheadAttention):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """Output like `query`, and the weights (B, T, S), (B, num_heads, T, S) if not averaged, or None.
+        """The output, shaped like `query`, and the weights (B, T, S), (B, num_heads, T, S) if not averaged, or None.
 
-        query (B, T, embed_dim), key (B, S, kdim) and value (B, S, vdim), if `batch_first`; otherwise the first two
-        dimensions are exchanged; without B for one sentence. key_padding_mask (B, S) or (S,), attn_mask (T, S) or
-        (B * num_heads, T, S). As in torch `is_causal` is a hint where there is an `attn_mask`, which is what counts.
+        With `batch_first`, query is (B, T, embed_dim), key (B, S, kdim) and value (B, S, vdim); otherwise the first two
+        dimensions are swapped; for one sentence, B is omitted. key_padding_mask is (B, S) or (S,), attn_mask (T, S) or
+        (B * num_heads, T, S). As in torch, `is_causal` is only a hint if there is an `attn_mask`, which takes effect.
         """
         if query.is_nested:
             raise ValueError(
-                "MultiheadAttention takes no nested tensors; make nn.TransformerEncoder with enable_nested_tensor=False"
+                "MultiheadAttention does not support nested tensors; create nn.TransformerEncoder with "
+                "enable_nested_tensor=False"
             )
         is_batch, heads = query.dim() == 3, self.num_heads
         if not is_batch:
@@ -299,7 +302,7 @@ class MultiheadAttention(nn.MultiheadAttention):
 
 
 def _from_torch(mask: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-    """Where positions are read, and what is added, of a mask that is True where they are not, or is itself added."""
+    """A mask of torch, boolean (True where not read) or float (added to the scores), as `may_read` and `bias`."""
     if mask is None:
         return None, None
     return (~mask, None) if mask.dtype == torch.bool else (None, mask)

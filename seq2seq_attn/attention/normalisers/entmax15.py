@@ -9,10 +9,10 @@ from seq2seq_attn.attention.shapes import ScoreRows, TokenRows
 
 
 class Entmax15(Normaliser):
-    """a_j = max(e_j / 2 - τ, 0)², with the τ under which they sum to 1: α-entmax for α = 1.5 (Peters et al. 2019).
+    """a_j = max(e_j / 2 - τ, 0)², with τ such that they sum to 1: α-entmax for α = 1.5 (Peters et al. 2019).
 
-    All scores lower than the highest by 2 or more get exactly 0; no gradient reaches them. Of the k scores above τ,
-    halved, with mean M and squared deviations D in sum, τ = M - √((1 - D) / k).
+    Scores lower than the maximum by 2 or more get exactly 0 and no gradient. For the k halved scores above τ, with mean
+    M and sum of squared deviations D, τ = M - √((1 - D) / k).
     """
 
     equation = "a_j = max(e_j / 2 - τ, 0)², Σ_j a_j = 1"
@@ -24,14 +24,14 @@ class Entmax15(Normaliser):
         size = support.sum(dim=-1, keepdim=True)
         mean = torch.where(support, halves, 0).sum(dim=-1, keepdim=True) / size
         deviation = torch.where(support, halves - mean, 0)
-        above = ((1 - (deviation**2).sum(dim=-1, keepdim=True)) / size).sqrt()  # of the mean above τ
+        above = ((1 - (deviation**2).sum(dim=-1, keepdim=True)) / size).sqrt()  # M - τ
         return torch.where(support, deviation + above, 0).relu() ** 2
 
 
 def _support(halves: ScoreRows) -> TokenRows:
-    """Where weights are above 0: at the k highest scores, for the largest k whose own τ is not above the k-th.
+    """True where weights are positive: at the k highest scores, for the largest k whose τ is not above the k-th score.
 
-    The highest of a row is 0. Numbers below -1 are never in the support, and would only make the sums inexact.
+    The maximum of a row is 0. Numbers below -1 are never in the support and would only make the sums inexact.
     """
     ordered = halves.clamp(min=-1).sort(dim=-1, descending=True).values
     rank = torch.arange(1, halves.shape[-1] + 1, device=halves.device)

@@ -14,9 +14,9 @@ from seq2seq_attn.attention.shapes import ScoreRows
 class Gumbel(Normaliser):
     """a = softmax((e + g) / τ), g_j = -log(-log u_j) with u_j uniform in (0, 1) (Jang et al. 2017, eq. 2).
 
-    The lower the temperature τ, the nearer the weights are to one token drawn with the probabilities softmax(e).
-    hard=True reads that token alone, with the gradient of the weights (sec. 2.2, straight-through). There is noise in
-    training mode only, drawn from torch's generator; in evaluation mode g = 0.
+    The lower the temperature τ, the closer the weights are to one token drawn with the probabilities softmax(e).
+    hard=True reads only that token, with the gradient of the weights (sec. 2.2, straight-through). Noise is added in
+    training mode only, from torch's generator; in evaluation mode g = 0.
     """
 
     equation = "a_j = exp((e_j + g_j) / τ) / Σ_k exp((e_k + g_k) / τ)"
@@ -36,6 +36,6 @@ class Gumbel(Normaliser):
 
 
 def _gumbel_noise(scores: ScoreRows) -> ScoreRows:
-    """-log of exponentially distributed numbers, which are -log of uniform ones."""
+    """-log of exponential random numbers, which are themselves -log of uniform ones."""
     exponential = torch.empty_like(scores).exponential_()
-    return -exponential.clamp(min=torch.finfo(scores.dtype).tiny).log()  # 0 may be drawn, and gives inf
+    return -exponential.clamp(min=torch.finfo(scores.dtype).tiny).log()  # 0 may be drawn, and would give inf

@@ -12,7 +12,7 @@ class Hard(Normaliser):
     """a_j = 1 where e_j is highest, 0 elsewhere; the gradient is that of softmax.
 
     (The straight-through estimator of Bengio et al. 2013.) The gradient is biased: it is that of weights that were not
-    used. Among equal scores one is chosen.
+    used. Of equal scores, one is chosen.
     """
 
     equation = "a_j = [j = argmax_k e_k]"

@@ -10,20 +10,20 @@ from seq2seq_attn.attention.normaliser import HistoryNormaliser
 from seq2seq_attn.attention.shapes import ScoreRows
 from seq2seq_attn.attention.source import is_exported, jit_traced
 
-EXPORTED_LENGTH = 1 << 16  # positions that an exported program can read; a graph has one number of rounds
+EXPORTED_LENGTH = 1 << 16  # positions that an exported program can read: its graph has a fixed number of rounds
 
 
 class Monotonic(HistoryNormaliser):
     """a_ij = p_ij q_ij, q_ij = (1 - p_i,j-1) q_i,j-1 + a_i-1,j, p = σ(e) (Raffel et al. 2017, eq. 11 to 14).
 
-    Every step continues from the position that the step before chose, and stops at each position with probability p.
-    a_ij is the probability of stopping at j, over all paths: the weights in training mode. Evaluation mode takes one
-    path (sec. 2.2): it stops at the first position with p > 1/2, where a is 1. A path that passes the last token stops
-    nowhere, then and at all later steps: weights sum to 1 or less, and the context may be 0.
+    Every step continues from the position chosen by the previous step, and stops at each position with probability p.
+    In training mode the weight a_ij is the probability of stopping at j, over all paths. Evaluation mode takes one path
+    (sec. 2.2): it stops at the first position with p > 1/2, where a is 1. A path that passes the last token stops
+    nowhere, at this step and all later ones: weights sum to 1 or less, and the context may be 0.
 
-    `noise` is the standard deviation of Gaussian noise, added to e in training mode, which favours scores far from 0;
-    for those both modes agree. Scores should start below 0, so that the weights do not stay on the first tokens:
-    `NormalisedAdditive` with an `initial_offset` of -1 or, for long sources, less.
+    `noise` is the standard deviation of Gaussian noise added to e in training mode. It favours scores far from 0, for
+    which both modes agree. Scores should be below 0 at initialisation, so that the weights do not stay on the first
+    tokens: use `NormalisedAdditive` with an `initial_offset` of -1, or lower for long sources.
 
     An exported or traced program reads sources of up to `EXPORTED_LENGTH` positions.
     """
@@ -44,7 +44,7 @@ class Monotonic(HistoryNormaliser):
     def normalise_after(self, scores: ScoreRows, history: History) -> ScoreRows:
         if self.training:
             scores = scores + self.noise * torch.randn_like(scores) if self.noise else scores
-            # Not 1 - p, which is 0 already where p is only nearly 1.
+            # 1 - p would round to 0 where p is close to 1.
             stop, go_on = torch.sigmoid(scores), torch.sigmoid(-scores)
         else:
             stop = (scores > 0).to(scores.dtype)
@@ -56,11 +56,11 @@ class Monotonic(HistoryNormaliser):
 
 
 def _arrivals(go_on: Tensor, start: Tensor) -> Tensor:
-    """q_j = go_on_{j-1} q_{j-1} + start_j for all j (..., S) at once, in log2 S rounds of doubling.
+    """q_j = go_on_{j-1} q_{j-1} + start_j for all j (..., S) at once: a parallel scan in log2 S rounds.
 
-    After a round `arrive` is the sum over starts fewer than `reach` positions before, and `cross` is the probability of
-    going on over `reach` positions. These are products and sums of numbers from 0 to 1, so nothing can overflow or
-    cancel; the closed form of the paper's appendix divides by a product that vanishes in a long source.
+    After a round, `arrive` is the sum over starts fewer than `reach` positions before, and `cross` is the probability
+    of passing `reach` positions. These are products and sums of numbers from 0 to 1, so nothing can overflow or cancel;
+    the closed form in the appendix of the paper divides by a product that vanishes for long sources.
     """
     positions = go_on.shape[-1]
     if is_exported():
@@ -76,6 +76,6 @@ def _arrivals(go_on: Tensor, start: Tensor) -> Tensor:
 
 
 def _shifted(row: Tensor, places: int) -> Tensor:
-    """The numbers `places` positions further left, which may be more than there are; 0 where there is none."""
+    """The row shifted right by `places`, which may exceed its length; 0 where there is no number."""
     position = torch.arange(row.shape[-1], device=row.device) - places
     return row[..., position.clamp(min=0)] * (position >= 0)

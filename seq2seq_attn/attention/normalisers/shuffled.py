@@ -1,4 +1,4 @@
-"""Shuffled: weights as sharp as those of softmax that say nothing of where to look."""
+"""Shuffled: weights as sharp as those of softmax, but at random positions."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ PRIME = 65_537  # 2 modulo 3, so that no two numbers below it have the same cube
 
 
 class Shuffled(HistoryNormaliser):
-    """a_j = softmax_π(j)(e), with π a permutation of the tokens, another one at every step: a baseline.
+    """a_j = softmax_π(j)(e), with π a permutation of the tokens that changes at every step: a baseline.
 
-    (Jain & Wallace 2019 permute the weights of a trained model; this one is trained with it.) It differs from softmax
-    attention only in the choice of the tokens.
+    (Jain & Wallace 2019 permute the weights of a trained model; this baseline is trained with permuted weights.) It
+    differs from softmax attention only in the choice of the tokens.
 
-    In training mode π is drawn from torch's generator. Evaluation mode permutes, too: the decoder has never seen
-    unpermuted weights. There π depends only on the numbers of the step and of the token, so that a translation is
-    reproducible, and independent of the rest of the batch and the beam.
+    In training mode π is drawn from torch's generator. Evaluation mode permutes as well, since the decoder was never
+    trained with unpermuted weights. There π depends only on the indices of the step and the token, so that translations
+    are reproducible and independent of the rest of the batch and the beam.
     """
 
     equation = "a_j = exp(e_π(j)) / Σ_k exp(e_k), π another permutation at every step"
@@ -35,7 +35,7 @@ class Shuffled(HistoryNormaliser):
         return scores.new_zeros(scores.shape[:2], dtype=torch.int64)
 
     def normalise_after(self, scores: ScoreRows, history: History) -> ScoreRows:
-        is_open = scores > torch.finfo(scores.dtype).min  # where a scorer itself excludes what is no padding
+        is_open = scores > torch.finfo(scores.dtype).min  # a scorer may exclude positions that are not padding
         keys = torch.rand_like(scores) if self.training else _keys(is_open.cumsum(dim=-1), history).to(scores.dtype)
         return reordered(torch.softmax(scores, dim=-1), is_open, keys)
 
@@ -44,7 +44,7 @@ class Shuffled(HistoryNormaliser):
 
 
 def _keys(tokens: Tensor, steps: Tensor) -> Tensor:
-    """Pseudorandom keys (B, K, S) of the numbers of tokens (B, K, S) and steps (B, K): cubes modulo a prime."""
+    """Pseudorandom keys (B, K, S) from the indices of tokens (B, K, S) and steps (B, K): cubes modulo a prime."""
     return (40_503 * tokens + 12_553 * steps[..., None]).remainder(PRIME) ** 3 % PRIME
 
 

@@ -1,4 +1,4 @@
-"""Sigmoid: the weight of a token depends on its own score alone."""
+"""Sigmoid: the weight of a token depends only on its own score."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from seq2seq_attn.attention.shapes import ScoreRows
 class Sigmoid(Normaliser):
     """a_j = 1 / (1 + exp(-e_j)) (Ramapuram et al. 2024): weights between 0 and 1 that need not sum to 1.
 
-    A context is not a mean of the values but a sum, and may grow with the length of the source.
+    A context is a sum of the values, not a mean, and may grow with the length of the source.
     """
 
     equation = "a_j = 1 / (1 + exp(-e_j))"

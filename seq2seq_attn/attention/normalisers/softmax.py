@@ -12,7 +12,7 @@ from seq2seq_attn.attention.shapes import IsToken, ScoreRows, States, Weights
 class Softmax(Normaliser):
     """a_j = exp(e_j / τ) / Σ_k exp(e_k / τ): weights above 0 that sum to 1 (Bahdanau et al. 2015, eq. 6, τ = 1).
 
-    The lower the temperature τ, the more of the weight goes to the highest scores.
+    The lower the temperature τ, the more weight goes to the highest scores.
     """
 
     equation = "a_j = exp(e_j / τ) / Σ_k exp(e_k / τ)"

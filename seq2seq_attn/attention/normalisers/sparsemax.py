@@ -9,10 +9,10 @@ from seq2seq_attn.attention.shapes import ScoreRows, TokenRows
 
 
 class Sparsemax(Normaliser):
-    """a_j = max(e_j - τ, 0), with the τ under which they sum to 1 (Martins & Astudillo 2016).
+    """a_j = max(e_j - τ, 0), with τ such that they sum to 1 (Martins & Astudillo 2016).
 
-    This is the point of the simplex nearest to e. All scores lower than the highest by 1 or more get exactly 0;
-    no gradient reaches them.
+    This is the projection of e onto the simplex. Scores lower than the maximum by 1 or more get exactly 0 and no
+    gradient.
     """
 
     equation = "a_j = max(e_j - τ, 0), Σ_j a_j = 1"
@@ -27,9 +27,9 @@ class Sparsemax(Normaliser):
 
 
 def _support(scores: ScoreRows) -> TokenRows:
-    """Where weights are above 0: at the k highest scores, for the largest k with 1 + k e_(k) > Σ_{j ≤ k} e_(j).
+    """True where weights are positive: at the k highest scores, for the largest k with 1 + k e_(k) > Σ_{j ≤ k} e_(j).
 
-    The highest score of a row is 0. Scores below -1 are never in the support, and would only make the sums inexact.
+    The maximum of a row is 0. Scores below -1 are never in the support and would only make the sums inexact.
     """
     ordered = scores.clamp(min=-1).sort(dim=-1, descending=True).values
     rank = torch.arange(1, scores.shape[-1] + 1, device=scores.device)

@@ -1,1 +1,1 @@
-"""Scorers, one class per file; a file in this folder is all that a new one needs."""
+"""Scorers, one class per file; to add one, place a file in this folder."""

@@ -1,4 +1,4 @@
-"""Biaffine: the bilinear form, and linear terms of query and key."""
+"""Biaffine: the bilinear form, plus linear terms of query and key."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores
 class Biaffine(Scorer):
     """q · U k + u · q + w · k + b (Dozat & Manning 2017, eq. 3, for one class).
 
-    U is (query_size, key_size), u (query_size,), w (key_size,), b a number. As in the paper's own code this is the
-    bilinear form of [q; 1] and [k; 1]: U over w is the weight of one layer, u beside b its bias. Terms of the query
-    alone shift all scores of a row together: softmax ignores them, so u and b get no gradient there.
+    U is (query_size, key_size), u (query_size,), w (key_size,), b a scalar. As in the authors' code this is the
+    bilinear form of [q; 1] and [k; 1]: [U; w] is the weight of one layer, [u; b] its bias. Terms that do not depend on
+    the key shift all scores of a row equally: softmax is invariant to them, so u and b get no gradient.
     """
 
     equation = "q · U k + u · q + w · k + b"

@@ -1,4 +1,4 @@
-"""Concat: a layer over query and key side by side."""
+"""Concat: a layer over the concatenation of query and key."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Concat(Scorer):
     """v · tanh(W [q; k]) (Luong et al. 2015, sec. 3.1, "concat").
 
     W is (hidden_size, query_size + key_size), v (hidden_size,); hidden_size None takes query_size. As
-    W [q; k] = W_q q + W_k k, this is `Additive` without its bias and with W drawn as one matrix. The vectors
-    are never put side by side: the half of the keys is computed once a sentence.
+    W [q; k] = W_q q + W_k k, this is `Additive` without its bias and with W initialised as one matrix. The vectors
+    are never concatenated: the product for the keys is computed once per sentence.
     """
 
     equation = "v · tanh(W [q; k])"

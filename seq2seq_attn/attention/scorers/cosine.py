@@ -16,8 +16,8 @@ class Cosine(Scorer):
     """q · k / (|q| |k| τ) (Graves et al. 2014, eq. 5 and 6, with β = 1/τ).
 
     Scores lie in [-1/τ, 1/τ], so the temperature τ bounds how sharp a softmax can become: at τ = 1 no weight
-    over 50 keys can exceed e² / (e² + 49) = 0.13, hence the default of 0.1. With learned=True that is where τ starts;
-    its logarithm is learned, as in Radford et al. 2021, sec. 2.3, so that it stays above 0. There are no other
+    over 50 keys can exceed e² / (e² + 49) = 0.13, hence the default of 0.1. With learned=True it is the initial value
+    of τ, and log τ is learned, as in Radford et al. 2021, sec. 2.3, so that τ stays positive. There are no other
     parameters. A zero vector has no direction; it scores 0.
     """
 

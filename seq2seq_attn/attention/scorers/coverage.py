@@ -1,4 +1,4 @@
-"""Coverage: additive attention that knows how much of each word has been translated (Tu et al. 2016)."""
+"""Coverage: additive attention with a record of how much of each word has been translated (Tu et al. 2016)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores, Weights
 class LinguisticCoverage(HistoryScorer):
     """v · tanh(W q + U k + V C_j + b), C_ij = C_i-1,j + a_ij / Φ_j, Φ_j = N σ(U_f k_j) (Tu et al. 2016, sec. 3.1).
 
-    C is how often a word was read, as a share of its fertility Φ: how many words it gives in the translation, N =
-    `max_fertility` at most. Nothing is covered before the first step. W is (hidden_size, query_size), U (hidden_size,
+    C is the total weight that a word has received, divided by its fertility Φ: the number of target words that it
+    produces, at most N = `max_fertility`. C is 0 before the first step. W is (hidden_size, query_size), U (hidden_size,
     key_size), U_f (key_size,), V, b and v (hidden_size,); hidden_size None takes query_size.
     """
 
@@ -37,9 +37,9 @@ class LinguisticCoverage(HistoryScorer):
         self.v = nn.Parameter(torch.empty(hidden_size).uniform_(-1, 1) * hidden_size**-0.5)
 
     def prepare(self, keys: Keys) -> Prepared:
-        """U k + b beside Φ (B, S, hidden_size + 1)."""
+        """[U k + b; Φ] (B, S, hidden_size + 1)."""
         fertility = self.max_fertility * torch.sigmoid(self.fertility_layer(keys))
-        # A fertility of 0 would make what is never read 0 / 0.
+        # A fertility of 0 would make the coverage of a word that is never read 0 / 0.
         fertility = fertility.clamp_min(torch.finfo(fertility.dtype).eps)
         return torch.cat((full_precision(self.key_layer(keys)), full_precision(fertility)), dim=-1)
 
@@ -59,8 +59,8 @@ class LinguisticCoverage(HistoryScorer):
 class NeuralCoverage(HistoryScorer):
     """v · tanh(W q + U k + V C_j + b), C_ij = GRU(C_i-1,j; a_ij, k_j, q_i) (Tu et al. 2016, sec. 3.1, with gating).
 
-    A state of `coverage_size` numbers at every position, 0 before the first step, takes in the weight a_ij under which
-    the position was read, its key and the query. W is (hidden_size, query_size), U (hidden_size, key_size), V
+    A state of size `coverage_size` at every position, 0 before the first step, is updated with the weight a_ij of the
+    position, its key and the query. W is (hidden_size, query_size), U (hidden_size, key_size), V
     (hidden_size, coverage_size), b and v (hidden_size,); hidden_size None takes query_size.
     """
 
@@ -79,7 +79,7 @@ class NeuralCoverage(HistoryScorer):
         self.v = nn.Parameter(torch.empty(hidden_size).uniform_(-1, 1) * hidden_size**-0.5)
 
     def prepare(self, keys: Keys) -> Prepared:
-        """U k + b beside the keys' share of the gates (B, S, hidden_size + 3 coverage_size)."""
+        """[U k + b; the contribution of the keys to the gates] (B, S, hidden_size + 3 coverage_size)."""
         return torch.cat((full_precision(self.key_layer(keys)), full_precision(self.cell.from_key(keys))), dim=-1)
 
     def start(self, prepared: Prepared) -> History:
@@ -92,8 +92,8 @@ class NeuralCoverage(HistoryScorer):
         return torch.tanh(self.query_layer(query)[:, :, None] + projected[:, None] + covering) @ self.v
 
     def advance(self, history: History, query: Query, prepared: Prepared, weights: Weights) -> History:
-        _, key_share = torch.split(prepared, self.sizes, dim=-1)
-        return self.cell(history.to(query.dtype), weights, key_share.to(query.dtype), query)
+        _, key_inputs = torch.split(prepared, self.sizes, dim=-1)
+        return self.cell(history.to(query.dtype), weights, key_inputs.to(query.dtype), query)
 
 
 class CoverageCell(nn.Module):
@@ -108,8 +108,8 @@ class CoverageCell(nn.Module):
         self.gate_layer = nn.Linear(size, 2 * size, bias=False)
         self.candidate_layer = nn.Linear(size, size, bias=False)
 
-    def forward(self, covered: History, weights: Weights, key_share: Prepared, query: Query) -> History:
-        inputs = key_share[:, None] + self.from_query(query)[:, :, None] + self.from_weight(weights[..., None])
+    def forward(self, covered: History, weights: Weights, key_inputs: Prepared, query: Query) -> History:
+        inputs = key_inputs[:, None] + self.from_query(query)[:, :, None] + self.from_weight(weights[..., None])
         to_gates, to_candidate = torch.split(inputs, self.sizes, dim=-1)
         update, reset = torch.sigmoid(to_gates + self.gate_layer(covered)).chunk(2, dim=-1)
         candidate = torch.tanh(to_candidate + self.candidate_layer(reset * covered))

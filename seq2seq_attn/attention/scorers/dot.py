@@ -9,7 +9,7 @@ from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores
 
 
 class Dot(Scorer):
-    """q · k (Luong et al. 2015, sec. 3.1, "dot"). No parameters; query and key need one size."""
+    """q · k (Luong et al. 2015, sec. 3.1, "dot"). No parameters; query and key must have the same size."""
 
     equation = "q · k"
     source = 'Luong et al. 2015, sec. 3.1, "dot"'

@@ -20,7 +20,7 @@ class General(Scorer):
         self.key_layer = nn.Linear(key_size, query_size, bias=False)
 
     def prepare(self, keys: Keys) -> Prepared:
-        """W k (B, S, query_size): on the keys' side the matrix is applied once per sentence."""
+        """W k (B, S, query_size): applied to the keys, the matrix is needed only once per sentence."""
         projected: Prepared = self.key_layer(keys)
         return projected
 

@@ -14,9 +14,9 @@ from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores
 class Location(Scorer):
     """Position j scores w_j · q, w_j being row j of W (Luong et al. 2015, eq. 8: a = softmax(W q)).
 
-    W is (max_length, query_size). Keys have no effect. A source shorter than max_length uses the first rows of W; in
-    a longer one the positions from max_length on score -inf and are never read, as in the paper. So there must be a
-    token before max_length, as there is where padding is on the right.
+    W is (max_length, query_size). Keys have no effect. A source shorter than max_length uses the first rows of W. In a
+    longer one, positions from max_length on score -inf and are never read, as in the paper; therefore a token must
+    precede max_length, as is always the case with padding on the right.
     """
 
     equation = "w_j · q at position j"

@@ -1,4 +1,4 @@
-"""Location-aware: additive attention that knows where it looked a step ago."""
+"""Location-aware: additive attention with features of the previous weights."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores, Weights
 class LocationAware(HistoryScorer):
     """v · tanh(W q + V k + U f_j + b), f = F * a, a the weights of the step before (Chorowski et al. 2015, eq. 8, 9).
 
-    F holds `filters` filters over `kernel_width` positions, centred on j; beyond the ends of the source a is 0. W is
+    F has `filters` filters over `kernel_width` positions, centred on j; beyond the ends of the source a is 0. W is
     (hidden_size, query_size), V (hidden_size, key_size), U (hidden_size, filters), b and v (hidden_size,); hidden_size
-    None takes query_size. Before the first step a is 1 on the first position, as in the authors' program, so padding
-    belongs on the right. Their filters, over frames of speech, are wider by far than words need.
+    None takes query_size. Before the first step a is 1 on the first position, as in the authors' code, so padding must
+    be on the right. The authors' filters are for frames of speech and much wider than words need.
     """
 
     equation = "v · tanh(W q + V k + U f_j + b), f = F * a of the step before"
@@ -30,7 +30,7 @@ class LocationAware(HistoryScorer):
         hidden_size = query_size if hidden_size is None else hidden_size
         need_positive(self, hidden_size=hidden_size, filters=filters, kernel_width=kernel_width)
         if kernel_width % 2 == 0:
-            raise ValueError(f"LocationAware needs an odd kernel_width, which has a middle, got {kernel_width}")
+            raise ValueError(f"LocationAware needs an odd kernel_width, got {kernel_width}")
         self.query_layer = nn.Linear(query_size, hidden_size, bias=False)
         self.key_layer = nn.Linear(key_size, hidden_size)
         self.convolution = nn.Conv1d(1, filters, kernel_width, padding=kernel_width // 2, bias=False)

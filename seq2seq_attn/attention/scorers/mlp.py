@@ -16,9 +16,9 @@ from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores
 class MLP(Scorer):
     """v · h_n, h_i = tanh(W_i h_{i-1} + b_i), h_1 = tanh(W q + U k + b_1) (Bahdanau et al. 2015, sec. 3.1).
 
-    The paper's "feedforward neural network", of which it uses one hidden layer: `Additive`. `hidden_sizes` are the
-    widths of h_1 to h_n; None takes two layers as wide as the query. The first layer is split, so that its half
-    for the keys is computed once per sentence; all others are computed for every pair, (B, T, S, width) numbers each.
+    This is the paper's "feedforward neural network"; the paper uses one hidden layer, as in `Additive`. `hidden_sizes`
+    are the widths of h_1 to h_n; None takes two layers as wide as the query. The first layer is split, so that its
+    product with the keys is computed once per sentence; every other layer has activations (B, T, S, width).
     """
 
     equation = "v · h_n, h_i = tanh(W_i h_{i-1} + b_i), h_1 = tanh(W q + U k + b_1)"
@@ -28,7 +28,7 @@ class MLP(Scorer):
         super().__init__(query_size, key_size)
         sizes = [query_size, query_size] if hidden_sizes is None else list(hidden_sizes)
         if not sizes:
-            raise ValueError("MLP needs at least one of hidden_sizes, got []; use Biaffine for none")
+            raise ValueError("MLP needs at least one hidden size, got []; use Biaffine for none")
         for size in sizes:
             need_positive(self, hidden_sizes=size)
         self.query_layer = nn.Linear(query_size, sizes[0], bias=False)

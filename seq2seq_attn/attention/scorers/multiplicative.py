@@ -11,7 +11,7 @@ from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores
 
 
 class Multiplicative(Scorer):
-    """W q · U k (Britz et al. 2017, eq. 7): `General` with a matrix Wᵀ U of rank hidden_size at most.
+    """W q · U k (Britz et al. 2017, eq. 7): `General` with a matrix Wᵀ U of rank at most hidden_size.
 
     W is (hidden_size, query_size), U (hidden_size, key_size); hidden_size None takes query_size.
     """

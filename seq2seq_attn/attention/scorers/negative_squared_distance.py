@@ -1,4 +1,4 @@
-"""NegativeSquaredDistance: the nearer a key, the higher its score."""
+"""NegativeSquaredDistance: the closer a key is to the query, the higher its score."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores
 class NegativeSquaredDistance(Scorer):
     """-|q - k|² / τ (Kim et al. 2021, the L2 self-attention, there with τ = √d). No parameters.
 
-    Under softmax the weights are Gaussian kernels around the query, of variance τ / 2. The differences of all pairs are
-    (B, T, S, d) numbers.
+    Under softmax the weights are Gaussian kernels around the query, of variance τ / 2. The differences of all pairs
+    take (B, T, S, d) numbers of memory.
     """
 
     equation = "-|q - k|² / τ"

@@ -1,4 +1,4 @@
-"""NormalisedAdditive: the additive network with a length and an offset of its own."""
+"""NormalisedAdditive: the additive network with weight normalisation and an offset."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class NormalisedAdditive(Scorer):
     """g v / |v| · tanh(W q + U k + b) + r (Raffel et al. 2017, eq. 16): v under weight normalisation.
 
     (Salimans & Kingma 2016, eq. 2.) W, U, b and v are those of `Additive`; the gain g starts at 1/√hidden_size, the
-    offset r at `initial_offset`. A softmax does not see r, which learns nothing there. Sigmoid and monotonic
-    attention do: an offset below 0 keeps them from reading everything at once from the start.
+    offset r at `initial_offset`. Softmax is invariant to r, which then gets no gradient. Sigmoid and monotonic
+    attention are not: a negative offset prevents them from reading everything at once at the start of training.
     """
 
     equation = "g v / |v| · tanh(W q + U k + b) + r"

@@ -1,4 +1,4 @@
-"""Relative: any scorer, and a learned bias for the distance between step and position."""
+"""Relative: any scorer, plus a learned bias for the distance between step and position."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores, Weights
 class Relative(HistoryScorer):
     """F(q_i, k_j) + b[clip(j - i)], clip to ±max_distance (Shaw et al. 2018, sec. 3.2; a scalar as in T5, Raffel 2020).
 
-    `scorer` creates F with the same sizes. b has 2 max_distance + 1 numbers, initialised to 0. Positions j and steps i
-    count from 0, so padding belongs on the right. The history is the number of steps, and the history of F.
+    `scorer` creates F with the same sizes. b has 2 max_distance + 1 entries, initialised to 0. Positions j and steps i
+    count from 0, so padding must be on the right. The history is the number of steps and the history of F.
     """
 
     equation = "F(q_i, k_j) + b[clip(j - i)] at step i and position j, F any scorer"
@@ -31,7 +31,7 @@ class Relative(HistoryScorer):
 
     @property
     def can_extend(self) -> bool:
-        """Where F can: the history counts steps."""
+        """As for F: the history adds only the number of steps."""
         return self.scorer.can_extend
 
     def prepare(self, keys: Keys) -> Prepared:
@@ -42,16 +42,16 @@ class Relative(HistoryScorer):
         return prepared.new_zeros((prepared.shape[0], 1), dtype=torch.int64), self.scorer.start(prepared)
 
     def forward(self, query: Query, prepared: Prepared, history: History | None = None) -> Scores:
-        steps, of_scorer = self.start(prepared) if history is None else history
-        scores = self.scorer.after(of_scorer, query, prepared)
+        steps, inner = self.start(prepared) if history is None else history
+        scores = self.scorer.after(inner, query, prepared)
         ahead = torch.arange(scores.shape[-1], device=scores.device) - steps[..., None]
         return scores + self.bias[ahead.clamp(-self.max_distance, self.max_distance) + self.max_distance]
 
     def advance(self, history: History, query: Query, prepared: Prepared, weights: Weights) -> History:
-        steps, of_scorer = history
-        return steps + 1, self.scorer.advance(of_scorer, query, prepared, weights)
+        steps, inner = history
+        return steps + 1, self.scorer.advance(inner, query, prepared, weights)
 
     def ahead(self, history: History, steps: int) -> History | None:
-        taken, of_scorer = history
-        of_scorer = self.scorer.ahead(of_scorer, steps)
-        return None if of_scorer is None else (taken + torch.arange(steps, device=taken.device), of_scorer)
+        taken, inner = history
+        inner = self.scorer.ahead(inner, steps)
+        return None if inner is None else (taken + torch.arange(steps, device=taken.device), inner)

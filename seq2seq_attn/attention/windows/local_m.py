@@ -12,8 +12,8 @@ from seq2seq_attn.attention.window import View, Window, token_count, token_posit
 class LocalM(Window):
     """Local-m: only tokens s with |s - p_t| ≤ D are read, p_t = t (Luong et al. 2015, sec. 3.2, "monotonic").
 
-    Positions and steps count from 0, D is `half_width`. A translation may be longer than its source: past the end,
-    where the paper leaves p_t open, it stays on the last token.
+    Positions and steps count from 0, D is `half_width`. A translation may be longer than its source: beyond the end,
+    where the paper does not define p_t, the centre stays at the last token.
     """
 
     equation = "|s - t| ≤ D"

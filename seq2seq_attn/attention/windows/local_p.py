@@ -16,7 +16,7 @@ class LocalP(Window):
 
     (Luong et al. 2015, eq. 9 and 10.) S is the number of tokens, s runs from 1 to S, D is `half_width`: only tokens
     with |s - p_t| ≤ D are read. W is (hidden_size, query_size), v (hidden_size,), hidden_size None takes query_size.
-    As in the paper the weights sum to less than 1; W and v get their gradient through the Gaussian.
+    As in the paper, the weights sum to less than 1; the gradients of W and v flow through the Gaussian.
     """
 
     equation = "exp(-(s - p)² / 2σ²), p = S σ(v · tanh(W q))"
@@ -31,8 +31,8 @@ class LocalP(Window):
         self.v = nn.Linear(hidden_size, 1, bias=False)
 
     def forward(self, query: Query, is_token: TokenRows, steps: Steps) -> View:
-        share = torch.sigmoid(self.v(torch.tanh(self.hidden_layer(query))))  # (B, K, 1)
-        centre = token_count(is_token) * full_precision(share)
+        fraction = torch.sigmoid(self.v(torch.tanh(self.hidden_layer(query))))  # (B, K, 1)
+        centre = token_count(is_token) * full_precision(fraction)
         distance = 1 + token_positions(is_token) - centre
         deviation = self.half_width / 2
         factor = torch.exp(-(distance**2) / (2 * deviation**2))

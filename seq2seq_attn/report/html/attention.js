@@ -1,7 +1,7 @@
-/* Attention: any sentence that the page holds, two arms, one row at a time. The address holds what is shown. */
+/* Attention: any sentence of the page, two arms, one row at a time. The URL records the state of the view. */
 
 const END = "</s>";
-const held = {}; // what Python packed, see `as_data`; and `pairs`, its rows
+const held = {}; // the data of `as_data`, and `pairs`, one row per sentence pair
 const state = { line: 0, step: 0, pieces: false, panels: [], found: [] };
 const number = (value, digits) => value.toFixed(digits).replace(/^-(?!0\.?0*$)/, "\u2212").replace("-", "");
 const sum = (values) => values.reduce((total, value) => total + value, 0);
@@ -13,9 +13,9 @@ async function inflate(base64) {
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).arrayBuffer();
 }
 
-/* A view: one sentence in one arm, as tokens. Examples have steps with scores and beams; other sentences weights alone. */
+/* A view: one sentence in one arm, as tokens. Examples have scores and beams; other sentences only have weights. */
 
-const levels = {}; // by arm, the weights of all pairs in steps of 1/255, once they are asked for
+const levels = {}; // by arm: the weights of all pairs in units of 1/255, decompressed on first use
 
 async function weightsOf(arm, place) {
   const arms = Object.keys(held.arms).filter((name) => held.arms[name].segmentation !== null);
@@ -48,7 +48,7 @@ async function viewsOf(place) {
   }));
 }
 
-/** An arm's translation; 0 stands for the reference. */
+/** An arm's translation; 0 means that it is the reference. */
 const translation = ({ translations }, place) => translations[place] || held.pairs[place][2];
 
 /** Sums the values of the tokens of each word. */
@@ -66,7 +66,7 @@ const joined = (tokens, wordOf) => {
 
 const mean = (rows) => rows[0].map((_, column) => sum(rows.map((row) => row[column])) / rows.length);
 
-/** What a panel shows: source labels, rows {token, p, weights, scores, shares, steps}, gold links; by word or by piece. */
+/** The contents of a panel: source labels, rows {token, p, weights, scores, shares, steps}, gold links; by word or by piece. */
 function shownIn({ view, path: chosen }) {
   const path = view.paths[chosen];
   if (!path) return { source: [], rows: [], gold: new Set() };
@@ -80,7 +80,7 @@ function shownIn({ view, path: chosen }) {
       const known = own.map((step) => step[field]).filter(Boolean);
       return known.length ? mean(known.map((row) => byWord(row, sourceOf))) : null;
     };
-    const isOne = own.length === 1 && own[0]?.[3]?.length === new Set(sourceOf).size; // scores of pieces cannot be added
+    const isOne = own.length === 1 && own[0]?.[3]?.length === new Set(sourceOf).size; // the scores of pieces cannot be summed
     return {
       steps: places.map((place) => path.steps[place]),
       p: own.some((step) => step[1] === null) ? null : Math.exp(sum(own.map((step) => step[1]))),
@@ -126,7 +126,7 @@ function heat(panel, { source, rows, gold }) {
     line.addEventListener("click", () => stepTo(row));
     return line;
   });
-  const name = `Attention of ${panel.view.arm}; arrow keys step through the rows`;
+  const name = `Attention of ${panel.view.arm}; arrow keys move through the rows`;
   const table = make("table", { class: "heat" }, make("thead", {}, head), make("tbody", {}, ...lines));
   const frame = make("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": name }, table);
   frame.addEventListener("keydown", (event) => {
@@ -138,7 +138,7 @@ function heat(panel, { source, rows, gold }) {
   return frame;
 }
 
-/** The heat map as an <svg>, to be downloaded. */
+/** The heat map as an <svg> for download. */
 function heatSvg({ source, rows, gold }) {
   const cell = 22, left = 120, top = 110;
   const create = (name, attributes, text = "") => {
@@ -158,7 +158,7 @@ function heatSvg({ source, rows, gold }) {
       if (gold.has(`${column},${row}`)) svg.append(create("rect", { ...place, class: "gold" }));
     });
   });
-  byId("viewer").append(svg); // so that styles apply; it is removed once it is drawn
+  byId("viewer").append(svg); // so that styles apply; removed after drawing
   setTimeout(() => svg.remove());
   return svg;
 }
@@ -219,7 +219,7 @@ function draw(panel) {
   stepTo(state.step);
 }
 
-/* The beam of the first panel that has one, across the page; choosing a step selects the best translation through it. */
+/* The beam of the first panel that has one, at full width; choosing a step selects the best translation through it. */
 
 function drawBeam() {
   const panel = state.panels.find(({ view }) => view.beam && byId(view.beam));
@@ -291,7 +291,7 @@ function showStep(panel) {
   });
 }
 
-/* Which sentence: search and filters, a list of what they find, and the address. */
+/* Choosing a sentence: search and filters, the list of matches, and the URL. */
 
 const FILTERS = ["search", "shortest", "longest", "scored", "lowest", "highest", "order"];
 
@@ -318,7 +318,7 @@ function find() {
   byId("sentence").value = state.place;
 }
 
-/** Writes what is shown into the address, which then leads back to it. */
+/** Writes the state of the view into the URL. */
 function remember() {
   if (state.quiet) return;
   const values = { line: held.pairs[state.place][0], step: state.step + 1, pieces: state.pieces ? 1 : "" };
@@ -349,7 +349,7 @@ async function show(place, arms = [], step = 0) {
   state.panels.forEach(draw);
 }
 
-/** What the address names, or the first example. */
+/** Restores the state in the URL; without one, shows the first example. */
 async function restore() {
   const [section, query] = location.hash.slice(1).split("?");
   const values = new URLSearchParams(section === "attention" ? query : "");
@@ -369,7 +369,7 @@ async function start() {
   const { lines, sources, references, gold } = held;
   held.pairs = lines.map((line, place) => [line, sources[place], references[place], gold[place]]);
   if (!lines.length) return;
-  await Promise.all([...document.fonts].map((face) => face.load())); // text measured before would keep another font
+  await Promise.all([...document.fonts].map((face) => face.load())); // text measured earlier would use a fallback font
   document.documentElement.classList.add("scripted");
   byId("viewer").hidden = false;
   const scored = Object.keys(held.arms);

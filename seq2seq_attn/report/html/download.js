@@ -1,4 +1,4 @@
-/* Downloads of a figure, as the page draws it, and of its numbers. */
+/* Downloads of a figure as drawn on the page, and of its numbers. */
 
 const DRAWN = ["fill", "stroke", "stroke-width", "stroke-dasharray", "paint-order", "opacity", "fill-opacity", "scale", "font-family", "font-size", "font-weight"];
 
@@ -22,7 +22,7 @@ function standalone(svg) {
   return new XMLSerializer().serializeToString(copy);
 }
 
-/** The SVG text as a PNG, at twice its size. */
+/** The SVG as a PNG at twice its size. */
 async function asPng(text) {
   const image = new Image();
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
@@ -51,11 +51,11 @@ function chartRows(figure) {
   return [["arm", "group", "value", "low", "high", "sentences"], ...rows];
 }
 
-/** The numbers of a table, unrounded where they are known. */
+/** The numbers of a table, unrounded where available. */
 const tableRows = (table) => [...table.rows].map((row) =>
   [...row.cells].map((cell) => cell.dataset.sort ?? (cell.querySelector("bdi") ?? cell).textContent.trim()));
 
-/** Makes the buttons of a group of downloads work; `parts` gives its <svg> and the rows of its CSV file. */
+/** Connects the buttons of a download group; `parts` gives its <svg> and the rows of its CSV file. */
 function offerDownloads(group, parts) {
   group.hidden = false;
   group.addEventListener("click", async ({ target }) => {

@@ -4,7 +4,7 @@
 const byId = (id) => document.getElementById(id);
 const { best, styles, glosses } = JSON.parse(byId("data").textContent);
 
-/** An element with attributes and children; text is never read as HTML. */
+/** An element with attributes and children; text is never parsed as HTML. */
 function make(name, attributes = {}, ...children) {
   const element = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
@@ -12,7 +12,7 @@ function make(name, attributes = {}, ...children) {
   return element;
 }
 
-/* Tooltips: without delay and by keyboard as well. */
+/* Tooltips, without delay, also by keyboard. */
 
 const tip = byId("tip");
 
@@ -34,7 +34,7 @@ for (const event of ["pointerover", "focusin"]) {
 }
 document.addEventListener("scroll", () => (tip.hidden = true), true);
 
-/* Sections: a link to one opens it, and so does the address; print shows all. */
+/* Sections: a link or a URL to a section opens it; printing opens all. */
 
 function openSection() {
   const section = byId(location.hash.slice(1).split("?")[0]);
@@ -49,11 +49,11 @@ for (const [event, open] of [["beforeprint", true], ["afterprint", false]]) {
   addEventListener(event, () => document.querySelectorAll("details.in-print").forEach((each) => (each.open = open)));
 }
 
-/* Charts: the mark nearest to the pointer is named; arrow keys move along a line, and to the next one. */
+/* Charts: the mark nearest to the pointer shows its tooltip; arrow keys move along a line and between lines. */
 
-const NEAR = 24; // pixels between the pointer and a mark that it names
+const NEAR = 24; // maximum distance in pixels between the pointer and a mark
 
-/** The marks nearest to a place on the screen: several if they lie on one another. */
+/** The marks nearest to a position on the screen; several if they overlap. */
 function nearest(points, { clientX, clientY }) {
   const away = points.map((point) => {
     const { left, top, width, height } = point.querySelector(".mark").getBoundingClientRect();
@@ -104,7 +104,7 @@ for (const chart of document.querySelectorAll(".chart")) {
   });
 }
 
-/* Tables: headings sort, by the unrounded numbers; a box shows the columns that are folded. */
+/* Tables: headings sort by the unrounded numbers; a checkbox shows the hidden columns. */
 
 function sortBy(table, column, falling) {
   const body = table.tBodies[0];
