@@ -118,7 +118,7 @@ def check_command(words: list[str]) -> None:
 # Input files
 
 BASIC = [f"{part}.{side}" for part in ("train", "dev", "test") for side in ("en", "de")] + ["test.align"]
-COUNTS = {"train": 150, "dev": 9}  # any other name: those of `test`
+COUNTS = {"all": 3000, "train": 150, "dev": 9}  # any other name: those of `test`
 
 
 def tiny(**training: object) -> dict[str, object]:
@@ -149,7 +149,7 @@ def provide(folder: Path, text: str, made: set[str], model: Path) -> None:
         _write(folder / name)
     outputs = set(re.findall(r"(?:> ?|--output |--page |--attention )(\S+)", text))
     outputs |= set(re.findall(r"train\(.*?\"(runs/[\w-]+)\"", text))
-    words = set(re.findall(r"[\w.{}/+-]+", text)) - made
+    words = set(re.findall(r"[\w./+-]+", text)) - made
     for word in sorted(word.strip(".,:") for word in words):
         path = folder / word
         if word.startswith(("/", "..")) or path.exists():
@@ -160,6 +160,10 @@ def provide(folder: Path, text: str, made: set[str], model: Path) -> None:
         elif f"--from {word}" in text and path.suffix == ".json":  # measurements
             path.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / "benchmarks/results/others.json", path)
+        elif f"data stats {word}" in text and "/" in word:
+            path.mkdir(parents=True)
+            for name in BASIC:
+                _write(path / name)
         elif f"seq2seq-attn report {word}" in text:
             shutil.copytree(ROOT / word, path)
         elif word not in outputs:

@@ -19,6 +19,8 @@ LONG = {
     "seq2seq-attn bench": "an hour; tests/bench measures small workloads",
 }
 NEEDS = {
+    "split bible": "a downloaded corpus",
+    "bench peers": "the common task, which is prepared with the peers",
     "--peers": "the installed peers",
     "--from ../shared": "a folder that others have filled",
     "my_package": "an installed package",
