@@ -147,7 +147,8 @@ def provide(folder: Path, text: str, made: set[str], model: Path) -> None:
     (folder / "docs").mkdir()  # pages are written into it
     for name in BASIC:
         _write(folder / name)
-    outputs = set(re.findall(r"(?:> ?|--output |--page |--json |--attention |--to )(\S+)", text))
+    outputs = set(re.findall(r"(?:> ?|--output |--page |--attention )(\S+)", text))
+    outputs |= set(re.findall(r"train\(.*?\"(runs/[\w-]+)\"", text))
     words = set(re.findall(r"[\w.{}/+-]+", text)) - made
     for word in sorted(word.strip(".,:") for word in words):
         path = folder / word
@@ -156,6 +157,11 @@ def provide(folder: Path, text: str, made: set[str], model: Path) -> None:
         if re.fullmatch(r"runs/[\w-]+", word):
             if word not in outputs or f"{word} --resume" in text:
                 shutil.copytree(model, path)
+        elif f"--from {word}" in text and path.suffix == ".json":  # measurements
+            path.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / "benchmarks/results/others.json", path)
+        elif f"seq2seq-attn report {word}" in text:
+            shutil.copytree(ROOT / word, path)
         elif word not in outputs:
             _write(path)
 

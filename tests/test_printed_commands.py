@@ -56,7 +56,7 @@ def model(tmp_path_factory, shell):
 @pytest.mark.parametrize("page", [page for page in READ if any(block.reason is None for block in blocks(page))])
 def test_the_blocks_of_a_page_run_one_after_the_other(page, tmp_path, shell, model):
     run = [block for block in blocks(page) if block.reason is None]
-    commands = "\n".join(block.text for block in run if block.language != "json")
+    commands = "\n".join(block.text for block in run if block.language not in ("json", "text"))
     provide(tmp_path, commands, {block.name for block in run if block.name}, model)
     for block in run:
         if block.name:
