@@ -74,7 +74,7 @@ def write(folder: Path) -> None:
 def _documented(module: ModuleType, names: Iterable[str]) -> str:
     """These names of a module with their docstrings; of a configuration record only what it says of itself."""
     lines = []
-    for name in names:
+    for name in sorted(names, key=lambda name: isinstance(getattr(module, name), type)):  # functions, then classes
         value = getattr(module, name)
         if isinstance(value, ModuleType):
             continue

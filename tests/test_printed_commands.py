@@ -17,6 +17,7 @@ LONG = {
     "seq2seq-attn demo": "four minutes on two idle cores",
     "seq2seq-attn data get multi30k-en-de": "downloads",
     "seq2seq-attn bench": "an hour; tests/bench measures small workloads",
+    "seq2seq-attn bench --sweep length --output length.json": "minutes on long sentences; as above",
 }
 NEEDS = {
     "split bible": "a downloaded corpus",
