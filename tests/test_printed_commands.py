@@ -21,6 +21,7 @@ LONG = {
 }
 NEEDS = {
     "split bible": "a downloaded corpus",
+    "--sweep": "half an hour; tests/bench measures small workloads",
     "bench peers": "the common task, which is prepared with the peers",
     "--peers": "the installed peers",
     "--from ../shared": "a folder that others have filled",
