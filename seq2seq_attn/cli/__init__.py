@@ -27,10 +27,11 @@ _UsageError: Any = typer.BadParameter.__mro__[1]
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the program on these arguments, by default those of the process, and exit.
 
-    OpenMP reads OMP_WAIT_POLICY when torch is loaded. By default, a waiting thread spins for milliseconds. On a busy
-    machine it then occupies a core that the thread it waits for needs, and training takes several times as long.
+    A waiting thread of GNU's OpenMP spins for milliseconds by default. On a busy machine it then occupies a core that
+    the thread it waits for needs, and training takes several times as long. A thirtieth of that keeps the speed of an
+    idle machine (benchmarks/README.md). The variable is read when torch is loaded.
     """
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(encoding="utf-8")  # in any locale: input is UTF-8 as well
