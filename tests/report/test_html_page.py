@@ -453,3 +453,9 @@ def test_an_experiment_with_one_arm_and_no_weights_or_curves_has_a_page(values, 
 
 def test_the_same_results_give_the_same_page(render_page):
     assert render_page() == render_page()
+
+
+def test_what_the_results_cannot_show_stands_at_the_top(write, values):
+    values["results.json"]["note"] = "Two epochs show little."
+    page = html_page(read_contents(write(values)))
+    assert '<p class="lead">Two epochs show little.</p>' in page.partition("</header>")[0]
