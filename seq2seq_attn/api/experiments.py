@@ -18,7 +18,7 @@ from seq2seq_attn.report.conclusion import conclusion
 from seq2seq_attn.report.export import as_csv, as_latex, as_records
 from seq2seq_attn.report.table import markdown, notes, terminal
 from seq2seq_attn.report.write import CURVES, RESULTS, write_report
-from seq2seq_attn.results.records import slug
+from seq2seq_attn.results.records import RUNS, run_folder
 from seq2seq_attn.results.results import Results
 from seq2seq_attn.runs import Say
 from seq2seq_attn.strict import Override, Strict, parse_values, read_yaml
@@ -158,7 +158,7 @@ class Comparison:
         if found is None or seed not in (None, *found.seeds):
             known = "; ".join(f"{each.name!r} with seeds {list(each.seeds)}" for each in self.results.arms)
             raise UserError(f"no run of arm {arm!r}{'' if seed is None else f' with seed {seed}'}; choose from {known}")
-        return self.folder / "runs" / slug(arm) / f"seed-{found.seeds[0] if seed is None else seed}"
+        return self.folder / RUNS / run_folder(arm, found.seeds[0] if seed is None else seed)
 
     def model(self, arm: str, seed: int | None = None) -> Model:
         """The model of an arm, by default of its first seed. UserError: there is no such run, or it was removed."""

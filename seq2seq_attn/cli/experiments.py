@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from seq2seq_attn.api.experiments import Comparison
     from seq2seq_attn.comparison.schedule import IfDone
 
-RUNS, COMPARISONS = Path("runs"), Path("comparisons")
+RUNS = Path("runs")
 
 
 def train(
@@ -90,9 +90,8 @@ def compare(
         keep_freed_memory()
         load_plugins(plugin)
         grid = read_experiment(experiment, tuple(overrides or ()))
-        place = output or COMPARISONS / grid.experiment.name
         if_exists: IfDone = "overwrite" if overwrite else "resume"
-        found = compare_arms(grid, place, if_exists=if_exists, jobs=jobs, command=_portable_command())
+        found = compare_arms(grid, output, if_exists=if_exists, jobs=jobs, command=_portable_command())
         _show(found)
         _say_next(found)
 
@@ -129,7 +128,7 @@ def demo(
     Ctrl-C, the same command continues.
     """
     with _resumable("finished runs are kept, and the others up to their last whole epoch"):
-        from seq2seq_attn.api.experiments import Comparison
+        from seq2seq_attn.api.experiments import COMPARISONS, Comparison
         from seq2seq_attn.comparison.compare import demo as run_demo
         from seq2seq_attn.ops.host import keep_freed_memory
 

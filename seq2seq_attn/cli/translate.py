@@ -16,8 +16,6 @@ from seq2seq_attn.cli.console import answer, answer_json, progress, say
 if TYPE_CHECKING:
     from seq2seq_attn.api.answers import Translation
 
-CHUNK = 512  # lines translated together, as in api/model.py, which imports torch
-
 
 def translate(
     run: RunFolder,
@@ -64,6 +62,8 @@ def translate(
     lines: Iterable[str] = read_lines(source) if source else decoded_lines(sys.stdin.buffer, "stdin")
     writing = attention_file(attention) if attention else nullcontext()
     model = load_model(run, plugin)
+    from seq2seq_attn.api.model import CHUNK  # after the arguments are checked: this imports torch
+
     options = model.search_options(
         beam_size=beam_size,
         n_best=n_best,

@@ -16,6 +16,7 @@ from seq2seq_attn.comparison.schedule import IfDone, complete_all
 from seq2seq_attn.config import TestFiles
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.results.observations import Reproduction, save_reproduction
+from seq2seq_attn.results.records import RUNS
 from seq2seq_attn.results.results import Results
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import CACHE_FOLDER, Cache, read_test
@@ -23,8 +24,6 @@ from seq2seq_attn.runs.folder import COMPARISON, MARKER
 from seq2seq_attn.strict import load, merge
 from seq2seq_attn.text.files import read_lines, write_bytes
 from seq2seq_attn.text.synthetic import make_corpus
-
-RUNS = "runs"  # in the folder of a comparison
 
 
 def compare(

@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 
 from seq2seq_attn.config import Config, PairFiles, TextConfig
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.results.records import slug
+from seq2seq_attn.results.records import run_folder, slug
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import Cache, Codecs, cached_codecs
 from seq2seq_attn.runs.model import build_translator, count_parameters
@@ -132,7 +132,7 @@ def make_grid(experiment: Experiment, base: dict[str, Any], path: Path | None = 
                 config = parse(ArmConfig, values | {"seed": seed})
             except ConfigError as error:
                 raise ConfigError(f"{f'{path}: ' if path else ''}arm {arm!r}: {error}", error.keys) from None
-            folder = Path(slug(arm)) / f"seed-{seed}"
+            folder = run_folder(arm, seed)
             runs.append(ArmRun(arm, seed, config.run(), folder, config.match_parameters))
     return RunGrid(experiment, runs)
 

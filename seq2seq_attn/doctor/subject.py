@@ -172,7 +172,7 @@ class Subject:
 
 
 def compute_scores(scorer: Scorer, query: Tensor, keys: Tensor) -> Tensor:
-    """Scores (B, T, S) without a history. The arguments are copied, and the keys prepared anew."""
+    """Scores (B, T, S) without a history. The arguments are copied and the keys are prepared again."""
     scores: Tensor = scorer(query.clone(), scorer.prepare(keys.clone()))
     return scores
 

@@ -17,6 +17,8 @@ Many = Annotated[Sequence[T], AfterValidator(tuple)]  # accepts any sequence, st
 NonEmpty = Annotated[Many[T], Field(min_length=1)]
 Words = Annotated[tuple[str, ...], Field(min_length=1)]
 
+RUNS = "runs"  # in the folder of a comparison
+
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)  # NaN is not valid JSON; other parsers reject it
 
 
@@ -43,6 +45,11 @@ def save_record(kind: TypeAdapter[T], record: T, path: Path, indent: int | None 
 def slug(name: str) -> str:
     """A name for use in a path: `distracted (C at every step)` becomes `distracted-c-at-every-step`."""
     return re.sub(r"[^\w]+", "-", name.lower()).strip("-")
+
+
+def run_folder(arm: str, seed: int) -> Path:
+    """The folder of a run, relative to `RUNS` in the folder of its comparison."""
+    return Path(slug(arm)) / f"seed-{seed}"
 
 
 def _explain(error: ValidationError) -> str:

@@ -102,7 +102,7 @@ def test_a_part_with_an_entry_per_position_is_refused(name):
 
 def test_parts_that_cannot_extend_and_constant_contexts_are_refused():
     class Numbered(General, registered=False):
-        """Its keys know their number, which begins anew with every call."""
+        """Adds its position to each key; positions start at 0 in every call."""
 
         can_extend = False
 

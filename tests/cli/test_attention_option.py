@@ -82,11 +82,10 @@ def test_a_given_translation_is_written_with_its_log_probability(program, traine
 
 
 def test_bad_input_leaves_no_file(program, refused, trained, tmp_path, monkeypatch):
-    from seq2seq_attn.cli import translate
 
     message = refused("translate", trained, "--attention", tmp_path / "x.csv", stdin=b"a\n")
     assert "x.csv: attention is written to a file that ends in .jsonl or .npz" in message
-    monkeypatch.setattr(translate, "CHUNK", 2)
+    monkeypatch.setattr("seq2seq_attn.api.model.CHUNK", 2)
     answer = program("translate", trained, "--attention", tmp_path / "x.jsonl", stdin=b"a\nb\ncaf\xe9\n")
     assert answer.code == 2
     assert list(tmp_path.iterdir()) == []

@@ -92,9 +92,8 @@ def test_options_override_those_of_the_run(program, trained):
 
 
 def test_a_line_over_the_limit_is_cut_and_named(program, trained, monkeypatch):
-    from seq2seq_attn.cli import translate
 
-    monkeypatch.setattr(translate, "CHUNK", 2)  # the number of the line counts from the start all the same
+    monkeypatch.setattr("seq2seq_attn.api.model.CHUNK", 2)  # the number of the line counts from the start all the same
     long, cut = "a b c d e a b c d", "a b c d e a b c"
     answer = program("translate", trained, stdin=f"a\nb\n{long}\n".encode())
     assert answer.err == "line 3: 9 tokens, cut to data.max_length=8\n"
@@ -102,9 +101,8 @@ def test_a_line_over_the_limit_is_cut_and_named(program, trained, monkeypatch):
 
 
 def test_what_was_read_before_a_bad_line_is_answered_first(program, trained, monkeypatch):
-    from seq2seq_attn.cli import translate
 
-    monkeypatch.setattr(translate, "CHUNK", 2)
+    monkeypatch.setattr("seq2seq_attn.api.model.CHUNK", 2)
     answer = program("translate", trained, stdin=b"a\nb\nc\ncaf\xe9\n")
     assert answer.code == 2
     assert len(lines(answer.out)) == 2
