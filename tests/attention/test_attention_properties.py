@@ -31,7 +31,7 @@ HARDEST = {"magnitude": 1e4, "sentence_masks": [last_token, all_tokens, first_to
 
 
 @pytest.mark.parametrize("name", ATTENTIONS)
-@settings(max_examples=15, deadline=None, derandomize=True, database=None)
+@settings(max_examples=15)
 @given(
     training=st.booleans(),
     dtype=st.sampled_from(list(SUM_TOLERANCE)),

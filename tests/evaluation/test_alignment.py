@@ -181,7 +181,7 @@ links = st.sets(st.tuples(st.integers(0, 5), st.integers(0, 6)), max_size=12)
 
 
 @given(forward=links, backward=links)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_methods_are_ordered_from_intersection_to_union(forward, backward):
     found = {method: symmetrise(forward, backward, method) for method in METHODS}
     assert found["intersection"] == forward & backward
@@ -197,7 +197,7 @@ def test_methods_are_ordered_from_intersection_to_union(forward, backward):
 
 
 @given(forward=links, backward=links)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_the_growing_methods_equal_their_pseudo_code(forward, backward):
     assert symmetrise(forward, backward, "grow-diag") == by_matrices(forward, backward, None)
     assert symmetrise(forward, backward, "grow-diag-final") == by_matrices(forward, backward, np.logical_or)

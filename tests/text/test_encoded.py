@@ -14,7 +14,7 @@ SENTENCES = [[5, 3], [70_000, 6, 4, 3], [3], [7, 8, 3]]
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_rows_in_any_order_are_padded_to_the_longest(data):
     sentences = data.draw(st.lists(st.lists(st.integers(0, 99_999), min_size=1, max_size=9), min_size=1, max_size=13))
     rows = data.draw(st.lists(st.integers(0, len(sentences) - 1), min_size=1, max_size=17))

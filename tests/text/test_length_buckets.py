@@ -2,7 +2,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2seq_attn.errors import UserError
@@ -26,7 +26,6 @@ def padding(lengths, batches):
 
 
 @given(pairs, st.integers(1, 200), st.sampled_from(["tokens", "sentences"]), st.integers(0, 9))
-@settings(deadline=None)
 def test_every_sentence_is_in_exactly_one_batch(lengths, size, unit, epoch):
     batches = length_buckets(
         [s for s, _ in lengths], [t for _, t in lengths], size=size, unit=unit, seed=3, epoch=epoch
@@ -36,7 +35,6 @@ def test_every_sentence_is_in_exactly_one_batch(lengths, size, unit, epoch):
 
 
 @given(pairs, st.integers(1, 200))
-@settings(deadline=None)
 def test_no_batch_exceeds_the_budget_unless_one_sentence_does(lengths, size):
     source, target = np.array([s for s, _ in lengths]), np.array([t for _, t in lengths])
     for batch in length_buckets(source, target, size=size, seed=3):

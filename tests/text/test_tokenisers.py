@@ -36,7 +36,7 @@ class TestEveryTokeniser:
     @given(line=text)
     @example(line="½x ﬁne…  汤姆\u3000杰瑞 ")
     @example(line=" a\x00b \x1f c")
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     def test_names_for_each_piece_a_word_of_the_line_in_order(self, tokeniser, line):
         pieces, indices = tokeniser.encode(line), tokeniser.word_indices(line)
         assert len(indices) == len(pieces)
@@ -109,7 +109,7 @@ def test_moses_refuses_an_invalid_language_code():
 
 @given(line=text)
 @example(line="A ﬁne ½ cup… 汤姆，杰瑞")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_sentencepiece_reproduces_the_normalised_line(trained, line):
     assume("▁" not in line)
     once = trained.decode(trained.encode(line))
