@@ -12,11 +12,12 @@ from seq2seq_attn.comparison.arms import Arm, differences, signatures
 from seq2seq_attn.comparison.breakdowns import where_arms_differ
 from seq2seq_attn.comparison.experiment import RunGrid
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.evaluation.alignment import trivial_error_rates
 from seq2seq_attn.evaluation.corpus_scores import lc_norm_tok
 from seq2seq_attn.evaluation.counts import BleuCounts
 from seq2seq_attn.evaluation.groups import Band, group_score, length_quantiles
 from seq2seq_attn.evaluation.metrics import METRICS, score_value
-from seq2seq_attn.evaluation.resampling import Interval, bleu_interval
+from seq2seq_attn.evaluation.resampling import Interval, score_interval
 from seq2seq_attn.evaluation.significance import t_interval
 from seq2seq_attn.results.results import ENOUGH, SCORE_FIELDS, ArmResult, BandResult, Results, Spread
 from seq2seq_attn.runs import Say
@@ -27,21 +28,31 @@ from seq2seq_attn.text.corpus import ParallelCorpus
 def collect(grid: RunGrid, runs: Path, test_set: TestSet, say: Say = lambda _: None) -> Results:
     """The results of a grid whose runs are all trained and tested."""
     arms = {name: Arm.load(group, runs, test_set) for name, group in grid.arms()}
-    compared = differences({name: arm.bleu for name, arm in arms.items()}, grid.experiment.baseline)
+    baseline, contrasts = grid.experiment.baseline, grid.experiment.contrasts
+    with_baseline = [(name, baseline) for name in arms if name != baseline]
+    compared = differences(arms, [*with_baseline, *contrasts])
     scored = signatures(arms)
     provenance = [each["made_with"] for arm in arms.values() for each in arm.metrics]
     return Results(
         experiment=grid.experiment.name,
         note=grid.experiment.note,
         arms=[_row(name, arm, test_set) for name, arm in arms.items()],
-        comparisons=compared.comparisons,
+        comparisons=compared.comparisons[: len(with_baseline)],
+        contrasts=compared.comparisons[len(with_baseline) :],
         signature="; lowercased tokenised: ".join(scored[key] for key in ("bleu", "bleu_lc_tok") if key in scored),
         version=_distinct(provenance, "version"),
         commit=_distinct(provenance, "commit"),
         hardware=_distinct(provenance, "hardware"),
         signatures=scored | compared.signatures,
+        aer_rivals=_aer_rivals(test_set),
         where=where_arms_differ(arms, test_set, grid.runs[0].config, training_text(grid, say)),
     )
+
+
+def _aer_rivals(test_set: TestSet) -> dict[str, float]:
+    """The AER that an arm has to beat; empty without gold links."""
+    gold, pairs = test_set.gold, test_set.pairs
+    return {} if gold is None else trivial_error_rates(gold, pairs.source, pairs.target)
 
 
 def training_text(grid: RunGrid, say: Say) -> ParallelCorpus | None:
@@ -96,11 +107,11 @@ def _spread(values: Sequence[float], interval: Interval | None) -> Spread:
 
 def _intervals(arm: Arm, lc_tok: Sequence[str] | None) -> dict[str, Interval]:
     """Intervals over resampled test sets, for the metrics whose counts can be resampled."""
-    intervals = {"bleu": bleu_interval(arm.bleu)}
+    intervals = {"bleu": score_interval(arm.bleu)}
     if lc_tok is not None:
         language = arm.runs[0].config.text.target_language
         processed = [[lc_norm_tok(line, language) for line in run] for run in arm.translations]
-        intervals["bleu_lc_tok"] = bleu_interval(BleuCounts.of(processed, lc_tok, tokenize="none", lowercase=True))
+        intervals["bleu_lc_tok"] = score_interval(BleuCounts.of(processed, lc_tok, tokenize="none", lowercase=True))
     return intervals
 
 
@@ -113,7 +124,7 @@ def _bands(arm: Arm, sources: Sequence[str]) -> list[BandResult]:
     bands = []
     for band in tested:
         score = group_score([row for row, length in enumerate(lengths) if length in band], arm.bleu, arm.chrf)
-        bands.append(BandResult(band.low, band.high, score.sentences, score.bleu, score.low, score.high, score.chrf))
+        bands.append(BandResult(band.low, band.high, *score))
     return bands
 
 

@@ -162,6 +162,22 @@ def alignment_error_rate(
     return agreement(predicted, sure, possible).error_rate
 
 
+def trivial_error_rates(gold: GoldCorpus, sources: Sequence[str], targets: Sequence[str]) -> dict[str, float]:
+    """AER of alignments that know nothing of the words; a useful alignment is below both.
+
+    `diagonal` links target word j of n to source word ⌊(j + 1/2) m / n⌋ of m, counted from 0. `random` links every
+    target word to a source word drawn uniformly; its AER is that of the expected counts.
+    """
+    lengths = [(len(source.split()), len(target.split())) for source, target in zip(sources, targets, strict=True)]
+    diagonal = [frozenset(((2 * j + 1) * m // (2 * n), j) for j in range(n)) for m, n in lengths]
+    predicted, sure = sum(n for _, n in lengths), sum(map(len, gold.sure))
+    hits = sum((len(s) + len(s | p)) / m for s, p, (m, _) in zip(gold.sure, gold.possible, lengths, strict=True))
+    return {
+        "diagonal": alignment_error_rate(diagonal, gold.sure, gold.possible),
+        "random": 1 - hits / (predicted + sure),
+    }
+
+
 def mean_jump(links: Links) -> float | None:
     """Mean jump in source words between consecutive target words; 0 if both sentences have the same order.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     Field,
@@ -68,6 +68,8 @@ class BandResult:
     bleu_low: float | None = None  # 95 % interval
     bleu_high: float | None = None
     chrf: float | None = None
+    chrf_low: float | None = None
+    chrf_high: float | None = None
 
     @property
     def label(self) -> str:
@@ -75,7 +77,7 @@ class BandResult:
 
     @model_serializer(mode="wrap")
     def _without_none(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        added = "bleu_low", "bleu_high", "chrf"
+        added = "bleu_low", "bleu_high", "chrf", "chrf_low", "chrf_high"
         return {key: value for key, value in dump(self).items() if value is not None or key not in added}
 
 
@@ -136,20 +138,39 @@ class Significance:
 
 
 @dataclass(frozen=True, config=STRICT)
-class AcrossSeeds:
-    """Welch's t test over seeds, on this test set."""
+class JointTest:
+    """The test over trainings and sentences together, which decides whether an arm is better; see `significance`."""
 
     p_value: Probability
     p_holm: Probability
     low: float  # 95 % interval of the difference
     high: float
-    degrees_of_freedom: PositiveFloat
-    detectable: NonNegativeFloat  # as in PairedComparison, over this number of seeds
+    degrees_of_freedom: PositiveFloat | None  # None: infinite, as the runs of each arm all score the same
+    paired: bool  # runs with the same seed began with the same weights and saw the same batches
+    detectable: NonNegativeFloat | None  # true difference detected with 80 % power; None with fewer than three runs
+
+    @property
+    def significant(self) -> bool:
+        return self.p_holm < LEVEL
+
+
+@dataclass(frozen=True, config=STRICT)
+class ChrfDifference:
+    """As in PairedComparison, in chrF."""
+
+    difference: float
+    low: float
+    high: float
+    joint: JointTest | None = None
 
 
 @dataclass(frozen=True, config=STRICT)
 class PairedComparison:
-    """An arm against the baseline on the same test set, with the runs of each pooled."""
+    """An arm against another, its baseline here, on the same test set, with the runs of each pooled.
+
+    `joint` supports a conclusion about the arms; all else is about these training runs alone. Fields that were added
+    later are omitted from the file if they are None.
+    """
 
     arm: str
     baseline: str
@@ -158,19 +179,37 @@ class PairedComparison:
     high: float
     p_value: Probability  # of sacrebleu's paired bootstrap; too small for a two-sided test, see `paired_bootstrap`
     p_holm: Probability | None = None  # p_value corrected as in Significance
-    detectable: NonNegativeFloat | None = None  # true difference detected with 80 % power on such a test set, at 5 %
-    randomisation: Significance | None = None  # paired approximate randomisation
-    seeds: AcrossSeeds | None = None  # None: an arm has a single seed, or its seeds all score the same
+    randomisation: Significance | None = None  # paired approximate randomisation; None: different numbers of runs
+    joint: JointTest | None = None  # None: an arm has a single run, or the test set fewer than `ENOUGH` sentences
+    chrf: ChrfDifference | None = None
 
     @property
-    def significant(self) -> bool:
-        """Whether the difference is significant on this test set, at 5 % over the whole table.
+    def verdict(self) -> Literal["better", "worse", "undecided"] | None:
+        """What the joint test says of the arm, at 5 % over the whole table; None without this test."""
+        if self.joint is None:
+            return None
+        if not self.joint.significant:
+            return "undecided"
+        return "better" if self.bleu_difference > 0 else "worse"
 
-        By approximate randomisation, which keeps its level; in files without it, by the uncorrected interval.
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Of the difference: over trainings and sentences if these are tested, else over sentences."""
+        return (self.low, self.high) if self.joint is None else (self.joint.low, self.joint.high)
+
+    @property
+    def differs_in_these_runs(self) -> bool:
+        """Whether these training runs differ on other sentences, at 5 % over the whole table.
+
+        By approximate randomisation, which keeps its level; without it, by the uncorrected interval.
         """
         if self.randomisation is None:
             return not self.low <= 0 <= self.high
         return self.randomisation.p_holm < LEVEL
+
+    @model_serializer(mode="wrap")
+    def _without_none(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {key: value for key, value in dump(self).items() if value is not None or key not in ("joint", "chrf")}
 
 
 # Where arms differ: groups of sentences, rates, links
@@ -187,6 +226,12 @@ class GroupResult:
     high: float
     chrf: float
     bounds: str = ""  # of the property, if each arm is grouped by its own values
+    chrf_low: float | None = None  # 95 % interval of chrf; omitted from the file if None, as in older ones
+    chrf_high: float | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_none(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {key: value for key, value in dump(self).items() if value is not None or not key.startswith("chrf_")}
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -277,7 +322,10 @@ def _require_one_per_group(groups: Labels, arms: Mapping[str, Sequence[object]])
 
 @dataclass(frozen=True, config=STRICT)
 class Results:
-    """An experiment: its arms, their comparisons with the baseline, and the provenance of the numbers."""
+    """An experiment: its arms, their comparisons with the baseline, and the provenance of the numbers.
+
+    Fields with a default are omitted from the file if they are empty, except `signatures` and `where`.
+    """
 
     experiment: str
     arms: NonEmpty[ArmResult]
@@ -288,11 +336,14 @@ class Results:
     hardware: str
     signatures: Mapping[str, str] = Field(default_factory=dict)  # of each metric and test, by its key
     where: Breakdowns | None = None  # None: not measured
-    note: str = ""  # what the experiment cannot show, from the experiment file; omitted from the file if empty
+    note: str = ""  # what the experiment cannot show, from the experiment file
+    contrasts: Many[PairedComparison] = ()  # planned comparisons between other arms
+    aer_rivals: Mapping[str, float] = Field(default_factory=dict)  # AER of trivial alignments, and of other aligners
 
     @model_serializer(mode="wrap")
-    def _without_empty_note(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {key: value for key, value in dump(self).items() if key != "note" or value}
+    def _without_empty(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        added = "note", "contrasts", "aer_rivals"
+        return {key: value for key, value in dump(self).items() if key not in added or value}
 
     @model_validator(mode="after")
     def _arms_are_comparable(self) -> Results:
@@ -302,7 +353,7 @@ class Results:
         for arm in self.arms:
             if _bands(arm) != _bands(self.arms[0]):
                 raise ValueError(f"arms {names[0]!r} and {arm.name!r} have different bands in bleu_by_length")
-        unknown = {name for pair in self.comparisons for name in (pair.arm, pair.baseline)} - set(names)
+        unknown = {name for pair in self.tested for name in (pair.arm, pair.baseline)} - set(names)
         if unknown:
             raise ValueError(f"comparisons name {sorted(unknown)[0]!r}, which is not among the arms")
         if self.where is not None and (unknown := self.where.arms - set(names)):
@@ -310,6 +361,11 @@ class Results:
         if len({pair.baseline for pair in self.comparisons}) > 1:
             raise ValueError("comparisons have more than one baseline")
         return self
+
+    @property
+    def tested(self) -> tuple[PairedComparison, ...]:
+        """All comparisons, those with the baseline first; p-values are corrected over all of them."""
+        return *self.comparisons, *self.contrasts
 
     @property
     def baseline(self) -> str | None:

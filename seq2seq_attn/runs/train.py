@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -81,6 +82,8 @@ def train(
     if (unfused := ops.unfused(translator)) is not None:
         say(f"{name}: {unfused}")
     _prepare_folder(model, folder, resuming)
+    if not resuming:
+        write_metrics(folder, {"initial_weights": _checksum(translator)})
     if coverage:
         write_metrics(folder, {"pretrained_embeddings": {side: c._asdict() for side, c in coverage.items()}})
     options = config.training
@@ -100,6 +103,15 @@ def train(
     metrics = {"parameters": model.parameters(), "training": fitted._asdict(), "made_with": provenance}
     write_metrics(folder, metrics)
     return model
+
+
+def _checksum(translator: Translator) -> str:
+    """SHA-256 of all weights: whether runs of different arms began with the same ones."""
+    checksum = hashlib.sha256()
+    for name, weights in translator.state_dict().items():
+        checksum.update(f"{name} {tuple(weights.shape)}".encode())
+        checksum.update(weights.cpu().contiguous().numpy().tobytes())
+    return checksum.hexdigest()
 
 
 def _device(config: Config) -> str:

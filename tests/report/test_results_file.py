@@ -17,9 +17,9 @@ from seq2seq_attn.results.observations import (
     unpack_weights,
 )
 from seq2seq_attn.results.results import (
-    AcrossSeeds,
     ArmResult,
     BandResult,
+    JointTest,
     PairedComparison,
     Results,
     Significance,
@@ -49,8 +49,8 @@ def built_by_hand():
         )
         for name, mean in (("a", 2.0), ("b", 7.0))
     ]
-    seeds = AcrossSeeds(0.2, 0.3, 3.0, 7.0, 1.5, 8.5)
-    pair = PairedComparison("b", "a", 5.0, 4.0, 6.0, 0.5, 0.6, 1.25, Significance(0.4, 0.7), seeds)
+    joint = JointTest(0.2, 0.3, 3.0, 7.0, 1.5, True, None)
+    pair = PairedComparison("b", "a", 5.0, 4.0, 6.0, 0.5, 0.6, Significance(0.4, 0.7), joint)
     return Results("x", arms, [pair], "sig", "0.1", "c0ffee", "cpu", {"bleu": "sig"})
 
 
@@ -82,15 +82,15 @@ def test_the_file_has_exactly_the_specified_keys_in_their_order(tmp_path):
         "high": 6.0,
         "p_value": 0.5,
         "p_holm": 0.6,
-        "detectable": 1.25,
         "randomisation": {"p_value": 0.4, "p_holm": 0.7},
-        "seeds": {
+        "joint": {
             "p_value": 0.2,
             "p_holm": 0.3,
             "low": 3.0,
             "high": 7.0,
             "degrees_of_freedom": 1.5,
-            "detectable": 8.5,
+            "paired": True,
+            "detectable": None,
         },
     }
     expected = {
@@ -118,14 +118,14 @@ def test_a_saved_record_is_loaded_unchanged(tmp_path, folder, values):
     assert json.loads((tmp_path / "again.json").read_text(encoding="utf-8")) == values["results.json"]
 
 
-def test_an_older_file_without_tests_over_seeds_is_loaded(values, write):
+def test_an_older_file_without_later_tests_is_loaded(values, write):
     del values["results.json"]["signatures"]
     for pair in values["results.json"]["comparisons"]:
-        for key in ("p_holm", "detectable", "randomisation", "seeds"):
-            del pair[key]
+        for key in ("p_holm", "randomisation", "joint", "chrf"):
+            pair.pop(key, None)
     results = Results.load(write(values) / "results.json")
     assert results.signatures == {}
-    assert [pair.significant for pair in results.comparisons] == [False, True]
+    assert [(pair.verdict, pair.differs_in_these_runs) for pair in results.comparisons] == [(None, False), (None, True)]
 
 
 def test_breakdowns_are_loaded_unchanged_and_may_be_absent(tmp_path, all_values, write):

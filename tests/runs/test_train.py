@@ -205,7 +205,7 @@ def test_evaluation_scores_the_translations_that_are_written(trained, tmp_path):
     lines = (tmp_path / "run" / "test.translations.txt").read_text().splitlines()
     assert lines == trained.translate(trained.config.data.test.source.read_text().splitlines())
     assert json.loads((tmp_path / "run" / "metrics.json").read_text())["test"] == scores
-    assert [band["sentences"] for band in scores["bleu_by_length"]] == [6, 6]
+    assert [band["sentences"] for band in scores["bleu_by_length"]] == [16, 16]
     assert 0 <= scores["aer"] <= 1
     assert scores["perplexity"] > 1
     assert 0 < scores["attention_entropy"] < 4
@@ -229,7 +229,7 @@ def test_truncated_test_sentences_are_reported(trained, tmp_path):
     evaluate(replace(trained, config=with_data(trained.config, max_length=3)), tmp_path / "run", say=said.append)
     (warning,) = said
     assert warning.startswith("test set, line ")
-    assert warning.endswith("so are 5 more of these 12 lines")
+    assert warning.endswith("so are 15 more of these 32 lines")
 
 
 def test_a_missing_gpu_is_refused_before_anything_is_written(config, tmp_path, monkeypatch):
