@@ -8,7 +8,7 @@ from typing import Any
 
 import lightning
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from seq2seq_attn.errors import UserError
@@ -29,6 +29,8 @@ class TranslationModule(lightning.LightningModule):
         self.translator = translator
         self.config = config
         self.validate = validate
+        trained = [parameter for parameter in translator.parameters() if parameter.requires_grad]
+        self.average = None if config.ema_decay is None else WeightAverage(trained, config.ema_decay)
         self.plateau: ReduceLROnPlateau | None = None
         self._plateau_state: dict[str, Any] | None = None
         self.tokens = 0  # target tokens trained on in this process, padding excluded
@@ -65,6 +67,10 @@ class TranslationModule(lightning.LightningModule):
             self._refuse_divergence(negative.item() / count)
         return loss / count
 
+    def on_train_batch_end(self, *_: Any) -> None:
+        if self.average is not None:
+            self.average.update(self.global_step)
+
     def on_train_epoch_end(self) -> None:
         self._refuse_broken_weights()
 
@@ -87,6 +93,15 @@ class TranslationModule(lightning.LightningModule):
             )
         if self.global_step % 10 == 0:
             self.log("train_loss", value, batch_size=1)
+
+    def on_validation_start(self) -> None:
+        if self.average is not None:
+            self.average.swap()
+
+    def on_validation_end(self) -> None:
+        # Lightning calls the callbacks first, so `BestWeights` saves the averages.
+        if self.average is not None:
+            self.average.swap()
 
     def on_validation_epoch_start(self) -> None:
         self._refuse_broken_weights()
@@ -139,3 +154,35 @@ class TranslationModule(lightning.LightningModule):
         self._plateau_state = checkpoint["plateau"]
         if torch.cuda.is_available() and "cuda_random_state" in checkpoint:
             torch.cuda.set_rng_state_all([state.cpu() for state in checkpoint["cuda_random_state"]])
+
+
+class WeightAverage(nn.Module):
+    """An exponential moving average of the weights of all steps (Polyak & Juditsky 1992 average them equally).
+
+    a_t = d_t a_{t-1} + (1 - d_t) w_t after step t, with d_t = min(decay, (1 + t) / (10 + t)): early averages forget the
+    initial weights sooner (the warm-up of TensorFlow's `ExponentialMovingAverage`). The average is over about the last
+    1 / (1 - decay) steps; Marian's option `--exponential-smoothing` is the same with another warm-up.
+
+    The weights that are trained never depend on the average. It is a buffer per weight, so checkpoints contain it.
+    """
+
+    def __init__(self, weights: list[nn.Parameter], decay: float) -> None:
+        super().__init__()
+        self.weights: list[Tensor] = [*weights]  # in a list, and therefore not parameters of this module
+        self.decay = decay
+        for index, weight in enumerate(weights):
+            self.register_buffer(str(index), weight.detach().clone())
+
+    @torch.no_grad()
+    def update(self, step: int) -> None:
+        """After step t = `step`, counted from 1."""
+        decay = min(self.decay, (1 + step) / (10 + step))
+        torch._foreach_lerp_(list(self.buffers()), self.weights, 1 - decay)
+
+    @torch.no_grad()
+    def swap(self) -> None:
+        """Exchange weights and averages, in place: what refers to a weight's memory remains valid."""
+        for average, weight in zip(self.buffers(), self.weights, strict=True):
+            trained = weight.clone()
+            weight.copy_(average)
+            average.copy_(trained)

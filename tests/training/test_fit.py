@@ -87,14 +87,52 @@ def test_tensorboard_shows_the_curves_of_the_csv_log(tmp_path):
     assert [event.value for event in events.Scalars("validation_bleu")] == [7.0] * 3
 
 
-def test_a_resumed_training_equals_an_uninterrupted_one(tmp_path):
+def last_weights(folder):
+    """All weights of the last checkpoint, averages included."""
+    return torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"]
+
+
+@pytest.mark.parametrize("recipe", [{}, {"ema_decay": 0.9}], ids=str)
+def test_a_resumed_training_equals_an_uninterrupted_one(tmp_path, recipe):
     dropout = {"embedding": 0.3, "word": 0.1, "readout": 0.3}
-    whole, _ = run(tmp_path / "whole", small_model(**dropout), max_epochs=4)
-    run(tmp_path / "parts", small_model(**dropout), max_epochs=2)
-    parts, fitted = run(tmp_path / "parts", small_model(**dropout), max_epochs=4, resume=True)
+    whole, _ = run(tmp_path / "whole", small_model(**dropout), max_epochs=4, **recipe)
+    run(tmp_path / "parts", small_model(**dropout), max_epochs=2, **recipe)
+    parts, fitted = run(tmp_path / "parts", small_model(**dropout), max_epochs=4, resume=True, **recipe)
     assert fitted.steps == 4 * 6
-    for (name, expected), got in zip(whole.state_dict().items(), parts.state_dict().values(), strict=True):
-        torch.testing.assert_close(got, expected, msg=name)
+    for wholly, partly in (
+        (whole.state_dict(), parts.state_dict()),
+        (last_weights(tmp_path / "whole"), last_weights(tmp_path / "parts")),
+    ):
+        assert wholly.keys() == partly.keys()
+        assert [name for name, weight in wholly.items() if not torch.equal(weight, partly[name])] == []
+
+
+def test_validated_and_kept_weights_are_averages_of_those_that_are_trained_as_without_an_average(tmp_path):
+    """One step per epoch, so that every step is validated; the decays are 2/11, 3/12, then 0.25."""
+    seen = {"trained": [], "averaged": []}
+    for name, option in (("trained", {}), ("averaged", {"ema_decay": 0.25})):
+
+        def validate(translator, biases=seen[name]):
+            biases.append(translator.output.bias.detach().double())
+            return len(biases)
+
+        model, _ = run(tmp_path / name, validate=validate, monitor="bleu", batch_size=48, max_epochs=4, **option)
+    average = small_model().output.bias.detach().double()
+    for decay, trained, averaged in zip((2 / 11, 3 / 12, 0.25, 0.25), *seen.values(), strict=True):
+        average = decay * average + (1 - decay) * trained
+        torch.testing.assert_close(averaged, average, rtol=1e-5, atol=1e-7)
+    assert torch.equal(model.output.bias.detach().double(), seen["averaged"][-1])
+    without, checkpoint = last_weights(tmp_path / "trained"), last_weights(tmp_path / "averaged")
+    assert all(torch.equal(weight, checkpoint[name]) for name, weight in without.items())
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_the_validation_loss_of_averaged_weights_is_that_of_the_kept_model(tmp_path, precision):
+    options = {"ema_decay": 0.9, "precision": precision}
+    model, fitted = run(tmp_path / "averaged", max_epochs=1, **options)
+    # A step at this rate changes nothing, so the loss of a further training's first validation is that of `model`.
+    _, again = run(tmp_path / "again", model, max_epochs=1, precision=precision, optimiser={"learning_rate": 1e-30})
+    assert fitted.best == again.best
 
 
 def test_every_epoch_has_different_batches(tmp_path):
