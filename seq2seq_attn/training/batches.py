@@ -26,6 +26,10 @@ class Batch(NamedTuple):
             *(part._replace(tokens=part.tokens.to(device, non_blocking=True)) for part in (self.source, self.target))
         )
 
+    def twice(self) -> Batch:
+        """The batch with a copy of all its pairs after them."""
+        return Batch(*(Sentences(*(torch.cat((part, part)) for part in side)) for side in self))
+
 
 class EncodedPairs(Dataset[Batch]):
     """The pairs of an encoded corpus, or its rows `kept`; indexing with a list gives a batch."""

@@ -38,6 +38,7 @@ class TrainingConfig(Strict):
     batch_size: PositiveInt = 64  # sentences, or tokens of each side, padding included
     batch_unit: Literal["sentences", "tokens"] = "sentences"  # what `batch_size` counts
     label_smoothing: float = Field(default=0.0, ge=0.0, lt=1.0)  # probability spread over all tokens
+    r_drop: NonNegativeFloat = 0.0  # weight of the divergence of two dropout masks, see `r_drop_loss`; 5 in the paper
     ema_decay: float | None = Field(default=None, gt=0.0, lt=1.0)  # average the weights, see `WeightAverage`; 0.999
     clip_norm: PositiveFloat | None = 1.0  # maximum norm of all gradients together; null: no clipping
     max_epochs: PositiveInt = 50  # an upper limit

@@ -8,6 +8,7 @@ from typing import Any
 
 import lightning
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
@@ -39,15 +40,35 @@ class TranslationModule(lightning.LightningModule):
 
     def loss(self, batch: Batch, label_smoothing: float = 0.0) -> tuple[Tensor, Tensor, int]:
         """The loss to minimise and -log p, both summed over the batch's target tokens, and their number."""
+        features, targets = self._features(batch)
+        model = self.translator
+        loss, negative = vocabulary_loss(model, model.project, model.output, features, targets, label_smoothing)
+        return loss, negative, len(targets)
+
+    def _features(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Features (M, R) that predict the M target tokens, sentence by sentence without padding, and the tokens."""
         memory = self.translator.encode(batch.source)
         features = self.translator.decode(self.translator.decoder_inputs(batch.target), memory).features
         is_token = batch.target.is_token
-        targets = batch.target.tokens[is_token]
-        model = self.translator
-        loss, negative = vocabulary_loss(
-            model, model.project, model.output, features[is_token], targets, label_smoothing
-        )
-        return loss, negative, len(targets)
+        return features[is_token], batch.target.tokens[is_token]
+
+    def training_loss(self, batch: Batch) -> tuple[Tensor, Tensor, int]:
+        """As `loss`, with the options of the configuration."""
+        if not self.config.r_drop:
+            return self.loss(batch, self.config.label_smoothing)
+        features, targets = self._features(batch.twice())  # one pass over twice the rows is faster than two passes
+        log_p = log_probabilities(self.translator.project(features))
+        count = len(targets) // 2
+        pairs = log_p.view(2, count, -1)
+        return *r_drop_loss(pairs, targets[:count], self.config.r_drop, self.config.label_smoothing), count
+
+    @torch.no_grad()
+    def _refuse_r_drop_without_dropout(self, batch: Batch) -> None:
+        if torch.equal(self._features(batch)[0], self._features(batch)[0]):
+            raise UserError(
+                f"training.r_drop={self.config.r_drop} needs a model with dropout, but two passes over a batch gave "
+                f"the same features; set model.dropout, for example model.dropout.readout=0.3, or training.r_drop=0"
+            )
 
     def on_train_epoch_start(self) -> None:
         self.epoch_tokens = 0
@@ -58,7 +79,9 @@ class TranslationModule(lightning.LightningModule):
         return self._epoch_negative.item() / max(1, self.epoch_tokens)
 
     def training_step(self, batch: Batch, index: int) -> Tensor:
-        loss, negative, count = self.loss(batch, self.config.label_smoothing)
+        if self.config.r_drop and self.global_step == 0:
+            self._refuse_r_drop_without_dropout(batch)
+        loss, negative, count = self.training_loss(batch)
         self.tokens += count
         self.epoch_tokens += count
         self._epoch_negative += negative.detach()  # on the device, without synchronisation
@@ -154,6 +177,27 @@ class TranslationModule(lightning.LightningModule):
         self._plateau_state = checkpoint["plateau"]
         if torch.cuda.is_available() and "cuda_random_state" in checkpoint:
             torch.cuda.set_rng_state_all([state.cpu() for state in checkpoint["cuda_random_state"]])
+
+
+def log_probabilities(logits: Tensor) -> Tensor:
+    """log softmax of logits (..., V), in fp32 or better."""
+    return F.log_softmax(logits, dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))
+
+
+def r_drop_loss(log_p: Tensor, targets: Tensor, alpha: float, label_smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
+    """R-Drop over M tokens, each predicted under two dropout masks: log_p (2, M, V), targets (M,).
+
+    L = ½ [L_NLL + α L_KL], with L_NLL = -log p_1(y) - log p_2(y) and L_KL = ½ [KL(p_1 ‖ p_2) + KL(p_2 ‖ p_1)], summed
+    over tokens: half of Liang et al. 2021, eq. 4 (with eq. 2 and 3), so that α = 0 is the mean of two usual losses.
+    Returns L, with label smoothing in L_NLL as in `vocabulary_loss`, and ½ L_NLL without it, which has no gradient.
+    """
+    first, second = log_p
+    negative = -log_p.gather(-1, targets.expand(2, -1).unsqueeze(-1)).sum() / 2
+    uniform = -log_p.mean(dim=-1).sum() / 2
+    # KL(p ‖ q) + KL(q ‖ p) = Σ (p - q) (log p - log q), as one dot product, which stores no further tensor of that size
+    divergence = torch.tensordot(first.exp() - second.exp(), first - second, dims=2) / 2
+    loss = (1 - label_smoothing) * negative + label_smoothing * uniform + alpha / 2 * divergence
+    return loss, negative.detach()
 
 
 class WeightAverage(nn.Module):

@@ -92,7 +92,7 @@ def last_weights(folder):
     return torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"]
 
 
-@pytest.mark.parametrize("recipe", [{}, {"ema_decay": 0.9}], ids=str)
+@pytest.mark.parametrize("recipe", [{}, {"ema_decay": 0.9}, {"r_drop": 2.0}], ids=str)
 def test_a_resumed_training_equals_an_uninterrupted_one(tmp_path, recipe):
     dropout = {"embedding": 0.3, "word": 0.1, "readout": 0.3}
     whole, _ = run(tmp_path / "whole", small_model(**dropout), max_epochs=4, **recipe)
