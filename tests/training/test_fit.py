@@ -167,6 +167,38 @@ def test_training_stops_without_improvement_and_keeps_the_best_weights(tmp_path)
     torch.testing.assert_close(model.output.bias.detach(), seen[1])
 
 
+def outcome(folder, bleu, **options):
+    scores = iter(bleu)
+    options = {"monitor": "bleu", "max_epochs": len(bleu)} | options
+    _, fitted = run(folder, validate=lambda _: next(scores), **options)
+    return fitted.stopped, fitted.best_epoch, fitted.converged
+
+
+@pytest.mark.parametrize(
+    ("bleu", "patience", "expected"),
+    [
+        ([1.0, 5.0, 4.0, 5.0, 9.0], 2, ("patience", 2, True)),
+        ([1.0, 5.0, 4.0, 5.0], 2, ("patience", 2, True)),  # in the last of all epochs
+        ([1.0, 5.0, 4.0], 2, ("max_epochs", 2, False)),
+        ([1.0, 2.0, 3.0], 2, ("max_epochs", 3, False)),
+        ([1.0, 5.0, 4.0, 4.0, 4.0, 4.0, 4.0], None, ("max_epochs", 2, True)),
+        ([1.0, 5.0, 4.0, 4.0, 4.0, 4.0], None, ("max_epochs", 2, False)),
+    ],
+)
+def test_a_training_records_why_it_stopped_and_whether_it_still_improved(tmp_path, bleu, patience, expected):
+    assert outcome(tmp_path, bleu, patience=patience) == expected
+
+
+def test_the_outcome_counts_validations_over_an_interruption_and_from_an_earlier_version(tmp_path):
+    assert outcome(tmp_path, [3.0, 2.0], patience=3) == ("max_epochs", 1, False)
+    path = tmp_path / "checkpoints" / "last.ckpt"
+    before = torch.load(path, weights_only=True)
+    assert outcome(tmp_path, [2.0, 2.0], patience=3, max_epochs=4, resume=True) == ("patience", 1, True)
+    before["callbacks"]["BestWeights"] = {"score": 3.0}
+    torch.save(before, path)
+    assert outcome(tmp_path, [2.0], patience=3, max_epochs=3, resume=True) == ("max_epochs", None, False)
+
+
 def rate(folder):
     last = torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)
     return last["optimizer_states"][0]["param_groups"][0]["lr"]
@@ -193,7 +225,7 @@ def test_the_last_checkpoint_is_from_the_last_epoch_even_if_an_earlier_one_was_b
     scores = iter([9.0, 1.0])
     run(tmp_path, validate=lambda _: next(scores), monitor="bleu", max_epochs=2)
     last = torch.load(tmp_path / "checkpoints" / "last.ckpt", weights_only=True)
-    assert (last["epoch"], last["callbacks"]["BestWeights"]) == (1, {"score": 9.0})
+    assert (last["epoch"], last["callbacks"]["BestWeights"]) == (1, {"score": 9.0, "epoch": 1, "since": 1})
     best = load_file(tmp_path / "checkpoints" / "best.safetensors")
     assert not torch.equal(best["output.bias"], last["state_dict"]["translator.output.bias"])
 
