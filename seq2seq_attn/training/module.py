@@ -17,7 +17,7 @@ from seq2seq_attn.models.translator import Translator
 from seq2seq_attn.ops.dispatch import is_synchronous
 from seq2seq_attn.ops.loss import vocabulary_loss
 from seq2seq_attn.training.batches import Batch
-from seq2seq_attn.training.config import TrainingConfig, make_optimiser, plateau, warm_up
+from seq2seq_attn.training.config import TrainingConfig, make_optimiser, plateau, rate_per_step
 
 Validate = Callable[[Translator], float]
 
@@ -152,9 +152,10 @@ class TranslationModule(lightning.LightningModule):
         config = self.config.optimiser
         optimiser = make_optimiser([p for p in self.parameters() if p.requires_grad], config)
         if config.schedule != "plateau":
+            steps = int(self.trainer.estimated_stepping_batches) if config.decays_to_zero else 0
             return {
                 "optimizer": optimiser,
-                "lr_scheduler": {"scheduler": warm_up(optimiser, config), "interval": "step"},
+                "lr_scheduler": {"scheduler": rate_per_step(optimiser, config, steps), "interval": "step"},
             }
         # Lightning would step it only after writing the checkpoint of the epoch, and a resumed run would miss the step.
         self.plateau = plateau(optimiser, config, "max" if self.config.monitor == "bleu" else "min")

@@ -17,7 +17,7 @@ from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.text.encoded import EncodedSentences
 from seq2seq_attn.training.batches import EncodedPairs, loader
 from seq2seq_attn.training.config import TrainingConfig
-from seq2seq_attn.training.fit import fit
+from seq2seq_attn.training.fit import Interrupted, fit
 
 END = 3
 
@@ -92,11 +92,30 @@ def last_weights(folder):
     return torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"]
 
 
-@pytest.mark.parametrize("recipe", [{}, {"ema_decay": 0.9}, {"r_drop": 2.0}], ids=str)
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        {},
+        {"ema_decay": 0.9},
+        {"r_drop": 2.0},
+        {"optimiser": {"learning_rate": 0.01, "schedule": "cosine", "warmup_steps": 5}},
+    ],
+    ids=str,
+)
 def test_a_resumed_training_equals_an_uninterrupted_one(tmp_path, recipe):
+    """Interrupted while the third epoch is validated, so the third is trained again."""
     dropout = {"embedding": 0.3, "word": 0.1, "readout": 0.3}
+    begun = []
+
+    def interrupt(_):
+        begun.append(1)
+        if len(begun) == 3:
+            raise KeyboardInterrupt
+        return 0.0
+
     whole, _ = run(tmp_path / "whole", small_model(**dropout), max_epochs=4, **recipe)
-    run(tmp_path / "parts", small_model(**dropout), max_epochs=2, **recipe)
+    with pytest.raises(Interrupted):
+        run(tmp_path / "parts", small_model(**dropout), interrupt, max_epochs=4, **recipe)
     parts, fitted = run(tmp_path / "parts", small_model(**dropout), max_epochs=4, resume=True, **recipe)
     assert fitted.steps == 4 * 6
     for wholly, partly in (
