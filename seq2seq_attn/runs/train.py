@@ -17,7 +17,16 @@ from seq2seq_attn.models.translator import Translator
 from seq2seq_attn.ops.host import give_back_freed_memory
 from seq2seq_attn.ops.int8 import require_int8
 from seq2seq_attn.runs import CONFIG, Say
-from seq2seq_attn.runs.corpora import CACHE_FOLDER, Cache, Codecs, cached_codecs, cached_pairs, read_pairs, read_test
+from seq2seq_attn.runs.corpora import (
+    CACHE_FOLDER,
+    Cache,
+    Codecs,
+    cached_codecs,
+    cached_pairs,
+    read_pairs,
+    read_test,
+    sampled_pairs,
+)
 from seq2seq_attn.runs.folder import BEST_WEIGHTS, MODEL, IfExists, clear, may_resume, write_metrics
 from seq2seq_attn.runs.model import TrainedModel, build_translator
 from seq2seq_attn.runs.plugin import run_files, run_values, write_run_files
@@ -28,7 +37,7 @@ from seq2seq_attn.strict import dump
 from seq2seq_attn.text.codec import load_codecs, save_codecs
 from seq2seq_attn.text.corpus import ParallelCorpus, filter_pairs
 from seq2seq_attn.text.files import write_bytes
-from seq2seq_attn.training.batches import EncodedPairs, loader
+from seq2seq_attn.training.batches import EncodedPairs, SampledPairs, loader
 from seq2seq_attn.training.fit import fit, fork_random_state
 
 
@@ -70,6 +79,10 @@ def train(
     shared = Cache(cache or folder.parent / CACHE_FOLDER, say)
     source, target = codecs = load_codecs(folder) if resuming else cached_codecs(config, shared)
     training, kept = _usable_pairs(data.train, data.max_training_length or data.max_length, codecs, shared)
+    if (sampling := config.text.sampling) is not None:
+        usual = training.source, training.target
+        sample = sampled_pairs(read_pairs(data.train), usual, codecs, sampling, config.seed)
+        training = SampledPairs(sample, training.kept)
     validation, kept_to_validate = _usable_pairs(data.validation, data.max_length, codecs, shared)
     translator = build_translator(config, source, target)
     coverage = None if resuming else start_from_vectors(translator, config, source, target, pretrained, say)

@@ -82,6 +82,13 @@ def test_resuming_with_another_configuration_names_the_difference(trained, confi
         train(changed(config, batch_size=9), tmp_path / "run", if_exists="resume")
 
 
+def test_max_epochs_cannot_change_where_the_learning_rates_so_far_depended_on_it(config, tmp_path):
+    decaying = changed(config, optimiser={"learning_rate": 0.02, "schedule": "linear"})
+    train(decaying, tmp_path / "run")
+    with pytest.raises(UserError, match=r"training\.max_epochs=2, now it is 3"):
+        train(changed(decaying, max_epochs=3), tmp_path / "run", if_exists="resume")
+
+
 @pytest.mark.parametrize("name", ["chapter.txt", "config.yaml"])  # a config.yaml alone does not make a folder a run
 def test_a_folder_that_is_not_a_run_is_never_modified(config, tmp_path, name):
     (tmp_path / "thesis").mkdir()
