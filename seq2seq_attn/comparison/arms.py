@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from seq2seq_attn import __version__
-from seq2seq_attn.analysis.scoring import TRANSLATIONS, AttentionRecord, skipped_metrics
+from seq2seq_attn.analysis.scoring import AttentionRecord, ScoredRun, skipped_metrics
 from seq2seq_attn.comparison.experiment import ArmRun
 from seq2seq_attn.evaluation.counts import BleuCounts, ChrfCounts, CorpusCounts
 from seq2seq_attn.evaluation.metrics import METRICS, TranslatedTest, score_translations
@@ -16,8 +15,6 @@ from seq2seq_attn.evaluation.resampling import approximate_randomisation, paired
 from seq2seq_attn.evaluation.significance import RunScores, detectable_difference, holm, joint_test
 from seq2seq_attn.results.results import ENOUGH, ChrfDifference, JointTest, PairedComparison, Significance
 from seq2seq_attn.runs.corpora import TestSet
-from seq2seq_attn.runs.folder import read_metrics
-from seq2seq_attn.text.files import read_lines
 
 
 class Arm(NamedTuple):
@@ -35,16 +32,15 @@ class Arm(NamedTuple):
         return [each["test"] for each in self.metrics]
 
     @classmethod
-    def load(cls, runs: list[ArmRun], folder: Path, test_set: TestSet) -> Arm:
-        """Reads the run folders, which are below `folder`.
+    def of(cls, runs: list[ArmRun], tested: Sequence[ScoredRun], test_set: TestSet) -> Arm:
+        """From the tested runs, in the order of `runs`.
 
         Translation metrics that a run lacks because it was tested with an earlier version are computed here.
         """
         references = test_set.pairs.target
-        folders = [folder / run.folder for run in runs]
-        translations = [read_lines(each / TRANSLATIONS) for each in folders]
-        metrics = [read_metrics(each) for each in folders]
-        attention = [found for each in folders if (found := AttentionRecord.load(each, len(references))) is not None]
+        translations = [each.translations for each in tested]
+        metrics = [each.metrics | {"test": dict(each.metrics["test"])} for each in tested]
+        attention = [each.attention for each in tested if each.attention is not None]
         options, language = runs[0].config.evaluation, runs[0].config.text.target_language
         for each, lines in zip(metrics, translations, strict=True):
             test = TranslatedTest(lines, references, options.tokenize, test_set.lc_tok, language)

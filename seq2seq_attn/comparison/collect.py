@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from seq2seq_attn.analysis.scoring import ScoredRun
 from seq2seq_attn.comparison.arms import Arm, differences, signatures
 from seq2seq_attn.comparison.breakdowns import where_arms_differ
 from seq2seq_attn.comparison.experiment import RunGrid
@@ -25,9 +25,11 @@ from seq2seq_attn.runs.corpora import TestSet, read_pairs
 from seq2seq_attn.text.corpus import ParallelCorpus
 
 
-def collect(grid: RunGrid, runs: Path, test_set: TestSet, say: Say = lambda _: None) -> Results:
-    """The results of a grid whose runs are all trained and tested."""
-    arms = {name: Arm.load(group, runs, test_set) for name, group in grid.arms()}
+def collect(
+    grid: RunGrid, tested: Mapping[str, Sequence[ScoredRun]], test_set: TestSet, say: Say = lambda _: None
+) -> Results:
+    """The results of a grid, from the tested runs of each arm, one per seed."""
+    arms = {name: Arm.of(group, tested[name], test_set) for name, group in grid.arms()}
     baseline, contrasts = grid.experiment.baseline, grid.experiment.contrasts
     with_baseline = [(name, baseline) for name in arms if name != baseline]
     compared = differences(arms, [*with_baseline, *contrasts])
@@ -75,6 +77,7 @@ def _row(name: str, arm: Arm, test_set: TestSet) -> ArmResult:
     scores = _scores(arm, test_set)
     return ArmResult(
         name=name,
+        unconverged=[run.seed for run, each in zip(arm.runs, timings, strict=True) if not each.get("converged", True)],
         parameters=arm.metrics[0]["parameters"],
         seeds=[run.seed for run in arm.runs],
         bleu_by_length=_bands(arm, test_set.pairs.source),

@@ -68,7 +68,7 @@ def columns(results: Results) -> list[Column]:
         *_scores(arms, [key for key in main_keys if key not in translation_keys]),
         Column(
             "Training",
-            [TableCell(_duration(arm.train_seconds), numbers=(arm.train_seconds,)) for arm in arms],
+            [TableCell(_duration(arm.train_seconds), _stopped(arm), (arm.train_seconds,)) for arm in arms],
             "Training: time per run, mean over seeds",
             parts=("seconds",),
         ),
@@ -277,6 +277,11 @@ def _speed(arms: Sequence[ArmResult]) -> list[Column]:
     return [
         Column("Tokens/s", cells, "Tokens/s: target tokens per second of training, without validation", optional=True)
     ]
+
+
+def _stopped(arm: ArmResult) -> str:
+    """Marks an arm whose score is only a lower bound."""
+    return "still improving" if arm.unconverged else ""
 
 
 def _duration(seconds: float) -> str:

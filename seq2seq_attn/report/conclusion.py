@@ -22,8 +22,8 @@ def conclusion(results: Results) -> list[str]:
 
     An arm is called better or worse only by the joint test, over trainings and sentences. The note of the experiment,
     if it has one, comes second. The planned contrasts follow, then the effect of length on the best arm and on the
-    baseline, the groups of sentences in which the two differ, the alignment error rate of the best arm, and what the
-    number of seeds does not allow.
+    baseline, the groups of sentences in which the two differ, the alignment error rate of the best arm, the arms that
+    were stopped too early, and what the number of seeds does not allow.
     """
     best = max(results.arms, key=lambda arm: arm.bleu.mean)
     shown = [arm for arm in results.arms if arm is best or arm.name == results.baseline]
@@ -34,6 +34,7 @@ def conclusion(results: Results) -> list[str]:
     sentences += _by_group(results.where, best.name, results.baseline)
     if best.aer is not None:
         sentences.append(_aligned(best, best.aer.mean, results.aer_rivals))
+    sentences += [_still_improving(arm) for arm in results.arms if arm.unconverged]
     sentences += filter(None, [_too_few(results, min(runs.values()))])
     if results.note:
         sentences.insert(1, results.note)
@@ -63,6 +64,12 @@ def _compared(pair: PairedComparison, runs: int) -> str:
         more = "higher" if pair.bleu_difference > 0 else "lower"
         return f"{pair.arm} scored {gap:.1f} BLEU {more} than {pair.baseline} in {these} ({evidence})."
     return f"{arms} cannot be told apart in {these}: {pair.bleu_difference:+.1f} BLEU ({evidence})."
+
+
+def _still_improving(arm: ArmResult) -> str:
+    which = ", ".join(map(str, arm.unconverged))
+    seeds = f"seed{'s' if len(arm.unconverged) > 1 else ''} {which}"
+    return f"{arm.name} was still improving when stopped ({seeds}): longer training may raise its score."
 
 
 def _too_few(results: Results, runs: int) -> str | None:

@@ -61,6 +61,10 @@ def load_curves(path: Path) -> Mapping[str, Sequence[Curve]]:
     return load_record(_CURVES, path)
 
 
+def save_curves(curves: Mapping[str, Sequence[Curve]], path: Path) -> None:
+    save_record(_CURVES, {arm: tuple(runs) for arm, runs in curves.items()}, path)
+
+
 # Attention between words: attention.json
 
 

@@ -31,6 +31,8 @@ from seq2seq_attn.results.records import STRICT, Many, NonEmpty, load_record, sa
 Probability = Annotated[float, Field(ge=0, le=1)]
 Labels = Annotated[tuple[str, ...], Field(min_length=1)]
 
+RESULTS = "results.json"
+
 ENOUGH = 30  # sentences; BLEU of fewer is too noisy to draw conclusions from
 LEVEL = 0.05  # below which a corrected p-value counts as significant
 
@@ -85,8 +87,8 @@ class BandResult:
 class ArmResult:
     """One row of the comparison: a model, trained once per seed. A score is None if it was not measured.
 
-    Metrics with their own field are named as in `evaluation/metrics.py`; others are in `further`, which is omitted from
-    the file if it is empty.
+    Metrics with their own field are named as in `evaluation/metrics.py`; others are in `further`. The last two fields
+    are omitted from the file if they are empty.
     """
 
     name: str
@@ -105,6 +107,7 @@ class ArmResult:
     matched_hidden_size: PositiveInt | None = None  # of the decoder, widened by match_parameters; None: as configured
     exact_match: Spread | None = None
     further: Mapping[str, Spread] = Field(default_factory=dict)  # by the key of the metric
+    unconverged: Many[int] = ()  # seeds whose validation was still improving when training stopped
 
     def score(self, key: str) -> Spread | None:
         """The score of a metric by its key; None if it was not measured."""
@@ -120,7 +123,7 @@ class ArmResult:
 
     @model_serializer(mode="wrap")
     def _without_empty(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {key: value for key, value in dump(self).items() if key != "further" or value}
+        return {key: value for key, value in dump(self).items() if key not in ("further", "unconverged") or value}
 
 
 SCORE_FIELDS = ("bleu", "bleu_lc_tok", "chrf", "ter", "aer", "perplexity", "attention_entropy", "exact_match")
@@ -380,6 +383,11 @@ class Results:
     def save(self, path: Path) -> None:
         """Write JSON atomically."""
         save_record(_RESULTS, self, path, indent=2)
+
+    def values(self) -> dict[str, Any]:
+        """As plain values, as in the file."""
+        values: dict[str, Any] = _RESULTS.dump_python(self, mode="json")
+        return values
 
 
 def _bands(arm: ArmResult) -> list[tuple[int, int | None, int]]:

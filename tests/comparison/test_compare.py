@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from toy_experiment import EXPERIMENT
 
+from seq2seq_attn.analysis.scoring import ScoredRun
 from seq2seq_attn.comparison import collect, observe
 from seq2seq_attn.comparison.arms import Arm
 from seq2seq_attn.comparison.collect import training_text
@@ -208,7 +209,8 @@ def test_every_nth_pair_of_a_large_test_set_is_kept_with_all_examples(results, g
 def test_length_quantiles_replace_bands_if_only_one_has_enough_sentences(grid, results, tmp_path, monkeypatch):
     monkeypatch.setattr(collect, "ENOUGH", 8)
     test_set = read_test(grid.runs[0].config.data.test)
-    arm = Arm.load([grid.runs[2]], tmp_path / "mine" / "runs", test_set)
+    run = grid.runs[2]
+    arm = Arm.of([run], [ScoredRun.load(tmp_path / "mine" / "runs" / run.folder, len(test_set.pairs))], test_set)
 
     def bands(shortest):
         sources = [" ".join("x" * (shortest + number % 4)) for number in range(len(test_set.pairs))]
