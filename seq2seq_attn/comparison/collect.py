@@ -12,7 +12,7 @@ from seq2seq_attn.comparison.arms import Arm, differences, signatures
 from seq2seq_attn.comparison.breakdowns import where_arms_differ
 from seq2seq_attn.comparison.experiment import RunGrid
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.alignment import trivial_error_rates
+from seq2seq_attn.evaluation.alignment import Links, alignment_error_rate, trivial_error_rates
 from seq2seq_attn.evaluation.corpus_scores import lc_norm_tok
 from seq2seq_attn.evaluation.counts import BleuCounts
 from seq2seq_attn.evaluation.groups import Band, group_score, length_quantiles
@@ -26,9 +26,17 @@ from seq2seq_attn.text.corpus import ParallelCorpus
 
 
 def collect(
-    grid: RunGrid, tested: Mapping[str, Sequence[ScoredRun]], test_set: TestSet, say: Say = lambda _: None
+    grid: RunGrid,
+    tested: Mapping[str, Sequence[ScoredRun]],
+    test_set: TestSet,
+    say: Say = lambda _: None,
+    *,
+    aligners: Mapping[str, Sequence[Links]] | None = None,
 ) -> Results:
-    """The results of a grid, from the tested runs of each arm, one per seed."""
+    """The results of a grid, from the tested runs of each arm, one per seed.
+
+    `aligners` has links of the test pairs by aligners other than the arms, whose error rates stand beside theirs.
+    """
     arms = {name: Arm.of(group, tested[name], test_set) for name, group in grid.arms()}
     baseline, contrasts = grid.experiment.baseline, grid.experiment.contrasts
     with_baseline = [(name, baseline) for name in arms if name != baseline]
@@ -46,15 +54,18 @@ def collect(
         commit=_distinct(provenance, "commit"),
         hardware=_distinct(provenance, "hardware"),
         signatures=scored | compared.signatures,
-        aer_rivals=_aer_rivals(test_set),
+        aer_rivals=_aer_rivals(test_set, aligners or {}),
         where=where_arms_differ(arms, test_set, grid.runs[0].config, training_text(grid, say)),
     )
 
 
-def _aer_rivals(test_set: TestSet) -> dict[str, float]:
+def _aer_rivals(test_set: TestSet, aligners: Mapping[str, Sequence[Links]]) -> dict[str, float]:
     """The AER that an arm has to beat; empty without gold links."""
     gold, pairs = test_set.gold, test_set.pairs
-    return {} if gold is None else trivial_error_rates(gold, pairs.source, pairs.target)
+    if gold is None:
+        return {}
+    others = {name: alignment_error_rate(links, gold.sure, gold.possible) for name, links in aligners.items()}
+    return trivial_error_rates(gold, pairs.source, pairs.target) | others
 
 
 def training_text(grid: RunGrid, say: Say) -> ParallelCorpus | None:

@@ -6,10 +6,12 @@ import gzip
 import json
 import os
 from importlib.resources import as_file, files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from seq2seq_attn.analysis.scoring import ScoredRun
+from seq2seq_attn.analysis.word_alignment import align_by_eflomal
 from seq2seq_attn.comparison.collect import collect
 from seq2seq_attn.comparison.evidence import configuration, gather, portable, reusable, scored_run
 from seq2seq_attn.comparison.experiment import Experiment, RunGrid, make_grid, match_parameters
@@ -17,12 +19,13 @@ from seq2seq_attn.comparison.observe import observe, read_curve
 from seq2seq_attn.comparison.schedule import IfDone, complete_all
 from seq2seq_attn.config import TestFiles
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.evaluation.alignment import Links, symmetrise
 from seq2seq_attn.results.evidence import EVIDENCE
 from seq2seq_attn.results.observations import Curve, Reproduction, save_curves, save_reproduction
 from seq2seq_attn.results.records import RUNS
 from seq2seq_attn.results.results import RESULTS, Results
 from seq2seq_attn.runs import Say
-from seq2seq_attn.runs.corpora import CACHE_FOLDER, Cache, read_test
+from seq2seq_attn.runs.corpora import CACHE_FOLDER, Cache, TestSet, read_test
 from seq2seq_attn.runs.folder import COMPARISON, MARKER
 from seq2seq_attn.strict import load, merge
 from seq2seq_attn.text.files import read_lines, write_bytes
@@ -64,13 +67,22 @@ def compare(
         found = known.get((run.arm, run.seed))
         tested[run.arm].append(scored_run(found) if found else ScoredRun.load(runs / run.folder, len(test.pairs)))
         curves[run.arm].append(found.curve if found else read_curve(run, runs))
-    results = collect(grid, tested, test, say)
+    aligners = _other_aligners(own, runs, test, say)
+    results = collect(grid, tested, test, say, aligners=aligners)
     results.save(folder / RESULTS)
-    gather(grid, tested, curves).save(folder / EVIDENCE)
+    gather(grid, tested, curves, aligners).save(folder / EVIDENCE)
     save_curves(curves, folder / "curves.json")
     observe(own, runs, test, folder, results.signatures["chrf"])
     save_reproduction(_reproduction(grid, command), folder / "making.json")
     return results
+
+
+def _other_aligners(grid: RunGrid, runs: Path, test: TestSet, say: Say) -> dict[str, list[Links]]:
+    """The links of eflomal, if it is installed and there are gold links; it learns from the text of the first run."""
+    if test.gold is None or not grid.runs or find_spec("eflomal") is None:
+        return {}
+    both = align_by_eflomal(runs / grid.runs[0].folder, test.pairs, say)
+    return {"eflomal": [symmetrise(*pair) for pair in zip(both.forward, both.backward, strict=True)]}
 
 
 def claim(folder: Path, experiment: str) -> None:

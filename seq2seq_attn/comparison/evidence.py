@@ -17,7 +17,7 @@ from seq2seq_attn.comparison.collect import collect
 from seq2seq_attn.comparison.experiment import ArmRun, Experiment, RunGrid
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.alignment import format_links, parse_links
+from seq2seq_attn.evaluation.alignment import Links, format_links, parse_links
 from seq2seq_attn.results.evidence import EVIDENCE, ArmEvidence, Evidence, RunEvidence
 from seq2seq_attn.results.observations import Curve
 from seq2seq_attn.results.records import run_folder
@@ -30,7 +30,12 @@ from seq2seq_attn.text.files import digest
 OWN_FIELDS = {"base", "arms", "seeds"}  # of an experiment, whose values are those of the arms here
 
 
-def gather(grid: RunGrid, tested: Mapping[str, Sequence[ScoredRun]], curves: Mapping[str, Sequence[Curve]]) -> Evidence:
+def gather(
+    grid: RunGrid,
+    tested: Mapping[str, Sequence[ScoredRun]],
+    curves: Mapping[str, Sequence[Curve]],
+    aligners: Mapping[str, Sequence[Links]],
+) -> Evidence:
     """The evidence of a grid. Paths below the working directory become relative to it, for any checkout."""
     arms = [
         ArmEvidence(
@@ -53,7 +58,12 @@ def gather(grid: RunGrid, tested: Mapping[str, Sequence[ScoredRun]], curves: Map
     ]
     experiment = grid.experiment.model_dump(mode="json", exclude=OWN_FIELDS)
     files = dict.fromkeys(path for run in grid.runs for path in _data_files(run.config))
-    return Evidence(experiment, arms, {portable(str(path)): digest(path) for path in files})
+    return Evidence(
+        experiment,
+        arms,
+        {portable(str(path)): digest(path) for path in files},
+        {name: [format_links(each) for each in links] for name, links in aligners.items()},
+    )
 
 
 def configuration(config: Config) -> dict[str, Any]:
@@ -129,7 +139,8 @@ def recompute(folder: Path, say: Say = lambda _: None) -> Recomputed:
     if files is None:
         raise UserError(f"{folder / EVIDENCE}: the configuration has no data.test")
     tested = {arm.name: [scored_run(run) for run in arm.runs] for arm in evidence.arms}
-    results = collect(grid, tested, read_test(files), say)
+    aligners = {name: [parse_links(line).sure for line in lines] for name, lines in evidence.aligners.items()}
+    results = collect(grid, tested, read_test(files), say, aligners=aligners)
     stored, found = (dict(_leaves(each.values())) for each in (Results.load(folder / RESULTS), results))
     differences = [
         f"{key}: {stored.get(key, 'nothing')} stored, {found.get(key, 'nothing')} recomputed"

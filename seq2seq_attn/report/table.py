@@ -99,7 +99,7 @@ def _rivals(results: Results, shown: Iterable[Column]) -> list[str]:
     if not results.aer_rivals or METRICS["aer"].header not in {column.header for column in shown}:
         return []
     rates = ", ".join(f"{name} {rate:.3f}" for name, rate in results.aer_rivals.items())
-    return [f"{METRICS['aer'].header} of alignments that read no words: {rates}"]
+    return [f"{METRICS['aer'].header} without attention: {rates}"]
 
 
 def _signatures(results: Results, shown: Iterable[Column]) -> list[str]:

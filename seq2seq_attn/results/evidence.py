@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import NonNegativeInt, TypeAdapter, model_validator
+from pydantic import Field, NonNegativeInt, TypeAdapter, model_validator
 from pydantic.dataclasses import dataclass
 
 from seq2seq_attn.results.observations import Curve
@@ -56,6 +56,7 @@ class Evidence:
     experiment: Mapping[str, Any]  # the fields of the experiment file besides `base`, `arms` and `seeds`
     arms: NonEmpty[ArmEvidence]
     data: Mapping[str, str]  # the SHA-256 of every file in the `data` section, by its path
+    aligners: Mapping[str, Many[str]] = Field(default_factory=dict)  # links of other aligners, in the Pharaoh format
 
     @classmethod
     def load(cls, path: Path) -> Evidence:

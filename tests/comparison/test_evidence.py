@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from seq2seq_attn.analysis.word_alignment import BidirectionalLinks
 from seq2seq_attn.comparison import compare as comparing
 from seq2seq_attn.comparison.compare import compare
 from seq2seq_attn.comparison.evidence import recompute
@@ -129,6 +130,18 @@ def test_evidence_of_another_configuration_is_refused(folder, values, tmp_path):
     grid = experiment_grid(values, overrides=("training.max_epochs=3",))
     with pytest.raises(UserError, match=r"arm 'distracted' was trained with training\.max_epochs=2, not 3"):
         compare(grid, tmp_path / "other", evidence=folder / EVIDENCE, bar=None)
+
+
+def test_the_links_of_an_installed_aligner_stand_beside_the_arms(grid, tmp_path, monkeypatch):
+    """A stand-in for eflomal, which links no word and so has the highest error rate."""
+    empty = [frozenset()] * 32
+    monkeypatch.setattr(comparing, "find_spec", lambda name: name == "eflomal")
+    monkeypatch.setattr(comparing, "align_by_eflomal", lambda *_: BidirectionalLinks(empty, empty))
+    results = compare(grid, tmp_path / "aligned", bar=None)
+    assert list(results.aer_rivals) == ["diagonal", "random", "eflomal"]
+    assert results.aer_rivals["eflomal"] == 1
+    shutil.rmtree(tmp_path / "aligned/runs")
+    assert recompute(tmp_path / "aligned").differences == []
 
 
 @pytest.mark.parametrize("path", PUBLISHED, ids=[str(path.parent.relative_to(ROOT)) for path in PUBLISHED])
