@@ -19,6 +19,7 @@ from seq2seq_attn.evaluation.groups import Band, group_score, length_quantiles
 from seq2seq_attn.evaluation.metrics import METRICS, score_value
 from seq2seq_attn.evaluation.resampling import Interval, score_interval
 from seq2seq_attn.evaluation.significance import t_interval
+from seq2seq_attn.results.observations import Curve
 from seq2seq_attn.results.results import ENOUGH, SCORE_FIELDS, ArmResult, BandResult, Results, Spread
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import TestSet, read_pairs
@@ -29,11 +30,12 @@ def collect(
     grid: RunGrid,
     tested: Mapping[str, Sequence[ScoredRun]],
     test_set: TestSet,
+    curves: Mapping[str, Sequence[Curve]],
     say: Say = lambda _: None,
     *,
     aligners: Mapping[str, Sequence[Links]] | None = None,
 ) -> Results:
-    """The results of a grid, from the tested runs of each arm, one per seed.
+    """The results of a grid, from the tested runs and the learning curves of each arm, one per seed.
 
     `aligners` has links of the test pairs by aligners other than the arms, whose error rates stand beside theirs.
     """
@@ -46,7 +48,7 @@ def collect(
     return Results(
         experiment=grid.experiment.name,
         note=grid.experiment.note,
-        arms=[_row(name, arm, test_set) for name, arm in arms.items()],
+        arms=[_row(name, arm, curves[name], test_set) for name, arm in arms.items()],
         comparisons=compared.comparisons[: len(with_baseline)],
         contrasts=compared.comparisons[len(with_baseline) :],
         signature="; lowercased tokenised: ".join(scored[key] for key in ("bleu", "bleu_lc_tok") if key in scored),
@@ -81,14 +83,14 @@ def training_text(grid: RunGrid, say: Say) -> ParallelCorpus | None:
         return None
 
 
-def _row(name: str, arm: Arm, test_set: TestSet) -> ArmResult:
+def _row(name: str, arm: Arm, curves: Sequence[Curve], test_set: TestSet) -> ArmResult:
     """A row of the table."""
     first = arm.runs[0]
     timings = [each["training"] for each in arm.metrics]
     scores = _scores(arm, test_set)
     return ArmResult(
         name=name,
-        unconverged=[run.seed for run, each in zip(arm.runs, timings, strict=True) if not each.get("converged", True)],
+        unconverged=[curve.seed for curve in curves if curve.still_improving],
         parameters=arm.metrics[0]["parameters"],
         seeds=[run.seed for run in arm.runs],
         bleu_by_length=_bands(arm, test_set.pairs.source),

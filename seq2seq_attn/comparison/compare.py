@@ -68,7 +68,7 @@ def compare(
         tested[run.arm].append(scored_run(found) if found else ScoredRun.load(runs / run.folder, len(test.pairs)))
         curves[run.arm].append(found.curve if found else read_curve(run, runs))
     aligners = _other_aligners(own, runs, test, say)
-    results = collect(grid, tested, test, say, aligners=aligners)
+    results = collect(grid, tested, test, curves, say, aligners=aligners)
     results.save(folder / RESULTS)
     gather(grid, tested, curves, aligners).save(folder / EVIDENCE)
     save_curves(curves, folder / "curves.json")

@@ -140,7 +140,8 @@ def recompute(folder: Path, say: Say = lambda _: None) -> Recomputed:
         raise UserError(f"{folder / EVIDENCE}: the configuration has no data.test")
     tested = {arm.name: [scored_run(run) for run in arm.runs] for arm in evidence.arms}
     aligners = {name: [parse_links(line).sure for line in lines] for name, lines in evidence.aligners.items()}
-    results = collect(grid, tested, read_test(files), say, aligners=aligners)
+    curves = {arm.name: [run.curve for run in arm.runs] for arm in evidence.arms}
+    results = collect(grid, tested, read_test(files), curves, say, aligners=aligners)
     stored, found = (dict(_leaves(each.values())) for each in (Results.load(folder / RESULTS), results))
     differences = [
         f"{key}: {stored.get(key, 'nothing')} stored, {found.get(key, 'nothing')} recomputed"

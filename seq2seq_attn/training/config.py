@@ -14,8 +14,6 @@ from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.strict import Strict
 
-PATIENCE = 5  # validations: the default, and what counts as convergence in a training without `patience`
-
 
 class OptimiserConfig(Strict):
     name: Literal["adam", "adamw"] = "adam"  # Kingma & Ba 2015, Loshchilov & Hutter 2019
@@ -53,7 +51,7 @@ class TrainingConfig(Strict):
     max_epochs: PositiveInt = 50  # an upper limit
     validate_every: PositiveInt = 1  # epochs
     monitor: Literal["bleu", "loss"] = "bleu"  # validation metric for best weights, early stopping and plateau
-    patience: PositiveInt | None = PATIENCE  # validations without improvement before training stops
+    patience: PositiveInt | None = 5  # validations without improvement before training stops
     precision: Literal["fp32", "bf16"] = "fp32"  # of matrix products
     accelerator: Literal["auto", "cpu", "cuda"] = "auto"  # auto: a GPU if there is one
 

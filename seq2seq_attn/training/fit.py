@@ -32,7 +32,7 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.translator import Translator
 from seq2seq_attn.text.files import replacing
 from seq2seq_attn.training.batches import Batch
-from seq2seq_attn.training.config import PATIENCE, TrainingConfig
+from seq2seq_attn.training.config import TrainingConfig
 from seq2seq_attn.training.module import TranslationModule, Validate
 
 LAST_CHECKPOINT, BEST_WEIGHTS = "last.ckpt", "best.safetensors"
@@ -52,7 +52,6 @@ class Fitted(NamedTuple):
     tokens_per_second: float  # target tokens per second, padding and validation excluded
     best_epoch: int | None  # of the best validation, counted from 1; None if an earlier version saw it
     stopped: Literal["patience", "max_epochs"]  # the option that ended training
-    converged: bool  # the best validation is not among the last `patience` ones (`PATIENCE` if it is null)
 
 
 @contextmanager
@@ -151,7 +150,6 @@ def fit(
         tokens_per_second=clock.tokens / max(clock.training_seconds, 1e-9),
         best_epoch=best.epoch,
         stopped="max_epochs" if config.patience is None or best.since < config.patience else "patience",
-        converged=best.since >= (config.patience or PATIENCE),
     )
 
 

@@ -195,6 +195,11 @@ def test_older_files_are_shown_without_the_missing_fields(load):
     assert "corrected" not in text
 
 
+def test_the_training_of_an_arm_that_still_improved_is_marked(load):
+    header, _, *rows = table_rows(markdown(load(lambda results: results["arms"][1].update(unconverged=[2]))))
+    assert [row[header.index("Training")] for row in rows] == ["59 s", "2.5 min still improving", "2.0 h"]
+
+
 def test_without_comparisons_there_is_no_difference_column(load):
     text = markdown(load(lambda results: results.update(comparisons=[])))
     assert "Difference" not in text

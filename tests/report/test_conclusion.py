@@ -127,6 +127,14 @@ def test_two_seeds_and_few_sentences_are_named():
     assert "seed" not in sentences_for(pair(2.0, 1.0, 3.0, 0.01, jointly(0.01)))[-1]
 
 
+def test_arms_that_were_stopped_too_early_are_named():
+    arms = (arm("a", 30.0), replace(arm("b", 20.0), unconverged=(1, 3)), replace(arm("c", 1.0), unconverged=(2,)))
+    assert sentences_for(arms=arms)[-2:] == [
+        "b was still improving when stopped (seeds 1, 3): longer training may raise its score.",
+        "c was still improving when stopped (seed 2): longer training may raise its score.",
+    ]
+
+
 def test_planned_contrasts_follow_and_count_in_the_correction():
     planned = replace(pair(1.0, 0.5, 1.5, 0.01, jointly(0.01)), arm="c", baseline="a")
     arms = (arm("a", 30.0), arm("b", 20.0), arm("c", 31.0))

@@ -9,6 +9,7 @@ import pytest
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.results.observations import (
+    Curve,
     load_attention,
     load_corpus_attention,
     load_curves,
@@ -324,3 +325,21 @@ print(sorted({"torch", "seq2seq_attn.lab", "matplotlib.pyplot"} & sys.modules.ke
 """
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("bleu", "loss", "expected"),
+    [
+        ([10.0, 20.0, 21.0, 21.6], [4.0, 3.0, 2.9, 2.8], True),
+        ([10.0, 20.0, 21.0, 21.5], [4.0, 3.0, 2.9, 2.0], False),  # BLEU decides, by more than half a point
+        ([10.0, 20.0, 22.0, 21.6], [4.0, 3.0, 2.9, 2.8], False),
+        ([1.0, 2, 3, 4, 9.0, 9.1, 9.2, 9.3, 9.4, 9.6], [1.0] * 10, False),  # the last two of ten against 9.3
+        ([1.0, 2, 3, 4, 9.0, 9.1, 9.2, 9.3, 9.9, 9.6], [1.0] * 10, True),
+        ([None, 20.0], [4.0, 3.97], False),
+        ([None, None], [4.0, 3.95], True),
+        ([5.0], [1.0], False),
+        ([], [], False),
+    ],
+)
+def test_a_curve_that_rose_in_its_last_fifth_was_still_improving(bleu, loss, expected):
+    assert Curve(1, tuple(range(len(bleu))), tuple(loss), tuple(bleu)).still_improving == expected

@@ -190,32 +190,32 @@ def outcome(folder, bleu, **options):
     scores = iter(bleu)
     options = {"monitor": "bleu", "max_epochs": len(bleu)} | options
     _, fitted = run(folder, validate=lambda _: next(scores), **options)
-    return fitted.stopped, fitted.best_epoch, fitted.converged
+    return fitted.stopped, fitted.best_epoch
 
 
 @pytest.mark.parametrize(
     ("bleu", "patience", "expected"),
     [
-        ([1.0, 5.0, 4.0, 5.0, 9.0], 2, ("patience", 2, True)),
-        ([1.0, 5.0, 4.0, 5.0], 2, ("patience", 2, True)),  # in the last of all epochs
-        ([1.0, 5.0, 4.0], 2, ("max_epochs", 2, False)),
-        ([1.0, 2.0, 3.0], 2, ("max_epochs", 3, False)),
-        ([1.0, 5.0, 4.0, 4.0, 4.0, 4.0, 4.0], None, ("max_epochs", 2, True)),
-        ([1.0, 5.0, 4.0, 4.0, 4.0, 4.0], None, ("max_epochs", 2, False)),
+        ([1.0, 5.0, 4.0, 5.0, 9.0], 2, ("patience", 2)),
+        ([1.0, 5.0, 4.0, 5.0], 2, ("patience", 2)),  # in the last of all epochs
+        ([1.0, 5.0, 4.0], 2, ("max_epochs", 2)),
+        ([1.0, 2.0, 3.0], 2, ("max_epochs", 3)),
+        ([1.0, 5.0, 4.0, 4.0, 4.0, 4.0, 4.0], None, ("max_epochs", 2)),
+        ([1.0, 5.0, 4.0, 4.0, 4.0, 4.0], None, ("max_epochs", 2)),
     ],
 )
-def test_a_training_records_why_it_stopped_and_whether_it_still_improved(tmp_path, bleu, patience, expected):
+def test_a_training_records_why_it_stopped_and_its_best_epoch(tmp_path, bleu, patience, expected):
     assert outcome(tmp_path, bleu, patience=patience) == expected
 
 
 def test_the_outcome_counts_validations_over_an_interruption_and_from_an_earlier_version(tmp_path):
-    assert outcome(tmp_path, [3.0, 2.0], patience=3) == ("max_epochs", 1, False)
+    assert outcome(tmp_path, [3.0, 2.0], patience=3) == ("max_epochs", 1)
     path = tmp_path / "checkpoints" / "last.ckpt"
     before = torch.load(path, weights_only=True)
-    assert outcome(tmp_path, [2.0, 2.0], patience=3, max_epochs=4, resume=True) == ("patience", 1, True)
+    assert outcome(tmp_path, [2.0, 2.0], patience=3, max_epochs=4, resume=True) == ("patience", 1)
     before["callbacks"]["BestWeights"] = {"score": 3.0}
     torch.save(before, path)
-    assert outcome(tmp_path, [2.0], patience=3, max_epochs=3, resume=True) == ("max_epochs", None, False)
+    assert outcome(tmp_path, [2.0], patience=3, max_epochs=3, resume=True) == ("max_epochs", None)
 
 
 def rate(folder):
