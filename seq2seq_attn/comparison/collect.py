@@ -20,7 +20,7 @@ from seq2seq_attn.evaluation.metrics import METRICS, score_value
 from seq2seq_attn.evaluation.resampling import Interval, score_interval
 from seq2seq_attn.evaluation.significance import t_interval
 from seq2seq_attn.results.observations import Curve
-from seq2seq_attn.results.results import ENOUGH, SCORE_FIELDS, ArmResult, BandResult, Results, Spread
+from seq2seq_attn.results.results import ENOUGH, SCORE_FIELDS, ArmResult, BandResult, Results, Spread, Tuned
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import TestSet, read_pairs
 from seq2seq_attn.text.corpus import ParallelCorpus
@@ -34,10 +34,12 @@ def collect(
     say: Say = lambda _: None,
     *,
     aligners: Mapping[str, Sequence[Links]] | None = None,
+    tuned: Mapping[str, Tuned] | None = None,
 ) -> Results:
     """The results of a grid, from the tested runs and the learning curves of each arm, one per seed.
 
-    `aligners` has links of the test pairs by aligners other than the arms, whose error rates stand beside theirs.
+    `aligners` has links of the test pairs by aligners other than the arms, whose error rates stand beside theirs;
+    `tuned`, the settings that were found for arms.
     """
     arms = {name: Arm.of(group, tested[name], test_set) for name, group in grid.arms()}
     baseline, contrasts = grid.experiment.baseline, grid.experiment.contrasts
@@ -57,6 +59,8 @@ def collect(
         hardware=_distinct(provenance, "hardware"),
         signatures=scored | compared.signatures,
         aer_rivals=_aer_rivals(test_set, aligners or {}),
+        tuned=tuned or {},
+        tuned_for_others=(grid.experiment.tune.others or "") if grid.experiment.tune else "",
         where=where_arms_differ(arms, test_set, grid.runs[0].config, training_text(grid, say)),
     )
 

@@ -13,14 +13,15 @@ from typing import Any
 from seq2seq_attn.analysis.scoring import ScoredRun
 from seq2seq_attn.analysis.word_alignment import align_by_eflomal
 from seq2seq_attn.comparison.collect import collect
-from seq2seq_attn.comparison.evidence import configuration, gather, portable, reusable, scored_run
+from seq2seq_attn.comparison.evidence import configuration, gather, other_aligners, portable, reusable, scored_run
 from seq2seq_attn.comparison.experiment import Experiment, RunGrid, make_grid, match_parameters
 from seq2seq_attn.comparison.observe import observe, read_curve
 from seq2seq_attn.comparison.schedule import IfDone, complete_all
+from seq2seq_attn.comparison.tuning import search_settings, with_settings
 from seq2seq_attn.config import TestFiles
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import Links, symmetrise
-from seq2seq_attn.results.evidence import EVIDENCE
+from seq2seq_attn.results.evidence import EVIDENCE, Evidence
 from seq2seq_attn.results.observations import Curve, Reproduction, save_curves, save_reproduction
 from seq2seq_attn.results.records import RUNS
 from seq2seq_attn.results.results import RESULTS, Results
@@ -48,7 +49,7 @@ def compare(
     Run folders are `folder/runs/ARM/seed-N`. An interrupted comparison continues where it stopped. `jobs` runs are
     trained in parallel, each in a process with an equal share of the processor's cores. `command` is the command line
     that reproduces the comparison, for the report. Runs in the file `evidence`, which an earlier comparison wrote, are
-    not trained again. `bar` as in `runs.train.train`.
+    not trained again, and arms are not tuned again. `bar` as in `runs.train.train`.
 
     UserError: the folder contains a run, another comparison or other files, which stay unchanged; or as in `reusable`.
     """
@@ -56,7 +57,10 @@ def compare(
     test = read_test(_test_files(grid))
     claim(folder, grid.experiment.name)
     grid = match_parameters(grid, Cache(runs / CACHE_FOLDER, say), say)
-    known = {} if evidence is None else reusable(evidence, grid)
+    before = None if evidence is None else Evidence.load(evidence)
+    tuned = before.tuned if before else search_settings(grid, runs, if_exists, jobs, say, bar)
+    grid = with_settings(grid, tuned)
+    known = reusable(before, evidence, grid) if before and evidence else {}
     own = grid._replace(runs=[run for run in grid.runs if (run.arm, run.seed) not in known])
     if known:
         say(f"{len(known)} of {len(grid.runs)} runs are in {evidence}")
@@ -67,17 +71,17 @@ def compare(
         found = known.get((run.arm, run.seed))
         tested[run.arm].append(scored_run(found) if found else ScoredRun.load(runs / run.folder, len(test.pairs)))
         curves[run.arm].append(found.curve if found else read_curve(run, runs))
-    aligners = _other_aligners(own, runs, test, say)
-    results = collect(grid, tested, test, curves, say, aligners=aligners)
+    aligners = (other_aligners(before) if before else {}) or _align(own, runs, test, say)
+    results = collect(grid, tested, test, curves, say, aligners=aligners, tuned=tuned)
     results.save(folder / RESULTS)
-    gather(grid, tested, curves, aligners).save(folder / EVIDENCE)
+    gather(grid, tested, curves, aligners, tuned).save(folder / EVIDENCE)
     save_curves(curves, folder / "curves.json")
     observe(own, runs, test, folder, results.signatures["chrf"])
     save_reproduction(_reproduction(grid, command), folder / "making.json")
     return results
 
 
-def _other_aligners(grid: RunGrid, runs: Path, test: TestSet, say: Say) -> dict[str, list[Links]]:
+def _align(grid: RunGrid, runs: Path, test: TestSet, say: Say) -> dict[str, list[Links]]:
     """The links of eflomal, if it is installed and there are gold links; it learns from the text of the first run."""
     if test.gold is None or not grid.runs or find_spec("eflomal") is None:
         return {}

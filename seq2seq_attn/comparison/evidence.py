@@ -21,7 +21,7 @@ from seq2seq_attn.evaluation.alignment import Links, format_links, parse_links
 from seq2seq_attn.results.evidence import EVIDENCE, ArmEvidence, Evidence, RunEvidence
 from seq2seq_attn.results.observations import Curve
 from seq2seq_attn.results.records import run_folder
-from seq2seq_attn.results.results import RESULTS, Results
+from seq2seq_attn.results.results import RESULTS, Results, Tuned
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import read_test
 from seq2seq_attn.strict import parse
@@ -35,6 +35,7 @@ def gather(
     tested: Mapping[str, Sequence[ScoredRun]],
     curves: Mapping[str, Sequence[Curve]],
     aligners: Mapping[str, Sequence[Links]],
+    tuned: Mapping[str, Tuned],
 ) -> Evidence:
     """The evidence of a grid. Paths below the working directory become relative to it, for any checkout."""
     arms = [
@@ -62,6 +63,7 @@ def gather(
         experiment,
         arms,
         {portable(str(path)): digest(path) for path in files},
+        tuned,
         {name: [format_links(each) for each in links] for name, links in aligners.items()},
     )
 
@@ -94,12 +96,11 @@ def scored_run(evidence: RunEvidence) -> ScoredRun:
     return ScoredRun(dict(evidence.metrics), list(evidence.translations), attention)
 
 
-def reusable(path: Path, grid: RunGrid) -> dict[tuple[str, int], RunEvidence]:
-    """The runs of the grid that are in an evidence file, by arm and seed; none of another experiment's arms.
+def reusable(evidence: Evidence, path: Path, grid: RunGrid) -> dict[tuple[str, int], RunEvidence]:
+    """The runs of the grid that are in the evidence of the file `path`, by arm and seed.
 
-    UserError: the file is malformed, an arm had another configuration, or a corpus is missing or another one.
+    UserError: an arm had another configuration, or a corpus is missing or another one.
     """
-    evidence = Evidence.load(path)
     for name, checksum in evidence.data.items():
         refuse_other_data(Path(name), checksum)
     known = {arm.name: arm for arm in evidence.arms}
@@ -116,6 +117,11 @@ def reusable(path: Path, grid: RunGrid) -> dict[tuple[str, int], RunEvidence]:
                     )
             found |= {(run.arm, each.seed): each for each in known[run.arm].runs if each.seed == run.seed}
     return found
+
+
+def other_aligners(evidence: Evidence) -> dict[str, list[Links]]:
+    """The links of aligners other than the arms."""
+    return {name: [parse_links(line).sure for line in lines] for name, lines in evidence.aligners.items()}
 
 
 class Recomputed(NamedTuple):
@@ -139,9 +145,9 @@ def recompute(folder: Path, say: Say = lambda _: None) -> Recomputed:
     if files is None:
         raise UserError(f"{folder / EVIDENCE}: the configuration has no data.test")
     tested = {arm.name: [scored_run(run) for run in arm.runs] for arm in evidence.arms}
-    aligners = {name: [parse_links(line).sure for line in lines] for name, lines in evidence.aligners.items()}
+    aligners = other_aligners(evidence)
     curves = {arm.name: [run.curve for run in arm.runs] for arm in evidence.arms}
-    results = collect(grid, tested, read_test(files), curves, say, aligners=aligners)
+    results = collect(grid, tested, read_test(files), curves, say, aligners=aligners, tuned=evidence.tuned)
     stored, found = (dict(_leaves(each.values())) for each in (Results.load(folder / RESULTS), results))
     differences = [
         f"{key}: {stored.get(key, 'nothing')} stored, {found.get(key, 'nothing')} recomputed"

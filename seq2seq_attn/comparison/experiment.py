@@ -34,6 +34,24 @@ from seq2seq_attn.strict import (
 )
 
 
+class Tune(Strict):
+    """A search over settings for some of the arms; see `tuning.py`."""
+
+    arms: tuple[str, ...] = Field(min_length=1)  # each is tried with every combination of the values
+    values: dict[str, list[Any]] = Field(min_length=1)  # what to try, by key of the configuration
+    trial: dict[str, Any] = Field(default_factory=dict)  # further changes for the trials, by key, such as fewer epochs
+    others: str | None = None  # the tuned arm whose setting the other arms take; null: they keep their own
+
+    @model_validator(mode="after")
+    def _names_values_and_arms(self) -> Tune:
+        empty = [key for key, values in self.values.items() if not values]
+        if empty:
+            raise ValueError(f"tune.values: {empty[0]} has no values to try")
+        if self.others is not None and self.others not in self.arms:
+            raise ValueError(f"tune.others = {self.others!r} is not among tune.arms: {', '.join(self.arms)}")
+        return self
+
+
 class Experiment(Strict):
     """An experiment file.
 
@@ -51,6 +69,7 @@ class Experiment(Strict):
     baseline: str  # the name of the arm that the others are compared with
     seeds: tuple[int, ...] = (1,)  # each arm is trained once per seed
     contrasts: tuple[tuple[str, str], ...] = ()  # further pairs of arms to test, planned before training
+    tune: Tune | None = None  # settings to search for before training
 
     @model_validator(mode="before")
     @classmethod
@@ -66,6 +85,9 @@ class Experiment(Strict):
         folders = [slug(arm) for arm in self.arms]
         if len(set(folders)) < len(folders):
             raise ValueError("two arms differ in punctuation alone and would share a folder; rename one")
+        for arm in self.tune.arms if self.tune else ():
+            if arm not in self.arms:
+                raise ValueError(f"tune.arms names {arm!r}, which is not among the arms: {', '.join(self.arms)}")
         unknown = [arm for pair in self.contrasts for arm in pair if arm not in self.arms]
         if unknown:
             raise ValueError(f"contrasts name {unknown[0]!r}, which is not among the arms: {', '.join(self.arms)}")

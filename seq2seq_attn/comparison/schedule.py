@@ -75,10 +75,12 @@ def complete(run: ArmRun, runs: Path, if_exists: IfDone, say: Say, bar: bool | N
     if "training" not in metrics:
         cache = runs / CACHE_FOLDER
         model = train(run.config, folder, name=run.name, if_exists=if_exists, say=say, bar=bar, cache=cache)
-    elif "test" not in metrics:
+    elif "test" not in metrics and run.config.data.test is not None:
         model = TrainedModel.load(folder)
     else:
         say(f"{run.name}: done before")
+        return
+    if run.config.data.test is None:  # a trial, which is judged by its validation
         return
     scores = evaluate(model, folder, say=lambda text: say(f"{run.name}: {text}"))
     say(f"{run.name}: BLEU {scores['bleu']['value']:.2f} on the test set")

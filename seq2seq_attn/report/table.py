@@ -49,6 +49,7 @@ def provenance(results: Results, shown: Iterable[Column]) -> list[str]:
     return [
         *_correction(results),
         *_rivals(results, shown),
+        *_tuning(results),
         f"Seeds: {seeds(results.arms)}",
         *_signatures(results, shown),
         f"Produced by seq2seq_attn {results.version}, commit {results.commit}, on {results.hardware}",
@@ -100,6 +101,18 @@ def _rivals(results: Results, shown: Iterable[Column]) -> list[str]:
         return []
     rates = ", ".join(f"{name} {rate:.3f}" for name, rate in results.aer_rivals.items())
     return [f"{METRICS['aer'].header} without attention: {rates}"]
+
+
+def _tuning(results: Results) -> list[str]:
+    """Which arms had a search for their settings, and what it found."""
+    if not results.tuned:
+        return []
+    found = [
+        f"{arm}: {', '.join(f'{key}={value}' for key, value in tuned.setting.items())} ({len(tuned.scores)} tried)"
+        for arm, tuned in results.tuned.items()
+    ]
+    others = f"; the other arms have the setting of {results.tuned_for_others}" if results.tuned_for_others else ""
+    return [f"Tuned by validation {next(iter(results.tuned.values())).monitor}, one seed: {'; '.join(found)}{others}"]
 
 
 def _signatures(results: Results, shown: Iterable[Column]) -> list[str]:

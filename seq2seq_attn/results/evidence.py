@@ -16,6 +16,7 @@ from pydantic.dataclasses import dataclass
 
 from seq2seq_attn.results.observations import Curve
 from seq2seq_attn.results.records import STRICT, Many, NonEmpty, load_record, save_record
+from seq2seq_attn.results.results import Tuned
 
 EVIDENCE = "evidence.json.gz"
 
@@ -56,6 +57,7 @@ class Evidence:
     experiment: Mapping[str, Any]  # the fields of the experiment file besides `base`, `arms` and `seeds`
     arms: NonEmpty[ArmEvidence]
     data: Mapping[str, str]  # the SHA-256 of every file in the `data` section, by its path
+    tuned: Mapping[str, Tuned] = Field(default_factory=dict)  # as in Results
     aligners: Mapping[str, Many[str]] = Field(default_factory=dict)  # links of other aligners, in the Pharaoh format
 
     @classmethod

@@ -324,6 +324,15 @@ def _require_one_per_group(groups: Labels, arms: Mapping[str, Sequence[object]])
 
 
 @dataclass(frozen=True, config=STRICT)
+class Tuned:
+    """The setting of an arm with the best validation score in short trainings, and the scores of all settings."""
+
+    setting: Mapping[str, Any]  # by key of the configuration
+    scores: NonEmpty[float]  # one per setting that was tried
+    monitor: str  # what is scored
+
+
+@dataclass(frozen=True, config=STRICT)
 class Results:
     """An experiment: its arms, their comparisons with the baseline, and the provenance of the numbers.
 
@@ -342,10 +351,12 @@ class Results:
     note: str = ""  # what the experiment cannot show, from the experiment file
     contrasts: Many[PairedComparison] = ()  # planned comparisons between other arms
     aer_rivals: Mapping[str, float] = Field(default_factory=dict)  # AER of trivial alignments, and of other aligners
+    tuned: Mapping[str, Tuned] = Field(default_factory=dict)  # by arm, those whose settings were searched for
+    tuned_for_others: str = ""  # the tuned arm whose setting the other arms have
 
     @model_serializer(mode="wrap")
     def _without_empty(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        added = "note", "contrasts", "aer_rivals"
+        added = "note", "contrasts", "aer_rivals", "tuned", "tuned_for_others"
         return {key: value for key, value in dump(self).items() if key not in added or value}
 
     @model_validator(mode="after")

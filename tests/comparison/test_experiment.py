@@ -50,6 +50,12 @@ def test_the_base_may_be_in_a_separate_file(tmp_path, values):
         ({"contrasts": [["attention", "nobody"]]}, "contrasts name 'nobody', which is not among the arms"),
         ({"contrasts": [["attention", "distracted"]]}, r"with the baseline \(which is always tested\)"),
         ({"contrasts": [["attention", "attention"]]}, "an arm with itself"),
+        (
+            {"tune": {"arms": ["nobody"], "values": {"seed": [1]}}},
+            "tune.arms names 'nobody', which is not among",
+        ),
+        ({"tune": {"arms": ["attention"], "values": {"seed": []}}}, "seed has no values to try"),
+        ({"tune": {"arms": ["attention"], "values": {"seed": [1]}, "others": "x"}}, "tune.others = 'x' is not among"),
         ({"seeds": [1, 1]}, r"seeds \[1, 1\]"),
         ({"name": "a/b"}, "name = 'a/b'"),
         ({"arms": {"distracted": {}, "Distracted!": {}}}, "would share a folder"),

@@ -1,0 +1,86 @@
+"""An equal search for the settings of the arms that are compared, by validation score, before any run is trained.
+
+A baseline that was trained with the settings of its rival proves little. With `tune` in the experiment file, the named
+arms are each trained briefly with every combination of the given values, and trained in full with the best one:
+
+    tune:
+      arms: [attention, fixed]
+      values: {training.optimiser.learning_rate: [0.0005, 0.001, 0.002], model.dropout.state: [0.2, 0.4]}
+      trial: {training.max_epochs: 8}
+      others: attention
+
+The other arms take the setting that was found for the arm `others`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from seq2seq_attn.comparison.experiment import ArmRun, RunGrid, Tune
+from seq2seq_attn.comparison.schedule import IfDone, complete_all
+from seq2seq_attn.config import Config
+from seq2seq_attn.results.records import slug
+from seq2seq_attn.results.results import Tuned
+from seq2seq_attn.runs import Say
+from seq2seq_attn.runs.folder import read_metrics
+from seq2seq_attn.strict import override, parse
+
+FOLDER = Path("tuning")  # in the folder of all runs
+
+Setting = Mapping[str, Any]  # by key of the configuration
+
+
+def search_settings(
+    grid: RunGrid, runs: Path, if_exists: IfDone, jobs: int, say: Say, bar: bool | None = True
+) -> dict[str, Tuned]:
+    """The best setting of each tuned arm; trains the trials that are missing. Empty without `tune`."""
+    tune = grid.experiment.tune
+    if tune is None:
+        return {}
+    trials = {arm: _trials(arm, group[0], tune) for arm, group in grid.arms() if arm in tune.arms}
+    complete_all([run for each in trials.values() for run in each], runs, if_exists, jobs, say, bar)
+    found = {}
+    for arm, each in trials.items():
+        scores = [float(read_metrics(runs / run.folder)["training"]["best"]) for run in each]
+        best = (max if each[0].config.training.monitor == "bleu" else min)(scores)
+        found[arm] = Tuned(settings(tune)[scores.index(best)], scores, each[0].config.training.monitor)
+        chosen = ", ".join(f"{key}={value}" for key, value in found[arm].setting.items())
+        say(f"{arm}: {chosen} is the best of {len(each)} settings, validation {found[arm].monitor} {best:.2f}")
+    return found
+
+
+def settings(tune: Tune) -> list[dict[str, Any]]:
+    """Every combination of the values, the last key changing first."""
+    return [dict(zip(tune.values, combination, strict=True)) for combination in product(*tune.values.values())]
+
+
+def _trials(arm: str, first: ArmRun, tune: Tune) -> list[ArmRun]:
+    """One run per setting, with the first seed and without a test set."""
+    return [
+        first._replace(
+            arm=f"{arm}, trial {number}",
+            config=_changed(first.config, {**setting, **tune.trial, "data.test": None}),
+            folder=FOLDER / slug(arm) / f"trial-{number}",
+        )
+        for number, setting in enumerate(settings(tune), start=1)
+    ]
+
+
+def with_settings(grid: RunGrid, tuned: Mapping[str, Tuned]) -> RunGrid:
+    """The grid with the settings that were found."""
+    tune = grid.experiment.tune
+    if tune is None:
+        return grid
+    source = {arm: arm if arm in tuned else tune.others for arm in grid.experiment.arms}
+    runs = [
+        run._replace(config=_changed(run.config, tuned[arm].setting)) if (arm := source[run.arm]) is not None else run
+        for run in grid.runs
+    ]
+    return grid._replace(runs=runs)
+
+
+def _changed(config: Config, setting: Setting) -> Config:
+    return parse(Config, override(config.model_dump(mode="json"), list(setting.items())))

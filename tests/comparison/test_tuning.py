@@ -1,0 +1,80 @@
+"""An equal search over settings before training."""
+
+import pytest
+
+from seq2seq_attn.comparison.compare import compare
+from seq2seq_attn.comparison.evidence import recompute
+from seq2seq_attn.comparison.experiment import experiment_grid
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.report.table import markdown
+from seq2seq_attn.results.evidence import EVIDENCE
+from seq2seq_attn.results.results import Results
+from seq2seq_attn.runs.folder import read_config, read_metrics
+
+RATE, DROPOUT = "training.optimiser.learning_rate", "model.dropout.state"
+
+
+@pytest.fixture
+def tuned_values(values):
+    """Of the rates that are tried for two arms, the second learns nothing; the third arm is not tuned."""
+    values["arms"]["mean"] = {"model": {"context": {"kind": "mean"}}}
+    tune = {
+        "arms": ["attention", "distracted"],
+        "values": {RATE: [0.03, 1e-9], DROPOUT: [0.0]},
+        "trial": {"training.max_epochs": 1},
+        "others": "attention",
+    }
+    return values | {"seeds": [1], "tune": tune}
+
+
+@pytest.fixture
+def results(tuned_values, tmp_path):
+    return compare(experiment_grid(tuned_values), tmp_path / "mine", bar=None)
+
+
+def test_every_tuned_arm_has_the_setting_with_the_best_validation_and_the_others_that_of_one(results, tmp_path):
+    runs = tmp_path / "mine/runs"
+    assert list(results.tuned) == ["distracted", "attention"]
+    for arm, tuned in results.tuned.items():
+        scores = [read_metrics(runs / f"tuning/{arm}/trial-{trial}")["training"]["best"] for trial in (1, 2)]
+        assert tuned.scores == tuple(scores)
+        assert scores[0] < scores[1], "losses"
+        assert tuned.setting == {RATE: 0.03, DROPOUT: 0.0}
+    for arm in ("distracted", "attention", "mean"):
+        config = read_config(runs / arm / "seed-1")
+        assert (config.training.optimiser.learning_rate, config.training.max_epochs) == (0.03, 2)
+    trial = read_config(runs / "tuning/attention/trial-2")
+    assert (trial.training.optimiser.learning_rate, trial.training.max_epochs, trial.data.test) == (1e-9, 1, None)
+    assert "test" not in read_metrics(runs / "tuning/attention/trial-2")
+
+
+def test_the_table_and_the_evidence_say_what_was_tuned(results, tmp_path):
+    note = f"distracted: {RATE}=0.03, {DROPOUT}=0.0 (2 tried)"
+    assert note in markdown(results)
+    assert "the other arms have the setting of attention" in markdown(results)
+    assert Results.load(tmp_path / "mine/results.json") == results
+    assert recompute(tmp_path / "mine").differences == []
+
+
+def test_finished_trials_are_not_trained_again_nor_with_evidence_at_all(results, tuned_values, tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError("nothing is left to train")
+
+    monkeypatch.setattr("seq2seq_attn.runs.train.train", refuse)
+    grid = experiment_grid(tuned_values)
+    assert compare(grid, tmp_path / "mine", bar=None) == results
+    again = compare(grid, tmp_path / "again", evidence=tmp_path / "mine" / EVIDENCE, bar=None)
+    assert again == results
+
+
+def test_arms_keep_their_own_setting_unless_told(tuned_values, tmp_path):
+    del tuned_values["tune"]["others"]
+    compare(experiment_grid(tuned_values), tmp_path / "own", bar=None)
+    assert read_config(tmp_path / "own/runs/mean/seed-1").training.optimiser.learning_rate == 0.02
+
+
+def test_an_unknown_key_is_refused_before_anything_is_trained(tuned_values, tmp_path):
+    tuned_values["tune"]["values"] = {"training.optimiser.rate": [0.1]}
+    with pytest.raises(UserError, match=r"unknown key 'training\.optimiser\.rate'"):
+        compare(experiment_grid(tuned_values), tmp_path / "bad", bar=None)
+    assert not list((tmp_path / "bad").glob("runs/*/*"))
