@@ -85,6 +85,7 @@ class TextConfig(Strict):
 class EvaluationConfig(Strict):
     tokenize: Literal["13a", "zh", "intl", "char", "none"] = "13a"  # sacrebleu's, for BLEU
     ter: bool = True  # sacrebleu takes a minute for a thousand long, bad translations
+    comet: Path | None = None  # the checkpoint of a COMET model, which needs the package unbabel-comet
     bands: tuple[PositiveInt, ...] = (10, 20, 30, 40, 50)  # upper ends of the source-length bands, in words
 
     @model_validator(mode="after")

@@ -84,7 +84,8 @@ def evaluate(
     model = with_lexicon(model, folder, say=say)
     translations = model.translate(pairs.source, progress=progress, warn=lambda text: say(f"test set, {text}"))
     write_bytes(folder / TRANSLATIONS, "".join(f"{line}\n" for line in translations).encode())
-    test = TranslatedTest(translations, pairs.target, options.tokenize, lc_tok, model.config.text.target_language)
+    language = model.config.text.target_language
+    test = TranslatedTest(translations, pairs.target, options.tokenize, lc_tok, language, pairs.source, options.comet)
     scores = score_translations(test, skip=skipped_metrics(options))
     scores["bleu_by_length"] = score_by_length(
         pairs.source, translations, pairs.target, options.tokenize, length_bands(options)

@@ -16,8 +16,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from sacrebleu import BLEU, CHRF, TER
@@ -76,6 +77,33 @@ def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     same = sum(ours.strip() == theirs.strip() for ours, theirs in zip(hypotheses, references, strict=True))
     signature = f"nrefs:1|case:mixed|strip:yes|version:seq2seq_attn-{__version__}"
     return Score("exact match", 100 * same / len(hypotheses), signature)
+
+
+def comet(sources: Sequence[str], hypotheses: Sequence[str], references: Sequence[str], model: Path) -> Score:
+    """COMET (Rei et al., 2020): the mean score of the sentences by a trained model, times 100; higher is better.
+
+    `model` is a local checkpoint (`.ckpt`) of the package `unbabel-comet`. Scores of different models cannot be
+    compared. UserError: the package or the checkpoint is missing; otherwise errors as in `bleu`.
+    """
+    require_pairs(hypotheses, references)
+    if not model.is_file():
+        raise UserError(f"{model}: no such file; evaluation.comet is the path of a COMET checkpoint")
+    scorer = _comet_model(model)
+    rows = [
+        {"src": source, "mt": ours, "ref": theirs}
+        for source, ours, theirs in zip(sources, hypotheses, references, strict=True)
+    ]
+    value = float(scorer.predict(rows, progress_bar=False).system_score)
+    return Score("COMET", 100 * value, f"model:{model.stem}|scale:100|version:unbabel-comet-{version('unbabel-comet')}")
+
+
+@lru_cache(maxsize=1)  # it takes longer to load than to use
+def _comet_model(model: Path) -> Any:
+    try:
+        from comet import load_from_checkpoint
+    except ImportError as error:
+        raise UserError(f"COMET cannot be used ({error}); install it: pip install unbabel-comet") from None
+    return load_from_checkpoint(str(model))
 
 
 def bleu_metric(tokenize: str, lowercase: bool, may_be_tokenised: bool = True) -> BLEU:

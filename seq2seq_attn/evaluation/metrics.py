@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 
 from seq2seq_attn.evaluation.alignment import GoldCorpus, Links, alignment_error_rate
 from seq2seq_attn.evaluation.attention_weights import attention_entropy
-from seq2seq_attn.evaluation.corpus_scores import Score, bleu, bleu_lc_tok, chrf, exact_match, ter
+from seq2seq_attn.evaluation.corpus_scores import Score, bleu, bleu_lc_tok, chrf, comet, exact_match, ter
 
 
 class TranslatedTest(NamedTuple):
@@ -36,6 +37,8 @@ class TranslatedTest(NamedTuple):
     tokenize: str = "13a"  # sacrebleu's tokeniser for BLEU
     lc_tok: Sequence[str] | None = None  # references that are lowercased, normalised and tokenised; None: not available
     language: str = "en"  # of the translations, for `lc_tok`
+    sources: Sequence[str] | None = None  # for COMET
+    comet: Path | None = None  # the checkpoint of a COMET model; None: not scored by COMET
 
 
 class ForcedTest(NamedTuple):
@@ -121,6 +124,12 @@ def _lc_tok(test: TranslatedTest) -> Score | None:
     return None if test.lc_tok is None else bleu_lc_tok(test.translations, test.lc_tok, test.language)
 
 
+def _comet(test: TranslatedTest) -> Score | None:
+    if test.sources is None or test.comet is None:
+        return None
+    return comet(test.sources, test.translations, test.references, test.comet)
+
+
 def _aer(test: ForcedTest) -> float | None:
     if test.gold is None or not any(test.links):
         return None
@@ -184,6 +193,9 @@ register(
         "edits per 100 reference words",
         from_translations=lambda test: ter(test.translations, test.references),
     )
+)
+register(
+    Metric("comet", "COMET", "COMET", 1, "higher", "score of a trained model, times 100", from_translations=_comet)
 )
 register(
     Metric(

@@ -6,13 +6,16 @@ import logging
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import sacrebleu
 
 from seq2seq_attn import __version__, evaluation
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.corpus_scores import bleu, bleu_lc_tok, chrf, exact_match, lc_norm_tok, ter
+from seq2seq_attn.evaluation import corpus_scores
+from seq2seq_attn.evaluation.corpus_scores import bleu, bleu_lc_tok, chrf, comet, exact_match, lc_norm_tok, ter
+from seq2seq_attn.evaluation.metrics import TranslatedTest, score_translations
 
 EVERY_MODULE = [path.stem for path in Path(evaluation.__file__).parent.glob("[a-z]*.py")]
 
@@ -134,3 +137,53 @@ def test_the_signature_includes_the_preprocessing():
 def test_different_numbers_of_lines_are_refused_for_tokenised_bleu():
     with pytest.raises(UserError, match="1 hypotheses but 2 references"):
         bleu_lc_tok(["Ja."], ["ja .", "nein ."], "de")
+
+
+@pytest.fixture
+def comet_package(monkeypatch, tmp_path):
+    """A stand-in for `unbabel-comet`: its model scores a translation by the share of words that the reference has."""
+
+    class Model:
+        def predict(self, rows, progress_bar):
+            assert all(row.keys() == {"src", "mt", "ref"} for row in rows)
+            shares = [len({*row["mt"].split()} & {*row["ref"].split()}) / len(row["ref"].split()) for row in rows]
+            return SimpleNamespace(scores=shares, system_score=sum(shares) / len(shares))
+
+    loaded = []
+
+    def load_from_checkpoint(path):
+        loaded.append(path)
+        return Model()
+
+    monkeypatch.setitem(sys.modules, "comet", SimpleNamespace(load_from_checkpoint=load_from_checkpoint))
+    monkeypatch.setattr(corpus_scores, "version", lambda name: {"unbabel-comet": "2.2"}[name])
+    corpus_scores._comet_model.cache_clear()
+    path = tmp_path / "wmt22.ckpt"
+    path.touch()
+    yield path, loaded
+    corpus_scores._comet_model.cache_clear()
+
+
+def test_comet_scores_sentences_with_a_local_model_that_is_loaded_once(comet_package):
+    path, loaded = comet_package
+    for _ in range(2):
+        score = comet(["s", "s"], ["a b", "c"], ["a x", "c d e f"], path)
+        assert score.value == pytest.approx(100 * (1 / 2 + 1 / 4) / 2)
+    assert (score.name, score.signature) == ("COMET", "model:wmt22|scale:100|version:unbabel-comet-2.2")
+    assert loaded == [str(path)]
+
+
+def test_a_missing_comet_model_or_package_is_refused_with_the_way_out(tmp_path, monkeypatch):
+    with pytest.raises(UserError, match="evaluation.comet is the path of a COMET checkpoint"):
+        comet(["s"], ["a"], ["a"], tmp_path / "missing.ckpt")
+    monkeypatch.setitem(sys.modules, "comet", None)
+    (tmp_path / "m.ckpt").touch()
+    with pytest.raises(UserError, match="pip install unbabel-comet"):
+        comet(["s"], ["a"], ["a"], tmp_path / "m.ckpt")
+
+
+def test_comet_is_a_metric_where_sources_and_a_model_are_given(comet_package):
+    path, _ = comet_package
+    lines = ["a b c d e"]
+    assert "comet" not in score_translations(TranslatedTest(lines, lines))
+    assert score_translations(TranslatedTest(lines, lines, sources=["s"], comet=path))["comet"]["value"] == 100
