@@ -15,7 +15,7 @@ from seq2seq_attn.cli.console import answer, answer_json, say
 from seq2seq_attn.errors import UserError
 
 if TYPE_CHECKING:
-    from seq2seq_attn.bench.measurements import Effort, Job, Sitting
+    from seq2seq_attn.speed.measurements import Effort, Job, Sitting
 
 Choice = TypeVar("Choice", bound=str)
 
@@ -75,7 +75,7 @@ def bench(
     and maximum over the rounds. The lower bound (products, bytes) is the least time that this machine needs for the
     matrix products of training and for its other memory traffic.
     """
-    from seq2seq_attn.bench.measurements import AXES, PRECISIONS, WORKLOADS, Sitting
+    from seq2seq_attn.speed.measurements import AXES, PRECISIONS, WORKLOADS, Sitting
 
     if page is not None and not files:
         raise UserError("--page needs measurements from files: measure with --output FILE, then give --from FILE")
@@ -83,7 +83,7 @@ def bench(
         for path in files:
             _show(Sitting.load(path), as_json)
         if page is not None:
-            from seq2seq_attn.bench.page import write_page
+            from seq2seq_attn.speed.page import write_page
 
             say("\n".join(map(str, write_page(page, files))))
         return
@@ -91,8 +91,8 @@ def bench(
     precisions = _named("--precision", precision, PRECISIONS)
     axes = [] if sweep is None else _named("--sweep", sweep, AXES)
 
-    from seq2seq_attn.bench.common_task import MODELS
-    from seq2seq_attn.bench.sitting import (
+    from seq2seq_attn.speed.common_task import MODELS
+    from seq2seq_attn.speed.sitting import (
         common_jobs,
         new_sitting,
         plan_tasks,
@@ -133,7 +133,7 @@ def _named(option: str, text: str, known: Sequence[Choice]) -> list[Choice]:
 def _effort(corpus: Path | None, device: Literal["cpu", "cuda"], warm_up: int, batches: int) -> Effort:
     import torch
 
-    from seq2seq_attn.bench.measurements import Effort
+    from seq2seq_attn.speed.measurements import Effort
 
     if device == "cuda" and not torch.cuda.is_available():
         raise UserError("--device cuda: this machine has no CUDA device; leave the option out")
@@ -141,7 +141,7 @@ def _effort(corpus: Path | None, device: Literal["cpu", "cuda"], warm_up: int, b
 
 
 def _refuse_peers(peers: Path, corpus: Path | None, sweep: str | None, device: str) -> None:
-    from seq2seq_attn.bench.sitting import refuse_without_peers
+    from seq2seq_attn.speed.sitting import refuse_without_peers
 
     if corpus is not None or sweep is not None or device != "cpu":
         raise UserError(
@@ -160,7 +160,7 @@ def _show(sitting: Sitting, as_json: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from seq2seq_attn.bench.tables import sitting_tables
+    from seq2seq_attn.speed.tables import sitting_tables
 
     answer(f"{sitting.hardware}; {sitting.corpus}")
     console = Console() if Console().is_terminal else Console(width=200)  # a file has no terminal width

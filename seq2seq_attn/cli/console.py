@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -35,18 +35,11 @@ def answer_json(value: Any) -> None:
     answer(json.dumps(value, ensure_ascii=False))
 
 
-def answer_entries(entries: Mapping[str, Sequence[str]]) -> None:
-    """Print names in one column and the lines of their descriptions in another."""
+def answer_rich(shown: Any) -> None:
+    """Print what rich can show, as wide as the terminal."""
     from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, lines in entries.items():
-        table.add_row(Text(name, style="bold"), Text("\n".join(lines)))
-    Console().print(table)
+    Console().print(shown)
 
 
 @contextmanager

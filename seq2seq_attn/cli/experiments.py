@@ -5,6 +5,7 @@ They tune the memory allocation of this process, which belongs to the command li
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import sys
@@ -15,12 +16,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import seq2seq_attn as s2s
 from seq2seq_attn.cli.arguments import Overrides, Plugin, argument, folder
 from seq2seq_attn.cli.console import answer, answer_scores, say
 from seq2seq_attn.errors import UserError
 
 if TYPE_CHECKING:
-    from seq2seq_attn.api.experiments import Comparison
     from seq2seq_attn.comparison.schedule import IfDone
 
 RUNS = Path("runs")
@@ -43,8 +44,6 @@ def train(
         raise UserError("--resume continues a run and --overwrite deletes it; give one of them")
     run = output or RUNS / config.stem
     with _resumable(f"{run} keeps what was trained up to the last whole epoch", "--resume"):
-        from seq2seq_attn.api.experiments import train as train_run
-        from seq2seq_attn.config import Config
         from seq2seq_attn.ops.host import keep_freed_memory
         from seq2seq_attn.runs.folder import IfExists
         from seq2seq_attn.runs.plugin import load_plugins
@@ -52,9 +51,9 @@ def train(
 
         keep_freed_memory()
         load_plugins(plugin)
-        settings = load(Config, config, overrides or ())
+        settings = load(s2s.Config, config, overrides or ())
         if_exists: IfExists = "resume" if resume else "overwrite" if overwrite else "refuse"
-        metrics = train_run(settings, run, if_exists=if_exists).metrics
+        metrics = s2s.train(settings, run, if_exists=if_exists).metrics
         trained = metrics["training"]
         answer(
             f"best validation {settings.training.monitor} {trained['best']:.2f}, "
@@ -62,7 +61,7 @@ def train(
         )
         if "test" in metrics:
             answer_scores(metrics["test"])
-    say(f"next: seq2seq-attn translate {run} FILE")
+    _say_next(run, "FILE")
 
 
 def compare(
@@ -82,7 +81,6 @@ def compare(
     as in seeds=[1,2,3].
     """
     with _resumable("finished runs are kept, and the others up to their last whole epoch"):
-        from seq2seq_attn.api.experiments import compare as compare_arms
         from seq2seq_attn.comparison.experiment import read_experiment
         from seq2seq_attn.ops.host import keep_freed_memory
         from seq2seq_attn.runs.plugin import load_plugins
@@ -91,9 +89,9 @@ def compare(
         load_plugins(plugin)
         grid = read_experiment(experiment, tuple(overrides or ()))
         if_exists: IfDone = "overwrite" if overwrite else "resume"
-        found = compare_arms(grid, output, if_exists=if_exists, jobs=jobs, command=_portable_command())
+        found = s2s.compare(grid, output, if_exists=if_exists, jobs=jobs, command=_portable_command())
         _show(found)
-        _say_next(found)
+        _say_next(_best_run(found))
 
 
 def report(
@@ -107,9 +105,7 @@ def report(
     Page, tables and plots are generated from the JSON files of the results; no model is loaded. report.html is a
     single file that works offline.
     """
-    from seq2seq_attn.api.experiments import Comparison
-
-    _show(Comparison.load(experiment).write())
+    _show(s2s.Comparison.load(experiment).write())
 
 
 def demo(
@@ -128,31 +124,32 @@ def demo(
     Ctrl-C, the same command continues.
     """
     with _resumable("finished runs are kept, and the others up to their last whole epoch"):
-        from seq2seq_attn.api.experiments import COMPARISONS, Comparison
-        from seq2seq_attn.comparison.compare import demo as run_demo
         from seq2seq_attn.ops.host import keep_freed_memory
 
         keep_freed_memory()
-        place = output or COMPARISONS / ("demo-quick" if quick else "demo")
-        results = run_demo(place, quick, say, "overwrite" if overwrite else "resume", _portable_command())
-        found = Comparison(results, place).write()
+        if_exists: IfDone = "overwrite" if overwrite else "resume"
+        jobs = os.cpu_count() or 1
+        found = s2s.demo(output, quick=quick, jobs=jobs, if_exists=if_exists, command=_portable_command())
         _show(found)
         if quick:
             say("next: seq2seq-attn demo")
         else:
-            _say_next(found)
+            _say_next(_best_run(found))
 
 
-def _show(found: Comparison) -> None:
+def _show(found: s2s.Comparison) -> None:
     """Print the table, the first conclusion and the path of the report."""
     found.show()
     answer(f"open {found.report}")
 
 
-def _say_next(found: Comparison) -> None:
-    """Print the command that tries out the best arm."""
-    best = max(found.results.arms, key=lambda arm: arm.bleu.mean)
-    say(f"next: seq2seq-attn translate {shlex.quote(str(found.run(best.name)))}")
+def _best_run(found: s2s.Comparison) -> Path:
+    return found.run(max(found.results.arms, key=lambda arm: arm.bleu.mean).name)
+
+
+def _say_next(run: Path, *more: str) -> None:
+    """Print the command that tries out a run, quoted for a shell."""
+    say(f"next: {shlex.join(['seq2seq-attn', 'translate', str(run), *more])}")
 
 
 @contextmanager

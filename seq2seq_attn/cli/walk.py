@@ -14,7 +14,7 @@ from seq2seq_attn.errors import UserError
 if TYPE_CHECKING:
     from seq2seq_attn.attention import Attention
     from seq2seq_attn.models.context_config import NormaliserConfig, ScorerConfig
-    from seq2seq_attn.walk import Walk, WalkStep
+    from seq2seq_attn.walkthrough import Walk, WalkStep
 
 QUERY = "10 5 10"
 STATES = "0 1 1; 5 0 1; 1 1 0; 0 5 1"
@@ -63,8 +63,8 @@ def walk(
     import torch
 
     from seq2seq_attn.runs.plugin import load_plugins
-    from seq2seq_attn.walk import as_text
-    from seq2seq_attn.walk import walk as walk_through
+    from seq2seq_attn.walkthrough import as_text
+    from seq2seq_attn.walkthrough import walk as walk_through
 
     load_plugins(plugin)
     options = [word for word in scorer or () if "=" in word]

@@ -7,7 +7,7 @@
 >>> report.findings["saturation"].verdict  # the inner product of 1024 numbers is too large for softmax
 'warning'
 
-A law is a function of a `Subject` that returns a `Finding`. `check.py` lists the laws by kind and runs them in this
+A law is a function of a `Subject` that returns a `Finding`. `laws.py` lists the laws by kind and runs them in this
 process, `isolation.py` in another. The laws are in `calls.py` (calls and copies), `positions.py` (shapes and positions
 of scores), `numerics.py` (numbers and gradients), `parts.py` (normalisers, windows and contexts) and `integration.py`
 (graphs and translators). `catalogue.py` lists all parts with their costs.
@@ -29,8 +29,8 @@ of scores), `numerics.py` (numbers and gradients), `parts.py` (normalisers, wind
 """
 
 from seq2seq_attn.doctor.catalogue import Cost, Entry, ScorerCost, catalogue, measure_cost
-from seq2seq_attn.doctor.check import LAWS, Report, check_law, check_part, check_scorer, check_subject, make_subject
 from seq2seq_attn.doctor.isolation import IsolatedPart, Request
+from seq2seq_attn.doctor.laws import LAWS, Report, check_law, check_part, check_scorer, check_subject, make_subject
 from seq2seq_attn.doctor.subject import Finding, Kind, Law, Subject, Verdict
 
 __all__ = [

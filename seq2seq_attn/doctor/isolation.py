@@ -22,7 +22,7 @@ from torch import nn
 
 from seq2seq_attn.attention import Normaliser, Scorer, Window, normaliser_classes, scorer_classes, window_classes
 from seq2seq_attn.attention.registry import load_file, load_module
-from seq2seq_attn.doctor.check import LAWS, PREREQUISITES, Report, check_law, in_order, make_subject
+from seq2seq_attn.doctor.laws import LAWS, PREREQUISITES, Report, check_law, in_order, make_subject
 from seq2seq_attn.doctor.subject import BASES, Finding, Subject, wrong
 from seq2seq_attn.errors import UserError
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from seq2seq_attn.bench.measurements import Sitting
-from seq2seq_attn.bench.sitting import MEASURES
+from seq2seq_attn.speed.measurements import Sitting
+from seq2seq_attn.speed.sitting import MEASURES
 
 TINY = ["--batch", "3", "--batches", "1", "--warm-up", "0", "--repeats", "1", "--threads", "1"]
 
@@ -15,7 +15,7 @@ def _measured_here(request, monkeypatch):
     """Measurements in this process, as starting one takes seconds; once as they are."""
     if request.param == "here":
         monkeypatch.setattr(
-            "seq2seq_attn.bench.sitting.measure_own", lambda job, effort: MEASURES[job.what](job, effort)
+            "seq2seq_attn.speed.sitting.measure_own", lambda job, effort: MEASURES[job.what](job, effort)
         )
 
 

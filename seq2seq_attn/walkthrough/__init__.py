@@ -44,6 +44,6 @@ Keys k and values v: the states of the encoder
                               C  = [5  0  1]
 """
 
-from seq2seq_attn.walk.text import Walk, WalkStep, as_text, walk
+from seq2seq_attn.walkthrough.text import Walk, WalkStep, as_text, walk
 
 __all__ = ["Walk", "WalkStep", "as_text", "walk"]

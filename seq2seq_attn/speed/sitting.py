@@ -1,6 +1,6 @@
 """A sitting: our models and the peers, measured in turn in every round, so that noise affects all of them equally.
 
-Each measurement runs in a process of its own. `python -m seq2seq_attn.bench.sitting` is that process for our models: it
+Each measurement runs in a process of its own. `python -m seq2seq_attn.speed.sitting` is that process for our models: it
 reads a job and an effort as JSON from stdin and prints the outcome as JSON, as the last line of its output. The scripts
 in benchmarks/peers, which drive the peers in an environment of their own, follow the same protocol.
 """
@@ -24,9 +24,12 @@ import torch
 from pydantic import TypeAdapter
 
 from seq2seq_attn import ops
-from seq2seq_attn.bench.common_task import TEST, bench_corpus, untrained_model
-from seq2seq_attn.bench.floor import measure_bytes, measure_products
-from seq2seq_attn.bench.measurements import (
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.ops.host import keep_freed_memory
+from seq2seq_attn.runs.provenance import run_provenance
+from seq2seq_attn.speed.common_task import TEST, bench_corpus, untrained_model
+from seq2seq_attn.speed.floor import measure_bytes, measure_products
+from seq2seq_attn.speed.measurements import (
     BEAM_SIZE,
     OURS,
     Axis,
@@ -38,16 +41,13 @@ from seq2seq_attn.bench.measurements import (
     Sitting,
     Workload,
 )
-from seq2seq_attn.bench.workloads import (
+from seq2seq_attn.speed.workloads import (
     measure_batched_decoding,
     measure_profile,
     measure_single_sentences,
     measure_training,
     timed_sentences,
 )
-from seq2seq_attn.errors import UserError
-from seq2seq_attn.ops.host import keep_freed_memory
-from seq2seq_attn.runs.provenance import run_provenance
 from seq2seq_attn.text.files import read_lines
 
 MEASURES: dict[Workload, Callable[[Job, Effort], Outcome]] = {
@@ -72,7 +72,7 @@ def measure_own(job: Job, effort: Effort) -> Outcome:
         "job": TypeAdapter(Job).dump_python(job, mode="json"),
         "effort": TypeAdapter(Effort).dump_python(effort, mode="json"),
     }
-    return run_process([sys.executable, "-m", "seq2seq_attn.bench.sitting"], order, job.threads)
+    return run_process([sys.executable, "-m", "seq2seq_attn.speed.sitting"], order, job.threads)
 
 
 def run_process(command: Sequence[str], order: Mapping[str, Any], threads: int, folder: Path | None = None) -> Outcome:

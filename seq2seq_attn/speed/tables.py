@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from seq2seq_attn.bench.measurements import (
+from seq2seq_attn.speed.measurements import (
     AXES,
     BEAM_SIZE,
     IN_MILLISECONDS,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-import seq2seq_attn.walk
+import seq2seq_attn.walkthrough
 from seq2seq_attn.attention import (
     Additive,
     Attention,
@@ -21,8 +21,8 @@ from seq2seq_attn.attention import (
     scorer,
     scorer_classes,
 )
-from seq2seq_attn.walk import as_text, walk
-from seq2seq_attn.walk.text import cells
+from seq2seq_attn.walkthrough import as_text, walk
+from seq2seq_attn.walkthrough.text import cells
 
 QUERIES, STATES, QUERY, KEY, VALUE = 3, 4, 5, 7, 2
 
@@ -43,7 +43,7 @@ def rows(count, size):
 
 
 def test_the_worked_example_of_the_package_runs():
-    failures, examples = doctest.testmod(seq2seq_attn.walk)
+    failures, examples = doctest.testmod(seq2seq_attn.walkthrough)
     assert failures == 0
     assert examples > 0
 

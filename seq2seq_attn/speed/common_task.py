@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from seq2seq_attn.bench.measurements import Effort, Job
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.translator import Translator
+from seq2seq_attn.speed.measurements import Effort, Job
 from seq2seq_attn.text.codec import Codec
 from seq2seq_attn.text.encoded import EncodedSentences, Ids
 from seq2seq_attn.text.files import read_lines
