@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import seq2seq_attn as s2s
-from seq2seq_attn.cli.arguments import Overrides, Plugin, argument, folder
+from seq2seq_attn.cli.arguments import Overrides, Plugin, argument, folder, load_plugins
 from seq2seq_attn.cli.console import answer, answer_scores, say
 from seq2seq_attn.errors import UserError
 
@@ -46,7 +46,6 @@ def train(
     with _resumable(f"{run} keeps what was trained up to the last whole epoch", "--resume"):
         from seq2seq_attn.ops.host import keep_freed_memory
         from seq2seq_attn.runs.folder import IfExists
-        from seq2seq_attn.runs.plugin import load_plugins
         from seq2seq_attn.strict import load
 
         keep_freed_memory()
@@ -83,7 +82,6 @@ def compare(
     with _resumable("finished runs are kept, and the others up to their last whole epoch"):
         from seq2seq_attn.comparison.experiment import read_experiment
         from seq2seq_attn.ops.host import keep_freed_memory
-        from seq2seq_attn.runs.plugin import load_plugins
 
         keep_freed_memory()
         load_plugins(plugin)

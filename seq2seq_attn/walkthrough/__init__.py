@@ -1,13 +1,7 @@
 """Attention step by step, with all intermediate numbers.
 
->>> import torch
->>> from seq2seq_attn.attention import Attention, Dot
->>> query = torch.tensor([[10.0, 5, 10]])
->>> states = torch.tensor([[0.0, 1, 1], [5, 0, 1], [1, 1, 0], [0, 5, 1]])
->>> walked = walk(Attention(Dot(query_size=3, key_size=3)), query, states)
->>> walked.steps[0].scores.tolist()
-[15.0, 60.0, 15.0, 35.0]
->>> print(as_text(walked, words=["Tom", "chases", "Jerry", "."]))
+>>> import seq2seq_attn as s2s
+>>> s2s.walk(query=[[10, 5, 10]], states=[[0, 1, 1], [5, 0, 1], [1, 1, 0], [0, 5, 1]], words="Tom chases Jerry .")
 Query q: a state of the decoder
    q  10  5  10
 <BLANKLINE>
@@ -44,6 +38,102 @@ Keys k and values v: the states of the encoder
                               C  = [5  0  1]
 """
 
-from seq2seq_attn.walkthrough.text import Walk, WalkStep, as_text, walk
+from __future__ import annotations
 
-__all__ = ["Walk", "WalkStep", "as_text", "walk"]
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from seq2seq_attn.errors import UserError
+
+if TYPE_CHECKING:
+    import torch
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from seq2seq_attn.attention import Attention, Normaliser, Scorer
+    from seq2seq_attn.walkthrough.steps import Walk
+
+    Rows = Sequence[Sequence[float]] | NDArray[Any] | Tensor
+    Options = Mapping[str, Any]
+
+QUERY = ((10, 5, 10),)
+STATES = ((0, 1, 1), (5, 0, 1), (1, 1, 0), (0, 5, 1))
+
+
+def walk(
+    scorer: str | type[Scorer] | Options | Attention = "dot",
+    query: Rows = QUERY,
+    states: Rows = STATES,
+    values: Rows | None = None,
+    *,
+    words: str | Sequence[str] | None = None,
+    normaliser: str | type[Normaliser] | Options = "softmax",
+    seed: int = 1,
+) -> Walk:
+    """Attention step by step: scores, weights and weighted sum, each with its equation, inputs and result.
+
+    `query` has a row per step, `states` a row per word; `values`, of which the context is the sum, are by default the
+    states. `words` label the states. The scorer and the normaliser are names as in a configuration, classes, or
+    either of them with options, as in `{"name": "additive", "hidden_size": 4}`; `seed` initialises the scorer's
+    parameters. An `Attention`, such as a trained one, is walked through as it is. The result shows itself as text and
+    holds all numbers, in double precision unless the given attention has another one.
+
+    UserError: there is no such scorer, sizes do not fit, or numbers are not finite.
+
+    >>> step = walk("dot", query=[[1, 0]], states=[[2, 0], [0, 2]]).steps[0]
+    >>> step.scores.tolist(), [round(weight, 3) for weight in step.weights.tolist()]
+    ([2.0, 0.0], [0.881, 0.119])
+    """
+    values = states if values is None else values
+    labels = None if words is None else tuple(words.split() if isinstance(words, str) else words)
+    for name, column in (("values", values), ("words", labels)):
+        if column is not None and len(column) != len(states):
+            raise UserError(f"{len(column)} {name} for {len(states)} states; give one for each")
+
+    import torch
+
+    from seq2seq_attn.attention import Attention
+    from seq2seq_attn.walkthrough.steps import walk_through
+
+    parameters = scorer.parameters() if isinstance(scorer, Attention) else iter(())
+    dtype = next((each.dtype for each in parameters), torch.float64)
+    queries, keys, summed = (
+        _matrix(name, rows, dtype) for name, rows in (("query", query), ("states", states), ("values", values))
+    )
+    if not isinstance(scorer, Attention):
+        scorer = _attention(scorer, normaliser, queries.shape[1], keys.shape[1], seed)
+    return walk_through(scorer, queries, keys, summed, labels)
+
+
+def _matrix(name: str, rows: Rows, dtype: torch.dtype) -> Tensor:
+    import torch
+
+    try:
+        matrix = torch.as_tensor(rows, dtype=dtype)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{name}: {error}; give rows of numbers, as in [[1, 0, 0.5], [2, 1, 0]]") from None
+    if matrix.dim() != 2 or not matrix.numel() or not matrix.isfinite().all():
+        raise UserError(f"{name}: not rows of finite numbers; give them as in [[1, 0, 0.5], [2, 1, 0]]")
+    return matrix
+
+
+def _attention(scorer: Any, normaliser: Any, query_size: int, key_size: int, seed: int) -> Attention:
+    import torch
+
+    from seq2seq_attn.attention import Attention
+    from seq2seq_attn.models.context_config import NormaliserConfig, ScorerConfig
+    from seq2seq_attn.runs.plugin import find_scorer
+    from seq2seq_attn.strict import parse
+
+    options = dict(scorer) if isinstance(scorer, Mapping) else {"name": scorer}
+    if isinstance(options.get("name"), str):
+        options["name"] = find_scorer(options["name"])
+    make_scorer = parse(ScorerConfig, options)
+    make_normaliser = parse(NormaliserConfig, normaliser if isinstance(normaliser, Mapping) else {"name": normaliser})
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        try:
+            attention = Attention(make_scorer(query_size, key_size), make_normaliser())
+        except (TypeError, ValueError) as error:
+            raise UserError(f"a query of size {query_size} and states of size {key_size}: {error}") from None
+    return attention.double().eval()  # eval: without the noise of training
