@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from seq2seq_attn.doctor.catalogue import scorers as scorers
     from seq2seq_attn.doctor.isolation import check as check
     from seq2seq_attn.errors import UserError as UserError
+    from seq2seq_attn.speed import bench as bench
     from seq2seq_attn.speed.measurements import Sitting as Sitting
-    from seq2seq_attn.speed.sitting import bench as bench
     from seq2seq_attn.walkthrough import walk as walk
 
     load = Model.load
@@ -44,7 +44,7 @@ _PLACES = {  # below this package: the module, and what of it
     "Sitting": "speed.measurements:Sitting",
     "UserError": "errors:UserError",
     "attention": "attention:",
-    "bench": "speed.sitting:bench",
+    "bench": "speed:bench",
     "check": "doctor.isolation:check",
     "compare": "api.experiments:compare",
     "data": "api.data:",

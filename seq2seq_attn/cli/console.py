@@ -35,11 +35,12 @@ def answer_json(value: Any) -> None:
     answer(json.dumps(value, ensure_ascii=False))
 
 
-def answer_rich(shown: Any) -> None:
-    """Print what rich can show, as wide as the terminal."""
+def answer_rich(shown: Any, width: int | None = None) -> None:
+    """Print what rich can show, as wide as the terminal; `width` columns into a file."""
     from rich.console import Console
 
-    Console().print(shown)
+    console = Console()
+    (console if console.is_terminal else Console(width=width)).print(shown)
 
 
 @contextmanager

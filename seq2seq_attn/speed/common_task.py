@@ -33,7 +33,7 @@ def _model(**differs: Any) -> RecurrentConfig:
     return RecurrentConfig.model_validate({"dropout": dropout} | differs)
 
 
-MODELS: dict[str, RecurrentConfig] = {
+MODELS: dict[str, RecurrentConfig] = {  # by the names of `speed.Measured`
     "additive": _model(context={"scorer": "additive"}),  # query H_{i-1}: Bahdanau et al. 2015
     "general": _model(context={"scorer": "general"}, decoder={"kind": "luong", "input_feeding": False}),
     "general-feed": _model(context={"scorer": "general"}, decoder={"kind": "luong", "input_feeding": True}),

@@ -10,7 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from seq2seq_attn.report.figures import COLOURS, LINES, drawing, legend_below, line_styles, render
-from seq2seq_attn.speed.measurements import AXES, OTHER, OURS, PARTS, PRECISIONS, Axis, Measurement, Sitting, Workload
+from seq2seq_attn.speed import AXES, PRECISIONS, Axis, Workload
+from seq2seq_attn.speed.measurements import OTHER, OURS, PARTS, Measurement, Sitting
 from seq2seq_attn.speed.tables import COMPARED, TextTable, sitting_tables
 from seq2seq_attn.text.files import write_bytes
 

@@ -43,14 +43,14 @@ def test_measurements_are_written_shown_and_plotted_on_a_page(program, tmp_path)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--what", "training,beem"], ["--what", "'beem'", "'beam'"]),
+        (["--what", "training,beem"], ["what='beem'", "'beam'"]),
         (["--model", "transformer"], ["'transformer'", "additive, general, general-feed, distracted"]),
         (["--sweep", "lenght"], ["'length'"]),
         (["--device", "gpu"], ["--device", "'gpu'", "'cuda'"]),
         (["--page", "speed.md"], ["--page", "--output", "--from"]),
         (["/nowhere"], ["/nowhere/train.bpe.en", "no such file"]),
         (["--peers", "/nowhere"], ["/nowhere/venv/bin/python", "setup.sh"]),
-        (["--peers", "/nowhere", "--sweep", "batch"], ["/nowhere/data", "leave out FOLDER, --sweep"]),
+        (["--peers", "/nowhere", "--sweep", "batch"], ["/nowhere/data", "leave out the corpus, sweep and device"]),
         (["--from", "/nowhere.json"], ["/nowhere.json", "`seq2seq-attn bench --output` writes it"]),
     ],
 )

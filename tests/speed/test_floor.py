@@ -6,6 +6,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.translator import pad
+from seq2seq_attn.speed import WORKLOADS
 from seq2seq_attn.speed.common_task import MODELS
 from seq2seq_attn.speed.floor import (
     BatchLengths,
@@ -16,7 +17,7 @@ from seq2seq_attn.speed.floor import (
     training_products,
     training_traffic,
 )
-from seq2seq_attn.speed.measurements import PARTS, WORKLOADS, Effort, Job
+from seq2seq_attn.speed.measurements import PARTS, Effort, Job
 from seq2seq_attn.speed.sitting import MEASURES, measure
 from seq2seq_attn.training.batches import Batch
 from seq2seq_attn.training.config import TrainingConfig
