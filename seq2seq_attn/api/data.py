@@ -40,7 +40,7 @@ Corpus = Path | str | tuple[Path | str, Path | str]
 def corpora() -> Corpora:
     """The corpora that the package can download or generate.
 
-    >>> [corpus.name for corpus in corpora() if corpus.is_generated]
+    >>> [corpus.name for corpus in s2s.data.corpora() if corpus.is_generated]
     ['tom-and-jerry', 'copy', 'reverse', 'sort']
     """
     return Corpora(known_corpora().values())
@@ -93,7 +93,7 @@ def make(name: str, folder: Path | str | None = None, *, seed: int | None = None
     The default seed is that of the committed corpus. UserError: a file of it exists with another content; existing
     files are never overwritten.
 
-    >>> sorted(path.name for path in make("copy").glob("test.*"))
+    >>> sorted(path.name for path in s2s.data.make("copy").glob("test.*"))
     ['test.align', 'test.source', 'test.target']
     """
     if not find_corpus(name).is_generated:
@@ -107,7 +107,7 @@ def stats(corpus: Corpus, *, columns: tuple[int, int] = (0, 1)) -> CorpusParts:
     `columns` are those of the source and the target in a file with tabs, counted from 0. UserError: a file is missing,
     or the two sides have different numbers of lines.
 
-    >>> stats(("all.en", "all.de"))
+    >>> s2s.data.stats(("all.en", "all.de"))
     corpus  12 pairs
             en: 36 words (14 distinct), 3.0 per line (median 3, maximum 3)
             de: 36 words (14 distinct), 3.0 per line (median 3, maximum 3)
@@ -181,7 +181,7 @@ def split(
     `test.de`, with the languages as suffixes, by default those in the names of the given files. UserError: no sentence
     would be left for training, or a file exists with another content; nothing is written in that case.
 
-    >>> found = split(("all.en", "all.de"), "data/mine", validation=2, test=3)
+    >>> found = s2s.data.split(("all.en", "all.de"), "data/mine", validation=2, test=3)
     >>> found
     train: 7 pairs, validation: 2 pairs, test: 3 pairs
     data:
@@ -189,8 +189,8 @@ def split(
       validation: {source: data/mine/dev.en, target: data/mine/dev.de}
       test: {source: data/mine/test.en, target: data/mine/test.de}
     text: {source_language: en, target_language: de}
-    >>> s2s.Config.model_validate(found.config).text.source_language
-    'en'
+    >>> s2s.Config(**found.config).data.test.source
+    PosixPath('data/mine/test.en')
     """
     files = _files(corpus)
     if not files:

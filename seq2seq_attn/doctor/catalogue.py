@@ -60,7 +60,7 @@ def scorers(
 
     Those of other installed distributions are included; `say` is called with a line for each that cannot be imported.
 
-    >>> found = scorers(query_size=5, key_size=7, positions=3)
+    >>> found = s2s.scorers(query_size=5, key_size=7, positions=3)
     >>> general = next(entry for entry in found if entry.name == "general")
     >>> general.equation, general.parameters, general.step.flops
     ('q · W k', 35, 30)

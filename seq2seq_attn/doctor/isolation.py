@@ -55,7 +55,7 @@ def check(
     UserError: there is no such part, or it cannot be constructed with these sizes and options.
 
     >>> from seq2seq_attn.attention import Dot
-    >>> report = check(Dot, query_size=8, key_size=8)
+    >>> report = s2s.check(Dot, query_size=8, key_size=8)
     >>> report.is_wrong, report.findings["padding"].verdict
     (False, 'ok')
     >>> print(str(report).splitlines()[-1])

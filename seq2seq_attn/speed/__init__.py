@@ -78,7 +78,7 @@ def bench(
 
     UserError: a name is unknown, a file is missing, or options exclude each other.
 
-    >>> bench(what="training", model="general", precision="fp64", silent=True)
+    >>> s2s.bench(what="training", model="general", precision="fp64", silent=True)
     Traceback (most recent call last):
     seq2seq_attn.errors.UserError: precision='fp64' is not known; choose from fp32, bf16
     """

@@ -1,6 +1,5 @@
 """Attention step by step, with all intermediate numbers.
 
->>> import seq2seq_attn as s2s
 >>> s2s.walk(query=[[10, 5, 10]], states=[[0, 1, 1], [5, 0, 1], [1, 1, 0], [0, 5, 1]], words="Tom chases Jerry .")
 Query q: a state of the decoder
    q  10  5  10
@@ -46,7 +45,6 @@ from typing import TYPE_CHECKING, Any
 from seq2seq_attn.errors import UserError
 
 if TYPE_CHECKING:
-    import torch
     from numpy.typing import NDArray
     from torch import Tensor
 
@@ -80,7 +78,7 @@ def walk(
 
     UserError: there is no such scorer, sizes do not fit, or numbers are not finite.
 
-    >>> step = walk("dot", query=[[1, 0]], states=[[2, 0], [0, 2]]).steps[0]
+    >>> step = s2s.walk("dot", query=[[1, 0]], states=[[2, 0], [0, 2]]).steps[0]
     >>> step.scores.tolist(), [round(weight, 3) for weight in step.weights.tolist()]
     ([2.0, 0.0], [0.881, 0.119])
     """
@@ -96,20 +94,20 @@ def walk(
     from seq2seq_attn.walkthrough.steps import walk_through
 
     parameters = scorer.parameters() if isinstance(scorer, Attention) else iter(())
-    dtype = next((each.dtype for each in parameters), torch.float64)
+    like = next(parameters, torch.empty(0, dtype=torch.float64))
     queries, keys, summed = (
-        _matrix(name, rows, dtype) for name, rows in (("query", query), ("states", states), ("values", values))
+        _matrix(name, rows, like) for name, rows in (("query", query), ("states", states), ("values", values))
     )
     if not isinstance(scorer, Attention):
         scorer = _attention(scorer, normaliser, queries.shape[1], keys.shape[1], seed)
     return walk_through(scorer, queries, keys, summed, labels)
 
 
-def _matrix(name: str, rows: Rows, dtype: torch.dtype) -> Tensor:
+def _matrix(name: str, rows: Rows, like: Tensor) -> Tensor:
     import torch
 
     try:
-        matrix = torch.as_tensor(rows, dtype=dtype)
+        matrix = torch.as_tensor(rows, dtype=like.dtype, device=like.device)
     except (TypeError, ValueError) as error:
         raise UserError(f"{name}: {error}; give rows of numbers, as in [[1, 0, 0.5], [2, 1, 0]]") from None
     if matrix.dim() != 2 or not matrix.numel() or not matrix.isfinite().all():

@@ -1,13 +1,11 @@
 """Attention step by step: the numbers equal those of attention itself and of NumPy; the text fits and is correct."""
 
-import doctest
 import re
 
 import numpy as np
 import pytest
 import torch
 
-import seq2seq_attn.walkthrough
 from seq2seq_attn.attention import (
     Additive,
     Attention,
@@ -41,12 +39,6 @@ def own_scorers(monkeypatch):
 
 def rows(count, size):
     return torch.randn(count, size, dtype=torch.double)
-
-
-def test_the_worked_example_of_the_package_runs():
-    failures, examples = doctest.testmod(seq2seq_attn.walkthrough)
-    assert failures == 0
-    assert examples > 0
 
 
 def test_the_steps_equal_numpy():
