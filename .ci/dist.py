@@ -61,12 +61,12 @@ def check_contents(sdist: Path, wheel: Path) -> None:
     committed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     with tarfile.open(sdist) as files:
         packed = {name.partition("/")[2] for name in files.getnames()}
-    missing = sorted({*committed, *NEEDED} - packed - {"pyproject.toml"})
     with zipfile.ZipFile(wheel) as files:
         installed = set(files.namelist())
-    missing += sorted({path for path in committed if path.startswith("seq2seq_attn/")} - installed)
+    missing = {*committed, *NEEDED} - packed - {"pyproject.toml"}
+    missing |= {path for path in committed if path.startswith("seq2seq_attn/")} - installed
     if missing:
-        sys.exit(f"missing from the distributions: {', '.join(missing)}")
+        sys.exit(f"missing from the distributions: {', '.join(sorted(missing))}")
 
 
 def check_installation(folder: Path, sdist: Path) -> None:
