@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from seq2seq_attn.comparison.schedule import IfDone
     from seq2seq_attn.runs.folder import IfExists
     from seq2seq_attn.runs.pretrained import Pretrained
+    from seq2seq_attn.text.vectors import HasVectors
 
 COMPARISONS = Path("comparisons")
 
@@ -41,7 +42,7 @@ def train(
     *,
     if_exists: IfExists = "refuse",
     silent: bool = False,
-    pretrained: Pretrained | None = None,
+    pretrained: Mapping[str, HasVectors] | None = None,
     **overrides: Any,
 ) -> Model:
     """Trains one model into a run folder and scores it, if the configuration names a test set.
@@ -52,7 +53,8 @@ def train(
 
     A folder that contains a run is refused by default; `if_exists` makes training resume from the last checkpoint
     ("resume") or replace the run ("overwrite"). Progress is printed to stderr, as on the command line, unless `silent`.
-    `pretrained` holds word vectors in memory. After Ctrl-C (`training.fit.Interrupted`), "resume" continues.
+    `pretrained` holds word vectors in memory, such as torchtext's, by side, as in `{"source": vectors}`. After Ctrl-C
+    (`training.fit.Interrupted`), "resume" continues.
 
     UserError: a mistake in the configuration or in the data, or a loss that is not finite.
     """
@@ -69,7 +71,7 @@ def train(
         if_exists=if_exists,
         say=say,
         bar=None if silent else True,
-        pretrained=pretrained,
+        pretrained=_vectors(pretrained),
     )
     if settings.data.test is not None:
         evaluate(trained, folder, say=say)
@@ -278,6 +280,15 @@ def _config(config: Path | str | Config | Mapping[str, Any], overrides: Mapping[
         return config
     values, path = _values(config)
     return parse_values(Config, values, _full(overrides), path)
+
+
+def _vectors(pretrained: Mapping[str, HasVectors] | None) -> Pretrained | None:
+    from seq2seq_attn.runs.pretrained import Pretrained
+
+    for side in pretrained or ():
+        if side not in Pretrained._fields:
+            raise UserError(f"pretrained: {side!r} is not a side; give vectors for 'source', 'target' or both")
+    return None if pretrained is None else Pretrained(**pretrained)
 
 
 def _grid(experiment: Path | str | Experiment | Mapping[str, Any] | RunGrid, overrides: Mapping[str, Any]) -> RunGrid:
