@@ -51,6 +51,18 @@ class DataConfig(Strict):
     max_training_length: PositiveInt | None = None  # for training pairs only; None: max_length
 
 
+class SamplingConfig(Strict):
+    """Subword regularisation: in every epoch, each training sentence is segmented at random, by sentencepiece.
+
+    BPE leaves out each merge with probability `alpha` (BPE-dropout, Provilkov et al. 2020, sec. 3; 0.1 there). Unigram
+    draws from all segmentations x of a sentence in proportion to P(x)^alpha (Kudo 2018, sec. 3.3; 0.1 to 0.5 there).
+    What is validated, tested or translated has the usual segmentation; `data.max_length` refers to it in training too.
+    """
+
+    alpha: float = Field(default=0.1, gt=0.0, le=1.0)  # bpe: larger is more varied; unigram: smaller is more varied
+    sides: Literal["both", "source"] = "both"  # whose segmentation is drawn
+
+
 class TextConfig(Strict):
     """Tokenisation and vocabulary."""
 
@@ -61,6 +73,13 @@ class TextConfig(Strict):
     lowercase: bool = False  # both sides
     source_language: str = "en"  # its code, as in en
     target_language: str = "en"  # its code, as in de
+    sampling: SamplingConfig | None = None  # null: the same segmentation in every epoch
+
+    @model_validator(mode="after")
+    def _sampling_needs_subwords(self) -> TextConfig:
+        if self.sampling is not None and self.tokeniser not in ("bpe", "unigram"):
+            raise ValueError(f"sampling needs tokeniser=bpe or unigram; {self.tokeniser} has one segmentation only")
+        return self
 
 
 class EvaluationConfig(Strict):
@@ -85,6 +104,15 @@ class Config(Strict):
     training: TrainingConfig = TrainingConfig()
     search: SearchOptions = SearchOptions()
     evaluation: EvaluationConfig = EvaluationConfig()
+
+    @model_validator(mode="after")
+    def _epochs_have_equally_many_batches(self) -> Config:
+        if self.text.sampling is not None and self.training.batch_unit == "tokens":
+            raise ValueError(
+                "text.sampling changes the number of tokens from epoch to epoch, and would change that of batches; "
+                "set training.batch_unit=sentences"
+            )
+        return self
 
     @model_validator(mode="before")
     @classmethod

@@ -30,7 +30,7 @@ base:
 @pytest.fixture(scope="session")
 def toy_corpus(tmp_path_factory):
     folder = tmp_path_factory.mktemp("toy")
-    sentences = [" ".join("abcde"[(i * 7 + k * k) % 5] for k in range(2 + i % 4)) for i in range(64)]
+    sentences = [" ".join("abcde"[(i * 7 + k * k) % 5] for k in range(2 + i % 4)) for i in range(84)]
     pairs = [toy_pair(sentence.split(), reverse) for sentence in sentences]
     write_corpus(Parts(pairs[:40], pairs[40:52], pairs[52:]), ("source", "target"), folder)
     return folder

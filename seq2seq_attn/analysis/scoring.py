@@ -14,7 +14,7 @@ from seq2seq_attn.evaluation.groups import Band, score_by_length
 from seq2seq_attn.evaluation.metrics import ForcedTest, TranslatedTest, score_forced, score_translations
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import read_test
-from seq2seq_attn.runs.folder import write_metrics
+from seq2seq_attn.runs.folder import read_metrics, write_metrics
 from seq2seq_attn.runs.model import TrainedModel, with_lexicon
 from seq2seq_attn.search.batched import Progress
 from seq2seq_attn.text.corpus import ParallelCorpus
@@ -54,6 +54,19 @@ class AttentionRecord(NamedTuple):
         if len(entropies) != pairs:
             raise UserError(f"{folder / ENTROPIES}: {len(entropies)} lines for {pairs} pairs; evaluate the run again")
         return cls(links, entropies) if any(links) else None
+
+
+class ScoredRun(NamedTuple):
+    """A finished run as its comparison with others needs it; no model."""
+
+    metrics: dict[str, Any]  # metrics.json
+    translations: list[str]  # of the test set
+    attention: AttentionRecord | None  # None without attention weights
+
+    @classmethod
+    def load(cls, folder: Path, pairs: int) -> ScoredRun:
+        """From a run folder whose test set has this many pairs. UserError as in `AttentionRecord.load`."""
+        return cls(read_metrics(folder), read_lines(folder / TRANSLATIONS), AttentionRecord.load(folder, pairs))
 
 
 def evaluate(

@@ -15,9 +15,9 @@ from seq2seq_attn.report.columns import columns
 from seq2seq_attn.report.conclusion import conclusion
 from seq2seq_attn.report.export import as_csv, as_latex, as_records
 from seq2seq_attn.report.table import markdown, notes, terminal
-from seq2seq_attn.report.write import CURVES, RESULTS, write_report
+from seq2seq_attn.report.write import CURVES, write_report
 from seq2seq_attn.results.records import RUNS, run_folder
-from seq2seq_attn.results.results import Results
+from seq2seq_attn.results.results import RESULTS, Results
 from seq2seq_attn.runs import messages
 from seq2seq_attn.strict import Override, Strict, parse_values, read_yaml
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from seq2seq_attn.api.model import Model
+    from seq2seq_attn.comparison.evidence import Recomputed
     from seq2seq_attn.comparison.experiment import Experiment, RunGrid
     from seq2seq_attn.comparison.schedule import IfDone
     from seq2seq_attn.runs.folder import IfExists
@@ -86,6 +87,7 @@ def compare(
     if_exists: IfDone = "resume",
     silent: bool = False,
     command: str = "",
+    evidence: Path | str | None = None,
     **overrides: Any,
 ) -> Comparison:
     """Trains and tests the arms of an experiment, once per seed, compares them, and writes the report.
@@ -95,7 +97,8 @@ def compare(
     to `folder`, by default `comparisons/NAME`, with the run folders at `runs/ARM/seed-N` in it. Finished runs are kept,
     unless `if_exists="overwrite"`, and interrupted runs continue. `jobs` runs are trained in parallel, each in its own
     process; with more than one, a script needs `if __name__ == "__main__":`. `command` is the command line that the
-    report shows for reproduction.
+    report shows for reproduction. Runs in the file `evidence` (`evidence.json.gz` of an earlier comparison) are not
+    trained again: so seeds and arms can be added to published results.
 
     UserError: a mistake in the experiment or in the data; nothing is trained in that case.
     """
@@ -109,6 +112,7 @@ def compare(
         if_exists=if_exists,
         jobs=jobs,
         command=command,
+        evidence=None if evidence is None else Path(evidence),
         say=messages(silent),
         bar=None if silent else True,
     )
@@ -172,6 +176,15 @@ class Comparison:
     def write(self) -> Comparison:
         """Rewrites the report (page, tables and figures) from the JSON files in the folder."""
         return replace(self, files=tuple(write_report(self.folder)))
+
+    def recompute(self) -> Recomputed:
+        """Recomputes all values from the evidence in the folder, without training; `.differences` lists what differs.
+
+        UserError: there is no evidence, or a corpus is missing or is not the one that the results were computed from.
+        """
+        from seq2seq_attn.comparison.evidence import recompute
+
+        return recompute(self.folder)
 
     @property
     def report(self) -> Path:

@@ -29,6 +29,10 @@ def evaluate(
     ] = None,
     links: Annotated[Path | None, file("Word links to score instead, in Pharaoh format as printed by align.")] = None,
     gold: Annotated[Path | None, file("Gold links, line by line, or those of another system.")] = None,
+    first_word: Annotated[
+        int | None,
+        typer.Option(min=0, max=1, help="The number of the first word in the gold file; default: 0, if plausible."),
+    ] = None,
     as_json: AsJson = False,
     plugin: Plugin = None,
 ) -> None:
@@ -42,7 +46,7 @@ def evaluate(
     if run is not None and not any((*files, links, gold)):
         scores = _score_run(run, plugin)
     elif run is None and links is not None and gold is not None and not any(files):
-        scores = _score_links(links, gold)
+        scores = _score_links(links, gold, first_word)
     elif run is None and hypotheses is not None and references is not None and not (links or gold):
         scores = _score_files(hypotheses, references, source, lc_tok, language, tokenize, baseline)
     else:
@@ -63,11 +67,11 @@ def _score_run(run: Path, plugin: list[Path] | None) -> dict[str, Any]:
         return model.evaluate(progress=advance, say=say)
 
 
-def _score_links(links: Path, gold: Path) -> dict[str, Any]:
-    from seq2seq_attn.evaluation.alignment import agreement, read_gold
+def _score_links(links: Path, gold: Path, first_word: int | None) -> dict[str, Any]:
+    from seq2seq_attn.evaluation.alignment import agreement, read_gold, read_gold_for
 
     predicted = read_gold(links).possible  # all of them
-    return rates(agreement(predicted, *read_gold(gold, len(predicted))))
+    return rates(agreement(predicted, *read_gold_for(gold, predicted, first_word)))
 
 
 def _score_files(

@@ -71,6 +71,12 @@ def compare(
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Runs to train in parallel; they share the cores.")] = 1,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Train all runs again.")] = False,
+    evidence: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="evidence.json.gz of an earlier comparison, whose runs are not trained again."
+        ),
+    ] = None,
     plugin: Plugin = None,
 ) -> None:
     """Train the arms of an experiment and compare them.
@@ -87,7 +93,9 @@ def compare(
         load_plugins(plugin)
         grid = read_experiment(experiment, tuple(overrides or ()))
         if_exists: IfDone = "overwrite" if overwrite else "resume"
-        found = s2s.compare(grid, output, if_exists=if_exists, jobs=jobs, command=_portable_command())
+        found = s2s.compare(
+            grid, output, if_exists=if_exists, jobs=jobs, command=_portable_command(), evidence=evidence
+        )
         _show(found)
         _say_next(_best_run(found))
 
@@ -97,13 +105,30 @@ def report(
         Path,
         argument("EXPERIMENT", "The folder that compare wrote, or an experiment's YAML file or folder."),
     ],
+    recompute: Annotated[
+        bool,
+        typer.Option(
+            "--recompute", help="Compute all numbers again from evidence.json.gz and the corpora; write nothing."
+        ),
+    ] = False,
 ) -> None:
-    """Rewrite the report of a comparison.
+    """Rewrite the report of a comparison, or check its numbers.
 
     Page, tables and plots are generated from the JSON files of the results; no model is loaded. report.html is a
-    single file that works offline.
+    single file that works offline. With --recompute, all numbers are computed again from the translations,
+    alignments and scores of the runs, and the command fails if any differs from results.json.
     """
-    _show(s2s.Comparison.load(experiment).write())
+    found = s2s.Comparison.load(experiment)
+    if not recompute:
+        _show(found.write())
+        return
+    checked = found.recompute()
+    for line in checked.differences:
+        answer(line)
+    if checked.differences:
+        say(f"{len(checked.differences)} of {checked.values:,} values of {found.folder} differ from the evidence")
+        raise typer.Exit(1)
+    answer(f"all {checked.values:,} values of {found.folder} agree with the evidence")
 
 
 def demo(

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import scipy
-
-from seq2seq_attn.analysis.scoring import TRANSLATIONS, AttentionRecord, skipped_metrics
+from seq2seq_attn import __version__
+from seq2seq_attn.analysis.scoring import AttentionRecord, ScoredRun, skipped_metrics
 from seq2seq_attn.comparison.experiment import ArmRun
-from seq2seq_attn.evaluation.counts import BleuCounts, ChrfCounts
+from seq2seq_attn.evaluation.counts import BleuCounts, ChrfCounts, CorpusCounts
 from seq2seq_attn.evaluation.metrics import METRICS, TranslatedTest, score_translations
 from seq2seq_attn.evaluation.resampling import approximate_randomisation, paired_bootstrap
-from seq2seq_attn.evaluation.significance import SeedsResult, detectable_difference, holm, welch
-from seq2seq_attn.results.results import AcrossSeeds, PairedComparison, Significance
+from seq2seq_attn.evaluation.significance import RunScores, detectable_difference, holm, joint_test
+from seq2seq_attn.results.results import ENOUGH, ChrfDifference, JointTest, PairedComparison, Significance
 from seq2seq_attn.runs.corpora import TestSet
-from seq2seq_attn.runs.folder import read_metrics
-from seq2seq_attn.text.files import read_lines
 
 
 class Arm(NamedTuple):
@@ -35,16 +32,15 @@ class Arm(NamedTuple):
         return [each["test"] for each in self.metrics]
 
     @classmethod
-    def load(cls, runs: list[ArmRun], folder: Path, test_set: TestSet) -> Arm:
-        """Reads the run folders, which are below `folder`.
+    def of(cls, runs: list[ArmRun], tested: Sequence[ScoredRun], test_set: TestSet) -> Arm:
+        """From the tested runs, in the order of `runs`.
 
         Translation metrics that a run lacks because it was tested with an earlier version are computed here.
         """
         references = test_set.pairs.target
-        folders = [folder / run.folder for run in runs]
-        translations = [read_lines(each / TRANSLATIONS) for each in folders]
-        metrics = [read_metrics(each) for each in folders]
-        attention = [found for each in folders if (found := AttentionRecord.load(each, len(references))) is not None]
+        translations = [each.translations for each in tested]
+        metrics = [each.metrics | {"test": dict(each.metrics["test"])} for each in tested]
+        attention = [each.attention for each in tested if each.attention is not None]
         options, language = runs[0].config.evaluation, runs[0].config.text.target_language
         for each, lines in zip(metrics, translations, strict=True):
             test = TranslatedTest(lines, references, options.tokenize, test_set.lc_tok, language)
@@ -74,60 +70,109 @@ def signatures(arms: Mapping[str, Arm]) -> dict[str, str]:
 
 
 class Differences(NamedTuple):
-    """The comparisons of a table, and the signature of each test."""
+    """Comparisons of arms, and the signature of each test."""
 
     comparisons: list[PairedComparison]
     signatures: dict[str, str]
 
 
-def differences(arms: Mapping[str, BleuCounts], baseline: str) -> Differences:
-    """Compare every other arm with the baseline, in their order.
+def differences(arms: Mapping[str, Arm], pairs: Sequence[tuple[str, str]]) -> Differences:
+    """Compare the first arm of each pair with the second; p-values are corrected over all pairs.
 
-    Bootstrap and randomisation generalise to other test sentences and pool the runs of an arm; the test over seeds
-    generalises to other seeds. Each is performed once per arm, so its p-values are corrected over the arms.
+    Bootstrap and randomisation pool the runs of an arm and generalise to other test sentences. The joint test
+    generalises to other trainings as well; it needs two runs of both arms and `ENOUGH` sentences.
     """
-    others = [arm for arm in arms if arm != baseline]
-    if not others:
+    if not pairs:
         return Differences([], {})
-    bootstraps = [paired_bootstrap(arms[arm], arms[baseline]) for arm in others]
-    randomisations = [approximate_randomisation(arms[arm], arms[baseline]) for arm in others]
-    seed_tests = [welch(arms[arm].bleu().tolist(), arms[baseline].bleu().tolist()) for arm in others]
+    bleu = {name: arm.bleu for name, arm in arms.items()}
+    bootstraps = [paired_bootstrap(bleu[arm], bleu[other]) for arm, other in pairs]
+    randomisations = [approximate_randomisation(bleu[arm], bleu[other]) for arm, other in pairs]
+    joint = _joint_tests(arms, bleu, pairs)
+    in_chrf = _chrf_differences(arms, pairs)
     rows = zip(
-        others,
+        pairs,
         bootstraps,
-        holm([pair.p_value for pair in bootstraps]),
+        holm([each.p_value for each in bootstraps]),
         randomisations,
-        holm([pair.p_value for pair in randomisations]),
-        _across_seeds(seed_tests),
+        holm([each.p_value for each in randomisations]),
+        joint,
+        in_chrf,
         strict=True,
     )
     comparisons = [
         PairedComparison(
             arm,
-            baseline,
-            pair.difference,
-            pair.low,
-            pair.high,
-            pair.p_value,
+            other,
+            found.difference,
+            found.low,
+            found.high,
+            found.p_value,
             p_holm=p_holm,
-            detectable=detectable_difference(pair.standard_error),
             randomisation=Significance(randomisation.p_value, randomised_p_holm),
-            seeds=seeds,
+            joint=both,
+            chrf=chrf,
         )
-        for arm, pair, p_holm, randomisation, randomised_p_holm, seeds in rows
+        for (arm, other), found, p_holm, randomisation, randomised_p_holm, both, chrf in rows
     ]
     signatures = {"paired_bootstrap": bootstraps[0].signature, "randomisation": randomisations[0].signature}
-    if any(seed_tests):
-        signatures["seeds"] = f"test:welch|version:scipy-{scipy.__version__}"
+    if any(joint):
+        signatures["joint"] = (
+            f"test:obuchowski-rockette|df:hillis|bs:1000|seed:12345|version:seq2seq_attn-{__version__}"
+        )
     return Differences(comparisons, signatures)
 
 
-def _across_seeds(tests: list[SeedsResult | None]) -> Iterator[AcrossSeeds | None]:
-    """One result per arm; p-values are corrected over the arms that have a test."""
-    corrected = iter(holm([test.p_value for test in tests if test is not None]))
-    for test in tests:
-        if test is None:
-            yield None
-        else:
-            detectable = detectable_difference(test.standard_error, test.degrees_of_freedom)
-            yield AcrossSeeds(test.p_value, next(corrected), test.low, test.high, test.degrees_of_freedom, detectable)
+def _chrf_differences(arms: Mapping[str, Arm], pairs: Sequence[tuple[str, str]]) -> list[ChrfDifference]:
+    chrf = {name: arm.chrf for name, arm in arms.items()}
+    found = [paired_bootstrap(chrf[arm], chrf[other]) for arm, other in pairs]
+    return [
+        ChrfDifference(each.difference, each.low, each.high, joint)
+        for each, joint in zip(found, _joint_tests(arms, chrf, pairs), strict=True)
+    ]
+
+
+def _joint_tests(
+    arms: Mapping[str, Arm], counts: Mapping[str, CorpusCounts], pairs: Sequence[tuple[str, str]]
+) -> list[JointTest | None]:
+    """One per pair, in the metric of the counts; p-values are corrected over the pairs that have a test."""
+    if next(iter(counts.values())).sentences < ENOUGH:
+        return [None] * len(pairs)
+    runs = {name: RunScores.of(counts[name]) for name in {name for pair in pairs for name in pair}}
+    tests = [joint_test(runs[arm], runs[other], are_paired(arms[arm], arms[other])) for arm, other in pairs]
+    known = [test for test in tests if test is not None]
+    corrected = iter(holm([test.p_value for test in known]))
+    return [
+        None
+        if test is None
+        else JointTest(
+            test.p_value,
+            next(corrected),
+            test.low,
+            test.high,
+            test.degrees_of_freedom if math.isfinite(test.degrees_of_freedom) else None,
+            test.paired,
+            detectable_difference(test, len(known)),
+        )
+        for test in tests
+    ]
+
+
+def are_paired(one: Arm, other: Arm) -> bool:
+    """Whether the runs with the same seed began with the same weights and saw the same batches."""
+
+    def beginnings(arm: Arm) -> list[object]:
+        return [
+            (
+                metrics["initial_weights"],
+                run.seed,
+                config.data.train,
+                config.text,
+                training.batch_size,
+                training.batch_unit,
+            )
+            for run, metrics in zip(arm.runs, arm.metrics, strict=True)
+            for config, training in [(run.config, run.config.training)]
+        ]
+
+    known = all("initial_weights" in metrics for arm in (one, other) for metrics in arm.metrics)  # not of old runs
+    return known and beginnings(one) == beginnings(other)

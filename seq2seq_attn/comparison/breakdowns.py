@@ -85,7 +85,7 @@ def _by_reordering(arms: _Arms, sources: Sequence[Bag], gold: GoldCorpus | None)
         with_links = {name: arm for name, arm in arms.items() if arm.attention}
         if not with_links:
             return None
-        best = max(with_links, key=lambda name: with_links[name].bleu.bleu().mean())
+        best = max(with_links, key=lambda name: with_links[name].bleu.scores().mean())
         links = with_links[best].attention[0].links
         origin = f"the links of {best}, seed {with_links[best].runs[0].seed}, as there are no gold links"
     return _same_groups(

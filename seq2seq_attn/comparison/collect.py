@@ -2,46 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from seq2seq_attn.analysis.scoring import ScoredRun
 from seq2seq_attn.comparison.arms import Arm, differences, signatures
 from seq2seq_attn.comparison.breakdowns import where_arms_differ
 from seq2seq_attn.comparison.experiment import RunGrid
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.evaluation.alignment import Links, alignment_error_rate, trivial_error_rates
 from seq2seq_attn.evaluation.corpus_scores import lc_norm_tok
 from seq2seq_attn.evaluation.counts import BleuCounts
 from seq2seq_attn.evaluation.groups import Band, group_score, length_quantiles
 from seq2seq_attn.evaluation.metrics import METRICS, score_value
-from seq2seq_attn.evaluation.resampling import Interval, bleu_interval
+from seq2seq_attn.evaluation.resampling import Interval, score_interval
 from seq2seq_attn.evaluation.significance import t_interval
+from seq2seq_attn.results.observations import Curve
 from seq2seq_attn.results.results import ENOUGH, SCORE_FIELDS, ArmResult, BandResult, Results, Spread
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import TestSet, read_pairs
 from seq2seq_attn.text.corpus import ParallelCorpus
 
 
-def collect(grid: RunGrid, runs: Path, test_set: TestSet, say: Say = lambda _: None) -> Results:
-    """The results of a grid whose runs are all trained and tested."""
-    arms = {name: Arm.load(group, runs, test_set) for name, group in grid.arms()}
-    compared = differences({name: arm.bleu for name, arm in arms.items()}, grid.experiment.baseline)
+def collect(
+    grid: RunGrid,
+    tested: Mapping[str, Sequence[ScoredRun]],
+    test_set: TestSet,
+    curves: Mapping[str, Sequence[Curve]],
+    say: Say = lambda _: None,
+    *,
+    aligners: Mapping[str, Sequence[Links]] | None = None,
+) -> Results:
+    """The results of a grid, from the tested runs and the learning curves of each arm, one per seed.
+
+    `aligners` has links of the test pairs by aligners other than the arms, whose error rates stand beside theirs.
+    """
+    arms = {name: Arm.of(group, tested[name], test_set) for name, group in grid.arms()}
+    baseline, contrasts = grid.experiment.baseline, grid.experiment.contrasts
+    with_baseline = [(name, baseline) for name in arms if name != baseline]
+    compared = differences(arms, [*with_baseline, *contrasts])
     scored = signatures(arms)
     provenance = [each["made_with"] for arm in arms.values() for each in arm.metrics]
     return Results(
         experiment=grid.experiment.name,
         note=grid.experiment.note,
-        arms=[_row(name, arm, test_set) for name, arm in arms.items()],
-        comparisons=compared.comparisons,
+        arms=[_row(name, arm, curves[name], test_set) for name, arm in arms.items()],
+        comparisons=compared.comparisons[: len(with_baseline)],
+        contrasts=compared.comparisons[len(with_baseline) :],
         signature="; lowercased tokenised: ".join(scored[key] for key in ("bleu", "bleu_lc_tok") if key in scored),
         version=_distinct(provenance, "version"),
         commit=_distinct(provenance, "commit"),
         hardware=_distinct(provenance, "hardware"),
         signatures=scored | compared.signatures,
+        aer_rivals=_aer_rivals(test_set, aligners or {}),
         where=where_arms_differ(arms, test_set, grid.runs[0].config, training_text(grid, say)),
     )
+
+
+def _aer_rivals(test_set: TestSet, aligners: Mapping[str, Sequence[Links]]) -> dict[str, float]:
+    """The AER that an arm has to beat; empty without gold links."""
+    gold, pairs = test_set.gold, test_set.pairs
+    if gold is None:
+        return {}
+    others = {name: alignment_error_rate(links, gold.sure, gold.possible) for name, links in aligners.items()}
+    return trivial_error_rates(gold, pairs.source, pairs.target) | others
 
 
 def training_text(grid: RunGrid, say: Say) -> ParallelCorpus | None:
@@ -57,13 +83,14 @@ def training_text(grid: RunGrid, say: Say) -> ParallelCorpus | None:
         return None
 
 
-def _row(name: str, arm: Arm, test_set: TestSet) -> ArmResult:
+def _row(name: str, arm: Arm, curves: Sequence[Curve], test_set: TestSet) -> ArmResult:
     """A row of the table."""
     first = arm.runs[0]
     timings = [each["training"] for each in arm.metrics]
     scores = _scores(arm, test_set)
     return ArmResult(
         name=name,
+        unconverged=[curve.seed for curve in curves if curve.still_improving],
         parameters=arm.metrics[0]["parameters"],
         seeds=[run.seed for run in arm.runs],
         bleu_by_length=_bands(arm, test_set.pairs.source),
@@ -96,11 +123,11 @@ def _spread(values: Sequence[float], interval: Interval | None) -> Spread:
 
 def _intervals(arm: Arm, lc_tok: Sequence[str] | None) -> dict[str, Interval]:
     """Intervals over resampled test sets, for the metrics whose counts can be resampled."""
-    intervals = {"bleu": bleu_interval(arm.bleu)}
+    intervals = {"bleu": score_interval(arm.bleu)}
     if lc_tok is not None:
         language = arm.runs[0].config.text.target_language
         processed = [[lc_norm_tok(line, language) for line in run] for run in arm.translations]
-        intervals["bleu_lc_tok"] = bleu_interval(BleuCounts.of(processed, lc_tok, tokenize="none", lowercase=True))
+        intervals["bleu_lc_tok"] = score_interval(BleuCounts.of(processed, lc_tok, tokenize="none", lowercase=True))
     return intervals
 
 
@@ -113,7 +140,7 @@ def _bands(arm: Arm, sources: Sequence[str]) -> list[BandResult]:
     bands = []
     for band in tested:
         score = group_score([row for row, length in enumerate(lengths) if length in band], arm.bleu, arm.chrf)
-        bands.append(BandResult(band.low, band.high, score.sentences, score.bleu, score.low, score.high, score.chrf))
+        bands.append(BandResult(band.low, band.high, *score))
     return bands
 
 

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 from importlib.resources import as_file, files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from seq2seq_attn.analysis.scoring import ScoredRun
+from seq2seq_attn.analysis.word_alignment import align_by_eflomal
 from seq2seq_attn.comparison.collect import collect
+from seq2seq_attn.comparison.evidence import configuration, gather, portable, reusable, scored_run
 from seq2seq_attn.comparison.experiment import Experiment, RunGrid, make_grid, match_parameters
-from seq2seq_attn.comparison.observe import observe
+from seq2seq_attn.comparison.observe import observe, read_curve
 from seq2seq_attn.comparison.schedule import IfDone, complete_all
 from seq2seq_attn.config import TestFiles
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.results.observations import Reproduction, save_reproduction
+from seq2seq_attn.evaluation.alignment import Links, symmetrise
+from seq2seq_attn.results.evidence import EVIDENCE
+from seq2seq_attn.results.observations import Curve, Reproduction, save_curves, save_reproduction
 from seq2seq_attn.results.records import RUNS
-from seq2seq_attn.results.results import Results
+from seq2seq_attn.results.results import RESULTS, Results
 from seq2seq_attn.runs import Say
-from seq2seq_attn.runs.corpora import CACHE_FOLDER, Cache, read_test
+from seq2seq_attn.runs.corpora import CACHE_FOLDER, Cache, TestSet, read_test
 from seq2seq_attn.runs.folder import COMPARISON, MARKER
 from seq2seq_attn.strict import load, merge
 from seq2seq_attn.text.files import read_lines, write_bytes
@@ -33,6 +38,7 @@ def compare(
     if_exists: IfDone = "resume",
     jobs: int = 1,
     command: str = "",
+    evidence: Path | None = None,
     say: Say = lambda _: None,
     bar: bool | None = True,
 ) -> Results:
@@ -40,20 +46,42 @@ def compare(
 
     Run folders are `folder/runs/ARM/seed-N`. An interrupted comparison continues where it stopped. `jobs` runs are
     trained in parallel, each in a process with an equal share of the processor's cores. `command` is the command line
-    that reproduces the comparison, for the report. `bar` as in `runs.train.train`.
+    that reproduces the comparison, for the report. Runs in the file `evidence`, which an earlier comparison wrote, are
+    not trained again. `bar` as in `runs.train.train`.
 
-    UserError: the folder contains a run, another comparison or other files, which stay unchanged.
+    UserError: the folder contains a run, another comparison or other files, which stay unchanged; or as in `reusable`.
     """
     runs = folder / RUNS
     test = read_test(_test_files(grid))
     claim(folder, grid.experiment.name)
     grid = match_parameters(grid, Cache(runs / CACHE_FOLDER, say), say)
-    complete_all(grid.runs, runs, if_exists, jobs, say, bar)
-    results = collect(grid, runs, test, say)
-    results.save(folder / "results.json")
-    observe(grid, runs, test, folder, results.signatures["chrf"])
+    known = {} if evidence is None else reusable(evidence, grid)
+    own = grid._replace(runs=[run for run in grid.runs if (run.arm, run.seed) not in known])
+    if known:
+        say(f"{len(known)} of {len(grid.runs)} runs are in {evidence}")
+    complete_all(own.runs, runs, if_exists, jobs, say, bar)
+    tested: dict[str, list[ScoredRun]] = {arm: [] for arm in grid.experiment.arms}
+    curves: dict[str, list[Curve]] = {arm: [] for arm in grid.experiment.arms}
+    for run in grid.runs:
+        found = known.get((run.arm, run.seed))
+        tested[run.arm].append(scored_run(found) if found else ScoredRun.load(runs / run.folder, len(test.pairs)))
+        curves[run.arm].append(found.curve if found else read_curve(run, runs))
+    aligners = _other_aligners(own, runs, test, say)
+    results = collect(grid, tested, test, curves, say, aligners=aligners)
+    results.save(folder / RESULTS)
+    gather(grid, tested, curves, aligners).save(folder / EVIDENCE)
+    save_curves(curves, folder / "curves.json")
+    observe(own, runs, test, folder, results.signatures["chrf"])
     save_reproduction(_reproduction(grid, command), folder / "making.json")
     return results
+
+
+def _other_aligners(grid: RunGrid, runs: Path, test: TestSet, say: Say) -> dict[str, list[Links]]:
+    """The links of eflomal, if it is installed and there are gold links; it learns from the text of the first run."""
+    if test.gold is None or not grid.runs or find_spec("eflomal") is None:
+        return {}
+    both = align_by_eflomal(runs / grid.runs[0].folder, test.pairs, say)
+    return {"eflomal": [symmetrise(*pair) for pair in zip(both.forward, both.backward, strict=True)]}
 
 
 def claim(folder: Path, experiment: str) -> None:
@@ -87,17 +115,9 @@ def _test_files(grid: RunGrid) -> TestFiles:
 
 
 def _reproduction(grid: RunGrid, command: str) -> Reproduction:
-    """Question, command and configurations, with paths below the working directory relative to it, for any checkout."""
-    here = f"{Path.cwd()}{os.sep}"
-    configurations = {arm: json.loads(group[0].config.model_dump_json()) for arm, group in grid.arms()}
-    return Reproduction(grid.experiment.question, command, _shortened(configurations, here))
-
-
-def _shortened(value: Any, prefix: str) -> Any:
-    """The value with the prefix removed from all of its strings."""
-    if isinstance(value, dict):
-        return {key: _shortened(each, prefix) for key, each in value.items()}
-    return value.removeprefix(prefix) if isinstance(value, str) else value
+    """Question, command and configurations."""
+    configurations = {arm: portable(configuration(group[0].config)) for arm, group in grid.arms()}
+    return Reproduction(grid.experiment.question, command, configurations)
 
 
 CORPUS = "tom-and-jerry"

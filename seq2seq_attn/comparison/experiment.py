@@ -39,7 +39,8 @@ class Experiment(Strict):
 
     `base` is the configuration of a run, or the path of a file with one, relative to the experiment file. `arms` maps
     the name of each arm to its changes to the base, given as a mapping or as `key.path=value` lines; these may include
-    `match_parameters: true`. `note` states what the results cannot show, and is repeated with the conclusions.
+    `match_parameters: true`. Every arm is compared with the baseline, and the pairs in `contrasts` with each other, as
+    in `contrasts: [[dot, general]]`. `note` states what the results cannot show, and is repeated with the conclusions.
     """
 
     name: str = Field(pattern=r"^[\w.-]+$")  # of its run folders and its report
@@ -49,6 +50,7 @@ class Experiment(Strict):
     arms: dict[str, dict[str, Any] | list[str]]  # changes by the name of the arm
     baseline: str  # the name of the arm that the others are compared with
     seeds: tuple[int, ...] = (1,)  # each arm is trained once per seed
+    contrasts: tuple[tuple[str, str], ...] = ()  # further pairs of arms to test, planned before training
 
     @model_validator(mode="before")
     @classmethod
@@ -64,6 +66,17 @@ class Experiment(Strict):
         folders = [slug(arm) for arm in self.arms]
         if len(set(folders)) < len(folders):
             raise ValueError("two arms differ in punctuation alone and would share a folder; rename one")
+        unknown = [arm for pair in self.contrasts for arm in pair if arm not in self.arms]
+        if unknown:
+            raise ValueError(f"contrasts name {unknown[0]!r}, which is not among the arms: {', '.join(self.arms)}")
+        pairs = [frozenset(pair) for pair in self.contrasts]
+        planned = {frozenset((arm, self.baseline)) for arm in self.arms}
+        for pair in pairs:
+            if len(pair) < 2 or pair in planned or pairs.count(pair) > 1:
+                raise ValueError(
+                    f"contrasts: {sorted(pair)} is an arm with itself, with the baseline (which is always tested), "
+                    "or given twice"
+                )
         if not self.seeds or len(set(self.seeds)) < len(self.seeds):
             raise ValueError(f"seeds {list(self.seeds)}: give at least one, each once")
         return self

@@ -24,6 +24,7 @@ from seq2seq_attn.results.observations import (
     ContrastiveSentences,
     CorpusAttention,
     CorpusPair,
+    Curve,
     DecodingTrace,
     Example,
     LinkPairs,
@@ -46,14 +47,18 @@ MOST_WEIGHTS = 10_000_000  # attention weights kept, over all arms: one to four 
 
 
 def observe(grid: RunGrid, runs: Path, test_set: TestSet, output: Path, chrf_signature: str) -> None:
-    """Writes curves.json, attention.json, corpus_attention.json, examples.json and sentences.json into `output`.
+    """Writes attention.json, corpus_attention.json, examples.json and sentences.json into `output`.
 
-    The curves cover all runs; the other files cover the first run of each arm.
+    They cover the first run of each arm whose folder is in `runs`. Without any, attention.json is empty and the others
+    are not written.
     """
     pairs = test_set.pairs
     gold = [tuple(sorted(links)) for links in test_set.gold.sure] if test_set.gold else [None] * len(pairs)
     examples = example_lines(test_set)
-    first = {arm: runs / group[0].folder for arm, group in grid.arms()}
+    first = {arm: runs / group[0].folder for arm, group in grid.arms() if group}
+    if not first:
+        _write_json(output / "attention.json", [])
+        return
     kept = kept_lines(pairs, len(first), *load_codecs(next(iter(first.values()))), always=examples)
     translations = {arm: read_lines(folder / TRANSLATIONS) for arm, folder in first.items()}
     scores = _sentence_scores(translations, pairs.target)
@@ -83,7 +88,6 @@ def observe(grid: RunGrid, runs: Path, test_set: TestSet, output: Path, chrf_sig
         )
         for line in examples:
             traces[line].append(trace_pair(model, arm, pairs.source[line], pairs.target[line]))
-    _write_json(output / "curves.json", {arm: [_curve(r, runs) for r in group] for arm, group in grid.arms()})
     _write_json(output / "attention.json", maps)
     shown = tuple(CorpusPair(line + 1, pairs.source[line], pairs.target[line], gold[line]) for line in kept)
     save_corpus_attention(
@@ -95,7 +99,9 @@ def observe(grid: RunGrid, runs: Path, test_set: TestSet, output: Path, chrf_sig
         for line, each in traces.items()
     ]
     save_examples(decoded, output / "examples.json")
-    save_sentences(extremes(pairs, translations, grid.experiment.baseline, chrf_signature), output / "sentences.json")
+    if grid.experiment.baseline in translations:
+        shown_sentences = extremes(pairs, translations, grid.experiment.baseline, chrf_signature)
+        save_sentences(shown_sentences, output / "sentences.json")
 
 
 def kept_lines(pairs: ParallelCorpus, arms: int, source: Codec, target: Codec, always: Sequence[int] = ()) -> list[int]:
@@ -136,7 +142,7 @@ def _segmentation(model: TrainedModel, pairs: ParallelCorpus, lines: Sequence[in
     )
 
 
-def _curve(run: ArmRun, runs: Path) -> dict[str, Any]:
+def read_curve(run: ArmRun, runs: Path) -> Curve:
     """The validation results of a run by epoch, including those before an interruption."""
     epochs: dict[int, dict[str, str]] = {}
     versions = (runs / run.folder / "log").glob("version_*/metrics.csv")
@@ -144,12 +150,12 @@ def _curve(run: ArmRun, runs: Path) -> dict[str, Any]:
         with path.open(encoding="utf-8", newline="") as file:
             epochs |= {int(row["epoch"]) + 1: row for row in csv.DictReader(file) if row.get("validation_loss")}
     rows = [epochs[epoch] for epoch in sorted(epochs)]
-    return {
-        "seed": run.seed,
-        "epoch": sorted(epochs),
-        "validation_loss": [float(row["validation_loss"]) for row in rows],
-        "validation_bleu": [float(row["validation_bleu"]) if row.get("validation_bleu") else None for row in rows],
-    }
+    return Curve(
+        run.seed,
+        tuple(sorted(epochs)),
+        tuple(float(row["validation_loss"]) for row in rows),
+        tuple(float(row["validation_bleu"]) if row.get("validation_bleu") else None for row in rows),
+    )
 
 
 def extremes(

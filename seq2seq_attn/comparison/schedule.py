@@ -85,7 +85,8 @@ def complete(run: ArmRun, runs: Path, if_exists: IfDone, say: Say, bar: bool | N
 
 
 def _to_stderr(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    sys.stderr.write(f"{text}\n")  # in one piece, as other workers write to it as well
+    sys.stderr.flush()
 
 
 def _nothing(text: str) -> None:

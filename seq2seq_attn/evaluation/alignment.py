@@ -96,6 +96,34 @@ def read_gold_of(path: Path, sources: Sequence[str], targets: Sequence[str]) -> 
     return gold
 
 
+def read_gold_for(path: Path, predicted: Sequence[Links], first_word: int | None = None) -> GoldCorpus:
+    """Gold links to be compared with predicted ones whose sentences are not known; the result counts words from 0.
+
+    `first_word` is the number of the first word in the file. If it is not given, it is 0, and a file that seems to
+    count from 1 is refused: none of its links has a 0 on either side, although predicted links have.
+
+    UserError: as for `read_gold`, or the file contradicts `first_word`.
+    """
+
+    def shifted(corpus: list[Links]) -> list[Links]:
+        return [frozenset((i - 1, j - 1) for i, j in links) for links in corpus]
+
+    gold = read_gold(path, len(predicted))
+    numbers = {number for links in gold.possible for link in links for number in link}
+    seems_one = 0 not in numbers and any(0 in link for links in predicted for link in links)
+    if first_word is None and numbers and seems_one:
+        raise UserError(
+            f"{path}: no link has a first word (0), so the file seems to count words from 1; with --first-word 1 it is "
+            "read so, with --first-word 0 as it is"
+        )
+    if first_word != 1:
+        return gold
+    if 0 in numbers:
+        raise UserError(f"{path}: has links with word 0, so it does not count words from 1; leave out --first-word")
+    sure, possible = (shifted(links) for links in gold)
+    return GoldCorpus(sure, possible)
+
+
 @dataclass(frozen=True)
 class Agreement:
     """How well predicted links agree with gold links (Och & Ney, 2003), each rate from 0 to 1.
@@ -160,6 +188,22 @@ def alignment_error_rate(
 ) -> float:
     """AER, from 0 (perfect) to 1; arguments and errors as in `agreement`."""
     return agreement(predicted, sure, possible).error_rate
+
+
+def trivial_error_rates(gold: GoldCorpus, sources: Sequence[str], targets: Sequence[str]) -> dict[str, float]:
+    """AER of alignments that know nothing of the words; a useful alignment is below both.
+
+    `diagonal` links target word j of n to source word ⌊(j + 1/2) m / n⌋ of m, counted from 0. `random` links every
+    target word to a source word drawn uniformly; its AER is that of the expected counts.
+    """
+    lengths = [(len(source.split()), len(target.split())) for source, target in zip(sources, targets, strict=True)]
+    diagonal = [frozenset(((2 * j + 1) * m // (2 * n), j) for j in range(n)) for m, n in lengths]
+    predicted, sure = sum(n for _, n in lengths), sum(map(len, gold.sure))
+    hits = sum((len(s) + len(s | p)) / m for s, p, (m, _) in zip(gold.sure, gold.possible, lengths, strict=True))
+    return {
+        "diagonal": alignment_error_rate(diagonal, gold.sure, gold.possible),
+        "random": 1 - hits / (predicted + sure),
+    }
 
 
 def mean_jump(links: Links) -> float | None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.corpus_scores import Score, bleu_metric, corpus_score, require_pairs
 from seq2seq_attn.evaluation.counts import BleuCounts, ChrfCounts
-from seq2seq_attn.evaluation.resampling import bleu_interval
+from seq2seq_attn.evaluation.resampling import score_interval
 
 
 @dataclass(frozen=True)
@@ -106,14 +106,17 @@ class GroupScore(NamedTuple):
     low: float  # 95 % interval of BLEU over resampled sentences of the group
     high: float
     chrf: float
+    chrf_low: float
+    chrf_high: float
 
 
 def group_score(rows: Sequence[int], bleu: BleuCounts, chrf: ChrfCounts) -> GroupScore:
-    """BLEU with its interval, and chrF, of these sentences as a corpus; at least one."""
-    own = bleu.select(rows)
-    interval = bleu_interval(own)
-    mean_chrf = float(chrf.select(rows).chrf().mean())
-    return GroupScore(len(rows), float(own.bleu().mean()), interval.low, interval.high, mean_chrf)
+    """BLEU and chrF with their intervals, of these sentences as a corpus; at least one."""
+    scores: list[float] = []
+    for counts in (bleu.select(rows), chrf.select(rows)):
+        interval = score_interval(counts)
+        scores += float(counts.scores().mean()), interval.low, interval.high
+    return GroupScore(len(rows), *scores)
 
 
 def in_bands(values: Sequence[int | None], bands: Mapping[str, Band]) -> list[Group]:

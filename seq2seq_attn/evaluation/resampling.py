@@ -1,8 +1,8 @@
 """Tests over test sentences: bootstrap (Koehn, 2004) and approximate randomisation (Riezler & Maxwell, 2005).
 
-Several training seeds of a system are pooled: its score is the mean of the BLEU of its runs. Only test sentences are
-resampled, never seeds: intervals and p-values are about other test sets for these same runs, and the spread over seeds
-has to be reported separately (`significance`).
+Several training seeds of a system are pooled: its score is the mean of the scores of its runs. Only test sentences are
+resampled, never seeds: intervals and p-values are about other test sets for these same runs. Whether a difference holds
+for other trainings as well is for the joint test to say (`significance`).
 
 Bootstrap resamples, intervals and p-values are sacrebleu's, to the last digit. In addition to sacrebleu, the difference
 between two systems has an interval, and so has a rate.
@@ -28,12 +28,12 @@ from numpy.typing import NDArray
 from sacrebleu.significance import _compute_p_value
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.counts import BleuCounts
+from seq2seq_attn.evaluation.counts import CorpusCounts
 
 
 @dataclass(frozen=True)
 class Interval:
-    """Mean and central 95 % of BLEU over the resamples; sacrebleu prints `mean ± (high - low) / 2`."""
+    """Mean and central 95 % of a score over the resamples; sacrebleu prints `mean ± (high - low) / 2`."""
 
     mean: float
     low: float
@@ -42,19 +42,18 @@ class Interval:
 
 @dataclass(frozen=True)
 class PairedResult:
-    """Difference between a system and its baseline over bootstrap resamples of the test set, in BLEU points."""
+    """Difference between a system and its baseline over bootstrap resamples of the test set."""
 
-    difference: float  # BLEU(system) - BLEU(baseline) on the original test set
+    difference: float  # score(system) - score(baseline) on the original test set, in points of the metric
     low: float  # central 95 % of the difference over the resamples
     high: float
-    standard_error: float  # standard deviation of the difference over the resamples
     p_value: float  # sacrebleu's; see `paired_bootstrap`
     signature: str
 
 
-def bleu_interval(system: BleuCounts, resamples: int = 1000, seed: int = 12345) -> Interval:
-    """The interval of the mean BLEU of the runs; with one run, that of `sacrebleu --confidence`."""
-    scores = _resampled_bleu(system, _draws(system.sentences, resamples, seed))
+def score_interval(system: CorpusCounts, resamples: int = 1000, seed: int = 12345) -> Interval:
+    """The interval of the mean score of the runs; with one run, that of `sacrebleu --confidence`."""
+    scores = resampled_scores(system, resamples, seed).mean(axis=0)
     return Interval(float(scores.mean()), *_central_95(scores))
 
 
@@ -73,7 +72,7 @@ def rate_interval(counts: NDArray[np.int64]) -> Interval:
 
 
 def paired_bootstrap(
-    system: BleuCounts, baseline: BleuCounts, resamples: int = 1000, seed: int = 12345
+    system: CorpusCounts, baseline: CorpusCounts, resamples: int = 1000, seed: int = 12345
 ) -> PairedResult:
     """Both systems on the same resamples; with one run each, the p-value of `sacrebleu --paired-bs`.
 
@@ -84,14 +83,13 @@ def paired_bootstrap(
     The two may have different numbers of runs. One deviation: systems that differ on no resample get p = 1,
     while sacrebleu's strict comparison gives them its smallest p.
     """
-    difference = float(system.bleu().mean() - baseline.bleu().mean())
-    draws = _draws(system.sentences, resamples, seed)
-    differences = _resampled_bleu(system, draws) - _resampled_bleu(baseline, draws)
+    difference = float(system.scores().mean() - baseline.scores().mean())
+    ours, theirs = (resampled_scores(each, resamples, seed).mean(axis=0) for each in (system, baseline))
+    differences = ours - theirs
     pooled = {"runs": f"{system.runs}+{baseline.runs}"} if system.runs + baseline.runs > 2 else {}
     return PairedResult(
         difference,
         *_central_95(differences),
-        standard_error=float(differences.std(ddof=1)),
         p_value=_p_value(difference, differences),
         signature=system.signature(seed=seed, bs=resamples, **pooled),
     )
@@ -108,12 +106,11 @@ def _draws(sentences: int, resamples: int, seed: int) -> NDArray[np.float64]:
     return drawn
 
 
-def _resampled_bleu(system: BleuCounts, draws: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(resamples,): mean BLEU of the runs on each resample."""
+def resampled_scores(system: CorpusCounts, resamples: int = 1000, seed: int = 12345) -> NDArray[np.float64]:
+    """(runs, resamples): each run's score on each resample of the test set; the same resamples for every system."""
     # The sums are integers and exact; sacrebleu divides them in float32, so they are converted to that.
-    sums = (draws @ system.counts).astype(np.float32)  # (runs, resamples, 10)
-    scores: NDArray[np.float64] = np.mean([system.bleu_of(run) for run in sums], axis=0)
-    return scores
+    sums = (_draws(system.sentences, resamples, seed) @ system.counts).astype(np.float32)  # (runs, resamples, counts)
+    return np.array([system.scores_of(run) for run in sums])
 
 
 def _central_95(samples: NDArray[np.float64]) -> tuple[float, float]:
@@ -143,7 +140,7 @@ class RandomisationResult:
 
 
 def approximate_randomisation(
-    system: BleuCounts, baseline: BleuCounts, trials: int = 10_000, seed: int = 12345
+    system: CorpusCounts, baseline: CorpusCounts, trials: int = 10_000, seed: int = 12345
 ) -> RandomisationResult:
     """Test two systems on the same test set; with several runs each, the mean BLEU is compared.
 
@@ -156,10 +153,10 @@ def approximate_randomisation(
             f"approximate randomisation swaps runs pairwise, but one system has {system.runs} and the other "
             f"{baseline.runs}; give both the same number"
         )
-    observed = float(system.bleu().mean() - baseline.bleu().mean())
+    observed = float(system.scores().mean() - baseline.scores().mean())
     heads = np.random.default_rng(seed).integers(2, size=(trials, system.sentences), dtype=bool)
     mixed, rest = _swap(system.counts, baseline.counts, heads)
-    differences = _mean_bleu(system, mixed) - _mean_bleu(system, rest)
+    differences = _mean_scores(system, mixed) - _mean_scores(system, rest)
     as_large = int(np.sum(np.abs(differences) >= abs(observed)))
     pooled = {"runs": f"{system.runs}+{baseline.runs}"} if system.runs > 1 else {}
     return RandomisationResult(
@@ -178,7 +175,7 @@ def _swap(
     return mixed, (system + baseline).sum(axis=1, keepdims=True) - mixed
 
 
-def _mean_bleu(system: BleuCounts, sums: NDArray[np.int64]) -> NDArray[np.float64]:
+def _mean_scores(system: CorpusCounts, sums: NDArray[np.int64]) -> NDArray[np.float64]:
     """(trials,): over the runs."""
-    scores: NDArray[np.float64] = np.mean([system.bleu_of(run.tolist()) for run in sums], axis=0)
+    scores: NDArray[np.float64] = np.mean([system.scores_of(run.tolist()) for run in sums], axis=0)
     return scores

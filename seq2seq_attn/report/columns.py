@@ -16,7 +16,7 @@ from seq2seq_attn.results.results import ArmResult, BandResult, PairedComparison
 
 OVER_SEEDS = "", "std"
 LIMITS = "low", "high"
-TESTS = {"randomisation": "p rand.", "paired_bootstrap": "p boot.", "seeds": "p seeds"}  # headers by signature key
+TESTS = {"joint": "p", "randomisation": "p rand.", "paired_bootstrap": "p boot."}  # headers by signature key
 
 
 class TableCell(NamedTuple):
@@ -68,7 +68,7 @@ def columns(results: Results) -> list[Column]:
         *_scores(arms, [key for key in main_keys if key not in translation_keys]),
         Column(
             "Training",
-            [TableCell(_duration(arm.train_seconds), numbers=(arm.train_seconds,)) for arm in arms],
+            [TableCell(_duration(arm.train_seconds), _stopped(arm), (arm.train_seconds,)) for arm in arms],
             "Training: time per run, mean over seeds",
             parts=("seconds",),
         ),
@@ -116,71 +116,98 @@ def _widened(arms: Sequence[ArmResult]) -> str:
     return f"Parameters: decoder.hidden_size was widened to match the largest arm: {', '.join(sizes)}" if sizes else ""
 
 
-def _differences(results: Results) -> list[Column]:
-    """The difference from the baseline, the p-value of each test, and the detectable difference."""
-    if results.baseline is None:
-        return []
-    found = [
-        _compared(
-            results,
+class _Test(NamedTuple):
+    """A column about comparisons."""
+
+    header: str
+    cell: Callable[[PairedComparison], TableCell]
+    meaning: str
+    optional: bool = False
+    parts: tuple[str, ...] = ("",)
+
+
+def _tests(pairs: Sequence[PairedComparison]) -> list[_Test]:
+    """The difference, the p-value of each test, and the detectable difference."""
+    is_joint = any(pair.joint for pair in pairs)
+    over = "trainings and sentences" if is_joint else "resampled test sets, of the same training runs"
+    return [
+        _Test(
             "Difference",
             _difference,
-            "Difference: BLEU minus the baseline's, with its 95 % interval over resampled test sets",
-            at_baseline="baseline",
+            f"Difference: BLEU minus the baseline's, with its 95 % interval over {over}",
             parts=("", *LIMITS),
         ),
-        _compared(
-            results,
+        _Test(
+            TESTS["joint"],
+            lambda pair: NOTHING if pair.joint is None else _p(pair.joint.p_holm),
+            "p: of the joint test over trainings and sentences; below 0.05 an arm is better or worse",
+        ),
+        _Test(
             TESTS["randomisation"],
             lambda pair: NOTHING if pair.randomisation is None else _p(pair.randomisation.p_holm),
-            "p rand.: probability of a difference at least this large if there were none (paired approximate "
-            "randomisation)",
+            "p rand.: paired approximate randomisation of these training runs alone: the probability of a difference "
+            "at least this large if there were none",
+            optional=is_joint,
         ),
-        _compared(
-            results,
-            TESTS["seeds"],
-            lambda pair: NOTHING if pair.seeds is None else _p(pair.seeds.p_holm),
-            "p seeds: probability of a difference at least this large if only the seeds differed (Welch's t test)",
-            optional=True,
-        ),
-        _compared(
-            results,
+        _Test(
             "Detectable",
             _detectable,
-            "Detectable: the true difference in BLEU that is detected with 80 % power at the 5 % level, on a test set "
-            "like this and with this number of seeds",
+            "Detectable: the true difference in BLEU that the joint test detects with 80 % power in an experiment like "
+            "this, with p corrected",
             optional=True,
-            parts=("", "seeds"),
         ),
-        _compared(
-            results,
+        _Test(
+            "chrF difference",
+            _chrf_difference,
+            f"chrF difference: chrF minus the baseline's, with its 95 % interval over {over}",
+            optional=True,
+            parts=("", *LIMITS),
+        ),
+        _Test(
             TESTS["paired_bootstrap"],
             lambda pair: _p(pair.p_value if pair.p_holm is None else pair.p_holm),
-            "p boot.: sacrebleu's paired bootstrap; without a true difference, its raw p-value is below 0.05 on one "
-            "test set in ten",
+            "p boot.: sacrebleu's paired bootstrap of these training runs alone; without a true difference, its raw "
+            "p-value is below 0.05 on one test set in ten",
             optional=True,
         ),
     ]
-    return [column for column in found if set(column.cells) - {NOTHING, TableCell("")}]
 
 
-def _compared(
-    results: Results,
-    header: str,
-    cell: Callable[[PairedComparison], TableCell],
-    meaning: str,
-    optional: bool = False,
-    at_baseline: str = "",
-    parts: tuple[str, ...] = ("",),
-) -> Column:
-    """One cell per comparison, in the row of its arm."""
-    cells = {pair.arm: cell(pair) for pair in results.comparisons} | {results.baseline: TableCell(at_baseline)}
-    return Column(header, [cells.get(arm.name, NOTHING) for arm in results.arms], meaning, optional, parts)
+def _differences(results: Results) -> list[Column]:
+    """The tests against the baseline, each comparison in the row of its arm."""
+    if results.baseline is None:
+        return []
+    found = []
+    for test in _tests(results.comparisons):
+        cells = {pair.arm: test.cell(pair) for pair in results.comparisons}
+        cells[results.baseline] = TableCell("baseline" if test.header == "Difference" else "")
+        if set(cells.values()) - {NOTHING, TableCell("")}:
+            row = [cells.get(arm.name, NOTHING) for arm in results.arms]
+            found.append(Column(test.header, row, test.meaning, test.optional, test.parts))
+    return found
+
+
+def contrast_columns(results: Results) -> list[Column]:
+    """The same tests for the planned contrasts, one row each."""
+    pairs = results.contrasts
+    tests = [(test, [test.cell(pair) for pair in pairs]) for test in _tests(pairs)]
+    return [
+        Column("Contrast", [TableCell(f"{pair.arm} against {pair.baseline}") for pair in pairs]),
+        *(Column(test.header, cells, parts=test.parts) for test, cells in tests if set(cells) != {NOTHING}),
+    ]
 
 
 def _difference(pair: PairedComparison) -> TableCell:
-    numbers = pair.bleu_difference, pair.low, pair.high
-    return TableCell(f"{pair.bleu_difference:+.1f}", f"[{pair.low:+.1f}, {pair.high:+.1f}]", numbers)
+    low, high = pair.interval
+    return TableCell(f"{pair.bleu_difference:+.1f}", f"[{low:+.1f}, {high:+.1f}]", (pair.bleu_difference, low, high))
+
+
+def _chrf_difference(pair: PairedComparison) -> TableCell:
+    if pair.chrf is None:
+        return NOTHING
+    shown = pair.chrf.joint or pair.chrf
+    numbers = pair.chrf.difference, shown.low, shown.high
+    return TableCell(f"{numbers[0]:+.1f}", f"[{shown.low:+.1f}, {shown.high:+.1f}]", numbers)
 
 
 def _p(p: float) -> TableCell:
@@ -188,12 +215,8 @@ def _p(p: float) -> TableCell:
 
 
 def _detectable(pair: PairedComparison) -> TableCell:
-    if not pair.detectable:  # not computed, or the systems score the same on every resample
-        return NOTHING
-    value = f"{pair.detectable:.1f}"
-    if pair.seeds is None:
-        return TableCell(value, numbers=(pair.detectable,))
-    return TableCell(value, f"seeds {pair.seeds.detectable:.1f}", (pair.detectable, pair.seeds.detectable))
+    found = None if pair.joint is None else pair.joint.detectable
+    return TableCell(f"{found:.1f}", numbers=(found,)) if found else NOTHING
 
 
 def _lengths(arms: Sequence[ArmResult]) -> list[Column]:
@@ -254,6 +277,11 @@ def _speed(arms: Sequence[ArmResult]) -> list[Column]:
     return [
         Column("Tokens/s", cells, "Tokens/s: target tokens per second of training, without validation", optional=True)
     ]
+
+
+def _stopped(arm: ArmResult) -> str:
+    """Marks an arm whose score is only a lower bound."""
+    return "still improving" if arm.unconverged else ""
 
 
 def _duration(seconds: float) -> str:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from seq2seq_attn.results.results import (
     ENOUGH,
-    LEVEL,
-    AcrossSeeds,
     ArmResult,
     Breakdown,
     Breakdowns,
@@ -22,92 +20,107 @@ from seq2seq_attn.results.results import (
 def conclusion(results: Results) -> list[str]:
     """The comparison of each arm with the baseline, the largest difference first; then sentences about single arms.
 
-    The note of the experiment, if it has one, comes second. The sentences about arms cover the effect of length on the
-    best arm and on the baseline, the groups of sentences in which the two differ, the alignment error rate of the best
-    arm, and the limits of a single seed.
+    An arm is called better or worse only by the joint test, over trainings and sentences. The note of the experiment,
+    if it has one, comes second. The planned contrasts follow, then the effect of length on the best arm and on the
+    baseline, the groups of sentences in which the two differ, the alignment error rate of the best arm, the arms that
+    were stopped too early, and what the number of seeds does not allow.
     """
     best = max(results.arms, key=lambda arm: arm.bleu.mean)
     shown = [arm for arm in results.arms if arm is best or arm.name == results.baseline]
-    sentences = []
-    for pair in sorted(results.comparisons, key=lambda pair: -abs(pair.bleu_difference)):
-        sentences.append(_over_sentences(pair))
-        if pair.seeds is not None:
-            sentences.append(_over_seeds(pair, pair.seeds))
+    runs = {arm.name: len(arm.seeds) for arm in results.arms}
+    ordered = sorted(results.comparisons, key=lambda pair: -abs(pair.bleu_difference))
+    sentences = [_compared(pair, min(runs[pair.arm], runs[pair.baseline])) for pair in (*ordered, *results.contrasts)]
     sentences += filter(None, [_correction(results), *map(_by_length, shown)])
     sentences += _by_group(results.where, best.name, results.baseline)
     if best.aer is not None:
-        sentences.append(f"The alignment error rate (AER) of {best.name} is {best.aer.mean:.3f}.")
-    if any(len(arm.seeds) == 1 for arm in results.arms):
-        sentences.append(
-            "Single seed: the intervals account for the choice of test sentences, not of the seed; "
-            "compare several seeds before you publish."
-        )
+        sentences.append(_aligned(best, best.aer.mean, results.aer_rivals))
+    sentences += [_still_improving(arm) for arm in results.arms if arm.unconverged]
+    sentences += filter(None, [_too_few(results, min(runs.values()))])
     if results.note:
         sentences.insert(1, results.note)
     return sentences
 
 
-def _over_sentences(pair: PairedComparison) -> str:
-    """The test over sentences: which arm is better and by how much, or the detectable difference."""
+def _compared(pair: PairedComparison, runs: int) -> str:
+    """The verdict on two arms with at least `runs` runs each; if there is none, what was seen in these runs."""
+    low, high = pair.interval
+    gap, arms = abs(pair.bleu_difference), f"{pair.arm} and {pair.baseline}"
+    if pair.low == pair.high == pair.bleu_difference == 0:
+        return f"{arms} score the same on every resample of the test set."
+    if pair.joint is not None:
+        evidence = f"95 % interval {low:+.1f} to {high:+.1f} over trainings and sentences, {_p(pair.joint.p_holm)}"
+        if pair.verdict != "undecided":
+            return f"{pair.arm} is {pair.verdict} than {pair.baseline} by {gap:.1f} BLEU ({evidence})."
+        power = (
+            f"; an experiment like this detects a true difference of {pair.joint.detectable:.1f} with 80 % power"
+            if pair.joint.detectable
+            else ""
+        )
+        return f"{arms} cannot be told apart: {pair.bleu_difference:+.1f} BLEU ({evidence}){power}."
     p = pair.p_value if pair.randomisation is None else pair.randomisation.p_holm
-    evidence = f"95 % interval {pair.low:+.1f} to {pair.high:+.1f}, {_p(p)}"
-    if pair.significant:
-        return (
-            f"{pair.arm} is {_better(pair)} than {pair.baseline} by {abs(pair.bleu_difference):.1f} BLEU ({evidence})."
-        )
-    difference = f"{pair.bleu_difference:+.1f} BLEU ({evidence})"
-    limit = f"; on a test set like this {_detected(pair.detectable)}" if pair.detectable else ""
-    return f"{pair.arm} does not differ significantly from {pair.baseline}: {difference}{limit}."
+    evidence = f"95 % interval {low:+.1f} to {high:+.1f} over test sentences, {_p(p)}"
+    these = "this training" if runs == 1 else "these trainings"
+    if pair.differs_in_these_runs:
+        more = "higher" if pair.bleu_difference > 0 else "lower"
+        return f"{pair.arm} scored {gap:.1f} BLEU {more} than {pair.baseline} in {these} ({evidence})."
+    return f"{arms} cannot be told apart in {these}: {pair.bleu_difference:+.1f} BLEU ({evidence})."
 
 
-def _over_seeds(pair: PairedComparison, seeds: AcrossSeeds) -> str:
-    """The test over seeds, on this test set."""
-    evidence = f"95 % interval {seeds.low:+.1f} to {seeds.high:+.1f}, {_p(seeds.p_holm)}, Welch's t test over seeds"
-    if seeds.p_holm >= LEVEL:
+def _still_improving(arm: ArmResult) -> str:
+    which = ", ".join(map(str, arm.unconverged))
+    seeds = f"seed{'s' if len(arm.unconverged) > 1 else ''} {which}"
+    return f"{arm.name} was still improving when stopped ({seeds}): longer training may raise its score."
+
+
+def _too_few(results: Results, runs: int) -> str | None:
+    """What the number of trainings or of sentences does not allow."""
+    sentences = sum(band.sentences for band in results.arms[0].bleu_by_length)
+    if not results.tested:
+        return None
+    if sentences < ENOUGH:
+        return f"{sentences} test sentences are too few to say which arm is better; use at least {ENOUGH}."
+    if runs == 1:
         return (
-            f"This may not hold for other seeds: {pair.arm} against {pair.baseline}, {evidence}; "
-            f"with this number of seeds {_detected(seeds.detectable)}."
+            "Single seed: one training per arm compares two models, not two arms; another seed may reverse the order. "
+            "Train three or more."
         )
-    if pair.significant:
-        return f"This also holds over seeds: {pair.arm} is {_better(pair)} than {pair.baseline} ({evidence})."
-    return (
-        f"Over seeds, {pair.arm} is {_better(pair)} than {pair.baseline} on this test set ({evidence}); "
-        "a larger test set is needed to show whether this holds for other sentences."
-    )
+    if runs == 2:
+        return "Two seeds: the variance between trainings rests on one difference per arm. Train three or more."
+    return None
+
+
+def _aligned(arm: ArmResult, rate: float, rivals: Mapping[str, float]) -> str:
+    """The alignment error rate of an arm, beside those that need no model."""
+    others = " and ".join(f"{value:.3f} of a {name} alignment" for name, value in rivals.items())
+    beside = f", against {others}" if others else ""
+    return f"The alignment error rate (AER) of {arm.name} is {rate:.3f}{beside}."
 
 
 def _correction(results: Results) -> str | None:
     """How the p-values in the other sentences are corrected."""
-    count = len(results.comparisons)
-    if count < 2 or any(pair.randomisation is None for pair in results.comparisons):
+    count = len(results.tested)
+    if count < 2 or all(pair.randomisation is None for pair in results.tested):
         return None
-    return (
-        f"All p-values are corrected for {count} comparisons (Holm); the intervals are not. "
-        "The p-values over test sentences are from approximate randomisation."
-    )
-
-
-def _better(pair: PairedComparison) -> str:
-    return "better" if pair.bleu_difference > 0 else "worse"
+    return f"All p-values are corrected for {count} comparisons (Holm); the intervals are not."
 
 
 def _p(p: float) -> str:
     return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
 
 
-def _detected(difference: float) -> str:
-    return f"a true difference of {difference:.1f} is detected with 80 % power"
-
-
 def _by_length(arm: ArmResult) -> str | None:
-    """The longest against the shortest band with enough sentences; None if there are fewer than two such bands."""
+    """The longest against the shortest band with enough sentences; None unless their intervals are disjoint."""
     bands = [band for band in arm.bleu_by_length if band.sentences >= ENOUGH]
-    if len(bands) < 2 or bands[0].bleu == 0:
+    if len(bands) < 2:
         return None
     first, last = bands[0], bands[-1]
+    limits = first.bleu_low, first.bleu_high, last.bleu_low, last.bleu_high
+    if None in limits or not _apart(*limits):  # type: ignore[arg-type]  # None is excluded
+        return None
+    more = "less" if last.bleu < first.bleu else "more"
     return (
-        f"On sentences of {last.label} words, {arm.name} retains {last.bleu / first.bleu:.0%} "
-        f"of its BLEU on sentences of {first.label} words ({last.bleu:.1f} against {first.bleu:.1f})."
+        f"On sentences of {last.label} words, {arm.name} scores {abs(first.bleu - last.bleu):.1f} BLEU {more} than on "
+        f"sentences of {first.label} words ({last.bleu:.1f} against {first.bleu:.1f})."
     )
 
 
@@ -172,4 +185,9 @@ def _differ(one: GroupResult, other: GroupResult) -> bool:
 
 
 def _disjoint(one: GroupResult | Rate, other: GroupResult | Rate) -> bool:
-    return one.high < other.low or other.high < one.low
+    return _apart(one.low, one.high, other.low, other.high)
+
+
+def _apart(low: float, high: float, other_low: float, other_high: float) -> bool:
+    """Whether two intervals have no point in common."""
+    return high < other_low or other_high < low

@@ -13,7 +13,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from seq2seq_attn.report.columns import NOTHING, Column, TableCell, columns, signature_header
+from seq2seq_attn.evaluation.metrics import METRICS
+from seq2seq_attn.report.columns import NOTHING, Column, TableCell, columns, contrast_columns, signature_header
 from seq2seq_attn.results.results import (
     ArmResult,
     Breakdown,
@@ -26,8 +27,9 @@ from seq2seq_attn.results.results import (
 
 LENGTH = "source length"
 AGREEMENT = "agreement of links"
+CONTRASTS = "planned contrasts"
 EXPLAINED = (
-    "Each group of test sentences has BLEU with its 95 % interval over resampled sentences, and chrF; each rate has "
+    "Each group of test sentences has BLEU and chrF with their 95 % intervals over resampled sentences; each rate has "
     "its interval."
 )
 
@@ -42,9 +44,11 @@ def notes(results: Results, shown: Iterable[Column]) -> list[str]:
 
 
 def provenance(results: Results, shown: Iterable[Column]) -> list[str]:
-    """Correction, seeds, the signatures of the columns shown, and the commit and hardware."""
+    """Correction, rivals, seeds, the signatures of the columns shown, and the commit and hardware."""
+    shown = list(shown)
     return [
         *_correction(results),
+        *_rivals(results, shown),
         f"Seeds: {seeds(results.arms)}",
         *_signatures(results, shown),
         f"Produced by seq2seq_attn {results.version}, commit {results.commit}, on {results.hardware}",
@@ -84,10 +88,18 @@ def terminal(results: Results, width: int = 120) -> RenderableType:
 
 
 def _correction(results: Results) -> list[str]:
-    count = sum(pair.p_holm is not None for pair in results.comparisons)
+    count = sum(pair.p_holm is not None for pair in results.tested)
     if count < 2:
         return []
     return [f"All p-values are corrected for {count} comparisons (Holm); results.json also has the raw ones"]
+
+
+def _rivals(results: Results, shown: Iterable[Column]) -> list[str]:
+    """What an alignment error rate has to be compared with."""
+    if not results.aer_rivals or METRICS["aer"].header not in {column.header for column in shown}:
+        return []
+    rates = ", ".join(f"{name} {rate:.3f}" for name, rate in results.aer_rivals.items())
+    return [f"{METRICS['aer'].header} without attention: {rates}"]
 
 
 def _signatures(results: Results, shown: Iterable[Column]) -> list[str]:
@@ -143,7 +155,7 @@ def _two_lines(cell: TableCell) -> Text:
 
 
 class BreakdownTable(NamedTuple):
-    """A table with the names of the arms in its first column."""
+    """A table with the names of the arms, or of the contrasts, in its first column."""
 
     name: str
     meaning: str
@@ -154,8 +166,14 @@ class BreakdownTable(NamedTuple):
 
 def breakdown_tables(results: Results) -> Iterator[BreakdownTable]:
     """All tables that are not empty."""
+    if results.contrasts:
+        meaning = (
+            "Comparisons that were planned with the experiment, tested and corrected with those in the main table."
+        )
+        in_cells = "Differences are the first arm minus the second."
+        yield BreakdownTable(CONTRASTS, meaning, contrast_columns(results), in_cells=in_cells)
     for breakdown in breakdowns(results):
-        in_cells = "BLEU with its 95 % interval over resampled sentences, and chrF."
+        in_cells = "BLEU and chrF with their 95 % intervals over resampled sentences."
         yield BreakdownTable(breakdown.name, breakdown.meaning, _groups(breakdown), breakdown, in_cells)
     if results.where is not None:
         for rates in results.where.rates:
@@ -186,7 +204,16 @@ def _bands(arm: ArmResult) -> tuple[GroupResult | None, ...]:
     return tuple(
         None
         if band.chrf is None or band.bleu_low is None or band.bleu_high is None
-        else GroupResult(band.sentences, None, band.bleu, band.bleu_low, band.bleu_high, band.chrf)
+        else GroupResult(
+            band.sentences,
+            None,
+            band.bleu,
+            band.bleu_low,
+            band.bleu_high,
+            band.chrf,
+            chrf_low=band.chrf_low,
+            chrf_high=band.chrf_high,
+        )
         for band in arm.bleu_by_length
     )
 
@@ -218,8 +245,10 @@ def _group(result: GroupResult | None) -> TableCell:
     if result is None:
         return NOTHING
     own = f"; {result.bounds}: {size(result)}" if result.bounds else ""
-    detail = f"[{result.low:.1f}, {result.high:.1f}], chrF {result.chrf:.1f}{own}"
-    return TableCell(f"{result.bleu:.1f}", detail, (result.bleu, result.low, result.high, result.chrf))
+    limits = [limit for limit in (result.chrf_low, result.chrf_high) if limit is not None]
+    chrf = f"chrF {result.chrf:.1f}" + (f" [{limits[0]:.1f}, {limits[1]:.1f}]" if limits else "")
+    numbers = result.bleu, result.low, result.high, result.chrf, *limits
+    return TableCell(f"{result.bleu:.1f}", f"[{result.low:.1f}, {result.high:.1f}], {chrf}{own}", numbers)
 
 
 def _rates(rates: Rates) -> list[Column]:

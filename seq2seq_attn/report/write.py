@@ -24,10 +24,10 @@ from seq2seq_attn.results.observations import (
     load_sentences,
 )
 from seq2seq_attn.results.records import slug
-from seq2seq_attn.results.results import Results
+from seq2seq_attn.results.results import RESULTS, Results
 from seq2seq_attn.text.files import write_bytes
 
-RESULTS, CURVES, ATTENTION = "results.json", "curves.json", "attention.json"
+CURVES, ATTENTION = "curves.json", "attention.json"
 CORPUS, EXAMPLES, SENTENCES, REPRODUCTION = "corpus_attention.json", "examples.json", "sentences.json", "making.json"
 
 MOST_FIGURES = 6  # the most arms per sentence that get attention figures; with more, only the page shows them

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import math
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -40,6 +41,9 @@ SHOWN = 5  # sentences with the largest, and with the smallest, gains per compar
 # Learning curves: curves.json
 
 
+GAIN_IN_BLEU, GAIN_IN_LOSS = 0.5, 0.01
+
+
 @dataclass(frozen=True, config=STRICT)
 class Curve:
     """Validation scores of one training run, one entry per validation."""
@@ -48,6 +52,21 @@ class Curve:
     epoch: tuple[float, ...]
     validation_loss: tuple[float, ...]  # nats per target token
     validation_bleu: tuple[float | None, ...]  # None if not computed
+
+    @property
+    def still_improving(self) -> bool:
+        """Whether training was stopped too early: the last fifth of the validations brought a gain that matters.
+
+        That is more than `GAIN_IN_BLEU` points over the best BLEU before, or, if no BLEU was computed, a loss lower by
+        more than `GAIN_IN_LOSS` of the lowest before. False with fewer than two validations.
+        """
+        last = math.ceil(len(self.epoch) / 5)
+        bleu = [score for score in self.validation_bleu if score is not None]
+        if len(self.epoch) < 2:
+            return False
+        if len(bleu) == len(self.epoch):
+            return max(bleu[-last:]) - max(bleu[:-last]) > GAIN_IN_BLEU
+        return min(self.validation_loss[-last:]) < (1 - GAIN_IN_LOSS) * min(self.validation_loss[:-last])
 
     @model_validator(mode="after")
     def _equal_lengths(self) -> Curve:
@@ -59,6 +78,10 @@ class Curve:
 def load_curves(path: Path) -> Mapping[str, Sequence[Curve]]:
     """The curves of the runs of each arm."""
     return load_record(_CURVES, path)
+
+
+def save_curves(curves: Mapping[str, Sequence[Curve]], path: Path) -> None:
+    save_record(_CURVES, {arm: tuple(runs) for arm, runs in curves.items()}, path)
 
 
 # Attention between words: attention.json

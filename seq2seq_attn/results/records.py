@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import re
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -25,12 +27,16 @@ STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)  # NaN is not valid JSO
 def load_record(kind: TypeAdapter[T], path: Path, writer: str = "seq2seq-attn compare") -> T:
     """The record in a JSON file that the command `writer` writes, without type conversion: "3" is not a number.
 
-    UserError, in one line with the file and the key: the file is missing, not JSON, or contains an invalid value.
+    A file whose name ends in .gz is decompressed. UserError, in one line with the file and the key: the file is
+    missing, not JSON, or contains an invalid value.
     """
     try:
-        return kind.validate_json(path.read_bytes(), strict=True)
+        content = path.read_bytes()
+        return kind.validate_json(gzip.decompress(content) if path.suffix == ".gz" else content, strict=True)
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; `{writer}` writes it") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise UserError(f"{path}: damaged, cannot be decompressed; `{writer}` rewrites it") from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from None
     except ValidationError as error:
@@ -38,8 +44,9 @@ def load_record(kind: TypeAdapter[T], path: Path, writer: str = "seq2seq-attn co
 
 
 def save_record(kind: TypeAdapter[T], record: T, path: Path, indent: int | None = None) -> None:
-    """Writes atomically; `load_record` reads the file."""
-    write_bytes(path, kind.dump_json(record, indent=indent) + b"\n")
+    """Writes atomically, compressed if the name ends in .gz; `load_record` reads the file."""
+    content = kind.dump_json(record, indent=indent) + b"\n"
+    write_bytes(path, gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
 
 
 def slug(name: str) -> str:

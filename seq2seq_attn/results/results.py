@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     Field,
@@ -30,6 +30,8 @@ from seq2seq_attn.results.records import STRICT, Many, NonEmpty, load_record, sa
 
 Probability = Annotated[float, Field(ge=0, le=1)]
 Labels = Annotated[tuple[str, ...], Field(min_length=1)]
+
+RESULTS = "results.json"
 
 ENOUGH = 30  # sentences; BLEU of fewer is too noisy to draw conclusions from
 LEVEL = 0.05  # below which a corrected p-value counts as significant
@@ -68,6 +70,8 @@ class BandResult:
     bleu_low: float | None = None  # 95 % interval
     bleu_high: float | None = None
     chrf: float | None = None
+    chrf_low: float | None = None
+    chrf_high: float | None = None
 
     @property
     def label(self) -> str:
@@ -75,7 +79,7 @@ class BandResult:
 
     @model_serializer(mode="wrap")
     def _without_none(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        added = "bleu_low", "bleu_high", "chrf"
+        added = "bleu_low", "bleu_high", "chrf", "chrf_low", "chrf_high"
         return {key: value for key, value in dump(self).items() if value is not None or key not in added}
 
 
@@ -83,8 +87,8 @@ class BandResult:
 class ArmResult:
     """One row of the comparison: a model, trained once per seed. A score is None if it was not measured.
 
-    Metrics with their own field are named as in `evaluation/metrics.py`; others are in `further`, which is omitted from
-    the file if it is empty.
+    Metrics with their own field are named as in `evaluation/metrics.py`; others are in `further`. The last two fields
+    are omitted from the file if they are empty.
     """
 
     name: str
@@ -103,6 +107,7 @@ class ArmResult:
     matched_hidden_size: PositiveInt | None = None  # of the decoder, widened by match_parameters; None: as configured
     exact_match: Spread | None = None
     further: Mapping[str, Spread] = Field(default_factory=dict)  # by the key of the metric
+    unconverged: Many[int] = ()  # seeds whose validation was still improving when training stopped
 
     def score(self, key: str) -> Spread | None:
         """The score of a metric by its key; None if it was not measured."""
@@ -118,7 +123,7 @@ class ArmResult:
 
     @model_serializer(mode="wrap")
     def _without_empty(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {key: value for key, value in dump(self).items() if key != "further" or value}
+        return {key: value for key, value in dump(self).items() if key not in ("further", "unconverged") or value}
 
 
 SCORE_FIELDS = ("bleu", "bleu_lc_tok", "chrf", "ter", "aer", "perplexity", "attention_entropy", "exact_match")
@@ -136,20 +141,39 @@ class Significance:
 
 
 @dataclass(frozen=True, config=STRICT)
-class AcrossSeeds:
-    """Welch's t test over seeds, on this test set."""
+class JointTest:
+    """The test over trainings and sentences together, which decides whether an arm is better; see `significance`."""
 
     p_value: Probability
     p_holm: Probability
     low: float  # 95 % interval of the difference
     high: float
-    degrees_of_freedom: PositiveFloat
-    detectable: NonNegativeFloat  # as in PairedComparison, over this number of seeds
+    degrees_of_freedom: PositiveFloat | None  # None: infinite, as the runs of each arm all score the same
+    paired: bool  # runs with the same seed began with the same weights and saw the same batches
+    detectable: NonNegativeFloat | None  # true difference detected with 80 % power; None with fewer than three runs
+
+    @property
+    def significant(self) -> bool:
+        return self.p_holm < LEVEL
+
+
+@dataclass(frozen=True, config=STRICT)
+class ChrfDifference:
+    """As in PairedComparison, in chrF."""
+
+    difference: float
+    low: float
+    high: float
+    joint: JointTest | None = None
 
 
 @dataclass(frozen=True, config=STRICT)
 class PairedComparison:
-    """An arm against the baseline on the same test set, with the runs of each pooled."""
+    """An arm against another, its baseline here, on the same test set, with the runs of each pooled.
+
+    `joint` supports a conclusion about the arms; all else is about these training runs alone. Fields that were added
+    later are omitted from the file if they are None.
+    """
 
     arm: str
     baseline: str
@@ -158,19 +182,37 @@ class PairedComparison:
     high: float
     p_value: Probability  # of sacrebleu's paired bootstrap; too small for a two-sided test, see `paired_bootstrap`
     p_holm: Probability | None = None  # p_value corrected as in Significance
-    detectable: NonNegativeFloat | None = None  # true difference detected with 80 % power on such a test set, at 5 %
-    randomisation: Significance | None = None  # paired approximate randomisation
-    seeds: AcrossSeeds | None = None  # None: an arm has a single seed, or its seeds all score the same
+    randomisation: Significance | None = None  # paired approximate randomisation; None: different numbers of runs
+    joint: JointTest | None = None  # None: an arm has a single run, or the test set fewer than `ENOUGH` sentences
+    chrf: ChrfDifference | None = None
 
     @property
-    def significant(self) -> bool:
-        """Whether the difference is significant on this test set, at 5 % over the whole table.
+    def verdict(self) -> Literal["better", "worse", "undecided"] | None:
+        """What the joint test says of the arm, at 5 % over the whole table; None without this test."""
+        if self.joint is None:
+            return None
+        if not self.joint.significant:
+            return "undecided"
+        return "better" if self.bleu_difference > 0 else "worse"
 
-        By approximate randomisation, which keeps its level; in files without it, by the uncorrected interval.
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Of the difference: over trainings and sentences if these are tested, else over sentences."""
+        return (self.low, self.high) if self.joint is None else (self.joint.low, self.joint.high)
+
+    @property
+    def differs_in_these_runs(self) -> bool:
+        """Whether these training runs differ on other sentences, at 5 % over the whole table.
+
+        By approximate randomisation, which keeps its level; without it, by the uncorrected interval.
         """
         if self.randomisation is None:
             return not self.low <= 0 <= self.high
         return self.randomisation.p_holm < LEVEL
+
+    @model_serializer(mode="wrap")
+    def _without_none(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {key: value for key, value in dump(self).items() if value is not None or key not in ("joint", "chrf")}
 
 
 # Where arms differ: groups of sentences, rates, links
@@ -187,6 +229,12 @@ class GroupResult:
     high: float
     chrf: float
     bounds: str = ""  # of the property, if each arm is grouped by its own values
+    chrf_low: float | None = None  # 95 % interval of chrf; omitted from the file if None, as in older ones
+    chrf_high: float | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_none(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {key: value for key, value in dump(self).items() if value is not None or not key.startswith("chrf_")}
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -277,7 +325,10 @@ def _require_one_per_group(groups: Labels, arms: Mapping[str, Sequence[object]])
 
 @dataclass(frozen=True, config=STRICT)
 class Results:
-    """An experiment: its arms, their comparisons with the baseline, and the provenance of the numbers."""
+    """An experiment: its arms, their comparisons with the baseline, and the provenance of the numbers.
+
+    Fields with a default are omitted from the file if they are empty, except `signatures` and `where`.
+    """
 
     experiment: str
     arms: NonEmpty[ArmResult]
@@ -288,11 +339,14 @@ class Results:
     hardware: str
     signatures: Mapping[str, str] = Field(default_factory=dict)  # of each metric and test, by its key
     where: Breakdowns | None = None  # None: not measured
-    note: str = ""  # what the experiment cannot show, from the experiment file; omitted from the file if empty
+    note: str = ""  # what the experiment cannot show, from the experiment file
+    contrasts: Many[PairedComparison] = ()  # planned comparisons between other arms
+    aer_rivals: Mapping[str, float] = Field(default_factory=dict)  # AER of trivial alignments, and of other aligners
 
     @model_serializer(mode="wrap")
-    def _without_empty_note(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {key: value for key, value in dump(self).items() if key != "note" or value}
+    def _without_empty(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        added = "note", "contrasts", "aer_rivals"
+        return {key: value for key, value in dump(self).items() if key not in added or value}
 
     @model_validator(mode="after")
     def _arms_are_comparable(self) -> Results:
@@ -302,7 +356,7 @@ class Results:
         for arm in self.arms:
             if _bands(arm) != _bands(self.arms[0]):
                 raise ValueError(f"arms {names[0]!r} and {arm.name!r} have different bands in bleu_by_length")
-        unknown = {name for pair in self.comparisons for name in (pair.arm, pair.baseline)} - set(names)
+        unknown = {name for pair in self.tested for name in (pair.arm, pair.baseline)} - set(names)
         if unknown:
             raise ValueError(f"comparisons name {sorted(unknown)[0]!r}, which is not among the arms")
         if self.where is not None and (unknown := self.where.arms - set(names)):
@@ -310,6 +364,11 @@ class Results:
         if len({pair.baseline for pair in self.comparisons}) > 1:
             raise ValueError("comparisons have more than one baseline")
         return self
+
+    @property
+    def tested(self) -> tuple[PairedComparison, ...]:
+        """All comparisons, those with the baseline first; p-values are corrected over all of them."""
+        return *self.comparisons, *self.contrasts
 
     @property
     def baseline(self) -> str | None:
@@ -324,6 +383,11 @@ class Results:
     def save(self, path: Path) -> None:
         """Write JSON atomically."""
         save_record(_RESULTS, self, path, indent=2)
+
+    def values(self) -> dict[str, Any]:
+        """As plain values, as in the file."""
+        values: dict[str, Any] = _RESULTS.dump_python(self, mode="json")
+        return values
 
 
 def _bands(arm: ArmResult) -> list[tuple[int, int | None, int]]:

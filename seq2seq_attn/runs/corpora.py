@@ -13,8 +13,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+import numpy as np
+
 from seq2seq_attn import text
-from seq2seq_attn.config import Config, PairFiles, TestFiles
+from seq2seq_attn.config import Config, PairFiles, SamplingConfig, TestFiles
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import GoldCorpus, read_gold_of
 from seq2seq_attn.runs import Say
@@ -82,6 +84,21 @@ def encode_pairs(files: PairFiles, codecs: Codecs) -> EncodedCorpus:
     return EncodedSentences.of(map(source.encode, pairs.source)), EncodedSentences.of(map(target.encode, pairs.target))
 
 
+def sampled_pairs(
+    pairs: ParallelCorpus, encoded: EncodedCorpus, codecs: Codecs, sampling: SamplingConfig, seed: int
+) -> Callable[[int], EncodedCorpus]:
+    """A function from an epoch to the token ids of all pairs, in a segmentation drawn for this seed and epoch.
+
+    `encoded` are the ids in the usual segmentation, for a side of which no other is drawn.
+    """
+
+    def sample(side: int, epoch: int) -> EncodedSentences:
+        random = np.random.default_rng((seed, epoch, 1 + side))
+        return EncodedSentences.of(codecs[side].sample((pairs.source, pairs.target)[side], sampling.alpha, random))
+
+    return lambda epoch: (sample(0, epoch), sample(1, epoch) if sampling.sides == "both" else encoded[1])
+
+
 class Cache:
     """Results that are slow to compute and depend only on files, kept in a folder for later runs.
 
@@ -138,8 +155,9 @@ def _checksums(entry: Path) -> bytes:
 def cached_codecs(config: Config, cache: Cache) -> Codecs:
     """`learn_codecs` on the training pairs of a configuration, from the cache if possible."""
     files = config.data.train
+    learnt_from = config.text.model_copy(update={"sampling": None})
     return cache.get(
-        f"codecs {_code_version()} {config.text!r} {_files_key(files)}",
+        f"codecs {_code_version()} {learnt_from!r} {_files_key(files)}",
         compute=lambda: learn_codecs(config, read_pairs(files)),
         save=lambda codecs, entry: save_codecs(*codecs, entry),
         load=load_codecs,

@@ -26,7 +26,6 @@ MARKER = "run.json"
 COMPARISON = "comparison.json"  # the marker of the folder that `compare` writes
 MODEL, METRICS, LEXICON = "model.safetensors", "metrics.json", "lexicon.safetensors"
 LAST_CHECKPOINT, BEST_WEIGHTS = "checkpoints/last.ckpt", "checkpoints/best.safetensors"
-MAY_CHANGE = ("max_epochs", "patience")  # keys of `training` that a resumed run may change
 
 # All files that a run writes, relative to its folder.
 _OWN = (
@@ -140,11 +139,17 @@ def _own_at(path: Path, folder: Path) -> Iterator[str]:
 
 
 def refuse_other_config(config: Config, folder: Path) -> None:
-    """UserError if the run has another configuration or other files of its own; the keys of `MAY_CHANGE` may differ."""
+    """UserError if the run has another configuration or other files of its own.
+
+    `training.patience` may differ, and `training.max_epochs` unless the learning rates of earlier epochs depend on it.
+    """
     trained = read_config(folder)
+    may_change = {"training.patience"}
+    if not trained.training.optimiser.decays_to_zero:
+        may_change.add("training.max_epochs")
     old, new = (_flat(run_values(each)) for each in (trained, config))
     for key in sorted(old.keys() | new.keys()):
-        if old.get(key) != new.get(key) and key not in {f"training.{name}" for name in MAY_CHANGE}:
+        if old.get(key) != new.get(key) and key not in may_change:
             raise UserError(
                 f"{folder / CONFIG}: was trained with {key}={old.get(key)!r}, now it is {new.get(key)!r}; "
                 f"name another folder, or replace the run with --overwrite"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -16,7 +17,16 @@ from seq2seq_attn.models.translator import Translator
 from seq2seq_attn.ops.host import give_back_freed_memory
 from seq2seq_attn.ops.int8 import require_int8
 from seq2seq_attn.runs import CONFIG, Say
-from seq2seq_attn.runs.corpora import CACHE_FOLDER, Cache, Codecs, cached_codecs, cached_pairs, read_pairs, read_test
+from seq2seq_attn.runs.corpora import (
+    CACHE_FOLDER,
+    Cache,
+    Codecs,
+    cached_codecs,
+    cached_pairs,
+    read_pairs,
+    read_test,
+    sampled_pairs,
+)
 from seq2seq_attn.runs.folder import BEST_WEIGHTS, MODEL, IfExists, clear, may_resume, write_metrics
 from seq2seq_attn.runs.model import TrainedModel, build_translator
 from seq2seq_attn.runs.plugin import run_files, run_values, write_run_files
@@ -27,7 +37,7 @@ from seq2seq_attn.strict import dump
 from seq2seq_attn.text.codec import load_codecs, save_codecs
 from seq2seq_attn.text.corpus import ParallelCorpus, filter_pairs
 from seq2seq_attn.text.files import write_bytes
-from seq2seq_attn.training.batches import EncodedPairs, loader
+from seq2seq_attn.training.batches import EncodedPairs, SampledPairs, loader
 from seq2seq_attn.training.fit import fit, fork_random_state
 
 
@@ -69,6 +79,10 @@ def train(
     shared = Cache(cache or folder.parent / CACHE_FOLDER, say)
     source, target = codecs = load_codecs(folder) if resuming else cached_codecs(config, shared)
     training, kept = _usable_pairs(data.train, data.max_training_length or data.max_length, codecs, shared)
+    if (sampling := config.text.sampling) is not None:
+        usual = training.source, training.target
+        sample = sampled_pairs(read_pairs(data.train), usual, codecs, sampling, config.seed)
+        training = SampledPairs(sample, training.kept)
     validation, kept_to_validate = _usable_pairs(data.validation, data.max_length, codecs, shared)
     translator = build_translator(config, source, target)
     coverage = None if resuming else start_from_vectors(translator, config, source, target, pretrained, say)
@@ -81,6 +95,8 @@ def train(
     if (unfused := ops.unfused(translator)) is not None:
         say(f"{name}: {unfused}")
     _prepare_folder(model, folder, resuming)
+    if not resuming:
+        write_metrics(folder, {"initial_weights": _checksum(translator)})
     if coverage:
         write_metrics(folder, {"pretrained_embeddings": {side: c._asdict() for side, c in coverage.items()}})
     options = config.training
@@ -100,6 +116,15 @@ def train(
     metrics = {"parameters": model.parameters(), "training": fitted._asdict(), "made_with": provenance}
     write_metrics(folder, metrics)
     return model
+
+
+def _checksum(translator: Translator) -> str:
+    """SHA-256 of all weights: whether runs of different arms began with the same ones."""
+    checksum = hashlib.sha256()
+    for name, weights in translator.state_dict().items():
+        checksum.update(f"{name} {tuple(weights.shape)}".encode())
+        checksum.update(weights.cpu().contiguous().numpy().tobytes())
+    return checksum.hexdigest()
 
 
 def _device(config: Config) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+
+import numpy as np
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.text.corpus import ParallelCorpus
@@ -44,7 +46,14 @@ class Codec:
         A piece that is spelt like a special token is ordinary text and therefore unknown: `</s>` in a file does not
         end a sentence.
         """
-        ids = self.vocabulary.lookup_indices(self.pieces(line))
+        return self._ids(self.pieces(line))
+
+    def sample(self, lines: Sequence[str], alpha: float, random: np.random.Generator) -> Iterable[list[int]]:
+        """As `encode` for each line, but in a segmentation drawn at random (`SentencePiece.sample`)."""
+        return map(self._ids, self.tokeniser.sample([self._cased(line) for line in lines], alpha, random))
+
+    def _ids(self, pieces: list[str]) -> list[int]:
+        ids = self.vocabulary.lookup_indices(pieces)
         return [index if index >= len(SPECIALS) else UNK for index in ids] + [EOS]
 
     def decode(self, ids: Sequence[int]) -> str:

@@ -8,10 +8,12 @@ from __future__ import annotations
 import io
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any, ClassVar
 
-from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
+import numpy as np
+from sentencepiece import SentencePieceProcessor, SentencePieceTrainer, set_random_generator_seed
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.text.vocabulary import BOS, EOS, PAD, SPECIALS, UNK, Vocabulary
@@ -25,6 +27,10 @@ class Tokeniser(ABC):
     @abstractmethod
     def encode(self, line: str) -> list[str]:
         """The pieces of a line; none for a blank line."""
+
+    def sample(self, lines: Sequence[str], alpha: float, random: np.random.Generator) -> Iterable[list[str]]:
+        """The pieces of each line in a segmentation drawn at random; fixed rules have only one."""
+        return map(self.encode, lines)
 
     @abstractmethod
     def decode(self, pieces: list[str]) -> str:
@@ -138,6 +144,8 @@ class SentencePiece(Tokeniser):
 
     kind = "sentencepiece"
 
+    _CHUNK = 10_000  # lines whose samples are in memory as text at the same time
+
     def __init__(self, model: bytes) -> None:
         try:
             self._processor = SentencePieceProcessor(model_proto=model)
@@ -192,6 +200,24 @@ class SentencePiece(Tokeniser):
     def encode(self, line: str) -> list[str]:
         pieces: list[str] = self._processor.encode(line, out_type=str)
         return pieces
+
+    def sample(self, lines: Sequence[str], alpha: float, random: np.random.Generator) -> Iterable[list[str]]:
+        """As the base class. BPE leaves out each merge with probability `alpha` (BPE-dropout, Provilkov et al. 2020);
+        unigram draws from all segmentations x in proportion to P(x)^alpha (Kudo 2018, sec. 3.3).
+
+        Sets the seed of sentencepiece, which has one for the whole process and cannot return it.
+        """
+
+        def pieces(start: int) -> list[list[str]]:
+            # A thread reads the seed when it first draws. A call for several lines always draws in a new thread.
+            set_random_generator_seed(int(random.integers(2**31)))
+            options = {"enable_sampling": True, "alpha": alpha, "nbest_size": -1, "num_threads": 1}
+            chunk: list[list[str]] = self._processor.encode(
+                list(lines[start : start + self._CHUNK]), out_type=str, **options
+            )
+            return chunk
+
+        return chain.from_iterable(map(pieces, range(0, len(lines), self._CHUNK)))
 
     def decode(self, pieces: list[str]) -> str:
         line: str = self._processor.decode(pieces)

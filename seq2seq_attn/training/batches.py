@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +26,10 @@ class Batch(NamedTuple):
             *(part._replace(tokens=part.tokens.to(device, non_blocking=True)) for part in (self.source, self.target))
         )
 
+    def twice(self) -> Batch:
+        """The batch with a copy of all its pairs after them."""
+        return Batch(*(Sentences(*(torch.cat((part, part)) for part in side)) for side in self))
+
 
 class EncodedPairs(Dataset[Batch]):
     """The pairs of an encoded corpus, or its rows `kept`; indexing with a list gives a batch."""
@@ -44,17 +48,33 @@ class EncodedPairs(Dataset[Batch]):
         rows = self.kept[indices]
         return Batch(padded_batch(self.source, rows), padded_batch(self.target, rows))
 
+    def set_epoch(self, epoch: int) -> None:
+        """Called before the batches of an epoch other than the first are drawn."""
+
     @property
     def lengths(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Source and target lengths of each pair, `</s>` included."""
         return self.source.lengths[self.kept], self.target.lengths[self.kept]
 
 
+class SampledPairs(EncodedPairs):
+    """Pairs with a new segmentation in every epoch: `sample(epoch)` encodes the whole corpus, source and target."""
+
+    def __init__(
+        self, sample: Callable[[int], tuple[EncodedSentences, EncodedSentences]], kept: NDArray[np.int64] | None = None
+    ) -> None:
+        super().__init__(*sample(0), kept)
+        self.sample = sample
+
+    def set_epoch(self, epoch: int) -> None:
+        self.source, self.target = self.sample(epoch)
+
+
 class LengthBuckets(Sampler[list[int]]):
     """The batches of `length_buckets` for (seed, epoch). Lightning calls `set_epoch`, so a resumed run repeats them."""
 
     def __init__(self, pairs: EncodedPairs, size: int, unit: str, seed: int) -> None:
-        self.lengths = pairs.lengths
+        self.pairs = pairs
         self.size, self.unit, self.seed = size, unit, seed
         self.epoch = 0
         self.batches = self._draw()
@@ -62,10 +82,11 @@ class LengthBuckets(Sampler[list[int]]):
     def set_epoch(self, epoch: int) -> None:
         if epoch != self.epoch:
             self.epoch = epoch
+            self.pairs.set_epoch(epoch)
             self.batches = self._draw()
 
     def _draw(self) -> list[list[int]]:
-        return length_buckets(*self.lengths, size=self.size, unit=self.unit, seed=self.seed, epoch=self.epoch)
+        return length_buckets(*self.pairs.lengths, size=self.size, unit=self.unit, seed=self.seed, epoch=self.epoch)
 
     def __iter__(self) -> Iterator[list[int]]:
         yield from self.batches  # read lazily: Lightning creates the iterator before it sets the epoch

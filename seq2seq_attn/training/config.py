@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import torch
@@ -10,6 +11,7 @@ from torch import nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
 
+from seq2seq_attn.errors import UserError
 from seq2seq_attn.strict import Strict
 
 
@@ -19,10 +21,15 @@ class OptimiserConfig(Strict):
     betas: tuple[float, float] = (0.9, 0.999)  # decay of the two moments
     epsilon: PositiveFloat = 1e-8  # in the denominator of a step
     weight_decay: NonNegativeFloat = 0.0  # for `adam` as L2, for `adamw` decoupled
-    schedule: Literal["constant", "inverse_sqrt", "plateau"] = "constant"  # of the learning rate
-    warmup_steps: NonNegativeInt = 0  # for `constant` and `inverse_sqrt`
+    schedule: Literal["constant", "inverse_sqrt", "linear", "cosine", "plateau"] = "constant"  # of the learning rate
+    warmup_steps: NonNegativeInt = 0  # linear warm-up, for all schedules but `plateau`
     plateau_factor: float = Field(default=0.5, gt=0.0, lt=1.0)  # of the learning rate, for `plateau`
     plateau_patience: NonNegativeInt = 1  # validations without improvement before the learning rate is reduced
+
+    @property
+    def decays_to_zero(self) -> bool:
+        """Whether the learning rate is zero after `max_epochs`, and every rate before depends on their number."""
+        return self.schedule in ("linear", "cosine")
 
     @model_validator(mode="after")
     def _plateau_starts_at_full_rate(self) -> OptimiserConfig:
@@ -38,6 +45,8 @@ class TrainingConfig(Strict):
     batch_size: PositiveInt = 64  # sentences, or tokens of each side, padding included
     batch_unit: Literal["sentences", "tokens"] = "sentences"  # what `batch_size` counts
     label_smoothing: float = Field(default=0.0, ge=0.0, lt=1.0)  # probability spread over all tokens
+    r_drop: NonNegativeFloat = 0.0  # weight of the divergence of two dropout masks, see `r_drop_loss`; 5 in the paper
+    ema_decay: float | None = Field(default=None, gt=0.0, lt=1.0)  # average the weights, see `WeightAverage`; 0.999
     clip_norm: PositiveFloat | None = 1.0  # maximum norm of all gradients together; null: no clipping
     max_epochs: PositiveInt = 50  # an upper limit
     validate_every: PositiveInt = 1  # epochs
@@ -69,17 +78,32 @@ def make_optimiser(parameters: list[nn.Parameter], config: OptimiserConfig) -> O
     )
 
 
-def warm_up(optimiser: Optimizer, config: OptimiserConfig) -> LambdaLR:
-    """A factor per step: linear warm-up over `warmup_steps`, then 1, or sqrt(warmup_steps / step) for `inverse_sqrt`.
+def rate_per_step(optimiser: Optimizer, config: OptimiserConfig, steps: int) -> LambdaLR:
+    """A factor per step: linear warm-up over `warmup_steps`, then what `schedule` says; the peak is `learning_rate`.
 
-    Vaswani et al. 2017, eq. 3, up to a constant: the peak is `learning_rate`.
+    - constant: 1
+    - inverse_sqrt: sqrt(warmup_steps / step), as Vaswani et al. 2017, eq. 3, up to a constant
+    - linear: the fraction r of the steps after the warm-up that are left, of `steps` in all, which only decay needs
+    - cosine: (1 + cos(π (1 - r))) / 2   (Loshchilov & Hutter 2017, eq. 5, without restarts)
+
+    UserError if the warm-up leaves no step to decay.
     """
-    warmup = max(1, config.warmup_steps)
+    warmup = config.warmup_steps
+    if config.decays_to_zero and warmup >= steps:
+        raise UserError(
+            f"training.optimiser.warmup_steps={warmup} leaves no step for schedule={config.schedule}: "
+            f"training.max_epochs allows {steps} steps; lower the one or raise the other"
+        )
 
     def factor(step: int) -> float:
-        if step < config.warmup_steps:
+        if step < warmup:
             return (step + 1) / warmup
-        return (warmup / (step + 1)) ** 0.5 if config.schedule == "inverse_sqrt" else 1.0
+        if config.schedule == "inverse_sqrt":
+            return math.sqrt(warmup / (step + 1))
+        if not config.decays_to_zero:
+            return 1.0
+        left = (steps - step) / (steps - warmup)
+        return left if config.schedule == "linear" else (1 - math.cos(math.pi * left)) / 2
 
     return LambdaLR(optimiser, factor)
 

@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import lightning
 import numpy as np
@@ -50,6 +50,8 @@ class Fitted(NamedTuple):
     steps: int
     seconds: float  # of training and validation, including those before an interruption
     tokens_per_second: float  # target tokens per second, padding and validation excluded
+    best_epoch: int | None  # of the best validation, counted from 1; None if an earlier version saw it
+    stopped: Literal["patience", "max_epochs"]  # the option that ended training
 
 
 @contextmanager
@@ -146,29 +148,35 @@ def fit(
         steps=trainer.global_step,
         seconds=clock.seconds,
         tokens_per_second=clock.tokens / max(clock.training_seconds, 1e-9),
+        best_epoch=best.epoch,
+        stopped="max_epochs" if config.patience is None or best.since < config.patience else "patience",
     )
 
 
 class BestWeights(Callback):
-    """Saves the weights of the best validation in a file, and their score in the checkpoints."""
+    """Saves the weights of the best validation in a file; in the checkpoints, its score, its epoch and its age."""
 
     def __init__(self, path: Path, monitor: str, mode: str) -> None:
         self.path = path
         self.monitor = monitor
         self.sign = 1 if mode == "max" else -1
         self.score: float | None = None
+        self.epoch: int | None = None
+        self.since = 0  # validations without improvement since the best one
 
     def on_validation_end(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
         score = float(trainer.callback_metrics[self.monitor])
+        self.since += 1
         if isinstance(module, TranslationModule) and (self.score is None or self.sign * (score - self.score) > 0):
-            self.score = score
+            self.score, self.epoch, self.since = score, trainer.current_epoch + 1, 0
             save_weights(module.translator, self.path)
 
-    def state_dict(self) -> dict[str, float | None]:
-        return {"score": self.score}
+    def state_dict(self) -> dict[str, Any]:
+        return {"score": self.score, "epoch": self.epoch, "since": self.since}
 
-    def load_state_dict(self, state_dict: dict[str, float | None]) -> None:
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.score = state_dict["score"]
+        self.epoch, self.since = state_dict.get("epoch"), state_dict.get("since", 0)  # version 0.1 has only the score
 
 
 def save_weights(translator: Translator, path: Path) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import lightning
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from seq2seq_attn.errors import UserError
@@ -16,7 +17,7 @@ from seq2seq_attn.models.translator import Translator
 from seq2seq_attn.ops.dispatch import is_synchronous
 from seq2seq_attn.ops.loss import vocabulary_loss
 from seq2seq_attn.training.batches import Batch
-from seq2seq_attn.training.config import TrainingConfig, make_optimiser, plateau, warm_up
+from seq2seq_attn.training.config import TrainingConfig, make_optimiser, plateau, rate_per_step
 
 Validate = Callable[[Translator], float]
 
@@ -29,6 +30,8 @@ class TranslationModule(lightning.LightningModule):
         self.translator = translator
         self.config = config
         self.validate = validate
+        trained = [parameter for parameter in translator.parameters() if parameter.requires_grad]
+        self.average = None if config.ema_decay is None else WeightAverage(trained, config.ema_decay)
         self.plateau: ReduceLROnPlateau | None = None
         self._plateau_state: dict[str, Any] | None = None
         self.tokens = 0  # target tokens trained on in this process, padding excluded
@@ -37,15 +40,35 @@ class TranslationModule(lightning.LightningModule):
 
     def loss(self, batch: Batch, label_smoothing: float = 0.0) -> tuple[Tensor, Tensor, int]:
         """The loss to minimise and -log p, both summed over the batch's target tokens, and their number."""
+        features, targets = self._features(batch)
+        model = self.translator
+        loss, negative = vocabulary_loss(model, model.project, model.output, features, targets, label_smoothing)
+        return loss, negative, len(targets)
+
+    def _features(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Features (M, R) that predict the M target tokens, sentence by sentence without padding, and the tokens."""
         memory = self.translator.encode(batch.source)
         features = self.translator.decode(self.translator.decoder_inputs(batch.target), memory).features
         is_token = batch.target.is_token
-        targets = batch.target.tokens[is_token]
-        model = self.translator
-        loss, negative = vocabulary_loss(
-            model, model.project, model.output, features[is_token], targets, label_smoothing
-        )
-        return loss, negative, len(targets)
+        return features[is_token], batch.target.tokens[is_token]
+
+    def training_loss(self, batch: Batch) -> tuple[Tensor, Tensor, int]:
+        """As `loss`, with the options of the configuration."""
+        if not self.config.r_drop:
+            return self.loss(batch, self.config.label_smoothing)
+        features, targets = self._features(batch.twice())  # one pass over twice the rows is faster than two passes
+        log_p = log_probabilities(self.translator.project(features))
+        count = len(targets) // 2
+        pairs = log_p.view(2, count, -1)
+        return *r_drop_loss(pairs, targets[:count], self.config.r_drop, self.config.label_smoothing), count
+
+    @torch.no_grad()
+    def _refuse_r_drop_without_dropout(self, batch: Batch) -> None:
+        if torch.equal(self._features(batch)[0], self._features(batch)[0]):
+            raise UserError(
+                f"training.r_drop={self.config.r_drop} needs a model with dropout, but two passes over a batch gave "
+                f"the same features; set model.dropout, for example model.dropout.readout=0.3, or training.r_drop=0"
+            )
 
     def on_train_epoch_start(self) -> None:
         self.epoch_tokens = 0
@@ -56,7 +79,9 @@ class TranslationModule(lightning.LightningModule):
         return self._epoch_negative.item() / max(1, self.epoch_tokens)
 
     def training_step(self, batch: Batch, index: int) -> Tensor:
-        loss, negative, count = self.loss(batch, self.config.label_smoothing)
+        if self.config.r_drop and self.global_step == 0:
+            self._refuse_r_drop_without_dropout(batch)
+        loss, negative, count = self.training_loss(batch)
         self.tokens += count
         self.epoch_tokens += count
         self._epoch_negative += negative.detach()  # on the device, without synchronisation
@@ -64,6 +89,10 @@ class TranslationModule(lightning.LightningModule):
             # Reading the value synchronises with an accelerator, where it is therefore read only every 50 steps.
             self._refuse_divergence(negative.item() / count)
         return loss / count
+
+    def on_train_batch_end(self, *_: Any) -> None:
+        if self.average is not None:
+            self.average.update(self.global_step)
 
     def on_train_epoch_end(self) -> None:
         self._refuse_broken_weights()
@@ -87,6 +116,15 @@ class TranslationModule(lightning.LightningModule):
             )
         if self.global_step % 10 == 0:
             self.log("train_loss", value, batch_size=1)
+
+    def on_validation_start(self) -> None:
+        if self.average is not None:
+            self.average.swap()
+
+    def on_validation_end(self) -> None:
+        # Lightning calls the callbacks first, so `BestWeights` saves the averages.
+        if self.average is not None:
+            self.average.swap()
 
     def on_validation_epoch_start(self) -> None:
         self._refuse_broken_weights()
@@ -114,9 +152,10 @@ class TranslationModule(lightning.LightningModule):
         config = self.config.optimiser
         optimiser = make_optimiser([p for p in self.parameters() if p.requires_grad], config)
         if config.schedule != "plateau":
+            steps = int(self.trainer.estimated_stepping_batches) if config.decays_to_zero else 0
             return {
                 "optimizer": optimiser,
-                "lr_scheduler": {"scheduler": warm_up(optimiser, config), "interval": "step"},
+                "lr_scheduler": {"scheduler": rate_per_step(optimiser, config, steps), "interval": "step"},
             }
         # Lightning would step it only after writing the checkpoint of the epoch, and a resumed run would miss the step.
         self.plateau = plateau(optimiser, config, "max" if self.config.monitor == "bleu" else "min")
@@ -139,3 +178,56 @@ class TranslationModule(lightning.LightningModule):
         self._plateau_state = checkpoint["plateau"]
         if torch.cuda.is_available() and "cuda_random_state" in checkpoint:
             torch.cuda.set_rng_state_all([state.cpu() for state in checkpoint["cuda_random_state"]])
+
+
+def log_probabilities(logits: Tensor) -> Tensor:
+    """log softmax of logits (..., V), in fp32 or better."""
+    return F.log_softmax(logits, dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))
+
+
+def r_drop_loss(log_p: Tensor, targets: Tensor, alpha: float, label_smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
+    """R-Drop over M tokens, each predicted under two dropout masks: log_p (2, M, V), targets (M,).
+
+    L = ½ [L_NLL + α L_KL], with L_NLL = -log p_1(y) - log p_2(y) and L_KL = ½ [KL(p_1 ‖ p_2) + KL(p_2 ‖ p_1)], summed
+    over tokens: half of Liang et al. 2021, eq. 4 (with eq. 2 and 3), so that α = 0 is the mean of two usual losses.
+    Returns L, with label smoothing in L_NLL as in `vocabulary_loss`, and ½ L_NLL without it, which has no gradient.
+    """
+    first, second = log_p
+    negative = -log_p.gather(-1, targets.expand(2, -1).unsqueeze(-1)).sum() / 2
+    uniform = -log_p.mean(dim=-1).sum() / 2
+    # KL(p ‖ q) + KL(q ‖ p) = Σ (p - q) (log p - log q), as one dot product, which stores no further tensor of that size
+    divergence = torch.tensordot(first.exp() - second.exp(), first - second, dims=2) / 2
+    loss = (1 - label_smoothing) * negative + label_smoothing * uniform + alpha / 2 * divergence
+    return loss, negative.detach()
+
+
+class WeightAverage(nn.Module):
+    """An exponential moving average of the weights of all steps (Polyak & Juditsky 1992 average them equally).
+
+    a_t = d_t a_{t-1} + (1 - d_t) w_t after step t, with d_t = min(decay, (1 + t) / (10 + t)): early averages forget the
+    initial weights sooner (the warm-up of TensorFlow's `ExponentialMovingAverage`). The average is over about the last
+    1 / (1 - decay) steps; Marian's option `--exponential-smoothing` is the same with another warm-up.
+
+    The weights that are trained never depend on the average. It is a buffer per weight, so checkpoints contain it.
+    """
+
+    def __init__(self, weights: list[nn.Parameter], decay: float) -> None:
+        super().__init__()
+        self.weights: list[Tensor] = [*weights]  # in a list, and therefore not parameters of this module
+        self.decay = decay
+        for index, weight in enumerate(weights):
+            self.register_buffer(str(index), weight.detach().clone())
+
+    @torch.no_grad()
+    def update(self, step: int) -> None:
+        """After step t = `step`, counted from 1."""
+        decay = min(self.decay, (1 + step) / (10 + step))
+        torch._foreach_lerp_(list(self.buffers()), self.weights, 1 - decay)
+
+    @torch.no_grad()
+    def swap(self) -> None:
+        """Exchange weights and averages, in place: what refers to a weight's memory remains valid."""
+        for average, weight in zip(self.buffers(), self.weights, strict=True):
+            trained = weight.clone()
+            weight.copy_(average)
+            average.copy_(trained)

@@ -1,6 +1,8 @@
 """`compare`, `report` and `demo`: a table, what it says in words, and pictures."""
 
+import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -58,6 +60,18 @@ def test_an_experiment_gives_a_table_a_conclusion_and_a_page(program, experiment
     for named in (made, experiment / "experiment.yaml"):
         shown = program("report", named)
         assert (shown.code, shown.out, shown.err) == (0, answer.out, "")
+
+    page = (made / "report.html").read_bytes()
+    agreed = program("report", made, "--recompute")
+    assert (agreed.code, agreed.err, (made / "report.html").read_bytes()) == (0, "", page)
+    assert re.fullmatch(r"all [\d,]+ values of comparisons/toy agree with the evidence\n", agreed.out)
+    values = json.loads((made / "results.json").read_text())
+    values["arms"][0]["bleu"]["mean"] += 1.5
+    (made / "results.json").write_text(json.dumps(values))
+    found = program("report", made, "--recompute")
+    assert found.code == 1
+    assert re.fullmatch(r"arms\[0\]\.bleu\.mean: [\d.]+ stored, [\d.]+ recomputed\n", found.out)
+    assert re.fullmatch(r"1 of [\d,]+ values of comparisons/toy differ from the evidence\n", found.err)
 
     program(*compare, "--overwrite")
     assert model.stat().st_mtime_ns > trained

@@ -120,3 +120,21 @@ def test_files_of_different_lengths_are_refused_with_both_counts(refused, good, 
 
 def test_an_unknown_tokeniser_names_its_neighbour(refused, good):
     assert "'13a'" in refused("evaluate", *good, "--tokenize", "13b")
+
+
+def test_gold_that_counts_words_from_1_is_refused_unless_told(program, refused, tmp_path):
+    files = {"links": "0-0 1-1\n1-0\n", "gold": "1-1 2p2\n2-1\n", "zero": "0-0 1p1\n1-0\n", "later": "1-1 2-2\n2-1\n"}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+
+    def given(gold, *more, links="links"):
+        return "evaluate", "--links", tmp_path / links, "--gold", tmp_path / gold, *more
+
+    message = refused(*given("gold"))
+    assert "seems to count words from 1" in message
+    assert "--first-word 1" in message
+    shifted = program(*given("gold", "--first-word", 1))
+    assert (shifted.code, shifted.out) == (0, program(*given("zero")).out)
+    assert program(*given("gold", "--first-word", 0)).out != shifted.out
+    assert program(*given("gold", links="later")).code == 0, "neither file has a link to a first word"
+    assert "has links with word 0" in refused(*given("zero", "--first-word", 1))

@@ -2,25 +2,30 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from toy_experiment import EXPERIMENT
 
+from seq2seq_attn.analysis.scoring import ScoredRun
 from seq2seq_attn.comparison import collect, observe
-from seq2seq_attn.comparison.arms import Arm, differences
+from seq2seq_attn.comparison.arms import Arm
 from seq2seq_attn.comparison.collect import training_text
 from seq2seq_attn.comparison.compare import compare
-from seq2seq_attn.comparison.experiment import read_experiment
+from seq2seq_attn.comparison.experiment import experiment_grid, read_experiment
 from seq2seq_attn.comparison.observe import kept_lines
 from seq2seq_attn.comparison.schedule import complete_all
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.evaluation.alignment import trivial_error_rates
 from seq2seq_attn.evaluation.corpus_scores import chrf, exact_match, sentence_chrf
 from seq2seq_attn.evaluation.counts import BleuCounts
-from seq2seq_attn.evaluation.resampling import bleu_interval
+from seq2seq_attn.evaluation.resampling import score_interval
+from seq2seq_attn.evaluation.significance import RunScores, holm, joint_test
 from seq2seq_attn.report.conclusion import conclusion
+from seq2seq_attn.report.table import breakdown_tables, markdown
 from seq2seq_attn.report.write import read_contents
 from seq2seq_attn.results.observations import load_corpus_attention
 from seq2seq_attn.results.results import Results
@@ -81,19 +86,47 @@ def written(grid, tmp_path):
 def test_comparison_and_intervals_follow_from_the_saved_translations(results, grid, tmp_path):
     references, files = written(grid, tmp_path)
     counts = {arm: BleuCounts.of(runs, references, "none") for arm, runs in files.items()}
-    assert results.comparisons == tuple(differences(counts, "distracted").comparisons)
-    assert results.comparisons[0].arm == "attention"
+    (pair,) = results.comparisons
+    assert (pair.arm, pair.baseline) == ("attention", "distracted")
+    joint = joint_test(*(RunScores.of(counts[arm]) for arm in ("attention", "distracted")))
+    assert (pair.bleu_difference, pair.interval) == (joint.difference, (joint.low, joint.high))
+    assert (pair.joint.p_value, pair.joint.paired, pair.joint.detectable) == (joint.p_value, False, None)
     sources = grid.runs[0].config.data.test.source.read_text().splitlines()
     for arm in results.arms:
         for band in arm.bleu_by_length:
             rows = [row for row, line in enumerate(sources) if band.low <= len(line.split()) <= (band.high or 99)]
-            interval = bleu_interval(counts[arm.name].select(rows))
+            interval = score_interval(counts[arm.name].select(rows))
             alone = [[run[row] for row in rows] for run in files[arm.name]]
-            assert interval == bleu_interval(BleuCounts.of(alone, [references[row] for row in rows], "none"))
+            assert interval == score_interval(BleuCounts.of(alone, [references[row] for row in rows], "none"))
             assert (band.bleu_low, band.bleu_high) == (interval.low, interval.high)
             assert band.chrf == pytest.approx(
                 np.mean([chrf(run, [references[r] for r in rows]).value for run in alone])
             )
+
+
+def test_planned_contrasts_are_tested_with_the_comparisons(grid, results, tmp_path, values):
+    values["arms"]["mean"] = {"model": {"context": {"kind": "mean"}}}
+    values |= {"contrasts": [["mean", "attention"]], "seeds": [1]}
+    compared = compare(experiment_grid(values), tmp_path / "mine")
+    (contrast,) = compared.contrasts
+    assert (contrast.arm, contrast.baseline) == ("mean", "attention")
+    p_values = [pair.p_value for pair in compared.tested]
+    assert [pair.p_holm for pair in compared.tested] == holm(p_values)
+    assert len(p_values) == 3
+    gap = compared.arms[2].bleu.mean - compared.arms[1].bleu.mean
+    assert contrast.bleu_difference == pytest.approx(gap)
+    assert Results.load(tmp_path / "mine/results.json") == compared
+    (table,) = (each for each in breakdown_tables(compared) if each.name == "planned contrasts")
+    assert table.columns[0].cells[0].value == "mean against attention"
+    assert f"{gap:+.1f}" in table.columns[1].cells[0].value
+
+
+def test_trivial_alignments_stand_beside_the_alignment_error_rate(results, grid):
+    test_set = read_test(grid.runs[0].config.data.test)
+    assert results.aer_rivals == trivial_error_rates(test_set.gold, test_set.pairs.source, test_set.pairs.target)
+    beside = "AER without attention: diagonal "
+    assert beside in markdown(results)
+    assert beside not in markdown(replace(results, aer_rivals={}))
 
 
 def test_exact_matches_are_also_computed_for_runs_tested_earlier(results, grid, tmp_path):
@@ -112,7 +145,7 @@ def test_exact_matches_are_also_computed_for_runs_tested_earlier(results, grid, 
 def test_every_score_and_test_has_its_signature(results, grid):
     assert list(results.signatures) == [
         *("bleu", "chrf", "ter", "exact_match", "perplexity"),
-        *("paired_bootstrap", "randomisation", "seeds"),
+        *("paired_bootstrap", "randomisation", "joint"),
     ]
     assert results.signature == results.signatures["bleu"]
     assert results.signatures["perplexity"] == "nrefs:1|tok:word|eos:yes|unit:token"
@@ -174,17 +207,18 @@ def test_every_nth_pair_of_a_large_test_set_is_kept_with_all_examples(results, g
 
 
 def test_length_quantiles_replace_bands_if_only_one_has_enough_sentences(grid, results, tmp_path, monkeypatch):
-    monkeypatch.setattr(collect, "ENOUGH", 3)
+    monkeypatch.setattr(collect, "ENOUGH", 8)
     test_set = read_test(grid.runs[0].config.data.test)
-    arm = Arm.load([grid.runs[2]], tmp_path / "mine" / "runs", test_set)
+    run = grid.runs[2]
+    arm = Arm.of([run], [ScoredRun.load(tmp_path / "mine" / "runs" / run.folder, len(test_set.pairs))], test_set)
 
     def bands(shortest):
         sources = [" ".join("x" * (shortest + number % 4)) for number in range(len(test_set.pairs))]
         return [(band.label, band.sentences) for band in collect._bands(arm, sources)]
 
-    assert len(test_set.pairs) == 12
-    assert bands(2) == [("1-3", 6), ("4+", 6)], "as configured"
-    assert bands(4) == [("4-4", 3), ("5-5", 3), ("6-6", 3), ("7+", 3)]
+    assert len(test_set.pairs) == 32
+    assert bands(2) == [("1-3", 16), ("4+", 16)], "as configured"
+    assert bands(4) == [("4-4", 8), ("5-5", 8), ("6-6", 8), ("7+", 8)]
 
 
 def test_sentences_and_provenance_for_the_report_are_saved_with_the_results(grid, tmp_path, toy_corpus, monkeypatch):

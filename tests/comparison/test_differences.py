@@ -1,65 +1,130 @@
-"""Arms against their baseline: the tests of `evaluation`, corrected over the arms."""
+"""Arms against each other: the tests of `evaluation`, corrected over all comparisons."""
 
 import random
+from types import SimpleNamespace
 
 import pytest
 
-from seq2seq_attn.comparison.arms import differences
-from seq2seq_attn.evaluation.counts import BleuCounts
+from seq2seq_attn.comparison.arms import Arm, are_paired, differences
+from seq2seq_attn.config import PairFiles, TextConfig
+from seq2seq_attn.evaluation.counts import BleuCounts, ChrfCounts
 from seq2seq_attn.evaluation.resampling import approximate_randomisation, paired_bootstrap
-from seq2seq_attn.evaluation.significance import detectable_difference, holm, welch
+from seq2seq_attn.evaluation.significance import RunScores, detectable_difference, holm, joint_test
+from seq2seq_attn.training.config import TrainingConfig
 
-RATES = {"a little better": (0.26, 0.28), "baseline": (0.3, 0.33), "much better": (0.1, 0.12), "alike": (0.31, 0.32)}
+RATES = {
+    "a little better": (0.26, 0.28, 0.27),
+    "baseline": (0.3, 0.33, 0.31),
+    "much better": (0.1, 0.12, 0.11),
+    "alike": (0.31, 0.32, 0.3),
+}
+PAIRS = [(arm, "baseline") for arm in RATES if arm != "baseline"]
 
 
-def arms(rates):
-    """Translations in which this share of each sentence is wrong, one rate per seed."""
+def arms(rates, sentences=70, weights=None):
+    """Translations in which this share of each sentence is wrong, one rate per seed.
+
+    `weights` holds, for each arm, the checksum of the initial weights of its runs.
+    """
     draw = random.Random(1)
-    references = [" ".join(draw.choices("abcdefgh", k=draw.randint(5, 17))) for _ in range(70)]
+    references = [" ".join(draw.choices("abcdefgh", k=draw.randint(5, 17))) for _ in range(sentences)]
 
     def spoil(rate):
         return [" ".join("x" if draw.random() < rate else word for word in line.split()) for line in references]
 
-    return {name: BleuCounts.of([spoil(rate) for rate in each], references) for name, each in rates.items()}
+    def arm(name, each):
+        translations = [spoil(rate) for rate in each]
+        start = {} if weights is None else {"initial_weights": weights[name]}
+        data = SimpleNamespace(train=PairFiles(source="s", target="t"))
+        config = SimpleNamespace(data=data, text=TextConfig(), training=TrainingConfig())
+        runs = [SimpleNamespace(seed=seed, config=config) for seed in range(len(each))]
+        counts = BleuCounts.of(translations, references), ChrfCounts.of(translations, references)
+        return Arm(runs, translations, [{**start, "training": {}} for _ in each], [], *counts)
+
+    return {name: arm(name, each) for name, each in rates.items()}
 
 
-def test_each_arm_is_tested_three_times_and_each_test_corrected_over_the_arms():
-    counts = arms(RATES)
-    compared = differences(counts, "baseline").comparisons
-    assert [(pair.arm, pair.baseline) for pair in compared] == [
-        (arm, "baseline") for arm in ("a little better", "much better", "alike")
-    ]
+@pytest.fixture(scope="module")
+def systems():
+    return arms(RATES)
+
+
+def test_each_pair_is_tested_three_times_and_each_test_corrected_over_all_pairs(systems):
+    pairs = [*PAIRS, ("much better", "a little better")]
+    compared = differences(systems, pairs).comparisons
+    assert [(pair.arm, pair.baseline) for pair in compared] == pairs
     for pair in compared:
-        both = counts[pair.arm], counts["baseline"]
+        both = systems[pair.arm].bleu, systems[pair.baseline].bleu
         bootstrap, randomisation = paired_bootstrap(*both), approximate_randomisation(*both)
-        seeds = welch(*(system.bleu() for system in both))
+        joint = joint_test(*map(RunScores.of, both))
         assert (pair.bleu_difference, pair.low, pair.high) == (bootstrap.difference, bootstrap.low, bootstrap.high)
         assert pair.p_value == bootstrap.p_value
         assert pair.randomisation.p_value == randomisation.p_value
-        assert (pair.seeds.p_value, pair.seeds.low, pair.seeds.high) == (seeds.p_value, seeds.low, seeds.high)
-        assert pair.detectable == detectable_difference(bootstrap.standard_error)
-        assert pair.seeds.detectable == detectable_difference(seeds.standard_error, seeds.degrees_of_freedom)
-    for test in (lambda pair: pair, lambda pair: pair.randomisation, lambda pair: pair.seeds):
+        assert (pair.joint.p_value, pair.joint.low, pair.joint.high) == (joint.p_value, joint.low, joint.high)
+        assert pair.joint.detectable == detectable_difference(joint, comparisons=4)
+        assert pair.interval == (joint.low, joint.high)
+    for test in (lambda pair: pair, lambda pair: pair.randomisation, lambda pair: pair.joint):
         assert [test(pair).p_holm for pair in compared] == holm([test(pair).p_value for pair in compared])
-    assert [pair.significant for pair in compared] == [False, True, False]
+    assert [pair.verdict for pair in compared] == ["undecided", "better", "undecided", "better"]
 
 
-def test_with_one_seed_there_is_no_test_over_seeds():
-    compared = differences(arms({name: rates[:1] for name, rates in RATES.items()}), "baseline")
-    assert [pair.seeds for pair in compared.comparisons] == [None, None, None]
-    assert set(compared.signatures) == {"paired_bootstrap", "randomisation"}
+def test_chrf_is_tested_as_bleu_is(systems):
+    compared = differences(systems, PAIRS).comparisons
+    for pair in compared:
+        both = systems[pair.arm].chrf, systems[pair.baseline].chrf
+        bootstrap, joint = paired_bootstrap(*both), joint_test(*map(RunScores.of, both))
+        found = pair.chrf
+        assert (found.difference, found.low, found.high) == (bootstrap.difference, bootstrap.low, bootstrap.high)
+        assert (found.joint.p_value, found.joint.low) == (joint.p_value, joint.low)
+    assert [pair.chrf.joint.p_holm for pair in compared] == holm([pair.chrf.joint.p_value for pair in compared])
 
 
-def test_an_arm_without_a_test_over_seeds_does_not_count_in_the_correction():
-    """Two runs with equal translations, in the arm and in the baseline, have no variance."""
-    counts = arms(RATES)
-    same = BleuCounts(counts["baseline"].counts[[0, 0]], counts["baseline"].metric)
-    compared = differences({"same": same, **counts, "baseline": same}, "baseline").comparisons
-    assert compared[0].seeds is None
-    known = [pair.seeds for pair in compared[1:]]
-    assert [seeds.p_holm for seeds in known] == pytest.approx(holm([seeds.p_value for seeds in known]))
+def test_one_run_or_few_sentences_allow_no_verdict():
+    single = differences(arms({name: rates[:1] for name, rates in RATES.items()}), PAIRS)
+    assert [(pair.joint, pair.chrf.joint, pair.verdict) for pair in single.comparisons] == [(None, None, None)] * 3
+    assert set(single.signatures) == {"paired_bootstrap", "randomisation"}
+    few = differences(arms(RATES, sentences=29), PAIRS).comparisons
+    assert [pair.joint for pair in few] == [None] * 3
 
 
-def test_a_single_arm_has_no_comparison():
-    compared = differences(arms({"baseline": (0.3,)}), "baseline")
-    assert compared == ([], {})
+def test_a_pair_without_a_joint_test_does_not_count_in_the_correction(systems):
+    """Equal runs, in the arm and in the baseline, and no difference between the arms: nothing varies."""
+    same = systems["baseline"]
+    counts = [type(each)(each.counts[[0, 0, 0]], each.metric) for each in (same.bleu, same.chrf)]
+    same = same._replace(bleu=counts[0], chrf=counts[1])
+    compared = differences(systems | {"same": same, "baseline": same}, [("same", "baseline"), *PAIRS]).comparisons
+    assert compared[0].joint is None
+    known = [pair.joint for pair in compared[1:]]
+    assert [joint.p_holm for joint in known] == pytest.approx(holm([joint.p_value for joint in known]))
+
+
+def test_runs_that_began_alike_are_paired():
+    begun = dict.fromkeys(RATES, "same weights") | {"much better": "others"}
+    systems = arms(RATES, weights=begun)
+    compared = differences(systems, PAIRS).comparisons
+    assert [pair.joint.paired for pair in compared] == [True, False, True]
+    both = systems["alike"], systems["baseline"]
+    assert compared[2].joint.p_value == joint_test(*(RunScores.of(arm.bleu) for arm in both), paired=True).p_value
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda run: SimpleNamespace(seed=run.seed + 1, config=run.config),
+        lambda run: run_with(run, training=TrainingConfig(batch_size=7)),
+        lambda run: run_with(run, text=TextConfig(lowercase=True)),
+        lambda run: run_with(run, data=SimpleNamespace(train=PairFiles(source="other", target="t"))),
+    ],
+)
+def test_other_seeds_batches_or_texts_are_not_paired(change):
+    one, other, *_ = arms(RATES, weights=dict.fromkeys(RATES, "same weights")).values()
+    assert are_paired(one, other)
+    assert not are_paired(one, other._replace(runs=[change(run) for run in other.runs]))
+
+
+def run_with(run, **changes):
+    return SimpleNamespace(seed=run.seed, config=SimpleNamespace(**vars(run.config) | changes))
+
+
+def test_a_single_arm_has_no_comparison(systems):
+    assert differences({"baseline": systems["baseline"]}, []) == ([], {})

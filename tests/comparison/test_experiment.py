@@ -47,6 +47,9 @@ def test_the_base_may_be_in_a_separate_file(tmp_path, values):
     ("change", "message"),
     [
         ({"baseline": "nobody"}, "baseline 'nobody' is not among the arms: distracted, attention"),
+        ({"contrasts": [["attention", "nobody"]]}, "contrasts name 'nobody', which is not among the arms"),
+        ({"contrasts": [["attention", "distracted"]]}, r"with the baseline \(which is always tested\)"),
+        ({"contrasts": [["attention", "attention"]]}, "an arm with itself"),
         ({"seeds": [1, 1]}, r"seeds \[1, 1\]"),
         ({"name": "a/b"}, "name = 'a/b'"),
         ({"arms": {"distracted": {}, "Distracted!": {}}}, "would share a folder"),

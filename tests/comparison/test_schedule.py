@@ -20,7 +20,7 @@ def test_the_first_exception_stops_running_and_waiting_work(tmp_path):
 
 
 def test_worker_processes_end_when_their_parent_is_killed():
-    long = "import time; print('at work', flush=True); time.sleep(120)"
+    long = "import os, time; os.write(1, b'at work\\n'); time.sleep(120)"
     script = (
         f"from seq2seq_attn.comparison.schedule import in_processes; list(in_processes(exec, [{long!r}] * 3, jobs=2))"
     )
@@ -33,7 +33,7 @@ def test_worker_processes_end_when_their_parent_is_killed():
 
 def test_ctrl_c_ends_all_processes_without_a_traceback():
     """Sent to the whole process group, as a terminal does."""
-    long = "import time; print('at work', flush=True); time.sleep(120)"
+    long = "import os, time; os.write(1, b'at work\\n'); time.sleep(120)"
     script = (
         "from seq2seq_attn.comparison.schedule import in_processes\n"
         f"try:\n    list(in_processes(exec, [{long!r}] * 3, jobs=2))\n"

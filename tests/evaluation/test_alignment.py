@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import (
+    GoldCorpus,
     agreement,
     alignment_error_rate,
     flipped,
@@ -20,6 +21,7 @@ from seq2seq_attn.evaluation.alignment import (
     read_gold,
     read_gold_of,
     symmetrise,
+    trivial_error_rates,
 )
 
 
@@ -137,6 +139,16 @@ def test_links_that_are_only_possible_may_be_predicted_or_not():
 def test_an_empty_alignment_has_the_worst_error_rate():
     found = agreement([set(), set()], [{(0, 0)}, set()])
     assert (found.precision, found.recall, found.f1, found.error_rate) == (0, 0, 0, 1)
+
+
+def test_the_error_rates_of_trivial_alignments_equal_a_computation_by_hand():
+    # Diagonal: 0-0, 1-1, and the middle word of three, which is possible: 1 - (2 + 3) / (3 + 3).
+    # Random: each of the first two links has probability 1/2, the sure one of the second pair 1/3, either 2/3; so
+    # 1 - (1 + 1/3 + 1 + 2/3) / 6.
+    sure = [frozenset({(0, 0), (1, 1)}), frozenset({(0, 0)})]
+    possible = [sure[0], frozenset({(0, 0), (1, 0)})]
+    rates = trivial_error_rates(GoldCorpus(sure, possible), ["a b", "c d e"], ["A B", "C"])
+    assert rates == {"diagonal": pytest.approx(1 / 6), "random": pytest.approx(1 / 2)}
 
 
 def test_different_lengths_and_gold_without_sure_links_are_refused():

@@ -10,7 +10,7 @@ from seq2seq_attn.evaluation.counts import BleuCounts
 def test_summed_counts_give_the_bleu_of_each_run(references, spoil):
     runs = [spoil(references, 0.3, seed) for seed in (2, 3, 4)]
     counts = BleuCounts.of(runs, references, "char", lowercase=True)
-    assert counts.bleu().tolist() == [bleu(run, references, "char", lowercase=True).value for run in runs]
+    assert counts.scores().tolist() == [bleu(run, references, "char", lowercase=True).value for run in runs]
 
 
 def test_a_run_with_missing_lines_or_a_system_without_runs_is_refused(references):

@@ -10,7 +10,7 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.corpus_scores import bleu, chrf
 from seq2seq_attn.evaluation.counts import BleuCounts, ChrfCounts
 from seq2seq_attn.evaluation.groups import Band, bleu_by_length, group_score, in_bands, in_thirds, length_quantiles
-from seq2seq_attn.evaluation.resampling import bleu_interval
+from seq2seq_attn.evaluation.resampling import score_interval
 
 
 def test_a_band_includes_both_ends():
@@ -91,7 +91,7 @@ def test_the_score_of_a_group_is_its_corpus_score(references, spoil):
     score = group_score(rows, BleuCounts.of(runs, references), ChrfCounts.of(runs, references))
     alone = [references[row] for row in rows]
     picked = [[run[row] for row in rows] for run in runs]
-    interval = bleu_interval(BleuCounts.of(picked, alone))
+    interval = score_interval(BleuCounts.of(picked, alone))
     assert score.sentences == len(rows)
     assert score.bleu == pytest.approx(sum(bleu(run, alone).value for run in picked) / 2)
     assert score.chrf == pytest.approx(sum(chrf(run, alone).value for run in picked) / 2)

@@ -1,77 +1,182 @@
-"""Statistics over seeds, worked by hand and against SciPy, and Holm's correction."""
+"""The joint test over trainings and sentences, worked by hand and by simulation, t intervals, and Holm's correction."""
 
 from __future__ import annotations
 
+import math
 import random
+from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
-from scipy.stats import ttest_1samp, ttest_ind
+from scipy.stats import t, ttest_1samp, ttest_ind
 
-from seq2seq_attn.evaluation.significance import detectable_difference, holm, t_interval, welch
+from seq2seq_attn.evaluation.counts import BleuCounts
+from seq2seq_attn.evaluation.resampling import paired_bootstrap, score_interval
+from seq2seq_attn.evaluation.significance import (
+    RunScores,
+    TrainingNoise,
+    detectable_difference,
+    holm,
+    joint_test,
+    t_interval,
+)
 
-OURS, THEIRS = [31.2, 30.1, 32.9], [29.0, 30.5, 28.1, 29.9]
+
+def runs(scores, resampled):
+    return RunScores(np.array(scores), np.array(resampled, dtype=float))
+
+
+OURS = runs([30.0, 32.0], [[1, 2, 3], [1, 3, 5]])
+THEIRS = runs([20.0, 24.0], [[0, 1, 2], [4, 4, 4]])
+
+
+def test_the_joint_test_equals_a_computation_by_hand():
+    # s_a^2 / 2 = 1 and s_b^2 / 2 = 4. C_a = (2 + 0 + 2) / 2 = 2, C_b = 0. The means over runs, (1, 2.5, 4) and
+    # (2, 2.5, 3), have the covariance (0.75 + 0.75) / 2 = C_ab. V = 1 + 4 + (2 + 0 - 2 * 0.75) = 5.5.
+    result = joint_test(OURS, THEIRS)
+    assert result.difference == 9.0
+    assert [each.squared_error for each in result.trainings] == pytest.approx([1, 4])
+    assert result.sentences == pytest.approx(0.5)
+    assert result.variance == pytest.approx(5.5)
+    assert result.degrees_of_freedom == pytest.approx(5.5**2 / (1 / 1 + 16 / 1))
+    assert result.p_value == pytest.approx(2 * t.sf(9 / math.sqrt(5.5), 30.25 / 17))
+    half = t.ppf(0.975, 30.25 / 17) * math.sqrt(5.5)
+    assert (result.low, result.high) == pytest.approx((9 - half, 9 + half))
+    assert not result.paired
+
+
+def test_paired_runs_are_compared_run_by_run():
+    # Differences 10 and 8: s_d^2 / 2 = 1; their resamples (1, 1, 1) and (-3, -1, 1) have no covariance. One degree of
+    # freedom, where P(|T| > x) = 1 - 2 arctan(x) / π.
+    result = joint_test(OURS, THEIRS, paired=True)
+    assert result.paired
+    assert (result.variance, result.sentences, result.degrees_of_freedom) == pytest.approx((1, 0, 1))
+    assert result.p_value == pytest.approx(1 - 2 * math.atan(9) / math.pi)
+    assert result.high - 9 == pytest.approx(math.tan(math.pi * 0.475))
+
+
+def test_without_noise_of_sentences_it_is_welchs_test_and_the_paired_t_test():
+    scores = [31.2, 30.1, 32.9], [29.0, 30.5, 28.1]
+    constant = [runs(each, np.ones((3, 4))) for each in scores]
+    welch, paired = ttest_ind(*scores, equal_var=False), ttest_1samp(np.subtract(*scores), 0)
+    assert joint_test(*constant).p_value == pytest.approx(welch.pvalue)
+    assert joint_test(*constant).degrees_of_freedom == pytest.approx(welch.df)
+    assert joint_test(*constant, paired=True).p_value == pytest.approx(paired.pvalue)
+
+
+def test_noise_of_sentences_that_arms_share_cancels_and_is_never_negative():
+    shared = [[1, 2, 3], [3, 4, 5]]
+    result = joint_test(runs([30, 32], shared), runs([20, 24], shared))
+    assert result.sentences == pytest.approx(0)
+    result = joint_test(runs([30, 32], [[1, 2, 3], [3, 2, 1]]), runs([20, 24], [[1, 2, 3], [3, 2, 1]]))  # C_a = -1
+    assert result.sentences == 0
+
+
+def test_runs_that_all_score_the_same_leave_the_noise_of_sentences():
+    result = joint_test(runs([30, 30], [[1, 2, 3], [1, 2, 3]]), runs([28, 28], [[5, 5, 5], [5, 5, 5]]))
+    assert (result.variance, result.degrees_of_freedom) == (pytest.approx(1), math.inf)
+    assert result.high == pytest.approx(2 + 1.96, abs=1e-3)
+    assert detectable_difference(joint_test(*[runs([30] * 3, [[1, 2, 3]] * 3), runs([28] * 3, [[5, 5, 5]] * 3)])) == (
+        pytest.approx(1.96 + 0.84, abs=0.03)
+    )
+
+
+def test_swapping_the_arms_negates_the_difference():
+    there, back = joint_test(OURS, THEIRS), joint_test(THEIRS, OURS)
+    assert (there.low, there.high, there.p_value) == pytest.approx((-back.high, -back.low, back.p_value))
+
+
+def test_a_single_run_or_no_variance_at_all_gives_no_test():
+    single = runs([31.2], [[1, 2, 3]])
+    assert joint_test(single, THEIRS) is None
+    assert joint_test(OURS, single) is None
+    assert joint_test(runs([20, 20], np.ones((2, 3))), runs([30, 30], np.ones((2, 3)))) is None
+
+
+def test_pairs_need_the_same_number_of_runs():
+    with pytest.raises(ValueError, match="same number in both arms, got 2 and 3"):
+        joint_test(OURS, runs([1, 2, 3], np.ones((3, 3))), paired=True)
+
+
+class Experiments:
+    """Experiments whose truth is known: the score of a run is the mean over sentences of
+
+        difference + training (seed) + sentence + arm x sentence + noise,
+
+    so that with n seeds and S sentences the true variance of the difference of two arms is known as well.
+    """
+
+    SENTENCES, RESAMPLES = 100, 200
+    TRAINING, SENTENCE, INTERACTION, NOISE = 0.6, 8.0, 2.0, 6.0  # standard deviations
+
+    def __init__(self, seed=1):
+        self.draw = np.random.default_rng(seed)
+        picks = self.draw.integers(self.SENTENCES, size=(self.RESAMPLES, self.SENTENCES))
+        self.weights = np.stack([np.bincount(row, minlength=self.SENTENCES) for row in picks]) / self.SENTENCES
+
+    def test(self, count, difference=0.0, paired=False):
+        """A test of two arms with `count` runs each; paired runs share half of their training noise."""
+        sentence = self.draw.normal(0, self.SENTENCE, self.SENTENCES)
+        shared = self.draw.normal(0, self.TRAINING, count) if paired else np.zeros(count)
+        arms = []
+        for gain in (difference, 0.0):
+            training = gain + shared + self.draw.normal(0, self.TRAINING, count)
+            own = sentence + self.draw.normal(0, self.INTERACTION, self.SENTENCES)
+            scores = training[:, None] + own + self.draw.normal(0, self.NOISE, (count, self.SENTENCES))
+            arms.append(RunScores(scores.mean(axis=1), scores @ self.weights.T))
+        return joint_test(*arms, paired=paired)
+
+
+@pytest.mark.parametrize(("count", "paired"), [(2, False), (3, False), (5, False), (3, True), (5, True)])
+def test_between_equal_arms_at_most_five_percent_of_verdicts_are_false(count, paired):
+    experiments = Experiments()
+    tests = [experiments.test(count, paired=paired) for _ in range(1000)]
+    false = np.mean([test.p_value < 0.05 for test in tests])
+    assert 0.005 < false < 0.06  # the standard error is 0.7 %
+    assert np.mean([test.low <= 0 <= test.high for test in tests]) == pytest.approx(1 - false)
+
+
+@pytest.mark.parametrize(("count", "comparisons"), [(3, 1), (5, 1), (5, 13)])
+def test_the_detectable_difference_is_detected_with_80_percent_power(count, comparisons):
+    experiments = Experiments()
+    training = TrainingNoise((0.6**2 + 6.0**2 / 100) / count, count - 1)
+    truth = replace(experiments.test(count), trainings=(training, training), sentences=2 * 2.0**2 / 100)
+    detectable = detectable_difference(truth, comparisons)
+    tests = [experiments.test(count, detectable) for _ in range(1500)]
+    assert 0.75 < np.mean([test.p_value < 0.05 / comparisons for test in tests]) < 0.85
+
+
+def test_more_comparisons_need_a_larger_difference_and_two_runs_promise_nothing():
+    experiments = Experiments()
+    test = experiments.test(5)
+    found = [detectable_difference(test, comparisons) for comparisons in (1, 2, 13)]
+    assert all(one < other for one, other in pairwise(found))
+    assert detectable_difference(experiments.test(2)) is None
+
+
+def test_the_scores_of_runs_are_those_of_the_test_set_and_of_its_resamples():
+    draw = random.Random(4)
+    references = [" ".join(draw.choices("abcdef", k=9)) for _ in range(40)]
+    spoilt = [[line.replace(letter, "x") for line in references] for letter in "ab"]
+    counts = BleuCounts.of(spoilt, references)
+    found = RunScores.of(counts)
+    assert found.scores.tolist() == counts.scores().tolist()
+    assert found.resampled.mean() == pytest.approx(score_interval(counts).mean)
+    gap = found.resampled[0] - found.resampled[1]
+    one, other = (BleuCounts(counts.counts[[run]], counts.metric) for run in (0, 1))
+    assert paired_bootstrap(one, other).low == np.sort(gap)[25]
 
 
 def test_the_interval_of_three_scores_equals_a_computation_by_hand():
     # mean 20, s = 2, t_{0.975, 2} = 4.3027 (any table), 4.3027 * 2 / √3 = 4.968
     assert t_interval([18.0, 20.0, 22.0]) == pytest.approx((15.032, 24.968), abs=1e-3)
-    assert t_interval(OURS) == pytest.approx(ttest_1samp(OURS, 0).confidence_interval(0.95))
+    scores = [31.2, 30.1, 32.9]
+    assert t_interval(scores) == pytest.approx(ttest_1samp(scores, 0).confidence_interval(0.95))
 
 
 def test_one_score_has_no_interval():
     assert t_interval([31.2]) is None
-
-
-def test_the_test_over_seeds_equals_scipys_welch_test():
-    expected = ttest_ind(OURS, THEIRS, equal_var=False)
-    result = welch(OURS, THEIRS)
-    assert result.difference == pytest.approx(np.mean(OURS) - np.mean(THEIRS))
-    assert result.p_value == pytest.approx(expected.pvalue)
-    assert result.degrees_of_freedom == pytest.approx(expected.df)
-    assert (result.low, result.high) == pytest.approx(expected.confidence_interval(0.95))
-    assert result.standard_error == pytest.approx(result.difference / expected.statistic)
-
-
-def test_swapping_the_arms_negates_the_difference():
-    there, back = welch(OURS, THEIRS), welch(THEIRS, OURS)
-    assert (there.low, there.high, there.p_value) == pytest.approx((-back.high, -back.low, back.p_value))
-
-
-def test_a_single_seed_or_constant_scores_give_no_test():
-    assert welch([31.2], THEIRS) is None
-    assert welch(OURS, [29.0]) is None
-    assert welch([20.0, 20.0], [30.0, 30.0, 30.0]) is None
-
-
-def test_an_arm_with_constant_scores_leaves_the_degrees_of_freedom_of_the_other():
-    result = welch([20.0, 20.0], OURS)
-    assert result.degrees_of_freedom == pytest.approx(2)
-    assert (result.low - result.high) / 2 == pytest.approx(np.subtract(*t_interval(OURS)) / 2)
-
-
-def trainings(difference, arms=1500):
-    """Tests of 4 seeds with a standard deviation of 1.5 against 3 seeds with one of 0.7; their truth is known."""
-    draw = np.random.default_rng(3)
-    return [welch(draw.normal(20 + difference, 1.5, 4), draw.normal(20, 0.7, 3)) for _ in range(arms)]
-
-
-def test_without_a_true_difference_welch_has_its_nominal_level():
-    tests = trainings(difference=0.0)
-    assert 50 < sum(test.p_value < 0.05 for test in tests) < 100  # 75 of 1,500
-    assert 1400 < sum(test.low <= 0 <= test.high for test in tests) < 1450
-
-
-def test_the_detectable_difference_between_seeds_is_detected_with_80_percent_power():
-    spread = 1.5**2 / 4, 0.7**2 / 3
-    freedom = sum(spread) ** 2 / (spread[0] ** 2 / 3 + spread[1] ** 2 / 2)
-    tests = trainings(difference=detectable_difference(sum(spread) ** 0.5, freedom))
-    assert 0.75 < np.mean([test.p_value < 0.05 for test in tests]) < 0.85
-
-
-def test_the_detectable_difference_uses_the_quantiles_of_level_and_power():
-    assert detectable_difference(1.0) == pytest.approx(1.9600 + 0.8416, abs=1e-4)
-    assert detectable_difference(3.0, 4) == pytest.approx(3 * (2.7764 + 0.9410), abs=1e-3)
 
 
 def test_holm_equals_a_computation_by_hand():

@@ -40,9 +40,10 @@ def test_markdown_cells_equal_those_computed_by_hand(load):
             "Parameters",
             "BLEU",
             "Difference",
+            "p",
             "p rand.",
-            "p seeds",
             "Detectable",
+            "chrF difference",
             "p boot.",
             "1-10",
             "11+",
@@ -58,15 +59,16 @@ def test_markdown_cells_equal_those_computed_by_hand(load):
             "Tokens/s",
         ]
     )
-    assert rule == ["---"] + ["---:"] * 19
+    assert rule == ["---"] + ["---:"] * 20
     assert rows == [
-        ["distracted (C at every step)", "1,234,567", "20.0 ± 0.5", "baseline", "", "", "", "", "40.0", "12.3",
+        ["distracted (C at every step)", "1,234,567", "20.0 ± 0.5", "baseline", "", "", "", "", "", "40.0", "12.3",
          "–", "59 s", "31.0 ± 0.4", "71.0 ± 1.2", "1.2 ± 0.2", "[18.9, 21.1]", "[15.5, 24.6]",
          "–", "9.50 ± 0.30", "5,100"],
-        ["mean of states", "999", "18.0 ± 0.3", "-2.0 [-4.2, +0.1]", "0.062", "–", "3.0", "0.051", "38.0", "10.0",
+        ["mean of states", "999", "18.0 ± 0.3", "-2.0 [-4.2, +0.1]", "–", "0.062", "–", "–", "0.051", "38.0", "10.0",
          "0.800 ± 0.000", "2.5 min", "30.0 ± 0.5", "72.0 ± 0.6", "–", "[17.0, 19.0]", "[15.3, 20.7]",
          "3.25 ± 0.00", "8.75 ± 0.20", "5,000"],
-        ["注意力", "2,000,000", "45.3 ± 0.8", "+25.2 [+24.0, +26.5]", "< 0.001", "0.004", "1.8 seeds 4.1", "0.002",
+        ["注意力", "2,000,000", "45.3 ± 0.8", "+25.2 [+22.5, +27.9]", "0.004", "< 0.001", "4.1",
+         "+24.5 [+23.0, +26.0]", "0.002",
          "47.5", "44.4",
          "0.123 ± 0.013", "2.0 h", "55.5 ± 0.2", "40.1 ± 0.9", "30.5 ± 2.0", "[44.0, 46.5]", "[38.5, 52.0]",
          "0.88 ± 0.10", "3.12 ± 0.05", "3,215"],
@@ -101,15 +103,14 @@ def test_no_number_is_truncated_in_a_narrow_terminal(load, width):
     text = shown(load(), width)
     assert "…" not in text
     assert max(len(line) for line in text.splitlines()) <= width
-    for cell in ("1,234,567", "± 0.8", "[+24.0, +26.5]", "< 0.001", "44.4", "0.123", "± 0.013", "2.5 min"):
+    for cell in ("1,234,567", "± 0.8", "[+22.5, +27.9]", "0.004", "44.4", "0.123", "± 0.013", "2.5 min"):
         assert cell in text
 
 
 def test_optional_columns_fill_the_remaining_width_and_start_no_table(load):
     wide, narrow = shown(load(), 120), shown(load(), 92)
-    assert "p seeds" in wide
-    assert "Difference p rand. p seeds Detectable p boot. 1-10" in wide
-    assert "p seeds" not in narrow
+    assert re.search(r"Difference +p p rand\. Detectable p boot\. 1-10", wide)
+    assert "p rand." not in narrow
     assert wide.count("注意力") == narrow.count("注意力") == 1
 
 
@@ -180,18 +181,23 @@ def test_older_files_are_shown_without_the_missing_fields(load):
     def older(results):
         del results["signatures"]
         for pair in results["comparisons"]:
-            for key in ("p_holm", "detectable", "randomisation", "seeds"):
-                del pair[key]
+            for key in ("p_holm", "randomisation", "joint", "chrf"):
+                pair.pop(key, None)
         for arm in results["arms"]:
             del arm["bleu"]["seeds_low"], arm["bleu"]["seeds_high"], arm["exact_match"]
 
     text = markdown(load(older))
     header, _, *rows = table_rows(text)
     assert {"p boot.", "95 % sentences"} < set(header)
-    assert not {"p rand.", "p seeds", "Detectable", "95 % seeds", "Exact"} & set(header)
+    assert not {"p", "p rand.", "Detectable", "chrF difference", "95 % seeds", "Exact"} & set(header)
     assert rows[2][header.index("p boot.")] == "< 0.001"
     assert "Signature of BLEU: nrefs:1|case:mixed|tok:zh\n" in text
     assert "corrected" not in text
+
+
+def test_the_training_of_an_arm_that_still_improved_is_marked(load):
+    header, _, *rows = table_rows(markdown(load(lambda results: results["arms"][1].update(unconverged=[2]))))
+    assert [row[header.index("Training")] for row in rows] == ["59 s", "2.5 min still improving", "2.0 h"]
 
 
 def test_without_comparisons_there_is_no_difference_column(load):
@@ -205,7 +211,7 @@ def test_a_p_value_is_never_rounded_to_zero(load, p, cell):
     def change(results):
         results["comparisons"][0]["randomisation"]["p_holm"] = p
 
-    assert table_rows(markdown(load(change)))[3][4] == cell
+    assert table_rows(markdown(load(change)))[3][5] == cell
 
 
 @pytest.mark.parametrize(("seconds", "cell"), [(0.4, "0 s"), (60, "1.0 min"), (3599, "60.0 min"), (3600, "1.0 h")])
@@ -213,7 +219,7 @@ def test_the_unit_of_training_time_depends_on_its_size(load, seconds, cell):
     def change(results):
         results["arms"][0]["train_seconds"] = seconds
 
-    assert table_rows(markdown(load(change)))[2][11] == cell
+    assert table_rows(markdown(load(change)))[2][12] == cell
 
 
 def test_markdown_has_one_table_per_breakdown(all_values, write):

@@ -1,17 +1,18 @@
 """The conclusions of a comparison, sentence by sentence."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from seq2seq_attn.report.conclusion import conclusion
 from seq2seq_attn.results.results import (
-    AcrossSeeds,
     ArmResult,
     BandResult,
     Breakdown,
     Breakdowns,
     GroupResult,
+    JointTest,
     PairedComparison,
     Rate,
     Rates,
@@ -20,22 +21,61 @@ from seq2seq_attn.results.results import (
 )
 
 
-def arm(name, bleu, short=40.0, long=10.0, seeds=(1, 2), aer=None):
+def arm(name, bleu, short=40.0, long=10.0, seeds=(1, 2, 3), aer=None, half=2.0):
     spread, other = Spread(bleu, 0.0, bleu - 1, bleu + 1), Spread(1.0, 0.0)
-    bands = (BandResult(1, 10, 50, short), BandResult(11, 20, 30, long), BandResult(21, 30, 2, 99.0))
+    bands = (
+        BandResult(1, 10, 50, short, short - half, short + half),
+        BandResult(11, 20, 30, long, long - half, long + half),
+        BandResult(21, 30, 2, 99.0, 98.0, 100.0),
+    )
     return ArmResult(name, 7, seeds, spread, None, other, other, bands, aer, 1.0)
 
 
-def pair(difference, low, high, p, seeds=None, arm="a", is_old=False):
+def pair(difference, low, high, p, joint=None, arm="a", is_old=False):
     """A comparison whose corrected p-value by randomisation is `p`; the other p-values must not matter."""
     if is_old:
         return PairedComparison(arm, "b", difference, low, high, p)
-    return PairedComparison(arm, "b", difference, low, high, 0.5, 0.5, 1.74, Significance(0.5, p), seeds)
+    return PairedComparison(arm, "b", difference, low, high, 0.5, 0.5, Significance(0.5, p), joint)
 
 
-def sentences_for(*comparisons, arms=None, where=None):
+def jointly(p, low=0.5, high=3.5, detectable=4.06):
+    return JointTest(0.001, p, low, high, 3.3, False, detectable)
+
+
+def sentences_for(*comparisons, arms=None, where=None, contrasts=(), rivals=None):
     arms = arms or (arm("a", 30.0), arm("b", 20.0))
-    return conclusion(SimpleNamespace(arms=arms, comparisons=comparisons, baseline="b", where=where, note=""))
+    arms += tuple(arm(each.arm, 1.0) for each in comparisons if each.arm not in {known.name for known in arms})
+    results = SimpleNamespace(arms=arms, comparisons=comparisons, baseline="b", where=where, note="")
+    return conclusion(
+        SimpleNamespace(
+            **vars(results), contrasts=contrasts, tested=(*comparisons, *contrasts), aer_rivals=rivals or {}
+        )
+    )
+
+
+OVER = "95 % interval +0.5 to +3.5 over trainings and sentences"
+
+
+@pytest.mark.parametrize(
+    ("difference", "joint", "sentence"),
+    [
+        (2.0, jointly(0.0002), f"a is better than b by 2.0 BLEU ({OVER}, p < 0.001)."),
+        (-2.0, jointly(0.049), f"a is worse than b by 2.0 BLEU ({OVER}, p = 0.049)."),
+        (
+            2.0,
+            jointly(0.05),
+            f"a and b cannot be told apart: +2.0 BLEU ({OVER}, p = 0.050); an experiment like this detects a true "
+            "difference of 4.1 with 80 % power.",
+        ),
+        (2.0, jointly(0.3, detectable=None), f"a and b cannot be told apart: +2.0 BLEU ({OVER}, p = 0.300)."),
+    ],
+)
+def test_the_joint_test_alone_says_which_arm_is_better(difference, joint, sentence):
+    for p_of_these_runs in (0.0001, 0.9):
+        assert sentences_for(pair(difference, 1.0, 3.0, p_of_these_runs, joint))[0] == sentence
+
+
+SENTENCES = "95 % interval {} over test sentences, p {}"
 
 
 @pytest.mark.parametrize(
@@ -43,63 +83,64 @@ def sentences_for(*comparisons, arms=None, where=None):
     [
         (
             (12.34, 10.0, 14.2, 0.0002),
-            "a is better than b by 12.3 BLEU (95 % interval +10.0 to +14.2, p < 0.001).",
+            f"a scored 12.3 BLEU higher than b in this training ({SENTENCES.format('+10.0 to +14.2', '< 0.001')}).",
         ),
-        ((-3.0, -5.0, -1.0, 0.004), "a is worse than b by 3.0 BLEU (95 % interval -5.0 to -1.0, p = 0.004)."),
         (
-            (0.4, -0.3, 1.1, 0.21),
-            "a does not differ significantly from b: +0.4 BLEU (95 % interval -0.3 to +1.1, p = 0.210); "
-            "on a test set like this a true difference of 1.7 is detected with 80 % power.",
+            (-3.0, -5.0, -1.0, 0.004),
+            f"a scored 3.0 BLEU lower than b in this training ({SENTENCES.format('-5.0 to -1.0', '= 0.004')}).",
+        ),
+        (
+            (0.4, -0.3, 1.1, 0.05),
+            "a and b cannot be told apart in this training: +0.4 BLEU "
+            f"({SENTENCES.format('-0.3 to +1.1', '= 0.050')}).",
         ),
     ],
 )
-def test_the_difference_and_its_direction_or_the_detectable_difference(values, sentence):
-    assert sentences_for(pair(*values))[0] == sentence
+def test_one_training_says_what_was_seen_and_never_which_arm_is_better(values, sentence):
+    single = (arm("a", 30.0, seeds=(1,)), arm("b", 20.0, seeds=(1,)))
+    sentences = sentences_for(pair(*values), arms=single)
+    assert sentences[0] == sentence
+    assert sentences[-1].startswith("Single seed: ")
+    assert not any(" is better" in each or " is worse" in each for each in sentences)
 
 
-def test_the_corrected_p_value_decides_and_not_the_interval():
-    assert "does not differ significantly" in sentences_for(pair(1.2, 0.1, 2.3, 0.05))[0]
-    assert "is better" in sentences_for(pair(1.2, -0.1, 2.5, 0.049))[0]
+def test_several_trainings_without_a_joint_test_are_described_as_such():
+    assert "higher than b in these trainings (" in sentences_for(pair(2.0, 1.0, 3.0, 0.01))[0]
 
 
-def test_in_older_files_the_interval_decides():
-    before = pair(0.4, -0.3, 1.1, 0.03, is_old=True)
-    assert sentences_for(before)[0] == (
-        "a does not differ significantly from b: +0.4 BLEU (95 % interval -0.3 to +1.1, p = 0.030)."
+def test_in_older_files_the_interval_decides_what_was_seen():
+    assert "cannot be told apart in these trainings" in sentences_for(pair(0.4, -0.3, 1.1, 0.03, is_old=True))[0]
+    assert "scored 1.2 BLEU higher" in sentences_for(pair(1.2, 0.1, 2.3, 0.06, is_old=True))[0]
+
+
+def test_identical_systems_are_called_the_same():
+    assert sentences_for(pair(0.0, 0.0, 0.0, 1.0))[0] == "a and b score the same on every resample of the test set."
+
+
+def test_two_seeds_and_few_sentences_are_named():
+    two = (arm("a", 30.0, seeds=(1, 2)), arm("b", 20.0, seeds=(1, 2)))
+    assert sentences_for(pair(2.0, 1.0, 3.0, 0.01, jointly(0.01)), arms=two)[-1].startswith("Two seeds: ")
+    few = tuple(replace(each, bleu_by_length=(BandResult(1, 10, 29, 3.0),)) for each in two)
+    assert sentences_for(pair(2.0, 1.0, 3.0, 0.01), arms=few)[-1] == (
+        "29 test sentences are too few to say which arm is better; use at least 30."
     )
-    assert "is better" in sentences_for(pair(1.2, 0.1, 2.3, 0.06, is_old=True))[0]
+    assert "seed" not in sentences_for(pair(2.0, 1.0, 3.0, 0.01, jointly(0.01)))[-1]
 
 
-WELCH = "95 % interval +0.5 to +3.5, p = {}, Welch's t test over seeds"
+def test_arms_that_were_stopped_too_early_are_named():
+    arms = (arm("a", 30.0), replace(arm("b", 20.0), unconverged=(1, 3)), replace(arm("c", 1.0), unconverged=(2,)))
+    assert sentences_for(arms=arms)[-2:] == [
+        "b was still improving when stopped (seeds 1, 3): longer training may raise its score.",
+        "c was still improving when stopped (seed 2): longer training may raise its score.",
+    ]
 
 
-@pytest.mark.parametrize(
-    ("p", "p_seeds", "sentence"),
-    [
-        (0.01, 0.02, f"This also holds over seeds: a is better than b ({WELCH.format('0.020')})."),
-        (
-            0.01,
-            0.07,
-            f"This may not hold for other seeds: a against b, {WELCH.format('0.070')}; "
-            "with this number of seeds a true difference of 4.1 is detected with 80 % power.",
-        ),
-        (
-            0.3,
-            0.02,
-            f"Over seeds, a is better than b on this test set ({WELCH.format('0.020')}); "
-            "a larger test set is needed to show whether this holds for other sentences.",
-        ),
-        (
-            0.3,
-            0.07,
-            f"This may not hold for other seeds: a against b, {WELCH.format('0.070')}; "
-            "with this number of seeds a true difference of 4.1 is detected with 80 % power.",
-        ),
-    ],
-)
-def test_the_test_over_seeds(p, p_seeds, sentence):
-    seeds = AcrossSeeds(0.001, p_seeds, 0.5, 3.5, 3.3, 4.06)
-    assert sentences_for(pair(2.0, 1.0, 3.0, p, seeds))[1] == sentence
+def test_planned_contrasts_follow_and_count_in_the_correction():
+    planned = replace(pair(1.0, 0.5, 1.5, 0.01, jointly(0.01)), arm="c", baseline="a")
+    arms = (arm("a", 30.0), arm("b", 20.0), arm("c", 31.0))
+    sentences = sentences_for(pair(2.0, 1.0, 3.0, 0.01, jointly(0.01)), arms=arms, contrasts=(planned,))
+    assert sentences[1].startswith("c is better than a by 1.0 BLEU")
+    assert "All p-values are corrected for 2 comparisons (Holm); the intervals are not." in sentences
 
 
 def test_the_largest_difference_comes_first():
@@ -115,21 +156,27 @@ def test_a_correction_of_p_values_is_named():
 
 
 def test_the_effect_of_length_on_the_best_arm_and_the_baseline():
-    arms = (arm("a", 30.0, 50.0, 45.0), arm("b", 20.0, 40.0, 10.0), arm("c", 25.0))
+    arms = (arm("a", 30.0, 50.0, 45.0), arm("b", 20.0, 10.0, 40.0), arm("c", 25.0))
     assert sentences_for(arms=arms) == [
-        "On sentences of 11-20 words, a retains 90% of its BLEU on sentences of 1-10 words (45.0 against 50.0).",
-        "On sentences of 11-20 words, b retains 25% of its BLEU on sentences of 1-10 words (10.0 against 40.0).",
+        "On sentences of 11-20 words, a scores 5.0 BLEU less than on sentences of 1-10 words (45.0 against 50.0).",
+        "On sentences of 11-20 words, b scores 30.0 BLEU more than on sentences of 1-10 words (40.0 against 10.0).",
     ]
 
 
-def test_the_alignment_error_rate_of_the_best_arm():
+def test_no_effect_of_length_is_claimed_where_intervals_overlap_or_are_missing():
+    assert sentences_for(arms=(arm("a", 30.0, 50.0, 45.0, half=2.5), arm("b", 20.0, 50.0, 49.0))) == []
+    bands = (BandResult(1, 10, 50, 50.0), BandResult(11, 20, 30, 5.0))
+    assert sentences_for(arms=(replace(arm("a", 30.0), bleu_by_length=bands),)) == []
+
+
+def test_the_alignment_error_rate_of_the_best_arm_and_of_its_rivals():
     best = arm("a", 30.0, aer=Spread(0.1234, 0.0))
-    assert "The alignment error rate (AER) of a is 0.123." in sentences_for(arms=(best, arm("b", 20.0)))
-
-
-def test_a_single_seed_gives_a_warning():
-    assert "Single seed" in sentences_for(arms=(arm("a", 30.0, seeds=(1,)), arm("b", 20.0)))[-1]
-    assert not any("seed" in sentence for sentence in sentences_for())
+    arms = best, arm("b", 20.0)
+    assert "The alignment error rate (AER) of a is 0.123." in sentences_for(arms=arms)
+    assert (
+        "The alignment error rate (AER) of a is 0.123, against 0.600 of a diagonal alignment and 0.900 of a random "
+        "alignment." in sentences_for(arms=arms, rivals={"diagonal": 0.6, "random": 0.9})
+    )
 
 
 def group(bleu, half=1.0, sentences=30, bounds=""):

@@ -9,6 +9,7 @@ import pytest
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.results.observations import (
+    Curve,
     load_attention,
     load_corpus_attention,
     load_curves,
@@ -17,9 +18,9 @@ from seq2seq_attn.results.observations import (
     unpack_weights,
 )
 from seq2seq_attn.results.results import (
-    AcrossSeeds,
     ArmResult,
     BandResult,
+    JointTest,
     PairedComparison,
     Results,
     Significance,
@@ -49,8 +50,8 @@ def built_by_hand():
         )
         for name, mean in (("a", 2.0), ("b", 7.0))
     ]
-    seeds = AcrossSeeds(0.2, 0.3, 3.0, 7.0, 1.5, 8.5)
-    pair = PairedComparison("b", "a", 5.0, 4.0, 6.0, 0.5, 0.6, 1.25, Significance(0.4, 0.7), seeds)
+    joint = JointTest(0.2, 0.3, 3.0, 7.0, 1.5, True, None)
+    pair = PairedComparison("b", "a", 5.0, 4.0, 6.0, 0.5, 0.6, Significance(0.4, 0.7), joint)
     return Results("x", arms, [pair], "sig", "0.1", "c0ffee", "cpu", {"bleu": "sig"})
 
 
@@ -82,15 +83,15 @@ def test_the_file_has_exactly_the_specified_keys_in_their_order(tmp_path):
         "high": 6.0,
         "p_value": 0.5,
         "p_holm": 0.6,
-        "detectable": 1.25,
         "randomisation": {"p_value": 0.4, "p_holm": 0.7},
-        "seeds": {
+        "joint": {
             "p_value": 0.2,
             "p_holm": 0.3,
             "low": 3.0,
             "high": 7.0,
             "degrees_of_freedom": 1.5,
-            "detectable": 8.5,
+            "paired": True,
+            "detectable": None,
         },
     }
     expected = {
@@ -118,14 +119,14 @@ def test_a_saved_record_is_loaded_unchanged(tmp_path, folder, values):
     assert json.loads((tmp_path / "again.json").read_text(encoding="utf-8")) == values["results.json"]
 
 
-def test_an_older_file_without_tests_over_seeds_is_loaded(values, write):
+def test_an_older_file_without_later_tests_is_loaded(values, write):
     del values["results.json"]["signatures"]
     for pair in values["results.json"]["comparisons"]:
-        for key in ("p_holm", "detectable", "randomisation", "seeds"):
-            del pair[key]
+        for key in ("p_holm", "randomisation", "joint", "chrf"):
+            pair.pop(key, None)
     results = Results.load(write(values) / "results.json")
     assert results.signatures == {}
-    assert [pair.significant for pair in results.comparisons] == [False, True]
+    assert [(pair.verdict, pair.differs_in_these_runs) for pair in results.comparisons] == [(None, False), (None, True)]
 
 
 def test_breakdowns_are_loaded_unchanged_and_may_be_absent(tmp_path, all_values, write):
@@ -324,3 +325,21 @@ print(sorted({"torch", "seq2seq_attn.lab", "matplotlib.pyplot"} & sys.modules.ke
 """
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("bleu", "loss", "expected"),
+    [
+        ([10.0, 20.0, 21.0, 21.6], [4.0, 3.0, 2.9, 2.8], True),
+        ([10.0, 20.0, 21.0, 21.5], [4.0, 3.0, 2.9, 2.0], False),  # BLEU decides, by more than half a point
+        ([10.0, 20.0, 22.0, 21.6], [4.0, 3.0, 2.9, 2.8], False),
+        ([1.0, 2, 3, 4, 9.0, 9.1, 9.2, 9.3, 9.4, 9.6], [1.0] * 10, False),  # the last two of ten against 9.3
+        ([1.0, 2, 3, 4, 9.0, 9.1, 9.2, 9.3, 9.9, 9.6], [1.0] * 10, True),
+        ([None, 20.0], [4.0, 3.97], False),
+        ([None, None], [4.0, 3.95], True),
+        ([5.0], [1.0], False),
+        ([], [], False),
+    ],
+)
+def test_a_curve_that_rose_in_its_last_fifth_was_still_improving(bleu, loss, expected):
+    assert Curve(1, tuple(range(len(bleu))), tuple(loss), tuple(bleu)).still_improving == expected

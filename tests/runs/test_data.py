@@ -6,8 +6,9 @@ import shutil
 import pytest
 
 from seq2seq_attn.config import Config, PairFiles
+from seq2seq_attn.errors import UserError
 from seq2seq_attn.runs import train as run_file
-from seq2seq_attn.runs.corpora import Cache, cached_codecs, cached_pairs, read_pairs
+from seq2seq_attn.runs.corpora import Cache, cached_codecs, cached_pairs, read_pairs, sampled_pairs
 from seq2seq_attn.runs.provenance import on_cuda
 from seq2seq_attn.runs.train import train
 from seq2seq_attn.strict import override, parse
@@ -41,6 +42,11 @@ def written(folder):
 
 def longer(config, epochs):
     return parse(Config, override(config.model_dump(mode="json"), [f"training.max_epochs={epochs}"]))
+
+
+def sampling(config, epochs=1, **options):
+    changes = [f"text.sampling.{key}={value}" for key, value in ({"alpha": 0.4} | options).items()]
+    return parse(Config, override(longer(config, epochs).model_dump(mode="json"), changes))
 
 
 def add_line(path, line):
@@ -132,3 +138,46 @@ def test_batches_are_pinned_only_for_a_cuda_device(config, tmp_path, monkeypatch
 def test_a_cuda_device_is_used_if_available_and_requested(accelerator, there, used, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: there)
     assert on_cuda(accelerator) is used
+
+
+def lines_of(codec, sentences):
+    return [codec.decode(sentences.padded([row])[0][0].tolist()) for row in range(len(sentences))]
+
+
+@pytest.mark.parametrize("sides", ["both", "source"])
+def test_every_epoch_has_another_segmentation_of_the_same_lines(config, cache, sides):
+    codecs = cached_codecs(config, cache)
+    pairs, usual = read_pairs(config.data.train), cached_pairs(config.data.train, codecs, cache)
+    options = sampling(config, sides=sides).text.sampling
+    sample = sampled_pairs(pairs, usual, codecs, options, seed=1)
+    for side, lines in enumerate((pairs.source, pairs.target)):
+        first, again, second = (sample(epoch)[side] for epoch in (0, 0, 1))
+        assert first.ids.tolist() == again.ids.tolist()
+        is_sampled = sides == "both" or side == 0
+        assert (first.ids.tolist() != second.ids.tolist()) == is_sampled
+        assert (first.ids.tolist() != usual[side].ids.tolist()) == is_sampled
+        assert lines_of(codecs[side], first) == lines_of(codecs[side], second) == lines
+    assert sample(0)[0].ids.tolist() != sampled_pairs(pairs, usual, codecs, options, seed=2)(0)[0].ids.tolist()
+
+
+def test_a_training_with_sampled_segmentations_is_resumed_exactly_and_shares_the_codecs(config, cache, tmp_path):
+    train(config, tmp_path / "usual", cache=cache.folder)
+    kept = written(cache.folder)
+    train(sampling(config, 3), tmp_path / "whole", cache=cache.folder)
+    assert written(cache.folder) == kept
+    train(sampling(config, 2), tmp_path / "parts", cache=cache.folder)
+    train(sampling(config, 3), tmp_path / "parts", if_exists="resume", cache=cache.folder)
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("usual", "whole", "parts")]
+    assert weights[1] == weights[2] != weights[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("text.tokeniser=character", "sampling needs tokeniser=bpe or unigram; character has one segmentation only"),
+        ("training.batch_unit=tokens", r"set training\.batch_unit=sentences"),
+    ],
+)
+def test_sampling_is_refused_where_it_cannot_work(config, change, message):
+    with pytest.raises(UserError, match=message):
+        parse(Config, override(sampling(config).model_dump(mode="json"), [change]))

@@ -82,6 +82,13 @@ def test_resuming_with_another_configuration_names_the_difference(trained, confi
         train(changed(config, batch_size=9), tmp_path / "run", if_exists="resume")
 
 
+def test_max_epochs_cannot_change_where_the_learning_rates_so_far_depended_on_it(config, tmp_path):
+    decaying = changed(config, optimiser={"learning_rate": 0.02, "schedule": "linear"})
+    train(decaying, tmp_path / "run")
+    with pytest.raises(UserError, match=r"training\.max_epochs=2, now it is 3"):
+        train(changed(decaying, max_epochs=3), tmp_path / "run", if_exists="resume")
+
+
 @pytest.mark.parametrize("name", ["chapter.txt", "config.yaml"])  # a config.yaml alone does not make a folder a run
 def test_a_folder_that_is_not_a_run_is_never_modified(config, tmp_path, name):
     (tmp_path / "thesis").mkdir()
@@ -205,7 +212,7 @@ def test_evaluation_scores_the_translations_that_are_written(trained, tmp_path):
     lines = (tmp_path / "run" / "test.translations.txt").read_text().splitlines()
     assert lines == trained.translate(trained.config.data.test.source.read_text().splitlines())
     assert json.loads((tmp_path / "run" / "metrics.json").read_text())["test"] == scores
-    assert [band["sentences"] for band in scores["bleu_by_length"]] == [6, 6]
+    assert [band["sentences"] for band in scores["bleu_by_length"]] == [16, 16]
     assert 0 <= scores["aer"] <= 1
     assert scores["perplexity"] > 1
     assert 0 < scores["attention_entropy"] < 4
@@ -229,7 +236,7 @@ def test_truncated_test_sentences_are_reported(trained, tmp_path):
     evaluate(replace(trained, config=with_data(trained.config, max_length=3)), tmp_path / "run", say=said.append)
     (warning,) = said
     assert warning.startswith("test set, line ")
-    assert warning.endswith("so are 5 more of these 12 lines")
+    assert warning.endswith("so are 15 more of these 32 lines")
 
 
 def test_a_missing_gpu_is_refused_before_anything_is_written(config, tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 import json
 
+import numpy as np
 import pytest
 
 from seq2seq_attn.errors import UserError
@@ -146,3 +147,15 @@ def test_a_foreign_file_is_named(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(UserError, match=r"source\.tokeniser\.json: not a valid tokeniser"):
         load_codecs(tmp_path)
+
+
+def test_sampled_ids_are_those_of_the_sampled_pieces_and_end_the_sentence():
+    source, _ = train("bpe", lowercase=True)
+    lines = ["NOBODY can't chase dogs.", "", "</s> ☃"]
+    pieces = list(source.tokeniser.sample([line.lower() for line in lines], 0.3, np.random.default_rng(1)))
+    sampled = list(source.sample(lines, 0.3, np.random.default_rng(1)))
+    assert sampled[0] == [*source.vocabulary.lookup_indices(pieces[0]), EOS]
+    assert source.decode(sampled[0]) == "nobody can't chase dogs."
+    assert sampled[1] == [EOS]
+    assert EOS not in sampled[2][:-1]
+    assert UNK in sampled[2]

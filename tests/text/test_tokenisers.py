@@ -1,3 +1,6 @@
+from collections import Counter
+
+import numpy as np
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
@@ -167,3 +170,56 @@ def test_sentencepiece_vocabulary_has_the_ids_of_the_model(trained):
     for line in LINES:
         pieces = trained.encode(line)
         assert vocabulary.lookup_indices(pieces) == trained._processor.encode(line)
+
+
+def samples(tokeniser, lines, alpha, seed=1):
+    return list(tokeniser.sample(lines, alpha, np.random.default_rng(seed)))
+
+
+def test_a_sampled_segmentation_is_of_the_same_line_and_is_repeated_by_its_seed(trained):
+    sampled = samples(trained, LINES, 0.3)
+    assert [trained.decode(pieces) for pieces in sampled] == LINES
+    assert sampled == samples(trained, LINES, 0.3)
+    assert sampled != samples(trained, LINES, 0.3, seed=2)
+    assert sampled != [trained.encode(line) for line in LINES]
+
+
+def test_chunks_of_lines_are_sampled_independently_and_none_is_lost(trained, monkeypatch):
+    monkeypatch.setattr(SentencePiece, "_CHUNK", 3)
+    sampled = samples(trained, [LINES[1], "", LINES[3]] * 3, 0.3)
+    assert [trained.decode(pieces) for pieces in sampled] == [LINES[1], "", LINES[3]] * 3
+    assert len({tuple(pieces) for pieces in sampled[::3]}) == 3
+
+
+def test_bpe_without_any_merge_consists_of_characters():
+    bpe = SentencePiece.train(LINES, 85, "bpe")
+    (pieces,) = samples(bpe, [LINES[3]], alpha=1.0)
+    assert pieces == list("▁" + LINES[3].replace(" ", "▁"))
+
+
+@pytest.mark.parametrize("alpha", [0.2, 1.0])
+def test_unigram_samples_segmentations_in_proportion_to_their_probabilities_to_the_power_alpha(alpha):
+    unigram = SentencePiece.train(LINES, 85, "unigram")
+    scores = {piece: unigram._processor.get_score(i) for i, piece in enumerate(unigram.vocabulary().get_itos())}
+
+    def segmentations(rest):
+        """Each segmentation of the text with its log-probability."""
+        if not rest:
+            return [((), 0.0)]
+        return [
+            ((rest[:end], *tail), scores[rest[:end]] + score)
+            for end in range(1, len(rest) + 1)
+            if rest[:end] in scores
+            for tail, score in segmentations(rest[end:])
+        ]
+
+    found = dict(segmentations("▁jackets"))
+    weights = {pieces: np.exp(alpha * score) for pieces, score in found.items()}
+    assert len(weights) > 3
+    draws = Counter(map(tuple, samples(unigram, ["jackets"] * 5000, alpha)))
+    for pieces, weight in weights.items():
+        assert draws[pieces] / 5000 == pytest.approx(weight / sum(weights.values()), abs=0.03)
+
+
+def test_fixed_rules_have_one_segmentation():
+    assert samples(Word(), ["a b", "c"], 0.5) == [["a", "b"], ["c"]]

@@ -17,7 +17,7 @@ from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.text.encoded import EncodedSentences
 from seq2seq_attn.training.batches import EncodedPairs, loader
 from seq2seq_attn.training.config import TrainingConfig
-from seq2seq_attn.training.fit import fit
+from seq2seq_attn.training.fit import Interrupted, fit
 
 END = 3
 
@@ -87,14 +87,71 @@ def test_tensorboard_shows_the_curves_of_the_csv_log(tmp_path):
     assert [event.value for event in events.Scalars("validation_bleu")] == [7.0] * 3
 
 
-def test_a_resumed_training_equals_an_uninterrupted_one(tmp_path):
+def last_weights(folder):
+    """All weights of the last checkpoint, averages included."""
+    return torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"]
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        {},
+        {"ema_decay": 0.9},
+        {"r_drop": 2.0},
+        {"optimiser": {"learning_rate": 0.01, "schedule": "cosine", "warmup_steps": 5}},
+    ],
+    ids=str,
+)
+def test_a_resumed_training_equals_an_uninterrupted_one(tmp_path, recipe):
+    """Interrupted while the third epoch is validated, so the third is trained again."""
     dropout = {"embedding": 0.3, "word": 0.1, "readout": 0.3}
-    whole, _ = run(tmp_path / "whole", small_model(**dropout), max_epochs=4)
-    run(tmp_path / "parts", small_model(**dropout), max_epochs=2)
-    parts, fitted = run(tmp_path / "parts", small_model(**dropout), max_epochs=4, resume=True)
+    begun = []
+
+    def interrupt(_):
+        begun.append(1)
+        if len(begun) == 3:
+            raise KeyboardInterrupt
+        return 0.0
+
+    whole, _ = run(tmp_path / "whole", small_model(**dropout), max_epochs=4, **recipe)
+    with pytest.raises(Interrupted):
+        run(tmp_path / "parts", small_model(**dropout), interrupt, max_epochs=4, **recipe)
+    parts, fitted = run(tmp_path / "parts", small_model(**dropout), max_epochs=4, resume=True, **recipe)
     assert fitted.steps == 4 * 6
-    for (name, expected), got in zip(whole.state_dict().items(), parts.state_dict().values(), strict=True):
-        torch.testing.assert_close(got, expected, msg=name)
+    for wholly, partly in (
+        (whole.state_dict(), parts.state_dict()),
+        (last_weights(tmp_path / "whole"), last_weights(tmp_path / "parts")),
+    ):
+        assert wholly.keys() == partly.keys()
+        assert [name for name, weight in wholly.items() if not torch.equal(weight, partly[name])] == []
+
+
+def test_validated_and_kept_weights_are_averages_of_those_that_are_trained_as_without_an_average(tmp_path):
+    """One step per epoch, so that every step is validated; the decays are 2/11, 3/12, then 0.25."""
+    seen = {"trained": [], "averaged": []}
+    for name, option in (("trained", {}), ("averaged", {"ema_decay": 0.25})):
+
+        def validate(translator, biases=seen[name]):
+            biases.append(translator.output.bias.detach().double())
+            return len(biases)
+
+        model, _ = run(tmp_path / name, validate=validate, monitor="bleu", batch_size=48, max_epochs=4, **option)
+    average = small_model().output.bias.detach().double()
+    for decay, trained, averaged in zip((2 / 11, 3 / 12, 0.25, 0.25), *seen.values(), strict=True):
+        average = decay * average + (1 - decay) * trained
+        torch.testing.assert_close(averaged, average, rtol=1e-5, atol=1e-7)
+    assert torch.equal(model.output.bias.detach().double(), seen["averaged"][-1])
+    without, checkpoint = last_weights(tmp_path / "trained"), last_weights(tmp_path / "averaged")
+    assert all(torch.equal(weight, checkpoint[name]) for name, weight in without.items())
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_the_validation_loss_of_averaged_weights_is_that_of_the_kept_model(tmp_path, precision):
+    options = {"ema_decay": 0.9, "precision": precision}
+    model, fitted = run(tmp_path / "averaged", max_epochs=1, **options)
+    # A step at this rate changes nothing, so the loss of a further training's first validation is that of `model`.
+    _, again = run(tmp_path / "again", model, max_epochs=1, precision=precision, optimiser={"learning_rate": 1e-30})
+    assert fitted.best == again.best
 
 
 def test_every_epoch_has_different_batches(tmp_path):
@@ -129,6 +186,38 @@ def test_training_stops_without_improvement_and_keeps_the_best_weights(tmp_path)
     torch.testing.assert_close(model.output.bias.detach(), seen[1])
 
 
+def outcome(folder, bleu, **options):
+    scores = iter(bleu)
+    options = {"monitor": "bleu", "max_epochs": len(bleu)} | options
+    _, fitted = run(folder, validate=lambda _: next(scores), **options)
+    return fitted.stopped, fitted.best_epoch
+
+
+@pytest.mark.parametrize(
+    ("bleu", "patience", "expected"),
+    [
+        ([1.0, 5.0, 4.0, 5.0, 9.0], 2, ("patience", 2)),
+        ([1.0, 5.0, 4.0, 5.0], 2, ("patience", 2)),  # in the last of all epochs
+        ([1.0, 5.0, 4.0], 2, ("max_epochs", 2)),
+        ([1.0, 2.0, 3.0], 2, ("max_epochs", 3)),
+        ([1.0, 5.0, 4.0, 4.0, 4.0, 4.0, 4.0], None, ("max_epochs", 2)),
+        ([1.0, 5.0, 4.0, 4.0, 4.0, 4.0], None, ("max_epochs", 2)),
+    ],
+)
+def test_a_training_records_why_it_stopped_and_its_best_epoch(tmp_path, bleu, patience, expected):
+    assert outcome(tmp_path, bleu, patience=patience) == expected
+
+
+def test_the_outcome_counts_validations_over_an_interruption_and_from_an_earlier_version(tmp_path):
+    assert outcome(tmp_path, [3.0, 2.0], patience=3) == ("max_epochs", 1)
+    path = tmp_path / "checkpoints" / "last.ckpt"
+    before = torch.load(path, weights_only=True)
+    assert outcome(tmp_path, [2.0, 2.0], patience=3, max_epochs=4, resume=True) == ("patience", 1)
+    before["callbacks"]["BestWeights"] = {"score": 3.0}
+    torch.save(before, path)
+    assert outcome(tmp_path, [2.0], patience=3, max_epochs=3, resume=True) == ("max_epochs", None)
+
+
 def rate(folder):
     last = torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)
     return last["optimizer_states"][0]["param_groups"][0]["lr"]
@@ -155,7 +244,7 @@ def test_the_last_checkpoint_is_from_the_last_epoch_even_if_an_earlier_one_was_b
     scores = iter([9.0, 1.0])
     run(tmp_path, validate=lambda _: next(scores), monitor="bleu", max_epochs=2)
     last = torch.load(tmp_path / "checkpoints" / "last.ckpt", weights_only=True)
-    assert (last["epoch"], last["callbacks"]["BestWeights"]) == (1, {"score": 9.0})
+    assert (last["epoch"], last["callbacks"]["BestWeights"]) == (1, {"score": 9.0, "epoch": 1, "since": 1})
     best = load_file(tmp_path / "checkpoints" / "best.safetensors")
     assert not torch.equal(best["output.bias"], last["state_dict"]["translator.output.bias"])
 

@@ -4,13 +4,14 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from seq2seq_attn.training.config import OptimiserConfig, make_optimiser, warm_up
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.training.config import OptimiserConfig, make_optimiser, rate_per_step
 
 
 def rates(config, steps):
     parameter = torch.nn.Parameter(torch.ones(1))
     optimiser = make_optimiser([parameter], config)
-    schedule = warm_up(optimiser, config)
+    schedule = rate_per_step(optimiser, config, steps)
     found = []
     for _ in range(steps):
         found.append(optimiser.param_groups[0]["lr"])
@@ -29,6 +30,20 @@ def test_inverse_square_root_rises_linearly_and_decays_with_the_root():
 def test_constant_stays_after_the_warm_up():
     assert rates(OptimiserConfig(learning_rate=0.5), 3) == pytest.approx([0.5] * 3)
     assert rates(OptimiserConfig(learning_rate=0.5, warmup_steps=2), 4) == pytest.approx([0.25, 0.5, 0.5, 0.5])
+
+
+def test_linear_and_cosine_decay_to_zero_after_the_last_step():
+    """Two steps of warm-up, then four with 4/4, 3/4, 2/4 and 1/4 of the decay left; the rate after them is 0."""
+    linear = OptimiserConfig(learning_rate=0.8, schedule="linear", warmup_steps=2)
+    assert rates(linear, 6) == pytest.approx([0.4, 0.8, 0.8, 0.6, 0.4, 0.2])
+    cosine = OptimiserConfig(learning_rate=0.8, schedule="cosine", warmup_steps=2)
+    assert rates(cosine, 6) == pytest.approx([0.4, 0.8, 0.8, 0.4 + 0.2 * 2**0.5, 0.4, 0.4 - 0.2 * 2**0.5])
+    assert rates(OptimiserConfig(learning_rate=0.8, schedule="linear"), 4) == pytest.approx([0.8, 0.6, 0.4, 0.2])
+
+
+def test_a_warm_up_that_leaves_no_step_to_decay_is_refused():
+    with pytest.raises(UserError, match=r"warmup_steps=6 leaves no step for schedule=cosine: .* allows 6 steps"):
+        rates(OptimiserConfig(schedule="cosine", warmup_steps=6), 6)
 
 
 def test_adamw_decays_the_weight_itself():

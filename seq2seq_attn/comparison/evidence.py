@@ -1,0 +1,196 @@
+"""The evidence of a comparison: collected from its run folders, and turned into results again without them.
+
+`report --recompute` checks published results this way, and `compare --evidence` adds arms or seeds to runs that were
+trained before, perhaps on another machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from seq2seq_attn.analysis.scoring import AttentionRecord, ScoredRun
+from seq2seq_attn.comparison.collect import collect
+from seq2seq_attn.comparison.experiment import ArmRun, Experiment, RunGrid
+from seq2seq_attn.config import Config
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.evaluation.alignment import Links, format_links, parse_links
+from seq2seq_attn.results.evidence import EVIDENCE, ArmEvidence, Evidence, RunEvidence
+from seq2seq_attn.results.observations import Curve
+from seq2seq_attn.results.records import run_folder
+from seq2seq_attn.results.results import RESULTS, Results
+from seq2seq_attn.runs import Say
+from seq2seq_attn.runs.corpora import read_test
+from seq2seq_attn.strict import parse
+from seq2seq_attn.text.files import digest
+
+OWN_FIELDS = {"base", "arms", "seeds"}  # of an experiment, whose values are those of the arms here
+
+
+def gather(
+    grid: RunGrid,
+    tested: Mapping[str, Sequence[ScoredRun]],
+    curves: Mapping[str, Sequence[Curve]],
+    aligners: Mapping[str, Sequence[Links]],
+) -> Evidence:
+    """The evidence of a grid. Paths below the working directory become relative to it, for any checkout."""
+    arms = [
+        ArmEvidence(
+            name,
+            portable(configuration(group[0].config)),
+            group[0].match_parameters,
+            [
+                RunEvidence(
+                    run.seed,
+                    portable(each.metrics),
+                    curve,
+                    each.translations,
+                    None if each.attention is None else [format_links(links) for links in each.attention.links],
+                    None if each.attention is None else each.attention.entropies,
+                )
+                for run, each, curve in zip(group, tested[name], curves[name], strict=True)
+            ],
+        )
+        for name, group in grid.arms()
+    ]
+    experiment = grid.experiment.model_dump(mode="json", exclude=OWN_FIELDS)
+    files = dict.fromkeys(path for run in grid.runs for path in _data_files(run.config))
+    return Evidence(
+        experiment,
+        arms,
+        {portable(str(path)): digest(path) for path in files},
+        {name: [format_links(each) for each in links] for name, links in aligners.items()},
+    )
+
+
+def configuration(config: Config) -> dict[str, Any]:
+    """The configuration as plain values."""
+    values: dict[str, Any] = json.loads(config.model_dump_json())
+    return values
+
+
+def portable(value: Any) -> Any:
+    """The value with all paths below the working directory relative to it."""
+    if isinstance(value, dict):
+        return {key: portable(each) for key, each in value.items()}
+    return value.removeprefix(f"{Path.cwd()}{os.sep}") if isinstance(value, str) else value
+
+
+def _data_files(config: Config) -> list[Path]:
+    data = config.data
+    test = data.test
+    annotation = [] if test is None else [path for path in (test.alignments, test.lc_tok) if path is not None]
+    return [*data.train.paths, *data.validation.paths, *(test.paths if test else ()), *annotation]
+
+
+def scored_run(evidence: RunEvidence) -> ScoredRun:
+    """The run as `collect` needs it."""
+    attention = None
+    if evidence.links is not None and evidence.entropies is not None:
+        attention = AttentionRecord([parse_links(line).sure for line in evidence.links], list(evidence.entropies))
+    return ScoredRun(dict(evidence.metrics), list(evidence.translations), attention)
+
+
+def reusable(path: Path, grid: RunGrid) -> dict[tuple[str, int], RunEvidence]:
+    """The runs of the grid that are in an evidence file, by arm and seed; none of another experiment's arms.
+
+    UserError: the file is malformed, an arm had another configuration, or a corpus is missing or another one.
+    """
+    evidence = Evidence.load(path)
+    for name, checksum in evidence.data.items():
+        refuse_other_data(Path(name), checksum)
+    known = {arm.name: arm for arm in evidence.arms}
+    found: dict[tuple[str, int], RunEvidence] = {}
+    for run in grid.runs:
+        if run.arm in known:
+            before = dict(_leaves({**known[run.arm].configuration, "seed": run.seed}))
+            now = dict(_leaves(portable(configuration(run.config))))
+            for key in dict.fromkeys([*before, *now]):
+                if before.get(key) != now.get(key):
+                    raise UserError(
+                        f"{path}: arm {run.arm!r} was trained with {key}={before.get(key)}, not {now.get(key)}; "
+                        "compare without --evidence, or rename the arm"
+                    )
+            found |= {(run.arm, each.seed): each for each in known[run.arm].runs if each.seed == run.seed}
+    return found
+
+
+class Recomputed(NamedTuple):
+    """Results recomputed from evidence, and where they differ from those that were stored."""
+
+    results: Results
+    differences: list[str]  # one line per value
+    values: int  # how many were compared
+
+
+def recompute(folder: Path, say: Say = lambda _: None) -> Recomputed:
+    """Recomputes the results in a folder from the evidence beside them, and compares the two.
+
+    UserError: the evidence is missing or malformed, or a corpus is missing or is not the one of the evidence.
+    """
+    evidence = Evidence.load(folder / EVIDENCE)
+    for name, checksum in evidence.data.items():
+        refuse_other_data(Path(name), checksum)
+    grid = _grid(evidence)
+    files = grid.runs[0].config.data.test
+    if files is None:
+        raise UserError(f"{folder / EVIDENCE}: the configuration has no data.test")
+    tested = {arm.name: [scored_run(run) for run in arm.runs] for arm in evidence.arms}
+    aligners = {name: [parse_links(line).sure for line in lines] for name, lines in evidence.aligners.items()}
+    curves = {arm.name: [run.curve for run in arm.runs] for arm in evidence.arms}
+    results = collect(grid, tested, read_test(files), curves, say, aligners=aligners)
+    stored, found = (dict(_leaves(each.values())) for each in (Results.load(folder / RESULTS), results))
+    differences = [
+        f"{key}: {stored.get(key, 'nothing')} stored, {found.get(key, 'nothing')} recomputed"
+        for key in dict.fromkeys([*stored, *found])
+        if not _equal(stored.get(key), found.get(key))
+    ]
+    return Recomputed(results, differences, len(stored))
+
+
+def refuse_other_data(path: Path, checksum: str) -> None:
+    if not path.exists():
+        raise UserError(
+            f"{path}: no such file; the results were computed from it; fetch it with `seq2seq-attn data get`, and "
+            "run the command in the folder that the path is relative to"
+        )
+    if (found := digest(path)) != checksum:
+        raise UserError(f"{path}: not the file that the results were computed from (SHA-256 {found}, not {checksum})")
+
+
+def _grid(evidence: Evidence) -> RunGrid:
+    first = evidence.arms[0]
+    fields = {
+        **evidence.experiment,
+        "base": dict(first.configuration),
+        "arms": {arm.name: {} for arm in evidence.arms},
+        "seeds": sorted({run.seed for arm in evidence.arms for run in arm.runs}),
+    }
+    runs = []
+    for arm in evidence.arms:
+        for run in arm.runs:
+            config = parse(Config, {**arm.configuration, "seed": run.seed})
+            runs.append(ArmRun(arm.name, run.seed, config, run_folder(arm.name, run.seed), arm.match_parameters))
+    return RunGrid(parse(Experiment, fields), runs)
+
+
+def _leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    """All numbers and texts with their keys."""
+    if isinstance(value, dict):
+        for name, each in value.items():
+            yield from _leaves(each, f"{key}.{name}" if key else name)
+    elif isinstance(value, list):
+        for number, each in enumerate(value):
+            yield from _leaves(each, f"{key}[{number}]")
+    else:
+        yield key, value
+
+
+def _equal(stored: Any, found: Any) -> bool:
+    """Equal, or equal but for the order in which floating-point numbers were added."""
+    if isinstance(stored, float) and isinstance(found, (int, float)):
+        return abs(stored - found) <= 1e-6 * max(1.0, abs(stored))
+    return bool(stored == found)

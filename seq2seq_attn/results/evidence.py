@@ -1,0 +1,69 @@
+"""The evidence of a comparison: everything from which its results are recomputed without training.
+
+One compressed JSON file, small enough to be committed and published with the results: for every run its scores, its
+translations of the test set, its word alignments and its learning curve; for every arm its configuration; and the
+checksums of the corpora.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, NonNegativeInt, TypeAdapter, model_validator
+from pydantic.dataclasses import dataclass
+
+from seq2seq_attn.results.observations import Curve
+from seq2seq_attn.results.records import STRICT, Many, NonEmpty, load_record, save_record
+
+EVIDENCE = "evidence.json.gz"
+
+
+@dataclass(frozen=True, config=STRICT)
+class RunEvidence:
+    """A run and what it did with the test set; all lists have one entry per test sentence."""
+
+    seed: NonNegativeInt
+    metrics: Mapping[str, Any]  # its metrics.json
+    curve: Curve
+    translations: NonEmpty[str]
+    links: Many[str] | None  # in the Pharaoh format; None: no attention weights
+    entropies: Many[float | None] | None  # of the attention weights, in bits
+
+    @model_validator(mode="after")
+    def _one_per_sentence(self) -> RunEvidence:
+        for name, values in (("links", self.links), ("entropies", self.entropies)):
+            if values is not None and len(values) != len(self.translations):
+                raise ValueError(f"{name} has {len(values)} entries for {len(self.translations)} translations")
+        return self
+
+
+@dataclass(frozen=True, config=STRICT)
+class ArmEvidence:
+    """The runs of an arm, which differ in their seed alone."""
+
+    name: str
+    configuration: Mapping[str, Any]  # of its first run, complete
+    match_parameters: bool
+    runs: NonEmpty[RunEvidence]
+
+
+@dataclass(frozen=True, config=STRICT)
+class Evidence:
+    """An experiment with its tested runs."""
+
+    experiment: Mapping[str, Any]  # the fields of the experiment file besides `base`, `arms` and `seeds`
+    arms: NonEmpty[ArmEvidence]
+    data: Mapping[str, str]  # the SHA-256 of every file in the `data` section, by its path
+    aligners: Mapping[str, Many[str]] = Field(default_factory=dict)  # links of other aligners, in the Pharaoh format
+
+    @classmethod
+    def load(cls, path: Path) -> Evidence:
+        return load_record(_EVIDENCE, path)
+
+    def save(self, path: Path) -> None:
+        save_record(_EVIDENCE, self, path)
+
+
+_EVIDENCE = TypeAdapter(Evidence)

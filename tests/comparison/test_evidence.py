@@ -1,0 +1,153 @@
+"""The evidence of a comparison recomputes its results, and its runs are not trained again."""
+
+import gzip
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from seq2seq_attn.analysis.word_alignment import BidirectionalLinks
+from seq2seq_attn.comparison import compare as comparing
+from seq2seq_attn.comparison.compare import compare
+from seq2seq_attn.comparison.evidence import recompute
+from seq2seq_attn.comparison.experiment import experiment_grid
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.report.write import write_report
+from seq2seq_attn.results.evidence import EVIDENCE, Evidence
+from seq2seq_attn.results.results import Results
+
+ROOT = Path(__file__).parents[2]
+PUBLISHED = sorted(ROOT.glob(f"experiments/*/*/{EVIDENCE}"))
+
+
+@pytest.fixture
+def folder(grid, tmp_path):
+    compare(grid, tmp_path / "mine", bar=None)
+    return tmp_path / "mine"
+
+
+def changed(folder, change):
+    """Rewrites the evidence after a change to its values."""
+    path = folder / EVIDENCE
+    values = json.loads(gzip.decompress(path.read_bytes()))
+    change(values)
+    path.write_bytes(gzip.compress(json.dumps(values).encode()))
+
+
+def test_all_values_are_recomputed_without_the_runs(folder):
+    shutil.rmtree(folder / "runs")
+    checked = recompute(folder)
+    assert checked.differences == []
+    assert checked.results == Results.load(folder / "results.json")
+    assert checked.values > 200
+
+
+def test_another_translation_or_score_is_found(folder):
+    def change(values):
+        attention = values["arms"][1]
+        assert attention["name"] == "attention"
+        translations = attention["runs"][0]["translations"]
+        translations[0] = "e e e" if translations[0] != "e e e" else "a"
+        attention["runs"][1]["metrics"]["test"]["perplexity"] = 4.25
+
+    changed(folder, change)
+    differences = recompute(folder).differences
+    assert any(line.startswith("arms[1].perplexity.mean: ") for line in differences)
+    assert any(line.startswith("arms[1].chrf.mean: ") or "bleu" in line for line in differences)
+    assert not any(line.startswith("arms[0]") for line in differences)
+
+
+def test_another_corpus_is_refused_by_name(folder, grid):
+    (path,) = {run.config.data.test.target for run in grid.runs}
+    text = path.read_text()
+    try:
+        path.write_text(text.replace("a", "b", 1))
+        with pytest.raises(UserError, match=rf"{path}: not the file that the results were computed from"):
+            recompute(folder)
+        path.unlink()
+        with pytest.raises(UserError, match=rf"{path}: no such file; .*`seq2seq-attn data get`"):
+            recompute(folder)
+    finally:
+        path.write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"no gzip", "damaged, cannot be decompressed"),
+        (gzip.compress(b'{"experiment": {}}'), "arms: the key is missing"),
+        (gzip.compress(b"x" * 1000)[:-9], "damaged, cannot be decompressed"),
+    ],
+)
+def test_malformed_evidence_is_refused_in_one_line(folder, content, message):
+    (folder / EVIDENCE).write_bytes(content)
+    with pytest.raises(UserError, match=rf"evidence\.json\.gz: {message}") as error:
+        recompute(folder)
+    assert "\n" not in str(error.value)
+
+
+def test_missing_entries_are_refused(folder):
+    changed(folder, lambda values: values["arms"][1]["runs"][0]["links"].pop())
+    with pytest.raises(UserError, match="links has 31 entries for 32 translations"):
+        Evidence.load(folder / EVIDENCE)
+
+
+def test_the_file_is_the_same_for_the_same_runs(folder, grid):
+    before = (folder / EVIDENCE).read_bytes()
+    compare(grid, folder, bar=None)
+    assert (folder / EVIDENCE).read_bytes() == before
+
+
+def test_a_seed_is_added_to_earlier_runs_without_training_them_again(folder, values, tmp_path, monkeypatch):
+    trained, complete_all = [], comparing.complete_all
+
+    def counting(runs, *rest):
+        trained.extend(runs)
+        complete_all(runs, *rest)
+
+    monkeypatch.setattr(comparing, "complete_all", counting)
+    grid = experiment_grid(values | {"seeds": [1, 2, 3]})
+    more = compare(grid, tmp_path / "more", evidence=folder / EVIDENCE, bar=None)
+    assert [(run.arm, run.seed) for run in trained] == [("distracted", 3), ("attention", 3)]
+    before = Results.load(folder / "results.json")
+    for arm, old in zip(more.arms, before.arms, strict=True):
+        assert (arm.seeds, old.seeds) == ((1, 2, 3), (1, 2))
+        assert arm.bleu != old.bleu
+    write_report(tmp_path / "more")
+    assert recompute(tmp_path / "more").differences == []
+    assert [len(arm.runs) for arm in Evidence.load(tmp_path / "more" / EVIDENCE).arms] == [3, 3]
+
+
+def test_with_evidence_of_all_runs_nothing_is_trained(folder, grid, tmp_path):
+    again = compare(grid, tmp_path / "again", evidence=folder / EVIDENCE, bar=None)
+    assert again == Results.load(folder / "results.json")
+    assert not list((tmp_path / "again/runs").glob("*/seed-*"))
+    assert write_report(tmp_path / "again")
+
+
+def test_evidence_of_another_configuration_is_refused(folder, values, tmp_path):
+    grid = experiment_grid(values, overrides=("training.max_epochs=3",))
+    with pytest.raises(UserError, match=r"arm 'distracted' was trained with training\.max_epochs=2, not 3"):
+        compare(grid, tmp_path / "other", evidence=folder / EVIDENCE, bar=None)
+
+
+def test_the_links_of_an_installed_aligner_stand_beside_the_arms(grid, tmp_path, monkeypatch):
+    """A stand-in for eflomal, which links no word and so has the highest error rate."""
+    empty = [frozenset()] * 32
+    monkeypatch.setattr(comparing, "find_spec", lambda name: name == "eflomal")
+    monkeypatch.setattr(comparing, "align_by_eflomal", lambda *_: BidirectionalLinks(empty, empty))
+    results = compare(grid, tmp_path / "aligned", bar=None)
+    assert list(results.aer_rivals) == ["diagonal", "random", "eflomal"]
+    assert results.aer_rivals["eflomal"] == 1
+    shutil.rmtree(tmp_path / "aligned/runs")
+    assert recompute(tmp_path / "aligned").differences == []
+
+
+@pytest.mark.parametrize("path", PUBLISHED, ids=[str(path.parent.relative_to(ROOT)) for path in PUBLISHED])
+def test_published_results_follow_from_their_evidence(path, monkeypatch):
+    monkeypatch.chdir(ROOT)  # paths in the evidence are relative to it
+    missing = [name for name in Evidence.load(path).data if not Path(name).exists()]
+    if missing:
+        pytest.skip(f"needs {missing[0]}: seq2seq-attn data get")
+    assert recompute(path.parent).differences == []
