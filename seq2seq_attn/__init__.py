@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from seq2seq_attn.api.experiments import demo as demo
     from seq2seq_attn.api.experiments import train as train
     from seq2seq_attn.api.model import Model as Model
+    from seq2seq_attn.api.scores import evaluate as evaluate
     from seq2seq_attn.comparison.experiment import Experiment as Experiment
     from seq2seq_attn.config import Config as Config
     from seq2seq_attn.doctor.catalogue import scorers as scorers
@@ -49,6 +50,7 @@ _PLACES = {  # below this package: the module, and what of it
     "compare": "api.experiments:compare",
     "data": "api.data:",
     "demo": "api.experiments:demo",
+    "evaluate": "api.scores:evaluate",
     "load": "api.model:Model.load",
     "scorers": "doctor.catalogue:scorers",
     "train": "api.experiments:train",
@@ -57,7 +59,7 @@ _PLACES = {  # below this package: the module, and what of it
 
 __all__ = [
     "Comparison", "Config", "Experiment", "Model", "Sitting", "UserError", "attention", "bench", "check", "compare",
-    "data", "demo", "load", "scorers", "train", "walk",
+    "data", "demo", "evaluate", "load", "scorers", "train", "walk",
 ]  # fmt: skip
 
 

@@ -189,8 +189,8 @@ def split(
       validation: {source: data/mine/dev.en, target: data/mine/dev.de}
       test: {source: data/mine/test.en, target: data/mine/test.de}
     text: {source_language: en, target_language: de}
-    >>> s2s.Config(**found.config).data.test.source
-    PosixPath('data/mine/test.en')
+    >>> print(s2s.Config(**found.config).data.test.source)
+    data/mine/test.en
     """
     files = _files(corpus)
     if not files:

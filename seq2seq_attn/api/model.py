@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     import torch
 
     from seq2seq_attn.analysis.faithfulness import Faithfulness
+    from seq2seq_attn.api.scores import Scores
 
 Pairs = ParallelCorpus | Iterable[tuple[str, str]]
 
@@ -230,15 +231,16 @@ class Model:
         merged = merge_words(self.trained, source, target, forced)
         return AttentionMatrix(tuple(merged.source), tuple(merged.target), merged.weights).checked()
 
-    def evaluate(self, *, progress: Progress | None = None, say: Say = warn) -> dict[str, Any]:
+    def evaluate(self, *, progress: Progress | None = None, say: Say = warn) -> Scores:
         """Translates the test set of the configuration and scores it, as the command `evaluate` does.
 
         Translations and scores are saved in the run folder. Scores of translations are {key: {value, signature}},
         scores of forced decoding {key: value}. UserError: the configuration names no test set.
         """
         from seq2seq_attn.analysis.scoring import evaluate
+        from seq2seq_attn.api.scores import Scores
 
-        return evaluate(self.trained, self.folder, progress, say)
+        return Scores(evaluate(self.trained, self.folder, progress, say))
 
     def faithfulness(
         self, pairs: Pairs, *, sentences: int = 50, seed: int = 1, progress: Progress | None = None

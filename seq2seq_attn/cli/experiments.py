@@ -18,7 +18,7 @@ import typer
 
 import seq2seq_attn as s2s
 from seq2seq_attn.cli.arguments import Overrides, Plugin, argument, folder, load_plugins
-from seq2seq_attn.cli.console import answer, answer_scores, say
+from seq2seq_attn.cli.console import answer, say
 from seq2seq_attn.errors import UserError
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def train(
         raise UserError("--resume continues a run and --overwrite deletes it; give one of them")
     run = output or RUNS / config.stem
     with _resumable(f"{run} keeps what was trained up to the last whole epoch", "--resume"):
+        from seq2seq_attn.api.scores import Scores
         from seq2seq_attn.ops.host import keep_freed_memory
         from seq2seq_attn.runs.folder import IfExists
         from seq2seq_attn.strict import load
@@ -59,7 +60,7 @@ def train(
             f"{trained['epochs']} epochs, {trained['seconds']:.0f} s"
         )
         if "test" in metrics:
-            answer_scores(metrics["test"])
+            answer(str(Scores(metrics["test"])))
     _say_next(run, "FILE")
 
 

@@ -10,7 +10,7 @@ import yaml
 
 import seq2seq_attn as s2s
 from seq2seq_attn import speed, walkthrough
-from seq2seq_attn.api import answers
+from seq2seq_attn.api import answers, scores
 from seq2seq_attn.api import model as model_file
 from seq2seq_attn.cli import data
 from seq2seq_attn.cli.app import app
@@ -41,7 +41,7 @@ def test_every_exported_name_resolves():
 
 def test_every_command_has_its_function():
     """`translate`, `score`, `align` and `faithfulness` are methods of a model, `report` is one of a comparison."""
-    of_a_model = {"translate", "score", "align", "evaluate", "faithfulness"}
+    of_a_model = {"translate", "score", "align", "faithfulness"}
     names = {command.name or command.callback.__name__ for command in app.registered_commands}
     names |= {group.name for group in app.registered_groups}
     assert names - of_a_model - {"report"} <= set(s2s.__all__)
@@ -62,7 +62,7 @@ assert data is s2s.data and attention.Attention
 
 
 @pytest.mark.parametrize(
-    "module", [answers, model_file, s2s.data, speed, walkthrough], ids=lambda module: module.__name__
+    "module", [answers, model_file, scores, s2s.data, speed, walkthrough], ids=lambda module: module.__name__
 )
 def test_the_examples_in_docstrings_are_correct(module, model, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
