@@ -61,12 +61,21 @@ def check_contents(sdist: Path, wheel: Path) -> None:
     committed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     with tarfile.open(sdist) as files:
         packed = {name.partition("/")[2] for name in files.getnames()}
-    missing = sorted({*committed, *NEEDED} - packed - {"pyproject.toml"})
     with zipfile.ZipFile(wheel) as files:
         installed = set(files.namelist())
-    missing += sorted({path for path in committed if path.startswith("seq2seq_attn/")} - installed)
+    missing = {*committed, *NEEDED} - packed - {"pyproject.toml"}
+    missing |= {path for path in committed if path.startswith("seq2seq_attn/")} - installed
     if missing:
-        sys.exit(f"missing from the distributions: {', '.join(missing)}")
+        sys.exit(f"missing from the distributions: {', '.join(sorted(missing))}")
+
+
+def check_links(wheel: Path) -> None:
+    """Every link of the README that an index shows is absolute."""
+    with zipfile.ZipFile(wheel) as files:
+        metadata = next(name for name in files.namelist() if name.endswith(".dist-info/METADATA"))
+        text = files.read(metadata).decode()
+    if relative := re.findall(r"\]\((?!https?:|#)([^)]*)\)", text):
+        sys.exit(f"relative links in the metadata: {', '.join(relative)}")
 
 
 def check_installation(folder: Path, sdist: Path) -> None:
@@ -99,6 +108,8 @@ def main() -> None:
         subprocess.run([sys.executable, "-m", "build", "--outdir", built, tree], check=True)
         (sdist,), (wheel,) = built.glob("*.tar.gz"), built.glob("*.whl")
         check_contents(sdist, wheel)
+        if url:
+            check_links(wheel)
         check_installation(folder, sdist)
         (ROOT / "dist").mkdir(exist_ok=True)
         for path in (sdist, wheel):

@@ -48,10 +48,11 @@ def _to_rst(app, what, name, value, options, lines):
     if any(line.startswith(".. ") for line in lines):
         return  # inherited from torch, which writes reStructuredText
     result: list[str] = []
-    in_item = False
+    in_item = in_example = False
     for line in lines:
         before = result[-1] if result else ""
-        if line.lstrip().startswith((">>>", "...")) or before.lstrip().startswith(">>>"):
+        in_example = line.lstrip().startswith(">>>") or (in_example and bool(line))  # up to a blank line
+        if in_example:
             result.append(line)
             continue
         line = _escaped(line)

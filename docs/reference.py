@@ -16,14 +16,28 @@ import typer
 from pydantic import BaseModel
 
 import seq2seq_attn
-from seq2seq_attn import attention
+from seq2seq_attn import attention, doctor
+from seq2seq_attn.api import answers, data, experiments, scores
 from seq2seq_attn.cli import PROGRAM
 from seq2seq_attn.cli.app import app
 from seq2seq_attn.comparison.experiment import Experiment
 from seq2seq_attn.config import Config
 from seq2seq_attn.strict import Strict, Tagged
+from seq2seq_attn.walkthrough import steps
 
 ROOT = Path(__file__).parents[1]
+
+# What the functions of the front door return, as far as it does not name the class itself.
+RESULTS = {
+    answers: [
+        "Translations", "Translation", "Candidate", "PairScores", "PairScore", "Alignments", "PairLinks",
+        "AttentionMatrix",
+    ],
+    scores: ["Scores"],
+    experiments: ["ComparisonTable"],
+    doctor: ["Report", "Finding", "Catalogue", "Entry"],
+    steps: ["Walk", "WalkStep"],
+}  # fmt: skip
 
 # Pages outside docs/ that the site shows as well, each with the name of its copy.
 PAGES = {
@@ -55,7 +69,9 @@ def write(folder: Path) -> None:
     texts = {
         "commands": commands(),
         "configuration": configuration(),
-        "front_door": _documented(seq2seq_attn, getattr(seq2seq_attn, "__all__", ())),
+        "front_door": _documented(seq2seq_attn, seq2seq_attn.__all__),
+        "data": _documented(data, data.__all__, "seq2seq_attn.data"),
+        "results": "\n".join(_documented(module, names) for module, names in RESULTS.items()),
         "attention": _documented(attention, attention.__all__),
     }
     files = {parts / f"{name}.md": text for name, text in texts.items()}
@@ -71,8 +87,11 @@ def write(folder: Path) -> None:
             path.write_text(text, encoding="utf-8")  # else Sphinx would read it again
 
 
-def _documented(module: ModuleType, names: Iterable[str]) -> str:
-    """These names of a module with their docstrings; of a configuration record only what it says of itself."""
+def _documented(module: ModuleType, names: Iterable[str], place: str = "") -> str:
+    """These names of a module with their docstrings; of a configuration record only what it says of itself.
+
+    `place` is where a user finds the module, if that is another name than its own.
+    """
     lines = []
     for name in sorted(names, key=lambda name: isinstance(getattr(module, name), type)):  # functions, then classes
         value = getattr(module, name)
@@ -84,7 +103,7 @@ def _documented(module: ModuleType, names: Iterable[str]) -> str:
         else:
             kind, is_record = "autoclass", issubclass(value, BaseModel)
             options = "\n   :no-members:" if is_record else "\n   :members:\n   :show-inheritance:"
-        lines.append(f"```{{eval-rst}}\n.. {kind}:: {module.__name__}.{name}{options}\n```\n")
+        lines.append(f"```{{eval-rst}}\n.. {kind}:: {place or module.__name__}.{name}{options}\n```\n")
     return "\n".join(lines)
 
 

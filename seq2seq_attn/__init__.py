@@ -7,51 +7,68 @@
     s2s.load("runs/mine").attention("Two dogs run .").plot()
     s2s.compare("experiment.yaml").show()
 
-Names are imported lazily, on first use, so `import seq2seq_attn` takes milliseconds.
+The command line is built on these names. They are imported lazily, on first use, so `import seq2seq_attn` takes
+milliseconds. Nothing here changes the calling process: its threads, allocator, loggers, warnings and random state.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from seq2seq_attn import attention as attention
+    from seq2seq_attn.api import data as data
     from seq2seq_attn.api.experiments import Comparison as Comparison
     from seq2seq_attn.api.experiments import compare as compare
+    from seq2seq_attn.api.experiments import demo as demo
     from seq2seq_attn.api.experiments import train as train
     from seq2seq_attn.api.model import Model as Model
+    from seq2seq_attn.api.scores import evaluate as evaluate
     from seq2seq_attn.comparison.experiment import Experiment as Experiment
     from seq2seq_attn.config import Config as Config
+    from seq2seq_attn.doctor.catalogue import scorers as scorers
+    from seq2seq_attn.doctor.isolation import check as check
     from seq2seq_attn.errors import UserError as UserError
+    from seq2seq_attn.speed import bench as bench
+    from seq2seq_attn.speed.measurements import Sitting as Sitting
+    from seq2seq_attn.walkthrough import walk as walk
 
     load = Model.load
 
 __version__ = "0.1.0"
 
-_PLACES = {
-    "Comparison": "api.experiments",
-    "Config": "config",
-    "Experiment": "comparison.experiment",
-    "Model": "api.model",
-    "UserError": "errors",
-    "compare": "api.experiments",
-    "train": "api.experiments",
+_PLACES = {  # below this package: the module, and what of it
+    "Comparison": "api.experiments:Comparison",
+    "Config": "config:Config",
+    "Experiment": "comparison.experiment:Experiment",
+    "Model": "api.model:Model",
+    "Sitting": "speed.measurements:Sitting",
+    "UserError": "errors:UserError",
+    "attention": "attention:",
+    "bench": "speed:bench",
+    "check": "doctor.isolation:check",
+    "compare": "api.experiments:compare",
+    "data": "api.data:",
+    "demo": "api.experiments:demo",
+    "evaluate": "api.scores:evaluate",
+    "load": "api.model:Model.load",
+    "scorers": "doctor.catalogue:scorers",
+    "train": "api.experiments:train",
+    "walk": "walkthrough:walk",
 }
 
-__all__ = ["Comparison", "Config", "Experiment", "Model", "UserError", "attention", "compare", "load", "train"]
+__all__ = [
+    "Comparison", "Config", "Experiment", "Model", "Sitting", "UserError", "attention", "bench", "check", "compare",
+    "data", "demo", "evaluate", "load", "scorers", "train", "walk",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    if name == "load":
-        value = import_module("seq2seq_attn.api.model").Model.load
-    elif name == "attention":
-        return import_module("seq2seq_attn.attention")
-    elif name in _PLACES:
-        value = getattr(import_module(f"seq2seq_attn.{_PLACES[name]}"), name)
-    else:
+    if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = value  # so that __getattr__ is not called for this name again
+    from pkgutil import resolve_name
+
+    value = globals()[name] = resolve_name(f"{__name__}.{_PLACES[name]}")  # found here from now on
     return value
 
 

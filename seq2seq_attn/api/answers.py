@@ -1,60 +1,26 @@
 """The results of a model as records: translations, scores, alignments and attention weights.
 
-Each collection is a sequence of records in the order of the inputs. Its `to_records()` returns plain dictionaries for
-`pandas.DataFrame`. Notebooks display it as HTML, readable in light and dark themes.
+Each collection is a sequence of records in the order of the inputs.
 """
 
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from seq2seq_attn.analysis.attention_files import TokenAttention
+from seq2seq_attn.api.tables import CELL, TABLE, Answers
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import Agreement, GoldCorpus, Links, agreement, format_links, read_gold_of
 from seq2seq_attn.evaluation.attention_weights import argmax_links
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-SHOWN_ROWS = 20  # of a table in a notebook
-
-_Record = TypeVar("_Record")
-
-
-class Answers(Sequence[_Record], Generic[_Record]):
-    """An immutable sequence of records."""
-
-    def __init__(self, records: Iterable[_Record]) -> None:
-        self._records = tuple(records)
-
-    @overload
-    def __getitem__(self, index: int) -> _Record: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[_Record]: ...
-    def __getitem__(self, index: int | slice) -> _Record | Sequence[_Record]:
-        return self._records[index]
-
-    def __len__(self) -> int:
-        return len(self._records)
-
-    def to_records(self) -> list[dict[str, Any]]:
-        """One dictionary per row of a table: `pandas.DataFrame(answers.to_records())`."""
-        raise NotImplementedError
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({list(self._records)!r})"
-
-    def _repr_html_(self) -> str:
-        rows = self.to_records()
-        more = f"{len(rows) - SHOWN_ROWS:,} more rows: to_records()" if len(rows) > SHOWN_ROWS else ""
-        return html_table(list(rows[0]) if rows else [], [list(row.values()) for row in rows[:SHOWN_ROWS]], more)
 
 
 class Candidate(NamedTuple):
@@ -274,34 +240,14 @@ class AttentionMatrix:
 
     def _repr_html_(self) -> str:
         """A table with cells in shades of blue by weight; the text keeps the colour of the page."""
-        head = "".join(f'<th style="{_CELL};writing-mode:vertical-rl">{html.escape(word)}</th>' for word in self.source)
+        head = "".join(f'<th style="{CELL};writing-mode:vertical-rl">{html.escape(word)}</th>' for word in self.source)
         rows = []
         for word, row in zip(self.target, self.weights, strict=True):
             cells = "".join(
-                f'<td style="{_CELL};min-width:1.6em;background:rgba(0,114,178,{min(1.0, float(weight)):.3f})" '
+                f'<td style="{CELL};min-width:1.6em;background:rgba(0,114,178,{min(1.0, float(weight)):.3f})" '
                 f'title="{html.escape(word)} ← {html.escape(source)}: {weight:.3f}"></td>'
                 for source, weight in zip(self.source, row, strict=True)
             )
-            rows.append(f'<tr style="background:none"><th style="{_CELL};text-align:right">{html.escape(word)}</th>')
+            rows.append(f'<tr style="background:none"><th style="{CELL};text-align:right">{html.escape(word)}</th>')
             rows[-1] += f"{cells}</tr>"
-        return f'<table style="{_TABLE}"><tr style="background:none"><th></th>{head}</tr>{"".join(rows)}</table>'
-
-
-# Neither a text colour nor an opaque background is set, so that both follow the theme of the page.
-_TABLE = "border-collapse:collapse;color:inherit;background:none;margin:0.5em 0"
-_CELL = "border:1px solid rgba(128,128,128,0.35);padding:0.15em 0.4em;color:inherit;font-weight:normal"
-
-
-def html_table(headers: Sequence[str], rows: Sequence[Sequence[object]], below: str = "") -> str:
-    """An HTML table with inline styles: numbers right-aligned, text left-aligned, None blank."""
-    head = "".join(f'<th style="{_CELL};font-weight:bold;text-align:left">{html.escape(name)}</th>' for name in headers)
-    body = "".join(f'<tr style="background:none">{"".join(map(_cell, row))}</tr>' for row in rows)
-    note = f'<div style="opacity:0.75">{html.escape(below)}</div>' if below else ""
-    head_row = f'<tr style="background:none">{head}</tr>' if headers else ""
-    return f'<table style="{_TABLE}">{head_row}{body}</table>{note}'
-
-
-def _cell(value: object) -> str:
-    text = "" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value)
-    side = "right" if isinstance(value, (int, float)) else "left"
-    return f'<td style="{_CELL};text-align:{side}">{html.escape(text)}</td>'
+        return f'<table style="{TABLE}"><tr style="background:none"><th></th>{head}</tr>{"".join(rows)}</table>'

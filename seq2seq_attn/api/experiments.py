@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import html
-import io
-import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seq2seq_attn.api.answers import html_table
+from seq2seq_attn.api.tables import WIDTH, as_text, html_table
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.report.columns import columns
@@ -20,7 +18,7 @@ from seq2seq_attn.report.table import markdown, notes, terminal
 from seq2seq_attn.report.write import CURVES, write_report
 from seq2seq_attn.results.records import RUNS, run_folder
 from seq2seq_attn.results.results import RESULTS, Results
-from seq2seq_attn.runs import Say
+from seq2seq_attn.runs import messages
 from seq2seq_attn.strict import Override, Strict, parse_values, read_yaml
 
 if TYPE_CHECKING:
@@ -32,9 +30,9 @@ if TYPE_CHECKING:
     from seq2seq_attn.comparison.schedule import IfDone
     from seq2seq_attn.runs.folder import IfExists
     from seq2seq_attn.runs.pretrained import Pretrained
+    from seq2seq_attn.text.vectors import HasVectors
 
 COMPARISONS = Path("comparisons")
-WIDTH = 120  # of a table in a file, which has no terminal width
 
 _SHORT = {"scorer": "model.context.scorer"}  # overrides with a short name
 
@@ -45,7 +43,7 @@ def train(
     *,
     if_exists: IfExists = "refuse",
     silent: bool = False,
-    pretrained: Pretrained | None = None,
+    pretrained: Mapping[str, HasVectors] | None = None,
     **overrides: Any,
 ) -> Model:
     """Trains one model into a run folder and scores it, if the configuration names a test set.
@@ -56,7 +54,8 @@ def train(
 
     A folder that contains a run is refused by default; `if_exists` makes training resume from the last checkpoint
     ("resume") or replace the run ("overwrite"). Progress is printed to stderr, as on the command line, unless `silent`.
-    `pretrained` holds word vectors in memory. After Ctrl-C (`training.fit.Interrupted`), "resume" continues.
+    `pretrained` holds word vectors in memory, such as torchtext's, by side, as in `{"source": vectors}`. After Ctrl-C
+    (`training.fit.Interrupted`), "resume" continues.
 
     UserError: a mistake in the configuration or in the data, or a loss that is not finite.
     """
@@ -64,7 +63,7 @@ def train(
     from seq2seq_attn.api.model import Model
     from seq2seq_attn.runs.train import train as train_run
 
-    folder, say = Path(folder), _say(silent)
+    folder, say = Path(folder), messages(silent)
     settings = _config(config, overrides)
     trained = train_run(
         settings,
@@ -73,7 +72,7 @@ def train(
         if_exists=if_exists,
         say=say,
         bar=None if silent else True,
-        pretrained=pretrained,
+        pretrained=_vectors(pretrained),
     )
     if settings.data.test is not None:
         evaluate(trained, folder, say=say)
@@ -114,7 +113,39 @@ def compare(
         jobs=jobs,
         command=command,
         evidence=None if evidence is None else Path(evidence),
-        say=_say(silent),
+        say=messages(silent),
+        bar=None if silent else True,
+    )
+    return Comparison(results, place, tuple(write_report(place)))
+
+
+def demo(
+    folder: Path | str | None = None,
+    *,
+    quick: bool = False,
+    jobs: int = 1,
+    if_exists: IfDone = "resume",
+    silent: bool = False,
+    command: str = "seq2seq-attn demo",
+) -> Comparison:
+    """Trains four arms, one of which attends to the source, to translate the embedded corpus from English to Chinese.
+
+    It takes minutes; `quick` trains two of the arms on short sentences, in less than a minute. `folder`, by default
+    `comparisons/demo` or `comparisons/demo-quick`, and the other arguments as in `compare`; a demo that was interrupted
+    continues.
+
+    UserError: the folder contains something else.
+    """
+    from seq2seq_attn.comparison.compare import demo as run_demo
+
+    place = Path(folder) if folder is not None else COMPARISONS / ("demo-quick" if quick else "demo")
+    results = run_demo(
+        place,
+        quick,
+        if_exists=if_exists,
+        jobs=jobs,
+        command=command,
+        say=messages(silent),
         bar=None if silent else True,
     )
     return Comparison(results, place, tuple(write_report(place)))
@@ -144,7 +175,7 @@ class Comparison:
 
     def write(self) -> Comparison:
         """Rewrites the report (page, tables and figures) from the JSON files in the folder."""
-        return Comparison(Results.load(self.folder / RESULTS), self.folder, tuple(write_report(self.folder)))
+        return replace(self, files=tuple(write_report(self.folder)))
 
     def recompute(self) -> Recomputed:
         """Recomputes all values from the evidence in the folder, without training; `.differences` lists what differs.
@@ -217,7 +248,7 @@ class Comparison:
         print("\n".join(["", self.conclusion[0], *filter(None, [self.results.note])]))
 
     def __repr__(self) -> str:
-        return f"{ComparisonTable(self.results)}\n" + "\n".join(self.conclusion)
+        return "\n".join([repr(self.table()), "", *self.conclusion])
 
     def _repr_html_(self) -> str:
         sentences = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in self.conclusion)
@@ -245,11 +276,7 @@ class ComparisonTable:
         return as_csv(self._results)
 
     def __repr__(self) -> str:
-        from rich.console import Console
-
-        file = io.StringIO()
-        Console(file=file, width=WIDTH, color_system=None, force_jupyter=False).print(terminal(self._results, WIDTH))
-        return file.getvalue()
+        return as_text(terminal(self._results, WIDTH))
 
     def _repr_html_(self) -> str:
         """The main columns, with notes on their meaning below."""
@@ -261,15 +288,20 @@ class ComparisonTable:
         return f'{title}{table}<details style="opacity:0.75"><summary>notes</summary><ul>{below}</ul></details>'
 
 
-def _say(silent: bool) -> Say:
-    return (lambda _: None) if silent else (lambda text: print(text, file=sys.stderr, flush=True))
-
-
 def _config(config: Path | str | Config | Mapping[str, Any], overrides: Mapping[str, Any]) -> Config:
     if isinstance(config, Config) and not overrides:
         return config
     values, path = _values(config)
     return parse_values(Config, values, _full(overrides), path)
+
+
+def _vectors(pretrained: Mapping[str, HasVectors] | None) -> Pretrained | None:
+    from seq2seq_attn.runs.pretrained import Pretrained
+
+    for side in pretrained or ():
+        if side not in Pretrained._fields:
+            raise UserError(f"pretrained: {side!r} is not a side; give vectors for 'source', 'target' or both")
+    return None if pretrained is None else Pretrained(**pretrained)
 
 
 def _grid(experiment: Path | str | Experiment | Mapping[str, Any] | RunGrid, overrides: Mapping[str, Any]) -> RunGrid:

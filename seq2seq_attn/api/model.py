@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,13 +20,13 @@ from seq2seq_attn.api.answers import (
     PairScores,
     Translation,
     Translations,
-    html_table,
 )
+from seq2seq_attn.api.tables import html_table
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import Links, Method, flipped, symmetrise
 from seq2seq_attn.evaluation.attention_weights import AlignmentRow
-from seq2seq_attn.runs import Say
+from seq2seq_attn.runs import Say, warn
 from seq2seq_attn.runs.folder import read_metrics
 from seq2seq_attn.runs.model import TrainedModel, with_lexicon
 from seq2seq_attn.search.batched import Progress
@@ -39,14 +38,11 @@ if TYPE_CHECKING:
     import torch
 
     from seq2seq_attn.analysis.faithfulness import Faithfulness
+    from seq2seq_attn.api.scores import Scores
 
 Pairs = ParallelCorpus | Iterable[tuple[str, str]]
 
 CHUNK = 512  # lines translated together: sorted by length, they form batches with little padding
-
-
-def _warn(text: str) -> None:
-    warnings.warn(text, stacklevel=2)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -103,7 +99,7 @@ class Model:
         shortlist: bool | None = None,
         weights: bool = False,
         progress: Progress | None = None,
-        say: Say = _warn,
+        say: Say = warn,
     ) -> Translations:
         """Translates sentences; a blank sentence has a blank translation.
 
@@ -149,7 +145,7 @@ class Model:
         weights: bool = False,
         chunk: int = CHUNK,
         progress: Progress | None = None,
-        say: Say = _warn,
+        say: Say = warn,
     ) -> Iterator[Translation]:
         """As `translate`, for a stream of lines: they are read and translated lazily, `chunk` at a time."""
         options = options or self.config.search
@@ -235,15 +231,16 @@ class Model:
         merged = merge_words(self.trained, source, target, forced)
         return AttentionMatrix(tuple(merged.source), tuple(merged.target), merged.weights).checked()
 
-    def evaluate(self, *, progress: Progress | None = None, say: Say = _warn) -> dict[str, Any]:
+    def evaluate(self, *, progress: Progress | None = None, say: Say = warn) -> Scores:
         """Translates the test set of the configuration and scores it, as the command `evaluate` does.
 
         Translations and scores are saved in the run folder. Scores of translations are {key: {value, signature}},
         scores of forced decoding {key: value}. UserError: the configuration names no test set.
         """
         from seq2seq_attn.analysis.scoring import evaluate
+        from seq2seq_attn.api.scores import Scores
 
-        return evaluate(self.trained, self.folder, progress, say)
+        return Scores(evaluate(self.trained, self.folder, progress, say))
 
     def faithfulness(
         self, pairs: Pairs, *, sentences: int = 50, seed: int = 1, progress: Progress | None = None
@@ -281,7 +278,7 @@ class Model:
         return {name: fact for name, fact in facts.items() if fact}
 
 
-def align_by_eflomal(run: Path | str, pairs: Pairs, *, symmetrise: Method, say: Say = _warn) -> Alignments:
+def align_by_eflomal(run: Path | str, pairs: Pairs, *, symmetrise: Method, say: Say = warn) -> Alignments:
     """As `Model.align`, by a statistical aligner trained on the training pairs of the run in both directions."""
     from seq2seq_attn.analysis import word_alignment
 

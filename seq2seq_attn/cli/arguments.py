@@ -8,16 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-import seq2seq_attn
+import seq2seq_attn as s2s
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.runs import require_run
-
-if TYPE_CHECKING:
-    from seq2seq_attn.api.model import Model
 
 
 def argument(
@@ -69,7 +66,7 @@ def complete_corpora(incomplete: str) -> list[str]:
 
 def complete_scorers(incomplete: str) -> list[str]:
     """The scorers of the package, read from the class statements in its files: importing them would load torch."""
-    folder = Path(seq2seq_attn.__file__).parent / "attention" / "scorers"
+    folder = Path(s2s.__file__).parent / "attention" / "scorers"
     text = "".join(path.read_text(encoding="utf-8") for path in folder.glob("*.py"))
     classes = re.findall(r"^class (\w+)\(\w*Scorer\):", text, re.MULTILINE)
     names = sorted(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower() for name in classes)
@@ -111,15 +108,21 @@ def require_file(part: str) -> None:
         raise UserError(f"{file}: no such Python file")
 
 
-def load_model(run: Path, plugin: list[Path] | None) -> Model:
+def load_plugins(files: list[Path] | None) -> None:
+    """Imports the user's files; without any, nothing that takes time."""
+    if files:
+        from seq2seq_attn.runs import plugin
+
+        plugin.load_plugins(files)
+
+
+def load_model(run: Path, plugin: list[Path] | None) -> s2s.Model:
     """The model of a run folder; imports the user's plugins first.
 
     Tunes the memory allocation of this process, which belongs to the command line; the Python interface does not.
     """
-    from seq2seq_attn.api.model import Model
     from seq2seq_attn.ops.host import keep_freed_memory
-    from seq2seq_attn.runs.plugin import load_plugins
 
     keep_freed_memory()
     load_plugins(plugin)
-    return Model.load(run)
+    return s2s.load(run)

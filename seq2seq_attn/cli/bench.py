@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import difflib
-import os
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any
 
 import typer
 
+import seq2seq_attn as s2s
 from seq2seq_attn.cli.arguments import AsJson, argument, file, folder
-from seq2seq_attn.cli.console import answer, answer_json, say
+from seq2seq_attn.cli.console import answer_json, answer_rich, say
 from seq2seq_attn.errors import UserError
-
-if TYPE_CHECKING:
-    from seq2seq_attn.bench.measurements import Effort, Job, Sitting
-
-Choice = TypeVar("Choice", bound=str)
+from seq2seq_attn.speed import AXES, MODEL_NAMES, PRECISIONS, WIDTH, WORKLOADS, Device
 
 
-def _names(help: str) -> Any:
-    """An option that takes several names separated by commas, as in `greedy,beam`."""
-    return typer.Option(metavar="NAMES", help=help)
+def _names(choices: Sequence[str], help: str) -> Any:
+    """An option that takes several of these names, separated by commas, as in `greedy,beam`."""
+    return typer.Option(metavar=f"<{'|'.join(choices)}>,...", help=help)
 
 
 def bench(
@@ -36,18 +32,15 @@ def bench(
     what: Annotated[
         str | None,
         _names(
-            "Any of training, products and bytes (the lower bound of training), profile, greedy, beam, "
-            "sentence-greedy, sentence-beam. Default: all; with --sweep: training,products,bytes."
+            WORKLOADS,
+            "Workloads; products and bytes are the lower bound of training. Default: all; with --sweep: "
+            "training,products,bytes.",
         ),
     ] = None,
-    model: Annotated[
-        str | None,
-        _names("Any of additive, general, general-feed, distracted. Default: all; with --sweep: additive."),
-    ] = None,
-    precision: Annotated[str, _names("Any of fp32, bf16.")] = "fp32,bf16",
+    model: Annotated[str | None, _names(MODEL_NAMES, "Models. Default: all; with --sweep: additive.")] = None,
+    precision: Annotated[str, _names(PRECISIONS, "Precisions.")] = "fp32,bf16",
     sweep: Annotated[
-        str | None,
-        _names("Any of length, batch, vocabulary, threads: vary these instead of measuring the common task."),
+        str | None, _names(AXES, "Vary one of these after the other instead of measuring the common task.")
     ] = None,
     repeats: Annotated[int, typer.Option(min=1, help="Rounds over all measurements.")] = 3,
     batches: Annotated[
@@ -56,7 +49,7 @@ def bench(
     warm_up: Annotated[int, typer.Option(min=0, help="Batches before the timed ones.")] = 5,
     batch: Annotated[int, typer.Option(min=1, help="Sentences per batch.")] = 64,
     threads: Annotated[int | None, typer.Option(min=1, help="Default: one per core.")] = None,
-    device: Annotated[Literal["cpu", "cuda"], typer.Option(help="Device for the models of this package.")] = "cpu",
+    device: Annotated[Device, typer.Option(help="Device for the models of this package.")] = "cpu",
     peers: Annotated[
         Path | None,
         folder("Also measure JoeyNMT and OpenNMT-py, in the folder prepared by benchmarks/peers/setup.sh."),
@@ -75,100 +68,42 @@ def bench(
     and maximum over the rounds. The lower bound (products, bytes) is the least time that this machine needs for the
     matrix products of training and for its other memory traffic.
     """
-    from seq2seq_attn.bench.measurements import AXES, PRECISIONS, WORKLOADS, Sitting
-
     if page is not None and not files:
         raise UserError("--page needs measurements from files: measure with --output FILE, then give --from FILE")
     if files:
         for path in files:
-            _show(Sitting.load(path), as_json)
+            _show(s2s.Sitting.load(path), as_json)
         if page is not None:
-            from seq2seq_attn.bench.page import write_page
+            from seq2seq_attn.speed.page import write_page
 
             say("\n".join(map(str, write_page(page, files))))
         return
-    workloads = _named("--what", what or ("training,products,bytes" if sweep else ",".join(WORKLOADS)), WORKLOADS)
-    precisions = _named("--precision", precision, PRECISIONS)
-    axes = [] if sweep is None else _named("--sweep", sweep, AXES)
-
-    from seq2seq_attn.bench.common_task import MODELS
-    from seq2seq_attn.bench.sitting import (
-        common_jobs,
-        new_sitting,
-        plan_tasks,
-        run_rounds,
-        sweep_jobs,
-        unfused_models,
+    sitting = s2s.bench(
+        corpus,
+        what=_split(what),
+        model=_split(model),
+        precision=_split(precision),
+        sweep=_split(sweep),
+        repeats=repeats,
+        batches=batches,
+        warm_up=warm_up,
+        batch=batch,
+        threads=threads,
+        device=device,
+        peers=peers,
+        output=output,
     )
-
-    models = _named("--model", model or ("additive" if sweep else ",".join(MODELS)), tuple(MODELS))
-    jobs: Sequence[Job] = common_jobs(workloads, models, precisions, threads or os.cpu_count() or 1, batch)
-    if axes:
-        jobs = [job for axis in axes for job in sweep_jobs(axis, jobs)]
-    if peers is not None:
-        _refuse_peers(peers, corpus, sweep, device)
-    effort = _effort(peers / "data" if peers else corpus, device, warm_up, batches)
-    tasks = list(plan_tasks(jobs, effort, peers))
-    for line in unfused_models(jobs):
-        say(line)
-    keep = (lambda _: None) if output is None else (lambda sitting: sitting.save(output))
-    sitting = run_rounds(new_sitting(jobs[0], effort), tasks, repeats, say, keep)
     _show(sitting, as_json)
-    if len(sitting.figures) < len(tasks):
+    if sitting.failures:
         raise typer.Exit(1)
 
 
-def _named(option: str, text: str, known: Sequence[Choice]) -> list[Choice]:
-    """The names in a comma-separated list, without duplicates; UserError for an unknown one."""
-    found: dict[str, Choice] = {name: name for name in known}
-    requested = dict.fromkeys(text.split(","))
-    for name in requested:
-        if name not in found:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(known)}"
-            raise UserError(f"{option} {text}: {name!r} is not known; {hint}")
-    return [found[name] for name in requested]
+def _split(names: str | None) -> Any:
+    return () if names is None else names.split(",")
 
 
-def _effort(corpus: Path | None, device: Literal["cpu", "cuda"], warm_up: int, batches: int) -> Effort:
-    import torch
-
-    from seq2seq_attn.bench.measurements import Effort
-
-    if device == "cuda" and not torch.cuda.is_available():
-        raise UserError("--device cuda: this machine has no CUDA device; leave the option out")
-    return Effort(warm_up, batches, device, corpus)
-
-
-def _refuse_peers(peers: Path, corpus: Path | None, sweep: str | None, device: str) -> None:
-    from seq2seq_attn.bench.sitting import refuse_without_peers
-
-    if corpus is not None or sweep is not None or device != "cpu":
-        raise UserError(
-            f"--peers measures the common task, whose data are in {peers / 'data'}, on the CPU; "
-            f"leave out FOLDER, --sweep and --device"
-        )
-    refuse_without_peers(peers)
-
-
-def _show(sitting: Sitting, as_json: bool) -> None:
-    from dataclasses import asdict
-
+def _show(sitting: s2s.Sitting, as_json: bool) -> None:
     if as_json:
         answer_json(asdict(sitting))
-        return
-    from rich.console import Console
-    from rich.table import Table
-
-    from seq2seq_attn.bench.tables import sitting_tables
-
-    answer(f"{sitting.hardware}; {sitting.corpus}")
-    console = Console() if Console().is_terminal else Console(width=200)  # a file has no terminal width
-    for table in sitting_tables(sitting):
-        shown = Table(title=table.title, title_justify="left", box=None)
-        for index, name in enumerate(table.header):
-            shown.add_column(name, justify="left" if index == 0 else "right")
-        for row in table.rows:
-            shown.add_row(*row)
-        console.print()
-        console.print(shown)
+    else:
+        answer_rich(sitting, WIDTH)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,7 +11,7 @@ from seq2seq_attn.cli.console import answer, answer_json
 from seq2seq_attn.errors import UserError
 
 if TYPE_CHECKING:
-    from seq2seq_attn.doctor import IsolatedPart, Report, Request
+    pass
 
 
 def check(
@@ -50,21 +48,21 @@ def check(
     randomness. `seq2seq_attn.doctor` lists these limits.
     """
     names = [each for each in parts if "=" not in each]
-    options = tuple(each for each in parts if "=" in each)
+    options = [each for each in parts if "=" in each]
     if not names:
         raise UserError("no part is named; for example: seq2seq-attn check my_scorer.py:MyScorer hidden_size=16")
     for name in names:
         require_file(name)
 
-    from seq2seq_attn.doctor import Request
+    from seq2seq_attn.doctor import check_all
+    from seq2seq_attn.strict import override
 
-    requests = [Request(name, query_size, key_size, options, full) for name in names]
+    requested = [override({"name": name}, options) for name in names]
     reports = []
-    with _reports(requests, in_process, timeout) as found:
-        for report in found:
-            reports.append(report)
-            if not as_json:
-                answer(f"{report}\n")
+    for report in check_all(requested, query_size, key_size, full=full, timeout=timeout, in_process=in_process):
+        reports.append(report)
+        if not as_json:
+            answer(f"{report}\n")
     if as_json:
         answer_json(
             [
@@ -80,23 +78,3 @@ def check(
         )
     if any(report.is_wrong for report in reports):
         raise typer.Exit(1)
-
-
-@contextmanager
-def _reports(requests: list[Request], in_process: bool, timeout: float) -> Iterator[Iterator[Report]]:
-    """One report per request; an error in any request is raised before the first part is checked."""
-    from seq2seq_attn.doctor import IsolatedPart, check_subject
-
-    if in_process:
-        subjects = [request.subject() for request in requests]
-        yield map(check_subject, subjects)
-        return
-    isolated: list[IsolatedPart] = []
-    try:
-        for request in requests:
-            part = IsolatedPart(request, timeout)
-            isolated.append(part)
-        yield (part.report() for part in isolated)
-    finally:
-        for part in isolated:
-            part.close()

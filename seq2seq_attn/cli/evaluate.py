@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import seq2seq_attn as s2s
 from seq2seq_attn.cli.arguments import AsJson, Plugin, argument, check_run, file, load_model
-from seq2seq_attn.cli.console import answer_json, answer_scores, progress, rates, say
+from seq2seq_attn.cli.console import answer, answer_json, progress, rates, say
 from seq2seq_attn.errors import UserError
+
+if TYPE_CHECKING:
+    from seq2seq_attn.api.scores import Scores
 
 
 def evaluate(
@@ -48,7 +52,15 @@ def evaluate(
     elif run is None and links is not None and gold is not None and not any(files):
         scores = _score_links(links, gold, first_word)
     elif run is None and hypotheses is not None and references is not None and not (links or gold):
-        scores = _score_files(hypotheses, references, source, lc_tok, language, tokenize, baseline)
+        scores = s2s.evaluate(
+            hypotheses,
+            references,
+            source=source,
+            lc_tok=lc_tok,
+            language=language,
+            tokenize=tokenize,
+            baseline=baseline,
+        )
     else:
         raise UserError(
             "evaluate takes RUN alone, or --hypotheses FILE and --references FILE, or --links FILE and --gold FILE; "
@@ -57,50 +69,19 @@ def evaluate(
     if as_json:
         answer_json(scores)
     else:
-        answer_scores(scores)
+        answer(str(scores))
 
 
-def _score_run(run: Path, plugin: list[Path] | None) -> dict[str, Any]:
+def _score_run(run: Path, plugin: list[Path] | None) -> Scores:
     check_run(run)
     model = load_model(run, plugin)
     with progress("test set") as advance:
         return model.evaluate(progress=advance, say=say)
 
 
-def _score_links(links: Path, gold: Path, first_word: int | None) -> dict[str, Any]:
+def _score_links(links: Path, gold: Path, first_word: int | None) -> Scores:
+    from seq2seq_attn.api.scores import Scores
     from seq2seq_attn.evaluation.alignment import agreement, read_gold, read_gold_for
 
     predicted = read_gold(links).possible  # all of them
-    return rates(agreement(predicted, *read_gold_for(gold, predicted, first_word)))
-
-
-def _score_files(
-    hypotheses: Path,
-    references: Path,
-    source: Path | None,
-    lc_tok: Path | None,
-    language: str,
-    tokenize: str,
-    baseline: Path | None,
-) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    from seq2seq_attn.evaluation.counts import BleuCounts
-    from seq2seq_attn.evaluation.groups import score_by_length
-    from seq2seq_attn.evaluation.metrics import TranslatedTest, score_translations
-    from seq2seq_attn.evaluation.resampling import approximate_randomisation, paired_bootstrap
-    from seq2seq_attn.text.corpus import read_parallel
-
-    pairs = read_parallel(hypotheses, references)
-    translations, expected = pairs.source, pairs.target
-    lowercased = None if lc_tok is None else read_parallel(lc_tok, references).source
-    scores = score_translations(TranslatedTest(translations, expected, tokenize, lowercased, language))
-    if source is not None:
-        sources = read_parallel(source, references).source
-        scores["bleu_by_length"] = score_by_length(sources, translations, expected, tokenize)
-    if baseline is not None:
-        systems = translations, read_parallel(baseline, references).source
-        ours, theirs = (BleuCounts.of([system], expected, tokenize) for system in systems)
-        scores["difference"] = asdict(paired_bootstrap(ours, theirs))
-        scores["randomisation"] = asdict(approximate_randomisation(ours, theirs))
-    return scores
+    return Scores(rates(agreement(predicted, *read_gold_for(gold, predicted, first_word))))

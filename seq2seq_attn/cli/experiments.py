@@ -5,6 +5,7 @@ They tune the memory allocation of this process, which belongs to the command li
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import sys
@@ -15,12 +16,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seq2seq_attn.cli.arguments import Overrides, Plugin, argument, folder
-from seq2seq_attn.cli.console import answer, answer_scores, say
+import seq2seq_attn as s2s
+from seq2seq_attn.cli.arguments import Overrides, Plugin, argument, folder, load_plugins
+from seq2seq_attn.cli.console import answer, say
 from seq2seq_attn.errors import UserError
 
 if TYPE_CHECKING:
-    from seq2seq_attn.api.experiments import Comparison
     from seq2seq_attn.comparison.schedule import IfDone
 
 RUNS = Path("runs")
@@ -43,26 +44,24 @@ def train(
         raise UserError("--resume continues a run and --overwrite deletes it; give one of them")
     run = output or RUNS / config.stem
     with _resumable(f"{run} keeps what was trained up to the last whole epoch", "--resume"):
-        from seq2seq_attn.api.experiments import train as train_run
-        from seq2seq_attn.config import Config
+        from seq2seq_attn.api.scores import Scores
         from seq2seq_attn.ops.host import keep_freed_memory
         from seq2seq_attn.runs.folder import IfExists
-        from seq2seq_attn.runs.plugin import load_plugins
         from seq2seq_attn.strict import load
 
         keep_freed_memory()
         load_plugins(plugin)
-        settings = load(Config, config, overrides or ())
+        settings = load(s2s.Config, config, overrides or ())
         if_exists: IfExists = "resume" if resume else "overwrite" if overwrite else "refuse"
-        metrics = train_run(settings, run, if_exists=if_exists).metrics
+        metrics = s2s.train(settings, run, if_exists=if_exists).metrics
         trained = metrics["training"]
         answer(
             f"best validation {settings.training.monitor} {trained['best']:.2f}, "
             f"{trained['epochs']} epochs, {trained['seconds']:.0f} s"
         )
         if "test" in metrics:
-            answer_scores(metrics["test"])
-    say(f"next: seq2seq-attn translate {run} FILE")
+            answer(str(Scores(metrics["test"])))
+    _say_next(run, "FILE")
 
 
 def compare(
@@ -88,20 +87,18 @@ def compare(
     as in seeds=[1,2,3].
     """
     with _resumable("finished runs are kept, and the others up to their last whole epoch"):
-        from seq2seq_attn.api.experiments import compare as compare_arms
         from seq2seq_attn.comparison.experiment import read_experiment
         from seq2seq_attn.ops.host import keep_freed_memory
-        from seq2seq_attn.runs.plugin import load_plugins
 
         keep_freed_memory()
         load_plugins(plugin)
         grid = read_experiment(experiment, tuple(overrides or ()))
         if_exists: IfDone = "overwrite" if overwrite else "resume"
-        found = compare_arms(
+        found = s2s.compare(
             grid, output, if_exists=if_exists, jobs=jobs, command=_portable_command(), evidence=evidence
         )
         _show(found)
-        _say_next(found)
+        _say_next(_best_run(found))
 
 
 def report(
@@ -122,9 +119,7 @@ def report(
     single file that works offline. With --recompute, all numbers are computed again from the translations,
     alignments and scores of the runs, and the command fails if any differs from results.json.
     """
-    from seq2seq_attn.api.experiments import Comparison
-
-    found = Comparison.load(experiment)
+    found = s2s.Comparison.load(experiment)
     if not recompute:
         _show(found.write())
         return
@@ -153,31 +148,32 @@ def demo(
     Ctrl-C, the same command continues.
     """
     with _resumable("finished runs are kept, and the others up to their last whole epoch"):
-        from seq2seq_attn.api.experiments import COMPARISONS, Comparison
-        from seq2seq_attn.comparison.compare import demo as run_demo
         from seq2seq_attn.ops.host import keep_freed_memory
 
         keep_freed_memory()
-        place = output or COMPARISONS / ("demo-quick" if quick else "demo")
-        results = run_demo(place, quick, say, "overwrite" if overwrite else "resume", _portable_command())
-        found = Comparison(results, place).write()
+        if_exists: IfDone = "overwrite" if overwrite else "resume"
+        jobs = os.cpu_count() or 1
+        found = s2s.demo(output, quick=quick, jobs=jobs, if_exists=if_exists, command=_portable_command())
         _show(found)
         if quick:
             say("next: seq2seq-attn demo")
         else:
-            _say_next(found)
+            _say_next(_best_run(found))
 
 
-def _show(found: Comparison) -> None:
+def _show(found: s2s.Comparison) -> None:
     """Print the table, the first conclusion and the path of the report."""
     found.show()
     answer(f"open {found.report}")
 
 
-def _say_next(found: Comparison) -> None:
-    """Print the command that tries out the best arm."""
-    best = max(found.results.arms, key=lambda arm: arm.bleu.mean)
-    say(f"next: seq2seq-attn translate {shlex.quote(str(found.run(best.name)))}")
+def _best_run(found: s2s.Comparison) -> Path:
+    return found.run(max(found.results.arms, key=lambda arm: arm.bleu.mean).name)
+
+
+def _say_next(run: Path, *more: str) -> None:
+    """Print the command that tries out a run, quoted for a shell."""
+    say(f"next: {shlex.join(['seq2seq-attn', 'translate', str(run), *more])}")
 
 
 @contextmanager

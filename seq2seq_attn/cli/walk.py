@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seq2seq_attn.cli.arguments import AsJson, Plugin, argument, complete_scorers, require_file
+import seq2seq_attn as s2s
+from seq2seq_attn.cli.arguments import AsJson, Plugin, argument, complete_scorers, load_plugins, require_file
 from seq2seq_attn.cli.console import answer, answer_json
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.walkthrough import QUERY, STATES
 
 if TYPE_CHECKING:
-    from seq2seq_attn.attention import Attention
-    from seq2seq_attn.models.context_config import NormaliserConfig, ScorerConfig
-    from seq2seq_attn.walk import Walk, WalkStep
+    from seq2seq_attn.walkthrough.steps import Walk, WalkStep
 
-QUERY = "10 5 10"
-STATES = "0 1 1; 5 0 1; 1 1 0; 0 5 1"
+
+def _typed(rows: Sequence[Sequence[float]]) -> str:
+    return "; ".join(" ".join(map(str, row)) for row in rows)
 
 
 def walk(
@@ -30,8 +32,8 @@ def walk(
             complete_scorers,
         ),
     ] = None,
-    query: Annotated[str, typer.Option(metavar="ROWS", help="Queries, one per step.")] = QUERY,
-    states: Annotated[str, typer.Option(metavar="ROWS", help="Encoder states, one row per word.")] = STATES,
+    query: Annotated[str, typer.Option(metavar="ROWS", help="Queries, one per step.")] = _typed(QUERY),
+    states: Annotated[str, typer.Option(metavar="ROWS", help="Encoder states, one row per word.")] = _typed(STATES),
     values: Annotated[
         str | None, typer.Option(metavar="ROWS", help="Values to sum, one row per word; default: the states.")
     ] = None,
@@ -52,32 +54,25 @@ def walk(
     if len(names) > 1:
         raise UserError(f"give one scorer, not {len(names)}: {' '.join(names)}")
     require_file(names[0])
-    query_rows, key_rows = _rows("--query", query), _rows("--states", states)
-    value_rows = key_rows if values is None else _rows("--values", values)
-    if len(value_rows) != len(key_rows):
-        raise UserError(f"--values has {len(value_rows)} rows for {len(key_rows)} of --states; give one for each")
-    labels = None if words is None else words.split()
-    if labels is not None and len(labels) != len(key_rows):
-        raise UserError(f"--words has {len(labels)} words for {len(key_rows)} rows of --states; give one for each")
+    given = {"query": _rows("--query", query), "states": _rows("--states", states)}
+    if values is not None:
+        given["values"] = _rows("--values", values)
 
-    import torch
-
-    from seq2seq_attn.runs.plugin import load_plugins
-    from seq2seq_attn.walk import as_text
-    from seq2seq_attn.walk import walk as walk_through
+    from seq2seq_attn.strict import override
 
     load_plugins(plugin)
-    options = [word for word in scorer or () if "=" in word]
-    queries, keys, summed = (torch.tensor(rows, dtype=torch.float64) for rows in (query_rows, key_rows, value_rows))
-    attention = _attention(names[0], options, normaliser, queries.shape[1], keys.shape[1], seed)
-    try:
-        walked = walk_through(attention, queries, keys, summed)
-    except ValueError as error:
-        raise UserError(f"--query, --states: {error}") from None
+    name, *options = normaliser.split() or [""]
+    walked = s2s.walk(
+        override({"name": names[0]}, [word for word in scorer or () if "=" in word]),
+        **given,
+        words=words,
+        normaliser=override({"name": name}, options),
+        seed=seed,
+    )
     if as_json:
-        answer_json(_record(walked, labels))
+        answer_json(_record(walked))
     else:
-        answer(as_text(walked, labels))
+        answer(str(walked))
 
 
 def _rows(option: str, text: str) -> list[list[float]]:
@@ -106,45 +101,13 @@ def _number(word: str) -> float:
         return math.nan
 
 
-def _attention(
-    scorer: str, options: list[str], normaliser: str, query_size: int, key_size: int, seed: int
-) -> Attention:
-    import torch
-
-    from seq2seq_attn.attention import Attention
-
-    scorer_config, normaliser_config = _scorer(scorer, options), _normaliser(normaliser)
-    torch.manual_seed(seed)
-    try:
-        attention = Attention(scorer_config(query_size, key_size), normaliser_config())
-    except (TypeError, ValueError) as error:
-        raise UserError(f"a query of size {query_size} and states of size {key_size}: {error}") from None
-    return attention.double().eval()  # eval: without the noise of training
-
-
-def _scorer(name: str, options: list[str]) -> ScorerConfig:
-    from seq2seq_attn.models.context_config import ScorerConfig
-    from seq2seq_attn.runs.plugin import find_scorer
-    from seq2seq_attn.strict import override, parse
-
-    return parse(ScorerConfig, override({"name": find_scorer(name)}, options))
-
-
-def _normaliser(text: str) -> NormaliserConfig:
-    from seq2seq_attn.models.context_config import NormaliserConfig
-    from seq2seq_attn.strict import override, parse
-
-    name, *options = text.split() or [""]
-    return parse(NormaliserConfig, override({"name": name}, options))
-
-
-def _record(walked: Walk, words: list[str] | None) -> dict[str, Any]:
+def _record(walked: Walk) -> dict[str, Any]:
     scorer, normaliser = walked.attention.scorer, walked.attention.normaliser
     return {
         "scorer": {"name": type(scorer).__name__, "equation": scorer.equation, "source": scorer.source},
         "normaliser": {"name": type(normaliser).__name__, "equation": normaliser.equation, "source": normaliser.source},
         "parameters": {name: value.tolist() for name, value in scorer.state_dict().items()},
-        "words": words,
+        "words": walked.words,
         "keys": walked.keys.tolist(),
         "values": walked.values.tolist(),
         "prepared": walked.prepared.tolist(),

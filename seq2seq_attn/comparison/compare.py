@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 from importlib.resources import as_file, files
 from importlib.util import find_spec
 from pathlib import Path
@@ -147,17 +146,21 @@ QUICK_NOTE = (
 def demo(
     folder: Path,
     quick: bool = False,
-    say: Say = lambda _: None,
+    *,
     if_exists: IfDone = "resume",
+    jobs: int = 1,
     command: str = "seq2seq-attn demo",
+    say: Say = lambda _: None,
+    bar: bool | None = True,
 ) -> Results:
     """Trains and compares the arms of `demo.yaml`, or two of them briefly; writes everything into `folder`.
 
-    An interrupted demo continues where it stopped; a finished one recomputes its results from its runs.
+    An interrupted demo continues where it stopped; a finished one recomputes its results from its runs. The other
+    arguments are those of `compare`.
     """
     claim(folder, _demo(quick).name)  # before its corpus is written
     grid = demo_grid(folder, quick)
-    return compare(grid, folder, if_exists=if_exists, jobs=os.cpu_count() or 1, command=command, say=say)
+    return compare(grid, folder, if_exists=if_exists, jobs=jobs, command=command, say=say, bar=bar)
 
 
 def demo_grid(folder: Path, quick: bool = False) -> RunGrid:

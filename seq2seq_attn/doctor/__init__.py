@@ -1,16 +1,16 @@
 """The attention doctor checks whether a scorer, normaliser, window or context keeps the laws of attention.
 
 >>> from seq2seq_attn.attention import Dot
->>> report = check_scorer(Dot, query_size=8, key_size=8)  # print(report) shows one line per law
+>>> report = check(Dot, query_size=8, key_size=8)  # shown as one line per law
 >>> report.findings["padding"].verdict
 'ok'
 >>> report.findings["saturation"].verdict  # the inner product of 1024 numbers is too large for softmax
 'warning'
 
-A law is a function of a `Subject` that returns a `Finding`. `check.py` lists the laws by kind and runs them in this
+A law is a function of a `Subject` that returns a `Finding`. `laws.py` lists the laws by kind and runs them in this
 process, `isolation.py` in another. The laws are in `calls.py` (calls and copies), `positions.py` (shapes and positions
 of scores), `numerics.py` (numbers and gradients), `parts.py` (normalisers, windows and contexts) and `integration.py`
-(graphs and translators). `catalogue.py` lists all parts with their costs.
+(graphs and translators). `catalogue.py` lists all parts with their costs (`cost.py`).
 
 **Limits.** A part is a black box that is called with random numbers on the CPU. The doctor does not find out
 
@@ -28,13 +28,15 @@ of scores), `numerics.py` (numbers and gradients), `parts.py` (normalisers, wind
 - whether the part can be trained for anything useful.
 """
 
-from seq2seq_attn.doctor.catalogue import Cost, Entry, ScorerCost, catalogue, measure_cost
-from seq2seq_attn.doctor.check import LAWS, Report, check_law, check_part, check_scorer, check_subject, make_subject
-from seq2seq_attn.doctor.isolation import IsolatedPart, Request
+from seq2seq_attn.doctor.catalogue import Catalogue, Entry, scorers
+from seq2seq_attn.doctor.cost import Cost, ScorerCost, measure_cost
+from seq2seq_attn.doctor.isolation import IsolatedPart, Request, check, check_all
+from seq2seq_attn.doctor.laws import LAWS, Report, check_law, check_subject, make_subject
 from seq2seq_attn.doctor.subject import Finding, Kind, Law, Subject, Verdict
 
 __all__ = [
     "LAWS",
+    "Catalogue",
     "Cost",
     "Entry",
     "Finding",
@@ -46,11 +48,11 @@ __all__ = [
     "ScorerCost",
     "Subject",
     "Verdict",
-    "catalogue",
+    "check",
+    "check_all",
     "check_law",
-    "check_part",
-    "check_scorer",
     "check_subject",
     "make_subject",
     "measure_cost",
+    "scorers",
 ]

@@ -1,43 +1,36 @@
-"""The catalogue of scorers, normalisers and windows, and the cost of a scorer."""
+"""The catalogue of scorers, normalisers and windows, with their equations, publications, options and costs."""
 
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from inspect import Parameter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
-from torch.utils.flop_counter import flop_registry
 
+from seq2seq_attn.api.tables import Listing, described
 from seq2seq_attn.attention import (
     Normaliser,
     Scorer,
     Window,
     normaliser_classes,
     own_options,
+    registry,
     scorer_classes,
     window_classes,
 )
 from seq2seq_attn.attention.registry import config_name
+from seq2seq_attn.doctor.cost import Cost, measure_cost
 from seq2seq_attn.doctor.subject import Kind
+from seq2seq_attn.runs import Say, warn
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+_KINDS: tuple[Kind, ...] = ("scorer", "normaliser", "window")
 
 QUERY_SIZE, KEY_SIZE, POSITIONS = 512, 1024, 50
-
-
-class Cost(NamedTuple):
-    flops: int
-    bytes: int  # read and written
-
-
-class ScorerCost(NamedTuple):
-    parameters: int
-    prepare: Cost  # per sentence
-    step: Cost  # per target word: the scores, and the next history if the scorer has one
 
 
 class Entry(NamedTuple):
@@ -60,13 +53,86 @@ class Entry(NamedTuple):
         ]
 
 
-def catalogue(query_size: int = QUERY_SIZE, key_size: int = KEY_SIZE, positions: int = POSITIONS) -> list[Entry]:
-    """Scorers, normalisers and windows at these sizes, with the cost of scorers for a source of S `positions`."""
-    return [
-        *(_scorer(kind, query_size, key_size, positions) for kind in scorer_classes().values()),
-        *(_normaliser(kind) for kind in normaliser_classes().values()),
-        *(_window(kind, query_size) for kind in window_classes().values()),
-    ]
+def scorers(
+    query_size: int = QUERY_SIZE, key_size: int = KEY_SIZE, positions: int = POSITIONS, *, say: Say = warn
+) -> Catalogue:
+    """All scorers, normalisers and windows, with the cost of scorers for these sizes and a source of S `positions`.
+
+    Those of other installed distributions are included; `say` is called with a line for each that cannot be imported.
+
+    >>> found = s2s.scorers(query_size=5, key_size=7, positions=3)
+    >>> general = next(entry for entry in found if entry.name == "general")
+    >>> general.equation, general.parameters, general.step.flops
+    ('q · W k', 35, 30)
+    """
+    for failure in registry.load_installed():
+        say(f"not listed: {failure}")
+    with torch.random.fork_rng(devices=[]):  # parameters are drawn, and counted
+        entries = [
+            *(_scorer(kind, query_size, key_size, positions) for kind in scorer_classes().values()),
+            *(_normaliser(kind) for kind in normaliser_classes().values()),
+            *(_window(kind, query_size) for kind in window_classes().values()),
+        ]
+    return Catalogue(entries, query_size, key_size, positions)
+
+
+class Catalogue(Listing[Entry]):
+    """The result of `scorers`: the parts by kind, each kind in alphabetical order."""
+
+    def __init__(self, entries: Iterable[Entry], query_size: int, key_size: int, positions: int) -> None:
+        super().__init__(entries)
+        self.query_size, self.key_size, self.positions = query_size, key_size, positions
+
+    def of(self, kind: Kind) -> list[Entry]:
+        """The entries of one kind: "scorer", "normaliser" or "window"."""
+        return [entry for entry in self if entry.kind == kind]
+
+    def lines(self) -> dict[str, list[str]]:
+        return {entry.name: _lines(entry) for entry in self}
+
+    def __rich__(self) -> RenderableType:
+        from rich.console import Group
+        from rich.text import Text
+
+        lines = self.lines()
+        tables = {kind: described({each.name: lines[each.name] for each in self.of(kind)}) for kind in _KINDS}
+        return Group(*(part for kind, table in tables.items() for part in (Text(f"{kind.upper()}S"), table)))
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """One dictionary per part; the costs of a scorer are per target word (step) and per sentence (source)."""
+        return [
+            {
+                "kind": entry.kind,
+                "name": entry.name,
+                "equation": entry.equation,
+                "published in": entry.source,
+                "options": ", ".join(entry.settings),
+                "parameters": entry.parameters,
+                **dict(zip(_COST, _cost(entry), strict=True)),
+                "notes": "; ".join([*entry.notes, *([entry.error] if entry.error else [])]),
+            }
+            for entry in self
+        ]
+
+    def markdown(self) -> str:
+        """The page docs/scorers.md, for these sizes."""
+        return _PAGE.format(
+            query_size=self.query_size,
+            key_size=self.key_size,
+            positions=self.positions,
+            scorers=_table(
+                [*_ABOUT, "parameters", *_COST, "notes"],
+                (
+                    [*_about(each), _number(each.parameters), *map(_number, _cost(each)), _notes(each)]
+                    for each in self.of("scorer")
+                ),
+            ),
+            normalisers=_table([*_ABOUT, "notes"], ([*_about(each), _notes(each)] for each in self.of("normaliser"))),
+            windows=_table(
+                [*_ABOUT, "parameters", "notes"],
+                ([*_about(each), _number(each.parameters), _notes(each)] for each in self.of("window")),
+            ),
+        )
 
 
 def _scorer(scorer: type[Scorer], query_size: int, key_size: int, positions: int) -> Entry:
@@ -129,101 +195,78 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (bool, int, float, list, tuple)) else str(value)
 
 
-@torch.no_grad()
-def measure_cost(scorer: Scorer, positions: int = 50) -> ScorerCost:
-    """The cost of preparing a sentence of S `positions`, and of a decoding step with one query (1, 1, query_size).
-
-    FLOPs: products by the formulas of torch.utils.flop_counter (2 m n k for matrices); reductions, one per element of
-    their input; copies, none; other operations, one per element of a floating-point result. Bytes: everything that an
-    operation reads and writes, without fusion; views are free. Softmax and the weighted sum, which are the same for
-    all scorers, do not count.
-    """
-    like = next(scorer.parameters(), torch.empty(0))
-    query, keys = like.new_zeros(1, 1, scorer.query_size), like.new_zeros(1, positions, scorer.key_size)
-    with _Counter() as preparing:
-        prepared = scorer.prepare(keys)
-    history = scorer.start(prepared)
-    with _Counter() as scoring:
-        scores = scorer.after(history, query, prepared)
-    weights = scores.softmax(dim=-1)
-    with _Counter() as advancing:
-        scorer.advance(history, query, prepared, weights)
-    return ScorerCost(
-        parameters=sum(parameter.numel() for parameter in scorer.parameters()),
-        prepare=Cost(preparing.flops, preparing.bytes),
-        step=Cost(scoring.flops + advancing.flops, scoring.bytes + advancing.bytes),
-    )
+def _lines(entry: Entry) -> list[str]:
+    return [
+        f"{entry.equation}   ({entry.source})",
+        *([f"parameters: {entry.parameters:,}"] if entry.parameters is not None else []),
+        *([f"step: {_as_text(entry.step)}; source: {_as_text(entry.prepare)}"] if entry.step and entry.prepare else []),
+        *([entry.error] if entry.error else []),
+        *([f"options: {', '.join(entry.settings)}"] if entry.settings else []),
+        *([f"note: {', '.join(entry.notes)}"] if entry.notes else []),
+    ]
 
 
-_aten = torch.ops.aten
-
-# Products for which torch has no formula. As in its formulas, a multiplication and an addition are two FLOPs.
-_PRODUCTS: Mapping[Any, Callable[..., int]] = {
-    _aten.mv: lambda matrix, vector: 2 * matrix.numel(),
-    _aten.dot: lambda one, other: 2 * one.numel(),
-}
-_REDUCTIONS = {_aten.sum, _aten.mean, _aten.amax, _aten.amin, _aten.linalg_vector_norm, _aten.logsumexp}
-_MOVES = {
-    _aten.cat, _aten.stack, _aten.clone, _aten.copy_, _aten._to_copy, _aten.constant_pad_nd, _aten.index,
-    _aten.index_select, _aten.gather, _aten.embedding, _aten.roll, _aten.flip, _aten.where, _aten.masked_fill,
-}  # fmt: skip
+def _as_text(cost: Cost) -> str:
+    return f"{cost.flops:,} FLOPs, {cost.bytes:,} bytes"
 
 
-class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts the FLOPs and bytes of the operations that run within this context."""
+_PAGE = """\
+# Scorers, normalisers and windows
 
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.flops = 0
-        self.bytes = 0
+Generated from the classes by
 
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # otherwise torch imports its compiler, which takes seconds
+```sh
+seq2seq-attn scorers --query-size {query_size} --key-size {key_size} --positions {positions} --markdown
+```
 
-    def __torch_dispatch__(
-        self, function: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        result = function(*args, **kwargs)
-        read, written = _tensors((args, kwargs)), _tensors(result)
-        if not _is_view(function, read, written):
-            self.flops += _flops(function, args, kwargs, result)
-            self.bytes += sum(map(_bytes, written if _only_fills(function) else [*read, *written]))
-        return result
+The name is the one used in a configuration. In the equations q is the query, k a key, e a score, a a weight, t a step
+and s a position. Options are shown with their defaults.
 
+## Scorers
 
-def _flops(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> int:
-    operation = function.overloadpacket
-    if operation in flop_registry:
-        return int(flop_registry[operation](*args, **kwargs, out_val=result))
-    if operation in _PRODUCTS:
-        return _PRODUCTS[operation](*args)
-    if operation in _MOVES or _only_fills(function):
-        return 0
-    counted = _tensors(args)[:1] if operation in _REDUCTIONS else _tensors(result)
-    return sum(tensor.numel() for tensor in counted if tensor.is_floating_point())
+For queries of size {query_size}, keys of size {key_size} and a source of {positions} positions. *Step* is the cost of
+a scorer per target word, *source* the cost of its `prepare` per sentence. FLOPs and bytes (in float32, without fusion)
+are counted during a run, by [`doctor/cost.py`](../seq2seq_attn/doctor/cost.py). Softmax and the weighted sum
+are not included; they cost the same for every scorer.
 
+{scorers}
 
-def _is_view(function: Any, read: Sequence[Tensor], written: Sequence[Tensor]) -> bool:
-    """Whether the result shares memory with an argument, and nothing was written."""
-    if function._schema.is_mutable:
-        return False
-    storages = {tensor.untyped_storage()._cdata for tensor in read}
-    return any(tensor.untyped_storage()._cdata in storages for tensor in written)
+## Normalisers
+
+A normaliser maps scores to weights. Padding gets a weight of exactly 0 from all of them.
+
+{normalisers}
+
+## Windows
+
+A window restricts the source positions that a step may read, with any scorer and normaliser.
+
+{windows}
+"""
+
+_ABOUT = ("name", "equation", "published in")
+_COST = ("FLOPs, step", "bytes, step", "FLOPs, source", "bytes, source")
+_NUMBERS = {"parameters", *_COST}
 
 
-def _only_fills(function: Any) -> bool:
-    """Whether the operation, such as zeros_like or new_zeros, uses only the size of its argument."""
-    name: str = function.overloadpacket.__name__
-    return name.startswith("new_") or name.endswith("_like")
+def _about(entry: Entry) -> list[str]:
+    return [f"`{entry.name}`", f"`{entry.equation}`", entry.source]
 
 
-def _bytes(tensor: Tensor) -> int:
-    """Bytes of a tensor in memory, where an expanded dimension counts once."""
-    sizes = (size for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if stride != 0)
-    return math.prod(sizes) * tensor.element_size()
+def _cost(entry: Entry) -> list[int | None]:
+    return [figure for cost in (entry.step, entry.prepare) for figure in (cost or (None, None))]
 
 
-def _tensors(tree: Any) -> list[Tensor]:
-    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, Tensor)]
+def _notes(entry: Entry) -> str:
+    settings = [f"`{setting}`" for setting in entry.settings]
+    return "; ".join([*entry.notes, *settings, *([entry.error] if entry.error else [])])
+
+
+def _number(figure: int | None) -> str:
+    return "–" if figure is None else f"{figure:,}"
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    rules = ["---:" if name in _NUMBERS else "---" for name in header]
+    escaped = ([cell.replace("|", "\\|") for cell in row] for row in rows)
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, rules, *escaped))

@@ -1,7 +1,7 @@
-"""A part checked in a process of its own.
+"""`check`: parts found by name, each checked in a process of its own; classes and instances in this one.
 
-User code may end its process, never return or patch torch; checked here, none of that affects the next part. The part
-is found by name: in the catalogue, in a Python file or in a module.
+User code may end its process, never return or patch torch; in a process of the part's own, none of that affects the
+next part. A name is one of the catalogue, or that of a class in a Python file or in a module.
 """
 
 from __future__ import annotations
@@ -13,22 +13,82 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from torch import nn
 
 from seq2seq_attn.attention import Normaliser, Scorer, Window, normaliser_classes, scorer_classes, window_classes
-from seq2seq_attn.attention.registry import load_file, load_module
-from seq2seq_attn.doctor.check import LAWS, PREREQUISITES, Report, check_law, in_order, make_subject
+from seq2seq_attn.attention.registry import config_name, load_file, load_module
+from seq2seq_attn.doctor.laws import LAWS, PREREQUISITES, Report, check_law, check_subject, in_order, make_subject
 from seq2seq_attn.doctor.subject import BASES, Finding, Subject, wrong
 from seq2seq_attn.errors import UserError
 
 TIMEOUT = 120.0  # seconds for one law, including the start of its process
 _PROCESS = "the process"  # a finding about the process itself, not about the part, starts with this
 _FAILURES = 2  # processes that may end or hang before the remaining laws are skipped
+
+
+Part = str | type[nn.Module] | nn.Module | Mapping[str, Any]
+
+
+def check(
+    part: Part,
+    query_size: int | None = None,
+    key_size: int | None = None,
+    *,
+    full: bool = False,
+    timeout: float = TIMEOUT,
+    in_process: bool = False,
+) -> Report:
+    """Checks a scorer, normaliser, window or context against all laws of its kind.
+
+    `part` is a name (`additive`, `my_scorer.py:MyScorer`, `package.module:MyScorer`), a class, or either of them with
+    options, as in `{"name": "additive", "hidden_size": 16}`; or an instance, which is checked as it is. A part given by
+    name is checked in a process of its own, with `timeout` seconds per law, unless `in_process`; a class or an instance
+    is checked in this process. `full` compiles to machine code, which takes longer.
+
+    The report is deterministic. What the laws are and what they cannot find is said in `seq2seq_attn.doctor`.
+    UserError: there is no such part, or it cannot be constructed with these sizes and options.
+
+    >>> from seq2seq_attn.attention import Dot
+    >>> report = s2s.check(Dot, query_size=8, key_size=8)
+    >>> report.is_wrong, report.findings["padding"].verdict
+    (False, 'ok')
+    >>> print(str(report).splitlines()[-1])
+    27 ok, 0 note, 1 warning, 0 wrong
+    """
+    (report,) = check_all([part], query_size, key_size, full=full, timeout=timeout, in_process=in_process)
+    return report
+
+
+def check_all(
+    parts: Iterable[Part],
+    query_size: int | None = None,
+    key_size: int | None = None,
+    *,
+    full: bool = False,
+    timeout: float = TIMEOUT,
+    in_process: bool = False,
+) -> Iterator[Report]:
+    """As `check`, for several parts; an error in any of them is raised before the first is checked."""
+    with ExitStack() as stack:
+        reports: list[Callable[[], Report]] = []
+        for part in parts:
+            named = part if isinstance(part, Mapping) else {"name": part}
+            options = {key: value for key, value in named.items() if key != "name"}
+            request = Request(named.get("name"), query_size, key_size, options, full)
+            if isinstance(request.part, str) and not in_process:
+                isolated = IsolatedPart(request, timeout)
+                stack.callback(isolated.close)
+                reports.append(isolated.report)
+            else:
+                reports.append(partial(check_subject, request.subject()))
+        for report in reports:
+            yield report()
 
 
 def find_part(name: str) -> type[nn.Module]:
@@ -71,32 +131,34 @@ def _from_catalogue(name: str) -> type[nn.Module]:
 
 
 class Request(NamedTuple):
-    """A part by name, and how to construct and check it."""
+    """A part, and how to construct and check it."""
 
-    name: str  # as `find_part` takes it
+    part: Any  # a name as `find_part` takes it, a class or an instance
     query_size: int | None = None
     key_size: int | None = None
-    options: tuple[str, ...] = ()  # option=value
+    options: Mapping[str, Any] = {}
     full: bool = False
 
     def subject(self) -> Subject:
         """UserError: there is no part of this name, or it cannot be constructed with these sizes and options."""
-        part = find_part(self.name)
-        options = read_options(part, self.options)
+        part = find_part(self.part) if isinstance(self.part, str) else self.part
+        options = read_options(part, self.options) if isinstance(part, type) else self.options
         return make_subject(part, self.query_size, self.key_size, options, self.full)
 
 
-def read_options(part: type, given: Sequence[str]) -> dict[str, Any]:
-    """Options `name=value`, parsed as in a configuration, with the types that the part declares."""
+def read_options(part: type, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options as a configuration reads them, with the types that the part declares."""
     if not given:
         return {}
     from seq2seq_attn.models.context_config import NormaliserConfig, ScorerConfig, WindowConfig
-    from seq2seq_attn.strict import override, parse
+    from seq2seq_attn.strict import parse
 
     for base, config in ((Scorer, ScorerConfig), (Normaliser, NormaliserConfig), (Window, WindowConfig)):
         if issubclass(part, base):
-            return parse(config, override({"name": part}, list(given))).options
-    raise UserError(f"{part.__name__}: a context takes no options here, got {' '.join(given)}; check an instance of it")
+            return parse(config, {**given, "name": part}).options
+    raise UserError(
+        f"{part.__name__}: a context takes no options here, got {', '.join(given)}; check an instance of it"
+    )
 
 
 class IsolatedPart:
@@ -112,7 +174,7 @@ class IsolatedPart:
             answer = self._process.answer(timeout)
         except _NoAnswerError as error:
             self.close()
-            raise UserError(f"{request.name}: its process {error} before any law was checked") from None
+            raise UserError(f"{request.part}: its process {error} before any law was checked") from None
         if "refused" in answer:
             self.close()
             raise UserError(answer["refused"])
@@ -173,7 +235,7 @@ class _Process:
         self._answers: queue.Queue[str] = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        self._send(json.dumps(request))
+        self._send(json.dumps(request, default=config_name))
 
     def _read(self) -> None:
         assert self._process.stdout is not None
@@ -224,9 +286,8 @@ def serve() -> None:
     def answer(value: Any) -> None:
         print(json.dumps(value), file=answers, flush=True)
 
-    name, query_size, key_size, options, full = json.loads(sys.stdin.readline())
     try:
-        subject = Request(name, query_size, key_size, tuple(options), full).subject()
+        subject = Request(*json.loads(sys.stdin.readline())).subject()
     except UserError as error:
         return answer({"refused": str(error)})
     laws, prerequisites = list(LAWS[subject.kind]), list(PREREQUISITES[subject.kind])

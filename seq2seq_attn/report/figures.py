@@ -20,7 +20,7 @@ import matplotlib
 import numpy as np
 from matplotlib import font_manager
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
 from matplotlib.ft2font import FT2Font
 from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
@@ -109,22 +109,54 @@ def _dots_by_length(results: Results, bands: Sequence[BandResult], notes: Sequen
 
 
 def learning_curve_figure(runs: Mapping[str, Sequence[Curve]]) -> Figure:
-    """Validation BLEU and loss over epochs: a thick line per arm with the mean over its seeds, a thin line per seed."""
+    """Validation BLEU and loss over epochs: a thick line per arm with the mean over its seeds, a thin line per seed.
+
+    With more than `MOST_LINES` arms, a panel per arm, with the means of the others in grey.
+    """
+    bleu = {arm: [bleu_points(run) for run in each] for arm, each in runs.items()}
+    loss = {arm: [loss_points(run) for run in each] for arm, each in runs.items()}
+    several = any(len(each) > 1 for each in runs.values())
+    title = "Learning curves (thick: mean over seeds, thin: each seed)" if several else "Learning curves"
+    rows = math.ceil(len(runs) / PANELS)
     with drawing(runs):
+        if len(runs) > MOST_LINES:
+            figure = Picture(figsize=(10, 1.2 + 3.1 * rows), layout="constrained")
+            figure.suptitle(f"{title}\ngrey: the other arms")
+            above, below = figure.subfigures(2, 1)
+            _panel_per_arm(above, "validation BLEU", bleu, bottom=0)
+            _panel_per_arm(below, "validation loss, nats per token", loss)
+            return figure
         figure = Picture(figsize=(10, 4.8), layout="constrained")
         left, right = figure.subplots(1, 2)
-        _curves_panel(left, "validation BLEU", {arm: [bleu_points(run) for run in each] for arm, each in runs.items()})
-        _curves_panel(
-            right,
-            "validation loss, nats per token",
-            {arm: [loss_points(run) for run in each] for arm, each in runs.items()},
-        )
+        _curves_panel(left, "validation BLEU", bleu)
+        _curves_panel(right, "validation loss, nats per token", loss)
         left.set_ylim(bottom=0)
-        title = "Learning curves"
-        several = any(len(each) > 1 for each in runs.values())
-        figure.suptitle(f"{title} (thick: mean over seeds, thin: each seed)" if several else title)
+        figure.suptitle(title)
         legend_below(figure, right)
     return figure
+
+
+def _panel_per_arm(
+    part: SubFigure, quantity: str, arms: Mapping[str, Sequence[Points]], bottom: float | None = None
+) -> None:
+    panels = part.subplots(math.ceil(len(arms) / PANELS), PANELS, sharex=True, sharey=True, squeeze=False).flat
+    means = {arm: _columns(mean_over_seeds(seeds)) for arm, seeds in arms.items()}
+    for place, (axes, (arm, seeds)) in enumerate(zip(panels, arms.items(), strict=False)):
+        for other in means:
+            if other != arm:
+                axes.plot(*means[other], color="#BBBBBB", linewidth=0.8)
+        if len(seeds) > 1:
+            for points in seeds:
+                axes.plot(*_columns(points), color=COLOURS[0], linewidth=0.7, alpha=0.5)
+        axes.plot(*means[arm], color=COLOURS[0], marker="o", markersize=2, linewidth=2, label=arm)
+        axes.set_title(textwrap.fill(arm, width=24), fontsize=9)
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=4, integer=True))
+        axes.tick_params(labelbottom=place >= len(arms) - PANELS)  # the lowest panel of each column
+    for axes in panels[len(arms) :]:
+        axes.set_axis_off()
+    panels[0].set_ylim(bottom=bottom)
+    part.supylabel(quantity, fontsize=10)
+    part.supxlabel("epoch", fontsize=10)
 
 
 def mean_over_seeds(seeds: Sequence[Points]) -> Points:
@@ -211,6 +243,7 @@ def _longest(words: Sequence[str]) -> int:
 # Okabe & Ito's palette, safe for colour-blind readers, without its yellow: too pale for a line.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MOST_LINES = len(COLOURS)  # per figure; more lines would overlap and share colours
+PANELS = 5  # in a row
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES = ("-", (0, (6, 1.5)), (0, (6, 1.5, 1.5, 1.5)), (0, (2.5, 1)))  # dashes and gaps, in line widths
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +12,16 @@ from seq2seq_attn.errors import UserError
 CONFIG = "config.yaml"  # of a run folder
 
 Say = Callable[[str], object]  # receives the progress messages of slow functions, one line per call
+
+
+def messages(silent: bool) -> Say:
+    """Prints to stderr, as the command line does, or drops what it is called with."""
+    return (lambda _: None) if silent else (lambda text: print(text, file=sys.stderr, flush=True))
+
+
+def warn(text: str) -> None:
+    """A warning of Python, which the caller can catch or filter."""
+    warnings.warn(text, stacklevel=2)
 
 
 def require_run(folder: Path) -> None:

@@ -87,25 +87,15 @@ def find_corpus(name: str) -> KnownCorpus:
         raise UserError(f"there is no corpus {name!r}; {hint}") from None
 
 
-def download_corpus(
-    name: str, folder: Path | None = None, from_folder: Path | None = None, progress: DownloadProgress | None = None
+def download_files(
+    corpus: KnownCorpus, folder: Path, from_folder: Path | None = None, progress: DownloadProgress | None = None
 ) -> Path:
-    """Download corpus `name` into `folder` (default `data/downloaded/NAME`) and return that folder.
+    """Download the files of a corpus into `folder` and return it.
 
     Files that are present and correct are left alone. With `from_folder`, files are copied instead, from this folder or
     from its subfolder of the corpus's name. The sha256 of every file is checked before it is written, and no file is
     ever written partially. Raises UserError with the file, its address and the remedy.
     """
-    corpus = find_corpus(name)
-    if corpus.is_generated:
-        raise UserError(f"{name} is generated, not downloaded; run: seq2seq-attn data make {name}")
-    return download_files(corpus, folder or Path("data/downloaded") / name, from_folder, progress)
-
-
-def download_files(
-    corpus: KnownCorpus, folder: Path, from_folder: Path | None = None, progress: DownloadProgress | None = None
-) -> Path:
-    """As `download_corpus`, for a corpus that need not be in `corpora.yaml`."""
     if from_folder is not None and not from_folder.is_dir():
         raise UserError(f"{from_folder}: no such folder; --from takes one that contains {corpus.files[0].name}")
 

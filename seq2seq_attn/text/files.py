@@ -15,6 +15,7 @@ from typing import BinaryIO
 from seq2seq_attn.errors import UserError
 
 _GZIP_MAGIC = b"\x1f\x8b"  # UTF-8 text cannot start so: 8b never follows an ASCII byte
+_ZIP_MAGIC = b"PK\x03\x04"
 _GZIP_ERRORS = EOFError, zlib.error, gzip.BadGzipFile
 
 
@@ -22,11 +23,14 @@ _GZIP_ERRORS = EOFError, zlib.error, gzip.BadGzipFile
 def open_bytes(path: Path | str) -> Iterator[io.BufferedIOBase]:
     """Open a file for reading; gzip is recognised by its content, not its name, and decompressed.
 
-    Raises UserError if the file is missing, unreadable or a broken gzip file.
+    Raises UserError if the file is missing, unreadable, a broken gzip file or a zip archive.
     """
     try:
         with Path(path).open("rb") as file:
-            yield gzip.GzipFile(fileobj=file) if file.peek(2).startswith(_GZIP_MAGIC) else file
+            start = file.peek(4)
+            if start.startswith(_ZIP_MAGIC):
+                raise UserError(f"{path}: a zip archive; unpack it (unzip {path}) and give the text files in it")
+            yield gzip.GzipFile(fileobj=file) if start.startswith(_GZIP_MAGIC) else file
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
     except _GZIP_ERRORS as error:

@@ -26,8 +26,8 @@ def test_a_comparison_has_its_table_its_figures_and_its_models(compared, capsys)
     assert compared.report.exists()
     assert compared.report in compared.files
     compared.show()
-    shown = capsys.readouterr().out
-    assert str(compared.table()).strip() in shown
+    shown = "\n".join(line.rstrip() for line in capsys.readouterr().out.splitlines())
+    assert str(compared.table()) in shown
     assert compared.conclusion[0] in shown
 
 

@@ -3,13 +3,17 @@
 import doctest
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
 
 import seq2seq_attn as s2s
-from seq2seq_attn.api import answers
+from seq2seq_attn import speed, walkthrough
+from seq2seq_attn.api import answers, scores
 from seq2seq_attn.api import model as model_file
+from seq2seq_attn.cli import data
+from seq2seq_attn.cli.app import app
 from seq2seq_attn.config import Config
 from seq2seq_attn.strict import load
 
@@ -18,8 +22,7 @@ def test_importing_the_package_imports_nothing_heavy():
     script = """
 import sys
 import seq2seq_attn as s2s
-names = {"train", "load", "compare", "Config", "Experiment", "Model", "Comparison", "UserError", "attention"}
-assert names == set(s2s.__all__) <= set(dir(s2s))
+assert set(s2s._PLACES) == set(s2s.__all__) <= set(dir(s2s))
 assert issubclass(s2s.UserError, Exception)
 assert not hasattr(s2s, "tarin")
 assert not {"torch", "numpy", "pydantic", "yaml", "rich"} & set(sys.modules)
@@ -28,17 +31,44 @@ assert not {"torch", "numpy", "pydantic", "yaml", "rich"} & set(sys.modules)
 
 
 def test_every_exported_name_resolves():
+    modules = {"attention": "seq2seq_attn.attention", "data": "seq2seq_attn.api.data"}
+    for name in s2s.__all__:
+        assert getattr(s2s, name).__name__ == modules.get(name, name)
     assert s2s.load == s2s.Model.load
     assert s2s.Config is Config
-    assert s2s.attention.Attention.__module__.startswith("seq2seq_attn.attention")
-    assert [getattr(s2s, name).__name__ for name in s2s.__all__ if name not in ("attention", "load")] == [
-        name for name in s2s.__all__ if name not in ("attention", "load")
-    ]
+    assert [getattr(s2s.data, name).__name__ for name in s2s.data.__all__] == s2s.data.__all__
 
 
-@pytest.mark.parametrize("module", [answers, model_file])
-def test_the_examples_in_docstrings_are_correct(module, model):
-    result = doctest.testmod(module, extraglobs={"model": model})
+def test_every_command_has_its_function():
+    """`translate`, `score`, `align` and `faithfulness` are methods of a model, `report` is one of a comparison."""
+    of_a_model = {"translate", "score", "align", "faithfulness"}
+    names = {command.name or command.callback.__name__ for command in app.registered_commands}
+    names |= {group.name for group in app.registered_groups}
+    assert names - of_a_model - {"report"} <= set(s2s.__all__)
+    assert all(callable(getattr(s2s.Model, name)) for name in of_a_model)
+    of_data = {command.name or command.callback.__name__ for command in data.app.registered_commands}
+    assert of_data - {"list"} | {"corpora"} <= set(s2s.data.__all__)
+
+
+def test_a_name_stays_a_function_when_its_room_has_been_imported():
+    script = """
+import seq2seq_attn.speed, seq2seq_attn.walkthrough, seq2seq_attn.doctor, seq2seq_attn.comparison, seq2seq_attn.training
+import seq2seq_attn as s2s
+assert all(callable(getattr(s2s, name)) for name in set(s2s.__all__) - {"attention", "data"})
+from seq2seq_attn import data, attention
+assert data is s2s.data and attention.Attention
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+@pytest.mark.parametrize(
+    "module", [answers, model_file, scores, s2s.data, speed, walkthrough], ids=lambda module: module.__name__
+)
+def test_the_examples_in_docstrings_are_correct(module, model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for language, verb in {"en": "runs", "de": "läuft"}.items():
+        Path(f"all.{language}").write_text("".join(f"{name} {verb} .\n" for name in "ABCDEFGHIJKL"), encoding="utf-8")
+    result = doctest.testmod(module, extraglobs={"model": model, "s2s": s2s})
     assert result.attempted > 0
     assert result.failed == 0
 

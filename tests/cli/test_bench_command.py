@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from seq2seq_attn.bench.measurements import Sitting
-from seq2seq_attn.bench.sitting import MEASURES
+from seq2seq_attn.speed.measurements import Sitting
+from seq2seq_attn.speed.sitting import MEASURES
 
 TINY = ["--batch", "3", "--batches", "1", "--warm-up", "0", "--repeats", "1", "--threads", "1"]
 
@@ -15,7 +15,7 @@ def _measured_here(request, monkeypatch):
     """Measurements in this process, as starting one takes seconds; once as they are."""
     if request.param == "here":
         monkeypatch.setattr(
-            "seq2seq_attn.bench.sitting.measure_own", lambda job, effort: MEASURES[job.what](job, effort)
+            "seq2seq_attn.speed.sitting.measure_own", lambda job, effort: MEASURES[job.what](job, effort)
         )
 
 
@@ -43,14 +43,14 @@ def test_measurements_are_written_shown_and_plotted_on_a_page(program, tmp_path)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--what", "training,beem"], ["--what", "'beem'", "'beam'"]),
+        (["--what", "training,beem"], ["what='beem'", "'beam'"]),
         (["--model", "transformer"], ["'transformer'", "additive, general, general-feed, distracted"]),
         (["--sweep", "lenght"], ["'length'"]),
         (["--device", "gpu"], ["--device", "'gpu'", "'cuda'"]),
         (["--page", "speed.md"], ["--page", "--output", "--from"]),
         (["/nowhere"], ["/nowhere/train.bpe.en", "no such file"]),
         (["--peers", "/nowhere"], ["/nowhere/venv/bin/python", "setup.sh"]),
-        (["--peers", "/nowhere", "--sweep", "batch"], ["/nowhere/data", "leave out FOLDER, --sweep"]),
+        (["--peers", "/nowhere", "--sweep", "batch"], ["/nowhere/data", "leave out the corpus, sweep and device"]),
         (["--from", "/nowhere.json"], ["/nowhere.json", "`seq2seq-attn bench --output` writes it"]),
     ],
 )

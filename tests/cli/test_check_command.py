@@ -6,7 +6,7 @@ import pytest
 
 from seq2seq_attn.attention import scorer, scorer_classes
 from seq2seq_attn.doctor import LAWS
-from seq2seq_attn.doctor.check import PREREQUISITES
+from seq2seq_attn.doctor.laws import PREREQUISITES
 
 SCORER = """
 import torch

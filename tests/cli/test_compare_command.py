@@ -97,7 +97,7 @@ def test_the_quick_demo_says_what_it_is_and_what_comes_next(program, experiment,
     """`comparison.compare.demo` is replaced: it trains for half a minute."""
     asked = []
 
-    def demo(output, quick, say, if_exists, command):
+    def demo(output, quick, **_):
         asked.append((output, quick))
         arguments = ["compare", experiment / "experiment.yaml", "--output", output, "training.max_epochs=1"]
         assert program(*arguments, "note=This is a note.").code == 0

@@ -29,7 +29,7 @@ def test_a_corpus_is_copied_from_a_folder_and_counted_by_name(program, refused, 
     files = {"train.en": b"a b\nc\n", "train.fr": b"x\ny z x\n", "LICENCE": b"free\n"}
     entries = tuple(CorpusFile(name, hashlib.sha256(content).hexdigest()) for name, content in files.items())
     tiny = KnownCorpus("tiny", "two pairs", "2 pairs", "free", "nowhere", "nobody", files=entries)
-    monkeypatch.setattr("seq2seq_attn.text.download.find_corpus", lambda name: tiny)
+    monkeypatch.setattr("seq2seq_attn.api.data.find_corpus", lambda name: tiny)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "elsewhere").mkdir()
     for name, content in files.items():
@@ -120,7 +120,7 @@ def test_a_split_that_cannot_be_made_is_refused_and_writes_nothing(refused, prog
     monkeypatch.chdir(all_pairs)
     files = "--source", "all.en", "--target", "all.de"
     assert "leave none to train on" in refused("data", "split", *files, "--validation", "2", "--test", "7")
-    assert "give --source-language and --target-language" in refused(
+    assert "give source_language and target_language" in refused(
         "data", "split", "--source", "all.en", "--target", "eng-deu.txt.gz"
     )
     assert "both languages are de" in refused("data", "split", *files, "--source-language", "de")

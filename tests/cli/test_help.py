@@ -111,24 +111,24 @@ def test_a_wrong_command_line_is_refused_in_one_line(refused, arguments, words):
 
 
 def test_a_defect_keeps_its_traceback(monkeypatch):
+    from seq2seq_attn.api import data
     from seq2seq_attn.cli import main
-    from seq2seq_attn.text import download
 
     def broken():
         raise ZeroDivisionError
 
-    monkeypatch.setattr(download, "known_corpora", broken)
+    monkeypatch.setattr(data, "known_corpora", broken)
     with pytest.raises(ZeroDivisionError):
         main(["data", "list"])
 
 
 def test_an_interruption_says_nothing_where_nothing_is_lost(program, monkeypatch):
-    from seq2seq_attn.text import download
+    from seq2seq_attn.api import data
 
     def interrupted():
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(download, "known_corpora", interrupted)
+    monkeypatch.setattr(data, "known_corpora", interrupted)
     assert program("data", "list") == (130, "", "")
 
 

@@ -12,13 +12,14 @@ import pytest
 
 
 def test_a_run_folder_is_whole_and_the_answer_says_how_it_went(program, toy, tmp_path):
-    answer = program("train", toy / "toy.yaml", "--output", tmp_path / "run", "training.max_epochs=1")
+    run = tmp_path / "my run"
+    answer = program("train", toy / "toy.yaml", "--output", run, "training.max_epochs=1")
     assert answer.code == 0
-    metrics = json.loads((tmp_path / "run/metrics.json").read_text())
+    metrics = json.loads((run / "metrics.json").read_text())
     assert f"best validation loss {metrics['training']['best']:.2f}" in answer.out
     assert metrics["test"]["bleu"]["signature"] in answer.out
-    assert answer.err.splitlines()[-1] == f"next: seq2seq-attn translate {tmp_path / 'run'} FILE"
-    files = {path.name for path in (tmp_path / "run").iterdir()}
+    assert answer.err.splitlines()[-1] == f"next: seq2seq-attn translate '{run}' FILE"
+    files = {path.name for path in run.iterdir()}
     assert {"config.yaml", "model.safetensors", "metrics.json", "checkpoints", "log"} <= files
     assert not [name for name in files if name.endswith(".part")]
 

@@ -13,8 +13,7 @@ from seq2seq_attn.attention import (
     window,
     window_classes,
 )
-from seq2seq_attn.cli.scorers import page
-from seq2seq_attn.doctor import catalogue, measure_cost
+from seq2seq_attn.doctor import measure_cost, scorers
 
 PAGE = Path(__file__).parents[2] / "docs/scorers.md"
 
@@ -33,11 +32,11 @@ def _without_scorers_of_other_tests(monkeypatch):
 
 def test_the_page_in_docs_is_current():
     command = "seq2seq-attn scorers --query-size 512 --key-size 512 --markdown > docs/scorers.md"
-    assert PAGE.read_text(encoding="utf-8") == page(512, 512, 50), f"regenerate it: {command}"
+    assert PAGE.read_text(encoding="utf-8") == scorers(512, 512, 50).markdown(), f"regenerate it: {command}"
 
 
 def test_an_entry_has_the_equation_and_the_cost_of_its_class():
-    entry = next(entry for entry in catalogue(5, 7, 3) if entry.name == "additive")
+    entry = next(entry for entry in scorers(5, 7, 3) if entry.name == "additive")
     cost = measure_cost(Additive(5, 7), positions=3)
     assert (entry.equation, entry.source) == (Additive.equation, Additive.source)
     assert (entry.parameters, entry.prepare, entry.step) == (cost.parameters, cost.prepare, cost.step)
@@ -45,7 +44,7 @@ def test_an_entry_has_the_equation_and_the_cost_of_its_class():
 
 
 def test_every_part_has_an_equation_and_a_source():
-    entries = catalogue(512, 512, 50)
+    entries = scorers(512, 512, 50)
     assert {entry.kind for entry in entries} == {"scorer", "normaliser", "window"}
     for entry in entries:
         assert entry.equation, entry.name
@@ -54,6 +53,6 @@ def test_every_part_has_an_equation_and_a_source():
 
 
 def test_a_bar_in_an_equation_does_not_end_its_cell():
-    rows = [line for line in page(512, 512, 50).splitlines() if line.startswith("| `cosine`")]
+    rows = [line for line in scorers(512, 512, 50).markdown().splitlines() if line.startswith("| `cosine`")]
     assert r"`q · k / (\|q\| \|k\| τ)`" in rows[0]
     assert rows[0].replace(r"\|", "").count("|") == 10

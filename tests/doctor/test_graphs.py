@@ -12,10 +12,12 @@ NAMES = ["SumsWeights", "BranchesOnValues", "FixesItsBatchSize"]
 OTHERS = ["local_m"]
 PROGRAM = """
 import doctest, json, sys
-import seq2seq_attn.doctor
-from seq2seq_attn.doctor import Request, check_subject
+import seq2seq_attn as s2s
+from seq2seq_attn import doctor
+from seq2seq_attn.doctor import Request, catalogue, check_subject, isolation
 
-assert doctest.testmod(seq2seq_attn.doctor) == (0, 4)
+for module, examples in ((doctor, 4), (isolation, 4), (catalogue, 3)):
+    assert doctest.testmod(module, extraglobs={"s2s": s2s}) == (0, examples)
 for name in sys.argv[1:]:
     report = check_subject(Request(name).subject(), ["compiled", "exported"])
     print(json.dumps([name, {law: finding._asdict() for law, finding in report.findings.items()}]))

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from seq2seq_attn.attention import Additive, Dot, General, Location, MeanContext, ScaledDot, Scorer
-from seq2seq_attn.doctor import LAWS, Finding, Report, check_law, check_scorer, check_subject, make_subject
+from seq2seq_attn.attention import Additive, Dot, General, Location, ScaledDot, Scorer
+from seq2seq_attn.doctor import LAWS, Finding, Report, check, check_law, check_subject, make_subject
 from seq2seq_attn.errors import UserError
 
 # `test_graphs.py` has the laws of graphs: torch cannot trace the checks of shapes that are active here.
@@ -136,7 +136,7 @@ def test_a_scaled_dot_product_does_not_saturate_at_any_size():
 
 @pytest.mark.parametrize("name", ["SwapsAxes", "PreparesAList", "IsNotANumber", "IsRandom"])
 def test_other_laws_are_skipped_if_shapes_or_determinism_are_broken(broken, name):
-    report = check_scorer(getattr(broken, name))
+    report = check(getattr(broken, name))
     assert report.is_wrong
     assert report.findings.keys() == {"shapes", "determinism"}
     assert {*report.findings, *report.skipped} == set(LAWS["scorer"])
@@ -206,11 +206,6 @@ def test_a_part_that_cannot_be_checked_is_refused(scorer, sizes, message):
     with pytest.raises(UserError) as error:
         make_subject(scorer, **sizes)
     assert message in str(error.value)
-
-
-def test_check_scorer_refuses_other_parts():
-    with pytest.raises(UserError, match="MeanContext is not a scorer; derive it from Scorer"):
-        check_scorer(MeanContext)
 
 
 def test_nan_in_a_variable_of_the_module_is_not_a_change(broken, monkeypatch):

@@ -15,7 +15,7 @@ from seq2seq_attn.attention import (
     normaliser_classes,
     window_classes,
 )
-from seq2seq_attn.doctor import LAWS, check_law, check_part, check_subject, make_subject
+from seq2seq_attn.doctor import LAWS, check, check_law, check_subject, make_subject
 from seq2seq_attn.errors import UserError
 
 CONTEXTS = [NoContext, MeanContext, FixedContext, Attention, MultiHead, ChunkwiseAttention]
@@ -97,4 +97,4 @@ def test_a_context_with_unknown_constructor_arguments_must_be_an_instance(broken
             return query, query
 
     with pytest.raises(UserError, match="needs colour; pass an instance"):
-        check_part(NeedsMore)
+        check(NeedsMore)

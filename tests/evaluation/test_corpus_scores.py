@@ -174,7 +174,7 @@ def test_comet_scores_sentences_with_a_local_model_that_is_loaded_once(comet_pac
 
 
 def test_a_missing_comet_model_or_package_is_refused_with_the_way_out(tmp_path, monkeypatch):
-    with pytest.raises(UserError, match="evaluation.comet is the path of a COMET checkpoint"):
+    with pytest.raises(UserError, match=r"evaluation\.comet is the path of a COMET checkpoint"):
         comet(["s"], ["a"], ["a"], tmp_path / "missing.ckpt")
     monkeypatch.setitem(sys.modules, "comet", None)
     (tmp_path / "m.ckpt").touch()

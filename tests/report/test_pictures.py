@@ -12,7 +12,7 @@ from seq2seq_attn.report.figures import (
     line_styles,
     render,
 )
-from seq2seq_attn.results.observations import AttentionMap, load_attention, load_curves
+from seq2seq_attn.results.observations import AttentionMap, Curve, load_attention, load_curves
 from seq2seq_attn.results.results import Results
 
 
@@ -161,3 +161,22 @@ def test_the_settings_of_matplotlib_do_not_change(folder, kind):
     before = dict(matplotlib.rcParams)
     render(bleu_by_length_figure(Results.load(folder / "results.json")), kind)
     assert dict(matplotlib.rcParams) == before
+
+
+def test_many_arms_have_a_panel_each_with_the_others_in_grey():
+    def run(arm, seed):
+        return Curve(seed, (1.0, 2.0), (4.0 + arm, 3.0 + arm + seed), (10.0 * arm, 10.0 * arm + 2 * seed))
+
+    figure = learning_curve_figure({f"arm {arm}": [run(arm, 1), run(arm, 2)] for arm in range(8)})
+    bleu, loss = (part.axes for part in figure.subfigs)
+    assert [axes.get_title() for axes in bleu] == [f"arm {arm}" for arm in range(8)] + [""] * 2
+    assert [axes.axison for axes in bleu] == [True] * 8 + [False] * 2
+    for arm, axes in enumerate(bleu[:8]):
+        assert lines(axes) == {f"arm {arm}": ([1, 2], [10.0 * arm, 10.0 * arm + 3])}
+        greys = [list(line.get_ydata()) for line in axes.get_lines() if line.get_color() == "#BBBBBB"]
+        assert greys == [[10.0 * other, 10.0 * other + 3] for other in range(8) if other != arm]
+        thin = [list(line.get_ydata()) for line in axes.get_lines() if line.get_linewidth() == 0.7]
+        assert thin == [[10.0 * arm, 10.0 * arm + 2], [10.0 * arm, 10.0 * arm + 4]]
+    assert lines(loss[3]) == {"arm 3": ([1, 2], [7.0, 7.5])}
+    assert bleu[0].get_ylim()[0] == 0
+    assert "grey: the other arms" in figure.get_suptitle()

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import html
 import inspect
 import re
 import sys
@@ -20,7 +21,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from seq2seq_attn.attention import Attention, General, MeanState, Scorer, own_options
+from seq2seq_attn.api.tables import html_table
+from seq2seq_attn.attention import Attention, General, MeanState, own_options
 from seq2seq_attn.doctor import calls, integration, numerics, parts, positions
 from seq2seq_attn.doctor.subject import (
     BASES,
@@ -131,7 +133,7 @@ LAWS: dict[Kind, dict[str, Law]] = {
 
 
 class Report(NamedTuple):
-    """All findings on one part; `print(report)` shows one line per law."""
+    """All findings on one part, shown as one line per law."""
 
     part: str  # with its sizes
     findings: dict[str, Finding]  # by law, in the order in which the laws were checked
@@ -141,41 +143,26 @@ class Report(NamedTuple):
     def is_wrong(self) -> bool:
         return any(finding.verdict == "wrong" for finding in self.findings.values())
 
-    def __str__(self) -> str:
+    def to_records(self) -> list[dict[str, str]]:
+        """One dictionary per law that was checked."""
+        return [{"law": law, **finding._asdict()} for law, finding in self.findings.items()]
+
+    def __repr__(self) -> str:
         lines = [f"{verdict:<7}  {law:<16}  {message}" for law, (verdict, message) in self.findings.items()]
         if self.skipped:
             lines.append(f"{'':<7}  not checked until that is fixed: {', '.join(self.skipped)}")
+        return "\n".join([self.part, *lines, self._summary])
+
+    def _repr_html_(self) -> str:
+        rows = [(finding.verdict, law, finding.message) for law, finding in self.findings.items()]
+        skipped = f"; not checked until that is fixed: {', '.join(self.skipped)}" if self.skipped else ""
+        table = html_table(["verdict", "law", "finding"], rows, self._summary + skipped)
+        return f"<b>{html.escape(self.part)}</b>{table}"
+
+    @property
+    def _summary(self) -> str:
         counts = Counter(finding.verdict for finding in self.findings.values())
-        return "\n".join([self.part, *lines, ", ".join(f"{counts[verdict]} {verdict}" for verdict in _VERDICTS)])
-
-
-def check_part(
-    part: Any,
-    query_size: int | None = None,
-    key_size: int | None = None,
-    options: Mapping[str, Any] | None = None,
-    full: bool = False,
-) -> Report:
-    """Check a scorer, normaliser, window or context against all laws of its kind, in this process.
-
-    The part is an instance, which is checked as it is, or a class, which is constructed with these sizes and options.
-    `full` compiles with inductor instead of `aot_eager`, a backend that builds graphs but generates no code. The report
-    is deterministic. UserError: the part is of none of these kinds, or cannot be constructed.
-    """
-    return check_subject(make_subject(part, query_size, key_size, options, full))
-
-
-def check_scorer(
-    scorer: Scorer | type[Scorer],
-    query_size: int | None = None,
-    key_size: int | None = None,
-    options: Mapping[str, Any] | None = None,
-    full: bool = False,
-) -> Report:
-    """`check_part` for a scorer; UserError for anything else."""
-    if not issubclass(scorer if isinstance(scorer, type) else type(scorer), Scorer):
-        raise UserError(f"{getattr(scorer, '__name__', scorer)} is not a scorer; derive it from Scorer")
-    return check_part(scorer, query_size, key_size, options, full)
+        return ", ".join(f"{counts[verdict]} {verdict}" for verdict in _VERDICTS)
 
 
 def make_subject(
@@ -185,7 +172,11 @@ def make_subject(
     options: Mapping[str, Any] | None = None,
     full: bool = False,
 ) -> Subject:
-    """The subject for a part given as to `check_part`. UserError: it is of no kind, or cannot be constructed."""
+    """The subject for an instance, which is checked as it is, or for a class, constructed with these sizes and options.
+
+    `full` compiles with inductor instead of `aot_eager`, a backend that builds graphs but generates no code. UserError:
+    the part is of none of the four kinds, or cannot be constructed.
+    """
     backend = "inductor" if full else "aot_eager"
     cls = part if isinstance(part, type) else type(part)
     kind = next((kind for kind, base in BASES.items() if issubclass(cls, base)), None)

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from seq2seq_attn.bench.measurements import (
-    AXES,
+from seq2seq_attn.speed import AXES, Axis, Workload
+from seq2seq_attn.speed.measurements import (
     BEAM_SIZE,
     IN_MILLISECONDS,
     OTHER,
     OURS,
     PARTS,
-    Axis,
     Job,
     Measurement,
     Sitting,
-    Workload,
 )
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 COMPARED: dict[Workload, str] = {
     "training": "training, tokens/s",
@@ -36,6 +37,18 @@ class TextTable(NamedTuple):
     title: str
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
+
+
+def rich_table(table: TextTable) -> Table:
+    """The table for a terminal."""
+    from rich.table import Table
+
+    shown = Table(title=table.title, title_justify="left", box=None)
+    for index, name in enumerate(table.header):
+        shown.add_column(name, justify="left" if index == 0 else "right")
+    for row in table.rows:
+        shown.add_row(*row)
+    return shown
 
 
 def sitting_tables(sitting: Sitting) -> Iterator[TextTable]:

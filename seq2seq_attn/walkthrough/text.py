@@ -5,12 +5,15 @@ from __future__ import annotations
 import textwrap
 import unicodedata
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from seq2seq_attn.attention import Attention, Normaliser, Scorer, Softmax, own_options
+from seq2seq_attn.attention import Normaliser, Scorer, own_options
+
+if TYPE_CHECKING:
+    from seq2seq_attn.walkthrough.steps import Walk, WalkStep
 
 WIDTH = 80
 BAR = 12  # characters for a weight of 1
@@ -21,10 +24,10 @@ INDENT = "   "
 GAP = "  "
 
 
-def as_text(walk: Walk, words: Sequence[str] | None = None) -> str:
-    """The steps from top to bottom; `words` are the labels of the states."""
+def as_text(walk: Walk) -> str:
+    """The steps from top to bottom."""
     numbers = [str(j) for j in range(1, len(walk.keys) + 1)]
-    labels = [f"{j} {_short(word)}" for j, word in zip(numbers, words, strict=True)] if words else numbers
+    labels = [f"{j} {_short(word)}" for j, word in zip(numbers, walk.words, strict=True)] if walk.words else numbers
     parts = [_given(walk, labels), _parameters(walk.attention.scorer), _prepared(walk, labels)]
     for number, step in enumerate(walk.steps, start=1):
         if len(walk.steps) > 1:
@@ -176,58 +179,3 @@ def _places(numbers: Tensor) -> int:
 def _right(texts: Sequence[str]) -> list[str]:
     width = max(map(cells, texts))
     return [" " * (width - cells(text)) + text for text in texts]
-
-
-class WalkStep(NamedTuple):
-    """Attention for one query; S states, values of size V."""
-
-    query: Tensor  # (Q,) q
-    scores: Tensor  # (S,) e_j; -inf for a position that is excluded
-    exponentials: Tensor | None  # (S,) exp((e_j - max e) / τ), which softmax normalises; None for other normalisers
-    weights: Tensor  # (S,) a_j
-    terms: Tensor  # (S, V) a_j v_j
-    context: Tensor  # (V,) their sum, C
-
-
-class Walk(NamedTuple):
-    """Attention over one source, with all intermediate results."""
-
-    attention: Attention
-    keys: Tensor  # (S, K) k_j
-    values: Tensor  # (S, V) v_j
-    prepared: Tensor  # (S, ...) the scorer's `prepare(keys)`
-    steps: tuple[WalkStep, ...]  # one per query
-
-
-@torch.no_grad()
-def walk(attention: Attention, queries: Tensor, keys: Tensor, values: Tensor | None = None) -> Walk:
-    """Attention for queries (T, Q), one after another, over keys (S, K) with values (S, V), by default the keys.
-
-    ValueError if the numbers are so large that a score or a context is not finite.
-    """
-    values = keys if values is None else values
-    source = attention.prepare(keys[None], values[None])
-    history = attention.start(source)
-    steps = []
-    for number, query in enumerate(queries, start=1):
-        one = query[None, None]
-        scores = attention.scorer.after(history[0], one, source.prepared)[0, 0]  # `attention` does not return them
-        contexts, weights, history = attention(one, source, history)
-        if not (scores < torch.inf).all() or not contexts.isfinite().all():  # also false for NaN
-            raise ValueError(f"query {number}: its scores or its context overflow; give smaller numbers")
-        step = WalkStep(
-            query=query,
-            scores=scores,
-            exponentials=_exponentials(attention, scores),
-            weights=weights[0, 0],
-            terms=weights[0, 0, :, None] * values,
-            context=contexts[0, 0],
-        )
-        steps.append(step)
-    return Walk(attention, keys, values, source.prepared[0], tuple(steps))
-
-
-def _exponentials(attention: Attention, scores: Tensor) -> Tensor | None:
-    if not isinstance(attention.normaliser, Softmax) or attention.window is not None:
-        return None
-    return torch.exp((scores - scores.max()) / attention.normaliser.temperature)

@@ -1,13 +1,11 @@
 """Attention step by step: the numbers equal those of attention itself and of NumPy; the text fits and is correct."""
 
-import doctest
 import re
 
 import numpy as np
 import pytest
 import torch
 
-import seq2seq_attn.walk
 from seq2seq_attn.attention import (
     Additive,
     Attention,
@@ -21,8 +19,9 @@ from seq2seq_attn.attention import (
     scorer,
     scorer_classes,
 )
-from seq2seq_attn.walk import as_text, walk
-from seq2seq_attn.walk.text import cells
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.walkthrough import walk
+from seq2seq_attn.walkthrough.text import cells
 
 QUERIES, STATES, QUERY, KEY, VALUE = 3, 4, 5, 7, 2
 
@@ -40,12 +39,6 @@ def own_scorers(monkeypatch):
 
 def rows(count, size):
     return torch.randn(count, size, dtype=torch.double)
-
-
-def test_the_worked_example_of_the_package_runs():
-    failures, examples = doctest.testmod(seq2seq_attn.walk)
-    assert failures == 0
-    assert examples > 0
 
 
 def test_the_steps_equal_numpy():
@@ -110,7 +103,7 @@ def test_a_normaliser_without_exponentials_shows_none_and_zero_weights_as_zero()
     keys = torch.tensor([[2.0], [-1.0], [1.5]])
     walked = walk(Attention(Dot(1, 1), Sparsemax()), torch.tensor([[1.0]]), keys)
     assert walked.steps[0].exponentials is None
-    text = as_text(walked)
+    text = str(walked)
     assert "exp" not in text
     assert re.findall(r"^   \d  (\S+) +· \[", text, flags=re.MULTILINE) == ["0.7500", "0", "0.2500"]
 
@@ -118,25 +111,25 @@ def test_a_normaliser_without_exponentials_shows_none_and_zero_weights_as_zero()
 def test_products_are_shown_only_if_the_score_is_their_sum():
     keys = torch.tensor([[3.0, 4.0], [1.0, -2.0]], dtype=torch.double)
     query = torch.tensor([[2.0, 5.0]], dtype=torch.double)
-    assert "2·3 + 5· 4 =  26" in as_text(walk(Attention(Dot(2, 2)), query, keys))
-    assert "2·2.1213 + 5· 2.8284 =  18.3848" in as_text(walk(Attention(ScaledDot(2, 2)), query, keys))
-    assert " =  " not in as_text(walk(Attention(Additive(2, 2).double()), query, keys)).partition("2. ")[0]
+    assert "2·3 + 5· 4 =  26" in str(walk(Attention(Dot(2, 2)), query, keys))
+    assert "2·2.1213 + 5· 2.8284 =  18.3848" in str(walk(Attention(ScaledDot(2, 2)), query, keys))
+    assert " =  " not in str(walk(Attention(Additive(2, 2).double()), query, keys)).partition("2. ")[0]
 
 
 def test_small_parameters_are_printed_and_large_ones_only_named():
     general = General(3, 2)
     with torch.no_grad():
         general.key_layer.weight.copy_(torch.tensor([[0.25, -1.5], [2, 0.75], [0, 1]]))
-    text = as_text(walk(Attention(general), torch.ones(1, 3), torch.ones(4, 2)))
+    text = str(walk(Attention(general), torch.ones(1, 3), torch.ones(4, 2)))
     assert "key_layer.weight (3 x 2)\n     0.25  -1.50\n     2.00   0.75\n     0.00   1.00" in text
-    large = as_text(walk(Attention(General(70, 2)), torch.ones(1, 70), torch.ones(4, 2)))
+    large = str(walk(Attention(General(70, 2)), torch.ones(1, 70), torch.ones(4, 2)))
     assert "key_layer.weight (70 x 2): too many numbers to show" in large
 
 
 def test_values_are_shown_separately_only_if_they_differ_from_the_keys():
     keys = rows(STATES, KEY)
-    alike = as_text(walk(Attention(Dot(KEY, KEY)), rows(1, KEY), keys))
-    apart = as_text(walk(Attention(Dot(KEY, KEY)), rows(1, KEY), keys, rows(STATES, VALUE)))
+    alike = str(walk(Attention(Dot(KEY, KEY)), rows(1, KEY), keys))
+    apart = str(walk(Attention(Dot(KEY, KEY)), rows(1, KEY), keys, rows(STATES, VALUE)))
     assert "\nValues v" not in alike
     assert "\nValues v" in apart
 
@@ -146,7 +139,7 @@ def test_values_are_shown_separately_only_if_they_differ_from_the_keys():
 @pytest.mark.parametrize("size", [1, 3, 9])
 def test_every_line_fits_a_terminal_of_80_columns(size, scale, words):
     for made in (Dot(size, size), Additive(size, size).double()):
-        text = as_text(walk(Attention(made), scale * rows(2, size), scale * rows(12, size)), words)
+        text = str(walk(Attention(made), scale * rows(2, size), scale * rows(12, size), words=words))
         assert max(map(cells, text.splitlines())) <= 80
 
 
@@ -158,7 +151,7 @@ def test_every_scorer_of_the_package_can_be_walked_through():
         walked = walk(attention, queries, keys)
         contexts, _ = attention(queries[None], attention.prepare(keys[None]))
         torch.testing.assert_close(torch.stack([each.context for each in walked.steps]), contexts[0], msg=name)
-        assert max(map(cells, as_text(walked).splitlines())) <= 80, name
+        assert max(map(cells, str(walked).splitlines())) <= 80, name
 
 
 def test_nothing_of_the_walk_hangs_on_the_gradient():
@@ -167,8 +160,8 @@ def test_nothing_of_the_walk_hangs_on_the_gradient():
 
 
 def test_numbers_that_overflow_are_refused():
-    with pytest.raises(ValueError, match="query 2: its scores or its context overflow"):
-        walk(Attention(Dot(1, 1)), torch.tensor([[1.0], [1e30]]), torch.tensor([[1e30], [1.0]]))
+    with pytest.raises(UserError, match="query 2: its scores or its context overflow"):
+        walk("dot", [[1], [1e200]], [[1e200], [1]])
 
 
 def test_a_scorer_without_an_equation_is_told_by_its_name(own_scorers):
@@ -179,5 +172,5 @@ def test_a_scorer_without_an_equation_is_told_by_its_name(own_scorers):
         def forward(self, query, prepared):
             return query.sum(-1, keepdim=True) + prepared.sum(-1)[:, None]
 
-    text = as_text(walk(Attention(Nameless(2, 3)), torch.ones(1, 2), torch.ones(4, 3)))
+    text = str(walk(Attention(Nameless(2, 3)), torch.ones(1, 2), torch.ones(4, 3)))
     assert "1. Score: how well does each key match the query?\n   Nameless\n" in text

@@ -4,8 +4,11 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from seq2seq_attn.bench.common_task import MODELS
-from seq2seq_attn.bench.floor import (
+from seq2seq_attn.models.recurrent.config import RecurrentConfig
+from seq2seq_attn.models.translator import pad
+from seq2seq_attn.speed import WORKLOADS
+from seq2seq_attn.speed.common_task import MODELS
+from seq2seq_attn.speed.floor import (
     BatchLengths,
     Product,
     product_variants,
@@ -14,10 +17,8 @@ from seq2seq_attn.bench.floor import (
     training_products,
     training_traffic,
 )
-from seq2seq_attn.bench.measurements import PARTS, WORKLOADS, Effort, Job
-from seq2seq_attn.bench.sitting import MEASURES, measure
-from seq2seq_attn.models.recurrent.config import RecurrentConfig
-from seq2seq_attn.models.translator import pad
+from seq2seq_attn.speed.measurements import PARTS, Effort, Job
+from seq2seq_attn.speed.sitting import MEASURES, measure
 from seq2seq_attn.training.batches import Batch
 from seq2seq_attn.training.config import TrainingConfig
 from seq2seq_attn.training.module import TranslationModule

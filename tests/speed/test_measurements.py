@@ -5,8 +5,8 @@ import json
 import pytest
 from hand_made_measurements import PEER, measurement
 
-from seq2seq_attn.bench.measurements import Sitting
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.speed.measurements import Sitting
 
 
 def test_a_value_is_the_median_of_its_rounds():

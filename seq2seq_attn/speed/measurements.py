@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
-from typing import Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from pydantic import NonNegativeInt, PositiveFloat, PositiveInt, TypeAdapter
 from pydantic.dataclasses import dataclass
 
+from seq2seq_attn.api.tables import as_text, html_table
 from seq2seq_attn.results.records import STRICT, Many, NonEmpty, load_record
+from seq2seq_attn.speed import WIDTH, Axis, Device, Precision, Workload
 from seq2seq_attn.text.files import write_bytes
 
-Workload = Literal[
-    "training",  # target tokens/s
-    "products",  # target tokens/s if training consisted of its necessary matrix products alone
-    "bytes",  # target tokens/s if training consisted of its other necessary memory traffic alone
-    "profile",  # milliseconds of a training step, by part
-    "greedy",  # tokens/s, every sentence decoded for a fixed number of steps
-    "beam",
-    "sentence-greedy",  # milliseconds, one sentence at a time
-    "sentence-beam",
-]
-Precision = Literal["fp32", "bf16"]
-Axis = Literal["length", "batch", "vocabulary", "threads"]
-Device = Literal["cpu", "cuda"]
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
 StepPart = Literal[
     "embedding",  # source and target
     "encoder",  # and H_0
@@ -38,9 +31,6 @@ StepPart = Literal[
     "optimiser",
 ]
 
-WORKLOADS: tuple[Workload, ...] = get_args(Workload)
-PRECISIONS: tuple[Precision, ...] = get_args(Precision)
-AXES: tuple[Axis, ...] = get_args(Axis)
 PARTS: tuple[StepPart, ...] = get_args(StepPart)
 
 IN_MILLISECONDS: tuple[Workload, ...] = ("profile", "sentence-greedy", "sentence-beam")  # lower is better
@@ -136,15 +126,55 @@ class Sitting:
     warm_up: NonNegativeInt  # batches before those that were timed
     batches: PositiveInt
     figures: Many[Measurement]
+    failures: Many[str] = ()  # measurements without a result, each with the reason
 
     @classmethod
-    def load(cls, path: Path) -> Sitting:
+    def load(cls, path: Path | str) -> Sitting:
         """Read what `save` wrote. Raises UserError with file and key if it is invalid."""
-        return load_record(_SITTING, path, writer="seq2seq-attn bench --output")
+        return load_record(_SITTING, Path(path), writer="seq2seq-attn bench --output")
 
-    def save(self, path: Path) -> None:
+    def save(self, path: Path | str) -> None:
         """Write JSON atomically."""
-        write_bytes(path, _SITTING.dump_json(self, indent=2) + b"\n")
+        write_bytes(Path(path), _SITTING.dump_json(self, indent=2) + b"\n")
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """One dictionary per measurement, in the unit of its workload."""
+        return [
+            {
+                "system": each.system,
+                **{key: getattr(each.job, key) for key in ("what", "model", "precision", "threads", "batch", "sweep")},
+                "length": each.job.length,
+                "vocabulary": each.job.vocabulary,
+                "unit": each.job.unit,
+                "median": each.value,
+                "minimum": min(each.values),
+                "maximum": max(each.values),
+                "peak bytes": each.peak,
+            }
+            for each in self.figures
+        ]
+
+    def __rich__(self) -> RenderableType:
+        from rich.console import Group
+        from rich.text import Text
+
+        from seq2seq_attn.speed.tables import rich_table, sitting_tables
+
+        tables = (part for table in sitting_tables(self) for part in ("", rich_table(table)))
+        return Group(Text(self._about), *tables)
+
+    def __repr__(self) -> str:
+        return as_text(self, WIDTH)
+
+    def _repr_html_(self) -> str:
+        from seq2seq_attn.speed.tables import sitting_tables
+
+        tables = (f"<b>{html.escape(t.title)}</b>{html_table(t.header, t.rows)}" for t in sitting_tables(self))
+        return f"<div>{html.escape(self._about)}</div>{''.join(tables)}"
+
+    @property
+    def _about(self) -> str:
+        return "\n".join([f"{self.hardware}; {self.corpus}", *(f"failed: {each}" for each in self.failures)])
 
     def ours(self, job: Job) -> Measurement | None:
         """Our own measurement of that job, if there is one."""

@@ -1,6 +1,6 @@
 """A sitting: our models and the peers, measured in turn in every round, so that noise affects all of them equally.
 
-Each measurement runs in a process of its own. `python -m seq2seq_attn.bench.sitting` is that process for our models: it
+Each measurement runs in a process of its own. `python -m seq2seq_attn.speed.sitting` is that process for our models: it
 reads a job and an effort as JSON from stdin and prints the outcome as JSON, as the last line of its output. The scripts
 in benchmarks/peers, which drive the peers in an environment of their own, follow the same protocol.
 """
@@ -24,30 +24,28 @@ import torch
 from pydantic import TypeAdapter
 
 from seq2seq_attn import ops
-from seq2seq_attn.bench.common_task import TEST, bench_corpus, untrained_model
-from seq2seq_attn.bench.floor import measure_bytes, measure_products
-from seq2seq_attn.bench.measurements import (
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.ops.host import keep_freed_memory
+from seq2seq_attn.runs.provenance import run_provenance
+from seq2seq_attn.speed import Axis, Precision, Workload
+from seq2seq_attn.speed.common_task import MODELS, TEST, bench_corpus
+from seq2seq_attn.speed.floor import measure_bytes, measure_products
+from seq2seq_attn.speed.measurements import (
     BEAM_SIZE,
     OURS,
-    Axis,
     Effort,
     Job,
     Measurement,
     Outcome,
-    Precision,
     Sitting,
-    Workload,
 )
-from seq2seq_attn.bench.workloads import (
+from seq2seq_attn.speed.workloads import (
     measure_batched_decoding,
     measure_profile,
     measure_single_sentences,
     measure_training,
     timed_sentences,
 )
-from seq2seq_attn.errors import UserError
-from seq2seq_attn.ops.host import keep_freed_memory
-from seq2seq_attn.runs.provenance import run_provenance
 from seq2seq_attn.text.files import read_lines
 
 MEASURES: dict[Workload, Callable[[Job, Effort], Outcome]] = {
@@ -72,7 +70,7 @@ def measure_own(job: Job, effort: Effort) -> Outcome:
         "job": TypeAdapter(Job).dump_python(job, mode="json"),
         "effort": TypeAdapter(Effort).dump_python(effort, mode="json"),
     }
-    return run_process([sys.executable, "-m", "seq2seq_attn.bench.sitting"], order, job.threads)
+    return run_process([sys.executable, "-m", "seq2seq_attn.speed.sitting"], order, job.threads)
 
 
 def run_process(command: Sequence[str], order: Mapping[str, Any], threads: int, folder: Path | None = None) -> Outcome:
@@ -248,7 +246,8 @@ def new_sitting(job: Job, effort: Effort) -> Sitting:
 def unfused_models(jobs: Sequence[Job]) -> Iterator[str]:
     """A line for each model that is not computed by fused operations alone: which parts are not, and why."""
     for name in dict.fromkeys(job.model for job in jobs):
-        unfused = ops.unfused(untrained_model(next(job for job in jobs if job.model == name), SMALL_VOCABULARY))
+        with torch.random.fork_rng(devices=[]):  # its weights are drawn
+            unfused = ops.unfused(MODELS[name].build(SMALL_VOCABULARY, SMALL_VOCABULARY, joint=False))
         if unfused is not None:
             yield f"{name}: {unfused}"
 
@@ -262,9 +261,10 @@ def run_rounds(
 ) -> Sitting:
     """The sitting with the measurements of all rounds; `keep` receives it after each round.
 
-    A task that fails is reported through `say` and dropped.
+    A task that fails is reported through `say`, recorded, and not repeated.
     """
     outcomes: dict[int, list[Outcome]] = {number: [] for number in range(len(tasks))}
+    failures: list[str] = []
     measured = sitting
     for current in range(1, rounds + 1):
         for number in list(outcomes):
@@ -273,12 +273,14 @@ def run_rounds(
             try:
                 outcome = task.measure()
             except MeasurementFailedError as failure:
-                say(f"{about}: {failure}")
+                failures.append(f"{about}: {failure}")
+                say(failures[-1])
                 del outcomes[number]
                 continue
             outcomes[number].append(outcome)
             say(f"{about}: {outcome.value:,.1f} {task.job.unit}, {outcome.peak_bytes / 1e9:.2f} GB")
-        measured = replace(sitting, figures=[_measurement(tasks[number], each) for number, each in outcomes.items()])
+        figures = [_measurement(tasks[number], each) for number, each in outcomes.items()]
+        measured = replace(sitting, figures=figures, failures=failures)
         keep(measured)
     return measured
 

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from seq2seq_attn.bench.measurements import Effort, Job
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.translator import Translator
+from seq2seq_attn.speed.measurements import Effort, Job
 from seq2seq_attn.text.codec import Codec
 from seq2seq_attn.text.encoded import EncodedSentences, Ids
 from seq2seq_attn.text.files import read_lines
@@ -33,7 +33,7 @@ def _model(**differs: Any) -> RecurrentConfig:
     return RecurrentConfig.model_validate({"dropout": dropout} | differs)
 
 
-MODELS: dict[str, RecurrentConfig] = {
+MODELS: dict[str, RecurrentConfig] = {  # by the names of `speed.Measured`
     "additive": _model(context={"scorer": "additive"}),  # query H_{i-1}: Bahdanau et al. 2015
     "general": _model(context={"scorer": "general"}, decoder={"kind": "luong", "input_feeding": False}),
     "general-feed": _model(context={"scorer": "general"}, decoder={"kind": "luong", "input_feeding": True}),

@@ -17,12 +17,12 @@ import torch
 from torch.autograd.profiler_util import FunctionEvent
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from seq2seq_attn.bench.common_task import bench_corpus, timed_batches, training_batches, untrained_model
-from seq2seq_attn.bench.measurements import BEAM_SIZE, DECODED_LENGTH, OTHER, PARTS, Effort, Job, Outcome
 from seq2seq_attn.models.translator import Translator
 from seq2seq_attn.ops.dispatch import transparent
 from seq2seq_attn.ops.inference import for_inference
 from seq2seq_attn.search import SearchOptions, search
+from seq2seq_attn.speed.common_task import bench_corpus, timed_batches, training_batches, untrained_model
+from seq2seq_attn.speed.measurements import BEAM_SIZE, DECODED_LENGTH, OTHER, PARTS, Effort, Job, Outcome
 from seq2seq_attn.text.encoded import Ids
 from seq2seq_attn.training.batches import Batch
 from seq2seq_attn.training.config import TrainingConfig, make_optimiser

@@ -7,10 +7,10 @@ import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from seq2seq_attn import search
-from seq2seq_attn.bench import workloads
-from seq2seq_attn.bench.common_task import MODELS, synthetic_corpus, training_batches, untrained_model
-from seq2seq_attn.bench.measurements import OTHER, PARTS, Effort, Job
-from seq2seq_attn.bench.workloads import TrainingStep, by_part, labelled, measure_profile
+from seq2seq_attn.speed import workloads
+from seq2seq_attn.speed.common_task import MODELS, synthetic_corpus, training_batches, untrained_model
+from seq2seq_attn.speed.measurements import OTHER, PARTS, Effort, Job
+from seq2seq_attn.speed.workloads import TrainingStep, by_part, labelled, measure_profile
 
 EFFORT = Effort(warm_up=1, batches=2)
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from seq2seq_attn.bench.measurements import AXES, OTHER, OURS, PARTS, PRECISIONS, Axis, Measurement, Sitting, Workload
-from seq2seq_attn.bench.tables import COMPARED, TextTable, sitting_tables
 from seq2seq_attn.report.figures import COLOURS, LINES, drawing, legend_below, line_styles, render
+from seq2seq_attn.speed import AXES, PRECISIONS, Axis, Workload
+from seq2seq_attn.speed.measurements import OTHER, OURS, PARTS, Measurement, Sitting
+from seq2seq_attn.speed.tables import COMPARED, TextTable, sitting_tables
 from seq2seq_attn.text.files import write_bytes
 
 PRECISION_COLOURS = dict(zip(PRECISIONS, COLOURS, strict=False))
@@ -38,7 +39,7 @@ were measured in turn. Values of one sitting can be compared with each other, no
 
 The floor is a lower bound for the time of training on that machine at that time: the matrix products that a step needs,
 each at its real shape and in the fastest way that torch offers, followed by the remaining memory traffic of a step, at
-the rate at which tensors of that size are copied ([`floor.py`](../seq2seq_attn/bench/floor.py)).
+the rate at which tensors of that size are copied ([`floor.py`](../seq2seq_attn/speed/floor.py)).
 """
 
 _SITTING = """\

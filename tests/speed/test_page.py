@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from hand_made_measurements import PEER, measurement
 
-from seq2seq_attn.bench.page import plot_sweep, plot_training, write_page
-from seq2seq_attn.bench.tables import sitting_tables
+from seq2seq_attn.speed.page import plot_sweep, plot_training, write_page
+from seq2seq_attn.speed.tables import sitting_tables
 
 
 def row(sitting, title, name):

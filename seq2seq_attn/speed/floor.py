@@ -14,12 +14,12 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F
 
-from seq2seq_attn.bench.common_task import MODELS, bench_corpus, timed_batches, untrained_model
-from seq2seq_attn.bench.measurements import Effort, Job, Outcome, StepPart
-from seq2seq_attn.bench.workloads import elapsed_seconds, peak_bytes
 from seq2seq_attn.models.recurrent.cells import CELLS
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.recurrent.luong import LuongConfig
+from seq2seq_attn.speed.common_task import MODELS, bench_corpus, timed_batches, untrained_model
+from seq2seq_attn.speed.measurements import Effort, Job, Outcome, StepPart
+from seq2seq_attn.speed.workloads import elapsed_seconds, peak_bytes
 from seq2seq_attn.training.batches import Batch
 
 FLOOR_BATCHES = 10  # at most, of the batches that training is timed on: the shapes of each have to be timed

@@ -8,8 +8,8 @@ import pytest
 from hand_made_measurements import PEER, measurement
 from torch.nn.modules.module import register_module_forward_hook
 
-from seq2seq_attn.bench.measurements import OURS, Effort, Job, Outcome
-from seq2seq_attn.bench.sitting import (
+from seq2seq_attn.speed.measurements import OURS, Effort, Job, Outcome
+from seq2seq_attn.speed.sitting import (
     DRIVERS,
     PEERS,
     MeasurementFailedError,

@@ -1,0 +1,297 @@
+"""Corpora: what can be downloaded or generated, statistics, and the split into training, validation and test sets.
+
+In every function a corpus is one that `corpora` lists, by name; a folder with parallel files; one file with a tab
+between a sentence and its translation; or two files, as in `("all.en", "all.de")`. Files may be compressed (.gz).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from seq2seq_attn.api.tables import Listing, html_table
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.text.corpus import (
+    CorpusStatistics,
+    Languages,
+    ParallelCorpus,
+    corpus_statistics,
+    find_pairs,
+    languages_of,
+    read_parallel,
+    read_tsv,
+    split_by_source,
+)
+from seq2seq_attn.text.download import DownloadProgress, KnownCorpus, download_files, find_corpus, known_corpora
+from seq2seq_attn.text.files import open_bytes
+from seq2seq_attn.text.synthetic import SEED, generate_corpus, make_corpus
+
+__all__ = ["Corpora", "CorpusParts", "PartStatistics", "SplitFiles", "corpora", "get", "make", "split", "stats"]
+
+GENERATED, DOWNLOADED = Path("data"), Path("data/downloaded")
+
+Corpus = Path | str | tuple[Path | str, Path | str]
+
+
+def corpora() -> Corpora:
+    """The corpora that the package can download or generate.
+
+    >>> [corpus.name for corpus in s2s.data.corpora() if corpus.is_generated]
+    ['tom-and-jerry', 'copy', 'reverse', 'sort']
+    """
+    return Corpora(known_corpora().values())
+
+
+class Corpora(Listing[KnownCorpus]):
+    """Corpora, with their sizes, licences and citations."""
+
+    def lines(self) -> dict[str, list[str]]:
+        return {
+            each.name: [
+                each.description,
+                f"size: {each.size}",
+                f"licence: {each.licence}",
+                f"seq2seq-attn data {'make' if each.is_generated else 'get'} {each.name}",
+            ]
+            for each in self
+        }
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """One dictionary per corpus."""
+        shown = "name", "description", "size", "licence", "page", "is_generated"
+        return [{key: getattr(each, key) for key in shown} for each in self]
+
+
+def get(
+    name: str,
+    folder: Path | str | None = None,
+    *,
+    from_folder: Path | str | None = None,
+    progress: DownloadProgress | None = None,
+) -> Path:
+    """Downloads a corpus into a folder, by default `data/downloaded/NAME`, and returns the folder.
+
+    With `from_folder`, its files are copied from that folder, or from its subfolder NAME, instead of being downloaded.
+    Files that are present and correct are left alone. The sha256 of every file is checked before it is written.
+    `progress` is called with the address of a file, the bytes received so far, and their total if it is known.
+    UserError: a file cannot be downloaded or is another one; with its address and the remedy.
+    """
+    corpus = find_corpus(name)
+    if corpus.is_generated:
+        raise UserError(f"{name} is generated, not downloaded; run: seq2seq-attn data make {name}")
+    source = None if from_folder is None else Path(from_folder)
+    return download_files(corpus, Path(folder or DOWNLOADED / name), source, progress)
+
+
+def make(name: str, folder: Path | str | None = None, *, seed: int | None = None) -> Path:
+    """Generates a corpus with known word alignments in a folder, by default `data/NAME`, and returns the folder.
+
+    The default seed is that of the committed corpus. UserError: a file of it exists with another content; existing
+    files are never overwritten.
+
+    >>> sorted(path.name for path in s2s.data.make("copy").glob("test.*"))
+    ['test.align', 'test.source', 'test.target']
+    """
+    if not find_corpus(name).is_generated:
+        raise UserError(f"{name} is downloaded, not generated; run: seq2seq-attn data get {name}")
+    return make_corpus(name, folder or GENERATED / name, SEED if seed is None else seed)
+
+
+def stats(corpus: Corpus, *, columns: tuple[int, int] = (0, 1)) -> CorpusParts:
+    """Counts the pairs and the words of a corpus; words are separated by blanks.
+
+    `columns` are those of the source and the target in a file with tabs, counted from 0. UserError: a file is missing,
+    or the two sides have different numbers of lines.
+
+    >>> s2s.data.stats(("all.en", "all.de"))
+    corpus  12 pairs
+            en: 36 words (14 distinct), 3.0 per line (median 3, maximum 3)
+            de: 36 words (14 distinct), 3.0 per line (median 3, maximum 3)
+    """
+    files = _files(corpus)
+    read = {part: _read(paths, columns) for part, paths in files.items()} or _generated(str(corpus))
+    sides = {part: languages_of(files.get(part, ()), columns) or ("source", "target") for part in read}
+    return CorpusParts(
+        PartStatistics(part, pairs.name, sides[part], corpus_statistics(pairs)) for part, pairs in read.items()
+    )
+
+
+class PartStatistics(NamedTuple):
+    """The counts of one part of a corpus, such as `train`."""
+
+    part: str
+    name: str  # its files
+    sides: tuple[str, str]  # the languages, if the names of the files tell them
+    counts: CorpusStatistics
+
+
+class CorpusParts(Listing[PartStatistics]):
+    """The result of `stats`, one record per part."""
+
+    def lines(self) -> dict[str, list[str]]:
+        return {
+            each.part: [
+                f"{each.counts.pairs:,} pairs",
+                *(
+                    f"{side}: {words.tokens:,} words ({words.types:,} distinct), "
+                    f"{words.mean_length:.1f} per line (median {words.median_length:g}, maximum {words.max_length})"
+                    for side, words in zip(each.sides, (each.counts.source, each.counts.target), strict=True)
+                ),
+            ]
+            for each in self
+        }
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """One dictionary per part and side."""
+        return [
+            {
+                "part": each.part,
+                "side": side,
+                "pairs": each.counts.pairs,
+                "words": words.tokens,
+                "distinct words": words.types,
+                "words per line": words.mean_length,
+                "median": words.median_length,
+                "maximum": words.max_length,
+            }
+            for each in self
+            for side, words in zip(each.sides, (each.counts.source, each.counts.target), strict=True)
+        ]
+
+
+def split(
+    corpus: Corpus,
+    folder: Path | str,
+    *,
+    validation: int = 1000,
+    test: int = 1000,
+    source_language: str | None = None,
+    target_language: str | None = None,
+    columns: tuple[int, int] = (0, 1),
+    seed: int = 1,
+) -> SplitFiles:
+    """Splits a corpus at random into training, validation and test sets, and writes their files into a folder.
+
+    `validation` and `test` are numbers of distinct source sentences: all translations of a sentence go to the same
+    set. Pairs with a blank side are dropped. The files are `train.en`, `train.de`, `dev.en`, `dev.de`, `test.en` and
+    `test.de`, with the languages as suffixes, by default those in the names of the given files. UserError: no sentence
+    would be left for training, or a file exists with another content; nothing is written in that case.
+
+    >>> found = s2s.data.split(("all.en", "all.de"), "data/mine", validation=2, test=3)
+    >>> found
+    train: 7 pairs, validation: 2 pairs, test: 3 pairs
+    data:
+      train: {source: data/mine/train.en, target: data/mine/train.de}
+      validation: {source: data/mine/dev.en, target: data/mine/dev.de}
+      test: {source: data/mine/test.en, target: data/mine/test.de}
+    text: {source_language: en, target_language: de}
+    >>> print(s2s.Config(**found.config).data.test.source)
+    data/mine/test.en
+    """
+    files = _files(corpus)
+    if not files:
+        raise UserError(f"{corpus} is generated in three parts, so there is nothing to split: data make {corpus}")
+    if len(files) > 1:
+        raise UserError(f"{corpus} contains {', '.join(files)}; name the file or files of one of them")
+    (chosen,) = files.values()
+    languages = _languages(chosen, columns, source_language, target_language)
+    pairs = _read(chosen, columns)
+    filled = [row for row, pair in enumerate(zip(pairs.source, pairs.target, strict=True)) if all(map(str.strip, pair))]
+    parts = split_by_source(pairs.select(filled), validation=validation, test=test, seed=seed)
+    sizes = {part: len(its_pairs) for part, its_pairs in parts._asdict().items()}
+    return SplitFiles(parts.save(Path(folder), languages), sizes, languages)
+
+
+@dataclass(frozen=True, repr=False)
+class SplitFiles:
+    """The result of `split`: the files of the three parts, and the configuration that names them."""
+
+    files: Mapping[str, tuple[Path, Path]]  # source and target, by part
+    sizes: Mapping[str, int]  # pairs, by part
+    languages: Languages
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The sections of a configuration that name the files and the languages: `train(found.config, "runs/mine")`."""
+        return {
+            "data": {part: {"source": str(left), "target": str(right)} for part, (left, right) in self.files.items()},
+            "text": dict(zip(("source_language", "target_language"), self.languages, strict=True)),
+        }
+
+    @property
+    def yaml(self) -> str:
+        """`config` as YAML, with each innermost mapping on one line, as the README writes it."""
+        text = yaml.safe_dump(self.config, sort_keys=False, default_flow_style=None, width=1000, allow_unicode=True)
+        return text.rstrip()
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """One dictionary per part."""
+        return [
+            {"part": part, "pairs": self.sizes[part], "source": str(left), "target": str(right)}
+            for part, (left, right) in self.files.items()
+        ]
+
+    def __repr__(self) -> str:
+        return f"{', '.join(f'{part}: {size:,} pairs' for part, size in self.sizes.items())}\n{self.yaml}"
+
+    def _repr_html_(self) -> str:
+        rows = self.to_records()
+        return html_table(list(rows[0]), [list(row.values()) for row in rows])
+
+
+def _files(corpus: Corpus) -> Mapping[str, Sequence[Path]]:
+    """The files of a corpus by part: two, or one with tabs. Empty for a corpus that is to be generated.
+
+    UserError: there is no such corpus, or its files are not here.
+    """
+    if isinstance(corpus, tuple):
+        source, target = corpus
+        return {"corpus": (Path(source), Path(target))}
+    path = Path(corpus)
+    if path.is_file():
+        return {"corpus": (path,)}
+    if path.is_dir():
+        return find_pairs(path)
+    if path.name != str(corpus) or path.suffix:
+        raise UserError(f"{corpus}: no such file or folder")
+    known = find_corpus(path.name)
+    place = (GENERATED if known.is_generated else DOWNLOADED) / known.name
+    if place.is_dir():
+        return known.find_pairs(place)
+    if known.is_generated:
+        return {}
+    raise UserError(f"{place}: no such folder; run: seq2seq-attn data get {corpus}")
+
+
+def _read(files: Sequence[Path], columns: tuple[int, int]) -> ParallelCorpus:
+    if len(files) == 2:
+        return read_parallel(*files)
+    (path,) = files
+    with open_bytes(path) as stream:
+        first = stream.readline()
+    if first and b"\t" not in first:
+        raise UserError(f"{path}, line 1: no tab; if it is one side of a corpus, give the other side as well")
+    return read_tsv(path, columns)
+
+
+def _generated(name: str) -> dict[str, ParallelCorpus]:
+    """The parts of a corpus that the package generates, without writing them."""
+    return {
+        part: ParallelCorpus([" ".join(each.source) for each in pairs], [" ".join(each.target) for each in pairs], name)
+        for part, pairs in generate_corpus(name)._asdict().items()
+    }
+
+
+def _languages(files: Sequence[Path], columns: tuple[int, int], source: str | None, target: str | None) -> Languages:
+    found = languages_of(files, columns) or (None, None)
+    left, right = source or found[0], target or found[1]
+    if left is None or right is None:
+        names = " and ".join(map(str, files))
+        raise UserError(f"{names}: no language codes in the names; give source_language and target_language")
+    if left == right:
+        raise UserError(f"both languages are {left}, so both sides would have the same file names; give two codes")
+    return left, right

@@ -1,0 +1,134 @@
+"""Scores of the output of any system, and how the scores of a run are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from seq2seq_attn.api.tables import html_table
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.evaluation.counts import BleuCounts
+from seq2seq_attn.evaluation.groups import score_by_length
+from seq2seq_attn.evaluation.metrics import METRICS, TranslatedTest, score_translations
+from seq2seq_attn.evaluation.resampling import approximate_randomisation, paired_bootstrap
+from seq2seq_attn.text.files import read_lines
+
+Lines = Path | str | Sequence[str]  # a file, or its lines
+
+
+def evaluate(
+    hypotheses: Lines,
+    references: Lines,
+    *,
+    source: Lines | None = None,
+    lc_tok: Lines | None = None,
+    language: str = "en",
+    tokenize: str = "13a",
+    baseline: Lines | None = None,
+) -> Scores:
+    """Scores the translations of any system by BLEU, chrF, TER and exact matches, with their signatures.
+
+    Each argument is a file or a list of lines; `Model.evaluate` scores a model on its test set. `source` adds BLEU by
+    source length. `lc_tok`, the references lowercased, normalised and tokenised, adds the BLEU that papers report, for
+    translations into `language`. `baseline`, the translations of another system, adds the difference in BLEU with two
+    paired tests. `tokenize` is sacrebleu's tokeniser. UserError: numbers of lines differ, or a file is missing.
+
+    >>> scores = s2s.evaluate(["a b c d e"], ["a b c d e f"])
+    >>> round(scores["bleu"]["value"], 2)
+    81.87
+    """
+    expected = _read("references", references)
+
+    def lines(name: str, given: Lines) -> list[str]:
+        read = _read(name, given)
+        if len(read.lines) != len(expected.lines):
+            raise UserError(
+                f"{read.name} has {len(read.lines)} lines and {expected.name} has {len(expected.lines)}; "
+                f"line i of one must belong to line i of the other"
+            )
+        return read.lines
+
+    translations = lines("hypotheses", hypotheses)
+    lowercased = None if lc_tok is None else lines("lc_tok", lc_tok)
+    scores = Scores(score_translations(TranslatedTest(translations, expected.lines, tokenize, lowercased, language)))
+    if source is not None:
+        scores["bleu_by_length"] = score_by_length(lines("source", source), translations, expected.lines, tokenize)
+    if baseline is not None:
+        systems = translations, lines("baseline", baseline)
+        ours, theirs = (BleuCounts.of([system], expected.lines, tokenize) for system in systems)
+        scores["difference"] = asdict(paired_bootstrap(ours, theirs))
+        scores["randomisation"] = asdict(approximate_randomisation(ours, theirs))
+    return scores
+
+
+class Scores(dict[str, Any]):
+    """Scores as in metrics.json: {key: {value, signature}} for translations, {key: value} for forced decoding.
+
+    `bleu_by_length` is a list of length bands; links have precision, recall and F1.
+    """
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """One dictionary per number: its name, and its signature or meaning."""
+        return [{"score": row.score, "value": row.value, "about": row.about} for row in self._rows()]
+
+    def __repr__(self) -> str:
+        return "\n".join(row.text for row in self._rows())
+
+    def _repr_html_(self) -> str:
+        return html_table(["score", "value", ""], [(row.score, row.number, row.about) for row in self._rows()])
+
+    def _rows(self) -> Iterator[_Row]:
+        for key, metric in METRICS.items():
+            if isinstance(self.get(key), Mapping):
+                yield _Row(metric.name, self[key]["value"], self[key]["signature"])
+            elif self.get(key) is not None:
+                yield _Row(metric.name, self[key], metric.meaning, metric.digits)
+        for key, (name, meaning) in _LINK_RATES.items():
+            if key in self:
+                yield _Row(name, self[key], meaning, digits=3)
+        for band in self.get("bleu_by_length", ()):
+            length = f"{band['low']}+" if band["high"] is None else f"{band['low']}-{band['high']}"
+            yield _Row(f"BLEU {length}", band["bleu"], f"{band['sentences']:,} sentences of {length} source words")
+        if "difference" in self:
+            pair, randomisation = self["difference"], self["randomisation"]
+            interval = f"95 % interval [{pair['low']:+.2f}, {pair['high']:+.2f}]"
+            about = f"{interval}, p = {pair['p_value']:.3f}, {pair['signature']}"
+            yield _Row("BLEU difference", pair["difference"], about, sign="+")
+            about = f"approximate randomisation p = {randomisation['p_value']:.4f}, {randomisation['signature']}"
+            yield _Row("", None, about)
+
+
+class _Row(NamedTuple):
+    """A number with its name, and its signature or meaning."""
+
+    score: str
+    value: float | None  # None: another test of the number above
+    about: str
+    digits: int = 2
+    sign: str = ""
+
+    @property
+    def number(self) -> str:
+        return "" if self.value is None else f"{self.value:{self.sign}.{self.digits}f}"
+
+    @property
+    def text(self) -> str:
+        return f"{self.score:<16}{self.number:>7}  {self.about}"
+
+
+_LINK_RATES = {
+    "precision": ("precision", "share of the links that are gold links, sure or possible"),
+    "recall": ("recall", "share of the sure gold links that were found"),
+    "f1": ("F1", "harmonic mean of the two"),
+}
+
+
+class _Text(NamedTuple):
+    name: str
+    lines: list[str]
+
+
+def _read(name: str, given: Lines) -> _Text:
+    return _Text(str(given), read_lines(given)) if isinstance(given, (str, Path)) else _Text(name, list(given))

@@ -1,0 +1,137 @@
+"""Attention step by step, with all intermediate numbers.
+
+>>> s2s.walk(query=[[10, 5, 10]], states=[[0, 1, 1], [5, 0, 1], [1, 1, 0], [0, 5, 1]], words="Tom chases Jerry .")
+Query q: a state of the decoder
+   q  10  5  10
+<BLANKLINE>
+Keys k and values v: the states of the encoder
+   1 Tom     0  1  1
+   2 chases  5  0  1
+   3 Jerry   1  1  0
+   4 .       0  5  1
+<BLANKLINE>
+1. Score: how well does each key match the query?
+   e = q · k   (Luong et al. 2015, sec. 3.1, "dot")
+   1 Tom     10·0 + 5·1 + 10·1 =  15
+   2 chases  10·5 + 5·0 + 10·1 =  60
+   3 Jerry   10·1 + 5·1 + 10·0 =  15
+   4 .       10·0 + 5·5 + 10·1 =  35
+<BLANKLINE>
+2. Normalise: from scores to weights
+   a_j = exp(e_j / τ) / Σ_k exp(e_k / τ)   (Bahdanau et al. 2015, eq. 6)
+   with temperature = 1.0
+   The maximum is subtracted, so exp cannot overflow; the weights do not change.
+              e  e - max  exp((e-max)/τ)       a
+   1 Tom     15      -45       2.863e-20  0.0000
+   2 chases  60        0               1  1.0000  ████████████
+   3 Jerry   15      -45       2.863e-20  0.0000
+   4 .       35      -25       1.389e-11  0.0000
+                                       1  1.0000  <- sum
+<BLANKLINE>
+3. Sum: the context is the sum of the values, each times its weight
+   C = Σ_j a_j v_j
+   1 Tom     0.0000 · [0  1  1]  = [0  0  0]
+   2 chases  1.0000 · [5  0  1]  = [5  0  1]
+   3 Jerry   0.0000 · [1  1  0]  = [0  0  0]
+   4 .       0.0000 · [0  5  1]  = [0  0  0]
+                              C  = [5  0  1]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from seq2seq_attn.errors import UserError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from seq2seq_attn.attention import Attention, Normaliser, Scorer
+    from seq2seq_attn.walkthrough.steps import Walk
+
+    Rows = Sequence[Sequence[float]] | NDArray[Any] | Tensor
+    Options = Mapping[str, Any]
+
+QUERY = ((10, 5, 10),)
+STATES = ((0, 1, 1), (5, 0, 1), (1, 1, 0), (0, 5, 1))
+
+
+def walk(
+    scorer: str | type[Scorer] | Options | Attention = "dot",
+    query: Rows = QUERY,
+    states: Rows = STATES,
+    values: Rows | None = None,
+    *,
+    words: str | Sequence[str] | None = None,
+    normaliser: str | type[Normaliser] | Options = "softmax",
+    seed: int = 1,
+) -> Walk:
+    """Attention step by step: scores, weights and weighted sum, each with its equation, inputs and result.
+
+    `query` has a row per step, `states` a row per word; `values`, of which the context is the sum, are by default the
+    states. `words` label the states. The scorer and the normaliser are names as in a configuration, classes, or
+    either of them with options, as in `{"name": "additive", "hidden_size": 4}`; `seed` initialises the scorer's
+    parameters. An `Attention`, such as a trained one, is walked through as it is. The result shows itself as text and
+    holds all numbers, in double precision unless the given attention has another one.
+
+    UserError: there is no such scorer, sizes do not fit, or numbers are not finite.
+
+    >>> step = s2s.walk("dot", query=[[1, 0]], states=[[2, 0], [0, 2]]).steps[0]
+    >>> step.scores.tolist(), [round(weight, 3) for weight in step.weights.tolist()]
+    ([2.0, 0.0], [0.881, 0.119])
+    """
+    values = states if values is None else values
+    labels = None if words is None else tuple(words.split() if isinstance(words, str) else words)
+    for name, column in (("values", values), ("words", labels)):
+        if column is not None and len(column) != len(states):
+            raise UserError(f"{len(column)} {name} for {len(states)} states; give one for each")
+
+    import torch
+
+    from seq2seq_attn.attention import Attention
+    from seq2seq_attn.walkthrough.steps import walk_through
+
+    parameters = scorer.parameters() if isinstance(scorer, Attention) else iter(())
+    like = next(parameters, torch.empty(0, dtype=torch.float64))
+    queries, keys, summed = (
+        _matrix(name, rows, like) for name, rows in (("query", query), ("states", states), ("values", values))
+    )
+    if not isinstance(scorer, Attention):
+        scorer = _attention(scorer, normaliser, queries.shape[1], keys.shape[1], seed)
+    return walk_through(scorer, queries, keys, summed, labels)
+
+
+def _matrix(name: str, rows: Rows, like: Tensor) -> Tensor:
+    import torch
+
+    try:
+        matrix = torch.as_tensor(rows, dtype=like.dtype, device=like.device)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{name}: {error}; give rows of numbers, as in [[1, 0, 0.5], [2, 1, 0]]") from None
+    if matrix.dim() != 2 or not matrix.numel() or not matrix.isfinite().all():
+        raise UserError(f"{name}: not rows of finite numbers; give them as in [[1, 0, 0.5], [2, 1, 0]]")
+    return matrix
+
+
+def _attention(scorer: Any, normaliser: Any, query_size: int, key_size: int, seed: int) -> Attention:
+    import torch
+
+    from seq2seq_attn.attention import Attention
+    from seq2seq_attn.models.context_config import NormaliserConfig, ScorerConfig
+    from seq2seq_attn.runs.plugin import find_scorer
+    from seq2seq_attn.strict import parse
+
+    options = dict(scorer) if isinstance(scorer, Mapping) else {"name": scorer}
+    if isinstance(options.get("name"), str):
+        options["name"] = find_scorer(options["name"])
+    make_scorer = parse(ScorerConfig, options)
+    make_normaliser = parse(NormaliserConfig, normaliser if isinstance(normaliser, Mapping) else {"name": normaliser})
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        try:
+            attention = Attention(make_scorer(query_size, key_size), make_normaliser())
+        except (TypeError, ValueError) as error:
+            raise UserError(f"a query of size {query_size} and states of size {key_size}: {error}") from None
+    return attention.double().eval()  # eval: without the noise of training

@@ -1,0 +1,281 @@
+"""`check`, `scorers`, `walk`, `bench` and `demo` from Python: what they take, return and show."""
+
+import json
+import os
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+import seq2seq_attn as s2s
+from seq2seq_attn.attention import Additive, Attention, Dot, Scorer, scorer, scorer_classes
+from seq2seq_attn.cli import main
+from seq2seq_attn.comparison import compare as comparison_file
+from seq2seq_attn.comparison.experiment import experiment_grid
+from seq2seq_attn.doctor import LAWS
+from seq2seq_attn.doctor.laws import PREREQUISITES
+from seq2seq_attn.speed import MODEL_NAMES
+from seq2seq_attn.speed.common_task import MODELS
+from seq2seq_attn.speed.sitting import MEASURES, MeasurementFailedError
+
+
+@pytest.fixture
+def printed(capfd, monkeypatch):
+    """What a command prints to stdout, in a terminal of 120 columns."""
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def run(*arguments):
+        with pytest.raises(SystemExit):
+            main([str(argument) for argument in arguments])
+        return capfd.readouterr().out
+
+    return run
+
+
+def without_trailing_blanks(text):
+    return "\n".join(line.rstrip() for line in text.splitlines())
+
+
+# check
+
+
+@pytest.fixture
+def only(monkeypatch):
+    """Keeps only these laws of scorers and the prerequisites."""
+
+    def only(*laws):
+        for law in LAWS["scorer"].keys() - PREREQUISITES["scorer"].keys() - set(laws):
+            monkeypatch.delitem(LAWS["scorer"], law)
+
+    return only
+
+
+def test_a_part_is_a_class_an_instance_a_name_or_either_with_options(only):
+    only("padding")
+    for part, shown in (
+        (Additive, "Additive(query_size=5, key_size=7)"),
+        ({"name": Additive, "hidden_size": 3}, "Additive(query_size=5, key_size=7)"),
+        ("additive", "Additive(query_size=5, key_size=7)"),
+        ("seq2seq_attn.attention:Additive", "Additive(query_size=5, key_size=7)"),
+    ):
+        report = s2s.check(part, query_size=5, key_size=7, in_process=True)
+        assert report.part == shown
+        assert list(report.findings) == ["shapes", "determinism", "padding"]
+        assert not report.is_wrong
+    assert s2s.check(Additive(3, 2)).part == "Additive(query_size=3, key_size=2)"
+
+
+def test_options_have_the_types_that_the_part_declares(only):
+    only("parameters")
+    report = s2s.check({"name": "additive", "hidden_size": "11"}, query_size=5, key_size=7, in_process=True)
+    assert "(2, 5, 11)" in report.findings["shapes"].message
+    with pytest.raises(s2s.UserError, match="'hidden_sizes'; did you mean 'hidden_size'"):
+        s2s.check({"name": Additive, "hidden_sizes": 11})
+    with pytest.raises(s2s.UserError, match="an instance of Dot already has its sizes and options"):
+        s2s.check({"name": Dot(5, 5), "scale": 3})
+    with pytest.raises(s2s.UserError, match="7 is not a scorer, normaliser, window or context"):
+        s2s.check(7)
+
+
+def test_a_part_given_by_name_is_checked_in_another_process(monkeypatch):
+    here = []
+    monkeypatch.setattr("seq2seq_attn.doctor.isolation.check_subject", lambda subject: here.append(subject))
+    monkeypatch.setattr("seq2seq_attn.doctor.isolation.IsolatedPart.report", lambda self: self.part)
+    assert s2s.check({"name": "additive", "hidden_size": 3}, query_size=5) == "Additive(query_size=5, key_size=24)"
+    assert here == []
+    s2s.check(Dot)
+    assert [subject.name for subject in here] == ["Dot(query_size=16, key_size=16)"]
+
+
+def test_a_report_shows_its_findings_as_text_table_and_records(only, printed):
+    only("saturation")
+    report = s2s.check(Dot, query_size=8)
+    assert repr(report) == str(report)
+    assert f"{report}\n\n" == printed("check", "--in-process", "dot", "--query-size", "8")
+    assert report.to_records()[-1] == {
+        "law": "saturation", "verdict": "warning", "message": report.findings["saturation"].message,
+    }  # fmt: skip
+    page = report._repr_html_()
+    assert "<b>Dot(query_size=8, key_size=8)</b>" in page
+    assert "2 ok, 0 note, 1 warning, 0 wrong" in page
+
+
+# scorers
+
+
+def test_the_catalogue_is_that_of_the_command(printed):
+    found = s2s.scorers(query_size=5, key_size=7, positions=3)
+    sizes = "--query-size", 5, "--key-size", 7, "--positions", 3
+    assert without_trailing_blanks(printed("scorers", *sizes)) == repr(found)
+    assert printed("scorers", *sizes, "--markdown") == found.markdown()
+    listed = json.loads(printed("scorers", *sizes, "--json"))
+    records = found.to_records()
+    assert [each["name"] for each in listed] == [each.name for each in found] == [each["name"] for each in records]
+    general = next(each for each in records if each["name"] == "general")
+    assert (general["kind"], general["parameters"], general["FLOPs, step"]) == ("scorer", 5 * 7, 2 * 5 * 3)
+    assert {each.kind for each in found.of("window")} == {"window"}
+    assert found._repr_html_().count("<tr") == 1 + len(found)
+
+
+def test_what_is_installed_and_broken_is_said_as_a_warning(monkeypatch):
+    monkeypatch.setattr("seq2seq_attn.attention.registry.load_installed", lambda: ("the entry point x is broken",))
+    with pytest.warns(UserWarning, match="not listed: the entry point x is broken"):
+        s2s.scorers(5, 5)
+
+
+# walk
+
+
+def test_the_walk_is_that_of_the_command(printed):
+    assert printed("walk") == f"{s2s.walk()!r}\n"
+    walked = s2s.walk(
+        {"name": "additive", "hidden_size": 4}, [[1, -2]], [[0, 1], [5, 0]], [[1], [2]],
+        words="Tom runs", normaliser={"name": "softmax", "temperature": 2}, seed=7,
+    )  # fmt: skip
+    assert printed(
+        "walk", "additive", "hidden_size=4", "--query", "1 -2", "--states", "0 1; 5 0", "--values", "1; 2",
+        "--words", "Tom runs", "--normaliser", "softmax temperature=2", "--seed", 7,
+    ) == f"{walked}\n"  # fmt: skip
+
+
+def test_rows_may_be_lists_arrays_or_tensors_and_are_computed_in_double():
+    rows, states = [[0.1, 0.2]], [[0.3, 0.4], [0.5, 0.6]]
+    expected = torch.tensor([0.1 * 0.3 + 0.2 * 0.4, 0.1 * 0.5 + 0.2 * 0.6], dtype=torch.float64)
+    for convert in (list, np.array, lambda given: torch.tensor(given, dtype=torch.float64)):
+        step = s2s.walk("dot", convert(rows), convert(states)).steps[0]
+        torch.testing.assert_close(step.scores, expected, rtol=0, atol=1e-15)
+
+
+def test_an_attention_of_one_s_own_is_walked_through_as_it_is():
+    attention = Attention(Additive(2, 3))
+    walked = s2s.walk(attention, [[1, 2]], [[1, 2, 3], [4, 5, 6]])
+    assert walked.attention is attention
+    keys, query = torch.tensor([[[1.0, 2, 3], [4, 5, 6]]]), torch.tensor([[[1.0, 2]]])
+    torch.testing.assert_close(walked.steps[0].context, attention(query, attention.prepare(keys))[0][0, 0].detach())
+
+
+def test_a_class_is_a_scorer_as_its_name_is(monkeypatch):
+    monkeypatch.setattr(scorer._scorers, "_classes", scorer_classes())
+
+    class Constant(Scorer):
+        """c for every key."""
+
+        equation, source = "c", "this test"
+
+        def __init__(self, query_size: int, key_size: int, c: float = 3.0) -> None:
+            super().__init__(query_size, key_size)
+            self.c = c
+
+        def prepare(self, keys):
+            return keys
+
+        def forward(self, query, prepared):
+            return query.new_full((len(query), query.shape[1], prepared.shape[1]), self.c)
+
+    assert s2s.walk(Constant).steps[0].scores.tolist() == [3.0] * 4
+    assert s2s.walk({"name": Constant, "c": 5}).steps[0].weights.tolist() == [0.25] * 4
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"query": [[1, 2], [3]]}, "query: .*; give rows of numbers"),
+        ({"query": [1, 2, 3]}, "query: not rows of finite numbers"),
+        ({"states": [[1, 2, float("nan")]]}, "states: not rows of finite numbers"),
+        ({"states": []}, "states: not rows of finite numbers"),
+        ({"words": ["Tom"]}, "1 words for 4 states"),
+        ({"values": [[1]]}, "1 values for 4 states"),
+        ({"query": [[1, 2]]}, "a query of size 2 and states of size 3: Dot needs query_size == key_size"),
+        ({"scorer": "dto"}, "did you mean 'dot'"),
+    ],
+)
+def test_what_cannot_be_walked_through_is_refused(given, words):
+    with pytest.raises(s2s.UserError, match=words):
+        s2s.walk(**given)
+
+
+# bench
+
+
+@pytest.fixture
+def _measured_here(monkeypatch):
+    """Measurements in this process, as starting one takes seconds."""
+    monkeypatch.setattr("seq2seq_attn.speed.sitting.measure_own", lambda job, effort: MEASURES[job.what](job, effort))
+
+
+TINY = {"precision": "fp32", "repeats": 1, "batches": 1, "warm_up": 0, "batch": 2, "threads": 1}
+
+
+@pytest.mark.usefixtures("_measured_here")
+def test_a_sitting_is_returned_written_and_shown_as_the_command_shows_it(tmp_path, printed, capfd):
+    found = s2s.bench(what="training", model="general", **TINY, output=tmp_path / "speed.json", silent=True)
+    assert capfd.readouterr() == ("", "")
+    assert s2s.Sitting.load(tmp_path / "speed.json") == found
+    (record,) = found.to_records()
+    assert (record["what"], record["model"], record["unit"]) == ("training", "general", "tokens/s")
+    assert record["minimum"] == record["median"] == found.figures[0].value > 0
+    assert without_trailing_blanks(printed("bench", "--from", tmp_path / "speed.json")) == repr(found)
+    assert "<b>The common task</b>" in found._repr_html_()
+
+
+def test_a_sweep_takes_one_model_and_its_lower_bound_by_default(monkeypatch, tmp_path):
+    monkeypatch.setattr("seq2seq_attn.speed.sitting.run_rounds", lambda sitting, tasks, *_: tasks)
+    jobs = [task.job for task in s2s.bench(sweep=["batch"], precision="fp32", silent=True)]
+    assert {job.model for job in jobs} == {"additive"}
+    assert {job.what for job in jobs} == {"training", "products", "bytes"}
+    assert {job.batch for job in jobs} == {1, 4, 16, 64, 256}
+
+
+def test_a_measurement_that_fails_is_named_in_the_sitting_and_the_exit_code_is_1(monkeypatch, tmp_path, capsys):
+    def measure(job, effort):
+        if job.model == "general":
+            raise MeasurementFailedError("exit code 1: out of memory")
+        return MEASURES[job.what](job, effort)
+
+    monkeypatch.setattr("seq2seq_attn.speed.sitting.measure_own", measure)
+    found = s2s.bench(what="training", model=["general", "distracted"], **TINY, silent=True, output=tmp_path / "x.json")
+    assert [each.job.model for each in found.figures] == ["distracted"]
+    failure = "round 1 of 1: seq2seq_attn, training, general, fp32: exit code 1: out of memory"
+    assert found.failures == s2s.Sitting.load(tmp_path / "x.json").failures == (failure,)
+    assert f"failed: {failure}" in repr(found)
+    options = [f"--{name.replace('_', '-')}={value}" for name, value in TINY.items()]
+    with pytest.raises(SystemExit) as exit:
+        main(["bench", "--what", "training", "--model", "general,distracted", *options])
+    assert exit.value.code == 1
+    assert failure in capsys.readouterr().err
+
+
+def test_the_names_of_the_models_are_those_of_the_common_task():
+    assert tuple(MODELS) == MODEL_NAMES
+
+
+# demo
+
+
+def test_the_demo_returns_its_comparison_and_the_command_shows_it(backwards, tmp_path, monkeypatch, capfd):
+    """With a small experiment in the place of the demo's, which trains for a minute."""
+    arms = {"distracted": {"model": {"context": {"kind": "fixed"}}}, "attention": ["model.context.scorer=dot"]}
+    changes = {"model.encoder.hidden_size": 12, "training.max_epochs": 1, "training.validate_every": 1}
+    values = {"name": "tom-and-jerry-quick", "baseline": "distracted", "arms": arms, "base": backwards[1]}
+    grid = experiment_grid(values, None, list(changes.items()))
+    asked = []
+    monkeypatch.setattr(comparison_file, "demo_grid", lambda folder, quick: asked.append((str(folder), quick)) or grid)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+
+    found = s2s.demo(quick=True, silent=True)
+    assert capfd.readouterr() == ("", "")
+    assert asked == [("comparisons/demo-quick", True)]
+    assert [arm.name for arm in found.results.arms] == ["distracted", "attention"]
+    assert found.report in found.files
+    assert found.report.exists()
+
+    monkeypatch.setattr(sys, "argv", ["seq2seq-attn", "demo", "--quick"])
+    with pytest.raises(SystemExit) as exit:
+        main(["demo", "--quick"])
+    assert exit.value.code == 0
+    shown = capfd.readouterr()
+    assert str(found.table()) in without_trailing_blanks(shown.out)
+    assert "open comparisons/demo-quick/report.html" in shown.out
+    assert shown.err.endswith("next: seq2seq-attn demo\n")

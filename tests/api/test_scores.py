@@ -1,0 +1,54 @@
+"""Scores of the output of any system."""
+
+import pytest
+import sacrebleu
+
+import seq2seq_attn as s2s
+from seq2seq_attn.cli import main
+
+REFERENCES = ["the cat sat on the mat", "a dog ran to the big house", "they saw it there at once"]
+GOOD = ["the cat sat on a mat", "a dog ran to the big house", "they saw it here at once"]
+BAD = ["the cat is on a mat", "one dog went to a house", "they see it"]
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, lines in {"references": REFERENCES, "good": GOOD, "bad": BAD}.items():
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+
+
+def test_lists_and_files_get_the_scores_of_sacrebleu(files):
+    scores = s2s.evaluate(GOOD, REFERENCES)
+    assert scores["bleu"]["value"] == pytest.approx(sacrebleu.corpus_bleu(GOOD, [REFERENCES]).score)
+    assert s2s.evaluate("good", "references") == s2s.evaluate("good", REFERENCES) == scores
+    assert scores.to_records()[0] == {
+        "score": "BLEU", "value": scores["bleu"]["value"], "about": scores["bleu"]["signature"],
+    }  # fmt: skip
+
+
+def test_everything_that_is_scored_is_shown_as_the_command_shows_it(files, capsys):
+    scores = s2s.evaluate("good", "references", source="bad", baseline="bad")
+    options = ["--hypotheses", "good", "--references", "references", "--source", "bad", "--baseline", "bad"]
+    with pytest.raises(SystemExit):
+        main(["evaluate", *options])
+    assert capsys.readouterr().out == f"{scores}\n"
+    difference = scores["bleu"]["value"] - sacrebleu.corpus_bleu(BAD, [REFERENCES]).score
+    assert f"BLEU difference {difference:+7.2f}  95 % interval" in repr(scores)
+    assert f">{difference:+.2f}</td>" in scores._repr_html_()
+    assert "BLEU 1-10" in repr(scores)
+
+
+def test_a_model_s_scores_are_shown_in_the_same_way(model):
+    scores = model.evaluate()
+    assert scores == model.metrics["test"]
+    assert f"AER             {scores['aer']:7.3f}  " in repr(scores)
+
+
+def test_numbers_of_lines_that_differ_are_named(files):
+    with pytest.raises(s2s.UserError, match="hypotheses has 2 lines and references has 3"):
+        s2s.evaluate(GOOD[:2], REFERENCES)
+    with pytest.raises(s2s.UserError, match="good has 3 lines and references has 2"):
+        s2s.evaluate("good", REFERENCES[:2])
+    with pytest.raises(s2s.UserError, match="nowhere: no such file"):
+        s2s.evaluate("nowhere", "references")
