@@ -27,13 +27,15 @@ def evaluate(
     language: str = "en",
     tokenize: str = "13a",
     baseline: Lines | None = None,
+    comet: Path | str | None = None,
 ) -> Scores:
     """Scores the translations of any system by BLEU, chrF, TER and exact matches, with their signatures.
 
     Each argument is a file or a list of lines; `Model.evaluate` scores a model on its test set. `source` adds BLEU by
     source length. `lc_tok`, the references lowercased, normalised and tokenised, adds the BLEU that papers report, for
     translations into `language`. `baseline`, the translations of another system, adds the difference in BLEU with two
-    paired tests. `tokenize` is sacrebleu's tokeniser. UserError: numbers of lines differ, or a file is missing.
+    paired tests. `comet`, the checkpoint of a COMET model, adds its score; it needs `source` and the package
+    unbabel-comet. `tokenize` is sacrebleu's tokeniser. UserError: numbers of lines differ, or a file is missing.
 
     >>> scores = s2s.evaluate(["a b c d e"], ["a b c d e f"])
     >>> round(scores["bleu"]["value"], 2)
@@ -52,9 +54,14 @@ def evaluate(
 
     translations = lines("hypotheses", hypotheses)
     lowercased = None if lc_tok is None else lines("lc_tok", lc_tok)
-    scores = Scores(score_translations(TranslatedTest(translations, expected.lines, tokenize, lowercased, language)))
-    if source is not None:
-        scores["bleu_by_length"] = score_by_length(lines("source", source), translations, expected.lines, tokenize)
+    sources = None if source is None else lines("source", source)
+    model = None if comet is None else Path(comet)
+    if model is not None and sources is None:
+        raise UserError("COMET reads the source sentences as well; give them as the source")
+    test = TranslatedTest(translations, expected.lines, tokenize, lowercased, language, sources, model)
+    scores = Scores(score_translations(test))
+    if sources is not None:
+        scores["bleu_by_length"] = score_by_length(sources, translations, expected.lines, tokenize)
     if baseline is not None:
         systems = translations, lines("baseline", baseline)
         ours, theirs = (BleuCounts.of([system], expected.lines, tokenize) for system in systems)

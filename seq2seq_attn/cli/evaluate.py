@@ -33,6 +33,9 @@ def evaluate(
     ] = None,
     links: Annotated[Path | None, file("Word links to score instead, in Pharaoh format as printed by align.")] = None,
     gold: Annotated[Path | None, file("Gold links, line by line, or those of another system.")] = None,
+    comet: Annotated[
+        Path | None, file("The checkpoint of a COMET model, to score by it as well; needs --source and unbabel-comet.")
+    ] = None,
     first_word: Annotated[
         int | None,
         typer.Option(min=0, max=1, help="The number of the first word in the gold file; default: 0, if plausible."),
@@ -46,7 +49,7 @@ def evaluate(
     For a run, the translations are saved in its folder and the scores in its metrics.json. Word links are scored by
     AER, precision, recall and F1. F1 against the links of another system is symmetric and measures agreement.
     """
-    files = (hypotheses, references, source, lc_tok, baseline)
+    files = (hypotheses, references, source, lc_tok, baseline, comet)
     if run is not None and not any((*files, links, gold)):
         scores = _score_run(run, plugin)
     elif run is None and links is not None and gold is not None and not any(files):
@@ -60,6 +63,7 @@ def evaluate(
             language=language,
             tokenize=tokenize,
             baseline=baseline,
+            comet=comet,
         )
     else:
         raise UserError(

@@ -138,3 +138,12 @@ def test_gold_that_counts_words_from_1_is_refused_unless_told(program, refused, 
     assert program(*given("gold", "--first-word", 0)).out != shifted.out
     assert program(*given("gold", links="later")).code == 0, "neither file has a link to a first word"
     assert "has links with word 0" in refused(*given("zero", "--first-word", 1))
+
+
+def test_comet_needs_the_source_and_its_package(refused, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "comet", None)
+    for name in ("ours", "theirs", "source", "model.ckpt"):
+        (tmp_path / name).write_text("a b c d\n")
+    files = "--hypotheses", tmp_path / "ours", "--references", tmp_path / "theirs", "--comet", tmp_path / "model.ckpt"
+    assert "give them as the source" in refused("evaluate", *files)
+    assert "pip install unbabel-comet" in refused("evaluate", *files, "--source", tmp_path / "source")
