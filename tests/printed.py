@@ -41,7 +41,7 @@ class Block(NamedTuple):
 def blocks(page: str) -> list[Block]:
     text = (ROOT / page).read_text(encoding="utf-8")
     found = re.finditer(
-        r"(?:<!-- not run: ([^>]*) -->\n)?^```([\w{}-]*)\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE
+        r"(?:<!-- not run: ([^>]*) -->\n)?^```([\w{}-]*)[^\n]*\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE
     )
     return [
         Block(page, text[: each.start(2)].count("\n") + 1, each[2], each[3], each[1])
