@@ -51,7 +51,7 @@ def shown(results):
     return {"terminal": console.file.getvalue(), "markdown": markdown(results), "latex": as_latex(results)}
 
 
-def test_a_registered_metric_is_computed_collected_saved_and_shown(both, grid, tmp_path, capsys):
+def test_a_registered_metric_is_computed_collected_saved_and_shown(both, grid, tmp_path):
     results = compare(grid, tmp_path / "mine")
     tests = {
         arm: [read_metrics(tmp_path / "mine" / "runs" / run.folder)["test"] for run in runs]
