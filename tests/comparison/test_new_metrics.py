@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from seq2seq_attn.cli.console import answer_scores
+from seq2seq_attn.api.scores import Scores
 from seq2seq_attn.comparison.compare import compare
 from seq2seq_attn.evaluation.corpus_scores import Score
 from seq2seq_attn.evaluation.metrics import METRICS, Metric
@@ -51,7 +51,7 @@ def shown(results):
     return {"terminal": console.file.getvalue(), "markdown": markdown(results), "latex": as_latex(results)}
 
 
-def test_a_registered_metric_is_computed_collected_saved_and_shown(both, grid, tmp_path, capsys):
+def test_a_registered_metric_is_computed_collected_saved_and_shown(both, grid, tmp_path):
     results = compare(grid, tmp_path / "mine")
     tests = {
         arm: [read_metrics(tmp_path / "mine" / "runs" / run.folder)["test"] for run in runs]
@@ -80,8 +80,7 @@ def test_a_registered_metric_is_computed_collected_saved_and_shown(both, grid, t
     rows = list(csv.DictReader(io.StringIO(as_csv(results))))
     assert float(rows[1]["Ratio"]) == attention.score("length_ratio").mean
     assert (rows[0]["Sharp"], rows[1]["Sharp std"]) == ("", str(attention.score("sharpness").std))
-    answer_scores(tests["attention"][0])
-    said = capsys.readouterr().out
+    said = str(Scores(tests["attention"][0]))
     assert "words:whitespace" in next(line for line in said.splitlines() if line.startswith("length ratio "))
     assert any(line.startswith("sharpness ") for line in said.splitlines())
 
