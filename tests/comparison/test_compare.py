@@ -123,7 +123,8 @@ def test_planned_contrasts_are_tested_with_the_comparisons(grid, results, tmp_pa
 
 def test_trivial_alignments_stand_beside_the_alignment_error_rate(results, grid):
     test_set = read_test(grid.runs[0].config.data.test)
-    assert results.aer_rivals == trivial_error_rates(test_set.gold, test_set.pairs.source, test_set.pairs.target)
+    trivial = trivial_error_rates(test_set.gold, test_set.pairs.source, test_set.pairs.target)
+    assert results.aer_rivals.items() >= trivial.items()
     beside = "AER without attention: diagonal "
     assert beside in markdown(results)
     assert beside not in markdown(replace(results, aer_rivals={}))
