@@ -78,11 +78,12 @@ class CorpusLinks:
 
 
 def alignment_loss(weights: Tensor, links: TokenLinks) -> Tensor:
-    """-Σ_ij A_ij log a_ij over all pairs of a batch, with attention weights a (B, T, S)   (Chen et al. 2016, cross-entropy).
+    """-Σ_ij A_ij log a_ij over all pairs of a batch, with attention weights a (B, T, S).
 
-    A_ij is 1 / n_i if target token i and source token j are linked, n_i being the number of links of i, and 0
-    otherwise. A target token without links contributes nothing. A weight of exactly 0 counts as the smallest float, and
-    has no gradient: sparse and hard normalisers learn little from links that they do not read.
+    (Chen et al. 2016, with cross-entropy as the distance.) A_ij is 1 / n_i if target token i and source token j are
+    linked, n_i being the number of links of i, and 0 otherwise. A target token without links contributes nothing. A
+    weight of exactly 0 counts as the smallest float and has no gradient: a sparse or hard normaliser, or a window, does
+    not learn from links that it does not read.
     """
     linked = full_precision(weights[links.row, links.target, links.source])
     smallest = torch.finfo(linked.dtype).tiny
