@@ -115,6 +115,15 @@ class Config(Strict):
             )
         return self
 
+    @model_validator(mode="after")
+    def _links_need_one_segmentation(self) -> Config:
+        if self.text.sampling is not None and self.training.guided_alignment is not None:
+            raise ValueError(
+                "training.guided_alignment maps links to the tokens of one segmentation, but text.sampling draws "
+                "another one in every epoch; leave out one of the two"
+            )
+        return self
+
     @model_validator(mode="before")
     @classmethod
     def _is_no_experiment(cls, values: Any) -> Any:

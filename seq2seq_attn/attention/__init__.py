@@ -62,6 +62,7 @@ from seq2seq_attn.attention.unchanged import fusible
 from seq2seq_attn.attention.window import Window, _windows, window_class, window_classes
 from seq2seq_attn.attention.windows.local_m import LocalM
 from seq2seq_attn.attention.windows.local_p import LocalP
+from seq2seq_attn.attention.windows.random_token import RandomToken
 
 __all__ = [
     "MLP",
@@ -108,6 +109,7 @@ __all__ = [
     "NormalisedAdditive",
     "Normaliser",
     "PreparedSource",
+    "RandomToken",
     "Relative",
     "ScaledDot",
     "Scorer",

@@ -24,6 +24,7 @@ from seq2seq_attn.text.codec import Codec, load_codecs, save_codecs, train_codec
 from seq2seq_attn.text.corpus import ParallelCorpus, read_parallel, read_tsv
 from seq2seq_attn.text.encoded import EncodedSentences
 from seq2seq_attn.text.files import digest, read_lines, write_bytes
+from seq2seq_attn.training.guided_alignment import CorpusLinks
 
 CACHE_FOLDER = ".tokenised"  # beside the run folders that share it
 
@@ -82,6 +83,17 @@ def encode_pairs(files: PairFiles, codecs: Codecs) -> EncodedCorpus:
     source, target = codecs
     pairs = read_pairs(files)
     return EncodedSentences.of(map(source.encode, pairs.source)), EncodedSentences.of(map(target.encode, pairs.target))
+
+
+def linked_tokens(links: Path, files: PairFiles, codecs: Codecs) -> CorpusLinks:
+    """The sure links in a file between the words of these pairs, as links between tokens.
+
+    UserError: as for `read_gold_of`.
+    """
+    source, target = codecs
+    pairs = read_pairs(files)
+    words = zip(map(source.word_indices, pairs.source), map(target.word_indices, pairs.target), strict=True)
+    return CorpusLinks.between(read_gold_of(links, pairs.source, pairs.target).sure, words)
 
 
 def sampled_pairs(

@@ -23,6 +23,7 @@ from seq2seq_attn.runs.corpora import (
     Codecs,
     cached_codecs,
     cached_pairs,
+    linked_tokens,
     read_pairs,
     read_test,
     sampled_pairs,
@@ -83,8 +84,16 @@ def train(
         usual = training.source, training.target
         sample = sampled_pairs(read_pairs(data.train), usual, codecs, sampling, config.seed)
         training = SampledPairs(sample, training.kept)
+    if (guided := config.training.guided_alignment) is not None:
+        links = linked_tokens(guided.links, data.train, codecs)
+        training = EncodedPairs(training.source, training.target, training.kept, links)
     validation, kept_to_validate = _usable_pairs(data.validation, data.max_length, codecs, shared)
     translator = build_translator(config, source, target)
+    if guided is not None and not any(context.reads_query for context in translator.contexts_that_read()):
+        raise UserError(
+            "training.guided_alignment: this model has no attention weights to train; leave it out, or choose a model "
+            "that has, as with model.context.kind=attention"
+        )
     coverage = None if resuming else start_from_vectors(translator, config, source, target, pretrained, say)
     model = TrainedModel(config, source, target, translator)
     sizes = "joint" if source is target else f"source, {len(target.vocabulary):,} target"

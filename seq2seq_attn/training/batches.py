@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 
 from seq2seq_attn.models.translator import Sentences, padded_batch
 from seq2seq_attn.text.encoded import EncodedSentences, length_buckets
+from seq2seq_attn.training.guided_alignment import CorpusLinks, TokenLinks
 
 
 class Batch(NamedTuple):
@@ -19,34 +20,49 @@ class Batch(NamedTuple):
 
     source: Sentences
     target: Sentences
+    links: TokenLinks | None = None  # for guided alignment
 
     def to(self, device: torch.device) -> Batch:
         """The batch with its tokens on the device; lengths stay on the CPU, where packing needs them."""
-        return Batch(
-            *(part._replace(tokens=part.tokens.to(device, non_blocking=True)) for part in (self.source, self.target))
-        )
+
+        def moved(side: Sentences) -> Sentences:
+            return side._replace(tokens=side.tokens.to(device, non_blocking=True))
+
+        links = None if self.links is None else self.links.to(device)
+        return Batch(moved(self.source), moved(self.target), links)
 
     def twice(self) -> Batch:
         """The batch with a copy of all its pairs after them."""
-        return Batch(*(Sentences(*(torch.cat((part, part)) for part in side)) for side in self))
+
+        def doubled(side: Sentences) -> Sentences:
+            return Sentences(*(torch.cat((part, part)) for part in side))
+
+        links = None if self.links is None else self.links.twice(len(self.source.lengths))
+        return Batch(doubled(self.source), doubled(self.target), links)
 
 
 class EncodedPairs(Dataset[Batch]):
-    """The pairs of an encoded corpus, or its rows `kept`; indexing with a list gives a batch."""
+    """The pairs of an encoded corpus, or its rows `kept`; indexing with a list gives a batch, with its `links`."""
 
     def __init__(
-        self, source: EncodedSentences, target: EncodedSentences, kept: NDArray[np.int64] | None = None
+        self,
+        source: EncodedSentences,
+        target: EncodedSentences,
+        kept: NDArray[np.int64] | None = None,
+        links: CorpusLinks | None = None,
     ) -> None:
         self.source = source
         self.target = target
         self.kept = np.arange(len(source)) if kept is None else kept
+        self.links = links
 
     def __len__(self) -> int:
         return len(self.kept)
 
     def __getitem__(self, indices: list[int]) -> Batch:
         rows = self.kept[indices]
-        return Batch(padded_batch(self.source, rows), padded_batch(self.target, rows))
+        links = None if self.links is None else self.links.of(rows)
+        return Batch(padded_batch(self.source, rows), padded_batch(self.target, rows), links)
 
     def set_epoch(self, epoch: int) -> None:
         """Called before the batches of an epoch other than the first are drawn."""

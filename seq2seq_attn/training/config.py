@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Literal
 
 import torch
@@ -40,12 +41,20 @@ class OptimiserConfig(Strict):
         return self
 
 
+class GuidedAlignmentConfig(Strict):
+    """Attention weights learn given links between the words of the training pairs (`training/guided_alignment.py`)."""
+
+    weight: PositiveFloat = 1.0  # of the cross-entropy between links and weights, beside that of the target tokens
+    links: Path  # of data.train, line by line, Pharaoh format: words of the source i to words of the target j
+
+
 class TrainingConfig(Strict):
     optimiser: OptimiserConfig = OptimiserConfig()
     batch_size: PositiveInt = 64  # sentences, or tokens of each side, padding included
     batch_unit: Literal["sentences", "tokens"] = "sentences"  # what `batch_size` counts
     label_smoothing: float = Field(default=0.0, ge=0.0, lt=1.0)  # probability spread over all tokens
     r_drop: NonNegativeFloat = 0.0  # weight of the divergence of two dropout masks, see `r_drop_loss`; 5 in the paper
+    guided_alignment: GuidedAlignmentConfig | None = None  # train the attention weights on links as well
     ema_decay: float | None = Field(default=None, gt=0.0, lt=1.0)  # average the weights, see `WeightAverage`; 0.999
     clip_norm: PositiveFloat | None = 1.0  # maximum norm of all gradients together; null: no clipping
     max_epochs: PositiveInt = 50  # an upper limit

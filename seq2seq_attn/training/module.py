@@ -18,6 +18,7 @@ from seq2seq_attn.ops.dispatch import is_synchronous
 from seq2seq_attn.ops.loss import vocabulary_loss
 from seq2seq_attn.training.batches import Batch
 from seq2seq_attn.training.config import TrainingConfig, make_optimiser, plateau, rate_per_step
+from seq2seq_attn.training.guided_alignment import alignment_loss
 
 Validate = Callable[[Translator], float]
 
@@ -40,31 +41,43 @@ class TranslationModule(lightning.LightningModule):
 
     def loss(self, batch: Batch, label_smoothing: float = 0.0) -> tuple[Tensor, Tensor, int]:
         """The loss to minimise and -log p, both summed over the batch's target tokens, and their number."""
-        features, targets = self._features(batch)
+        features, targets, weights = self._decode(batch)
         model = self.translator
         loss, negative = vocabulary_loss(model, model.project, model.output, features, targets, label_smoothing)
-        return loss, negative, len(targets)
+        return loss + self._guidance(weights, batch), negative, len(targets)
 
-    def _features(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Features (M, R) that predict the M target tokens, sentence by sentence without padding, and the tokens."""
+    def _decode(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        """Features (M, R) that predict the M target tokens, sentence by sentence without padding, and the tokens.
+
+        The third result are the attention weights (B, T, S).
+        """
         memory = self.translator.encode(batch.source)
-        features = self.translator.decode(self.translator.decoder_inputs(batch.target), memory).features
+        features, weights = self.translator.decode(self.translator.decoder_inputs(batch.target), memory)
         is_token = batch.target.is_token
-        return features[is_token], batch.target.tokens[is_token]
+        return features[is_token], batch.target.tokens[is_token], weights
+
+    def _guidance(self, weights: Tensor, batch: Batch) -> Tensor | float:
+        """What the attention weights add to the loss of a batch that carries links, summed over its target tokens."""
+        guided = self.config.guided_alignment
+        if guided is None or batch.links is None:
+            return 0.0
+        return guided.weight * alignment_loss(weights, batch.links)
 
     def training_loss(self, batch: Batch) -> tuple[Tensor, Tensor, int]:
         """As `loss`, with the options of the configuration."""
         if not self.config.r_drop:
             return self.loss(batch, self.config.label_smoothing)
-        features, targets = self._features(batch.twice())  # one pass over twice the rows is faster than two passes
+        batch = batch.twice()  # one pass over twice the rows is faster than two passes
+        features, targets, weights = self._decode(batch)
         log_p = log_probabilities(self.translator.project(features))
         count = len(targets) // 2
         pairs = log_p.view(2, count, -1)
-        return *r_drop_loss(pairs, targets[:count], self.config.r_drop, self.config.label_smoothing), count
+        loss, negative = r_drop_loss(pairs, targets[:count], self.config.r_drop, self.config.label_smoothing)
+        return loss + self._guidance(weights, batch) / 2, negative, count
 
     @torch.no_grad()
     def _refuse_r_drop_without_dropout(self, batch: Batch) -> None:
-        if torch.equal(self._features(batch)[0], self._features(batch)[0]):
+        if torch.equal(self._decode(batch)[0], self._decode(batch)[0]):
             raise UserError(
                 f"training.r_drop={self.config.r_drop} needs a model with dropout, but two passes over a batch gave "
                 f"the same features; set model.dropout, for example model.dropout.readout=0.3, or training.r_drop=0"

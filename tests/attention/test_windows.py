@@ -1,11 +1,22 @@
-"""Windows around a scorer: local-m and local-p of Luong et al. 2015, written again in NumPy."""
+"""Windows around a scorer: local-m and local-p of Luong et al. 2015 and random tokens, written again in NumPy."""
+
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 from finite_differences import numeric_gradient
 
-from seq2seq_attn.attention import Attention, General, LocalM, LocalP, LocationAware, window_classes
+from seq2seq_attn.attention import (
+    Attention,
+    General,
+    LocalM,
+    LocalP,
+    LocationAware,
+    RandomToken,
+    each_tensor,
+    window_classes,
+)
 
 B, T, S, QUERY, KEY, HIDDEN = 3, 5, 8, 4, 6, 7
 IS_TOKEN = torch.tensor(
@@ -15,6 +26,13 @@ IS_TOKEN = torch.tensor(
         [False, False, False, True, True, True, True, False],
     ]
 )
+# Whatever the scorer, these read one token per step.
+ONE_TOKEN = {"diagonal": partial(LocalM, QUERY, half_width=0), "random_token": partial(RandomToken, QUERY, seed=3)}
+NARROW = {
+    **{name: partial(cls, QUERY) for name, cls in window_classes().items()},
+    **{cls.__name__: partial(cls, QUERY, half_width=1) for cls in (LocalM, LocalP)},
+    **ONE_TOKEN,
+}
 
 
 @pytest.fixture
@@ -60,6 +78,67 @@ def test_local_m_reads_the_words_around_the_step(query, keys):
     assert (weights.masked_select(~IS_TOKEN[:, None]) == 0).all()
 
 
+def one_of(name, step, tokens, seed=3):
+    """The only token that a step reads."""
+    if name == "diagonal":
+        return min(step, tokens - 1)
+    prime = 65_537
+    drawn = ((40_503 * seed + 12_553 * tokens) ** 3 + 25_717 * step) ** 3 % prime
+    return drawn * tokens // prime
+
+
+@pytest.mark.parametrize("name", ONE_TOKEN)
+def test_the_weights_of_a_window_of_one_token_are_one_there_whatever_the_scorer(query, keys, name):
+    model = attention(ONE_TOKEN[name]())
+    contexts, weights = model(query, model.prepare(keys, is_token=IS_TOKEN))
+    expected = torch.zeros(B, T, S, dtype=torch.double)
+    for b, t in np.ndindex(B, T):
+        expected[b, t, tokens(b)[one_of(name, t, len(tokens(b)))]] = 1
+    assert torch.equal(weights, expected)
+    torch.testing.assert_close(contexts, expected @ keys)
+    assert torch.equal(model(100 * query, model.prepare(keys, is_token=IS_TOKEN))[1], weights)
+
+
+@pytest.mark.parametrize("name", ONE_TOKEN)
+def test_training_and_steps_of_reordered_hypotheses_read_the_same_token(query, keys, name):
+    model = attention(ONE_TOKEN[name]())
+    source = model.prepare(keys, is_token=IS_TOKEN)
+    at_once, history = model.train()(query, source)[1], model.eval().start(source)
+    history = each_tensor(lambda tensor: tensor.expand(B, 2, *tensor.shape[2:]), history)
+    for t in range(T):
+        _, weights, history = model(torch.randn(B, 2, QUERY, dtype=torch.double), source, history)
+        assert torch.equal(weights, at_once[:, [t, t]])
+        history = each_tensor(lambda tensor: tensor.flip(1), history)
+
+
+def test_random_tokens_are_uniform_and_tell_nothing_of_the_diagonal_or_the_next_token():
+    steps, lengths = 400, range(2, 21)
+    hits = {"first": 0, "again": 0, "diagonal": 0}
+    for tokens in lengths:
+        window, is_token = RandomToken(QUERY), torch.ones(1, 1, tokens, dtype=torch.bool)
+        view = window(torch.zeros(1, steps, QUERY), is_token, torch.arange(steps)[None])
+        read = view.is_open[0].int().argmax(dim=-1)
+        # By chance each of these happens in a share of 1 / tokens of the steps.
+        hits["first"] += (read == 0).double().mean().item() * tokens
+        hits["again"] += (read[1:] == read[:-1]).double().mean().item() * tokens
+        hits["diagonal"] += (read == torch.arange(steps) % tokens).double().mean().item() * tokens
+    deviation = (sum(tokens - 1 for tokens in lengths) / steps) ** 0.5
+    for name, sum_of_ratios in hits.items():
+        assert abs(sum_of_ratios - len(lengths)) < 4 * deviation, name
+
+
+def test_another_seed_or_length_draws_other_tokens():
+    def read(seed, tokens):
+        view = RandomToken(QUERY, seed)(
+            torch.zeros(1, 60, QUERY), torch.ones(1, 1, tokens, dtype=torch.bool), torch.arange(60)[None]
+        )
+        return view.is_open[0].int().argmax(dim=-1)
+
+    one = read(0, 10)
+    for other in (read(1, 10), read(0, 11)):
+        assert (one == other).double().mean() < 0.3  # a tenth by chance
+
+
 def local_p(w, v, query, scores, half_width=2):
     """Eq. 9 and 10, and nothing outside of the window."""
     centre = len(scores) / (1 + np.exp(-v @ np.tanh(w @ query)))
@@ -102,9 +181,9 @@ def test_local_p_learns_where_to_read(query, keys):
         np.testing.assert_allclose(parameter.grad.numpy(), expected, rtol=0, atol=1e-10, err_msg=name)
 
 
-@pytest.mark.parametrize("cls", window_classes().values(), ids=window_classes().keys())
-def test_something_is_always_open_however_far_the_step_and_narrow_the_window(cls):
-    model = attention(cls(QUERY, half_width=1))
+@pytest.mark.parametrize("make", NARROW.values(), ids=NARROW.keys())
+def test_something_is_always_open_however_far_the_step_and_narrow_the_window(make):
+    model = attention(make())
     query = 100 * torch.randn(B, 3 * S, QUERY, dtype=torch.double)
     _, weights = model(query, model.prepare(torch.randn(B, S, KEY, dtype=torch.double), is_token=IS_TOKEN))
     assert weights.isfinite().all()
@@ -114,8 +193,8 @@ def test_something_is_always_open_however_far_the_step_and_narrow_the_window(cls
 def test_one_token_is_read_whatever_the_window(query, keys):
     is_token = torch.zeros(B, S, dtype=torch.bool)
     is_token[:, 3] = True
-    for cls in window_classes().values():
-        model = attention(cls(QUERY))
+    for make in NARROW.values():
+        model = attention(make())
         _, weights = model(query, model.prepare(keys, is_token=is_token))
         assert (weights[:, :, 3] > 0).all()
         assert (weights.sum(dim=-1) == weights[:, :, 3]).all()
@@ -175,9 +254,11 @@ def test_a_window_in_bfloat16_distinguishes_far_positions():
     assert view.factor[0, 0, 300] == 1
 
 
-@pytest.mark.parametrize("cls", window_classes().values(), ids=window_classes().keys())
-def test_a_window_says_what_it_is_and_what_it_cannot_be(cls):
-    assert cls.equation
-    assert cls.source
-    with pytest.raises(ValueError, match=f"{cls.__name__} needs half_width > 0, got 0"):
-        cls(QUERY, half_width=0)
+def test_a_window_says_what_it_is_and_what_it_cannot_be():
+    for cls in window_classes().values():
+        assert cls.equation
+        assert cls.source
+    with pytest.raises(ValueError, match="LocalP needs half_width > 0, got 0"):
+        LocalP(QUERY, half_width=0)
+    with pytest.raises(ValueError, match="LocalM needs half_width >= 0, got -1"):
+        LocalM(QUERY, half_width=-1)

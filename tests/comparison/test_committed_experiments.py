@@ -8,6 +8,7 @@ import torch
 
 from seq2seq_attn.attention import FixedContext, LastState, LearnedPool, MeanContext, MeanState, NoContext, Shuffled
 from seq2seq_attn.comparison.experiment import match_parameters, read_experiment
+from seq2seq_attn.evaluation.attention_weights import attention_entropy
 from seq2seq_attn.models.translator import pad
 from seq2seq_attn.runs.corpora import Cache, learn_codecs, read_pairs
 from seq2seq_attn.runs.model import build_translator, count_parameters
@@ -74,6 +75,22 @@ def test_the_arms_of_the_ladder_match_their_names(ladder):
     assert type(shuffled.scorer) is type(whole.scorer)
 
 
+@pytest.mark.parametrize("arm", ["one word on the diagonal", "one random word"])
+def test_a_fixed_rung_of_the_ladder_reads_one_word_per_step_in_training_and_in_translation(ladder, arm):
+    models, (source, target, _) = ladder
+    for name in (arm, f"{arm}, matched"):
+        model = models[name][1]
+        with torch.inference_mode():
+            memory = model.encode(source)
+            weights = model.decode(model.decoder_inputs(target), memory).weights
+            state, tokens = model.start(memory), model.decoder_inputs(target)
+            for t in range(tokens.shape[1]):
+                _, state, row = model.step(tokens[:, t], state, memory)
+                assert torch.equal(row, weights[:, t])
+        assert attention_entropy(weights.numpy()) == 0
+        assert weights.sum(dim=-1).eq(1).all()
+
+
 def test_a_matched_arm_has_as_many_trained_parameters_as_attention(ladder):
     models, _ = ladder
     wanted = count_parameters(models["attention"][1])
@@ -96,4 +113,4 @@ def test_every_arm_takes_a_training_step_that_changes_all_but_a_frozen_scorer(la
         optimiser.step()
         kept = {name for name, parameter in model.named_parameters() if torch.equal(parameter, before[name])}
         scorer = {name for name in before if ".scorer." in name}
-        assert kept == (scorer if arm.startswith("frozen") else set()), arm
+        assert kept == (scorer if run.config.model.context.frozen_scorer else set()), arm

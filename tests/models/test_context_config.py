@@ -89,7 +89,7 @@ def test_separate_values_are_the_second_half_of_each_direction():
         ({"scorer": "dot"}, "model.context.scorer: Dot needs query_size == key_size, got 12 and 20; use General"),
         ({"scorer": {"name": "relative", "scorer": "dot"}}, "model.context.scorer: Dot needs query_size == key_size"),
         ({"normaliser": {"name": "monotonic", "noise": -1}}, "model.context.normaliser: Monotonic needs noise >= 0"),
-        ({"window": {"name": "local_m", "half_width": 0}}, "model.context.window: LocalM needs half_width > 0, got 0"),
+        ({"window": {"name": "local_p", "half_width": 0}}, "model.context.window: LocalP needs half_width > 0, got 0"),
         (
             {"normaliser": "monotonic", "chunk": {"scorer": "dot"}},
             "model.context.chunk.scorer: Dot needs query_size == key_size",

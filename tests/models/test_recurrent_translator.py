@@ -37,6 +37,7 @@ HISTORY_DEPENDENT = [  # the scorer, normaliser, window or chunk depends on earl
     {"scorer": {"name": "neural_coverage", "coverage_size": 3}},
     {"scorer": {"name": "relative", "scorer": {"name": "additive", "hidden_size": 4}, "max_distance": 2}},
     {"scorer": "general", "window": {"name": "local_m", "half_width": 1}},
+    {"scorer": "general", "window": "random_token"},
     {"scorer": "linguistic_coverage", "window": {"name": "local_p", "half_width": 2}},
     {"scorer": "general", "normaliser": "shuffled"},
     {"normaliser": {"name": "monotonic", "noise": 0}},

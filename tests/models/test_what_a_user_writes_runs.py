@@ -46,10 +46,11 @@ CONTEXTS = {
     "mean": {"kind": "mean"},
     "fixed": {"kind": "fixed"},
 }
+NARROW = {"local_m": {"half_width": 1}, "local_p": {"half_width": 1}}  # below the length of the sources
 PARTS = {
     **{("scorer", name): {"scorer": name} for name in scorer_classes()},
     **{("normaliser", name): {"normaliser": name} for name in normaliser_classes()},
-    **{("window", name): {"window": {"name": name, "half_width": 1}} for name in window_classes()},
+    **{("window", name): {"window": {"name": name, **NARROW.get(name, {})}} for name in window_classes()},
     **{("context", name): options for name, options in CONTEXTS.items()},
 }
 GAIN = -1.3

@@ -55,7 +55,7 @@ def test_a_training_step_compares_each_token_with_itself_under_another_mask():
     """The model's logits of the batch and its copy, compared token by token; padding has no part in the loss."""
     training = module(r_drop=3.0, embedding=0.3, readout=0.5)
     torch.manual_seed(2)
-    logits = training.translator(*BATCH.twice())
+    logits = training.translator(BATCH.twice().source, BATCH.twice().target)
     losses = []
     for sentence, length in enumerate(BATCH.target.lengths.tolist()):
         for position in range(length):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 
-from seq2seq_attn.attention.registry import need_positive
 from seq2seq_attn.attention.shapes import Query, Steps, TokenRows
 from seq2seq_attn.attention.window import View, Window, token_count, token_positions
 
@@ -14,6 +13,9 @@ class LocalM(Window):
 
     Positions and steps count from 0, D is `half_width`. A translation may be longer than its source: beyond the end,
     where the paper does not define p_t, the centre stays at the last token.
+
+    With D = 0 step t reads token t and nothing else, whatever the scorer: the diagonal, a baseline that is as sharp as
+    weights can be and learns nothing about where to read.
     """
 
     equation = "|s - t| ≤ D"
@@ -22,7 +24,8 @@ class LocalM(Window):
 
     def __init__(self, query_size: int, half_width: int = 10) -> None:
         super().__init__(query_size)
-        need_positive(self, half_width=half_width)
+        if half_width < 0:
+            raise ValueError(f"LocalM needs half_width >= 0, got {half_width}")
         self.half_width = half_width
 
     def forward(self, query: Query, is_token: TokenRows, steps: Steps) -> View:
