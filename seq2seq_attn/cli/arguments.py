@@ -104,11 +104,37 @@ AttentionFile = Annotated[
 ]
 
 
+def check_runs(given: list[Path] | None) -> list[Path] | None:
+    """The `check` of options that name several run folders."""
+    for run in given or ():
+        require_run(run)
+    return given
+
+
+Ensemble = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--with",
+        metavar="RUN",
+        help="A further run, of the same vocabularies: probabilities are averaged over all runs. Repeatable.",
+        autocompletion=complete_runs,
+        callback=check_runs,
+    ),
+]
+
+
 def require_file(part: str) -> None:
     """UserError if `part` names a class in a Python file, as in my_scorer.py:MyScorer, and the file does not exist."""
     file, colon, _ = part.rpartition(":")
     if colon and file.endswith(".py") and not Path(file).is_file():
         raise UserError(f"{file}: no such Python file")
+
+
+def load_ensemble(runs: list[Path] | None) -> list[Model]:
+    """The models of further run folders, after `load_model`."""
+    from seq2seq_attn.api.model import Model
+
+    return [Model.load(run) for run in runs or ()]
 
 
 def load_model(run: Path, plugin: list[Path] | None) -> Model:

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from seq2seq_attn.cli.arguments import AsJson, AttentionFile, Plugin, RunFolder, argument, load_model
+from seq2seq_attn.cli.arguments import (
+    AsJson,
+    AttentionFile,
+    Ensemble,
+    Plugin,
+    RunFolder,
+    argument,
+    load_ensemble,
+    load_model,
+)
 from seq2seq_attn.cli.console import answer, answer_json, progress, say
 
 if TYPE_CHECKING:
@@ -43,6 +52,7 @@ def translate(
         bool | None,
         typer.Option(help="Predict only likely tokens, for speed, with a lexicon that is learned on first use."),
     ] = None,
+    ensemble: Ensemble = None,
     attention: AttentionFile = None,
     as_json: AsJson = False,
     plugin: Plugin = None,
@@ -61,7 +71,7 @@ def translate(
     typed = source is None and sys.stdin.isatty()
     lines: Iterable[str] = read_lines(source) if source else decoded_lines(sys.stdin.buffer, "stdin")
     writing = attention_file(attention) if attention else nullcontext()
-    model = load_model(run, plugin)
+    model, others = load_model(run, plugin), load_ensemble(ensemble)
     from seq2seq_attn.api.model import CHUNK  # after the arguments are checked: this imports torch
 
     options = model.search_options(
@@ -76,7 +86,7 @@ def translate(
     with progress("lines", len(lines) if isinstance(lines, list) else None) as advance, writing as write:
         chunk, weights = 1 if typed else CHUNK, write is not None
         lines = _prompted(lines) if typed else lines
-        found = model.stream(lines, options, weights=weights, chunk=chunk, progress=advance, say=say)
+        found = model.stream(lines, options, ensemble=others, weights=weights, chunk=chunk, progress=advance, say=say)
         for number, translation in enumerate(found):
             if as_json:
                 _answer_record(translation)

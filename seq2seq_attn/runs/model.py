@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.models.ensemble import Ensemble
 from seq2seq_attn.models.translator import Translator, weights_from_a_file
 from seq2seq_attn.ops.inference import for_inference
 from seq2seq_attn.runs import CONFIG, Say
@@ -88,6 +89,13 @@ class TrainedModel:
         device = next(self.translator.parameters()).device
         with options.autocast(device.type):
             return replace(self, translator=for_inference(options.quantised(self.translator)))
+
+    def averaged_with(self, others: Sequence[TrainedModel]) -> TrainedModel:
+        """The ensemble of this model and others; everything but the translator is this model's.
+
+        The others have the same codecs: see `Codec.difference`.
+        """
+        return replace(self, translator=Ensemble([each.translator for each in (self, *others)])) if others else self
 
     def search(
         self,

@@ -12,6 +12,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from seq2seq_attn.search.options import SearchOptions
+from seq2seq_attn.text.vocabulary import EOS
+
 # Selecting rows of the memory moves about as much data as one step reads of it. It pays once the rows dropped, summed
 # over the following steps, amount to a whole batch: with an eighth of the batch, after eight steps.
 _WORTH_SELECTING = 1 / 8
@@ -62,6 +65,25 @@ def trace(history: Sequence[Choice], ends: Sequence[Sequence[End]], lengths: Seq
         [hypothesis._replace(weights=next(weights)[:, :length].clone()) for hypothesis, _ in hypotheses]
         for hypotheses, length in zip(found, lengths, strict=True)
     ]
+
+
+def first_ends(
+    history: Sequence[Choice], totals: Sequence[Tensor], limits: Sequence[int], options: SearchOptions
+) -> list[list[End]]:
+    """Where n hypotheses of each sentence end that never change places: their first `</s>`, or the maximum length.
+
+    `totals` (B, n) are their log-probabilities after each step.
+    """
+    ends: list[dict[int, End]] = [{} for _ in limits]
+    log_probabilities, tokens = to_lists(totals), to_lists([choice.tokens for choice in history])
+    for step, choice in enumerate(history):
+        length = step + 1
+        for row, sentence in enumerate(choice.sentences):
+            for slot, (token, total) in enumerate(zip(tokens[step][row], log_probabilities[step][row], strict=True)):
+                closed = token == EOS
+                if slot not in ends[sentence] and (closed or length == limits[sentence]):
+                    ends[sentence][slot] = End(total / options.penalty(length), total, length, slot, closed)
+    return [[found[slot] for slot in sorted(found)] for found in ends]
 
 
 class _Steps:

@@ -21,14 +21,23 @@ class ShortlistOptions(Strict):
     frequent: NonNegativeInt = 500  # the most frequent ones in training, in every shortlist
 
 
+class SamplingOptions(Strict):
+    """From which distribution translations are drawn (`sampling.py`): by default, that of the model."""
+
+    temperature: PositiveFloat = 1.0  # t in p(y)^(1/t), normalised; below 1, likely tokens become likelier
+    top_k: PositiveInt | None = None  # draw from the k most probable tokens; null: from all
+    top_p: float | None = Field(default=None, gt=0.0, le=1.0)  # draw from the fewest tokens of this probability
+    seed: NonNegativeInt = 1  # of the samples; those of a sentence depend on its tokens too, not on its batch
+
+
 class SearchOptions(Strict):
-    """Beam search; `beam_size` 1 is greedy search.
+    """Beam search, greedy search if `beam_size` is 1, or sampling, which has no beam.
 
     A length counts predicted tokens, `</s>` included, and is written |Y| below and S for the source.
     """
 
     beam_size: PositiveInt = 5  # hypotheses per sentence; 1 is greedy search
-    n_best: PositiveInt = 1  # hypotheses to return for each sentence
+    n_best: PositiveInt = 1  # hypotheses to return for each sentence, or samples to draw
     length_penalty: float = Field(default=1.0, ge=0.0, le=10.0)  # alpha; 0 ranks by log p itself
     min_length: PositiveInt = 1  # |Y| at least
     max_length: PositiveInt = 256  # |Y| at most
@@ -38,10 +47,11 @@ class SearchOptions(Strict):
     batch_tokens: PositiveInt = 4096  # source tokens, padding included
     precision: Literal["fp32", "bf16", "int8"] = "fp32"  # of matrix products; log-probabilities are summed in fp32
     shortlist: ShortlistOptions | None = None  # null: the whole vocabulary
+    sampling: SamplingOptions | None = None  # null: search; otherwise n_best translations are drawn instead
 
     @model_validator(mode="after")
     def _limits_agree(self) -> SearchOptions:
-        if self.n_best > self.beam_size:
+        if self.n_best > self.beam_size and self.sampling is None:
             raise ValueError(
                 f"n_best={self.n_best} needs a beam at least as wide, got beam_size={self.beam_size}; "
                 f"set beam_size={self.n_best}"
