@@ -79,10 +79,12 @@ def first_ends(
     for step, choice in enumerate(history):
         length = step + 1
         for row, sentence in enumerate(choice.sentences):
+            is_last = length == limits[sentence]
+            if not is_last and EOS not in tokens[step][row]:
+                continue
             for slot, (token, total) in enumerate(zip(tokens[step][row], log_probabilities[step][row], strict=True)):
-                closed = token == EOS
-                if slot not in ends[sentence] and (closed or length == limits[sentence]):
-                    ends[sentence][slot] = End(total / options.penalty(length), total, length, slot, closed)
+                if slot not in ends[sentence] and (is_last or token == EOS):
+                    ends[sentence][slot] = End(total / options.penalty(length), total, length, slot, token == EOS)
     return [[found[slot] for slot in sorted(found)] for found in ends]
 
 

@@ -24,8 +24,8 @@ def sample(
 
     The samples of a sentence depend on the seed and its tokens, and not on the other sentences of its batch.
     """
-    assert options.sampling is not None
-    count, lengths = options.n_best, source.lengths.tolist()
+    sampling, count = options.sampling or SamplingOptions(), options.n_best
+    lengths = source.lengths.tolist()
     limits = [options.limit(length) for length in lengths]
     device = source.tokens.device
     memory = translator.encode(source)
@@ -34,7 +34,7 @@ def sample(
 
     sentences = list(range(len(lengths)))
     tokens = torch.full((len(sentences) * count,), translator.start_token, device=device)
-    uniform = _uniform_numbers(source, limits, count, options.sampling.seed).to(device)
+    uniform = _uniform_numbers(source, limits, count, sampling.seed).to(device)
     total = torch.zeros(len(sentences), count, device=device)  # log-probability so far
     limit = torch.tensor(limits, device=device)
     running = torch.ones_like(total, dtype=torch.bool)
@@ -45,7 +45,7 @@ def sample(
         output = translator.step(tokens, state, memory)
         logits = output.logits.to(torch.promote_types(output.logits.dtype, torch.float32))
         excluded = [PAD, BOS] if length >= options.min_length else [PAD, BOS, EOS]
-        drawn = draw(logits, uniform[:, length - 1].flatten(), options.sampling, excluded)
+        drawn = draw(logits, uniform[:, length - 1].flatten(), sampling, excluded)
         log_probabilities = logits.gather(1, drawn[:, None]).squeeze(1) - logits.logsumexp(dim=1)
         total, tokens = total + log_probabilities.view_as(total), drawn
         totals.append(total)
@@ -65,9 +65,10 @@ def sample(
 
 
 def draw(logits: Tensor, uniform: Tensor, options: SamplingOptions, excluded: list[int]) -> Tensor:
-    """A token (N,) for each row of the logits (N, V), from a number (N,) in [0, 1): where it falls in the sum over p."""
-    scores = logits / options.temperature
+    """A token (N,) for each row of the logits (N, V), chosen by a number (N,) in [0, 1) that falls into its share."""
+    scores = logits.clone()
     scores[:, excluded] = -torch.inf
+    scores = (scores - scores.amax(dim=1, keepdim=True)) / options.temperature  # at most 0: no overflow near t = 0
     if options.top_k is not None and options.top_k < scores.shape[1]:
         best, tokens = scores.topk(options.top_k)
         scores = torch.full_like(scores, -torch.inf).scatter(1, tokens, best)
