@@ -29,7 +29,7 @@ class Hypothesis(NamedTuple):
 
     tokens: list[int]  # without `</s>`
     log_probability: float  # log p(Y | X): the sum over the predicted tokens, `</s>` included
-    score: float  # the ranking criterion: the log-probability over the length penalty
+    score: float  # the ranking criterion: the log-probability over the length penalty, or a mean utility
     weights: Tensor | None  # (T', S') float32 on the CPU: row i predicted token i; None unless they were requested
 
 
