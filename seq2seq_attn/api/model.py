@@ -44,6 +44,12 @@ Pairs = ParallelCorpus | Iterable[tuple[str, str]]
 
 CHUNK = 512  # lines translated together: sorted by length, they form batches with little padding
 
+# Options of `translate` that are in a record of their own in a configuration, with their names there.
+_OPTIONS_OF_RECORDS = {
+    "sampling": {name: name for name in ("temperature", "top_k", "top_p", "seed")},
+    "mbr": {"mbr": "utility", "candidates": "candidates"},
+}
+
 
 def _warn(text: str) -> None:
     warnings.warn(text, stacklevel=2)
@@ -101,6 +107,12 @@ class Model:
         max_length: int | None = None,
         precision: Literal["fp32", "bf16", "int8"] | None = None,
         shortlist: bool | None = None,
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int | None = None,
+        mbr: Literal["chrf", "bleu"] | None = None,
+        candidates: int | None = None,
         ensemble: Sequence[Model] = (),
         weights: bool = False,
         progress: Progress | None = None,
@@ -113,6 +125,11 @@ class Model:
         `length_penalty`. `min_length` and `max_length` count target tokens, including `</s>`. `shortlist` restricts the
         search to likely tokens, with a lexicon that is learned on first use. With `weights`, the result includes the
         attention weights.
+
+        With any of `temperature`, `top_k`, `top_p` and `seed`, `n_best` translations of each sentence are drawn at
+        random instead (`search.sampling`); `temperature=1` draws from the distribution of the model. `mbr` chooses
+        among the `candidates` best of the beam, or as many samples, those with the highest mean chrF or sentence BLEU
+        against all candidates (minimum Bayes risk); this mean is then the score.
 
         The models of `ensemble` translate together with this one: at every step, their probabilities are averaged, and
         so are their attention weights. Options, limits and lexicon are those of this model.
@@ -131,12 +148,18 @@ class Model:
             max_length=max_length,
             precision=precision,
             shortlist=shortlist,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            seed=seed,
+            mbr=mbr,
+            candidates=candidates,
         )
         found = self.stream(sentences, options, ensemble=ensemble, weights=weights, progress=progress, say=say)
         return Translations(found)
 
     def search_options(self, *, shortlist: bool | None = None, **given: Any) -> SearchOptions:
-        """The search options of the run's configuration, updated with those given that are not None.
+        """The search options of the run's configuration, updated with those of `translate` that are not None.
 
         UserError: an option is unknown, or contradicts another.
         """
@@ -144,7 +167,13 @@ class Model:
         if shortlist is not None and shortlist != (base.shortlist is not None):
             base = base.model_copy(update={"shortlist": ShortlistOptions() if shortlist else None})
         changes = {key: value for key, value in given.items() if value is not None}
-        return parse(SearchOptions, base.model_dump() | changes) if changes else base
+        if not changes:
+            return base
+        values = base.model_dump()
+        for record, names in _OPTIONS_OF_RECORDS.items():
+            if own := {key: changes.pop(name) for name, key in names.items() if name in changes}:
+                values[record] = (values[record] or {}) | own
+        return parse(SearchOptions, values | changes)
 
     def stream(
         self,
