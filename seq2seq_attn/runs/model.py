@@ -169,13 +169,13 @@ class TrainedModel:
 
     def _by_utility(self, candidates: Sequence[Hypothesis], options: MbrOptions) -> list[Hypothesis]:
         """One hypothesis for each text among the candidates, with its mean utility as score, best first."""
-        from seq2seq_attn.evaluation.bayes_risk import mean_utilities, utility_metric  # imports sacrebleu
+        from seq2seq_attn.evaluation.bayes_risk import mean_utilities, utility  # imports sacrebleu
 
         texts = [self.text(each) for each in candidates]
-        utilities = mean_utilities(texts, utility_metric(options.utility, self.config.evaluation.tokenize))
+        means = mean_utilities(texts, utility(options.utility, self.config.evaluation.tokenize))
         distinct: dict[str, Hypothesis] = {}
-        for text, utility, hypothesis in zip(texts, utilities, candidates, strict=True):
-            distinct.setdefault(text, hypothesis._replace(score=utility))
+        for text, mean, hypothesis in zip(texts, means, candidates, strict=True):
+            distinct.setdefault(text, hypothesis._replace(score=mean))
         return sorted(distinct.values(), key=lambda hypothesis: -hypothesis.score)
 
     def _cut(self, sentences: list[list[int]], first_line: int, warn: Say) -> list[list[int]]:
