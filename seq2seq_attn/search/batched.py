@@ -35,6 +35,8 @@ def search(
 ) -> list[list[Hypothesis]]:
     """The n best translations of each source, best first, or n samples, in the order of the sources.
 
+    `options.mbr` compares texts, which a caller has to do (`runs/model.py`).
+
     With a shortlist, translations contain only the tokens that it lists for their batch. The model runs in evaluation
     mode on the device of its parameters; the mode of every module is restored afterwards.
     """
