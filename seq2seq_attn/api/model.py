@@ -212,6 +212,9 @@ class Model:
                         f"{self.folder} and {other.folder} have {side} {difference}; runs can be averaged if they were "
                         f"trained on the same pairs with the same options under text"
                     )
+        devices = dict.fromkeys(str(each.trained.device) for each in (self, *ensemble))
+        if len(devices) > 1:
+            raise UserError(f"the models of an ensemble are on {' and '.join(devices)}; load all of them on one device")
         for each in (self, *ensemble):
             if weights and ensemble and not each.trained.translator.attends:
                 raise UserError(

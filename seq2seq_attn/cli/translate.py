@@ -66,7 +66,8 @@ def translate(
         typer.Option(help="Minimum Bayes risk: rank by mean similarity to all candidates, by this sentence score."),
     ] = None,
     candidates: Annotated[
-        int | None, typer.Option(min=2, help="Translations among which --mbr chooses: of the beam, or drawn.")
+        int | None,
+        typer.Option(min=2, help="Translations among which --mbr chooses, of the beam or drawn; 5 unless given."),
     ] = None,
     ensemble: Ensemble = None,
     attention: AttentionFile = None,

@@ -83,11 +83,15 @@ class TrainedModel:
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         return cls(config, source, target, translator.to(device).eval())
 
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        return next(self.translator.parameters()).device
+
     def for_inference(self, options: SearchOptions | None = None) -> TrainedModel:
         """A copy for searches in the precision of these options, which cannot be trained."""
         options = options or self.config.search
-        device = next(self.translator.parameters()).device
-        with options.autocast(device.type):
+        with options.autocast(self.device.type):
             return replace(self, translator=for_inference(options.quantised(self.translator)))
 
     def averaged_with(self, others: Sequence[TrainedModel]) -> TrainedModel:

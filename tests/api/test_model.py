@@ -35,6 +35,13 @@ def test_models_translate_and_score_together(model, compared):
     np.testing.assert_allclose(found[0].attention.weights.sum(axis=1), 1, atol=1e-5)
 
 
+def test_models_on_two_devices_are_refused(model, compared):
+    other = compared.model("attention")
+    other.trained.translator.to("meta")
+    with pytest.raises(s2s.UserError, match="are on cpu and meta; load all of them on one device"):
+        model.translate(["a"], ensemble=[other])
+
+
 def test_options_of_sampling_and_of_minimum_bayes_risk_are_those_of_the_configuration(model):
     drawn = model.translate(["a b c"], temperature=0.9, top_k=5, top_p=0.8, seed=4, mbr="bleu", candidates=6, n_best=2)
     config = {"sampling": {"temperature": 0.9, "top_k": 5, "top_p": 0.8, "seed": 4}, "n_best": 2}
