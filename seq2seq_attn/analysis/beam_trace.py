@@ -40,7 +40,8 @@ def trace_pair(model: TrainedModel, arm: str, source: str, reference: str) -> De
     The search is that of the model's configuration with a beam of TRACED_BEAM_SIZE.
     """
     ids, target = model.source.encode(source), model.target.encode(reference)
-    options = model.config.search.model_copy(update={"beam_size": TRACED_BEAM_SIZE, "n_best": TRACED_BEAM_SIZE})
+    changes = {"beam_size": TRACED_BEAM_SIZE, "n_best": TRACED_BEAM_SIZE, "sampling": None, "mbr": None}
+    options = model.config.search.model_copy(update=changes)
     searched = TracingTranslator(options.quantised(model.translator))
     forced = TracingTranslator(model.translator)
     hypotheses = search(searched, [ids], options, with_weights=True)[0]

@@ -27,7 +27,7 @@ class Candidate(NamedTuple):
     """One translation of a sentence."""
 
     text: str
-    score: float  # log p divided by the length penalty; the search ranks by it
+    score: float  # log p divided by the length penalty, or with `mbr` the mean utility; translations are ranked by it
     log_probability: float  # ln p(text | source), including `</s>`
 
 

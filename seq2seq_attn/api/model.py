@@ -44,6 +44,12 @@ Pairs = ParallelCorpus | Iterable[tuple[str, str]]
 
 CHUNK = 512  # lines translated together: sorted by length, they form batches with little padding
 
+# Options of `translate` that are in a record of their own in a configuration, with their names there.
+_OPTIONS_OF_RECORDS = {
+    "sampling": {name: name for name in ("temperature", "top_k", "top_p", "seed")},
+    "mbr": {"mbr": "utility", "candidates": "candidates"},
+}
+
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Model:
@@ -97,6 +103,13 @@ class Model:
         max_length: int | None = None,
         precision: Literal["fp32", "bf16", "int8"] | None = None,
         shortlist: bool | None = None,
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int | None = None,
+        mbr: Literal["chrf", "bleu"] | None = None,
+        candidates: int | None = None,
+        ensemble: Sequence[Model] = (),
         weights: bool = False,
         progress: Progress | None = None,
         say: Say = warn,
@@ -109,9 +122,17 @@ class Model:
         search to likely tokens, with a lexicon that is learned on first use. With `weights`, the result includes the
         attention weights.
 
+        With any of `temperature`, `top_k`, `top_p` and `seed`, `n_best` translations of each sentence are drawn at
+        random instead (`search.sampling`); `temperature=1` draws from the distribution of the model. `mbr` chooses
+        among the `candidates` best of the beam, or as many samples, those with the highest mean chrF or sentence BLEU
+        against all candidates (minimum Bayes risk); this mean is then the score.
+
+        The models of `ensemble` translate together with this one: at every step, their probabilities are averaged, and
+        so are their attention weights. Options, limits and lexicon are those of this model.
+
         After each batch, `progress` is called with the number of sentences done. `say` is called with warnings, such as
         that a sentence with more tokens than the run's `data.max_length` is truncated. UserError: options contradict
-        each other.
+        each other, or a model of the ensemble has other vocabularies or tokenisers than this one.
         """
         if isinstance(sentences, str):
             raise UserError(f"translate takes a list of sentences, got one string; write translate([{sentences!r}])")
@@ -123,11 +144,18 @@ class Model:
             max_length=max_length,
             precision=precision,
             shortlist=shortlist,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            seed=seed,
+            mbr=mbr,
+            candidates=candidates,
         )
-        return Translations(self.stream(sentences, options, weights=weights, progress=progress, say=say))
+        found = self.stream(sentences, options, ensemble=ensemble, weights=weights, progress=progress, say=say)
+        return Translations(found)
 
     def search_options(self, *, shortlist: bool | None = None, **given: Any) -> SearchOptions:
-        """The search options of the run's configuration, updated with those given that are not None.
+        """The search options of the run's configuration, updated with those of `translate` that are not None.
 
         UserError: an option is unknown, or contradicts another.
         """
@@ -135,13 +163,20 @@ class Model:
         if shortlist is not None and shortlist != (base.shortlist is not None):
             base = base.model_copy(update={"shortlist": ShortlistOptions() if shortlist else None})
         changes = {key: value for key, value in given.items() if value is not None}
-        return parse(SearchOptions, base.model_dump() | changes) if changes else base
+        if not changes:
+            return base
+        values = base.model_dump()
+        for record, names in _OPTIONS_OF_RECORDS.items():
+            if own := {key: changes.pop(name) for name, key in names.items() if name in changes}:
+                values[record] = (values[record] or {}) | own
+        return parse(SearchOptions, values | changes)
 
     def stream(
         self,
         lines: Iterable[str],
         options: SearchOptions | None = None,
         *,
+        ensemble: Sequence[Model] = (),
         weights: bool = False,
         chunk: int = CHUNK,
         progress: Progress | None = None,
@@ -149,7 +184,7 @@ class Model:
     ) -> Iterator[Translation]:
         """As `translate`, for a stream of lines: they are read and translated lazily, `chunk` at a time."""
         options = options or self.config.search
-        trained = with_lexicon(self.trained, self.folder, options, say).for_inference(options)
+        trained = with_lexicon(self._averaged_with(ensemble, weights), self.folder, options, say).for_inference(options)
         rest, done = iter(lines), 0
         while sources := list(islice(rest, chunk)):
             found = trained.search(
@@ -163,10 +198,34 @@ class Model:
                 yield Translation(source, tuple(candidates), attention)
             done += len(sources)
 
-    def score(self, pairs: Pairs, *, progress: Progress | None = None) -> PairScores:
-        """The log-probability of given translations, ln p(target | source), in total and per target token."""
+    def _averaged_with(self, ensemble: Sequence[Model], weights: bool = False) -> TrainedModel:
+        """The ensemble of this model and others. UserError if these cannot be averaged, or their `weights` cannot."""
+        for other in ensemble:
+            for side in ("source", "target"):
+                ours, theirs = (getattr(each.trained, side) for each in (self, other))
+                if (difference := ours.difference(theirs)) is not None:
+                    raise UserError(
+                        f"{self.folder} and {other.folder} have {side} {difference}; runs can be averaged if they were "
+                        f"trained on the same pairs with the same options under text"
+                    )
+        devices = dict.fromkeys(str(each.trained.device) for each in (self, *ensemble))
+        if len(devices) > 1:
+            raise UserError(f"the models of an ensemble are on {' and '.join(devices)}; load all of them on one device")
+        for each in (self, *ensemble):
+            if weights and ensemble and not each.trained.translator.attends:
+                raise UserError(
+                    f"{each.folder}: model.context.kind: this model does not attend to single source words, so its "
+                    f"ensembles have no attention weights; translate without them"
+                )
+        return self.trained.averaged_with([other.trained for other in ensemble])
+
+    def score(self, pairs: Pairs, *, ensemble: Sequence[Model] = (), progress: Progress | None = None) -> PairScores:
+        """The log-probability of given translations, ln p(target | source), in total and per target token.
+
+        The probabilities of tokens are averaged with those of the models of `ensemble`, as in `translate`.
+        """
         corpus = _corpus(pairs)
-        forced = self.trained.force(corpus.source, corpus.target, progress)
+        forced = self._averaged_with(ensemble).force(corpus.source, corpus.target, progress)
         return PairScores(
             PairScore(source, target, None, None, None)
             if each is None

@@ -11,6 +11,7 @@ import typer
 from seq2seq_attn.cli.arguments import (
     AsJson,
     AttentionFile,
+    Ensemble,
     Plugin,
     RunFolder,
     SourceFile,
@@ -18,6 +19,7 @@ from seq2seq_attn.cli.arguments import (
     check_run,
     file,
     folder,
+    load_ensemble,
     load_model,
 )
 from seq2seq_attn.cli.console import answer, answer_json, progress, rates, rates_line, say
@@ -103,7 +105,12 @@ def align(
 
 
 def score(
-    run: RunFolder, source: SourceFile, target: TargetFile, as_json: AsJson = False, plugin: Plugin = None
+    run: RunFolder,
+    source: SourceFile,
+    target: TargetFile,
+    ensemble: Ensemble = None,
+    as_json: AsJson = False,
+    plugin: Plugin = None,
 ) -> None:
     """Print the log-probability of sentence pairs.
 
@@ -114,9 +121,9 @@ def score(
     from seq2seq_attn.text.corpus import read_parallel
 
     pairs = read_parallel(source, target)
-    model = load_model(run, plugin)
+    model, others = load_model(run, plugin), load_ensemble(ensemble)
     with progress("pairs", len(pairs)) as advance:
-        scores = model.score(pairs, progress=advance)
+        scores = model.score(pairs, ensemble=others, progress=advance)
     for each in scores:
         if as_json:
             answer_json(each._asdict())

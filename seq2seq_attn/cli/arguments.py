@@ -101,6 +101,25 @@ AttentionFile = Annotated[
 ]
 
 
+def check_runs(given: list[Path] | None) -> list[Path] | None:
+    """The `check` of options that name several run folders."""
+    for run in given or ():
+        require_run(run)
+    return given
+
+
+Ensemble = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--with",
+        metavar="RUN",
+        help="A further run, of the same vocabularies: probabilities are averaged over all runs. Repeatable.",
+        autocompletion=complete_runs,
+        callback=check_runs,
+    ),
+]
+
+
 def require_file(part: str) -> None:
     """UserError if `part` names a class in a Python file, as in my_scorer.py:MyScorer, and the file does not exist."""
     file, colon, _ = part.rpartition(":")
@@ -114,6 +133,11 @@ def load_plugins(files: list[Path] | None) -> None:
         from seq2seq_attn.runs import plugin
 
         plugin.load_plugins(files)
+
+
+def load_ensemble(runs: list[Path] | None) -> list[s2s.Model]:
+    """The models of further run folders, after `load_model`."""
+    return [s2s.load(run) for run in runs or ()]
 
 
 def load_model(run: Path, plugin: list[Path] | None) -> s2s.Model:

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from seq2seq_attn.cli.arguments import AsJson, AttentionFile, Plugin, RunFolder, argument, load_model
+from seq2seq_attn.cli.arguments import (
+    AsJson,
+    AttentionFile,
+    Ensemble,
+    Plugin,
+    RunFolder,
+    argument,
+    load_ensemble,
+    load_model,
+)
 from seq2seq_attn.cli.console import answer, answer_json, progress, say
 
 if TYPE_CHECKING:
@@ -43,6 +52,24 @@ def translate(
         bool | None,
         typer.Option(help="Predict only likely tokens, for speed, with a lexicon that is learned on first use."),
     ] = None,
+    temperature: Annotated[
+        float | None,
+        typer.Option(min=0, help="Draw translations at random, from p^(1/T), normalised; 1: the model's distribution."),
+    ] = None,
+    top_k: Annotated[int | None, typer.Option(min=1, help="Draw from the k most probable tokens only.")] = None,
+    top_p: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Draw from the fewest tokens with this probability in total.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="The seed of what is drawn.")] = None,
+    mbr: Annotated[
+        Literal["chrf", "bleu"] | None,
+        typer.Option(help="Minimum Bayes risk: rank by mean similarity to all candidates, by this sentence score."),
+    ] = None,
+    candidates: Annotated[
+        int | None,
+        typer.Option(min=2, help="Translations among which --mbr chooses, of the beam or drawn; 5 unless given."),
+    ] = None,
+    ensemble: Ensemble = None,
     attention: AttentionFile = None,
     as_json: AsJson = False,
     plugin: Plugin = None,
@@ -54,6 +81,10 @@ def translate(
     input lines from 0 and the score is log p divided by the length penalty. With --json, each line is {"source",
     "translations": [{"text", "score", "log_probability"}]}. An input line with more tokens than data.max_length of the
     run is truncated, with a warning. --attention writes the weights of all translations of --n-best.
+
+    With --with, several runs translate together: at every step, their probabilities are averaged, and so are their
+    attention weights. Any of --temperature, --top-k, --top-p and --seed draws --n-best translations at random instead
+    of searching for the best ones. With --mbr, the score is the mean similarity, 0 to 100.
     """
     from seq2seq_attn.analysis.attention_files import attention_file
     from seq2seq_attn.text.files import decoded_lines, read_lines
@@ -61,7 +92,7 @@ def translate(
     typed = source is None and sys.stdin.isatty()
     lines: Iterable[str] = read_lines(source) if source else decoded_lines(sys.stdin.buffer, "stdin")
     writing = attention_file(attention) if attention else nullcontext()
-    model = load_model(run, plugin)
+    model, others = load_model(run, plugin), load_ensemble(ensemble)
     from seq2seq_attn.api.model import CHUNK  # after the arguments are checked: this imports torch
 
     options = model.search_options(
@@ -72,11 +103,17 @@ def translate(
         max_length=max_length,
         precision=precision,
         shortlist=shortlist,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        seed=seed,
+        mbr=mbr,
+        candidates=candidates,
     )
     with progress("lines", len(lines) if isinstance(lines, list) else None) as advance, writing as write:
         chunk, weights = 1 if typed else CHUNK, write is not None
         lines = _prompted(lines) if typed else lines
-        found = model.stream(lines, options, weights=weights, chunk=chunk, progress=advance, say=say)
+        found = model.stream(lines, options, ensemble=others, weights=weights, chunk=chunk, progress=advance, say=say)
         for number, translation in enumerate(found):
             if as_json:
                 _answer_record(translation)

@@ -106,14 +106,17 @@ def _comet_model(model: Path) -> Any:
     return load_from_checkpoint(str(model))
 
 
-def bleu_metric(tokenize: str, lowercase: bool, may_be_tokenised: bool = True) -> BLEU:
-    """sacrebleu's BLEU; `may_be_tokenised` silences its warning about lines that look tokenised."""
+def bleu_metric(tokenize: str, lowercase: bool, may_be_tokenised: bool = True, *, by_sentence: bool = False) -> BLEU:
+    """sacrebleu's BLEU; `may_be_tokenised` silences its warning about lines that look tokenised.
+
+    `by_sentence`: only the orders of n-grams that a sentence is long enough for ("effective order").
+    """
     if tokenize not in BLEU.TOKENIZERS:
         nearest = difflib.get_close_matches(tokenize, BLEU.TOKENIZERS, n=1, cutoff=0)[0]
         raise UserError(
             f"sacrebleu has no tokeniser {tokenize!r}; did you mean {nearest!r}? It has {', '.join(BLEU.TOKENIZERS)}"
         )
-    metric = BLEU(lowercase=lowercase, tokenize=tokenize, force=may_be_tokenised)
+    metric = BLEU(lowercase=lowercase, tokenize=tokenize, force=may_be_tokenised, effective_order=by_sentence)
     metric.tokenizer = _TOKENISERS.setdefault(tokenize, metric.tokenizer)  # it caches tokenised lines
     return metric
 

@@ -8,6 +8,7 @@ subclass with a `kind` and a `build` method.
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from pydantic import PositiveInt, model_validator
 from torch import Tensor, nn
 
 from seq2seq_attn.attention import Change, Context, Counterfactual, PreparedSource
+from seq2seq_attn.ops.inference import select_outputs
 from seq2seq_attn.ops.replace import replace_modules
 from seq2seq_attn.strict import Strict, Tagged
 from seq2seq_attn.text.encoded import EncodedSentences, Ids
@@ -126,6 +128,16 @@ class Translator(nn.Module, ABC):
     def forward(self, source: Sentences, target: Sentences) -> Tensor:
         """Teacher forcing: logits (B, T, V), where those at i predict target token i."""
         return self.project(self.decode(self.decoder_inputs(target), self.encode(source)).features)
+
+    def with_outputs(self, tokens: Tensor) -> Translator:
+        """A shallow copy that predicts only the target tokens (M,), in this order, from the same inputs.
+
+        It shares everything but the vocabulary projection with the original.
+        """
+        # Searching a single sentence takes a few milliseconds; a deep copy would add one.
+        other = copy.copy(self)
+        other._modules = {**self._modules, "output": select_outputs(self.output, tokens)}
+        return other
 
     @property
     def attends(self) -> bool:

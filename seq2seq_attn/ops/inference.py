@@ -43,15 +43,28 @@ def for_inference(model: Model) -> Model:
     return replace_modules(model, parts) if parts else model
 
 
-def select_outputs(layer: nn.Linear, rows: Tensor) -> nn.Linear | None:
-    """A layer with only the outputs `rows` (M,), in this order; None if the layer is not one of this package."""
+def select_outputs(layer: nn.Linear, rows: Tensor) -> nn.Module:
+    """A layer with only the outputs `rows` (M,), in this order; a layer that a user changed computes all of them."""
     if not (is_linear(layer) or isinstance(layer, (InferenceLinear, Int8Linear))):
-        return None
+        return _Selected(layer, rows)
     part = copy.copy(layer)
     part.out_features = len(rows)
     parameters = layer._parameters.items()
     part._parameters = {name: p if p is None else nn.Parameter(p.detach()[rows]) for name, p in parameters}
     return type(layer)(part) if isinstance(layer, (InferenceLinear, Int8Linear)) else part
+
+
+class _Selected(nn.Module):
+    """The outputs `rows` of a layer."""
+
+    def __init__(self, layer: nn.Module, rows: Tensor) -> None:
+        super().__init__()
+        self.layer = layer
+        self.rows = rows
+
+    def forward(self, input: Tensor) -> Tensor:
+        outputs: Tensor = self.layer(input)
+        return outputs[..., self.rows]
 
 
 @fusible

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.models.ensemble import Ensemble
 from seq2seq_attn.models.translator import Translator, weights_from_a_file
 from seq2seq_attn.ops.inference import for_inference
 from seq2seq_attn.runs import CONFIG, Say
@@ -25,7 +26,7 @@ from seq2seq_attn.runs.folder import LEXICON, MODEL, read_config
 from seq2seq_attn.search.batched import Progress, force_corpus, search
 from seq2seq_attn.search.forced import Forced
 from seq2seq_attn.search.hypotheses import Hypothesis
-from seq2seq_attn.search.options import SearchOptions, ShortlistOptions
+from seq2seq_attn.search.options import MbrOptions, SearchOptions, ShortlistOptions
 from seq2seq_attn.search.shortlist import Shortlist
 from seq2seq_attn.text.codec import Codec, load_codecs
 from seq2seq_attn.text.lexicon import Lexicon, learn_lexicon
@@ -82,12 +83,23 @@ class TrainedModel:
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         return cls(config, source, target, translator.to(device).eval())
 
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        return next(self.translator.parameters()).device
+
     def for_inference(self, options: SearchOptions | None = None) -> TrainedModel:
         """A copy for searches in the precision of these options, which cannot be trained."""
         options = options or self.config.search
-        device = next(self.translator.parameters()).device
-        with options.autocast(device.type):
+        with options.autocast(self.device.type):
             return replace(self, translator=for_inference(options.quantised(self.translator)))
+
+    def averaged_with(self, others: Sequence[TrainedModel]) -> TrainedModel:
+        """The ensemble of this model and others; everything but the translator is this model's.
+
+        The others have the same codecs: see `Codec.difference`.
+        """
+        return replace(self, translator=Ensemble([each.translator for each in (self, *others)])) if others else self
 
     def search(
         self,
@@ -102,7 +114,8 @@ class TrainedModel:
         """Hypotheses of each line, best first; none for a blank line.
 
         Lines with more than `data.max_length` tokens are cut, with one warning through `warn` that names the first of
-        them, counted from `first_line`, and their number. `options` default to those of the configuration.
+        them, counted from `first_line`, and their number. `options` default to those of the configuration. Samples are
+        in the order in which they were drawn.
         """
         ids = self._cut([self.source.encode(line) for line in lines], first_line, warn)
         filled = [index for index, sentence in enumerate(ids) if len(sentence) > 1]
@@ -112,13 +125,13 @@ class TrainedModel:
         hypotheses = search(
             translator,
             [ids[i] for i in filled],
-            options,
+            options.for_candidates(),
             shortlist=self._shortlist(options.shortlist),
             with_weights=with_weights,
             progress=progress,
         )
         for index, best in zip(filled, hypotheses, strict=True):
-            found[index] = best
+            found[index] = best if options.mbr is None else self._by_utility(best, options.mbr)[: options.n_best]
         return found
 
     def translate(self, lines: Sequence[str], options: SearchOptions | None = None, **rest: Any) -> list[str]:
@@ -157,6 +170,17 @@ class TrainedModel:
             raise UserError("search.shortlist needs the lexicon of the run; load it with with_lexicon(model, folder)")
         translations, frequent = map(torch.from_numpy, self.lexicon)
         return Shortlist(translations[:, : options.translations], frequent[: options.frequent])
+
+    def _by_utility(self, candidates: Sequence[Hypothesis], options: MbrOptions) -> list[Hypothesis]:
+        """One hypothesis for each text among the candidates, with its mean utility as score, best first."""
+        from seq2seq_attn.evaluation.bayes_risk import mean_utilities, utility  # imports sacrebleu
+
+        texts = [self.text(each) for each in candidates]
+        means = mean_utilities(texts, utility(options.utility, self.config.evaluation.tokenize))
+        distinct: dict[str, Hypothesis] = {}
+        for text, mean, hypothesis in zip(texts, means, candidates, strict=True):
+            distinct.setdefault(text, hypothesis._replace(score=mean))
+        return sorted(distinct.values(), key=lambda hypothesis: -hypothesis.score)
 
     def _cut(self, sentences: list[list[int]], first_line: int, warn: Say) -> list[list[int]]:
         """The sentences with at most `data.max_length` tokens each; one warning for all that are cut."""

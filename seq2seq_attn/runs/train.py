@@ -166,7 +166,7 @@ def _usable_pairs(files: PairFiles, max_length: int, codecs: Codecs, shared: Cac
 
 def _validation_bleu(model: TrainedModel, pairs: ParallelCorpus) -> Callable[[Translator], float]:
     """BLEU of greedy translations: beam search takes several times as long and does not track progress better."""
-    changes = {"beam_size": 1, "n_best": 1, "shortlist": None}
+    changes = {"beam_size": 1, "n_best": 1, "shortlist": None, "sampling": None, "mbr": None}
     greedy = SearchOptions.model_validate(model.config.search.model_dump() | changes)
     # Without sacrebleu's warning about lines that look tokenised, which would appear at every validation.
     metric = bleu_metric(model.config.evaluation.tokenize, lowercase=False)

@@ -14,6 +14,7 @@ from seq2seq_attn.search.beam import beam_search, greedy_search
 from seq2seq_attn.search.forced import Forced, force
 from seq2seq_attn.search.hypotheses import Hypothesis
 from seq2seq_attn.search.options import SearchOptions
+from seq2seq_attn.search.sampling import sample
 from seq2seq_attn.search.shortlist import Shortlist, Shortlisted
 from seq2seq_attn.text.encoded import Ids
 
@@ -32,12 +33,14 @@ def search(
     with_weights: bool = False,
     progress: Progress | None = None,
 ) -> list[list[Hypothesis]]:
-    """The n best translations of each source, best first, in the order of the sources.
+    """The n best translations of each source, best first, or n samples, in the order of the sources.
+
+    `options.mbr` compares texts, which a caller has to do (`runs/model.py`).
 
     With a shortlist, translations contain only the tokens that it lists for their batch. The model runs in evaluation
     mode on the device of its parameters; the mode of every module is restored afterwards.
     """
-    method = greedy_search if options.beam_size == 1 else beam_search
+    method = sample if options.sampling else greedy_search if options.beam_size == 1 else beam_search
     translator = options.quantised(translator)
 
     def decode(source: Sentences) -> list[list[Hypothesis]]:

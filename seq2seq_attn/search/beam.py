@@ -11,7 +11,7 @@ from torch import Tensor
 
 from seq2seq_attn.models.translator import Sentences, Translator
 from seq2seq_attn.ops.continuations import best_continuations
-from seq2seq_attn.search.hypotheses import Choice, End, Hypothesis, active_rows, to_lists, trace
+from seq2seq_attn.search.hypotheses import Choice, End, Hypothesis, active_rows, first_ends, to_lists, trace
 from seq2seq_attn.search.options import SearchOptions
 from seq2seq_attn.text.vocabulary import EOS
 
@@ -183,7 +183,7 @@ def greedy_search(
         # The total is added afterwards: in the sum, small differences between tokens would be lost to rounding.
         best = best_continuations(torch.zeros_like(total)[:, None], output.logits, 1, length >= options.min_length)
         total, tokens = total + best.scores.squeeze(1), best.tokens.squeeze(1)
-        totals.append(total)
+        totals.append(total[:, None])
         parents = torch.zeros_like(tokens)[:, None]
         history.append(Choice(sentences, parents, tokens[:, None], output.weights if with_weights else None))
 
@@ -196,20 +196,4 @@ def greedy_search(
             sentences = [sentences[row] for row in rows.tolist()]
             memory, state = memory.select(rows), state.select(rows)
             tokens, total, limit, running = (part[rows] for part in (tokens, total, limit, running))
-    return trace(history, _greedy_ends(history, totals, limits, options), lengths)
-
-
-def _greedy_ends(
-    history: list[Choice], totals: list[Tensor], limits: list[int], options: SearchOptions
-) -> list[list[End]]:
-    """The first `</s>` of each sentence, or its truncation at the maximum length."""
-    ends: list[list[End]] = [[] for _ in limits]
-    log_probabilities, tokens = to_lists(totals), to_lists([choice.tokens for choice in history])
-    for step, choice in enumerate(history):
-        length = step + 1
-        for row, sentence in enumerate(choice.sentences):
-            closed = tokens[step][row][0] == EOS
-            if not ends[sentence] and (closed or length == limits[sentence]):
-                total = log_probabilities[step][row]
-                ends[sentence].append(End(total / options.penalty(length), total, length, 0, closed))
-    return ends
+    return trace(history, first_ends(history, totals, limits, options), lengths)

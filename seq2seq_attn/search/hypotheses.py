@@ -12,6 +12,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from seq2seq_attn.search.options import SearchOptions
+from seq2seq_attn.text.vocabulary import EOS
+
 # Selecting rows of the memory moves about as much data as one step reads of it. It pays once the rows dropped, summed
 # over the following steps, amount to a whole batch: with an eighth of the batch, after eight steps.
 _WORTH_SELECTING = 1 / 8
@@ -26,7 +29,7 @@ class Hypothesis(NamedTuple):
 
     tokens: list[int]  # without `</s>`
     log_probability: float  # log p(Y | X): the sum over the predicted tokens, `</s>` included
-    score: float  # the ranking criterion: the log-probability over the length penalty
+    score: float  # the ranking criterion: the log-probability over the length penalty, or a mean utility
     weights: Tensor | None  # (T', S') float32 on the CPU: row i predicted token i; None unless they were requested
 
 
@@ -62,6 +65,27 @@ def trace(history: Sequence[Choice], ends: Sequence[Sequence[End]], lengths: Seq
         [hypothesis._replace(weights=next(weights)[:, :length].clone()) for hypothesis, _ in hypotheses]
         for hypotheses, length in zip(found, lengths, strict=True)
     ]
+
+
+def first_ends(
+    history: Sequence[Choice], totals: Sequence[Tensor], limits: Sequence[int], options: SearchOptions
+) -> list[list[End]]:
+    """Where n hypotheses of each sentence end that never change places: their first `</s>`, or the maximum length.
+
+    `totals` (B, n) are their log-probabilities after each step.
+    """
+    ends: list[dict[int, End]] = [{} for _ in limits]
+    log_probabilities, tokens = to_lists(totals), to_lists([choice.tokens for choice in history])
+    for step, choice in enumerate(history):
+        length = step + 1
+        for row, sentence in enumerate(choice.sentences):
+            is_last = length == limits[sentence]
+            if not is_last and EOS not in tokens[step][row]:
+                continue
+            for slot, (token, total) in enumerate(zip(tokens[step][row], log_probabilities[step][row], strict=True)):
+                if slot not in ends[sentence] and (is_last or token == EOS):
+                    ends[sentence][slot] = End(total / options.penalty(length), total, length, slot, token == EOS)
+    return [[found[slot] for slot in sorted(found)] for found in ends]
 
 
 class _Steps:

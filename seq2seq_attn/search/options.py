@@ -21,14 +21,30 @@ class ShortlistOptions(Strict):
     frequent: NonNegativeInt = 500  # the most frequent ones in training, in every shortlist
 
 
+class SamplingOptions(Strict):
+    """From which distribution translations are drawn (`sampling.py`): by default, that of the model."""
+
+    temperature: PositiveFloat = 1.0  # t in p(y)^(1/t), normalised; below 1, likely tokens become likelier
+    top_k: PositiveInt | None = None  # draw from the k most probable tokens; null: from all
+    top_p: float | None = Field(default=None, gt=0.0, le=1.0)  # draw from the fewest tokens of this probability
+    seed: NonNegativeInt = 1  # of the samples; those of a sentence depend on its tokens too, not on its batch
+
+
+class MbrOptions(Strict):
+    """Minimum-Bayes-risk decoding (`evaluation/bayes_risk.py`): the n best of several candidates by mean utility."""
+
+    utility: Literal["chrf", "bleu"] = "chrf"  # of a candidate, with another as its reference
+    candidates: int = Field(default=5, ge=2)  # hypotheses of the beam, or samples
+
+
 class SearchOptions(Strict):
-    """Beam search; `beam_size` 1 is greedy search.
+    """Beam search, greedy search if `beam_size` is 1, or sampling, which has no beam.
 
     A length counts predicted tokens, `</s>` included, and is written |Y| below and S for the source.
     """
 
     beam_size: PositiveInt = 5  # hypotheses per sentence; 1 is greedy search
-    n_best: PositiveInt = 1  # hypotheses to return for each sentence
+    n_best: PositiveInt = 1  # hypotheses to return for each sentence, or samples to draw
     length_penalty: float = Field(default=1.0, ge=0.0, le=10.0)  # alpha; 0 ranks by log p itself
     min_length: PositiveInt = 1  # |Y| at least
     max_length: PositiveInt = 256  # |Y| at most
@@ -38,17 +54,27 @@ class SearchOptions(Strict):
     batch_tokens: PositiveInt = 4096  # source tokens, padding included
     precision: Literal["fp32", "bf16", "int8"] = "fp32"  # of matrix products; log-probabilities are summed in fp32
     shortlist: ShortlistOptions | None = None  # null: the whole vocabulary
+    sampling: SamplingOptions | None = None  # null: search; otherwise n_best translations are drawn instead
+    mbr: MbrOptions | None = None  # null: ranked by score; otherwise by how much they are like other candidates
 
     @model_validator(mode="after")
     def _limits_agree(self) -> SearchOptions:
-        if self.n_best > self.beam_size:
+        if self.mbr is not None and self.n_best > self.mbr.candidates:
             raise ValueError(
-                f"n_best={self.n_best} needs a beam at least as wide, got beam_size={self.beam_size}; "
-                f"set beam_size={self.n_best}"
+                f"n_best={self.n_best} exceeds mbr.candidates={self.mbr.candidates}; set mbr.candidates={self.n_best}"
+            )
+        key, count = ("n_best", self.n_best) if self.mbr is None else ("mbr.candidates", self.mbr.candidates)
+        if count > self.beam_size and self.sampling is None:
+            raise ValueError(
+                f"{key}={count} needs a beam at least as wide, got beam_size={self.beam_size}; set beam_size={count}"
             )
         if self.min_length > self.max_length:
             raise ValueError(f"min_length={self.min_length} exceeds max_length={self.max_length}; change one of them")
         return self
+
+    def for_candidates(self) -> SearchOptions:
+        """The options of the search or sampling that finds the candidates; these options themselves without `mbr`."""
+        return self if self.mbr is None else self.model_copy(update={"n_best": self.mbr.candidates, "mbr": None})
 
     def penalty(self, length: int) -> float:
         """lp(Y) = ((5 + |Y|) / 6)^alpha, by which log p(Y | X) is divided; Wu et al. 2016, equation 14."""

@@ -7,14 +7,12 @@ that of forced decoding. Tokens outside the shortlist cannot be produced.
 
 from __future__ import annotations
 
-import copy
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from seq2seq_attn.models.translator import Decoded, Sentences, Step, Translator
-from seq2seq_attn.ops.inference import select_outputs
 from seq2seq_attn.text.vocabulary import SPECIALS
 
 
@@ -37,10 +35,7 @@ class Shortlisted(Translator):
 
     def __init__(self, translator: Translator, tokens: Tensor) -> None:
         super().__init__()
-        output = select_outputs(translator.output, tokens)
-        self.inner = translator if output is None else _with_output(translator, output)
-        # An output layer that a user changed computes all logits, from which those of the shortlist are selected.
-        self.has_small_output = output is not None
+        self.inner = translator.with_outputs(tokens)
         self.tokens = tokens
         self.start_token = translator.start_token
 
@@ -51,22 +46,10 @@ class Shortlisted(Translator):
         return self.inner.start(memory)
 
     def step(self, tokens: Tensor, state: Any, memory: Any) -> Step:
-        step = self.inner.step(self.tokens[tokens], state, memory)
-        return step if self.has_small_output else step._replace(logits=step.logits[:, self.tokens])
+        return self.inner.step(self.tokens[tokens], state, memory)
 
     def decode(self, inputs: Tensor, memory: Any) -> Decoded:
         return self.inner.decode(self.tokens[inputs], memory)
 
     def project(self, features: Tensor) -> Tensor:
-        logits = self.inner.project(features)
-        return logits if self.has_small_output else logits[..., self.tokens]
-
-
-def _with_output(translator: Translator, output: nn.Linear) -> Translator:
-    """A shallow copy with another vocabulary projection that shares everything else with `translator`.
-
-    Searching a single sentence takes a few milliseconds; a deep copy would add one.
-    """
-    other = copy.copy(translator)
-    other._modules = {**translator._modules, "output": output}
-    return other
+        return self.inner.project(features)

@@ -64,6 +64,13 @@ class Codec:
             self.vocabulary.lookup_tokens([index for index in ids[:end] if index >= len(SPECIALS)])
         )
 
+    def difference(self, other: Codec) -> str | None:
+        """In words, why the same ids may be other text to `other`, or the same text other ids; None if they cannot."""
+        if self.vocabulary.get_itos() != other.vocabulary.get_itos():
+            return f"vocabularies of {len(self.vocabulary):,} and {len(other.vocabulary):,} tokens that differ"
+        ours, theirs = ((each.tokeniser.kind, each.tokeniser.options(), each.lowercase) for each in (self, other))
+        return None if ours == theirs else "tokenisers that differ"
+
     def _cased(self, line: str) -> str:
         return line.lower() if self.lowercase else line
 

@@ -6,6 +6,8 @@ import torch
 
 import seq2seq_attn as s2s
 from seq2seq_attn.api.answers import AttentionMatrix
+from seq2seq_attn.search import SearchOptions
+from seq2seq_attn.strict import parse
 
 
 def test_translations_are_those_of_the_search_with_its_scores_and_weights(model):
@@ -18,6 +20,38 @@ def test_translations_are_those_of_the_search_with_its_scores_and_weights(model)
     np.testing.assert_array_equal(found.weights[2], searched[2][0].weights)
     assert found.weights[1] is None
     assert found[0].attention.source == ("a", "b", "c", "</s>")
+
+
+def test_models_translate_and_score_together(model, compared):
+    other = compared.model("attention")
+    found = model.translate(["a b c", "b"], n_best=2, ensemble=[other], weights=True)
+    pairs = [(each.source, candidate.text) for each in found for candidate in each.candidates]
+    together, *singles = (model.score(pairs, ensemble=[other]), model.score(pairs), other.score(pairs))
+    for ours, *theirs in zip(together, *singles, strict=True):
+        probabilities = np.exp([each.log_probabilities for each in theirs])
+        np.testing.assert_allclose(ours.log_probabilities, np.log(probabilities.mean(axis=0)), atol=1e-4)
+    searched = [candidate.log_probability for each in found for candidate in each.candidates]
+    assert searched == pytest.approx(together.log_probabilities, abs=1e-4)
+    np.testing.assert_allclose(found[0].attention.weights.sum(axis=1), 1, atol=1e-5)
+
+
+def test_models_on_two_devices_are_refused(model, compared):
+    other = compared.model("attention")
+    other.trained.translator.to("meta")
+    with pytest.raises(s2s.UserError, match="are on cpu and meta; load all of them on one device"):
+        model.translate(["a"], ensemble=[other])
+
+
+def test_options_of_sampling_and_of_minimum_bayes_risk_are_those_of_the_configuration(model):
+    drawn = model.translate(["a b c"], temperature=0.9, top_k=5, top_p=0.8, seed=4, mbr="bleu", candidates=6, n_best=2)
+    config = {"sampling": {"temperature": 0.9, "top_k": 5, "top_p": 0.8, "seed": 4}, "n_best": 2}
+    options = parse(SearchOptions, config | {"mbr": {"utility": "bleu", "candidates": 6}})
+    searched = model.trained.search(["a b c"], options)[0]
+    assert [(each.text, each.score) for each in drawn[0].candidates] == [
+        (model.trained.text(each), each.score) for each in searched
+    ]
+    with pytest.raises(s2s.UserError, match=r"sampling\.top_p"):
+        model.translate(["a"], top_p=0)
 
 
 def columns(records):

@@ -11,6 +11,7 @@ import threading
 
 import pytest
 import yaml
+from sacrebleu import BLEU, CHRF
 
 from seq2seq_attn.ops.int8 import has_int8
 
@@ -167,3 +168,50 @@ def test_a_shortlist_of_the_run_is_used_unless_it_is_refused(program, refused, t
     for command in (["translate", run], ["evaluate", run]):
         assert "gone.src" in refused(*command, stdin=b"a b c\n")
     assert not (run / "lexicon.safetensors").exists()
+
+
+def test_samples_are_drawn_with_the_seed_and_options_that_are_given(program, trained):
+    def drawn(*options):
+        answer = program("translate", trained, "--json", "--n-best", "8", *options, stdin=b"a b c\n\nd e\n")
+        assert (answer.code, answer.err) == (0, "")
+        return [[each["text"] for each in json.loads(line)["translations"]] for line in lines(answer.out)]
+
+    first, blank, _ = drawn("--temperature", "1")
+    assert (len(first), blank) == (8, [])
+    assert len(set(first)) > 1
+    assert drawn("--seed", "1") == drawn("--temperature", "1")
+    assert drawn("--seed", "2") != drawn("--seed", "1")
+    greedy = lines(program("translate", trained, "--beam-size", "1", stdin=b"a b c\n").out)
+    for options in (("--temperature", "0.0001"), ("--top-k", "1"), ("--top-p", "0.0001")):
+        assert drawn(*options)[0] == greedy * 8
+
+
+def test_the_translation_most_like_the_others_is_chosen_and_scored_by_that(program, trained):
+    def found(*options):
+        answer = program("translate", trained, "--json", *options, stdin=b"a b c\n\n")
+        assert (answer.code, answer.err) == (0, "")
+        first, blank = map(json.loads, lines(answer.out))
+        assert blank["translations"] == []
+        return first["translations"]
+
+    for more in (("--beam-size", "6"), ("--temperature", "1")):
+        candidates = found("--n-best", "6", *more)
+        texts = [each["text"] for each in candidates]
+        for utility, metric in (("chrf", CHRF()), ("bleu", BLEU(effective_order=True, tokenize="none"))):
+            mean = {
+                ours: sum(100 if ours == other else metric.sentence_score(ours, [other]).score for other in texts) / 6
+                for ours in texts
+            }
+            chosen = found("--mbr", utility, "--candidates", "6", "--n-best", "6", *more)
+            assert {each["text"]: each["score"] for each in chosen} == pytest.approx(mean)
+            assert [each["score"] for each in chosen] == pytest.approx(sorted(mean.values(), reverse=True))
+            assert {each["log_probability"] for each in chosen} <= {each["log_probability"] for each in candidates}
+            assert found("--mbr", utility, "--candidates", "6", *more) == chosen[:1]
+
+
+def test_impossible_numbers_of_candidates_are_refused(refused, trained):
+    message = refused("translate", trained, "--mbr", "chrf", "--candidates", "9", stdin=b"a\n")
+    assert "mbr.candidates=9 needs a beam at least as wide, got beam_size=5; set beam_size=9" in message
+    message = refused("translate", trained, "--mbr", "bleu", "--n-best", "6", stdin=b"a\n")
+    assert "n_best=6 exceeds mbr.candidates=5; set mbr.candidates=6" in message
+    assert "temperature" in refused("translate", trained, "--temperature", "0", stdin=b"a\n")

@@ -1,0 +1,86 @@
+"""Minimum-Bayes-risk decoding: of several candidates, the one that is most like all of them.
+
+The expected utility of a candidate is estimated by its mean over the candidates themselves, from a search (Kumar and
+Byrne 2004, with equal weights) or drawn from the model (Eikema and Aziz 2020).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seq2seq_attn.evaluation.corpus_scores import bleu_metric
+
+Matrix = NDArray[np.float64]
+Utility = Callable[[Sequence[str]], Matrix]  # (N, N): the score of text i with text j as its reference, 0 to 100
+
+_ORDER, _BETA = 6, 2  # of chrF2
+
+
+def mean_utilities(candidates: Sequence[str], utility: Utility) -> list[float]:
+    """1/N sum_j u(candidate_i, candidate_j) for each of N candidates, 0 to 100.
+
+    The utility of equal texts is 100, so that a candidate that occurs often supports itself.
+    """
+    counts = Counter(candidates)
+    utilities = utility(list(counts))
+    np.fill_diagonal(utilities, 100.0)
+    mean = utilities @ np.array(list(counts.values())) / max(len(candidates), 1)
+    of_text = dict(zip(counts, mean.tolist(), strict=True))
+    return [of_text[text] for text in candidates]
+
+
+def utility(name: str, tokenize: str) -> Utility:
+    """The utility `chrf`, or `bleu` over the tokens of sacrebleu's tokeniser `tokenize`."""
+    return chrf_matrix if name == "chrf" else partial(bleu_matrix, tokenize=tokenize)
+
+
+def bleu_matrix(texts: Sequence[str], tokenize: str) -> Matrix:
+    """sacrebleu's sentence BLEU, over the orders of n-grams that a sentence is long enough for, of all pairs."""
+    metric = bleu_metric(tokenize, lowercase=False, by_sentence=True)
+    return np.array([[metric.sentence_score(ours, [theirs]).score for theirs in texts] for ours in texts])
+
+
+def chrf_matrix(texts: Sequence[str]) -> Matrix:
+    """sacrebleu's chrF2 of all pairs: the F2 of precision and recall, each a mean over the orders that both texts have.
+
+    The n-grams of a text are counted once; sacrebleu would count them again for every pair.
+    """
+    shape = len(texts), len(texts)
+    precision, recall, orders = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    characters = ["".join(text.split()) for text in texts]
+    for order in range(1, _ORDER + 1):
+        counts = _ngram_counts(characters, order)
+        totals = counts.sum(axis=1)
+        matches = _matches(counts)
+        precision += matches / np.maximum(totals, 1)[:, None]
+        recall += matches / np.maximum(totals, 1)
+        orders += (totals[:, None] > 0) & (totals > 0)
+    both = _BETA**2 * precision + recall
+    with np.errstate(invalid="ignore"):
+        return np.where(both > 0, 100 * (1 + _BETA**2) * precision * recall / (both * orders), 0.0)
+
+
+def _ngram_counts(texts: Sequence[str], order: int) -> NDArray[Any]:
+    """(N, G): how often each of the G distinct n-grams occurs in each text."""
+    found = [Counter(text[i : i + order] for i in range(len(text) - order + 1)) for text in texts]
+    column = {ngram: index for index, ngram in enumerate(dict.fromkeys(ngram for each in found for ngram in each))}
+    counts = np.zeros((len(texts), len(column)), dtype=np.float32)
+    for row, each in enumerate(found):
+        counts[row, [column[ngram] for ngram in each]] = list(each.values())
+    return counts
+
+
+def _matches(counts: NDArray[Any]) -> Matrix:
+    """(N, N): sum_g min(c_ig, c_jg), as products, since min(a, b) = sum_t [a >= t] [b >= t] over t = 1, 2, ..."""
+    matches = np.zeros((len(counts), len(counts)))
+    for least in range(1, int(counts.max(initial=0)) + 1):
+        counts = counts[:, (counts >= least).any(axis=0)]
+        is_reached = (counts >= least).astype(np.float32)
+        matches += is_reached @ is_reached.T
+    return matches

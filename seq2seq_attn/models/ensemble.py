@@ -1,0 +1,82 @@
+"""An ensemble: translators of one target vocabulary whose predictions are averaged at every step.
+
+Itself a `Translator`, so every search and forced decoding work with it as with a single model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from math import log
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from seq2seq_attn.models.translator import Decoded, Rows, Sentences, Step, Translator
+from seq2seq_attn.ops.dispatch import fusible
+
+
+class _PerMember(NamedTuple):
+    """The memories, or the states, of the members."""
+
+    parts: tuple[Rows, ...]
+
+    def select(self, rows: Tensor) -> _PerMember:
+        return _PerMember(tuple(part.select(rows) for part in self.parts))
+
+
+@fusible
+class Ensemble(Translator):
+    """p(y_i | y_1 .. y_{i-1}, X) = 1/M sum_m p_m(y_i | y_1 .. y_{i-1}, X) of M translators with the same token ids.
+
+    The logits are the logarithm of this arithmetic mean. Attention weights are the mean of the members' weights, and 0
+    wherever a member has none.
+    """
+
+    def __init__(self, members: Iterable[Translator]) -> None:
+        super().__init__()
+        self.members = nn.ModuleList(members)
+        self.start_token = self._each(lambda member: member.start_token)[0]
+
+    def encode(self, source: Sentences) -> _PerMember:
+        return _PerMember(self._each(lambda member: member.encode(source)))
+
+    def start(self, memory: _PerMember) -> _PerMember:
+        return _PerMember(self._each(lambda member, own: member.start(own), memory.parts))
+
+    def step(self, tokens: Tensor, state: _PerMember, memory: _PerMember) -> Step:
+        steps = self._each(lambda member, *own: member.step(tokens, *own), state.parts, memory.parts)
+        return Step(
+            _mean_logits([step.logits for step in steps]),
+            _PerMember(tuple(step.state for step in steps)),
+            _mean_weights([step.weights for step in steps]),
+        )
+
+    def decode(self, inputs: Tensor, memory: _PerMember) -> Decoded:
+        # Only probabilities can be averaged: the features of an ensemble are its logits.
+        all_decoded = self._each(lambda member, own: member.decode(inputs, own), memory.parts)
+        logits = self._each(lambda member, own: member.project(own.features), all_decoded)
+        return Decoded(_mean_logits(logits), _mean_weights([decoded.weights for decoded in all_decoded]))
+
+    def project(self, features: Tensor) -> Tensor:
+        return features
+
+    def with_outputs(self, tokens: Tensor) -> Ensemble:
+        return Ensemble(self._each(lambda member: member.with_outputs(tokens)))
+
+    def _each(self, work: Callable[..., Any], *parts: Sequence[Any]) -> tuple[Any, ...]:
+        """The results of `work` for each member with its own parts."""
+        return tuple(map(work, self.members, *parts))
+
+
+def _mean_logits(logits: Sequence[Tensor]) -> Tensor:
+    """log 1/M sum_m softmax(logits_m), in float32 or better: bfloat16 has 8 bits for a probability."""
+    dtype = torch.promote_types(logits[0].dtype, torch.float32)
+    log_probabilities = torch.stack([each.log_softmax(dim=-1, dtype=dtype) for each in logits])
+    return log_probabilities.logsumexp(dim=0) - log(len(logits))
+
+
+def _mean_weights(weights: Sequence[Tensor]) -> Tensor:
+    """The mean of all members' weights (..., S); rows of 0 where a member did not read the source."""
+    stacked = torch.stack([each.float() for each in weights])
+    return stacked.mean(dim=0) * stacked.any(dim=-1, keepdim=True).all(dim=0)

@@ -1,0 +1,99 @@
+"""Sampling: translations drawn token by token from the model's own distribution, or from its likely part."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from seq2seq_attn.models.translator import Sentences, Translator
+from seq2seq_attn.search.hypotheses import Choice, Hypothesis, active_rows, first_ends, trace
+from seq2seq_attn.search.options import SamplingOptions, SearchOptions
+from seq2seq_attn.text.vocabulary import BOS, EOS, PAD
+
+
+@torch.inference_mode()
+def sample(
+    translator: Translator, source: Sentences, options: SearchOptions, with_weights: bool = False
+) -> list[list[Hypothesis]]:
+    """`n_best` independent translations Y ~ p(Y | X) of each of the B sentences, in the order in which they were drawn.
+
+    y_i ~ p(y | y_1 .. y_{i-1}, X), as changed by `options.sampling`, until `</s>` or the maximum length. `<pad>`, `<s>`
+    and, before the minimum length, `</s>` are never drawn. The log-probability of a translation is the model's own,
+    whatever it was drawn from.
+
+    The samples of a sentence depend on the seed and its tokens, and not on the other sentences of its batch.
+    """
+    sampling, count = options.sampling or SamplingOptions(), options.n_best
+    lengths = source.lengths.tolist()
+    limits = [options.limit(length) for length in lengths]
+    device = source.tokens.device
+    memory = translator.encode(source)
+    first_rows = torch.arange(len(lengths), device=device)
+    state = translator.start(memory).select(first_rows.repeat_interleave(count))
+
+    sentences = list(range(len(lengths)))
+    tokens = torch.full((len(sentences) * count,), translator.start_token, device=device)
+    uniform = _uniform_numbers(source, limits, count, sampling.seed).to(device)
+    total = torch.zeros(len(sentences), count, device=device)  # log-probability so far
+    limit = torch.tensor(limits, device=device)
+    running = torch.ones_like(total, dtype=torch.bool)
+    parents = torch.arange(count, device=device).expand_as(total)
+    history: list[Choice] = []
+    totals: list[Tensor] = []
+    for length in range(1, max(limits) + 1):
+        output = translator.step(tokens, state, memory)
+        logits = output.logits.to(torch.promote_types(output.logits.dtype, torch.float32))
+        excluded = [PAD, BOS] if length >= options.min_length else [PAD, BOS, EOS]
+        drawn = draw(logits, uniform[:, length - 1].flatten(), sampling, excluded)
+        log_probabilities = logits.gather(1, drawn[:, None]).squeeze(1) - logits.logsumexp(dim=1)
+        total, tokens = total + log_probabilities.view_as(total), drawn
+        totals.append(total)
+        history.append(Choice(sentences, parents, drawn.view_as(total), output.weights if with_weights else None))
+
+        running = running & (drawn.view_as(total) != EOS) & (length < limit)[:, None]
+        state = output.state
+        rows = active_rows(running.any(dim=1))
+        if len(rows) == 0:
+            break
+        if len(rows) < len(sentences):
+            sentences = [sentences[row] for row in rows.tolist()]
+            kept = (rows[:, None] * count + torch.arange(count, device=device)).flatten()
+            memory, state, tokens = memory.select(rows), state.select(kept), tokens[kept]
+            total, limit, running, parents, uniform = (part[rows] for part in (total, limit, running, parents, uniform))
+    return trace(history, first_ends(history, totals, limits, options), lengths)
+
+
+def draw(logits: Tensor, uniform: Tensor, options: SamplingOptions, excluded: list[int]) -> Tensor:
+    """A token (N,) for each row of the logits (N, V), chosen by a number (N,) in [0, 1) that falls into its share."""
+    scores = logits.clone()
+    scores[:, excluded] = -torch.inf
+    scores = (scores - scores.amax(dim=1, keepdim=True)) / options.temperature  # at most 0: no overflow near t = 0
+    if options.top_k is not None and options.top_k < scores.shape[1]:
+        best, tokens = scores.topk(options.top_k)
+        scores = torch.full_like(scores, -torch.inf).scatter(1, tokens, best)
+    probabilities = scores.softmax(dim=1)
+    if options.top_p is not None:
+        probabilities = _nucleus(probabilities, options.top_p)
+    # In float32 the sum over a large vocabulary would round small probabilities away.
+    cumulative = probabilities.cumsum(dim=1, dtype=torch.double)
+    positions = uniform[:, None] * cumulative[:, -1:]
+    # The first token whose sum exceeds the position: a token of probability 0 is never drawn.
+    return torch.searchsorted(cumulative, positions, right=True).squeeze(1).clamp(max=scores.shape[1] - 1)
+
+
+def _nucleus(probabilities: Tensor, mass: float) -> Tensor:
+    """The probabilities (N, V) of the fewest tokens that together have at least this mass; 0 for the others."""
+    ordered, tokens = probabilities.sort(dim=1, descending=True, stable=True)
+    before = ordered.cumsum(dim=1, dtype=torch.double) - ordered
+    return torch.zeros_like(probabilities).scatter(1, tokens, ordered.masked_fill(before >= mass, 0.0))
+
+
+def _uniform_numbers(source: Sentences, limits: list[int], count: int, seed: int) -> Tensor:
+    """(B, T, n) in [0, 1): the numbers that choose token t of n translations of each sentence."""
+    numbers = np.zeros((len(limits), max(limits), count))
+    for row, (tokens, length, limit) in enumerate(
+        zip(source.tokens.tolist(), source.lengths.tolist(), limits, strict=True)
+    ):
+        numbers[row, :limit] = np.random.default_rng([seed, *tokens[:length]]).random((limit, count))
+    return torch.from_numpy(numbers)

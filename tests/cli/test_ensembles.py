@@ -1,0 +1,101 @@
+"""`--with RUN`: the probabilities of several runs are averaged."""
+
+import json
+import math
+import shutil
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+
+@pytest.fixture
+def copy(trained, tmp_path):
+    """A run folder with the tokenisers of `trained` and random weights, or those of `trained`."""
+
+    def make(name, seed=None):
+        run = shutil.copytree(trained, tmp_path / name)
+        if seed is not None:
+            weights, draw = load_file(run / "model.safetensors"), torch.Generator().manual_seed(seed)
+            save_file(
+                {key: torch.randn(w.shape, generator=draw) for key, w in weights.items()}, run / "model.safetensors"
+            )
+        return run
+
+    return make
+
+
+PAIRS = "--json", "--beam-size", "4", "--n-best", "3"
+
+
+def records(answer):
+    assert answer.code == 0, answer.err
+    return [json.loads(line) for line in answer.out.splitlines()]
+
+
+def test_a_run_with_itself_translates_as_alone(program, trained, toy):
+    content = (toy / "test.src").read_bytes()
+    alone = records(program("translate", trained, *PAIRS, stdin=content))
+    twice = records(program("translate", trained, "--with", trained, *PAIRS, stdin=content))
+    for ours, theirs in zip(twice, alone, strict=True):
+        assert [each["text"] for each in ours["translations"]] == [each["text"] for each in theirs["translations"]]
+        for our, their in zip(ours["translations"], theirs["translations"], strict=True):
+            assert our["score"] == pytest.approx(their["score"], abs=1e-4)
+
+
+def test_scores_are_averaged_probabilities_whichever_run_is_named_first(program, trained, toy, copy):
+    pair = toy / "test.src", toy / "test.tgt"
+    runs = [trained, copy("b", seed=1), copy("c", seed=2)]
+    singles = [records(program("score", run, *pair, "--json")) for run in runs]
+    for first, second, third in (runs, reversed(runs)):
+        together = records(program("score", first, *pair, "--with", second, "--with", third, "--json"))
+        for ours, *theirs in zip(together, *singles, strict=True):
+            tokens = zip(*(each["log_probabilities"] for each in theirs), strict=True)
+            mean = [math.log(sum(map(math.exp, values)) / 3) for values in tokens]
+            assert ours["log_probabilities"] == pytest.approx(mean, abs=1e-4)
+
+
+def test_a_translation_of_several_runs_is_scored_by_them(program, trained, tmp_path, copy):
+    other = copy("b", seed=1)
+    search = "--min-length", "3", "--json"
+    (found,) = records(program("translate", trained, "--with", other, *search, stdin=b"a b c\n"))
+    (best,) = found["translations"]
+    (tmp_path / "source").write_text("a b c\n")
+    (tmp_path / "target").write_text(best["text"] + "\n")
+    (forced,) = records(program("score", trained, tmp_path / "source", tmp_path / "target", "--with", other, "--json"))
+    assert forced["log_probability"] == pytest.approx(best["log_probability"], abs=1e-4)
+    (alone,) = records(program("score", trained, tmp_path / "source", tmp_path / "target", "--json"))
+    assert alone["log_probability"] != pytest.approx(best["log_probability"], abs=0.01)
+
+
+def test_runs_with_other_tokens_are_refused(refused, trained, copy):
+    swapped, lowercased = copy("swapped"), copy("lowercased")
+    tokens = (swapped / "target.vocabulary.txt").read_text().splitlines()
+    (swapped / "target.vocabulary.txt").write_text("\n".join([*tokens[:4], tokens[5], tokens[4], *tokens[6:]]) + "\n")
+    record = json.loads((lowercased / "source.tokeniser.json").read_text())
+    (lowercased / "source.tokeniser.json").write_text(json.dumps(record | {"lowercase": True}))
+    for run, reason in ((swapped, "target vocabularies of 9 and 9 tokens"), (lowercased, "source tokenisers")):
+        message = refused("translate", trained, "--with", run, stdin=b"a\n")
+        assert f"{run} have {reason} that differ; " in message
+    assert "not a run folder" in refused("translate", trained, "--with", trained.parent / "none", stdin=b"a\n")
+
+
+def test_the_weights_of_an_ensemble_need_attention_in_every_run(program, refused, toy, trained, copy, tmp_path):
+    other, file = copy("b", seed=1), tmp_path / "x.jsonl"
+
+    def weights(*runs):
+        first, *rest = runs
+        more = [word for run in rest for word in ("--with", run)]
+        options = "--min-length", "3", "--max-length", "3", "--attention", file
+        assert program("translate", first, *more, *options, stdin=b"a b c\n").code == 0
+        (found,) = json.loads(file.read_text())["translations"]
+        return torch.tensor(found["weights"])
+
+    assert weights(trained, other).sum(dim=1).tolist() == pytest.approx([1, 1, 1], abs=1e-5)
+    first = (weights(trained)[0] + weights(other)[0]) / 2  # before the first token, all have read the same
+    torch.testing.assert_close(weights(trained, other)[0], first, atol=1e-5, rtol=0)
+    program(
+        "train", toy / "toy.yaml", "--output", tmp_path / "fixed", "model.context.kind=fixed", "training.max_epochs=1"
+    )
+    message = refused("translate", trained, "--with", tmp_path / "fixed", "--attention", file, stdin=b"a\n")
+    assert f"{tmp_path / 'fixed'}: model.context.kind: this model does not attend" in message
