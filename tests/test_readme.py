@@ -16,6 +16,7 @@ from seq2seq_attn.cli.app import app
 from seq2seq_attn.comparison.experiment import Experiment, make_grid
 from seq2seq_attn.config import Config
 from seq2seq_attn.models.recurrent.decoders import DecoderConfig
+from seq2seq_attn.results.evidence import EVIDENCE, Evidence
 from seq2seq_attn.strict import parse
 
 EVERY = [block for page in PAGES for block in blocks(page)]
@@ -122,8 +123,14 @@ def test_figures_of_the_demo_are_those_of_its_results():
         if row.startswith(tuple(f"| {arm['name']} |" for arm in results["arms"]))
     ]
     assert [(name, bleu, short, long, aer) for name, bleu, _, short, long, aer in rows] == table
-    alignment = (ROOT / "docs/alignment.md").read_text(encoding="utf-8")
-    assert f"| argmax | {table[-1][-1]} |" in alignment
+    rows = (row.split("|") for row in README.splitlines() if row.startswith("| "))
+    differences = {row[1].strip(): row[3].strip() for row in rows if len(row) == 8}
+    for pair in results["comparisons"]:
+        low, high = pair["joint"]["low"], pair["joint"]["high"]
+        assert differences[pair["arm"]] == f"{pair['bleu_difference']:+.1f} [{low:+.1f}, {high:+.1f}]"
+    evidence = Evidence.load(ROOT / "experiments/tom-and-jerry/results" / EVIDENCE)
+    first = {arm.name: arm.runs[0].metrics["test"]["aer"] for arm in evidence.arms}["additive attention"]
+    assert f"| argmax | {first:.3f} |" in (ROOT / "docs/alignment.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", ["tom-and-jerry", "multi30k-en-de"])
