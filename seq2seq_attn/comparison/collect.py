@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from seq2seq_attn.evaluation.counts import BleuCounts
 from seq2seq_attn.evaluation.groups import Band, group_score, length_quantiles
 from seq2seq_attn.evaluation.metrics import METRICS, score_value
 from seq2seq_attn.evaluation.resampling import Interval, score_interval
-from seq2seq_attn.evaluation.significance import t_interval
+from seq2seq_attn.evaluation.significance import RunScores, joint_interval, t_interval
 from seq2seq_attn.results.observations import Curve
 from seq2seq_attn.results.results import ENOUGH, SCORE_FIELDS, ArmResult, BandResult, Results, Spread, Tuned
 from seq2seq_attn.runs import Say
@@ -114,6 +115,10 @@ def _scores(arm: Arm, test_set: TestSet) -> dict[str, Spread | None]:
         values = [score_value(test, key) for test in arm.tests]
         known = [value for value in values if value is not None]
         scores[key] = _spread(known, intervals.get(key)) if len(known) == len(values) else None
+    bleu = scores["bleu"]
+    if bleu is not None and arm.bleu.sentences >= ENOUGH:
+        low, high = joint_interval(RunScores.of(arm.bleu)) or (None, None)
+        scores["bleu"] = replace(bleu, joint_low=low, joint_high=high)
     return scores
 
 

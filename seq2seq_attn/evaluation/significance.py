@@ -127,6 +127,21 @@ def _covariance_within(runs: RunScores) -> float:
     return float((covariance.sum() - np.trace(covariance)) / (count * (count - 1)))
 
 
+def joint_interval(runs: RunScores) -> tuple[float, float] | None:
+    """The 95 % interval of the mean score of an arm over trainings and sentences; None for a single run.
+
+    As in the joint test, for one arm: V = s^2 / n + max(0, C), with df = V^2 / (s^4 / n^2 / (n - 1)).
+    """
+    if len(runs.scores) < 2:
+        return None
+    noise, sentences = _training_noise(runs), max(0.0, _covariance_within(runs))
+    variance = noise.squared_error + sentences
+    squared = noise.squared_error**2 / noise.degrees_of_freedom
+    freedom = variance**2 / squared if squared else np.inf
+    half = float(t.ppf(CENTRAL_95, freedom)) * variance**0.5
+    return float(runs.scores.mean()) - half, float(runs.scores.mean()) + half
+
+
 def t_interval(scores: Sequence[float]) -> tuple[float, float] | None:
     """The 95 % interval of the mean over seeds: m ± t_{0.975, n-1} s / √n; None for fewer than two scores."""
     if len(scores) < 2:

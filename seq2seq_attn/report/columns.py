@@ -243,10 +243,12 @@ def _in_band(band: BandResult) -> TableCell:
 
 
 def _intervals(arms: Sequence[ArmResult]) -> list[Column]:
-    """Intervals of BLEU over test sentences and over seeds."""
+    """Intervals of BLEU over test sentences, over seeds, and over both."""
+    joint = [_limits(arm.bleu.joint_low, arm.bleu.joint_high) for arm in arms]
     sentences = [_limits(arm.bleu.low, arm.bleu.high) for arm in arms]
     seeds = [_limits(arm.bleu.seeds_low, arm.bleu.seeds_high) for arm in arms]
     found = [
+        Column("95 %", joint, "95 %: interval of BLEU over trainings and sentences", optional=True, parts=LIMITS),
         Column(
             "95 % sentences",
             sentences,

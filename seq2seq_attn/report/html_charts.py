@@ -78,6 +78,7 @@ class Chart(NamedTuple):
     lines: Sequence[Line]
     height: float
     panels: Sequence[Panel] = ()  # empty for a line chart
+    over: str = "resampled sentences"  # what its intervals account for
 
     @property
     def has_few(self) -> bool:
@@ -221,14 +222,16 @@ def score_chart(results: Results) -> Chart:
             style,
             [
                 Value(
-                    0, arm.bleu.mean, f"{arm.name}: BLEU {arm.bleu.mean:.1f}{_interval(arm.bleu.low, arm.bleu.high)}",
-                    "all", arm.bleu.low, arm.bleu.high, count,
+                    0, arm.bleu.mean, f"{arm.name}: BLEU {arm.bleu.mean:.1f}{_interval(*arm.bleu.interval)}",
+                    "all", *arm.bleu.interval, count,
                 )
             ],
         )
         for style, arm in enumerate(results.arms)
     ]  # fmt: skip
-    return dot_plot("bleu", "BLEU", "BLEU", "BLEU", series, [(0.0, ())])
+    chart = dot_plot("bleu", "BLEU", "BLEU", "BLEU", series, [(0.0, ())])
+    several = any(arm.bleu.joint_low is not None for arm in results.arms)
+    return chart._replace(over="trainings and sentences") if several else chart
 
 
 def length_chart(results: Results) -> Chart:

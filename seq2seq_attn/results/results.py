@@ -50,6 +50,13 @@ class Spread:
     high: float | None = None
     seeds_low: float | None = None  # 95 % t interval over seeds: other training runs, the same sentences
     seeds_high: float | None = None
+    joint_low: float | None = None  # 95 % interval over trainings and sentences
+    joint_high: float | None = None
+
+    @property
+    def interval(self) -> tuple[float | None, float | None]:
+        """Over trainings and sentences if there are several seeds, else over sentences."""
+        return (self.low, self.high) if self.joint_low is None else (self.joint_low, self.joint_high)
 
     @model_serializer(mode="wrap")
     def _without_none(self, dump: SerializerFunctionWrapHandler) -> dict[str, float]:

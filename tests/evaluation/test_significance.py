@@ -18,6 +18,7 @@ from seq2seq_attn.evaluation.significance import (
     TrainingNoise,
     detectable_difference,
     holm,
+    joint_interval,
     joint_test,
     t_interval,
 )
@@ -166,6 +167,15 @@ def test_the_scores_of_runs_are_those_of_the_test_set_and_of_its_resamples():
     gap = found.resampled[0] - found.resampled[1]
     one, other = (BleuCounts(counts.counts[[run]], counts.metric) for run in (0, 1))
     assert paired_bootstrap(one, other).low == np.sort(gap)[25]
+
+
+def test_the_interval_of_an_arm_has_the_noise_of_trainings_and_of_sentences():
+    # s^2 / 2 = 1 and C = 2, so V = 3 with 9 / 1 degrees of freedom
+    half = t.ppf(0.975, 9) * math.sqrt(3)
+    assert joint_interval(OURS) == pytest.approx((31 - half, 31 + half))
+    assert joint_interval(runs([31.2], [[1, 2, 3]])) is None
+    constant = runs([18.0, 20.0, 22.0], np.ones((3, 4)))
+    assert joint_interval(constant) == pytest.approx(t_interval([18.0, 20.0, 22.0]))
 
 
 def test_the_interval_of_three_scores_equals_a_computation_by_hand():
