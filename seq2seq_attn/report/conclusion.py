@@ -58,7 +58,8 @@ def _compared(pair: PairedComparison, runs: int) -> str:
         )
         return f"{arms} cannot be told apart: {pair.bleu_difference:+.1f} BLEU ({evidence}){power}."
     p = pair.p_value if pair.randomisation is None else pair.randomisation.p_holm
-    evidence = f"95 % interval {low:+.1f} to {high:+.1f} over test sentences, {_p(p)}"
+    interval = "" if low == high else f"95 % interval {low:+.1f} to {high:+.1f} over test sentences, "  # of a sentence
+    evidence = f"{interval}{_p(p)}"
     these = "this training" if runs == 1 else "these trainings"
     if pair.differs_in_these_runs:
         more = "higher" if pair.bleu_difference > 0 else "lower"

@@ -126,5 +126,16 @@ def run_with(run, **changes):
     return SimpleNamespace(seed=run.seed, config=SimpleNamespace(**vars(run.config) | changes))
 
 
+def test_one_sentence_and_identical_systems_are_no_evidence():
+    (pair,) = differences(arms({"a": (0.1, 0.2), "baseline": (0.8, 0.9)}, sentences=1), [("a", "baseline")]).comparisons
+    assert pair.randomisation.p_value > 0.4
+    assert pair.low == pair.high == pytest.approx(pair.bleu_difference, abs=1e-4)
+    assert pair.verdict is None
+    systems = arms({"a": (0.1, 0.2)})
+    (same,) = differences(systems | {"b": systems["a"]}, [("a", "b")]).comparisons
+    assert (same.bleu_difference, same.low, same.high, same.randomisation.p_value) == (0, 0, 0, 1)
+    assert same.verdict == "undecided"
+
+
 def test_a_single_arm_has_no_comparison(systems):
     assert differences({"baseline": systems["baseline"]}, []) == ([], {})

@@ -117,6 +117,11 @@ def test_identical_systems_are_called_the_same():
     assert sentences_for(pair(0.0, 0.0, 0.0, 1.0))[0] == "a and b score the same on every resample of the test set."
 
 
+def test_a_single_test_sentence_has_no_interval():
+    (sentence, *_) = sentences_for(pair(4.2, 4.2, 4.2, 1.0))
+    assert sentence == "a and b cannot be told apart in these trainings: +4.2 BLEU (p = 1.000)."
+
+
 def test_two_seeds_and_few_sentences_are_named():
     two = (arm("a", 30.0, seeds=(1, 2)), arm("b", 20.0, seeds=(1, 2)))
     assert sentences_for(pair(2.0, 1.0, 3.0, 0.01, jointly(0.01)), arms=two)[-1].startswith("Two seeds: ")
