@@ -172,7 +172,9 @@ def _best_run(found: s2s.Comparison) -> Path:
 
 
 def _say_next(run: Path, *more: str) -> None:
-    """Print the command that tries out a run, quoted for a shell."""
+    """Print the command that tries out a run, quoted for a shell; nothing if the run was trained elsewhere."""
+    if not run.exists():
+        return
     say(f"next: {shlex.join(['seq2seq-attn', 'translate', str(run), *more])}")
 
 

@@ -61,6 +61,11 @@ def test_an_experiment_gives_a_table_a_conclusion_and_a_page(program, experiment
         shown = program("report", named)
         assert (shown.code, shown.out, shown.err) == (0, answer.out, "")
 
+    again = program(*compare, "--evidence", made / "evidence.json.gz", "--output", "again")
+    assert (again.code, again.out.replace("again/", "comparisons/toy/")) == (0, answer.out)
+    assert "2 of 2 runs are in comparisons/toy/evidence.json.gz" in again.err
+    assert "next:" not in again.err, "no run was trained here"
+
     page = (made / "report.html").read_bytes()
     agreed = program("report", made, "--recompute")
     assert (agreed.code, agreed.err, (made / "report.html").read_bytes()) == (0, "", page)
