@@ -152,7 +152,7 @@ def provide(folder: Path, text: str, made: set[str], model: Path) -> None:
     words = set(re.findall(r"[\w./+-]+", text)) - made
     for word in sorted(word.strip(".,:") for word in words):
         path = folder / word
-        if word.startswith(("/", "..")) or path.exists():
+        if word.startswith(("/", "..", "comparisons/")) or path.exists():  # a comparison is made by the page itself
             continue
         if re.fullmatch(r"runs/[\w-]+", word):
             if word not in outputs or f"{word} --resume" in text:
