@@ -69,6 +69,9 @@ class BleuCounts(CorpusCounts):
         return cls(np.array(counts, dtype=np.int64), metric)
 
 
+BETA = CHRF.BETA  # recall counts this many times as much as precision, squared
+
+
 class ChrfCounts(CorpusCounts):
     """Of chrF2."""
 
@@ -79,6 +82,22 @@ class ChrfCounts(CorpusCounts):
         metric = _chrf_against(tuple(references))
         counts = [metric._extract_corpus_statistics(hypotheses, None) for hypotheses in runs]
         return cls(np.array(counts, dtype=np.int64), metric)
+
+    def scores_of(self, sums: Iterable[Any]) -> NDArray[np.float64]:
+        """As sacrebleu computes it, for all rows at once: F_beta of the mean precision and recall over the orders.
+
+        Orders without any n-gram, in the hypotheses or in the references, do not count.
+        """
+        rows = np.asarray(list(sums), dtype=np.float64)
+        ours, theirs, both = (rows[:, place::3] for place in range(3))  # (rows, orders): of hypotheses, references
+        counted = (ours > 0) & (theirs > 0)
+        orders = np.maximum(counted.sum(axis=1), 1)
+        precision = np.divide(both, ours, out=np.zeros_like(both), where=counted).sum(axis=1) / orders
+        recall = np.divide(both, theirs, out=np.zeros_like(both), where=counted).sum(axis=1) / orders
+        weight = BETA**2
+        denominator = weight * precision + recall
+        score = np.divide((1 + weight) * precision * recall, denominator, out=np.zeros_like(recall), where=recall > 0)
+        return np.asarray(100 * score)
 
 
 def _require_runs(runs: Runs, references: Sequence[str]) -> None:

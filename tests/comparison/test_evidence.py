@@ -6,12 +6,13 @@ import shutil
 from pathlib import Path
 
 import pytest
+from toy_experiment import EXPERIMENT
 
 from seq2seq_attn.analysis.word_alignment import BidirectionalLinks
 from seq2seq_attn.comparison import compare as comparing
 from seq2seq_attn.comparison.compare import compare
 from seq2seq_attn.comparison.evidence import recompute
-from seq2seq_attn.comparison.experiment import experiment_grid
+from seq2seq_attn.comparison.experiment import experiment_grid, read_experiment
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.report.write import write_report
 from seq2seq_attn.results.evidence import EVIDENCE, Evidence
@@ -21,10 +22,17 @@ ROOT = Path(__file__).parents[2]
 PUBLISHED = sorted(ROOT.glob(f"experiments/*/*/{EVIDENCE}"))
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory, toy_corpus):
+    path = tmp_path_factory.mktemp("evidence") / "experiment.yaml"
+    path.write_text(EXPERIMENT.format(folder=toy_corpus))
+    compare(read_experiment(path), path.parent / "mine", bar=None)
+    return path.parent / "mine"
+
+
 @pytest.fixture
-def folder(grid, tmp_path):
-    compare(grid, tmp_path / "mine", bar=None)
-    return tmp_path / "mine"
+def folder(made, tmp_path):
+    return shutil.copytree(made, tmp_path / "mine")
 
 
 def changed(folder, change):

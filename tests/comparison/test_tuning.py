@@ -27,12 +27,25 @@ def tuned_values(values):
     return values | {"seeds": [1], "tune": tune}
 
 
-@pytest.fixture
-def results(tuned_values, tmp_path):
-    return compare(experiment_grid(tuned_values), tmp_path / "mine", bar=None)
+def test_the_setting_with_the_best_validation_is_used_recorded_and_not_searched_for_again(
+    tuned_values, tmp_path, monkeypatch
+):
+    grid = experiment_grid(tuned_values)
+    results = compare(grid, tmp_path / "mine", bar=None)
+    check_settings(results, tmp_path)
+    check_records(results, tmp_path)
+
+    def refuse(*_, **__):
+        raise AssertionError("nothing is left to train")
+
+    monkeypatch.setattr("seq2seq_attn.runs.train.train", refuse)
+    assert compare(grid, tmp_path / "mine", bar=None) == results
+    again = compare(grid, tmp_path / "again", evidence=tmp_path / "mine" / EVIDENCE, bar=None)
+    assert again == results
 
 
-def test_every_tuned_arm_has_the_setting_with_the_best_validation_and_the_others_that_of_one(results, tmp_path):
+def check_settings(results, tmp_path):
+    """Of every tuned arm, and of the other arm, which has that of one of them."""
     runs = tmp_path / "mine/runs"
     assert list(results.tuned) == ["distracted", "attention"]
     for arm, tuned in results.tuned.items():
@@ -48,23 +61,13 @@ def test_every_tuned_arm_has_the_setting_with_the_best_validation_and_the_others
     assert "test" not in read_metrics(runs / "tuning/attention/trial-2")
 
 
-def test_the_table_and_the_evidence_say_what_was_tuned(results, tmp_path):
+def check_records(results, tmp_path):
+    """The table and the evidence say what was tuned."""
     note = f"distracted: {RATE}=0.03, {DROPOUT}=0.0 (2 tried)"
     assert note in markdown(results)
     assert "the other arms have the setting of attention" in markdown(results)
     assert Results.load(tmp_path / "mine/results.json") == results
     assert recompute(tmp_path / "mine").differences == []
-
-
-def test_finished_trials_are_not_trained_again_nor_with_evidence_at_all(results, tuned_values, tmp_path, monkeypatch):
-    def refuse(*_, **__):
-        raise AssertionError("nothing is left to train")
-
-    monkeypatch.setattr("seq2seq_attn.runs.train.train", refuse)
-    grid = experiment_grid(tuned_values)
-    assert compare(grid, tmp_path / "mine", bar=None) == results
-    again = compare(grid, tmp_path / "again", evidence=tmp_path / "mine" / EVIDENCE, bar=None)
-    assert again == results
 
 
 def test_arms_keep_their_own_setting_unless_told(tuned_values, tmp_path):

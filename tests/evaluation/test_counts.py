@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.corpus_scores import bleu
-from seq2seq_attn.evaluation.counts import BleuCounts
+from seq2seq_attn.evaluation.corpus_scores import bleu, chrf
+from seq2seq_attn.evaluation.counts import BleuCounts, ChrfCounts
 
 
 def test_summed_counts_give_the_bleu_of_each_run(references, spoil):
@@ -20,3 +21,13 @@ def test_a_run_with_missing_lines_or_a_system_without_runs_is_refused(references
         BleuCounts.of([], references)
     with pytest.raises(UserError, match="nothing to score"):
         BleuCounts.of([[]], [])
+
+
+def test_chrf_of_summed_counts_is_sacrebleus_even_without_long_n_grams(references, spoil):
+    runs = [spoil(references, 0.3, seed=2), ["" for _ in references], ["x y" for _ in references]]
+    counts = ChrfCounts.of(runs, references)
+    assert counts.scores() == pytest.approx([chrf(run, references).value for run in runs], abs=1e-12)
+    short = ["ab", "b", "a"]  # no n-gram of the higher orders
+    counts = ChrfCounts.of([["ab", "c", "a"]], short)
+    assert counts.scores() == pytest.approx([chrf(["ab", "c", "a"], short).value], abs=1e-12)
+    assert counts.scores_of([np.zeros(18)]) == [0]

@@ -90,9 +90,16 @@ print(json.dumps({"differ": differ, "asked": asked}))
 """
 
 
-def test_what_the_front_door_offers_does_not_change_the_process(values, tmp_path):
+INSTRUMENTS = SCRIPT[
+    SCRIPT.index("os.chdir(folder.parent)") : SCRIPT.index('os.chdir(before["folder"])')
+]  # slow: data, check, bench
+
+
+@pytest.mark.parametrize("script", ["models", pytest.param("all of it", marks=pytest.mark.slow)])
+def test_what_the_front_door_offers_does_not_change_the_process(script, values, tmp_path):
+    text = SCRIPT if script == "all of it" else SCRIPT.replace(INSTRUMENTS, "")
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(tmp_path / "run")],
+        [sys.executable, "-c", text, str(tmp_path / "run")],
         input=json.dumps(values["base"]),
         capture_output=True,
         text=True,
