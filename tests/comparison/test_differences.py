@@ -69,7 +69,7 @@ def test_each_pair_is_tested_three_times_and_each_test_corrected_over_all_pairs(
 
 
 def test_chrf_is_tested_as_bleu_is(systems):
-    compared = differences(systems, PAIRS).comparisons
+    compared = differences(systems, PAIRS[:2]).comparisons
     for pair in compared:
         both = systems[pair.arm].chrf, systems[pair.baseline].chrf
         bootstrap, joint = paired_bootstrap(*both), joint_test(*map(RunScores.of, both))
@@ -80,11 +80,11 @@ def test_chrf_is_tested_as_bleu_is(systems):
 
 
 def test_one_run_or_few_sentences_allow_no_verdict():
-    single = differences(arms({name: rates[:1] for name, rates in RATES.items()}), PAIRS)
-    assert [(pair.joint, pair.chrf.joint, pair.verdict) for pair in single.comparisons] == [(None, None, None)] * 3
+    single = differences(arms({name: rates[:1] for name, rates in RATES.items()}), PAIRS[:1])
+    assert [(pair.joint, pair.chrf.joint, pair.verdict) for pair in single.comparisons] == [(None, None, None)]
     assert set(single.signatures) == {"paired_bootstrap", "randomisation"}
-    few = differences(arms(RATES, sentences=29), PAIRS).comparisons
-    assert [pair.joint for pair in few] == [None] * 3
+    (few,) = differences(arms(RATES, sentences=29), PAIRS[:1]).comparisons
+    assert few.joint is None
 
 
 def test_a_pair_without_a_joint_test_does_not_count_in_the_correction(systems):
@@ -92,7 +92,7 @@ def test_a_pair_without_a_joint_test_does_not_count_in_the_correction(systems):
     same = systems["baseline"]
     counts = [type(each)(each.counts[[0, 0, 0]], each.metric) for each in (same.bleu, same.chrf)]
     same = same._replace(bleu=counts[0], chrf=counts[1])
-    compared = differences(systems | {"same": same, "baseline": same}, [("same", "baseline"), *PAIRS]).comparisons
+    compared = differences(systems | {"same": same, "baseline": same}, [("same", "baseline"), *PAIRS[:2]]).comparisons
     assert compared[0].joint is None
     known = [pair.joint for pair in compared[1:]]
     assert [joint.p_holm for joint in known] == pytest.approx(holm([joint.p_value for joint in known]))

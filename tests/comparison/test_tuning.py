@@ -5,10 +5,11 @@ import pytest
 from seq2seq_attn.comparison.compare import compare
 from seq2seq_attn.comparison.evidence import recompute
 from seq2seq_attn.comparison.experiment import experiment_grid
+from seq2seq_attn.comparison.tuning import with_settings
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.report.table import markdown
 from seq2seq_attn.results.evidence import EVIDENCE
-from seq2seq_attn.results.results import Results
+from seq2seq_attn.results.results import Results, Tuned
 from seq2seq_attn.runs.folder import read_config, read_metrics
 
 RATE, DROPOUT = "training.optimiser.learning_rate", "model.dropout.state"
@@ -70,10 +71,12 @@ def check_records(results, tmp_path):
     assert recompute(tmp_path / "mine").differences == []
 
 
-def test_arms_keep_their_own_setting_unless_told(tuned_values, tmp_path):
+def test_arms_keep_their_own_setting_unless_told(tuned_values):
     del tuned_values["tune"]["others"]
-    compare(experiment_grid(tuned_values), tmp_path / "own", bar=None)
-    assert read_config(tmp_path / "own/runs/mean/seed-1").training.optimiser.learning_rate == 0.02
+    found = dict.fromkeys(("attention", "distracted"), Tuned({RATE: 0.03}, (1.0, 2.0), "loss"))
+    grid = with_settings(experiment_grid(tuned_values), found)
+    rates = {run.arm: run.config.training.optimiser.learning_rate for run in grid.runs}
+    assert rates == {"distracted": 0.03, "attention": 0.03, "mean": 0.02}
 
 
 def test_an_unknown_key_is_refused_before_anything_is_trained(tuned_values, tmp_path):
