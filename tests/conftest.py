@@ -43,6 +43,19 @@ def fused():
 
 
 @pytest.fixture
+def only_laws(monkeypatch):
+    """Keeps only these laws of scorers, and the prerequisites."""
+    from seq2seq_attn.doctor import LAWS
+    from seq2seq_attn.doctor.laws import PREREQUISITES
+
+    def only(*laws):
+        for law in LAWS["scorer"].keys() - PREREQUISITES["scorer"].keys() - set(laws):
+            monkeypatch.delitem(LAWS["scorer"], law)
+
+    return only
+
+
+@pytest.fixture
 def parts_in_this_process(monkeypatch):
     """The doctor starts no process for a part, and leaves out graphs: torch cannot trace the checks of shapes."""
     from seq2seq_attn import doctor

@@ -35,7 +35,7 @@ def program(
         answer(context.get_help())
 
 
-app.command(epilog=examples("seq2seq-attn demo", "seq2seq-attn demo --quick --output /tmp/demo"))(experiments.demo)
+app.command(epilog=examples("seq2seq-attn demo", "seq2seq-attn demo --quick --output quick-demo"))(experiments.demo)
 app.add_typer(data.app, name="data")
 app.command(
     epilog=examples(

@@ -161,18 +161,14 @@ def are_paired(one: Arm, other: Arm) -> bool:
     """Whether the runs with the same seed began with the same weights and saw the same batches."""
 
     def beginnings(arm: Arm) -> list[object]:
-        return [
-            (
-                metrics["initial_weights"],
-                run.seed,
-                config.data.train,
-                config.text,
-                training.batch_size,
-                training.batch_unit,
-            )
-            for run, metrics in zip(arm.runs, arm.metrics, strict=True)
-            for config, training in [(run.config, run.config.training)]
-        ]
+        return [_beginning(*each) for each in zip(arm.runs, arm.metrics, strict=True)]
 
     known = all("initial_weights" in metrics for arm in (one, other) for metrics in arm.metrics)  # not of old runs
     return known and beginnings(one) == beginnings(other)
+
+
+def _beginning(run: ArmRun, metrics: Mapping[str, Any]) -> tuple[object, ...]:
+    """Initial weights, and what determines the batches."""
+    config, training = run.config, run.config.training
+    batches = config.data.train, config.text, training.batch_size, training.batch_unit
+    return metrics["initial_weights"], run.seed, *batches

@@ -168,9 +168,8 @@ def demo_grid(folder: Path, quick: bool = False) -> RunGrid:
     experiment = _demo(quick)
     if isinstance(experiment.base, Path):
         raise UserError("demo.yaml must contain its base configuration, not the path of one")
-    values = merge(experiment.base, QUICK) if quick else experiment.base
     corpus = _short(_corpus(folder), folder) if quick else _corpus(folder)
-    return make_grid(experiment, merge(values, {"data": _paths(values["data"], corpus)}))
+    return make_grid(experiment, merge(experiment.base, {"data": _paths(experiment.base["data"], corpus)}))
 
 
 def _demo(quick: bool) -> Experiment:
@@ -178,12 +177,10 @@ def _demo(quick: bool) -> Experiment:
         experiment = load(Experiment, path)
     if not quick:
         return experiment
-    arms = {arm: _model_only(experiment.arms[arm]) for arm in QUICK_ARMS}  # trained as `QUICK` says
+    changes: dict[str, Any] = dict(experiment.arms)
+    # Over the changes of the arms, which include learning rates for the longer training.
+    arms = {arm: merge(changes[arm], QUICK) for arm in QUICK_ARMS}
     return experiment.model_copy(update={"name": f"{experiment.name}-quick", "arms": arms, "note": QUICK_NOTE})
-
-
-def _model_only(change: Any) -> dict[str, Any]:
-    return {"model": change["model"]}
 
 
 def _corpus(folder: Path) -> Path:

@@ -19,7 +19,7 @@ from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import Links, format_links, parse_links
 from seq2seq_attn.results.evidence import EVIDENCE, ArmEvidence, Evidence, RunEvidence
-from seq2seq_attn.results.observations import Curve
+from seq2seq_attn.results.observations import Curve, differing_keys
 from seq2seq_attn.results.records import run_folder
 from seq2seq_attn.results.results import RESULTS, Results, Tuned
 from seq2seq_attn.runs import Say
@@ -107,14 +107,12 @@ def reusable(evidence: Evidence, path: Path, grid: RunGrid) -> dict[tuple[str, i
     found: dict[tuple[str, int], RunEvidence] = {}
     for run in grid.runs:
         if run.arm in known:
-            before = dict(_leaves({**known[run.arm].configuration, "seed": run.seed}))
-            now = dict(_leaves(portable(configuration(run.config))))
-            for key in dict.fromkeys([*before, *now]):
-                if before.get(key) != now.get(key):
-                    raise UserError(
-                        f"{path}: arm {run.arm!r} was trained with {key}={before.get(key)}, not {now.get(key)}; "
-                        "compare without --evidence, or rename the arm"
-                    )
+            trained = {**known[run.arm].configuration, "seed": run.seed}
+            for key, (before, now) in differing_keys([trained, portable(configuration(run.config))]).items():
+                raise UserError(
+                    f"{path}: arm {run.arm!r} was trained with {key}={before}, not {now}; "
+                    "compare without --evidence, or rename the arm"
+                )
             found |= {(run.arm, each.seed): each for each in known[run.arm].runs if each.seed == run.seed}
     return found
 

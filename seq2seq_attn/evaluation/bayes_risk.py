@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sacrebleu import CHRF
 
 from seq2seq_attn.evaluation.corpus_scores import bleu_metric
+from seq2seq_attn.evaluation.counts import chrf_of_counts
 
 Matrix = NDArray[np.float64]
 Utility = Callable[[Sequence[str]], Matrix]  # (N, N): the score of text i with text j as its reference, 0 to 100
-
-_ORDER, _BETA = 6, 2  # of chrF2
 
 
 def mean_utilities(candidates: Sequence[str], utility: Utility) -> list[float]:
@@ -47,23 +47,15 @@ def bleu_matrix(texts: Sequence[str], tokenize: str) -> Matrix:
 
 
 def chrf_matrix(texts: Sequence[str]) -> Matrix:
-    """sacrebleu's chrF2 of all pairs: the F2 of precision and recall, each a mean over the orders that both texts have.
+    """sacrebleu's chrF2 of all pairs.
 
     The n-grams of a text are counted once; sacrebleu would count them again for every pair.
     """
-    shape = len(texts), len(texts)
-    precision, recall, orders = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     characters = ["".join(text.split()) for text in texts]
-    for order in range(1, _ORDER + 1):
-        counts = _ngram_counts(characters, order)
-        totals = counts.sum(axis=1)
-        matches = _matches(counts)
-        precision += matches / np.maximum(totals, 1)[:, None]
-        recall += matches / np.maximum(totals, 1)
-        orders += (totals[:, None] > 0) & (totals > 0)
-    both = _BETA**2 * precision + recall
-    with np.errstate(invalid="ignore"):
-        return np.where(both > 0, 100 * (1 + _BETA**2) * precision * recall / (both * orders), 0.0)
+    counts = [_ngram_counts(characters, order) for order in range(1, CHRF.CHAR_ORDER + 1)]
+    totals = np.stack([each.sum(axis=1, dtype=np.float64) for each in counts], axis=-1)  # (N, orders)
+    matches = np.stack([_matches(each) for each in counts], axis=-1)  # (N, N, orders)
+    return chrf_of_counts(totals[:, None], totals, matches)
 
 
 def _ngram_counts(texts: Sequence[str], order: int) -> NDArray[Any]:

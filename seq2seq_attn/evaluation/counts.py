@@ -69,7 +69,25 @@ class BleuCounts(CorpusCounts):
         return cls(np.array(counts, dtype=np.int64), metric)
 
 
-BETA = CHRF.BETA  # recall counts this many times as much as precision, squared
+def chrf_of_counts(
+    ours: NDArray[np.float64], theirs: NDArray[np.float64], matches: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """chrF2 (...) from the numbers of n-grams of hypotheses, of references and in both, each (..., orders).
+
+    As sacrebleu computes it, for all at once: F_beta of the mean precision and recall over the orders. Orders without
+    any n-gram, in the hypotheses or in the references, do not count.
+    """
+    ours, theirs, matches = np.broadcast_arrays(ours, theirs, matches)
+    counted = (ours > 0) & (theirs > 0)
+    orders = np.maximum(counted.sum(axis=-1), 1)
+    precision, recall = (
+        np.divide(matches, whole, out=np.zeros(matches.shape), where=counted).sum(axis=-1) / orders
+        for whole in (ours, theirs)
+    )
+    weight = CHRF.BETA**2
+    denominator = weight * precision + recall
+    score = np.divide((1 + weight) * precision * recall, denominator, out=np.zeros(recall.shape), where=recall > 0)
+    return np.asarray(100 * score)
 
 
 class ChrfCounts(CorpusCounts):
@@ -84,20 +102,8 @@ class ChrfCounts(CorpusCounts):
         return cls(np.array(counts, dtype=np.int64), metric)
 
     def scores_of(self, sums: Iterable[Any]) -> NDArray[np.float64]:
-        """As sacrebleu computes it, for all rows at once: F_beta of the mean precision and recall over the orders.
-
-        Orders without any n-gram, in the hypotheses or in the references, do not count.
-        """
         rows = np.asarray(list(sums), dtype=np.float64)
-        ours, theirs, both = (rows[:, place::3] for place in range(3))  # (rows, orders): of hypotheses, references
-        counted = (ours > 0) & (theirs > 0)
-        orders = np.maximum(counted.sum(axis=1), 1)
-        precision = np.divide(both, ours, out=np.zeros_like(both), where=counted).sum(axis=1) / orders
-        recall = np.divide(both, theirs, out=np.zeros_like(both), where=counted).sum(axis=1) / orders
-        weight = BETA**2
-        denominator = weight * precision + recall
-        score = np.divide((1 + weight) * precision * recall, denominator, out=np.zeros_like(recall), where=recall > 0)
-        return np.asarray(100 * score)
+        return chrf_of_counts(rows[:, 0::3], rows[:, 1::3], rows[:, 2::3])
 
 
 def _require_runs(runs: Runs, references: Sequence[str]) -> None:

@@ -172,10 +172,10 @@ DRAWS = 20_000
 def detectable_difference(result: JointResult, comparisons: int = 1) -> float | None:
     """The true difference that the joint test detects with 80 % power in an experiment like this one.
 
-    Found by simulating the test: the variances are those that were estimated, and in each of `DRAWS` experiments
-    they are estimated anew from as many runs. `comparisons` is the number of tests that Holm's correction covers; the
-    test of the first step, at 5 % / comparisons, has to detect the difference. None with fewer than `FEWEST_RUNS` runs
-    in an arm.
+    Found by simulating the test: the true variances are taken to be those estimated here, and each of `DRAWS`
+    simulated experiments re-estimates them from the same number of runs. `comparisons` is the number of tests that
+    Holm's correction covers; the test of the first step, at 5 % / comparisons, has to detect the difference. None with
+    fewer than `FEWEST_RUNS` runs in an arm.
     """
     freedoms = np.array([each.degrees_of_freedom for each in result.trainings])
     if freedoms.min() < FEWEST_RUNS - 1:

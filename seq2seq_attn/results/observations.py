@@ -10,7 +10,7 @@ import base64
 import binascii
 import math
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -375,10 +375,15 @@ class Reproduction:
 
     def differences(self) -> dict[str, list[str]]:
         """Each key in which the arms differ, with its value in every arm, in order; "" for an arm without the key."""
-        flat = [dict(_flat(values)) for values in self.configurations.values()]
-        keys = dict.fromkeys(key for values in flat for key in values)
-        rows = {key: [values.get(key, "") for values in flat] for key in keys}
-        return {key: row for key, row in rows.items() if len(set(row)) > 1}
+        return differing_keys(self.configurations.values())
+
+
+def differing_keys(configurations: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Each `key.path` in which configurations differ, with its value in each; "" in one without the key."""
+    flat = [dict(_flat(values)) for values in configurations]
+    keys = dict.fromkeys(key for values in flat for key in values)
+    rows = {key: [values.get(key, "") for values in flat] for key in keys}
+    return {key: row for key, row in rows.items() if len(set(row)) > 1}
 
 
 def load_reproduction(path: Path) -> Reproduction:

@@ -13,8 +13,6 @@ from seq2seq_attn.attention import Additive, Attention, Dot, Scorer, scorer, sco
 from seq2seq_attn.cli import main
 from seq2seq_attn.comparison import compare as comparison_file
 from seq2seq_attn.comparison.experiment import experiment_grid
-from seq2seq_attn.doctor import LAWS
-from seq2seq_attn.doctor.laws import PREREQUISITES
 from seq2seq_attn.speed import MODEL_NAMES
 from seq2seq_attn.speed.common_task import MODELS
 from seq2seq_attn.speed.sitting import MEASURES, MeasurementFailedError
@@ -40,19 +38,8 @@ def without_trailing_blanks(text):
 # check
 
 
-@pytest.fixture
-def only(monkeypatch):
-    """Keeps only these laws of scorers and the prerequisites."""
-
-    def only(*laws):
-        for law in LAWS["scorer"].keys() - PREREQUISITES["scorer"].keys() - set(laws):
-            monkeypatch.delitem(LAWS["scorer"], law)
-
-    return only
-
-
-def test_a_part_is_a_class_an_instance_a_name_or_either_with_options(only):
-    only("padding")
+def test_a_part_is_a_class_an_instance_a_name_or_either_with_options(only_laws):
+    only_laws("padding")
     for part, shown in (
         (Additive, "Additive(query_size=5, key_size=7)"),
         ({"name": Additive, "hidden_size": 3}, "Additive(query_size=5, key_size=7)"),
@@ -66,8 +53,8 @@ def test_a_part_is_a_class_an_instance_a_name_or_either_with_options(only):
     assert s2s.check(Additive(3, 2)).part == "Additive(query_size=3, key_size=2)"
 
 
-def test_options_have_the_types_that_the_part_declares(only):
-    only("parameters")
+def test_options_have_the_types_that_the_part_declares(only_laws):
+    only_laws("parameters")
     report = s2s.check({"name": "additive", "hidden_size": "11"}, query_size=5, key_size=7, in_process=True)
     assert "(2, 5, 11)" in report.findings["shapes"].message
     with pytest.raises(s2s.UserError, match="'hidden_sizes'; did you mean 'hidden_size'"):
@@ -88,8 +75,8 @@ def test_a_part_given_by_name_is_checked_in_another_process(monkeypatch):
     assert [subject.name for subject in here] == ["Dot(query_size=16, key_size=16)"]
 
 
-def test_a_report_shows_its_findings_as_text_table_and_records(only, printed):
-    only("saturation")
+def test_a_report_shows_its_findings_as_text_table_and_records(only_laws, printed):
+    only_laws("saturation")
     report = s2s.check(Dot, query_size=8)
     assert repr(report) == str(report)
     assert f"{report}\n\n" == printed("check", "--in-process", "dot", "--query-size", "8")

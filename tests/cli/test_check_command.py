@@ -6,7 +6,6 @@ import pytest
 
 from seq2seq_attn.attention import scorer, scorer_classes
 from seq2seq_attn.doctor import LAWS
-from seq2seq_attn.doctor.laws import PREREQUISITES
 
 SCORER = """
 import torch
@@ -46,17 +45,6 @@ def _laws_that_run_here(monkeypatch):
 
 
 @pytest.fixture
-def only(monkeypatch):
-    """Keeps only these laws and the prerequisites."""
-
-    def only(*laws):
-        for law in LAWS["scorer"].keys() - PREREQUISITES["scorer"].keys() - set(laws):
-            monkeypatch.delitem(LAWS["scorer"], law)
-
-    return only
-
-
-@pytest.fixture
 def file(tmp_path):
     (tmp_path / "mine.py").write_text(SCORER)
     return tmp_path / "mine.py"
@@ -71,8 +59,8 @@ def test_a_scorer_of_a_file_gets_one_line_per_law(program, file):
     assert lines[-1] == f"{len(LAWS['scorer'])} ok, 0 note, 0 warning, 0 wrong"
 
 
-def test_sizes_and_options_on_the_command_line_are_used(program, file, only):
-    only("saturation")
+def test_sizes_and_options_on_the_command_line_are_used(program, file, only_laws):
+    only_laws("saturation")
     report = "check", "--in-process", f"{file}:Distance", "--query-size", "5", "--json"
     (plain,), (scaled,) = (json.loads(program(*report, *more).out) for more in ([], ["scale=1e+3"]))
     assert plain["part"] == "Distance(query_size=5, key_size=5)"
@@ -82,8 +70,8 @@ def test_sizes_and_options_on_the_command_line_are_used(program, file, only):
     assert largest[0] < 0.3 < 0.8 < largest[1]
 
 
-def test_the_exit_code_is_1_if_one_of_several_scorers_is_wrong(program, file, only):
-    only("padding")
+def test_the_exit_code_is_1_if_one_of_several_scorers_is_wrong(program, file, only_laws):
+    only_laws("padding")
     answer = program("check", "--in-process", "dot", f"{file}:Sideways", "seq2seq_attn.attention:General", "--json")
     assert answer.code == 1
     dot, sideways, general = json.loads(answer.out)
