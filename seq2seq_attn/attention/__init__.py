@@ -15,7 +15,7 @@ the source, and a `Summary` maps a sentence to one vector.
 
 from torch import nn
 
-from seq2seq_attn.attention import normalisers, scorers, windows
+from seq2seq_attn.attention import normalisers, positions, scorers, windows
 from seq2seq_attn.attention.attention import Attention
 from seq2seq_attn.attention.context import Context, attend
 from seq2seq_attn.attention.contexts.chunkwise import ChunkwiseAttention, ChunkwiseSource
@@ -23,6 +23,7 @@ from seq2seq_attn.attention.contexts.constant import ConstantContext, FixedConte
 from seq2seq_attn.attention.contexts.counterfactual import Change, Counterfactual, CounterfactualSource
 from seq2seq_attn.attention.contexts.key_value import KeyValueAttention
 from seq2seq_attn.attention.contexts.multi_head import MultiHead, MultiheadAttention, MultiHeadSource
+from seq2seq_attn.attention.contexts.self_attention import SelfAttention
 from seq2seq_attn.attention.history import History, each_tensor
 from seq2seq_attn.attention.normaliser import (
     HistoryNormaliser,
@@ -39,6 +40,11 @@ from seq2seq_attn.attention.normalisers.shuffled import Shuffled
 from seq2seq_attn.attention.normalisers.sigmoid import Sigmoid
 from seq2seq_attn.attention.normalisers.softmax import Softmax
 from seq2seq_attn.attention.normalisers.sparsemax import Sparsemax
+from seq2seq_attn.attention.position import Position, _positions, position_class, position_classes
+from seq2seq_attn.attention.positions.learned import Learned
+from seq2seq_attn.attention.positions.relative_bias import RelativeBias
+from seq2seq_attn.attention.positions.rotary import Rotary
+from seq2seq_attn.attention.positions.sinusoidal import Sinusoidal
 from seq2seq_attn.attention.registry import import_folder, own_options
 from seq2seq_attn.attention.scorer import HistoryScorer, Scorer, ScorerFactory, _scorers, scorer_class, scorer_classes
 from seq2seq_attn.attention.scorers.additive import Additive
@@ -57,7 +63,7 @@ from seq2seq_attn.attention.scorers.normalised_additive import NormalisedAdditiv
 from seq2seq_attn.attention.scorers.relative import Relative
 from seq2seq_attn.attention.scorers.scaled_dot import ScaledDot
 from seq2seq_attn.attention.source import ConstantSource, PreparedSource, Source
-from seq2seq_attn.attention.summary import LastState, LearnedPool, MeanState, Summary
+from seq2seq_attn.attention.summary import LastState, LearnedPool, MeanState, Summary, summary_of
 from seq2seq_attn.attention.unchanged import fusible
 from seq2seq_attn.attention.window import Window, _windows, window_class, window_classes
 from seq2seq_attn.attention.windows.local_m import LocalM
@@ -90,6 +96,7 @@ __all__ = [
     "HistoryScorer",
     "KeyValueAttention",
     "LastState",
+    "Learned",
     "LearnedPool",
     "LinguisticCoverage",
     "LocalM",
@@ -108,14 +115,19 @@ __all__ = [
     "NoContext",
     "NormalisedAdditive",
     "Normaliser",
+    "Position",
     "PreparedSource",
     "RandomToken",
     "Relative",
+    "RelativeBias",
+    "Rotary",
     "ScaledDot",
     "Scorer",
     "ScorerFactory",
+    "SelfAttention",
     "Shuffled",
     "Sigmoid",
+    "Sinusoidal",
     "Softmax",
     "Source",
     "Sparsemax",
@@ -126,17 +138,20 @@ __all__ = [
     "normaliser_class",
     "normaliser_classes",
     "own_options",
+    "position_class",
+    "position_classes",
     "scorer_class",
     "scorer_classes",
+    "summary_of",
     "window_class",
     "window_classes",
 ]
 
 # Classes in new files of these folders are exported automatically; type checkers know only those listed above. The
 # files are imported last, so that they can import every name of this package.
-for _folder in (scorers, normalisers, windows):
+for _folder in (scorers, normalisers, windows, positions):
     import_folder(_folder.__name__, _folder.__path__)
-globals().update({part.__name__: part for part in (*_scorers, *_normalisers, *_windows)})
+globals().update({part.__name__: part for part in (*_scorers, *_normalisers, *_windows, *_positions)})
 
 # Fused implementations may replace the forward pass of these classes.
 for _part in [part for part in globals().values() if isinstance(part, type) and issubclass(part, nn.Module)]:

@@ -118,21 +118,22 @@ def _snake_case(part: type) -> str:
 
 
 def own_options(part: type) -> dict[str, Parameter]:
-    """The options of a scorer, normaliser or window: their names, types and defaults.
+    """The options of a scorer, normaliser, window or position: their names, types and defaults.
 
-    They are the parameters of its constructor except `query_size` and `key_size`, which the model sets. Types are
-    evaluated: `own_options(Additive)["hidden_size"].annotation` is `int | None`, not a string. ValueError: the name of
-    a type is not defined in the module of the class.
+    They are the parameters of its constructor except those that the model sets: `query_size` and `key_size`, or what
+    the class names in `set_by_model`. Types are evaluated: `own_options(Additive)["hidden_size"].annotation` is
+    `int | None`, not a string. ValueError: the name of a type is not defined in the module of the class.
     """
     try:
         parameters = inspect.signature(part, eval_str=True).parameters
     except NameError as error:
         raise ValueError(f"{part.__name__}: the type of an option cannot be evaluated: {error}") from error
     variadic = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+    set_by_model = getattr(part, "set_by_model", ("query_size", "key_size"))
     return {
         name: parameter
         for name, parameter in parameters.items()
-        if name not in ("query_size", "key_size") and parameter.kind not in variadic
+        if name not in set_by_model and parameter.kind not in variadic
     }
 
 

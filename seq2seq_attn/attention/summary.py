@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Literal
 
 import torch
 from torch import nn
@@ -66,3 +67,10 @@ class LearnedPool(Summary):
     def forward(self, states: States, is_token: IsToken) -> StateSummary:
         scores = self.v(torch.tanh(self.hidden_layer(states))).transpose(1, 2)  # (B, 1, S)
         return torch.bmm(self.normaliser(scores, is_token[:, None]), states).squeeze(1)
+
+
+def summary_of(kind: Literal["last", "mean", "learned"], state_size: int, directions: int) -> Summary:
+    """The summary with this name, of states of `state_size` in one or two directions."""
+    if kind == "last":
+        return LastState(directions)
+    return MeanState() if kind == "mean" else LearnedPool(state_size)

@@ -1,5 +1,6 @@
 """Translation models behind one interface (`translator.py`). Importing this package registers its families."""
 
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
+from seq2seq_attn.models.transformer.config import TransformerConfig
 
-__all__ = ["RecurrentConfig"]
+__all__ = ["RecurrentConfig", "TransformerConfig"]

@@ -151,6 +151,19 @@ def _wanted_type(option: Parameter) -> Any:
     return option.annotation
 
 
+class PositionConfig(PartConfig):
+    """`{name: learned, max_positions: 512}`; a position of self-attention."""
+
+    key = "position"
+
+    @property
+    def part(self) -> type[attention.Position]:
+        return _find_part(attention.position_class, self.name)
+
+    def __call__(self, size: int, heads: int) -> attention.Position:
+        return self.part(size, heads, **self.options)
+
+
 class ChunkConfig(Strict):
     """Softmax attention over the position chosen by monotonic attention and the `size` - 1 positions before it."""
 
@@ -184,7 +197,11 @@ class ContextConfig(Strict):
 
 
 def build_context(
-    config: ContextConfig, query_size: int, state_size: int, directions: int, summary: attention.Summary
+    config: ContextConfig,
+    query_size: int,
+    state_size: int,
+    directions: int,
+    summary: attention.Summary,
 ) -> attention.Context:
     """The context for queries of `query_size` and encoder states of `state_size` in one or two directions.
 
@@ -217,25 +234,46 @@ def _attention(
     return attention.MultiHead(_one_head(config, size, size), config.heads, query_size, key_size)
 
 
+def build_multi_head(
+    config: ContextConfig,
+    query_size: int,
+    key_size: int,
+    *,
+    place: str,
+    dropout: float = 0.0,
+    position: attention.Position | None = None,
+) -> attention.MultiHead:
+    """Multi-head attention as a Transformer has it: with biases, and projections even for one head.
+
+    `dropout` is that of the weights. UserError, which names `place` in the configuration, if sizes do not fit.
+    """
+    if query_size % config.heads:
+        raise UserError(f"{place}.heads={config.heads} does not divide model.embedding_size={query_size}")
+    size = query_size // config.heads
+    one = _one_head(config, size, size, place, dropout)
+    return attention.MultiHead(one, config.heads, query_size, key_size, bias=True, position=position)
+
+
 def _one_head(
-    config: ContextConfig, query_size: int, key_size: int
+    config: ContextConfig, query_size: int, key_size: int, place: str = "model.context", dropout: float = 0.0
 ) -> attention.Attention | attention.ChunkwiseAttention:
     window = config.window
     one = attention.Attention(
-        _scorer("scorer", config.scorer, config, query_size, key_size),
-        _build("normaliser", config.normaliser, config.normaliser),
-        None if window is None else _build("window", window, partial(window, query_size)),
+        _scorer(f"{place}.scorer", config.scorer, config, query_size, key_size),
+        build_part(f"{place}.normaliser", config.normaliser, config.normaliser),
+        None if window is None else build_part(f"{place}.window", window, partial(window, query_size)),
+        dropout=dropout,
     )
     if config.chunk is None:
         return one
-    chunk_scorer = _scorer("chunk.scorer", config.chunk.scorer, config, query_size, key_size)
+    chunk_scorer = _scorer(f"{place}.chunk.scorer", config.chunk.scorer, config, query_size, key_size)
     return attention.ChunkwiseAttention(one, chunk_scorer, config.chunk.size)
 
 
 def _scorer(
     place: str, scorer: ScorerConfig, config: ContextConfig, query_size: int, key_size: int
 ) -> attention.Scorer:
-    built = _build(place, scorer, partial(scorer, query_size, key_size))
+    built = build_part(place, scorer, partial(scorer, query_size, key_size))
     if not config.frozen_scorer:
         return built
     if not any(True for _ in built.parameters()):
@@ -243,7 +281,7 @@ def _scorer(
     return built.requires_grad_(False)
 
 
-def _build(place: str, config: PartConfig, factory: Callable[[], Built]) -> Built:
+def build_part(place: str, config: PartConfig, factory: Callable[[], Built]) -> Built:
     """`factory()`; UserError that names the part and its options if the constructor, possibly a user's own, raises."""
     try:
         return factory()
@@ -253,4 +291,4 @@ def _build(place: str, config: PartConfig, factory: Callable[[], Built]) -> Buil
             reason = f"{type(error).__name__}: {reason}".rstrip()
         options = ", ".join(f"{name}={value!r}" for name, value in config.options.items())
         part = f"{config.name} with {options}" if options else config.name
-        raise UserError(f"model.context.{place}: {reason} ({part})") from error
+        raise UserError(f"{place}: {reason} ({part})") from error

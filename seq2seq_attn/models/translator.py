@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import PositiveInt, model_validator
+from pydantic import Field, PositiveInt, model_validator
 from torch import Tensor, nn
 
 from seq2seq_attn.attention import Change, Context, Counterfactual, PreparedSource
@@ -115,6 +115,10 @@ class Translator(nn.Module, ABC):
     def decode(self, inputs: Tensor, memory: Any) -> Decoded:
         """Consume the known inputs (B, T), `<s> y_1 .. y_{T-1}`, in one call; results equal those of T steps."""
 
+    def features(self, inputs: Tensor, memory: Any) -> Tensor:
+        """The features of `decode` (B, T, R) alone; a model can override it to save the time for the weights."""
+        return self.decode(inputs, memory).features
+
     def project(self, features: Tensor) -> Tensor:
         """Logits (..., V) of features (..., R); a separate method, so that training does not project padding."""
         logits: Tensor = self.output(features)
@@ -127,7 +131,7 @@ class Translator(nn.Module, ABC):
 
     def forward(self, source: Sentences, target: Sentences) -> Tensor:
         """Teacher forcing: logits (B, T, V), where those at i predict target token i."""
-        return self.project(self.decode(self.decoder_inputs(target), self.encode(source)).features)
+        return self.project(self.features(self.decoder_inputs(target), self.encode(source)))
 
     def with_outputs(self, tokens: Tensor) -> Translator:
         """A shallow copy that predicts only the target tokens (M,), in this order, from the same inputs.
@@ -205,6 +209,18 @@ def weights_from_a_file() -> Iterator[None]:
         yield
     finally:
         _is_initialised.reset(token)
+
+
+Probability = Field(default=0.0, ge=0.0, lt=1.0)
+
+
+class DropoutConfig(Strict):
+    """Dropout probabilities: of single elements, except `word`, which is that of whole embedded words."""
+
+    embedding: float = Probability  # of the embedded tokens
+    word: float = Probability  # of whole embedded words
+    state: float = Probability  # of the encoder's states, and of what each layer passes on
+    readout: float = Probability  # of the features before the projection to the vocabulary
 
 
 class PretrainedConfig(Strict):

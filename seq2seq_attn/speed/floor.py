@@ -16,6 +16,7 @@ import torch.nn.functional as F
 
 from seq2seq_attn.models.recurrent.cells import CELLS
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
+from seq2seq_attn.models.recurrent.encoder import RecurrentEncoderConfig
 from seq2seq_attn.models.recurrent.luong import LuongConfig
 from seq2seq_attn.speed.common_task import MODELS, bench_corpus, timed_batches, untrained_model
 from seq2seq_attn.speed.measurements import Effort, Job, Outcome, StepPart
@@ -76,7 +77,7 @@ def total_flops(products: Iterable[Product]) -> int:
 
 
 def _encoder_products(config: RecurrentConfig, source: Sequence[int]) -> Iterator[Product]:
-    options = config.encoder
+    options = _encoder(config)
     gates = CELLS[options.cell].gates * options.hidden_size
     for layer in range(options.layers):
         inputs = config.embedding_size if layer == 0 else _state_size(config)
@@ -159,11 +160,17 @@ def _per_sentence(steps: Sequence[int], inner: int, columns: int, at_once: bool)
 
 def _state_size(config: RecurrentConfig) -> int:
     """Size of an encoder state, both directions together."""
-    return _directions(config) * config.encoder.hidden_size
+    return _directions(config) * _encoder(config).hidden_size
 
 
 def _directions(config: RecurrentConfig) -> int:
-    return 2 if config.encoder.bidirectional else 1
+    return 2 if _encoder(config).bidirectional else 1
+
+
+def _encoder(config: RecurrentConfig) -> RecurrentEncoderConfig:
+    if not isinstance(config.encoder, RecurrentEncoderConfig):
+        raise TypeError(f"the floor is known for recurrent encoders only, got {config.encoder.kind}")
+    return config.encoder
 
 
 def _features(config: RecurrentConfig) -> int:
@@ -211,7 +218,7 @@ def training_traffic(config: RecurrentConfig, entries: int, parameters: int, len
 
 
 def _encoder_traffic(config: RecurrentConfig, source: Sequence[int]) -> Iterator[Traffic]:
-    options = config.encoder
+    options = _encoder(config)
     for _ in range(options.layers * _directions(config)):
         yield from _cell_traffic("encoder", rows_per_step(source), options.cell, options.hidden_size)
 

@@ -46,20 +46,23 @@ class TranslationModule(lightning.LightningModule):
         loss, negative = vocabulary_loss(model, model.project, model.output, features, targets, label_smoothing)
         return loss + self._guidance(weights, batch), negative, len(targets)
 
-    def _decode(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+    def _decode(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor | None]:
         """Features (M, R) that predict the M target tokens, sentence by sentence without padding, and the tokens.
 
-        The third result are the attention weights (B, T, S).
+        The third result are the attention weights (B, T, S), if the loss depends on them.
         """
-        memory = self.translator.encode(batch.source)
-        features, weights = self.translator.decode(self.translator.decoder_inputs(batch.target), memory)
+        inputs, memory = self.translator.decoder_inputs(batch.target), self.translator.encode(batch.source)
+        if self.config.guided_alignment is None:
+            features, weights = self.translator.features(inputs, memory), None
+        else:
+            features, weights = self.translator.decode(inputs, memory)
         is_token = batch.target.is_token
         return features[is_token], batch.target.tokens[is_token], weights
 
-    def _guidance(self, weights: Tensor, batch: Batch) -> Tensor | float:
+    def _guidance(self, weights: Tensor | None, batch: Batch) -> Tensor | float:
         """What the attention weights add to the loss of a batch that carries links, summed over its target tokens."""
         guided = self.config.guided_alignment
-        if guided is None or batch.links is None:
+        if guided is None or batch.links is None or weights is None:
             return 0.0
         return guided.weight * alignment_loss(weights, batch.links)
 

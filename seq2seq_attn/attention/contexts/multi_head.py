@@ -13,6 +13,7 @@ from seq2seq_attn.attention.context import Context, given
 from seq2seq_attn.attention.contexts.chunkwise import ChunkwiseAttention
 from seq2seq_attn.attention.history import History, each_tensor
 from seq2seq_attn.attention.normaliser import Normaliser
+from seq2seq_attn.attention.position import Position
 from seq2seq_attn.attention.registry import need_positive
 from seq2seq_attn.attention.scorer import ScorerFactory
 from seq2seq_attn.attention.scorers.scaled_dot import ScaledDot
@@ -46,7 +47,9 @@ class MultiHead(Context):
     query_size), W_K and W_V likewise, W_O (value_size, heads * attention.value_size). `value_size` is the width of the
     values and of the context; it is needed only if it differs from `key_size`.
 
-    `bias=True` adds a bias to each of the four layers. The weights are the mean over the heads; `head_weights` returns
+    `bias=True` adds a bias to each of the four layers. `position` is for self-attention (`SelfAttention`): the queries
+    then are the last T of the S positions, their projections and those of the keys are rotated, and its bias is added
+    to the scores. The weights are the mean over the heads; `head_weights` returns
     those of every head. In a call, `may_read` and `bias` broadcast to (B, T, S), the same for all heads, or with four
     dimensions to (B, heads, T, S). Error messages number the rows of the heads: sentence * heads + head.
     """
@@ -61,14 +64,18 @@ class MultiHead(Context):
         key_size: int,
         value_size: int | None = None,
         bias: bool = False,
+        position: Position | None = None,
     ) -> None:
         super().__init__()
         value_size = key_size if value_size is None else value_size
         need_positive(self, heads=heads, query_size=query_size, key_size=key_size, value_size=value_size)
+        if position is not None and not isinstance(attention, Attention):
+            raise ValueError(f"MultiHead takes a position with Attention only, got {type(attention).__name__}")
         self.attention = attention
         self.heads = heads
         self.query_size, self.key_size, self.value_size = query_size, key_size, value_size
         self.needs_history = attention.needs_history
+        self.position = position
         self.query_layer = nn.Linear(query_size, heads * attention.query_size, bias=bias)
         self.key_layer = nn.Linear(key_size, heads * attention.key_size, bias=bias)
         self.value_layer = nn.Linear(value_size, heads * attention.value_size, bias=bias)
@@ -83,7 +90,8 @@ class MultiHead(Context):
     ) -> MultiHeadSource:
         check_source(self, keys, values, None, self.key_size, self.value_size)
         check_extension(self, source.sentences, keys, is_token)
-        of_heads = self.attention.extend(source.of_heads, *self._project(keys, values, is_token))
+        start = 0 if self.position is None else source.of_heads.values.shape[1]
+        of_heads = self.attention.extend(source.of_heads, *self._project(keys, values, is_token, start))
         return source._replace(of_heads=of_heads)
 
     def reader(self) -> Context:
@@ -136,16 +144,29 @@ class MultiHead(Context):
     ) -> tuple[Tensor, dict[str, Any]]:
         """The queries of the heads (B * heads, T, attention.query_size), and the options for their attention."""
         check_query(self, query, source.sentences, self.query_size)
+        queries = split_heads(self.query_layer(query), self.heads)
+        if self.position is not None:
+            steps, positions = query.shape[1], source.of_heads.values.shape[1]
+            queries = self.position.rotate(queries, positions - steps)
+            bias = self._with_position_bias(bias, steps, positions)
         rows = [self._per_row(name, part, query) for name, part in (("may_read", may_read), ("bias", bias))]
-        return split_heads(self.query_layer(query), self.heads), given(rows[0], causal, rows[1], need_weights)
+        return queries, given(rows[0], causal, rows[1], need_weights)
 
-    def _project(self, keys: Keys, values: Values | None, is_token: IsToken | None) -> tuple[Any, ...]:
-        """Keys, values and mask of the heads, with B * heads rows."""
+    def _project(self, keys: Keys, values: Values | None, is_token: IsToken | None, start: int = 0) -> tuple[Any, ...]:
+        """Keys, values and mask of the heads, with B * heads rows; the keys stand at the positions from `start`."""
+        of_heads = split_heads(self.key_layer(keys), self.heads)
         return (
-            split_heads(self.key_layer(keys), self.heads),
+            of_heads if self.position is None else self.position.rotate(of_heads, start),
             split_heads(self.value_layer(keys if values is None else values), self.heads),
             None if is_token is None else is_token.repeat_interleave(self.heads, dim=0),
         )
+
+    def _with_position_bias(self, bias: Tensor | None, queries: int, positions: int) -> Tensor | None:
+        """The sum of the bias of a call and that of the positions, which is (1, heads, T, S)."""
+        own = None if self.position is None else self.position.bias(queries, positions)
+        if own is None or bias is None:
+            return bias if own is None else own[None]
+        return own + (bias[:, None] if bias.dim() == 3 else bias)
 
     def _per_row(self, name: str, tensor: Tensor | None, query: Query) -> Tensor | None:
         """A tensor that broadcasts to (B, T, S) or (B, heads, T, S), expanded to B * heads rows."""

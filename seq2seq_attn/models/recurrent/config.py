@@ -5,53 +5,20 @@ from __future__ import annotations
 from functools import partial
 from typing import Literal
 
-from pydantic import Field, PositiveInt, SerializeAsAny, model_validator
+from pydantic import SerializeAsAny
 
 from seq2seq_attn import attention
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.context_config import ContextConfig, build_context
 from seq2seq_attn.models.embedding import Embedding
+from seq2seq_attn.models.encoder import EncoderConfig
 from seq2seq_attn.models.recurrent.bahdanau import BahdanauConfig
-from seq2seq_attn.models.recurrent.decoders import CellName, DecoderConfig, check_residual
-from seq2seq_attn.models.recurrent.encoder import AnyEncoder, RecurrentEncoder, ReversedEncoder
+from seq2seq_attn.models.recurrent.decoders import DecoderConfig
+from seq2seq_attn.models.recurrent.encoder import RecurrentEncoderConfig
 from seq2seq_attn.models.recurrent.translator import DeepOutput, PlainOutput, RecurrentTranslator
-from seq2seq_attn.models.translator import ModelConfig
+from seq2seq_attn.models.translator import DropoutConfig, ModelConfig
 from seq2seq_attn.ops.linear import Linear
 from seq2seq_attn.ops.replace import use_fused_modules
-from seq2seq_attn.strict import Strict
-
-Probability = Field(default=0.0, ge=0.0, lt=1.0)
-
-
-class EncoderConfig(Strict):
-    """`{cell: gru, hidden_size: 256}`; see `RecurrentEncoder` and `ReversedEncoder`."""
-
-    cell: CellName = "gru"  # kind of recurrent cell
-    hidden_size: PositiveInt = 256  # of each direction
-    layers: PositiveInt = 1  # stacked cells in each direction
-    residual: bool = False  # around every layer except the first
-    bidirectional: bool = True  # a second direction, from the last word to the first
-    reverse_source: bool = False  # read from the last word to the first; positions remain those of the written sentence
-
-    @model_validator(mode="after")
-    def _residual_needs_layers(self) -> EncoderConfig:
-        check_residual(self.residual, self.layers)
-        return self
-
-    @model_validator(mode="after")
-    def _reversed_needs_one_direction(self) -> EncoderConfig:
-        if self.reverse_source and self.bidirectional:
-            raise ValueError("reverse_source=true needs an encoder of one direction; set bidirectional=false")
-        return self
-
-
-class DropoutConfig(Strict):
-    """Dropout probabilities: of single elements, except `word`, which is that of whole embedded words."""
-
-    embedding: float = Probability  # of the embedded tokens
-    word: float = Probability  # of whole embedded words
-    state: float = Probability  # of the encoder's states, and between the layers of encoder and decoder
-    readout: float = Probability  # of the features before the projection to the vocabulary
 
 
 class RecurrentConfig(ModelConfig):
@@ -59,7 +26,7 @@ class RecurrentConfig(ModelConfig):
 
     kind: Literal["recurrent"] = "recurrent"
     layer_norm: bool = False  # in all cells
-    encoder: EncoderConfig = EncoderConfig()
+    encoder: SerializeAsAny[EncoderConfig] = RecurrentEncoderConfig()
     summary: Literal["last", "mean", "learned"] = "last"  # C, which sets H_0 = tanh(W C)
     context: ContextConfig = ContextConfig()
     decoder: SerializeAsAny[DecoderConfig] = BahdanauConfig()
@@ -79,8 +46,8 @@ class RecurrentConfig(ModelConfig):
             raise UserError("model.tie_embeddings=all needs one vocabulary for both languages; set text.joint=true")
         tied = self.tie_embeddings == "all"
         target_embedding = source_embedding if tied else embedding(target_size, self.embedding_size)
-        encoder = self._encoder()
-        summary = self._summary(encoder)
+        encoder = self.encoder.build(self.embedding_size, dropout=self.dropout.state, layer_norm=self.layer_norm)
+        summary = attention.summary_of(self.summary, encoder.state_size, encoder.directions)
         query_size = self.decoder.hidden_size
         context = build_context(self.context, query_size, encoder.state_size, encoder.directions, summary)
         use_fused_modules(context)  # attention/ itself depends on torch alone
@@ -105,25 +72,6 @@ class RecurrentConfig(ModelConfig):
             output,
             state_dropout=self.dropout.state,
         )
-
-    def _encoder(self) -> AnyEncoder:
-        options = self.encoder
-        encoder = RecurrentEncoder(
-            self.embedding_size,
-            options.hidden_size,
-            cell=options.cell,
-            layers=options.layers,
-            bidirectional=options.bidirectional,
-            residual=options.residual,
-            dropout=self.dropout.state,
-            layer_norm=self.layer_norm,
-        )
-        return ReversedEncoder(encoder) if options.reverse_source else encoder
-
-    def _summary(self, encoder: AnyEncoder) -> attention.Summary:
-        if self.summary == "last":
-            return attention.LastState(directions=encoder.directions)
-        return attention.MeanState() if self.summary == "mean" else attention.LearnedPool(encoder.state_size)
 
     def _readout(self, context: attention.Context) -> tuple[DeepOutput | PlainOutput, int]:
         """The readout, and the number of its features."""

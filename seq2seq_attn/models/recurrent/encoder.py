@@ -1,14 +1,18 @@
-"""The encoder: recurrent layers in one or two directions over packed sentences; and one that reads in reverse."""
+"""The recurrent encoder: layers in one or two directions over packed sentences; and one that reads in reverse."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import torch
+from pydantic import PositiveInt, model_validator
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
+from seq2seq_attn.models.encoder import Encoder, EncoderConfig
 from seq2seq_attn.models.recurrent.cells import CELLS, initialise
+from seq2seq_attn.models.recurrent.decoders import CellName, check_residual
 from seq2seq_attn.ops.dispatch import fusible
 from seq2seq_attn.ops.dropout import Dropout
 from seq2seq_attn.ops.gru import run_packed, why_not_layer
@@ -17,7 +21,7 @@ LAYERS: dict[str, Callable[..., nn.RNNBase]] = {"gru": nn.GRU, "lstm": nn.LSTM, 
 
 
 @fusible
-class RecurrentEncoder(nn.Module):
+class RecurrentEncoder(Encoder):
     """States h_1..h_S of a source: h_j = [forward GRU up to j; backward GRU down to j] (Bahdanau et al. 2015, A.2.1).
 
     Sentences are packed, so layers never see padding, and states on padding are zero. With `residual`, the input of
@@ -72,7 +76,7 @@ def _map(module: nn.Module, packed: PackedSequence) -> PackedSequence:
 
 
 @fusible
-class ReversedEncoder(nn.Module):
+class ReversedEncoder(Encoder):
     """A unidirectional encoder that reads a sentence x_1, ..., x_n, `</s>` as x_n, ..., x_1, `</s>`.
 
     (Sutskever et al. 2014, sec. 3.3.) The states are returned in the original order: h_j is the state of x_j, so that
@@ -91,9 +95,6 @@ class ReversedEncoder(nn.Module):
         return _reorder(self.encoder(_reorder(embedded, order), lengths), order)
 
 
-AnyEncoder = RecurrentEncoder | ReversedEncoder
-
-
 def reading_order(lengths: Tensor, positions: int) -> Tensor:
     """The position that is read at each step (B, S) int64, for lengths (B,) with `</s>`: a self-inverse permutation.
 
@@ -108,3 +109,41 @@ def reading_order(lengths: Tensor, positions: int) -> Tensor:
 
 def _reorder(vectors: Tensor, order: Tensor) -> Tensor:
     return torch.take_along_dim(vectors, order[..., None], dim=1)
+
+
+class RecurrentEncoderConfig(EncoderConfig):
+    """`{cell: gru, hidden_size: 256}`; see `RecurrentEncoder` and `ReversedEncoder`."""
+
+    kind: Literal["recurrent"] = "recurrent"
+    cell: CellName = "gru"  # kind of recurrent cell
+    hidden_size: PositiveInt = 256  # of each direction
+    layers: PositiveInt = 1  # stacked cells in each direction
+    residual: bool = False  # around every layer except the first
+    bidirectional: bool = True  # a second direction, from the last word to the first
+    reverse_source: bool = False  # read from the last word to the first; positions remain those of the written sentence
+
+    @model_validator(mode="after")
+    def _residual_needs_layers(self) -> RecurrentEncoderConfig:
+        check_residual(self.residual, self.layers)
+        return self
+
+    @model_validator(mode="after")
+    def _reversed_needs_one_direction(self) -> RecurrentEncoderConfig:
+        if self.reverse_source and self.bidirectional:
+            raise ValueError("reverse_source=true needs an encoder of one direction; set bidirectional=false")
+        return self
+
+    def build(
+        self, input_size: int, *, dropout: float, layer_norm: bool = False, is_first: bool = True
+    ) -> RecurrentEncoder | ReversedEncoder:
+        encoder = RecurrentEncoder(
+            input_size,
+            self.hidden_size,
+            cell=self.cell,
+            layers=self.layers,
+            bidirectional=self.bidirectional,
+            residual=self.residual,
+            dropout=dropout,
+            layer_norm=layer_norm,
+        )
+        return ReversedEncoder(encoder) if self.reverse_source else encoder

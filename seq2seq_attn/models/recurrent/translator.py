@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from seq2seq_attn.attention import Context, FixedContext, NoContext, PreparedSource, Summary
 from seq2seq_attn.models.embedding import Embedding
+from seq2seq_attn.models.encoder import Encoder
 from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderState
-from seq2seq_attn.models.recurrent.encoder import AnyEncoder
 from seq2seq_attn.models.translator import Decoded, EmbeddingTables, Sentences, Step, Translator
 from seq2seq_attn.ops.dispatch import fusible
 from seq2seq_attn.ops.dropout import Dropout
@@ -71,7 +71,7 @@ class RecurrentTranslator(Translator):
     def __init__(
         self,
         source_embedding: Embedding,
-        encoder: AnyEncoder,
+        encoder: Encoder,
         summary: Summary,
         target_embedding: Embedding,
         decoder: Decoder,

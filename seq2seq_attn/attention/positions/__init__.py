@@ -1,0 +1,1 @@
+"""Positions for self-attention, one class per file; to add one, place a file in this folder."""

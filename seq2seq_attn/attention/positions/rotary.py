@@ -1,0 +1,36 @@
+"""Rotary: queries and keys are rotated by angles proportional to their positions."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from seq2seq_attn.attention.position import Position
+from seq2seq_attn.attention.positions.sinusoidal import position_angles
+from seq2seq_attn.attention.registry import need_positive
+
+
+class Rotary(Position):
+    """R_p x, the pair (x_2i, x_2i+1) rotated by p / base^(2i/d), for queries and keys (Su et al. 2021, eq. 14 to 16).
+
+    (R_i q) · (R_j k) depends on positions only through j - i. No parameters, any length. d is the size of a head;
+    ValueError if it is odd.
+    """
+
+    equation = "R_i q and R_j k, R_p: rotation of the pair (2i, 2i+1) by p / base^(2i/d)"
+    source = "Su et al. 2021, eq. 14 to 16"
+    in_attention = True
+
+    def __init__(self, size: int, heads: int, base: float = 10000.0) -> None:
+        super().__init__(size, heads)
+        need_positive(self, base=base)
+        if size // heads % 2:
+            raise ValueError(f"Rotary needs heads of an even size, for pairs to rotate, got {size} / {heads}")
+        self.base = base
+
+    def rotate(self, vectors: Tensor, start: int = 0) -> Tensor:
+        count, size = vectors.shape[-2:]
+        angles = position_angles(count, size, start, self.base, vectors.device)
+        sine, cosine = angles.sin().to(vectors.dtype), angles.cos().to(vectors.dtype)
+        even, odd = vectors[..., 0::2], vectors[..., 1::2]
+        return torch.stack((even * cosine - odd * sine, even * sine + odd * cosine), dim=-1).flatten(-2)

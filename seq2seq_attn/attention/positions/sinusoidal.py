@@ -1,0 +1,41 @@
+"""Sinusoidal: sines and cosines of geometrically increasing wavelengths."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from seq2seq_attn.attention.position import Position
+
+
+class Sinusoidal(Position):
+    """x_p + PE(p), PE(p, 2i) = sin(p / 10000^(2i/d)), PE(p, 2i+1) = cos(p / 10000^(2i/d)).
+
+    (Vaswani et al. 2017, sec. 3.5.) No parameters, any length. d is `size`; ValueError if it is odd.
+    """
+
+    equation = "x + PE(p), PE(p, 2i) = sin(p / 10000^(2i/d)), PE(p, 2i+1) = cos(p / 10000^(2i/d))"
+    source = "Vaswani et al. 2017, sec. 3.5"
+
+    def __init__(self, size: int, heads: int = 1) -> None:
+        super().__init__(size, heads)
+        if size % 2:
+            raise ValueError(f"Sinusoidal needs an even size, for pairs of sine and cosine, got {size}")
+
+    def add(self, vectors: Tensor, start: int = 0) -> Tensor:
+        return vectors + sinusoids(vectors.shape[1], self.size, start, vectors.device).to(vectors.dtype)
+
+
+def sinusoids(count: int, size: int, start: int, device: torch.device) -> Tensor:
+    """PE (count, size) in float32, from position `start`."""
+    angles = position_angles(count, size, start, 10000.0, device)
+    return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(1)
+
+
+def position_angles(count: int, size: int, start: int, base: float, device: torch.device) -> Tensor:
+    """p / base^(2i/size) (count, size / 2) for the positions p = start, start + 1, ..., in float32."""
+    positions = torch.arange(start, start + count, device=device)
+    frequencies = torch.exp(torch.arange(0, size, 2, device=device) * (-math.log(base) / size))
+    return positions[:, None] * frequencies

@@ -1,0 +1,229 @@
+"""The configuration of the Transformer, and how a model is built from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from math import sqrt
+from typing import Any, Literal
+
+from pydantic import Field, PositiveInt, SerializeAsAny, model_validator
+from torch import nn
+
+from seq2seq_attn import attention
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.models.context_config import (
+    ContextConfig,
+    NormaliserConfig,
+    PositionConfig,
+    ScorerConfig,
+    WindowConfig,
+    build_context,
+    build_multi_head,
+    build_part,
+)
+from seq2seq_attn.models.embedding import Embedding
+from seq2seq_attn.models.encoder import Encoder, EncoderConfig
+from seq2seq_attn.models.transformer.decoder import TransformerDecoder
+from seq2seq_attn.models.transformer.encoder import TransformerEncoder
+from seq2seq_attn.models.transformer.layers import Activation, DecoderLayer, EncoderLayer, FeedForward, Norm
+from seq2seq_attn.models.transformer.translator import TransformerTranslator
+from seq2seq_attn.models.translator import DropoutConfig, ModelConfig
+from seq2seq_attn.ops.linear import Linear
+from seq2seq_attn.ops.replace import use_fused_modules
+from seq2seq_attn.strict import Strict
+
+SCALED_DOT = ScorerConfig(name="scaled_dot")
+HEADS = 4
+
+
+class LayersConfig(Strict):
+    """The layers of an encoder or decoder; the defaults are those of `tiny` (see docs/transformer.md)."""
+
+    layers: PositiveInt = 4
+    heads: PositiveInt = HEADS  # of self-attention
+    scorer: ScorerConfig = SCALED_DOT  # of self-attention
+    normaliser: NormaliserConfig = NormaliserConfig()  # of self-attention
+    window: WindowConfig | None = None  # of self-attention
+    position: PositionConfig | None = PositionConfig(name="sinusoidal")  # null: none, and the order is not known
+    feed_forward_size: PositiveInt = 256
+    activation: Activation = "relu"  # of the feed-forward networks
+    norm: Norm = "pre"  # layer normalisation before every sublayer, or after its residual connection
+    layer_drop: float = Field(default=0.0, ge=0.0, lt=1.0)  # probability of skipping a layer in training
+    attention_dropout: float = Field(default=0.0, ge=0.0, lt=1.0)  # of the attention weights
+    feed_forward_dropout: float = Field(default=0.0, ge=0.0, lt=1.0)  # of the hidden layer of the networks
+
+    def make_position(self, size: int, place: str) -> attention.Position | None:
+        """A new position, as `position` says. UserError if sizes do not fit."""
+        config = self.position
+        return None if config is None else build_part(f"{place}.position", config, partial(config, size, self.heads))
+
+    def self_attention(self, size: int, place: str, *, causal: bool) -> attention.SelfAttention:
+        """The self-attention of a layer. UserError if sizes do not fit, or a part needs the steps one by one."""
+        config = ContextConfig(scorer=self.scorer, normaliser=self.normaliser, window=self.window, heads=self.heads)
+        position = self.make_position(size, place)
+        heads = build_multi_head(
+            config,
+            size,
+            size,
+            place=place,
+            dropout=self.attention_dropout,
+            position=position if position is not None and position.in_attention else None,
+        )
+        try:
+            return attention.SelfAttention(heads, causal)
+        except ValueError as error:
+            raise UserError(f"{place}: {error}") from None
+
+    def feed_forward(self, size: int) -> FeedForward:
+        """The feed-forward network of a layer."""
+        return FeedForward(size, self.feed_forward_size, self.activation, self.feed_forward_dropout)
+
+    def below(self, size: int, place: str) -> attention.Position | None:
+        """The position that is added to the input of the first layer, if any."""
+        position = self.make_position(size, place)
+        return None if position is None or position.in_attention else position
+
+
+class TransformerEncoderConfig(LayersConfig, EncoderConfig):
+    """`{kind: transformer, layers: 4, heads: 4, feed_forward_size: 256}`; as wide as its input."""
+
+    kind: Literal["transformer"] = "transformer"
+
+    def build(
+        self, input_size: int, *, dropout: float, layer_norm: bool = False, is_first: bool = True
+    ) -> TransformerEncoder:
+        place, size = "model.encoder", input_size
+        layers = [
+            EncoderLayer(
+                self.self_attention(size, place, causal=False), self.feed_forward(size), size, self.norm, dropout
+            )
+            for _ in range(self.layers)
+        ]
+        encoder = TransformerEncoder(
+            layers,
+            size,
+            self.norm,
+            self.below(size, place),
+            scale=sqrt(size) if is_first else 1.0,
+            dropout=dropout,
+            layer_drop=self.layer_drop,
+        )
+        initialise(encoder)
+        use_fused_modules(encoder)
+        return encoder
+
+
+class TransformerConfig(ModelConfig):
+    """Transformer encoder-decoder (Vaswani et al. 2017), or a recurrent encoder with a Transformer decoder.
+
+    `embedding_size` is the width of all layers. What is not given of `encoder` and `context` is that of a Transformer:
+    `encoder.kind=transformer`, `context.scorer=scaled_dot` and `context.heads=4`.
+    """
+
+    kind: Literal["transformer"] = "transformer"
+    embedding_size: PositiveInt = 128
+    encoder: SerializeAsAny[EncoderConfig] = TransformerEncoderConfig()
+    summary: Literal["last", "mean", "learned"] = "mean"  # C of the fixed context
+    context: ContextConfig = ContextConfig(scorer=SCALED_DOT, heads=HEADS)
+    decoder: LayersConfig = LayersConfig()
+    dropout: DropoutConfig = DropoutConfig()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _defaults_of_a_transformer(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping):
+            return values
+        defaults: dict[str, dict[str, Any]] = {
+            "encoder": {"kind": "transformer"},
+            "context": {"scorer": "scaled_dot", "heads": HEADS},
+        }
+        given = {key: values[key] for key in defaults if isinstance(values.get(key), Mapping)}
+        return {**values, **{key: defaults[key] | given[key] for key in given}}
+
+    @property
+    def decoder_size(self) -> int:
+        return self.decoder.feed_forward_size
+
+    def with_decoder_size(self, size: int) -> TransformerConfig:
+        return self.model_copy(update={"decoder": self.decoder.model_copy(update={"feed_forward_size": size})})
+
+    def build(self, source_size: int, target_size: int, joint: bool) -> TransformerTranslator:
+        if self.tie_embeddings == "all" and not joint:
+            raise UserError("model.tie_embeddings=all needs one vocabulary for both languages; set text.joint=true")
+        size, tied = self.embedding_size, self.tie_embeddings == "all"
+        embedding = partial(Embedding, dropout=self.dropout.embedding, word_dropout=self.dropout.word)
+        source_embedding = embedding(source_size, size)
+        target_embedding = source_embedding if tied else embedding(target_size, size)
+        encoder = self.encoder.build(size, dropout=self.dropout.state)
+        decoder = self._decoder(encoder)
+        output = Linear(size, target_size)
+        if self.tie_embeddings != "none":
+            output.weight = target_embedding.table.weight
+        return TransformerTranslator(
+            source_embedding,
+            encoder,
+            target_embedding,
+            decoder,
+            output,
+            readout_dropout=self.dropout.readout,
+        )
+
+    def _decoder(self, encoder: Encoder) -> TransformerDecoder:
+        options, place, size, dropout = self.decoder, "model.decoder", self.embedding_size, self.dropout.state
+        layers = []
+        for _ in range(options.layers):
+            context = self._context(encoder)
+            projects = isinstance(context, attention.MultiHead) and context.value_size == size
+            layers.append(
+                DecoderLayer(
+                    options.self_attention(size, place, causal=True),
+                    context,
+                    nn.Identity() if projects else Linear(context.value_size, size),
+                    options.feed_forward(size),
+                    size,
+                    options.norm,
+                    dropout,
+                )
+            )
+        decoder = TransformerDecoder(
+            layers,
+            size,
+            options.norm,
+            options.below(size, place),
+            scale=sqrt(size),
+            dropout=dropout,
+            layer_drop=options.layer_drop,
+        )
+        initialise(decoder)
+        use_fused_modules(decoder)
+        return decoder
+
+    def _context(self, encoder: Encoder) -> attention.Context:
+        """The context of one layer."""
+        config, size = self.context, self.embedding_size
+        if config.kind == "none":
+            raise UserError(
+                "model.context.kind=none leaves a Transformer without the source, as its decoder has no first state; "
+                "choose fixed, mean or attention"
+            )
+        if config.kind == "attention":
+            if config.separate_values or config.frozen_scorer:
+                raise UserError(
+                    "model.context.separate_values and frozen_scorer are not for a Transformer, whose heads project "
+                    "keys and values; leave them out"
+                )
+            return build_multi_head(
+                config, size, encoder.state_size, place="model.context", dropout=self.decoder.attention_dropout
+            )
+        summary = attention.summary_of(self.summary, encoder.state_size, encoder.directions)
+        return build_context(config, size, encoder.state_size, encoder.directions, summary)
+
+
+def initialise(stack: nn.Module) -> None:
+    """Weights of linear layers uniform in ±√(6 / (inputs + outputs)) (Glorot & Bengio 2010, eq. 16), biases 0."""
+    for module in stack.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.xavier_uniform_(module.weight)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)

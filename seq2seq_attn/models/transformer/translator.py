@@ -1,0 +1,87 @@
+"""The Transformer as a `Translator`: any encoder, and a decoder of self-attention layers."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from torch import Tensor, nn
+
+from seq2seq_attn.attention import Context, FixedContext, PreparedSource
+from seq2seq_attn.models.embedding import Embedding
+from seq2seq_attn.models.encoder import Encoder
+from seq2seq_attn.models.transformer.decoder import TransformerDecoder, TransformerState
+from seq2seq_attn.models.translator import Decoded, EmbeddingTables, Sentences, Step, Translator
+from seq2seq_attn.ops.dispatch import fusible
+from seq2seq_attn.ops.dropout import Dropout
+
+
+class TransformerMemory(NamedTuple):
+    """B encoded sources, as each layer of the decoder reads them."""
+
+    sources: tuple[PreparedSource, ...]
+
+    def select(self, rows: Tensor) -> TransformerMemory:
+        return TransformerMemory(tuple(source.select(rows) for source in self.sources))
+
+
+@fusible
+class TransformerTranslator(Translator):
+    """p(y | x) = prod_i softmax(V H_i + b)_{y_i}, with H_i from the decoder's last layer."""
+
+    def __init__(
+        self,
+        source_embedding: Embedding,
+        encoder: Encoder,
+        target_embedding: Embedding,
+        decoder: TransformerDecoder,
+        output: nn.Linear,
+        *,
+        readout_dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.source_embedding = source_embedding
+        self.encoder = encoder
+        self.target_embedding = target_embedding
+        self.decoder = decoder
+        self.output = output
+        self.readout_dropout = Dropout(readout_dropout)
+
+    def encode(self, source: Sentences) -> TransformerMemory:
+        return self.encode_embedded(self.embed_source(source), source)
+
+    def embed_source(self, source: Sentences) -> Tensor:
+        embedded: Tensor = self.source_embedding(source.tokens)
+        return embedded
+
+    def encode_embedded(self, embedded: Tensor, source: Sentences) -> TransformerMemory:
+        states = self.encoder(embedded, source.lengths)
+        return TransformerMemory(self.decoder.prepare(states, source.is_token))
+
+    def start(self, memory: TransformerMemory) -> TransformerState:
+        return self.decoder.start(memory.sources)
+
+    def step(self, tokens: Tensor, state: TransformerState, memory: TransformerMemory) -> Step:
+        hidden, state, weights = self.decoder.step(self.target_embedding(tokens), state, memory.sources)
+        return Step(self.project(self.readout_dropout(hidden)), state, weights)
+
+    def decode(self, inputs: Tensor, memory: TransformerMemory) -> Decoded:
+        hidden, weights = self.decoder(self.target_embedding(inputs), memory.sources)
+        return Decoded(self.readout_dropout(hidden), weights)
+
+    def features(self, inputs: Tensor, memory: TransformerMemory) -> Tensor:
+        hidden, _ = self.decoder(self.target_embedding(inputs), memory.sources, need_weights=False)
+        features: Tensor = self.readout_dropout(hidden)
+        return features
+
+    def contexts_that_read(self) -> list[Context]:
+        return [self.decoder.contexts()[layer] for layer in self._reading_layers()]
+
+    def sources_read(self, memory: TransformerMemory) -> list[PreparedSource]:
+        return [memory.sources[layer] for layer in self._reading_layers()]
+
+    def _reading_layers(self) -> list[int]:
+        contexts = enumerate(self.decoder.contexts())
+        return [layer for layer, context in contexts if not isinstance(context, FixedContext)]
+
+    def embedding_tables(self) -> EmbeddingTables:
+        return EmbeddingTables(self.source_embedding.table, self.target_embedding.table)
