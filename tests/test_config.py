@@ -134,7 +134,7 @@ def test_a_mistake_in_a_file_names_file_and_line(tmp_path):
         ({"search": {"beam_size": 2, "n_best": 3}}, ["search", "n_best=3", "beam_size=2"]),
         (
             {"model": {"encoder": 5}},
-            ["model.encoder = 5: a mapping of keys is wanted, as in {cell: ...}; known here: cell, hidden_size,"],
+            ["model.encoder = 5: a mapping of keys is wanted, as in {kind: ...}; known here: kind, cell, hidden_size,"],
         ),
         ({"model": {"encoder": None}}, ["model.encoder = null: a mapping of keys"]),
         ({"evaluation": {"bands": 10}}, ["evaluation.bands = 10: a list is wanted"]),
@@ -146,7 +146,7 @@ def test_a_mistake_in_a_file_names_file_and_line(tmp_path):
         ({"text": {"lowercase": "maybe"}}, ["text.lowercase = 'maybe': true or false is wanted"]),
         ({"training": {"label_smoothing": 1.5}}, ["training.label_smoothing = 1.5: a number less than 1 is wanted"]),
         ({"training": {"patience": 2.5}}, ["training.patience = 2.5: a whole number is wanted"]),
-        ({"model": {"encoder": {5: 3}}}, ["unknown key 'model.encoder.5'; known here: cell,"]),
+        ({"model": {"encoder": {5: 3}}}, ["unknown key 'model.encoder.5'; known here: kind, cell,"]),
     ],
 )
 def test_a_wrong_value_is_refused_with_key_value_rule_and_remedy(change, parts):

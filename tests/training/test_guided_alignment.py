@@ -131,7 +131,8 @@ def test_with_r_drop_it_is_the_mean_over_both_passes():
         torch.manual_seed(1)
         losses.append(training.training_loss(BATCH)[0].item())
     torch.manual_seed(1)
-    weights = training._decode(BATCH.twice())[2]  # dropout of the readout has no effect on the weights
+    model, doubled = training.translator, BATCH.twice()  # dropout of the readout has no effect on the weights
+    weights = model.decode(model.decoder_inputs(doubled.target), model.encode(doubled.source)).weights
     assert losses[0] - losses[1] == pytest.approx(3 * cross_entropy(weights, [0, 1, 2, 0, 1, 2]) / 2, rel=1e-4)
 
 
