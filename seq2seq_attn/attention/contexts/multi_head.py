@@ -163,10 +163,12 @@ class MultiHead(Context):
 
     def _with_position_bias(self, bias: Tensor | None, queries: int, positions: int) -> Tensor | None:
         """The sum of the bias of a call and that of the positions, which is (1, heads, T, S)."""
-        own = None if self.position is None else self.position.bias(queries, positions)
-        if own is None or bias is None:
-            return bias if own is None else own[None]
-        return own + (bias[:, None] if bias.dim() == 3 else bias)
+        of_heads = None if self.position is None else self.position.bias(queries, positions)
+        if of_heads is None:
+            return bias
+        if bias is None:
+            return of_heads[None]
+        return of_heads[None] + (bias[:, None] if bias.dim() == 3 else bias)
 
     def _per_row(self, name: str, tensor: Tensor | None, query: Query) -> Tensor | None:
         """A tensor that broadcasts to (B, T, S) or (B, heads, T, S), expanded to B * heads rows."""
