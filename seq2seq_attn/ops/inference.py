@@ -102,7 +102,9 @@ class InferenceAttention(Attention):
 
     def _step(self, query: Query, source: Source, history: History) -> tuple[Contexts, Weights, History]:
         values = source.values
-        is_restricted = source.bias is not None or (source.is_token is not None and source.is_token.shape[1] > 1)
+        # The kernel reads one row of the mask per sentence.
+        mask = source.is_token
+        is_restricted = source.bias is not None or (mask is not None and mask.shape[:2] != (source.sentences, 1))
         if is_restricted or (self.dropout and self.training):
             return super()._step(query, source, history)
         scores = self.scorer(query, source.prepared)

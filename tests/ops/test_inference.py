@@ -68,6 +68,19 @@ def test_attention_with_any_scorer_can_be_prepared(name):
 
 
 @pytest.mark.usefixtures("fused")
+def test_a_mask_that_all_sentences_share_restricts_all_of_them():
+    torch.manual_seed(6)
+    attention = Attention(scorer_classes()["general"](5, 7)).eval()
+    keys, query = torch.randn(3, 4, 7), torch.randn(3, 1, 5)
+    may_read = torch.tensor([[[True, True, False, False]]])
+    expected = attention(query, attention.prepare(keys), may_read=may_read)
+    with torch.no_grad():
+        prepared = for_inference(attention)
+        found = prepared(query, prepared.prepare(keys), may_read=may_read)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other)
+
+
 def test_prepared_weights_are_constant_and_parameters_are_shared():
     model = make()
     still = for_inference(model)

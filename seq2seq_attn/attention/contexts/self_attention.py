@@ -55,5 +55,6 @@ class SelfAttention(nn.Module):
         """Contexts of the next vectors (B, M, size), and the cache with their keys and values; None: none before."""
         attention = self.attention
         cache = attention.prepare(vectors) if cache is None else attention.extend(cache, vectors)
-        contexts, _ = attention(vectors, cache, causal=True, need_weights=False)
+        # A single vector may read everything that is in the cache.
+        contexts, _ = attention(vectors, cache, causal=vectors.shape[1] > 1, need_weights=False)
         return contexts, cache

@@ -20,12 +20,13 @@ Norm = Literal["pre", "post"]
 class Residual(nn.Module):
     """The connection around a sublayer f: norm(x + dropout(f(x))) with `post`, x + dropout(f(norm(x))) with `pre`.
 
-    (Vaswani et al. 2017, sec. 5.4; Xiong et al. 2020, table 1.) f is called between `before` and `after`.
+    (Vaswani et al. 2017, sec. 5.4; Xiong et al. 2020, table 1.) f is called between `before` and `after`. If f does not
+    depend on x, `pre` has nothing to normalise.
     """
 
-    def __init__(self, size: int, norm: Norm, dropout: float = 0.0) -> None:
+    def __init__(self, size: int, norm: Norm, dropout: float = 0.0, *, depends_on_x: bool = True) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(size)
+        self.norm = nn.LayerNorm(size) if depends_on_x or norm == "post" else nn.Identity()
         self.dropout = Dropout(dropout)
         self.is_pre = norm == "pre"
 
@@ -124,7 +125,7 @@ class DecoderLayer(nn.Module):
         self.project = project
         self.feed_forward = feed_forward
         self.around_self_attention = Residual(size, norm, dropout)
-        self.around_context = Residual(size, norm, dropout)
+        self.around_context = Residual(size, norm, dropout, depends_on_x=context.reads_query)
         self.around_feed_forward = Residual(size, norm, dropout)
 
     def start(self, source: PreparedSource) -> LayerState:
