@@ -124,6 +124,22 @@ class Config(Strict):
             )
         return self
 
+    @model_validator(mode="after")
+    def _sentences_fit_into_the_model(self) -> Config:
+        limit = self.model.max_positions
+        longest = {
+            "data.max_length": self.data.max_length + 1,  # `</s>`
+            "data.max_training_length": (self.data.max_training_length or 0) + 1,
+            "search.max_length": self.search.max_length,
+        }
+        key, needed = max(longest.items(), key=lambda each: each[1])
+        if limit is not None and needed > limit:
+            raise ValueError(
+                f"the model has {limit} positions, but {key} allows sentences of {needed} tokens; set max_positions of "
+                f"its positions to {needed} or more, lower {key}, or choose positions without a limit (sinusoidal)"
+            )
+        return self
+
     @model_validator(mode="before")
     @classmethod
     def _is_no_experiment(cls, values: Any) -> Any:

@@ -29,6 +29,11 @@ class EncoderConfig(Tagged):
 
     kind: str = "recurrent"
 
+    @property
+    def max_positions(self) -> int | None:
+        """The number of tokens of the longest source, `</s>` included; None: no limit."""
+        return None
+
     @abstractmethod
     def build(self, input_size: int, *, dropout: float, layer_norm: bool = False, is_first: bool = True) -> Encoder:
         """The encoder of inputs of this width: embedded tokens, or the states of another encoder if not `is_first`.
@@ -59,6 +64,11 @@ class StackedEncoderConfig(EncoderConfig):
 
     kind: Literal["stacked"] = "stacked"
     encoders: Annotated[tuple[SerializeAsAny[EncoderConfig], ...], Field(min_length=2)]  # from the lowest to the top
+
+    @property
+    def max_positions(self) -> int | None:
+        limits = [config.max_positions for config in self.encoders if config.max_positions is not None]
+        return min(limits, default=None)
 
     def build(
         self, input_size: int, *, dropout: float, layer_norm: bool = False, is_first: bool = True

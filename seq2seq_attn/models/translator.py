@@ -254,6 +254,11 @@ class ModelConfig(Tagged):
     def with_decoder_size(self, size: int) -> ModelConfig:
         """This configuration with another `decoder_size`."""
 
+    @property
+    def max_positions(self) -> int | None:
+        """The number of tokens of the longest sentence that the model can take, `</s>` included; None: no limit."""
+        return None
+
     @model_validator(mode="after")
     def _tied_embeddings_have_one_file(self) -> ModelConfig:
         source, target = self.pretrained_embeddings.source, self.pretrained_embeddings.target

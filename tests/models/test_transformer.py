@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.ensemble import Ensemble
 from seq2seq_attn.models.transformer.layers import FeedForward
@@ -14,6 +15,7 @@ from seq2seq_attn.models.translator import ModelConfig, Sentences
 from seq2seq_attn.ops import reference
 from seq2seq_attn.ops.inference import for_inference
 from seq2seq_attn.search import SearchOptions, beam_search, force, greedy_search
+from seq2seq_attn.strict import merge, parse
 
 WORDS, SIZE = 17, 8
 DRAW = torch.Generator().manual_seed(3)
@@ -43,6 +45,7 @@ ENCODERS = [
     {"kind": "recurrent", "hidden_size": 3},
     {"kind": "stacked", "encoders": [{"hidden_size": 4}, {"kind": "transformer", "layers": 1, "heads": 2}]},
 ]
+LEARNED = {"kind": "transformer", "position": {"name": "learned", "max_positions": 200}}
 ARMS = [
     *({"context": context} for context in CONTEXTS),
     *({"encoder": layers, "decoder": layers} for layers in LAYERS[1:]),
@@ -294,3 +297,25 @@ def test_what_does_not_fit_is_refused_before_training(change, message):
         make(**change)
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+OF_DECODER = {"decoder": {"position": LEARNED["position"]}}
+STACKED = {"kind": "stacked", "encoders": [{}, LEARNED]}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model": {"encoder": LEARNED}}, "the model has 200 positions, but search.max_length allows sentences of 256"),
+        ({"data": {"max_length": 300}, "model": OF_DECODER}, "data.max_length allows sentences of 301 tokens"),
+        ({"model": {"kind": "recurrent", "encoder": LEARNED}}, "the model has 200 positions, but search.max_length"),
+        ({"model": {"encoder": STACKED}}, "set max_positions of its positions to 256 or more"),
+    ],
+)
+def test_sentences_longer_than_learned_positions_are_refused_before_training(change, message):
+    files = {"source": "a", "target": "b"}
+    values = {"data": {"train": files, "validation": files}, "model": {"kind": "transformer"}}
+    with pytest.raises(UserError) as error:
+        parse(Config, merge(values, change))
+    assert message in str(error.value)
+    parse(Config, merge(values, merge(change, {"search": {"max_length": 200}, "data": {"max_length": 199}})))

@@ -33,6 +33,10 @@ class RecurrentConfig(ModelConfig):
     dropout: DropoutConfig = DropoutConfig()
 
     @property
+    def max_positions(self) -> int | None:
+        return self.encoder.max_positions
+
+    @property
     def decoder_size(self) -> int:
         return self.decoder.hidden_size
 

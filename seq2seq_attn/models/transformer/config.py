@@ -11,6 +11,7 @@ from pydantic import Field, PositiveInt, SerializeAsAny, model_validator
 from torch import nn
 
 from seq2seq_attn import attention
+from seq2seq_attn.attention import own_options
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.context_config import (
     ContextConfig,
@@ -52,6 +53,14 @@ class LayersConfig(Strict):
     layer_drop: float = Field(default=0.0, ge=0.0, lt=1.0)  # probability of skipping a layer in training
     attention_dropout: float = Field(default=0.0, ge=0.0, lt=1.0)  # of the attention weights
     feed_forward_dropout: float = Field(default=0.0, ge=0.0, lt=1.0)  # of the hidden layer of the networks
+
+    @property
+    def max_positions(self) -> int | None:
+        """The length of a table of positions; None: no limit."""
+        if self.position is None or "max_positions" not in own_options(self.position.part):
+            return None
+        default = own_options(self.position.part)["max_positions"].default
+        return int(self.position.options.get("max_positions", default))
 
     def make_position(self, size: int, place: str) -> attention.Position | None:
         """A new position, as `position` says. UserError if sizes do not fit."""
@@ -140,6 +149,11 @@ class TransformerConfig(ModelConfig):
         }
         given = {key: values[key] for key in defaults if isinstance(values.get(key), Mapping)}
         return {**values, **{key: defaults[key] | given[key] for key in given}}
+
+    @property
+    def max_positions(self) -> int | None:
+        limits = [limit for limit in (self.encoder.max_positions, self.decoder.max_positions) if limit is not None]
+        return min(limits, default=None)
 
     @property
     def decoder_size(self) -> int:
