@@ -55,7 +55,7 @@ class DropoutConfig(Strict):
 
 
 class RecurrentConfig(ModelConfig):
-    """GRU, LSTM or plain RNN encoder-decoder."""
+    """Recurrent encoder-decoder: GRU, LSTM, plain RNN, minGRU or SRU."""
 
     kind: Literal["recurrent"] = "recurrent"
     layer_norm: bool = False  # in all cells
