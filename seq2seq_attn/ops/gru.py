@@ -116,7 +116,7 @@ class _GRUSequence(torch.autograd.Function):
         state = inputs.new_zeros(0, size) if initial is None else initial.to(inputs.dtype)
         previous, products = [], []
         with torch.autocast(inputs.device.type, enabled=False):
-            for x, rz, n, h in _steps(counts, reverse, inputs, gates, candidates, states):
+            for x, rz, n, h in split_steps(counts, reverse, inputs, gates, candidates, states):
                 previous.append(first_rows(state, len(x)))
                 products.append(product(previous[-1], w, b))
                 step_forward(x, products[-1], previous[-1], rz, n, h)
@@ -136,7 +136,7 @@ class _GRUSequence(torch.autograd.Function):
         packed = grad_states, previous, gates, candidates, grad_inputs, grad_products
         next_grad_u = None
         for u, (grad_h, h, rz, n, grad_x, grad_u) in zip(
-            reversed(products), _steps(ctx.counts, not ctx.reverse, *packed), strict=True
+            reversed(products), split_steps(ctx.counts, not ctx.reverse, *packed), strict=True
         ):
             grad_next = None if next_grad_u is None else product(next_grad_u, w)
             step_backward(grad_h, grad_next, grad_carry[: len(h)], u, h, rz, n, grad_x, grad_u)
@@ -215,7 +215,7 @@ def _has_kernel(*tensors: Tensor) -> bool:
     return all(each.dtype == first.dtype and each.stride(1) == 1 for each in tensors) and native.has_kernels(first)
 
 
-def _steps(counts: list[int], reverse: bool, *packed: Tensor) -> Iterator[tuple[Tensor, ...]]:
+def split_steps(counts: list[int], reverse: bool, *packed: Tensor) -> Iterator[tuple[Tensor, ...]]:
     """The rows of each step, of several packed tensors at once; from the last step to the first with `reverse`."""
     steps = [torch.split(tensor, counts) for tensor in packed]
     return zip(*(part[::-1] if reverse else part for part in steps), strict=True)

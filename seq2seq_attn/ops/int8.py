@@ -23,7 +23,7 @@ MIN_SCALE = 1e-30  # so that a row of zeros is not divided by 0
 def quantised(model: Model) -> Model:
     """A copy of the model for inference only, with int8 linear layers that hold the current weights.
 
-    Everything else (a recurrent encoder, embeddings, scores) computes as in `model` and shares its parameters.
+    Everything else (torch's recurrent layers, embeddings, scores) computes as in `model` and shares its parameters.
     UserError if the model is not on a CPU, or if torch or the processor does not support int8 products.
     """
     layers: dict[nn.Module, nn.Module] = {

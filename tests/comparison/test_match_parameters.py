@@ -55,6 +55,7 @@ ARMS = {
         [],
         ["model.tie_embeddings=target"],
         ["model.decoder.cell=lstm", "model.layer_norm=true"],
+        ["model.encoder.cell=mingru", "model.decoder.cell=sru"],
         ["model.decoder.readout=plain", "model.decoder.kind=luong"],
         ["model.decoder.kind=conditional", "model.decoder.readout_size=7", "model.decoder.hidden_size=300"],
     ],

@@ -1,16 +1,19 @@
-"""Cells and stacks of cells equal torch's layers with the same weights."""
+"""Cells and stacks of cells equal torch's layers with the same weights, or else the equations of their papers."""
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from seq2seq_attn.models.recurrent.cells import CELLS, GRUCell, RNNCell, StackedCell
+from seq2seq_attn import ops
+from seq2seq_attn.models.recurrent.cells import CELLS, GRUCell, MinGRUCell, RNNCell, SRUCell, StackedCell
+from seq2seq_attn.models.recurrent.encoder import LAYERS
 
 INPUT, HIDDEN, STEPS, BATCH = 3, 5, 4, 2
 
 
 def torch_twin(name, cell, from_input):
-    layer = {"gru": nn.GRU, "lstm": nn.LSTM, "rnn": nn.RNN}[name](INPUT, HIDDEN).double()
+    layer = LAYERS[name](INPUT, HIDDEN).double()
     with torch.no_grad():
         layer.weight_ih_l0.copy_(from_input.weight)
         layer.bias_ih_l0.copy_(from_input.bias)
@@ -19,7 +22,7 @@ def torch_twin(name, cell, from_input):
     return layer
 
 
-@pytest.mark.parametrize("name", CELLS)
+@pytest.mark.parametrize("name", LAYERS)
 def test_a_cell_run_over_all_steps_equals_the_layer_of_torch(name):
     cell = CELLS[name](HIDDEN).double()
     from_input = nn.Linear(INPUT, cell.gate_size).double()
@@ -51,15 +54,96 @@ def test_with_layer_normalisation_the_scale_of_the_input_does_not_matter():
     assert not torch.allclose(plain(gates, state), plain(gates * 2, state), atol=1e-3)
 
 
+SCANS = ["mingru", "sru"]
+
+
+def mingru_step(gates, state):
+    """Feng et al. 2024, sec. 3.1: the update gate z, then the candidate."""
+    z, candidate = np.split(gates, 2, axis=-1)
+    z = 1 / (1 + np.exp(-z))
+    return (1 - z) * state + z * candidate
+
+
+def sru_step(gates, state):
+    """Lei et al. 2018, eq. 1-4 without v: W x, the forget gate, the reset gate, x; the state is [h; c]."""
+    w_x, f, r, x = np.split(gates, 4, axis=-1)
+    f, r = 1 / (1 + np.exp(-f)), 1 / (1 + np.exp(-r))
+    c = f * np.split(state, 2, axis=-1)[1] + (1 - f) * w_x
+    return np.concatenate((r * c + (1 - r) * x, c), axis=-1)
+
+
+@pytest.mark.parametrize(("name", "step"), [("mingru", mingru_step), ("sru", sru_step)])
+def test_cells_without_a_recurrent_product_follow_their_papers_at_every_step(name, step):
+    cell = CELLS[name](HIDDEN)
+    gates, state = torch.randn(STEPS, BATCH, cell.gate_size).double(), torch.randn(BATCH, cell.state_size).double()
+    expected = [state.numpy()]
+    for g in gates.numpy():
+        expected.append(step(g, expected[-1]))
+    torch.testing.assert_close(cell(gates[0], state), torch.from_numpy(expected[1]))
+    torch.testing.assert_close(cell.run(gates, state), torch.from_numpy(np.stack(expected[1:])))
+
+
+def test_a_mingru_and_an_sru_step_computed_by_hand():
+    # z = sigmoid(ln 3) = 3/4: H' = 1/4 * 8 + 3/4 * -4 = -1
+    ln3 = float(np.log(3))
+    assert MinGRUCell(1)(torch.tensor([[ln3, -4.0]]), torch.tensor([[8.0]])).item() == pytest.approx(-1)
+    # f = 3/4, r = 1/4: c' = 3/4 * 8 + 1/4 * -4 = 5;  H' = 1/4 * 5 + 3/4 * 3 = 3.5.  The previous H, 100, is not read.
+    state = SRUCell(1)(torch.tensor([[-4.0, ln3, -ln3, 3.0]]), torch.tensor([[100.0, 8.0]]))
+    assert state.tolist() == [pytest.approx([3.5, 5])]
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_the_first_state_has_the_output_that_sets_it_and_an_influence_on_the_next(name):
+    cell, hidden = CELLS[name](HIDDEN), torch.randn(BATCH, HIDDEN)
+    gates = torch.randn(BATCH, cell.gate_size)
+    assert torch.equal(cell.output(cell.initial(hidden)), hidden)
+    assert not torch.allclose(*(cell.output(cell(gates, cell.initial(first))) for first in (hidden, hidden + 1)))
+
+
+@pytest.mark.parametrize("name", SCANS)
+def test_cells_without_a_recurrent_product_have_parameters_for_layer_normalisation_only(name):
+    assert list(CELLS[name](HIDDEN).parameters()) == []
+    cell = CELLS[name](HIDDEN, layer_norm=True).double()
+    assert {parameter_name for parameter_name, _ in cell.named_parameters()} == {"input_norm.weight", "input_norm.bias"}
+    gates, state = torch.randn(STEPS, BATCH, cell.gate_size).double(), torch.randn(BATCH, cell.state_size).double()
+    normalised = (gates - gates.mean(-1, keepdim=True)) / gates.std(-1, correction=0, keepdim=True)
+    expected = CELLS[name](HIDDEN).run(normalised, state)
+    torch.testing.assert_close(cell.run(gates, state), expected, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(cell(gates[0], state), expected[0], atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", SCANS)
+def test_in_half_precision_a_small_gate_still_forgets(name):
+    """1 - z is 0.9990 for g_z = -6.9 and rounds to 1 in bf16: 1,000 steps would then forget nothing."""
+    cell = CELLS[name](1)
+    gates = torch.full((1000, 1, cell.gate_size), 0.0)
+    gates[..., 0 if name == "mingru" else 1] = -6.9 if name == "mingru" else 6.9
+    states = cell.run(gates.bfloat16(), cell.initial(torch.ones(1, 1)))
+    assert states.dtype == torch.bfloat16
+    kept = (1 / (1 + np.exp(-6.90625))) ** 1000  # 6.90625 is 6.9 in bf16
+    assert states[-1, 0, -1].item() == pytest.approx(kept, rel=0.01)
+
+
+@pytest.mark.parametrize("name", SCANS)
+def test_a_hooked_cell_runs_step_by_step_and_says_so(name):
+    cell = CELLS[name](HIDDEN)
+    gates, state = torch.randn(STEPS, BATCH, cell.gate_size), torch.randn(BATCH, cell.state_size)
+    assert ops.reasons(cell) == {}
+    cell.register_forward_hook(lambda module, arguments, result: 2 * result)
+    assert f"{type(cell).__name__} has hooks" in ops.reasons(cell).values()
+    states = cell.run(gates, state)
+    torch.testing.assert_close(states[1], cell(gates[1], cell(gates[0], state)))
+
+
 def stack(name, layers, **options):
     torch.manual_seed(4)
     return StackedCell([CELLS[name](HIDDEN) for _ in range(layers)], **options).double().eval()
 
 
-@pytest.mark.parametrize("name", CELLS)
+@pytest.mark.parametrize("name", LAYERS)
 def test_a_stack_equals_the_layers_of_torch(name):
     cell, from_input = stack(name, 3), nn.Linear(INPUT, CELLS[name].gates * HIDDEN).double()
-    layer = {"gru": nn.GRU, "lstm": nn.LSTM, "rnn": nn.RNN}[name](INPUT, HIDDEN, num_layers=3).double()
+    layer = LAYERS[name](INPUT, HIDDEN, num_layers=3).double()
     with torch.no_grad():
         for level, (own, below) in enumerate(zip(cell.cells, [from_input, *cell.input_layers], strict=True)):
             for kind, linear in (("ih", below), ("hh", own.recurrent)):

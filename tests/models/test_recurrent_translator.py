@@ -72,12 +72,12 @@ def test_steps_equal_teacher_forcing(decoder, context):
     ("cell", "decoder", "context"),
     [
         pytest.param(cell, *arm, marks=() if arm in SOME_ARMS else pytest.mark.slow)
-        for cell in ("lstm", "rnn")
+        for cell in ("lstm", "rnn", "mingru", "sru")
         for arm in itertools.product(DECODERS, CONTEXTS)
     ],
 )
 def test_steps_equal_teacher_forcing_with_every_cell(cell, decoder, context):
-    encoder, layer_norm = {"hidden_size": 5, "cell": cell}, cell == "lstm"
+    encoder, layer_norm = {"hidden_size": 5, "cell": cell}, cell in ("lstm", "sru")
     assert_steps_equal_teacher_forcing(make({**decoder, "cell": cell}, context, encoder=encoder, layer_norm=layer_norm))
 
 
@@ -317,7 +317,9 @@ def stacked(decoder, layers, cell, **changes):
 
 
 @pytest.mark.parametrize("decoder", DECODERS)
-@pytest.mark.parametrize(("layers", "cell"), [(STACKS[0], "gru"), (STACKS[1], "lstm"), (STACKS[1], "rnn")])
+@pytest.mark.parametrize(
+    ("layers", "cell"), [(STACKS[0], "gru"), *((STACKS[1], cell) for cell in ("lstm", "rnn", "mingru", "sru"))]
+)
 def test_steps_equal_teacher_forcing_with_several_layers(decoder, layers, cell):
     model = stacked(decoder, layers, cell)
     assert len(model.decoder.cell.cells) == len(model.encoder.layers) == layers["layers"]

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from seq2seq_attn.models.recurrent.cells import CELLS
+from seq2seq_attn.models.recurrent.encoder import LAYERS
 from seq2seq_attn.ops.gru import FusedGRUUpdate, gru_update, reference_gru_update, run_packed
 
 BATCH, HIDDEN, INPUT = 4, 5, 3
@@ -23,11 +23,10 @@ def test_the_gru_update_in_bf16_has_the_precision_of_bf16():
     torch.testing.assert_close(gru_update(*inputs).double(), exact, atol=0.02, rtol=0.02)
 
 
-@pytest.mark.parametrize("name", CELLS)
+@pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize("bidirectional", [False, True])
 def test_outputs_and_gradients_of_a_packed_layer_equal_those_of_torch(name, bidirectional):
-    kind = {"gru": nn.GRU, "lstm": nn.LSTM, "rnn": nn.RNN}[name]
-    layer = kind(INPUT, HIDDEN, bidirectional=bidirectional, batch_first=True)
+    layer = LAYERS[name](INPUT, HIDDEN, bidirectional=bidirectional, batch_first=True)
     sentences = torch.randn(BATCH, 6, INPUT, requires_grad=True)
     lengths = torch.tensor([2, 6, 6, 3])
 

@@ -14,7 +14,13 @@ from seq2seq_attn.ops.linear import Linear
 from seq2seq_attn.search import SearchOptions, beam_search, greedy_search
 
 SOURCE = pad([[4, 9, 6, 3], [5, 3], [10, 8, 4, 7, 12, 3]])
-DECODERS = [{"kind": "bahdanau"}, {"kind": "luong"}, {"kind": "conditional", "readout": "plain"}]
+DECODERS = [
+    {"kind": "bahdanau"},
+    {"kind": "luong"},
+    {"kind": "conditional", "readout": "plain"},
+    {"kind": "luong", "cell": "mingru"},
+    {"kind": "bahdanau", "cell": "sru"},
+]
 CONTEXTS = [
     {"kind": "attention"},
     {"scorer": "concat"},
@@ -33,7 +39,8 @@ def _on_any_processor(monkeypatch):
 
 def make(decoder=DECODERS[0], context=CONTEXTS[0], **changes):
     torch.manual_seed(5)
-    values = {"embedding_size": 7, "encoder": {"hidden_size": 5}, "decoder": {"hidden_size": 11, **decoder}}
+    encoder = {"hidden_size": 5, "cell": decoder.get("cell", "gru")}
+    values = {"embedding_size": 7, "encoder": encoder, "decoder": {"hidden_size": 11, **decoder}}
     model = RecurrentConfig.model_validate({**values, "context": context, **changes}).build(17, 149, False)
     for parameter in model.parameters():
         parameter.data.mul_(3)

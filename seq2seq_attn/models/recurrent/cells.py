@@ -1,7 +1,7 @@
 """Recurrent cells whose input is given as gate pre-activations, and stacks of them.
 
 A cell takes its input as gate pre-activations g = W x + b, which the caller computes: for all steps in one product if
-the inputs are known in advance. Only the product with the previous state remains in the loop.
+the inputs are known in advance. Only the product with the previous state remains in the loop; minGRU and SRU have none.
 
 A state is one tensor (N, state_size); its `output` H (N, hidden_size) is what the rest of the model uses.
 """
@@ -15,11 +15,13 @@ from typing import ClassVar, cast
 import torch
 from torch import Tensor, nn
 
+from seq2seq_attn.attention.normaliser import full_precision
 from seq2seq_attn.models.translator import is_initialised
 from seq2seq_attn.ops.dispatch import changed, fusible
 from seq2seq_attn.ops.dropout import Dropout
 from seq2seq_attn.ops.gru import gru_sequence, gru_update, why_not_sequence
 from seq2seq_attn.ops.linear import Linear
+from seq2seq_attn.ops.scan import scan
 
 
 class Cell(nn.Module, ABC):
@@ -111,13 +113,10 @@ class StackedCell(Cell):
 
 
 class SingleCell(Cell):
-    """A cell of one layer: state_i = update(g_i, W H_{i-1} + b, state_{i-1}), where subclasses define `update`.
+    """A cell of one layer. g and the state are blocks of hidden_size; the first block of the state is H."""
 
-    With `layer_norm`, g and the product are layer-normalised before they are added (Ba et al. 2016, eq. 20-22).
-    """
-
-    gates: ClassVar[int]  # blocks of hidden_size in the pre-activations
-    states: ClassVar[int] = 1  # blocks of hidden_size in the state, the first of which is H
+    gates: ClassVar[int]  # blocks of g
+    states: ClassVar[int] = 1  # blocks of the state
 
     def __init__(self, hidden_size: int, layer_norm: bool = False) -> None:
         super().__init__()
@@ -125,9 +124,26 @@ class SingleCell(Cell):
         self.layer_norm = layer_norm
         self.gate_size = self.gates * hidden_size
         self.state_size = self.states * hidden_size
+
+    @classmethod
+    def output(cls, state: Tensor) -> Tensor:
+        return state if cls.states == 1 else state[..., : state.shape[-1] // cls.states]
+
+    def _norm(self) -> nn.Module:
+        return nn.LayerNorm(self.gate_size) if self.layer_norm else nn.Identity()
+
+
+class RecurrentCell(SingleCell):
+    """A cell with a product with H_{i-1}: state_i = update(g_i, W H_{i-1} + b, state_{i-1}).
+
+    With `layer_norm`, g and the product are layer-normalised before they are added (Ba et al. 2016, eq. 20-22).
+    """
+
+    def __init__(self, hidden_size: int, layer_norm: bool = False) -> None:
+        super().__init__(hidden_size, layer_norm)
         self.recurrent = Linear(hidden_size, self.gate_size)
-        self.input_norm = nn.LayerNorm(self.gate_size) if layer_norm else nn.Identity()
-        self.recurrent_norm = nn.LayerNorm(self.gate_size) if layer_norm else nn.Identity()
+        self.input_norm = self._norm()
+        self.recurrent_norm = self._norm()
         initialise(self.recurrent.weight.data)
 
     def initial(self, hidden: Tensor) -> Tensor:
@@ -135,10 +151,6 @@ class SingleCell(Cell):
         if self.states == 1:
             return hidden
         return torch.cat((hidden, hidden.new_zeros(len(hidden), self.state_size - self.hidden_size)), dim=-1)
-
-    @classmethod
-    def output(cls, state: Tensor) -> Tensor:
-        return state if cls.states == 1 else state[..., : state.shape[-1] // cls.states]
 
     def forward(self, inputs: Tensor, state: Tensor) -> Tensor:
         recurrent = self.recurrent_norm(self.recurrent(self.output(state)))
@@ -150,6 +162,52 @@ class SingleCell(Cell):
         """The new state (N, state_size), from g and W H_{i-1} + b (N, gate_size) and the previous state."""
 
 
+class ScanCell(SingleCell):
+    """A cell without a product with H_{i-1}: c_i = a_i * c_{i-1} + b_i, elementwise; a_i and b_i depend on g_i alone.
+
+    So `run` takes all steps at once, in `ops.scan`. c is the last block of the state and starts at H_0. Gates in half
+    precision are computed in float32, since 1 - z rounds to 1 for a small z. With `layer_norm`, g is layer-normalised.
+    """
+
+    def __init__(self, hidden_size: int, layer_norm: bool = False) -> None:
+        super().__init__(hidden_size, layer_norm)
+        self.input_norm = self._norm()
+
+    def initial(self, hidden: Tensor) -> Tensor:
+        """The state (N, state_size) with output `hidden`; so is c, as later steps depend on c alone."""
+        return torch.cat([hidden] * self.states, dim=-1)
+
+    def forward(self, inputs: Tensor, state: Tensor) -> Tensor:
+        return self.all_states(self.input_norm(inputs), [len(inputs)], state)
+
+    def run(self, inputs: Tensor, state: Tensor) -> Tensor:
+        if self.why_not() is not None:
+            return super().run(inputs, state)
+        steps, rows = inputs.shape[:2]
+        return self.all_states(self.input_norm(inputs).flatten(0, 1), [rows] * steps, state).view(steps, rows, -1)
+
+    def why_not(self) -> str | None:
+        """Why `run` loops over steps; None if it takes all of them in one operation."""
+        return changed(self)
+
+    @classmethod
+    def all_states(cls, gates: Tensor, counts: list[int], state: Tensor | None = None, reverse: bool = False) -> Tensor:
+        """The states (M, state_size) from g (M, gate_size) and the first state, in the layout of `ops.scan.scan`."""
+        g = full_precision(gates)
+        first = None if state is None else state[..., -(state.shape[-1] // cls.states) :].to(g.dtype)
+        return cls.state_of(g, scan(*cls.terms(g), counts, first, reverse)).to(gates.dtype)
+
+    @staticmethod
+    @abstractmethod
+    def terms(gates: Tensor) -> tuple[Tensor, Tensor]:
+        """a and b (..., hidden_size), from g (..., gate_size)."""
+
+    @staticmethod
+    @abstractmethod
+    def state_of(gates: Tensor, memory: Tensor) -> Tensor:
+        """The state (..., state_size), from g (..., gate_size) and c (..., hidden_size)."""
+
+
 def initialise(recurrent: Tensor) -> None:
     """Initialises each gate's (H, H) block of W as an orthogonal matrix, in place (Saxe et al. 2014)."""
     for block in torch.split(recurrent, recurrent.shape[1]) if is_initialised() else ():
@@ -157,7 +215,7 @@ def initialise(recurrent: Tensor) -> None:
 
 
 @fusible
-class GRUCell(SingleCell):
+class GRUCell(RecurrentCell):
     """Gated recurrent unit (Cho et al. 2014), with the reset gate after the product, as in `torch.nn.GRU`:
 
     r, z = sigmoid(g_r + W_r H + b_r), sigmoid(g_z + W_z H + b_z);  n = tanh(g_n + r * (W_n H + b_n));
@@ -180,7 +238,7 @@ class GRUCell(SingleCell):
 
 
 @fusible
-class LSTMCell(SingleCell):
+class LSTMCell(RecurrentCell):
     """Long short-term memory (Hochreiter & Schmidhuber 1997; Gers et al. 2000), gates ordered as in `torch.nn.LSTM`.
 
     i, f, o = sigmoid(g + W H + b);  c' = f * c + i * tanh(g_c + W_c H + b_c);  H' = o * tanh(c').  State: [H; c].
@@ -198,7 +256,7 @@ class LSTMCell(SingleCell):
 
 
 @fusible
-class RNNCell(SingleCell):
+class RNNCell(RecurrentCell):
     """The simple recurrent network (Elman 1990): H' = tanh(g + W H + b)."""
 
     gates = 1
@@ -208,4 +266,59 @@ class RNNCell(SingleCell):
         return torch.tanh(inputs + recurrent)
 
 
-CELLS: dict[str, type[SingleCell]] = {"gru": GRUCell, "lstm": LSTMCell, "rnn": RNNCell}
+@fusible
+class MinGRUCell(ScanCell):
+    """minGRU, a GRU whose gate and candidate do not depend on the state (Feng et al. 2024, sec. 3.1):
+
+    z = sigmoid(g_z);  H' = (1 - z) * H + z * g_n.
+
+    This is the plain form. The form in log-space (app. B) stabilises the paper's own scan, but restricts candidates and
+    states to positive numbers; `ops.scan` is stable without it, and H_0 may be negative.
+    """
+
+    gates = 2
+
+    @staticmethod
+    def terms(gates: Tensor) -> tuple[Tensor, Tensor]:
+        update, candidate = gates.chunk(2, dim=-1)
+        update = torch.sigmoid(update)
+        return 1 - update, update * candidate
+
+    @staticmethod
+    def state_of(gates: Tensor, memory: Tensor) -> Tensor:
+        return memory
+
+
+@fusible
+class SRUCell(ScanCell):
+    """The simple recurrent unit (Lei et al. 2018, eq. 1-4, with v_f = v_r = 0: the first version, arXiv 1709.02755v1):
+
+    f, r = sigmoid(g_f), sigmoid(g_r);  c' = f * c + (1 - f) * g_c;  H' = r * c' + (1 - r) * g_x.  State: [H; c].
+
+    g_c is W x. Later versions add v_f * c and v_r * c to the gates, which makes every step wait for the previous one.
+    The paper's highway connection (1 - r) * x needs an x of hidden_size; g_x is the product W_x x that the authors'
+    implementation uses for other sizes.
+    """
+
+    gates = 4
+    states = 2
+
+    @staticmethod
+    def terms(gates: Tensor) -> tuple[Tensor, Tensor]:
+        candidate, forget_gate, _, _ = gates.chunk(4, dim=-1)
+        forget_gate = torch.sigmoid(forget_gate)
+        return forget_gate, (1 - forget_gate) * candidate
+
+    @staticmethod
+    def state_of(gates: Tensor, memory: Tensor) -> Tensor:
+        _, _, reset_gate, highway = gates.chunk(4, dim=-1)
+        return torch.cat((torch.lerp(highway, memory, torch.sigmoid(reset_gate)), memory), dim=-1)
+
+
+CELLS: dict[str, type[SingleCell]] = {
+    "gru": GRUCell,
+    "lstm": LSTMCell,
+    "rnn": RNNCell,
+    "mingru": MinGRUCell,
+    "sru": SRUCell,
+}

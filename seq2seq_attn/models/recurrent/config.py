@@ -22,7 +22,7 @@ from seq2seq_attn.ops.replace import use_fused_modules
 
 
 class RecurrentConfig(ModelConfig):
-    """GRU, LSTM or plain RNN encoder-decoder."""
+    """Recurrent encoder-decoder: GRU, LSTM, plain RNN, minGRU or SRU."""
 
     kind: Literal["recurrent"] = "recurrent"
     layer_norm: bool = False  # in all cells

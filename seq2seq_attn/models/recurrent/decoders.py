@@ -19,7 +19,7 @@ from seq2seq_attn.attention import Context, History, PreparedSource, each_tensor
 from seq2seq_attn.models.recurrent.cells import CELLS, Cell, StackedCell
 from seq2seq_attn.strict import Tagged
 
-CellName = Literal["gru", "lstm", "rnn"]
+CellName = Literal["gru", "lstm", "rnn", "mingru", "sru"]
 
 
 class DecoderState(NamedTuple):

@@ -1,8 +1,12 @@
-"""The recurrent encoder: layers in one or two directions over packed sentences; and one that reads in reverse."""
+"""The recurrent encoder: layers in one or two directions over packed sentences; and one that reads in reverse.
+
+GRU, LSTM and plain RNN layers are torch's own, or their fused forms; minGRU and SRU layers are `ScanLayer`s.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 import torch
@@ -11,11 +15,12 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from seq2seq_attn.models.encoder import Encoder, EncoderConfig
-from seq2seq_attn.models.recurrent.cells import CELLS, initialise
+from seq2seq_attn.models.recurrent.cells import CELLS, RecurrentCell, ScanCell, SingleCell, initialise
 from seq2seq_attn.models.recurrent.decoders import CellName, check_residual
-from seq2seq_attn.ops.dispatch import fusible
+from seq2seq_attn.ops.dispatch import fusible, unsupported
 from seq2seq_attn.ops.dropout import Dropout
 from seq2seq_attn.ops.gru import run_packed, why_not_layer
+from seq2seq_attn.ops.linear import Linear
 
 LAYERS: dict[str, Callable[..., nn.RNNBase]] = {"gru": nn.GRU, "lstm": nn.LSTM, "rnn": nn.RNN}
 
@@ -41,14 +46,17 @@ class RecurrentEncoder(Encoder):
         layer_norm: bool = False,
     ) -> None:
         super().__init__()
-        self.cell = CELLS[cell]
+        self.cell: type[SingleCell] = CELLS[cell]
         self.residual = residual
         self.directions = 2 if bidirectional else 1
         self.state_size = self.directions * hidden_size
         sizes = [input_size] + [self.state_size] * (layers - 1)
-        self.layers = nn.ModuleList(
-            LAYERS[cell](size, hidden_size, bidirectional=bidirectional, batch_first=True) for size in sizes
-        )
+        make_layer: Callable[..., nn.Module]
+        if issubclass(self.cell, ScanCell):
+            make_layer = partial(ScanLayer, self.cell)
+        else:
+            make_layer = partial(LAYERS[cell], batch_first=True)
+        self.layers = nn.ModuleList(make_layer(size, hidden_size, bidirectional=bidirectional) for size in sizes)
         self.norms = nn.ModuleList(nn.LayerNorm(self.state_size) if layer_norm else nn.Identity() for _ in sizes)
         self.dropout = Dropout(dropout)
         for name, parameter in self.named_parameters():
@@ -61,14 +69,46 @@ class RecurrentEncoder(Encoder):
         for layer, norm in zip(self.layers, self.norms, strict=True):
             is_first = layer is self.layers[0]
             inputs = packed if is_first else _map(self.dropout, packed)
-            outputs = _map(norm, run_packed(layer, inputs, self.cell.update, self.cell.states))
+            outputs = _map(norm, self._run(layer, inputs))
             is_residual = self.residual and not is_first
             packed = outputs._replace(data=outputs.data + packed.data) if is_residual else outputs
         return pad_packed_sequence(packed, batch_first=True, total_length=embedded.shape[1])[0]
 
+    def _run(self, layer: nn.Module, packed: PackedSequence) -> PackedSequence:
+        if issubclass(self.cell, RecurrentCell):
+            return run_packed(layer, packed, self.cell.update, self.cell.states)
+        outputs: PackedSequence = layer(packed)
+        return outputs
+
     def why_not(self) -> str | None:
-        """Why some layer does not use the fused form; None if all do."""
+        """Why some layer of torch does not use the fused form; None if all do."""
+        if not issubclass(self.cell, RecurrentCell):
+            return None
         return next((reason for layer in self.layers if (reason := why_not_layer(layer)) is not None), None)
+
+
+@fusible
+class ScanLayer(nn.Module):
+    """The outputs of a `ScanCell` in one or two directions over packed sentences, from states of zero.
+
+    The second direction starts at each sentence's own last word, as in torch's layers.
+    """
+
+    def __init__(self, cell: type[ScanCell], input_size: int, hidden_size: int, *, bidirectional: bool) -> None:
+        super().__init__()
+        self.cell = cell
+        self.directions = 2 if bidirectional else 1
+        self.from_input = Linear(input_size, self.directions * cell.gates * hidden_size)
+
+    def forward(self, packed: PackedSequence) -> PackedSequence:
+        counts: list[int] = packed.batch_sizes.tolist()
+        gates = self.from_input(packed.data).chunk(self.directions, dim=-1)
+        states = [self.cell.all_states(own, counts, reverse=bool(way)) for way, own in enumerate(gates)]
+        return packed._replace(data=torch.cat([self.cell.output(each) for each in states], dim=-1))
+
+    def why_not(self) -> str | None:
+        """Why `ops.scan` uses its reference implementation; None if it does not."""
+        return unsupported(*self.parameters())
 
 
 def _map(module: nn.Module, packed: PackedSequence) -> PackedSequence:
