@@ -138,26 +138,34 @@ def configuration() -> str:
     lines = []
     for title, record in (("A run", Config), ("An experiment", Experiment)):
         lines.append(f"## {title}\n")
-        found: dict[type[Strict], list[str]] = {}
+        found: dict[type[Strict], dict[str, None]] = {}
         for path, part in _records(record, ""):
-            found.setdefault(part, []).append(path)
+            found.setdefault(part, {})[path] = None
+        anchored: set[str] = set()
         for part, paths in found.items():
-            lines += _section(paths, part)
+            lines += [f"({anchor(path)})=\n" for path in paths if path and path not in anchored]
+            anchored.update(paths)
+            lines += _section(list(paths), part)
     return "\n".join(lines)
 
 
-def _records(record: type[Strict], path: str) -> Iterator[tuple[str, type[Strict]]]:
-    """This record and those inside it, outermost first, each with its path of keys; every kind of a tagged one."""
+def _records(
+    record: type[Strict], path: str, around: tuple[type[Strict], ...] = ()
+) -> Iterator[tuple[str, type[Strict]]]:
+    """This record and those inside it, outermost first, each with its path of keys; every kind of a tagged one.
+
+    Where a record contains records of its own base, as an encoder of encoders does, these are not described again.
+    """
     yield path, record
+    around = (*around, record)
     for name, field in record.model_fields.items():
+        below = f"{path}.{name}".lstrip(".")
         for part in _parts(field.annotation):
-            below = f"{path}.{name}".lstrip(".")
-            if issubclass(part, Tagged):
-                for kind in part.kinds().values():
-                    if kind.__module__.startswith("seq2seq_attn."):
-                        yield from _records(kind, below)
-            else:
-                yield from _records(part, below)
+            if any(issubclass(each, part) for each in around):
+                continue
+            for kind in part.kinds().values() if issubclass(part, Tagged) else [part]:
+                if kind.__module__.startswith("seq2seq_attn."):
+                    yield from _records(kind, below, around)
 
 
 def _parts(annotation: Any) -> list[type[Strict]]:
@@ -170,8 +178,7 @@ def _section(paths: list[str], record: type[Strict]) -> list[str]:
     kind = record.model_fields["kind"].default if issubclass(record, Tagged) else ""
     path = paths[0]
     names = ", ".join(f"`{each}`" for each in paths)
-    lines = [f"({anchor(path)})=\n" for path in paths if path and kind in ("", _first_kind(record))]
-    lines += [f"### {names}{f', kind `{kind}`' if kind else ''}\n"] if path else []
+    lines = [f"### {names}{f', kind `{kind}`' if kind else ''}\n"] if path else []
     about = inspect.cleandoc(record.__doc__ or "") if record.__doc__ != Strict.__doc__ else ""
     if about and "__doc__" in vars(record):
         lines.append(f"{about}\n")
@@ -180,7 +187,8 @@ def _section(paths: list[str], record: type[Strict]) -> list[str]:
     for name, field in record.model_fields.items():
         parts = _parts(field.annotation)
         default = "" if parts or field.is_required() else f"`{_yaml(field.get_default(call_default_factory=True))}`"
-        below = f"{path}.{name}".lstrip(".")
+        is_own = any(issubclass(record, part) for part in parts)
+        below = path if is_own else f"{path}.{name}".lstrip(".")
         told = [f"see [{below}](#{anchor(below)})"] if parts else []
         told += ["required"] if field.is_required() else []
         told += [field.description or meanings.get(name, "")]
@@ -192,10 +200,6 @@ def _section(paths: list[str], record: type[Strict]) -> list[str]:
 def anchor(path: str) -> str:
     """The target of a link to the section of these keys."""
     return f"key-{path.replace('.', '-').replace('_', '-')}"
-
-
-def _first_kind(record: type[Strict]) -> str:
-    return next(iter(record.kinds())) if issubclass(record, Tagged) else ""
 
 
 def undescribed() -> list[str]:

@@ -1,21 +1,23 @@
-"""The catalogue of scorers, normalisers and windows, with their equations, publications, options and costs."""
+"""The catalogue of scorers, normalisers, windows and positions: equations, publications, options and costs."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from inspect import Parameter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 
 from seq2seq_attn.api.tables import Listing, described
 from seq2seq_attn.attention import (
     Normaliser,
+    Position,
     Scorer,
     Window,
     normaliser_classes,
     own_options,
+    position_classes,
     registry,
     scorer_classes,
     window_classes,
@@ -28,13 +30,15 @@ from seq2seq_attn.runs import Say, warn
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-_KINDS: tuple[Kind, ...] = ("scorer", "normaliser", "window")
+ListedKind = Kind | Literal["position"]
+
+_KINDS: tuple[ListedKind, ...] = ("scorer", "normaliser", "window", "position")
 
 QUERY_SIZE, KEY_SIZE, POSITIONS = 512, 1024, 50
 
 
 class Entry(NamedTuple):
-    kind: Kind
+    kind: ListedKind
     name: str  # in a configuration
     equation: str
     source: str  # paper and equation number
@@ -56,7 +60,7 @@ class Entry(NamedTuple):
 def scorers(
     query_size: int = QUERY_SIZE, key_size: int = KEY_SIZE, positions: int = POSITIONS, *, say: Say = warn
 ) -> Catalogue:
-    """All scorers, normalisers and windows, with the cost of scorers for these sizes and a source of S `positions`.
+    """All scorers, normalisers, windows and positions, with the cost of scorers for a source of S `positions`.
 
     Those of other installed distributions are included; `say` is called with a line for each that cannot be imported.
 
@@ -72,6 +76,7 @@ def scorers(
             *(_scorer(kind, query_size, key_size, positions) for kind in scorer_classes().values()),
             *(_normaliser(kind) for kind in normaliser_classes().values()),
             *(_window(kind, query_size) for kind in window_classes().values()),
+            *(_position(kind, query_size) for kind in position_classes().values()),
         ]
     return Catalogue(entries, query_size, key_size, positions)
 
@@ -83,8 +88,8 @@ class Catalogue(Listing[Entry]):
         super().__init__(entries)
         self.query_size, self.key_size, self.positions = query_size, key_size, positions
 
-    def of(self, kind: Kind) -> list[Entry]:
-        """The entries of one kind: "scorer", "normaliser" or "window"."""
+    def of(self, kind: ListedKind) -> list[Entry]:
+        """The entries of one kind: "scorer", "normaliser", "window" or "position"."""
         return [entry for entry in self if entry.kind == kind]
 
     def lines(self) -> dict[str, list[str]]:
@@ -132,6 +137,10 @@ class Catalogue(Listing[Entry]):
                 [*_ABOUT, "parameters", "notes"],
                 ([*_about(each), _number(each.parameters), _notes(each)] for each in self.of("window")),
             ),
+            places=_table(
+                [*_ABOUT, "parameters", "notes"],
+                ([*_about(each), _number(each.parameters), _notes(each)] for each in self.of("position")),
+            ),
         )
 
 
@@ -171,7 +180,19 @@ def _window(window: type[Window], query_size: int) -> Entry:
     )
 
 
-def _entry(kind: Kind, part: type[Scorer] | type[Normaliser] | type[Window]) -> Entry:
+def _position(position: type[Position], size: int) -> Entry:
+    entry = _entry("position", position)
+    try:
+        made = position(size, 1)
+    except (TypeError, ValueError) as error:
+        return entry._replace(error=str(error))
+    return entry._replace(
+        parameters=sum(parameter.numel() for parameter in made.parameters()),
+        notes=("acts within every self-attention",) if position.in_attention else ("added to the embeddings",),
+    )
+
+
+def _entry(kind: ListedKind, part: type[Scorer] | type[Normaliser] | type[Window] | type[Position]) -> Entry:
     """An entry with the information in the class itself."""
     defaults = {name: parameter.default for name, parameter in own_options(part).items()}
     return Entry(
@@ -211,7 +232,7 @@ def _as_text(cost: Cost) -> str:
 
 
 _PAGE = """\
-# Scorers, normalisers and windows
+# Scorers, normalisers, windows and positions
 
 Generated from the classes by
 
@@ -220,7 +241,7 @@ seq2seq-attn scorers --query-size {query_size} --key-size {key_size} --positions
 ```
 
 The name is the one used in a configuration. In the equations q is the query, k a key, e a score, a a weight, t a step
-and s a position. Options are shown with their defaults.
+and s a position. Options are shown with their defaults. `my_file.py:MyClass` names a part of your own.
 
 ## Scorers
 
@@ -242,6 +263,13 @@ A normaliser maps scores to weights. Padding gets a weight of exactly 0 from all
 A window restricts the source positions that a step may read, with any scorer and normaliser.
 
 {windows}
+
+## Positions
+
+A position tells [self-attention](transformer.md) where its vectors x stand; without one, their order is not known.
+Parameters are those for one head and vectors of the size of a query.
+
+{places}
 """
 
 _ABOUT = ("name", "equation", "published in")

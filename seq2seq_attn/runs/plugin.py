@@ -1,4 +1,4 @@
-"""Scorers, normalisers and windows in a user's own Python files: loaded on request, and copied into the run.
+"""Scorers, normalisers, windows and positions in a user's own Python files: loaded on request, and copied into the run.
 
 A configuration names such a class by its location, `my_file.py:MyScorer`. A run keeps the file, and the modules that it
 imports from the same folder, in `plugins/`, and its config.yaml names the copies: the run can be moved, and the

@@ -4,9 +4,14 @@ import json
 
 import pytest
 
-from seq2seq_attn.attention import normaliser_classes, scorer_classes, window_classes
+from seq2seq_attn.attention import normaliser_classes, position_classes, scorer_classes, window_classes
 
-KINDS = {"scorer": scorer_classes, "normaliser": normaliser_classes, "window": window_classes}
+KINDS = {
+    "scorer": scorer_classes,
+    "normaliser": normaliser_classes,
+    "window": window_classes,
+    "position": position_classes,
+}
 
 
 @pytest.fixture

@@ -8,6 +8,8 @@ from seq2seq_attn.attention import (
     Additive,
     normaliser,
     normaliser_classes,
+    position,
+    position_classes,
     scorer,
     scorer_classes,
     window,
@@ -24,6 +26,7 @@ def _without_scorers_of_other_tests(monkeypatch):
         (scorer._scorers, scorer_classes()),
         (normaliser._normalisers, normaliser_classes()),
         (window._windows, window_classes()),
+        (position._positions, position_classes()),
     ):
         own = {name: part for name, part in classes.items() if part.__module__.startswith("seq2seq_attn.")}
         monkeypatch.setattr(registry, "_classes", own)
@@ -45,7 +48,7 @@ def test_an_entry_has_the_equation_and_the_cost_of_its_class():
 
 def test_every_part_has_an_equation_and_a_source():
     entries = scorers(512, 512, 50)
-    assert {entry.kind for entry in entries} == {"scorer", "normaliser", "window"}
+    assert {entry.kind for entry in entries} == {"scorer", "normaliser", "window", "position"}
     for entry in entries:
         assert entry.equation, entry.name
         assert entry.source, entry.name

@@ -1,6 +1,6 @@
 """The recurrent encoder: layers in one or two directions over packed sentences; and one that reads in reverse.
 
-GRU, LSTM and plain RNN layers are torch's own, or their fused forms; minGRU and SRU layers are `ScanLayer`s.
+GRU, LSTM and plain RNN layers are torch's own, or their fused forms; those of minGRU and SRU are `ScanLayer`.
 """
 
 from __future__ import annotations

@@ -39,15 +39,15 @@ HEADS = 4
 
 
 class LayersConfig(Strict):
-    """The layers of an encoder or decoder; the defaults are those of `tiny` (see docs/transformer.md)."""
+    """The layers of a Transformer's encoder or decoder; the defaults are those of `tiny` (see docs/transformer.md)."""
 
-    layers: PositiveInt = 4
-    heads: PositiveInt = HEADS  # of self-attention
+    layers: PositiveInt = 4  # each with self-attention and a feed-forward network
+    heads: PositiveInt = HEADS  # of self-attention; they divide the width
     scorer: ScorerConfig = SCALED_DOT  # of self-attention
     normaliser: NormaliserConfig = NormaliserConfig()  # of self-attention
     window: WindowConfig | None = None  # of self-attention
     position: PositionConfig | None = PositionConfig(name="sinusoidal")  # null: none, and the order is not known
-    feed_forward_size: PositiveInt = 256
+    feed_forward_size: PositiveInt = 256  # of the hidden layer of the networks
     activation: Activation = "relu"  # of the feed-forward networks
     norm: Norm = "pre"  # layer normalisation before every sublayer, or after its residual connection
     layer_drop: float = Field(default=0.0, ge=0.0, lt=1.0)  # probability of skipping a layer in training
