@@ -23,7 +23,7 @@ from seq2seq_attn.cli.app import app
 from seq2seq_attn.comparison.experiment import Experiment
 from seq2seq_attn.config import Config
 from seq2seq_attn.strict import Strict, Tagged
-from seq2seq_attn.walkthrough import steps
+from seq2seq_attn.walkthrough import self_attention, steps
 
 ROOT = Path(__file__).parents[1]
 
@@ -37,6 +37,7 @@ RESULTS = {
     experiments: ["ComparisonTable"],
     doctor: ["Report", "Finding", "Catalogue", "Entry"],
     steps: ["Walk", "WalkStep"],
+    self_attention: ["SelfAttentionWalk"],
 }  # fmt: skip
 
 # Pages outside docs/ that the site shows as well, each with the name of its copy.

@@ -12,14 +12,23 @@ import seq2seq_attn as s2s
 from seq2seq_attn.cli.arguments import AsJson, Plugin, argument, complete_scorers, load_plugins, require_file
 from seq2seq_attn.cli.console import answer, answer_json
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.walkthrough import QUERY, STATES
+from seq2seq_attn.walkthrough import QUERY, SELF_ATTENTION, STATES, VECTORS, refuse_other_than_states_and_words
 
 if TYPE_CHECKING:
+    from seq2seq_attn.walkthrough.self_attention import SelfAttentionWalk
     from seq2seq_attn.walkthrough.steps import Walk, WalkStep
 
 
 def _typed(rows: Sequence[Sequence[float]]) -> str:
     return "; ".join(" ".join(map(str, row)) for row in rows)
+
+
+def _complete(incomplete: str) -> list[str]:
+    return [name for name in (SELF_ATTENTION, *complete_scorers("")) if name.startswith(incomplete)]
+
+
+def _option(help: str, metavar: str = "ROWS") -> Any:
+    return typer.Option(metavar=metavar, help=help)
 
 
 def walk(
@@ -28,20 +37,26 @@ def walk(
         argument(
             "SCORER|OPTION=VALUE",
             "A name listed by `scorers`, my_scorer.py:MyScorer or package.module:MyScorer, and the scorer's "
-            "options, as in temperature=0.5. Default: dot.",
-            complete_scorers,
+            "options, as in temperature=0.5; or self-attention. Default: dot.",
+            _complete,
         ),
     ] = None,
-    query: Annotated[str, typer.Option(metavar="ROWS", help="Queries, one per step.")] = _typed(QUERY),
-    states: Annotated[str, typer.Option(metavar="ROWS", help="Encoder states, one row per word.")] = _typed(STATES),
-    values: Annotated[
-        str | None, typer.Option(metavar="ROWS", help="Values to sum, one row per word; default: the states.")
+    query: Annotated[str | None, _option(f"Queries, one per step; default: {_typed(QUERY)}.")] = None,
+    states: Annotated[
+        str | None,
+        _option(
+            f"Encoder states, one row per word; default: {_typed(STATES)}. For self-attention the vectors of three "
+            f"words; default: {_typed(VECTORS)}."
+        ),
     ] = None,
-    words: Annotated[str | None, typer.Option(metavar="TEXT", help="Words to label the states with.")] = None,
+    values: Annotated[str | None, _option("Values to sum, one row per word; default: the states.")] = None,
+    words: Annotated[str | None, _option("Words to label the states with.", "TEXT")] = None,
     normaliser: Annotated[
-        str, typer.Option(metavar="TEXT", help="A normaliser and its options, as in 'softmax temperature=2'.")
-    ] = "softmax",
-    seed: Annotated[int, typer.Option(help="Random seed for the scorer's parameters, if it has any.")] = 1,
+        str | None, _option("A normaliser and its options, as in 'softmax temperature=2'; default: softmax.", "TEXT")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Random seed for the scorer's parameters, if it has any; default: 1.")
+    ] = None,
     as_json: AsJson = False,
     plugin: Plugin = None,
 ) -> None:
@@ -49,24 +64,35 @@ def walk(
 
     Prints the scores, the weights and the weighted sum, each with its equation, inputs and result. ROWS are numbers
     separated by blanks, with semicolons between rows.
+
+    `walk self-attention` shows how three words read each other: projections, scores, weights and weighted sum, then
+    two heads, a causal mask and positions. Its options are --states, --words and --json.
     """
     names = [word for word in scorer or () if "=" not in word] or ["dot"]
+    options = [word for word in scorer or () if "=" in word]
     if len(names) > 1:
         raise UserError(f"give one scorer, not {len(names)}: {' '.join(names)}")
+    if names[0] == SELF_ATTENTION:
+        others = {"--query": query, "--values": values, "--normaliser": normaliser, "--seed": seed}
+        refuse_other_than_states_and_words(others | {"--plugin": plugin or None} | dict.fromkeys(options, ""))
+        sentence = s2s.walk(SELF_ATTENTION, states=_rows("--states", states), words=words)
+        if as_json:
+            answer_json(_self_attention_record(sentence))
+        else:
+            answer(str(sentence))
+        return
     require_file(names[0])
-    given = {"query": _rows("--query", query), "states": _rows("--states", states)}
-    if values is not None:
-        given["values"] = _rows("--values", values)
+    rows = {"query": _rows("--query", query), "states": _rows("--states", states), "values": _rows("--values", values)}
 
     from seq2seq_attn.strict import override
 
     load_plugins(plugin)
-    name, *options = normaliser.split() or [""]
+    name, *normaliser_options = ("softmax" if normaliser is None else normaliser).split() or [""]
     walked = s2s.walk(
-        override({"name": names[0]}, [word for word in scorer or () if "=" in word]),
-        **given,
+        override({"name": names[0]}, options),
+        **rows,
         words=words,
-        normaliser=override({"name": name}, options),
+        normaliser=override({"name": name}, normaliser_options),
         seed=seed,
     )
     if as_json:
@@ -75,8 +101,10 @@ def walk(
         answer(str(walked))
 
 
-def _rows(option: str, text: str) -> list[list[float]]:
-    """The rows of numbers in the text of an option; UserError that names the first bad row."""
+def _rows(option: str, text: str | None) -> list[list[float]] | None:
+    """The rows of numbers in the text of an option, if it is given; UserError that names the first bad row."""
+    if text is None:
+        return None
     rows: list[list[float]] = []
     for index, row in enumerate(text.rstrip("; ").split(";"), start=1):
         words = row.replace(",", " ").split()
@@ -120,3 +148,15 @@ def _step(step: WalkStep) -> dict[str, Any]:
     numbers = {name: None if part is None else part.tolist() for name, part in step._asdict().items()}
     scores = [None if score == -math.inf else score for score in step.scores.tolist()]
     return numbers | {"scores": scores}
+
+
+def _self_attention_record(walked: SelfAttentionWalk) -> dict[str, Any]:
+    """Everything under its name in `SelfAttentionWalk`, with the parameters of the layer."""
+    parameters = walked.layer.attention.state_dict()
+    return {
+        "parameters": {name: value.tolist() for name, value in parameters.items()},
+        "words": walked.words,
+        "one_head": _record(walked.one_head),
+        "heads": [_record(head) for head in walked.heads],
+        **{name: part.tolist() for name, part in walked._asdict().items() if hasattr(part, "tolist")},
+    }

@@ -35,12 +35,14 @@ Keys k and values v: the states of the encoder
    3 Jerry   0.0000 · [1  1  0]  = [0  0  0]
    4 .       0.0000 · [0  5  1]  = [0  0  0]
                               C  = [5  0  1]
+
+`s2s.walk("self-attention")` is the same for self-attention, with two heads, a causal mask and positions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
 from seq2seq_attn.errors import UserError
 
@@ -49,41 +51,75 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from seq2seq_attn.attention import Attention, Normaliser, Scorer
+    from seq2seq_attn.walkthrough.self_attention import SelfAttentionWalk
     from seq2seq_attn.walkthrough.steps import Walk
 
     Rows = Sequence[Sequence[float]] | NDArray[Any] | Tensor
     Options = Mapping[str, Any]
 
+SELF_ATTENTION: Final = "self-attention"
 QUERY = ((10, 5, 10),)
 STATES = ((0, 1, 1), (5, 0, 1), (1, 1, 0), (0, 5, 1))
+SENTENCE = ("Tom", "chases", "Jerry")
+VECTORS = ((1, 0, 1, 0), (0, 1, 0, 0), (1, 0, 0, 1))  # how much noun, verb, cat and mouse each word is
+
+
+@overload
+def walk(  # type: ignore[overload-overlap]  # no scorer has this name
+    scorer: Literal["self-attention"], *, states: Rows | None = None, words: str | Sequence[str] | None = None
+) -> SelfAttentionWalk: ...
+
+
+@overload
+def walk(
+    scorer: str | type[Scorer] | Options | Attention = "dot",
+    query: Rows | None = None,
+    states: Rows | None = None,
+    values: Rows | None = None,
+    *,
+    words: str | Sequence[str] | None = None,
+    normaliser: str | type[Normaliser] | Options | None = None,
+    seed: int | None = None,
+) -> Walk: ...
 
 
 def walk(
     scorer: str | type[Scorer] | Options | Attention = "dot",
-    query: Rows = QUERY,
-    states: Rows = STATES,
+    query: Rows | None = None,
+    states: Rows | None = None,
     values: Rows | None = None,
     *,
     words: str | Sequence[str] | None = None,
-    normaliser: str | type[Normaliser] | Options = "softmax",
-    seed: int = 1,
-) -> Walk:
+    normaliser: str | type[Normaliser] | Options | None = None,
+    seed: int | None = None,
+) -> Walk | SelfAttentionWalk:
     """Attention step by step: scores, weights and weighted sum, each with its equation, inputs and result.
 
-    `query` has a row per step, `states` a row per word; `values`, of which the context is the sum, are by default the
-    states. `words` label the states. The scorer and the normaliser are names as in a configuration, classes, or
-    either of them with options, as in `{"name": "additive", "hidden_size": 4}`; `seed` initialises the scorer's
-    parameters. An `Attention`, such as a trained one, is walked through as it is. The result shows itself as text and
-    holds all numbers, in double precision unless the given attention has another one.
+    `query` has a row per step, `states` a row per word; by default they are those of a small example. `values`, of
+    which the context is the sum, are by default the states. `words` label the states. The scorer and the normaliser
+    (softmax) are names as in a configuration, classes, or either of them with options, as in
+    `{"name": "additive", "hidden_size": 4}`; `seed` (1) initialises the scorer's parameters. An `Attention`, such as a
+    trained one, is walked through as it is. The result shows itself as text and holds all numbers, in double precision
+    unless the given attention has another one.
+
+    `"self-attention"` in place of a scorer walks through self-attention: queries, keys and values, scores, weights and
+    sum, then two heads, a causal mask and positions. `states` are then the vectors of three words, with four numbers
+    each; of the other arguments it takes `words` only.
 
     UserError: there is no such scorer, sizes do not fit, or numbers are not finite.
 
     >>> step = s2s.walk("dot", query=[[1, 0]], states=[[2, 0], [0, 2]]).steps[0]
     >>> step.scores.tolist(), [round(weight, 3) for weight in step.weights.tolist()]
     ([2.0, 0.0], [0.881, 0.119])
+    >>> s2s.walk("self-attention").one_head.steps[1].scores.tolist()  # of "chases"
+    [2.0, 0.0, 1.0]
     """
+    if scorer == SELF_ATTENTION:
+        refuse_other_than_states_and_words({"query": query, "values": values, "normaliser": normaliser, "seed": seed})
+        return _walk_self_attention(states, words)
+    states = STATES if states is None else states
     values = states if values is None else values
-    labels = None if words is None else tuple(words.split() if isinstance(words, str) else words)
+    labels = _labels(words)
     for name, column in (("values", values), ("words", labels)):
         if column is not None and len(column) != len(states):
             raise UserError(f"{len(column)} {name} for {len(states)} states; give one for each")
@@ -95,12 +131,46 @@ def walk(
 
     parameters = scorer.parameters() if isinstance(scorer, Attention) else iter(())
     like = next(parameters, torch.empty(0, dtype=torch.float64))
-    queries, keys, summed = (
-        _matrix(name, rows, like) for name, rows in (("query", query), ("states", states), ("values", values))
-    )
+    given = (("query", QUERY if query is None else query), ("states", states), ("values", values))
+    queries, keys, summed = (_matrix(name, rows, like) for name, rows in given)
     if not isinstance(scorer, Attention):
-        scorer = _attention(scorer, normaliser, queries.shape[1], keys.shape[1], seed)
+        normaliser = "softmax" if normaliser is None else normaliser
+        scorer = _attention(scorer, normaliser, queries.shape[1], keys.shape[1], 1 if seed is None else seed)
     return walk_through(scorer, queries, keys, summed, labels)
+
+
+def refuse_other_than_states_and_words(others: Mapping[str, object]) -> None:
+    """UserError if any of these arguments or options, by name, was given for self-attention."""
+    given = [name for name, value in others.items() if value is not None]
+    if given:
+        raise UserError(
+            f"{SELF_ATTENTION} takes states and words, not {', '.join(given)}: it computes everything from the states, "
+            f"with parameters of its own"
+        )
+
+
+def _walk_self_attention(states: Rows | None, words: str | Sequence[str] | None) -> SelfAttentionWalk:
+    labels = SENTENCE if states is None and words is None else _labels(words)
+    count, size = len(VECTORS), len(VECTORS[0])
+    if labels is not None and len(labels) != count:
+        raise UserError(f"{len(labels)} words; {SELF_ATTENTION} is shown with {count}, as in {' '.join(SENTENCE)!r}")
+
+    import torch
+
+    from seq2seq_attn.walkthrough.self_attention import walk_through_self_attention
+
+    vectors = _matrix("states", VECTORS if states is None else states, torch.empty(0, dtype=torch.float64))
+    if vectors.shape != (count, size):
+        example = "; ".join(" ".join(map(str, row)) for row in VECTORS)
+        raise UserError(
+            f"states of {len(vectors)} words with {vectors.shape[1]} numbers each; {SELF_ATTENTION} is shown with "
+            f"{count} words with {size} numbers each, as in {example!r}"
+        )
+    return walk_through_self_attention(vectors, labels)
+
+
+def _labels(words: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    return None if words is None else tuple(words.split() if isinstance(words, str) else words)
 
 
 def _matrix(name: str, rows: Rows, like: Tensor) -> Tensor:
@@ -124,6 +194,8 @@ def _attention(scorer: Any, normaliser: Any, query_size: int, key_size: int, see
     from seq2seq_attn.strict import parse
 
     options = dict(scorer) if isinstance(scorer, Mapping) else {"name": scorer}
+    if options.get("name") in (SELF_ATTENTION, SELF_ATTENTION.replace("-", "_")):
+        raise UserError(f"{options['name']!r} is no scorer; give {SELF_ATTENTION!r} in its place, without options")
     if isinstance(options.get("name"), str):
         options["name"] = find_scorer(options["name"])
     make_scorer = parse(ScorerConfig, options)

@@ -36,6 +36,7 @@ def test_commands_and_corpora_are_completed(completed):
 
 def test_scorers_are_completed(completed):
     assert "scaled_dot" in completed("walk sc")
+    assert "self-attention" in completed("walk se")
     assert "normalised_additive" in completed("check dot no")
 
 
@@ -78,6 +79,8 @@ def test_completion_and_wrong_arguments_import_nothing_heavy(tmp_path):
         ["walk", "--query", "1 x"],
         ["walk", "nowhere.py:Mine"],
         ["walk", "--words", "one"],
+        ["walk", "self-attention", "--seed", "1"],
+        ["walk", "self-attention", "--words", "one"],
         ["scorers", "--json", "--markdown"],
         ["check", "hidden_size=3"],
         ["check", "nowhere.py:Mine"],

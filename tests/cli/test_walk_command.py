@@ -9,6 +9,8 @@ import pytest
 import torch
 
 from seq2seq_attn.attention import Additive, Attention, scorer, scorer_classes
+from seq2seq_attn.walkthrough import walk
+from seq2seq_attn.walkthrough.self_attention import PARAMETERS
 
 
 def column(text, heading):
@@ -86,6 +88,52 @@ def test_the_score_of_an_excluded_position_is_null_in_json(program):
     assert (step["scores"][3], step["weights"][3]) == (None, 0)
 
 
+def test_self_attention_is_walked_through_with_vectors_and_words_of_one_s_own(program):
+    assert program("walk", "self-attention").out == f"{walk('self-attention')}\n"
+    states = [[1, 0, 0, 2], [0, 1.5, 0, 0], [-1, 0, 1, 0]]
+    arguments = ("--states", "1 0 0 2; 0 1.5 0 0; -1 0 1 0", "--words", "Ann sees Bob")
+    answer = program("walk", "self-attention", *arguments)
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out == f"{walk('self-attention', states=states, words='Ann sees Bob')}\n"
+
+
+def test_self_attention_in_json_has_all_numbers_in_full_precision(program):
+    answer = json.loads(program("walk", "self-attention", "--json").out)
+    walked = walk("self-attention")
+    assert answer["words"] == ["Tom", "chases", "Jerry"]
+    assert answer["one_head"]["steps"][1]["scores"] == [2, 0, 1]
+    assert answer["one_head"]["scorer"]["equation"] == "q · k / √d"
+    weights = [[step["weights"] for step in head["steps"]] for head in answer["heads"]]
+    assert weights == [[step.weights.tolist() for step in head.steps] for head in walked.heads]
+    assert answer["parameters"] == {name: [*map(list, matrix)] for name, matrix in PARAMETERS.items()}
+    for name, part in walked._asdict().items():
+        assert name in answer or name == "layer"
+        if isinstance(part, torch.Tensor):
+            assert answer[name] == part.tolist()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--query", "1 0 1 0"], "takes states and words, not --query: "),
+        (["--values", "1 0"], "takes states and words, not --values: "),
+        (["--normaliser", "softmax"], "takes states and words, not --normaliser: "),
+        (["--seed", "0"], "takes states and words, not --seed: "),
+        (["--plugin", "mine.py"], "takes states and words, not --plugin: "),
+        (["heads=3", "--seed", "2"], "takes states and words, not --seed, heads=3: "),
+        (["--states", "1 0 1 0; 0 1 x 0"], "--states, row 2: 'x' is not a finite number"),
+        (
+            ["--states", "1 0; 0 1"],
+            "states of 2 words with 2 numbers each; self-attention is shown with 3 words with 4",
+        ),
+        (["--words", "Tom"], "1 words; self-attention is shown with 3"),
+        (["dot"], "give one scorer, not 2: self-attention dot"),
+    ],
+)
+def test_what_self_attention_does_not_take_is_refused_in_one_line(refused, arguments, words):
+    assert words in refused("walk", "self-attention", *arguments)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -99,6 +147,7 @@ def test_the_score_of_an_excluded_position_is_null_in_json(program):
         (["--query", "1e200", "--states", "1e200; 1"], ["query 1: its scores or its context overflow"]),
         (["--values", "1; 2"], ["2 values for 4 states; give one for each"]),
         (["--words", "Tom chases Jerry"], ["3 words for 4 states; give one for each"]),
+        (["self_attention"], ["'self_attention' is no scorer; give 'self-attention' in its place"]),
         (["dto"], ["there is no scorer 'dto'; did you mean 'dot'?"]),
         (["dot", "general"], ["give one scorer, not 2: dot general"]),
         (["cosine", "temprature=1"], ["no option 'temprature'; did you mean 'temperature'?"]),
