@@ -47,7 +47,11 @@ def translate(order, folder):
     arguments = parse_global_args(config, rank=0, mode="train")
     source, target, _, warm_up, test = load_data(cfg=arguments.data, datasets=["dev", "test"])
     model = build_model(arguments.model, src_vocab=source, trg_vocab=target)
-    for name in ("recurrent_greedy", "beam_search"):  # `predict` does not pass the minimum length on to them
+    for name in (
+        "recurrent_greedy",
+        "transformer_greedy",
+        "beam_search",
+    ):  # `predict` does not pass the minimum length on to them
         setattr(search, name, with_minimum_length(getattr(search, name), steps))
     options = arguments.test._replace(
         beam_size=orders.beam_size(order), batch_size=batch, max_output_length=steps, min_output_length=steps
@@ -67,7 +71,10 @@ def with_minimum_length(search, steps):
 
 
 def configuration(attention, folder):
-    """GRU encoder of 256 per direction, GRU decoder 512, embeddings 256, dropout 0.3; always with input feeding."""
+    """GRU encoder of 256 per direction, GRU decoder 512, embeddings 256, dropout 0.3; always with input feeding.
+
+    Or, where `attention` is transformer, 4 + 4 layers of width 128 with 4 heads and feed-forward networks of 256.
+    """
 
     def side(language):
         return {
@@ -82,8 +89,26 @@ def configuration(attention, folder):
             "normalize": False,
         }
 
-    embeddings = {"embedding_dim": 256, "scale": False, "dropout": 0.3}
-    layer = {"type": "recurrent", "rnn_type": "gru", "embeddings": embeddings, "dropout": 0.3, "num_layers": 1}
+    if attention == "transformer":
+        embeddings = {"embedding_dim": 128, "scale": True, "dropout": 0.3}
+        sizes = {"num_layers": 4, "num_heads": 4, "hidden_size": 128, "ff_size": 256}
+        encoder = decoder = {
+            "type": "transformer",
+            "embeddings": embeddings,
+            "dropout": 0.3,
+            "layer_norm": "pre",
+        } | sizes
+    else:
+        embeddings = {"embedding_dim": 256, "scale": False, "dropout": 0.3}
+        layer = {"type": "recurrent", "rnn_type": "gru", "embeddings": embeddings, "dropout": 0.3, "num_layers": 1}
+        encoder = layer | {"hidden_size": 256, "bidirectional": True}
+        decoder = layer | {
+            "hidden_size": 512,
+            "hidden_dropout": 0.3,
+            "input_feeding": True,
+            "init_hidden": "bridge",
+            "attention": attention,
+        }
     return {
         "name": attention,
         "joeynmt_version": "2.3.0",
@@ -124,14 +149,8 @@ def configuration(attention, folder):
             "embed_init_weight": 0.1,
             "tied_embeddings": False,
             "tied_softmax": False,
-            "encoder": layer | {"hidden_size": 256, "bidirectional": True},
-            "decoder": layer | {
-                "hidden_size": 512,
-                "hidden_dropout": 0.3,
-                "input_feeding": True,
-                "init_hidden": "bridge",
-                "attention": attention,
-            },
+            "encoder": encoder,
+            "decoder": decoder,
         },
     }  # fmt: skip
 

@@ -78,8 +78,39 @@ def name(settings):
 
 
 def configuration(settings):
-    """GRU encoder of 256 per direction, GRU decoder 512, embeddings 256, dropout 0.3."""
-    return {
+    """GRU encoder of 256 per direction, GRU decoder 512, embeddings 256, dropout 0.3.
+
+    Or, where the attention is transformer, 4 + 4 layers of width 128 with 4 heads and feed-forward networks of 256.
+    """
+    if settings["attention"] == "transformer":
+        model = {
+            "encoder_type": "transformer",
+            "decoder_type": "transformer",
+            "layers": 4,
+            "heads": 4,
+            "transformer_ff": 256,
+            "hidden_size": 128,
+            "word_vec_size": 128,
+            "position_encoding": True,
+            "dropout": [0.3],
+            "attention_dropout": [0.0],
+        }
+    else:
+        model = {
+            "encoder_type": "brnn",
+            "decoder_type": "rnn",
+            "rnn_type": "GRU",
+            "enc_layers": 1,
+            "dec_layers": 1,
+            "enc_hid_size": 512,
+            "dec_hid_size": 512,
+            "word_vec_size": 256,
+            "dropout": 0.3,
+            "bridge": True,
+            "input_feed": int(settings["input_feeding"]),
+            "global_attention": settings["attention"],
+        }
+    return model | {
         "data": {
             "train": {"path_src": "data/train.bpe.en", "path_tgt": "data/train.bpe.de", "transforms": []},
             "valid": {"path_src": "data/val.bpe.en", "path_tgt": "data/val.bpe.de", "transforms": []},
@@ -103,18 +134,6 @@ def configuration(settings):
         "learning_rate": 0.001,
         "max_grad_norm": 1.0,
         "label_smoothing": 0.0,
-        "encoder_type": "brnn",
-        "decoder_type": "rnn",
-        "rnn_type": "GRU",
-        "enc_layers": 1,
-        "dec_layers": 1,
-        "enc_hid_size": 512,
-        "dec_hid_size": 512,
-        "word_vec_size": 256,
-        "dropout": 0.3,
-        "bridge": True,
-        "input_feed": int(settings["input_feeding"]),
-        "global_attention": settings["attention"],
         "world_size": 1,
     }
 

@@ -28,7 +28,7 @@ Workload = Literal[
     "sentence-greedy",  # milliseconds, one sentence at a time
     "sentence-beam",
 ]
-ModelName = Literal["additive", "general", "general-feed", "distracted"]  # described in `common_task.py`
+ModelName = Literal["additive", "general", "general-feed", "distracted", "transformer"]  # described in `common_task.py`
 Precision = Literal["fp32", "bf16"]
 Axis = Literal["length", "batch", "vocabulary", "threads"]
 Device = Literal["cpu", "cuda"]
@@ -40,6 +40,7 @@ AXES: tuple[Axis, ...] = get_args(Axis)
 
 SWEPT_WORKLOADS: tuple[Workload, ...] = ("training", "products", "bytes")
 SWEPT_MODELS: tuple[ModelName, ...] = ("additive",)
+OF_RECURRENT_MODELS: tuple[Workload, ...] = ("products", "bytes", "profile")  # what a step consists of
 
 WIDTH = 200  # of a sitting's tables as text, which have many columns
 
@@ -67,7 +68,8 @@ def bench(
 
     `corpus` is a folder with `train.bpe.en`, `train.bpe.de`, `test.bpe.en` and `joint.vocab`; by default, sentences are
     synthetic. `what` names workloads, by default all: `products` and `bytes` are the least time that this machine needs
-    for the matrix products of training and for its other memory traffic. `model` names models of the common task, by
+    for the matrix products of training and for its other memory traffic; they and `profile` are for recurrent models.
+    `model` names models of the common task, by
     default all. Instead of that task, `sweep` varies the sentence length, the batch size, the vocabulary or the
     threads, by default for the training of `additive` and its lower bound.
 

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
-from seq2seq_attn.models.translator import Translator
+from seq2seq_attn.models.transformer.config import TransformerConfig
+from seq2seq_attn.models.translator import DropoutConfig, ModelConfig, Translator
 from seq2seq_attn.speed.measurements import Effort, Job
 from seq2seq_attn.text.codec import Codec
 from seq2seq_attn.text.encoded import EncodedSentences, Ids
@@ -33,12 +34,22 @@ def _model(**differs: Any) -> RecurrentConfig:
     return RecurrentConfig.model_validate({"dropout": dropout} | differs)
 
 
-MODELS: dict[str, RecurrentConfig] = {  # by the names of `speed.Measured`
+MODELS: dict[str, ModelConfig] = {  # by the names of `speed.ModelName`
     "additive": _model(context={"scorer": "additive"}),  # query H_{i-1}: Bahdanau et al. 2015
     "general": _model(context={"scorer": "general"}, decoder={"kind": "luong", "input_feeding": False}),
     "general-feed": _model(context={"scorer": "general"}, decoder={"kind": "luong", "input_feeding": True}),
     "distracted": _model(context={"kind": "fixed"}),
+    # 4 + 4 layers of width 128: the sizes that docs/transformer.md calls tiny
+    "transformer": TransformerConfig(dropout=DropoutConfig(embedding=0.3, state=0.3)),
 }
+
+
+def recurrent_model(name: str) -> RecurrentConfig:
+    """The recurrent model of this name; TypeError if it is another one."""
+    config = MODELS[name]
+    if not isinstance(config, RecurrentConfig):
+        raise TypeError(f"{name} is not a recurrent model")
+    return config
 
 
 def untrained_model(job: Job, vocabulary: int) -> Translator:

@@ -18,7 +18,7 @@ from seq2seq_attn.models.recurrent.cells import CELLS
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.recurrent.encoder import RecurrentEncoderConfig
 from seq2seq_attn.models.recurrent.luong import LuongConfig
-from seq2seq_attn.speed.common_task import MODELS, bench_corpus, timed_batches, untrained_model
+from seq2seq_attn.speed.common_task import bench_corpus, recurrent_model, timed_batches, untrained_model
 from seq2seq_attn.speed.measurements import Effort, Job, Outcome, StepPart
 from seq2seq_attn.speed.workloads import elapsed_seconds, peak_bytes
 from seq2seq_attn.training.batches import Batch
@@ -259,7 +259,7 @@ def measure_products(job: Job, effort: Effort) -> Outcome:
     batches = timed_batches(corpus, job, effort, FLOOR_BATCHES)
     taken: dict[str, float] = defaultdict(float)
     for batch in batches:
-        for product in training_products(MODELS[job.model], corpus.entries, _lengths(batch)):
+        for product in training_products(recurrent_model(job.model), corpus.entries, _lengths(batch)):
             shape = product.batch, product.rows, product.inner, product.columns
             taken[product.part] += product.times * _product_seconds(shape, DTYPES[job.precision], effort.device)
     return _outcome(taken, batches, effort)
@@ -272,7 +272,7 @@ def measure_bytes(job: Job, effort: Effort) -> Outcome:
     batches = timed_batches(corpus, job, effort, FLOOR_BATCHES)
     taken: dict[str, float] = defaultdict(float)
     for batch in batches:
-        for traffic in training_traffic(MODELS[job.model], corpus.entries, parameters, _lengths(batch)):
+        for traffic in training_traffic(recurrent_model(job.model), corpus.entries, parameters, _lengths(batch)):
             dtype = torch.float32 if traffic.is_single else DTYPES[job.precision]
             passes = traffic.passes * traffic.times
             taken[traffic.part] += passes * _pass_seconds(traffic.numbers, dtype, effort.device)

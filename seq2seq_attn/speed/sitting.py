@@ -25,9 +25,10 @@ from pydantic import TypeAdapter
 
 from seq2seq_attn import ops
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.ops.host import keep_freed_memory
 from seq2seq_attn.runs.provenance import run_provenance
-from seq2seq_attn.speed import Axis, Precision, Workload
+from seq2seq_attn.speed import OF_RECURRENT_MODELS, Axis, Precision, Workload
 from seq2seq_attn.speed.common_task import MODELS, TEST, bench_corpus
 from seq2seq_attn.speed.floor import measure_bytes, measure_products
 from seq2seq_attn.speed.measurements import (
@@ -155,6 +156,8 @@ PEERS = (
         "general-feed",
     ),
     Peer("OpenNMT-py general", "opennmt.py", {"attention": "general", "input_feeding": False}, "general"),
+    Peer("JoeyNMT Transformer", "joey.py", {"attention": "transformer"}, "transformer"),
+    Peer("OpenNMT-py Transformer", "opennmt.py", {"attention": "transformer", "input_feeding": False}, "transformer"),
 )
 
 
@@ -185,13 +188,20 @@ def measure_peer(peer: Peer, folder: Path, job: Job, effort: Effort) -> Outcome:
 def common_jobs(
     workloads: Sequence[Workload], models: Sequence[str], precisions: Sequence[Precision], threads: int, batch: int
 ) -> list[Job]:
-    """Every workload with every model in every precision."""
-    return [
+    """Every workload with every model that it is for, in every precision; UserError if there is no such model."""
+    jobs = [
         Job(workload, model, precision, threads, batch)
         for workload in workloads
         for model in models
+        if workload not in OF_RECURRENT_MODELS or isinstance(MODELS[model], RecurrentConfig)
         for precision in precisions
     ]
+    if not jobs:
+        raise UserError(
+            f"{', '.join(workloads)}: measured for recurrent models only, not for {', '.join(models)}; name one with "
+            f"model, or measure training"
+        )
+    return jobs
 
 
 def sweep_jobs(axis: Axis, jobs: Sequence[Job]) -> list[Job]:

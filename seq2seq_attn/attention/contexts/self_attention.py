@@ -38,7 +38,7 @@ class SelfAttention(nn.Module):
                 f"location-aware and monotonic attention do); choose another scorer, normaliser or window"
             )
         if causal:
-            one = torch.zeros(1, 1, key_size)
+            one = next(attention.parameters(), torch.empty(0)).new_zeros(1, 1, key_size)
             attention.extend(attention.prepare(one), one)  # its error says which part cannot append to a source
         self.attention = attention
         self.causal = causal
