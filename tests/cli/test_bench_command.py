@@ -44,7 +44,8 @@ def test_measurements_are_written_shown_and_plotted_on_a_page(program, tmp_path)
     ("arguments", "words"),
     [
         (["--what", "training,beem"], ["what='beem'", "'beam'"]),
-        (["--model", "transformer"], ["'transformer'", "additive, general, general-feed, distracted"]),
+        (["--model", "tree"], ["'tree'", "additive, general, general-feed, distracted, transformer"]),
+        (["--model", "transformer", "--what", "products,profile"], ["products, profile", "recurrent models only"]),
         (["--sweep", "lenght"], ["'length'"]),
         (["--device", "gpu"], ["--device", "'gpu'", "'cuda'"]),
         (["--page", "speed.md"], ["--page", "--output", "--from"]),

@@ -8,6 +8,7 @@ import pytest
 from hand_made_measurements import PEER, measurement
 from torch.nn.modules.module import register_module_forward_hook
 
+from seq2seq_attn.errors import UserError
 from seq2seq_attn.speed.measurements import OURS, Effort, Job, Outcome
 from seq2seq_attn.speed.sitting import (
     DRIVERS,
@@ -45,6 +46,15 @@ def test_without_peers_there_are_only_our_jobs():
     assert {
         task.system for task in plan_tasks(common_jobs(["training"], ["additive"], ["fp32"], 2, 64), EFFORT, None)
     } == {OURS}
+
+
+def test_the_floor_and_the_parts_of_a_step_are_those_of_recurrent_models():
+    jobs = common_jobs(["training", "products", "profile"], ["additive", "transformer"], ["fp32"], 2, 64)
+    assert [(job.what, job.model) for job in jobs] == [
+        ("training", "additive"), ("training", "transformer"), ("products", "additive"), ("profile", "additive"),
+    ]  # fmt: skip
+    with pytest.raises(UserError, match="bytes: measured for recurrent models only, not for transformer"):
+        common_jobs(["bytes"], ["transformer"], ["fp32"], 2, 64)
 
 
 def test_a_sweep_changes_only_its_axis():
