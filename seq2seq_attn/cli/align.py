@@ -146,10 +146,12 @@ def _plot(model: s2s.Model, pairs: ParallelCorpus, path: Path) -> None:
 
 
 def _answer_heads(found: HeadAgreements, as_json: bool) -> None:
-    if as_json:
-        answer_json({"heads": found.to_records(), "best": found.best._asdict() | {"chosen_on": "these pairs"}})
-    else:
+    if not as_json:
         answer(str(found))
+        return
+    best = found.best._asdict()
+    best["aer"] = best.pop("error_rate")  # as in `rates`
+    answer_json({"heads": found.to_records(), "best": best | {"chosen_on": "these pairs"}})
 
 
 def score(

@@ -46,7 +46,7 @@ def test_the_table_has_the_rates_of_the_record_and_says_that_the_best_head_is_op
     assert rows[2].split() == ["mean", f"{rates[None, None]:.3f}"]
     lowest = min(rate for (layer, head), rate in rates.items() if head is not None)
     layer, head = record["best"]["layer"], record["best"]["head"]
-    assert rates[layer, head] == lowest == record["best"]["error_rate"]
+    assert rates[layer, head] == lowest == record["best"]["aer"]
     assert (record["best"]["chosen_from"], record["best"]["chosen_on"]) == (6, "these pairs")
     assert best.startswith(
         f"best head: layer {layer}, head {head}, AER {lowest:.3f}; the best of 6 on these very pairs"
