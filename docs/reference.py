@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 import seq2seq_attn
 from seq2seq_attn import attention, doctor
-from seq2seq_attn.api import answers, data, experiments, scores
+from seq2seq_attn.api import answers, data, experiments, heads, scores
 from seq2seq_attn.cli import PROGRAM
 from seq2seq_attn.cli.app import app
 from seq2seq_attn.comparison.experiment import Experiment
@@ -33,6 +33,7 @@ RESULTS = {
         "Translations", "Translation", "Candidate", "PairScores", "PairScore", "Alignments", "PairLinks",
         "AttentionMatrix",
     ],
+    heads: ["HeadAgreements", "BestHead", "AttentionMaps"],
     scores: ["Scores"],
     experiments: ["ComparisonTable"],
     doctor: ["Report", "Finding", "Catalogue", "Entry"],

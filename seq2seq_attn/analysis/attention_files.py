@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # without torch, so that the name of a file is checked before
     from seq2seq_attn.search.hypotheses import Hypothesis
 
 END = SPECIALS[EOS]
+NO_WEIGHTS = "model.context.kind: this model does not attend to single source words, so it has no weights"
 
 DECIMALS = 6  # of a weight in JSON; a single-precision number near 1 has 7
 

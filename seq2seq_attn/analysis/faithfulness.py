@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
+from seq2seq_attn.analysis.attention_files import NO_WEIGHTS
 from seq2seq_attn.analysis.interventions import Interventions, intervene
 from seq2seq_attn.attention import Change
 from seq2seq_attn.attention.contexts import counterfactual as changes
@@ -55,7 +56,7 @@ def faithfulness(
     fewer than two pairs are left, or the model has no attention weights.
     """
     if not model.translator.attends:
-        raise UserError("model.context.kind: this model does not attend to single source words, so it has no weights")
+        raise UserError(NO_WEIGHTS)
     encoded = [
         (model.source.encode(source), model.target.encode(target))
         for source, target in zip(pairs.source, pairs.target, strict=True)

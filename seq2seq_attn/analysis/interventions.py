@@ -26,7 +26,7 @@ class Effect(NamedTuple):
     changed: float  # share of tokens whose most probable prediction is another one, 0 to 1
     total_variation: float  # between the two distributions over the vocabulary, 0 to 1
     jensen_shannon: float  # divergence between the two, in nats, 0 to log 2
-    moved: float  # total variation between the weights before and after, 0 to 1 where rows sum to 1
+    moved: float  # total variation between the (mean) weights before and after, 0 to 1 where rows sum to 1
 
 
 class Interventions(NamedTuple):

@@ -7,17 +7,18 @@ attention is compared with.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
-from seq2seq_attn.analysis.attention_files import TokenAttention, forced_attention
+from seq2seq_attn.analysis.attention_files import NO_WEIGHTS, TokenAttention, forced_attention
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.alignment import Links, read_gold
+from seq2seq_attn.evaluation.alignment import Agreement, GoldCorpus, Links, agreement, count_links, read_gold
 from seq2seq_attn.evaluation.attention_weights import (
     AlignmentRow,
     argmax_links,
@@ -25,6 +26,7 @@ from seq2seq_attn.evaluation.attention_weights import (
     threshold_links,
     word_rows,
 )
+from seq2seq_attn.models.translator import HeadWeights
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import read_pairs
 from seq2seq_attn.runs.folder import read_config
@@ -35,6 +37,7 @@ from seq2seq_attn.text.codec import Codec, load_codecs
 from seq2seq_attn.text.corpus import ParallelCorpus
 
 CHUNK = 512  # pairs whose weights are in memory at once; enough for batches of similar lengths
+HEADS_CHUNK = 64  # the same, where those of every layer and head are
 
 
 class WordAttention(NamedTuple):
@@ -68,9 +71,12 @@ def merge_words(
     model: TrainedModel, source: str, target: str, forced: Forced, row: AlignmentRow = "predicted"
 ) -> WordAttention:
     """The weights between the words of one pair, from those between its tokens; `row` as in `word_rows`."""
-    weights: Any = forced.weights.numpy()
-    words = merge_pieces(word_rows(weights, row), model.source.word_indices(source), model.target.word_indices(target))
-    return WordAttention(source.split(), target.split(), words)
+    return WordAttention(source.split(), target.split(), _merged(model, source, target, forced.weights, row))
+
+
+def _merged(model: TrainedModel, source: str, target: str, tokens: Tensor, row: AlignmentRow) -> NDArray[np.float64]:
+    weights: Any = tokens.numpy()
+    return merge_pieces(word_rows(weights, row), model.source.word_indices(source), model.target.word_indices(target))
 
 
 def align_by_attention(
@@ -79,25 +85,111 @@ def align_by_attention(
     *,
     threshold: float | None = None,
     row: AlignmentRow = "predicted",
+    layer: int | None = None,
+    head: int | None = None,
     write: Callable[[TokenAttention], object] | None = None,
     progress: Progress | None = None,
 ) -> list[Links]:
     """The links of each pair, by argmax or by `threshold_links`; none for a pair with a blank side.
 
-    `write` is called with the attention between the tokens of each pair, in the order of the pairs.
+    The weights are the mean over layers and heads, or those of `layer` and `head` alone (`weights_of_head`). `write` is
+    called with the attention between the tokens of each pair, in the order of the pairs.
     """
     found: list[Links] = []
-    for first in range(0, len(pairs), CHUNK):
-        sources, targets = pairs.source[first : first + CHUNK], pairs.target[first : first + CHUNK]
-        for source, target, forced in zip(sources, targets, model.force(sources, targets, progress), strict=True):
+    for sources, targets in _chunks(pairs, CHUNK if layer is None else HEADS_CHUNK):
+        all_forced = model.force(sources, targets, progress)
+        if layer is not None:
+            heads = model.head_weights(sources, targets)
+            all_forced = [
+                forced and each and forced._replace(weights=weights_of_head(each, layer, head))
+                for forced, each in zip(all_forced, heads, strict=True)
+            ]
+        for source, target, forced in zip(sources, targets, all_forced, strict=True):
             if write is not None:
                 write(forced_attention(model, source, target, forced))
             if forced is None:
                 found.append(frozenset())
                 continue
-            words = merge_words(model, source, target, forced, row)
-            found.append(words.links if threshold is None else threshold_links(words.weights, threshold))
+            found.append(_links(merge_words(model, source, target, forced, row).weights, threshold))
     return found
+
+
+def _chunks(pairs: ParallelCorpus, size: int) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
+    for first in range(0, len(pairs), size):
+        yield pairs.source[first : first + size], pairs.target[first : first + size]
+
+
+def _links(words: NDArray[np.float64], threshold: float | None) -> Links:
+    return argmax_links(words) if threshold is None else threshold_links(words, threshold)
+
+
+def weights_of_head(found: HeadWeights, layer: int, head: int | None = None) -> Tensor:
+    """The weights (T, S) of a pair by one head of one layer, both counted from 0, or the mean over the layer's heads.
+
+    UserError: the model has no such layer or head.
+    """
+    layers = len(found.cross)
+    if not 0 <= layer < layers:
+        raise UserError(
+            f"layer {layer}: this model reads the source in {layers} layers, numbered from 0 to {layers - 1}"
+        )
+    weights = found.cross[layer]
+    if head is None:
+        return weights.mean(dim=0)
+    if not 0 <= head < len(weights):
+        raise UserError(f"head {head}: layer {layer} has {len(weights)} heads, numbered from 0 to {len(weights) - 1}")
+    return weights[head]
+
+
+class HeadAgreement(NamedTuple):
+    """How well the links of one head agree with gold links, or those of a mean of heads."""
+
+    layer: int | None  # counted from 0; None: the mean over the layers
+    head: int | None  # counted from 0; None: the mean over the heads
+    agreement: Agreement
+
+
+def agreement_by_head(
+    model: TrainedModel,
+    pairs: ParallelCorpus,
+    gold: GoldCorpus,
+    *,
+    threshold: float | None = None,
+    row: AlignmentRow = "predicted",
+    progress: Progress | None = None,
+) -> list[HeadAgreement]:
+    """The agreement of every layer and head: for each layer its heads, then their mean; last, the mean over layers.
+
+    The links are those that `align_by_attention` gives for the weights of a single head, or for the mean. UserError:
+    as for `agreement`, or the model has no attention weights.
+    """
+    agreement([frozenset()] * len(pairs), *gold)  # raises the errors before the model is run
+    counts: dict[tuple[int | None, int | None], NDArray[np.int64]] = {}
+    links_of = zip(gold.sure, gold.possible, strict=True)
+    for sources, targets in _chunks(pairs, HEADS_CHUNK):
+        for source, target, heads in zip(sources, targets, model.head_weights(sources, targets, progress), strict=True):
+            known = next(links_of)
+            if heads is None:
+                continue
+            merged = [[_merged(model, source, target, each, row) for each in layer] for layer in heads.cross]
+            for key, words in _with_means(merged):
+                found = np.array(count_links(_links(words, threshold), *known))
+                counts[key] = counts.get(key, 0) + found
+    if not any(predicted for predicted, *_ in counts.values()):
+        raise UserError(NO_WEIGHTS)
+    return [HeadAgreement(*key, Agreement(*total.tolist())) for key, total in counts.items()]
+
+
+def _with_means(
+    layers: Sequence[Sequence[NDArray[np.float64]]],
+) -> Iterator[tuple[tuple[int | None, int | None], NDArray[np.float64]]]:
+    """The matrices by layer and head, with the means, in the order of `agreement_by_head`."""
+    means = [np.mean(heads, axis=0) for heads in layers]
+    for layer, heads in enumerate(layers):
+        for head, weights in enumerate(heads):
+            yield (layer, head), weights
+        yield (layer, None), means[layer]
+    yield (None, None), np.mean(means, axis=0)
 
 
 class BidirectionalLinks(NamedTuple):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from seq2seq_attn.analysis.attention_files import TokenAttention
+from seq2seq_attn.analysis.attention_files import NO_WEIGHTS, TokenAttention
 from seq2seq_attn.api.tables import CELL, TABLE, Answers
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import Agreement, GoldCorpus, Links, agreement, format_links, read_gold_of
@@ -198,9 +198,7 @@ class AttentionMatrix:
     def checked(self) -> AttentionMatrix:
         """This matrix. UserError: all of its weights are 0."""
         if not self.weights.any():
-            raise UserError(
-                "model.context.kind: this model does not attend to single source words, so it has no weights"
-            )
+            raise UserError(NO_WEIGHTS)
         return self
 
     @property

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from seq2seq_attn.analysis.attention_files import TokenAttention, forced_attention, searched_attention
+from seq2seq_attn.analysis.attention_files import END, NO_WEIGHTS, TokenAttention, forced_attention, searched_attention
 from seq2seq_attn.api.answers import (
     Alignments,
     AttentionMatrix,
@@ -24,7 +24,7 @@ from seq2seq_attn.api.answers import (
 from seq2seq_attn.api.tables import html_table
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.alignment import Links, Method, flipped, symmetrise
+from seq2seq_attn.evaluation.alignment import GoldCorpus, Links, Method, flipped, read_gold_of, symmetrise
 from seq2seq_attn.evaluation.attention_weights import AlignmentRow
 from seq2seq_attn.runs import Say, warn
 from seq2seq_attn.runs.folder import read_metrics
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     import torch
 
     from seq2seq_attn.analysis.faithfulness import Faithfulness
+    from seq2seq_attn.api.heads import AttentionMaps, HeadAgreements
     from seq2seq_attn.api.scores import Scores
 
 Pairs = ParallelCorpus | Iterable[tuple[str, str]]
@@ -245,6 +246,8 @@ class Model:
         *,
         threshold: float | None = None,
         row: AlignmentRow = "predicted",
+        layer: int | None = None,
+        head: int | None = None,
         reverse: Model | None = None,
         symmetrise: Method = "grow-diag-final-and",
         write: Callable[[TokenAttention], object] | None = None,
@@ -254,19 +257,63 @@ class Model:
 
         A target word is linked to the source word with the highest weight or, with `threshold`, to all words with at
         least that weight; a pair with a blank side has no links. `row` selects the step whose weights align a word: the
-        step that predicts it or, with "read", the step that reads it as input. The links of `reverse`, a model for the
-        opposite direction, are combined with these by the method `symmetrise`. `write` is called with the weights
-        between the tokens of each pair.
+        step that predicts it or, with "read", the step that reads it as input. The weights are the mean over all layers
+        and heads, with `layer` the mean over the heads of that layer, and with `head` those of that head; both count
+        from 0. The links of `reverse`, a model for the opposite direction, are combined with these by the method
+        `symmetrise`; `layer` and `head` are then those of both models. `write` is called with the weights between the
+        tokens of each pair. UserError: a model has no such layer or head.
         """
         from seq2seq_attn.analysis.word_alignment import align_by_attention
 
+        if head is not None and layer is None:
+            raise UserError(f"head {head} needs the number of its layer, from 0")
         corpus = _corpus(pairs)
-        aligned = partial(align_by_attention, threshold=threshold, row=row, progress=progress)
+        aligned = partial(align_by_attention, threshold=threshold, row=row, layer=layer, head=head, progress=progress)
         links = aligned(self.trained, corpus, write=write)
         if reverse is not None:
             turned = ParallelCorpus(corpus.target, corpus.source, corpus.name)
             links = _joined(links, map(flipped, aligned(reverse.trained, turned)), symmetrise)
         return _alignments(corpus, links)
+
+    def align_heads(
+        self,
+        pairs: Pairs,
+        gold: Path | str | GoldCorpus,
+        *,
+        threshold: float | None = None,
+        row: AlignmentRow = "predicted",
+        progress: Progress | None = None,
+    ) -> HeadAgreements:
+        """How well the links of every layer and head agree with gold links, or with a file of them.
+
+        Links are made as in `align`; `align(pairs, layer=2, head=1)` returns those of one head. UserError: the file
+        does not fit the pairs, or the model has no attention weights.
+        """
+        from seq2seq_attn.analysis.word_alignment import agreement_by_head
+        from seq2seq_attn.api.heads import HeadAgreements
+
+        corpus = _corpus(pairs)
+        known = gold if isinstance(gold, GoldCorpus) else read_gold_of(Path(gold), corpus.source, corpus.target)
+        return HeadAgreements(
+            agreement_by_head(self.trained, corpus, known, threshold=threshold, row=row, progress=progress)
+        )
+
+    def attention_maps(self, source: str, target: str | None = None, **search: Any) -> AttentionMaps:
+        """The weights of every layer and head for a sentence and its translation, by default the best of a search.
+
+        `search` takes the options of `translate`. UserError: a side is blank, or the model has no weights.
+        """
+        from seq2seq_attn.api.heads import AttentionMaps
+
+        if target is None:
+            (target,) = self.translate([source], **search).sentences
+        (found,) = self.trained.head_weights([source], [target])
+        if found is None:
+            raise UserError("a blank sentence has no attention weights; give one with text on both sides")
+        if not any(layer.any() for layer in found.cross):
+            raise UserError(NO_WEIGHTS)
+        tokens = (*self.trained.source.pieces(source), END), (*self.trained.target.pieces(target), END)
+        return AttentionMaps(*tokens, *(tuple(layer.numpy() for layer in layers) for layers in found))
 
     def attention(
         self, source: str, target: str | None = None, *, words: bool = False, **search: Any

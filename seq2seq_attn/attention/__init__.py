@@ -23,6 +23,7 @@ from seq2seq_attn.attention.contexts.constant import ConstantContext, FixedConte
 from seq2seq_attn.attention.contexts.counterfactual import Change, Counterfactual, CounterfactualSource
 from seq2seq_attn.attention.contexts.key_value import KeyValueAttention
 from seq2seq_attn.attention.contexts.multi_head import MultiHead, MultiheadAttention, MultiHeadSource
+from seq2seq_attn.attention.contexts.observed import Observed
 from seq2seq_attn.attention.contexts.self_attention import SelfAttention
 from seq2seq_attn.attention.history import History, each_tensor
 from seq2seq_attn.attention.normaliser import (
@@ -115,6 +116,7 @@ __all__ = [
     "NoContext",
     "NormalisedAdditive",
     "Normaliser",
+    "Observed",
     "Position",
     "PreparedSource",
     "RandomToken",

@@ -33,6 +33,7 @@ class Context(nn.Module, ABC):
     value_size: int  # width of the context vectors
     reads_query: ClassVar[bool]  # False: the query has no effect, so all steps can be computed at once
     needs_history: bool = False  # True: a step depends on earlier steps
+    heads: int = 1  # rows that each sentence has in the calls of `reader`
 
     @abstractmethod
     def prepare(self, keys: Keys, values: Values | None = None, is_token: IsToken | None = None) -> Any:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+import seq2seq_attn as s2s
 from seq2seq_attn.cli.arguments import (
     AsJson,
     AttentionFile,
@@ -25,6 +26,10 @@ from seq2seq_attn.cli.arguments import (
 from seq2seq_attn.cli.console import answer, answer_json, progress, rates, rates_line, say
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import Method
+
+if TYPE_CHECKING:
+    from seq2seq_attn.api.heads import HeadAgreements
+    from seq2seq_attn.text.corpus import ParallelCorpus
 
 Row = Literal["predicted", "read"]  # as in evaluation/attention_weights.py, which imports NumPy
 DEFAULT_METHOD: Method = "grow-diag-final-and"
@@ -52,6 +57,17 @@ def align(
         Literal["attention", "eflomal"],
         typer.Option(help="eflomal is a statistical aligner, trained on the training data of RUN in both directions."),
     ] = "attention",
+    layer: Annotated[
+        int | None, typer.Option(min=0, help="Align by the heads of this layer alone, counted from 0: by their mean.")
+    ] = None,
+    head: Annotated[int | None, typer.Option(min=0, help="Align by this head of --layer, counted from 0.")] = None,
+    heads: Annotated[
+        bool,
+        typer.Option("--heads", help="Print the error rate of every layer and head against --gold, not links."),
+    ] = False,
+    plot: Annotated[
+        Path | None, file("Draw the attention of every layer and head for the first pair, as .svg or .png.")
+    ] = None,
     attention: AttentionFile = None,
     as_json: AsJson = False,
     plugin: Plugin = None,
@@ -64,17 +80,27 @@ def align(
     line.
 
     In every decoder, row i of the weights belongs to the step that predicts target token i: its query depends on the
-    tokens before i (luong, conditional) or before i - 1 (bahdanau). With --row read, token i is aligned by the next
-    row, which belongs to the step that reads it as input.
+    tokens before i, or before i - 1 with bahdanau. With --row read, token i is aligned by the next row, which belongs
+    to the step that reads it as input.
 
     With --gold, AER, precision, recall and F1 are printed to stderr (with --json, in the answer).
+
+    Weights are the mean over layers and heads, unless --layer and --head select some; --heads compares all of them.
     """
     from seq2seq_attn.analysis.attention_files import attention_file
     from seq2seq_attn.evaluation.alignment import read_gold_of
     from seq2seq_attn.text.corpus import read_parallel
 
-    if aligner == "eflomal" and (threshold is not None or row != "predicted" or reverse or attention):
-        raise UserError("--aligner eflomal uses no weights; leave out --threshold, --row, --reverse and --attention")
+    by_weights = {"--threshold": threshold is not None, "--row": row != "predicted", "--reverse": reverse}
+    by_weights |= {"--attention": attention, "--layer": layer is not None, "--heads": heads, "--plot": plot}
+    if aligner == "eflomal" and any(by_weights.values()):
+        raise UserError(f"--aligner eflomal uses no weights; leave out {', '.join(by_weights)}")
+    if head is not None and layer is None:
+        raise UserError("--head is counted within a layer; add --layer")
+    if heads and (not gold or reverse or attention or layer is not None):
+        raise UserError("--heads needs --gold, and compares all heads; leave out --reverse, --attention and --layer")
+    if plot and plot.suffix not in (".svg", ".png"):
+        raise UserError(f"{plot}: pictures are written to a file that ends in .svg or .png")
     if symmetrise and aligner == "attention" and not reverse:
         raise UserError("--symmetrise combines the links of two directions; give the other run: --reverse RUN")
     pairs = read_parallel(source, target)
@@ -87,11 +113,18 @@ def align(
         found = align_by_eflomal(run, pairs, symmetrise=method, say=say)
     else:
         model = load_model(run, plugin)
+        if plot:
+            _plot(model, pairs, plot)
+        if heads and known:
+            with progress("pairs", len(pairs)) as advance:
+                _answer_heads(model.align_heads(pairs, known, threshold=threshold, row=row, progress=advance), as_json)
+            return
         other = load_model(reverse, None) if reverse else None
         with progress("pairs", len(pairs) * (2 if other else 1)) as advance, writing as write:
             found = model.align(
-                pairs, threshold=threshold, row=row, reverse=other, symmetrise=method, write=write, progress=advance
-            )
+                pairs, threshold=threshold, row=row, layer=layer, head=head,
+                reverse=other, symmetrise=method, write=write, progress=advance,
+            )  # fmt: skip
         if threshold is None and not any(found.links):
             say(f"no links: the model of {run} does not attend to single source words (model.context.kind)")
     agreed = found.agreement(known) if known else None
@@ -102,6 +135,23 @@ def align(
         answer(str(pair))
     if agreed:
         say(rates_line(agreed))
+
+
+def _plot(model: s2s.Model, pairs: ParallelCorpus, path: Path) -> None:
+    from seq2seq_attn.report.figures import render
+    from seq2seq_attn.text.files import write_bytes
+
+    figure = model.attention_maps(pairs.source[0], pairs.target[0]).plot()
+    write_bytes(path, render(figure, path.suffix[1:]))
+
+
+def _answer_heads(found: HeadAgreements, as_json: bool) -> None:
+    if not as_json:
+        answer(str(found))
+        return
+    best = found.best._asdict()
+    best["aer"] = best.pop("error_rate")  # as in `rates`
+    answer_json({"heads": found.to_records(), "best": best | {"chosen_on": "these pairs"}})
 
 
 def score(

@@ -76,6 +76,8 @@ app.command(
         "seq2seq-attn align runs/x test.en test.zh --gold test.align --json",
         "seq2seq-attn align runs/en-de test.en test.de --reverse runs/de-en --gold test.align",
         "seq2seq-attn align runs/x test.en test.de --attention attention.npz",
+        "seq2seq-attn align runs/x test.en test.de --gold test.align --heads",
+        "seq2seq-attn align runs/x pair.en pair.de --plot heads.svg",
     )
 )(align.align)
 app.command(epilog=examples("seq2seq-attn score runs/x test.en test.de"))(align.score)

@@ -174,13 +174,13 @@ def agreement(predicted: Sequence[Links], sure: Sequence[Links], possible: Seque
         )
     if not any(sure):
         raise UserError("nothing to score: the gold alignment has no sure link; check that it is the right file")
-    pairs = list(zip(predicted, sure, possible, strict=True))
-    return Agreement(
-        predicted=sum(len(a) for a, _, _ in pairs),
-        sure=sum(len(s) for _, s, _ in pairs),
-        predicted_and_sure=sum(len(a & s) for a, s, _ in pairs),
-        predicted_and_possible=sum(len(a & (s | p)) for a, s, p in pairs),
-    )
+    counts = map(count_links, predicted, sure, possible)
+    return Agreement(*map(sum, zip(*counts, strict=True)))
+
+
+def count_links(predicted: Links, sure: Links, possible: Links) -> tuple[int, int, int, int]:
+    """The numbers of `Agreement` for one sentence pair, in its order; an agreement has their sums."""
+    return len(predicted), len(sure), len(predicted & sure), len(predicted & (sure | possible))
 
 
 def alignment_error_rate(

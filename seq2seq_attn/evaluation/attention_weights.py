@@ -7,6 +7,7 @@ knows of the target at that step is
     bahdanau       H_{i-1}    tokens up to i - 2
     luong          H_i        tokens up to i - 1, with or without input feeding
     conditional    H'_i       tokens up to i - 1
+    transformer    H_i        tokens up to i - 1, in every layer
 
 so no row depends on its own token. `word_rows` selects the row of each target word; then subword pieces are merged into
 words, and weights become links.

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from pydantic import Field, PositiveInt, model_validator
 from torch import Tensor, nn
 
-from seq2seq_attn.attention import Change, Context, Counterfactual, PreparedSource
+from seq2seq_attn.attention import Change, Context, Counterfactual, Observed, PreparedSource, SelfAttention
 from seq2seq_attn.ops.inference import select_outputs
 from seq2seq_attn.ops.replace import replace_modules
 from seq2seq_attn.strict import Strict, Tagged
@@ -79,6 +79,27 @@ class Decoded(NamedTuple):
 
     features: Tensor  # (B, T, R); `project` maps them to logits
     weights: Tensor  # (B, T, S): row i are the attention weights while token i was predicted
+
+
+class HeadWeights(NamedTuple):
+    """The attention weights of every layer and head, one tensor per layer, under teacher forcing.
+
+    Weights on padding are 0. Rows of padding have no meaning.
+    """
+
+    cross: tuple[Tensor, ...]  # (B, H, T, S): row i of the decoder's weights on the source, while token i was predicted
+    encoder: tuple[Tensor, ...] = ()  # (B, H, S, S): self-attention of the source; no layer in a recurrent encoder
+    decoder: tuple[Tensor, ...] = ()  # (B, H, T, T): causal self-attention; column j is input j, that is token j - 1
+
+    def of_pair(self, row: int, target: int, source: int) -> HeadWeights:
+        """The weights of one pair with T = `target` and S = `source` tokens: (H, T, S), (H, S, S) and (H, T, T)."""
+        lengths = (target, source), (source, source), (target, target)
+        return HeadWeights(
+            *(
+                tuple(weights[row, :, :rows, :columns] for weights in layers)
+                for layers, (rows, columns) in zip(self, lengths, strict=True)
+            )
+        )
 
 
 class EmbeddingTables(NamedTuple):
@@ -166,8 +187,28 @@ class Translator(nn.Module, ABC):
         Its batches contain every sentence 1 + len(changes) times, one whole batch after the other; see `Counterfactual`
         for the weights of each copy. Nothing else in the model changes.
         """
-        readers = [context.reader() for context in self.contexts_that_read()]
-        return replace_modules(self, {reader: Counterfactual(reader, changes) for reader in readers})
+        contexts = {context.reader(): context.heads for context in self.contexts_that_read()}
+        return replace_modules(
+            self, {reader: Counterfactual(reader, changes, heads) for reader, heads in contexts.items()}
+        )
+
+    def head_weights(self, source: Sentences, target: Sentences) -> HeadWeights:
+        """The weights of every layer and head under teacher forcing; `decode` gives their mean.
+
+        The layers are those of `contexts_that_read`, in this order, and of every `SelfAttention` within the model. A
+        model that reads the source otherwise has one layer with one head: the weights of `decode`.
+        """
+        contexts = self.contexts_that_read()
+        read: list[list[Tensor]] = [[] for _ in contexts]  # for each context, the weights of each call
+        within: list[Tensor] = []  # of self-attention, in order of computation
+        observed = [_observed(context, found) for context, found in zip(contexts, read, strict=True)]
+        observed += [_observed(each.attention, within) for each in self.modules() if isinstance(each, SelfAttention)]
+        model = replace_modules(self, dict(observed))
+        memory = model.encode(source)
+        encoder = tuple(within)
+        decoded = model.decode(self.decoder_inputs(target), memory)
+        cross = tuple(torch.cat(calls, dim=2) for calls in read) or (decoded.weights[:, None],)
+        return HeadWeights(cross, encoder, tuple(within[len(encoder) :]))
 
     def embed_source(self, source: Sentences) -> Tensor:
         """The encoder's input: embedded source tokens (B, S, E). NotImplementedError if the model has none."""
@@ -187,6 +228,12 @@ class Translator(nn.Module, ABC):
 
     def _missing(self, method: str) -> NotImplementedError:
         return NotImplementedError(f"{type(self).__name__} does not define {method}")
+
+
+def _observed(context: Context, found: list[Tensor]) -> tuple[nn.Module, nn.Module]:
+    """The reader of a context, and its replacement, which appends the weights (B, H, T, S) of every call to `found`."""
+    reader = context.reader()
+    return reader, Observed(reader, lambda weights: found.append(torch.unflatten(weights, 0, (-1, context.heads))))
 
 
 _is_initialised: ContextVar[bool] = ContextVar("is_initialised", default=True)

@@ -25,6 +25,7 @@ from matplotlib.ft2font import FT2Font
 from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
 from rich.cells import cell_len
 
 from seq2seq_attn.results.observations import AttentionMap, Curve
@@ -215,14 +216,20 @@ def attention_figure(maps: Sequence[AttentionMap]) -> Figure:
     return figure
 
 
-def _heatmap_panel(axes: Axes, shown: AttentionMap, letters: int) -> AxesImage:
-    image = axes.imshow(np.array(shown.weights), cmap="Blues", vmin=0, vmax=1, interpolation="none")
+def heat_map(axes: Axes, weights: NDArray[Any]) -> AxesImage:
+    """The weights (rows, columns) as shades of blue from 0 to 1, with the labels of columns above them."""
+    image = axes.imshow(weights, cmap="Blues", vmin=0, vmax=1, interpolation="none")
     axes.xaxis.tick_top()
-    axes.set_xticks(range(len(shown.source)), shown.source, rotation=90, fontsize=9)
-    axes.set_yticks(range(len(shown.target)), shown.target, fontsize=9)
     axes.tick_params(length=0)
     axes.grid(visible=False)
     axes.spines[:].set(visible=True, color="#BBBBBB")
+    return image
+
+
+def _heatmap_panel(axes: Axes, shown: AttentionMap, letters: int) -> AxesImage:
+    image = heat_map(axes, np.array(shown.weights))
+    axes.set_xticks(range(len(shown.source)), shown.source, rotation=90, fontsize=9)
+    axes.set_yticks(range(len(shown.target)), shown.target, fontsize=9)
     axes.set_anchor("N")
     axes.set_xlabel(textwrap.fill(shown.arm, width=letters), fontsize=11)
     for source, target in shown.gold or ():

@@ -5,10 +5,10 @@ A search with a shortlist also needs the lexicon of the run, which is learnt on 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from safetensors import SafetensorError
@@ -18,12 +18,12 @@ from torch import Tensor, nn
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.ensemble import Ensemble
-from seq2seq_attn.models.translator import Translator, weights_from_a_file
+from seq2seq_attn.models.translator import HeadWeights, Translator, weights_from_a_file
 from seq2seq_attn.ops.inference import for_inference
 from seq2seq_attn.runs import CONFIG, Say
 from seq2seq_attn.runs.corpora import encode_pairs
 from seq2seq_attn.runs.folder import LEXICON, MODEL, read_config
-from seq2seq_attn.search.batched import Progress, force_corpus, search
+from seq2seq_attn.search.batched import Progress, force_corpus, force_heads_of_corpus, search
 from seq2seq_attn.search.forced import Forced
 from seq2seq_attn.search.hypotheses import Hypothesis
 from seq2seq_attn.search.options import MbrOptions, SearchOptions, ShortlistOptions
@@ -31,6 +31,8 @@ from seq2seq_attn.search.shortlist import Shortlist
 from seq2seq_attn.text.codec import Codec, load_codecs
 from seq2seq_attn.text.lexicon import Lexicon, learn_lexicon
 from seq2seq_attn.text.vocabulary import EOS
+
+_Found = TypeVar("_Found")
 
 
 def build_translator(config: Config, source: Codec, target: Codec) -> Translator:
@@ -146,13 +148,29 @@ class TrainedModel:
         self, sources: Sequence[str], targets: Sequence[str], progress: Progress | None = None
     ) -> list[Forced | None]:
         """Log-probabilities and attention weights for given translations; None for a pair with a blank side."""
+        return self._forced(force_corpus, sources, targets, progress)
+
+    def head_weights(
+        self, sources: Sequence[str], targets: Sequence[str], progress: Progress | None = None
+    ) -> list[HeadWeights | None]:
+        """The weights of every layer and head, as `HeadWeights.of_pair`; None for a pair with a blank side."""
+        return self._forced(force_heads_of_corpus, sources, targets, progress)
+
+    def _forced(
+        self,
+        method: Callable[..., list[_Found]],
+        sources: Sequence[str],
+        targets: Sequence[str],
+        progress: Progress | None,
+    ) -> list[_Found | None]:
+        """The results of a method of forced decoding for the pairs with text on both sides, and None for the others."""
         pairs = [
             (self.source.encode(source), self.target.encode(target))
             for source, target in zip(sources, targets, strict=True)
         ]
         filled = [index for index, (source, target) in enumerate(pairs) if len(source) > 1 and len(target) > 1]
-        found: list[Forced | None] = [None] * len(pairs)
-        forced = force_corpus(
+        found: list[_Found | None] = [None] * len(pairs)
+        forced = method(
             self.translator, [pairs[i][0] for i in filled], [pairs[i][1] for i in filled], progress=progress
         )
         for index, result in zip(filled, forced, strict=True):

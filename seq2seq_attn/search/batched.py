@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TypeVar
 
 import torch
 
-from seq2seq_attn.models.translator import Sentences, Translator, pad
+from seq2seq_attn.models.translator import HeadWeights, Sentences, Translator, pad
 from seq2seq_attn.ops.host import parallel_map
 from seq2seq_attn.search.beam import beam_search, greedy_search
-from seq2seq_attn.search.forced import Forced, force
+from seq2seq_attn.search.forced import Forced, force, force_heads
 from seq2seq_attn.search.hypotheses import Hypothesis
 from seq2seq_attn.search.options import SearchOptions
 from seq2seq_attn.search.sampling import sample
@@ -22,6 +23,8 @@ _Corpus = Sequence[Ids]  # every sentence ends in `</s>`
 Progress = Callable[[int], object]  # called after each batch with its number of sentences
 
 _Found = TypeVar("_Found")
+
+BATCH_SIZE, BATCH_TOKENS = 64, 4096  # of forced decoding: sentences, and tokens of the longer side with padding
 
 
 def search(
@@ -60,16 +63,25 @@ def force_corpus(
     sources: _Corpus,
     targets: _Corpus,
     *,
-    batch_size: int = 64,
-    batch_tokens: int = 4096,
+    batch_size: int = BATCH_SIZE,
+    batch_tokens: int = BATCH_TOKENS,
     progress: Progress | None = None,
 ) -> list[Forced]:
     """Forced decoding of each pair, in the order of the pairs; otherwise as in `search`."""
+    work = partial(force, translator)
+    return _in_batches(translator, work, (sources, targets), batch_size, batch_tokens, progress)
 
-    def score(source: Sentences, target: Sentences) -> list[Forced]:
-        return force(translator, source, target)
 
-    return _in_batches(translator, score, (sources, targets), batch_size, batch_tokens, progress)
+def force_heads_of_corpus(
+    translator: Translator,
+    sources: _Corpus,
+    targets: _Corpus,
+    *,
+    progress: Progress | None = None,
+) -> list[HeadWeights]:
+    """The weights of every layer and head for each pair, in the order of the pairs; otherwise as in `search`."""
+    work = partial(force_heads, translator)
+    return _in_batches(translator, work, (sources, targets), BATCH_SIZE, BATCH_TOKENS, progress)
 
 
 def _in_batches(

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from seq2seq_attn.models.translator import Sentences, Translator
+from seq2seq_attn.models.translator import HeadWeights, Sentences, Translator
 
 
 class Forced(NamedTuple):
@@ -39,3 +39,12 @@ def force(translator: Translator, source: Sentences, target: Sentences) -> list[
             scored, all_weights, target_lengths, source_lengths, strict=True
         )
     ]
+
+
+@torch.inference_mode()
+def force_heads(translator: Translator, source: Sentences, target: Sentences) -> list[HeadWeights]:
+    """The weights of every layer and head while each target is predicted: `HeadWeights.of_pair`, float32 on the CPU."""
+    found = translator.head_weights(source, target)
+    weights = HeadWeights(*(tuple(layer.float().cpu() for layer in layers) for layers in found))
+    lengths = zip(target.lengths.tolist(), source.lengths.tolist(), strict=True)
+    return [weights.of_pair(row, *tokens) for row, tokens in enumerate(lengths)]

@@ -64,7 +64,7 @@ def test_the_documented_way_to_read_the_file_works(tmp_path, monkeypatch, capsys
 
     written(tmp_path / "attention.npz")
     monkeypatch.chdir(tmp_path)
-    exec(re.search(r"```python\n(.*?)```", page, re.DOTALL)[1], {})
+    exec(re.search(r"```python\n(import numpy.*?)```", page, re.DOTALL)[1], {})
     read = [SENTENCES[0].source[row.argmax()] for row in SENTENCES[0].translations[0].weights]
     assert capsys.readouterr().out == f"汤姆 {read[0]}\n</s> {read[1]}\n"
 

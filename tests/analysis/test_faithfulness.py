@@ -21,6 +21,7 @@ from seq2seq_attn.attention import MeanContext
 from seq2seq_attn.attention.contexts import counterfactual as changes
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
+from seq2seq_attn.models.transformer.config import TransformerConfig
 from seq2seq_attn.models.translator import pad
 from seq2seq_attn.runs.model import TrainedModel, build_translator
 from seq2seq_attn.search import force
@@ -36,6 +37,10 @@ PAIRS = [
 ]
 
 
+# Each family, and a sentence in several batches or in one.
+EACH_WAY = [("translator", 2), ("translator", 16), ("transformer", 2)]
+
+
 @pytest.fixture
 def translator():
     torch.manual_seed(3)
@@ -47,15 +52,34 @@ def translator():
     return model
 
 
+@pytest.fixture
+def transformer():
+    """Two layers that read the source with three heads each."""
+    torch.manual_seed(3)
+    layers = {"layers": 2, "heads": 2}
+    config = {"embedding_size": 6, "encoder": layers, "decoder": layers, "context": {"heads": 3}}
+    model = TransformerConfig.model_validate(config).build(10, 9, False).double().eval()
+    with torch.no_grad():
+        for context in model.contexts_that_read():
+            for parameter in context.parameters():
+                parameter.mul_(3)
+    return model
+
+
+@pytest.fixture(params=["translator", "transformer"])
+def any_family(request):
+    return request.getfixturevalue(request.param)
+
+
 def distributions(translator):
     """The distributions p (T, V) of each pair, decoded alone."""
     with torch.no_grad():
         return [translator(pad([source]), pad([target]))[0].softmax(dim=-1).numpy() for source, target in PAIRS]
 
 
-def test_unchanged_weights_have_no_effect(translator):
-    found = intervene(translator, PAIRS, {"none": lambda weights, is_token: weights})
-    forced = force(translator, *(pad(side) for side in zip(*PAIRS, strict=True)))
+def test_unchanged_weights_have_no_effect(any_family):
+    found = intervene(any_family, PAIRS, {"none": lambda weights, is_token: weights})
+    forced = force(any_family, *(pad(side) for side in zip(*PAIRS, strict=True)))
     perplexity = math.exp(-sum(pair.total for pair in forced) / 13)
     assert found.tokens == 13
     assert found.perplexity == pytest.approx(perplexity, rel=1e-6)
@@ -67,7 +91,20 @@ def test_unchanged_weights_have_no_effect(translator):
 def test_the_effect_of_uniform_weights_equals_that_of_a_mean_context(translator):
     mean = copy.deepcopy(translator)
     mean.decoder.context = MeanContext(10)
-    before, after = (np.concatenate(distributions(model)) for model in (translator, mean))
+    check_uniform(translator, mean)
+
+
+def test_the_effect_of_uniform_weights_in_every_layer_and_head_equals_that_of_equal_scores(transformer):
+    unread = copy.deepcopy(transformer)
+    for context in unread.contexts_that_read():
+        torch.nn.init.zeros_(context.query_layer.weight)
+        torch.nn.init.zeros_(context.query_layer.bias)
+    check_uniform(transformer, unread)
+
+
+def check_uniform(translator, uniform):
+    """Compares the effect of uniform weights with the predictions of a model whose weights are uniform."""
+    before, after = (np.concatenate(distributions(model)) for model in (translator, uniform))
     targets = np.concatenate([target for _, target in PAIRS])
     of_targets = [np.log(p[np.arange(13), targets]) for p in (before, after)]
     own = [pair.weights.numpy() for source, target in PAIRS for pair in force(translator, pad([source]), pad([target]))]
@@ -101,8 +138,9 @@ def test_batching_does_not_change_deterministic_interventions(translator, monkey
         assert parts.effects[name] == pytest.approx(whole.effects[name])
 
 
-@pytest.mark.parametrize("copies", [2, 16])
-def test_gradient_norms_equal_finite_differences(translator, monkeypatch, copies):
+@pytest.mark.parametrize(("any_family", "copies"), EACH_WAY, indirect=["any_family"])
+def test_gradient_norms_equal_finite_differences(any_family, monkeypatch, copies):
+    translator = any_family
     monkeypatch.setattr("seq2seq_attn.analysis.faithfulness.COPIES", copies)
     source, target = PAIRS[0]
     sources, targets = pad([source]), pad([target])
@@ -124,8 +162,9 @@ def test_gradient_norms_equal_finite_differences(translator, monkeypatch, copies
     torch.testing.assert_close(found, slopes.norm(dim=-1), rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.parametrize("copies", [2, 16])
-def test_leave_one_out_compares_with_the_sentence_without_the_word(translator, monkeypatch, copies):
+@pytest.mark.parametrize(("any_family", "copies"), EACH_WAY, indirect=["any_family"])
+def test_leave_one_out_compares_with_the_sentence_without_the_word(any_family, monkeypatch, copies):
+    translator = any_family
     monkeypatch.setattr("seq2seq_attn.analysis.faithfulness.COPIES", copies)
     source, target = PAIRS[0]
     (whole,) = force(translator, pad([source]), pad([target]))

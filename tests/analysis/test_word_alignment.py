@@ -4,7 +4,17 @@ import numpy as np
 import pytest
 import torch
 
-from seq2seq_attn.analysis.word_alignment import align_by_attention, merge_words, word_attention
+from seq2seq_attn.analysis.word_alignment import (
+    agreement_by_head,
+    align_by_attention,
+    merge_words,
+    weights_of_head,
+    word_attention,
+)
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.evaluation.alignment import GoldCorpus, agreement, count_links
+from seq2seq_attn.models.transformer.config import TransformerConfig
+from seq2seq_attn.models.translator import HeadWeights
 from seq2seq_attn.runs.model import TrainedModel, build_translator
 from seq2seq_attn.search.forced import Forced
 from seq2seq_attn.text.codec import Codec
@@ -38,9 +48,9 @@ def words_of_pieces(codec, kind):
 
 @pytest.fixture
 def untrained(grid):
-    def make(source, target):
+    def make(source, target, **model):
         torch.manual_seed(5)
-        config = grid.runs[2].config
+        config = grid.runs[2].config.model_copy(update=model)
         return TrainedModel(config, source, target, build_translator(config, source, target).eval())
 
     return make
@@ -78,3 +88,81 @@ def test_aligning_in_chunks_equals_aligning_pair_by_pair(untrained, monkeypatch)
     for source, target, found, read in zip(pairs.source, pairs.target, links, seen, strict=True):
         assert [found] == align_by_attention(model, ParallelCorpus([source], [target]), threshold=0.2)
         assert read.source == ([*model.source.pieces(source), "</s>"] if source else [])
+
+
+PAIRS = ParallelCorpus([LINE, MORE, "", "Mr. Smith!"], [MORE, LINE, "stop", "it"])
+GOLD = GoldCorpus(
+    [frozenset({(0, 0), (1, 1)}), frozenset({(0, 1), (1, 3)}), frozenset(), frozenset()],
+    [frozenset({(3, 1)}), frozenset(), frozenset(), frozenset({(0, 0)})],
+)
+
+
+@pytest.fixture
+def of_heads(untrained):
+    """Two layers of three heads, on pieces."""
+    layers = {"layers": 2, "heads": 2}
+    values = {"embedding_size": 12, "encoder": layers, "decoder": layers, "context": {"heads": 3}}
+    return untrained(codec_of("moses"), codec_of("bpe"), model=TransformerConfig.model_validate(values))
+
+
+@pytest.mark.parametrize("options", [{}, {"threshold": 0.2}, {"row": "read"}], ids=str)
+def test_the_agreement_of_a_head_is_that_of_its_links(of_heads, options, monkeypatch):
+    monkeypatch.setattr("seq2seq_attn.analysis.word_alignment.HEADS_CHUNK", 3)
+    found = agreement_by_head(of_heads, PAIRS, GOLD, **options)
+    places = [(layer, head) for layer in (0, 1) for head in (0, 1, 2, None)]
+    assert [each[:2] for each in found] == [*places, (None, None)]
+    for layer, head, agreed in found:
+        links = align_by_attention(of_heads, PAIRS, layer=layer, head=head, **options)
+        assert agreed == agreement(links, *GOLD)
+    assert len({each.agreement for each in found}) > 1
+
+
+def test_the_links_and_the_file_of_one_head_have_its_weights(of_heads):
+    seen = []
+    links = align_by_attention(of_heads, PAIRS, layer=1, head=2, write=seen.append)
+    (heads,) = of_heads.head_weights([LINE], [MORE])
+    np.testing.assert_allclose(seen[0].translations[0].weights, heads.cross[1][2], atol=1e-6)
+    (mean,) = align_by_attention(of_heads, ParallelCorpus([LINE], [MORE]), layer=1, write=seen.append)
+    np.testing.assert_allclose(seen[-1].translations[0].weights, heads.cross[1].mean(dim=0), atol=1e-6)
+    assert links[0] != mean
+    assert (links[2], seen[2].translations) == (frozenset(), [])
+
+
+def test_error_rates_of_heads_worked_by_hand(untrained, monkeypatch):
+    """Two words and two layers: the first has a head on the diagonal and one off it, the second one head off it."""
+    model = untrained(*[Codec(Word(), Vocabulary.build([["a", "b"]]))] * 2)
+    diagonal, off = torch.eye(3), torch.tensor([[0.1, 0.9, 0], [0.9, 0.1, 0], [0, 0, 1]])
+    heads = HeadWeights((torch.stack((diagonal, off)), off[None]))
+    monkeypatch.setattr(TrainedModel, "head_weights", lambda *_: [heads])
+    gold = GoldCorpus([frozenset({(0, 0), (1, 1)})], [frozenset()])
+    found = agreement_by_head(model, ParallelCorpus(["a b"], ["b a"]), gold)
+    # In the mean of the first layer the diagonal has 0.55, in that of both layers 0.325.
+    assert {each[:2]: each.agreement.error_rate for each in found} == {
+        (0, 0): 0, (0, 1): 1, (0, None): 0, (1, 0): 1, (1, None): 1, (None, None): 1,
+    }  # fmt: skip
+
+
+def test_layers_and_heads_that_a_model_does_not_have_are_named():
+    found = HeadWeights((torch.zeros(3, 2, 4), torch.zeros(2, 2, 4)))
+    for place, message in {
+        (2, None): "layer 2: this model reads the source in 2 layers, numbered from 0 to 1",
+        (-1, 0): "layer -1: .*",
+        (1, 2): "head 2: layer 1 has 2 heads, numbered from 0 to 1",
+        (0, -1): "head -1: .*",
+    }.items():
+        with pytest.raises(UserError, match=f"^{message}$"):
+            weights_of_head(found, *place)
+
+
+def test_a_model_without_weights_or_gold_without_links_has_no_error_rates(untrained):
+    values = {"embedding_size": 12, "encoder": {"heads": 2}, "decoder": {"heads": 2}, "context": {"kind": "fixed"}}
+    model = untrained(codec_of("word"), codec_of("word"), model=TransformerConfig.model_validate(values))
+    with pytest.raises(UserError, match="does not attend to single source words"):
+        agreement_by_head(model, PAIRS, GOLD)
+    with pytest.raises(UserError, match="no sure link"):
+        agreement_by_head(model, PAIRS, GOLD._replace(sure=[frozenset()] * 4))
+
+
+def test_an_agreement_is_the_sum_of_the_counts_of_its_pairs():
+    a, s, p = frozenset({(0, 0), (1, 1), (2, 2)}), frozenset({(0, 0), (3, 3)}), frozenset({(1, 1)})
+    assert count_links(a, s, p) == (3, 2, 1, 2)

@@ -1,11 +1,14 @@
 """The results of a model as records: translations, scores, links and weights."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 import seq2seq_attn as s2s
 from seq2seq_attn.api.answers import AttentionMatrix
+from seq2seq_attn.evaluation.alignment import GoldCorpus
 from seq2seq_attn.search import SearchOptions
 from seq2seq_attn.strict import parse
 
@@ -119,6 +122,29 @@ def test_the_plot_has_the_tokens_on_its_axes(model):
     assert [label.get_text() for label in axes.get_yticklabels()] == ["c", "b", "a", "</s>"]
 
 
+def test_a_model_with_one_head_aligns_by_it(model):
+    pairs = [("a b c", "c b a"), ("", "a"), ("c a", "a c")]
+    links = [{(2, 0), (1, 1), (0, 2)}, set(), {(1, 0), (0, 1)}]
+    found = model.align_heads(pairs, GoldCorpus(links, links))
+    assert {each.agreement for each in found} == {model.align(pairs).agreement(GoldCorpus(links, links))}
+    assert repr(found).endswith(f"head 0, AER {found[0].agreement.error_rate:.3f}")
+    assert found.best[:2] == (0, 0)
+    assert columns(found.to_records())["layer"] == [0, 0, None]
+    assert model.align(pairs, layer=0, head=0).links == model.align(pairs).links
+
+
+def test_maps_of_all_heads_have_the_tokens_on_their_axes(model):
+    maps = model.attention_maps("a b", "b a")
+    np.testing.assert_allclose(maps.cross[0][0], model.attention("a b", "b a").weights, atol=1e-6)
+    assert model.attention_maps("a b").target == maps.target == ("b", "a", "</s>")
+    axes = maps.plot().axes[0]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["a", "b", "</s>"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["b", "a", "</s>"]
+    own = replace(maps, decoder=(np.eye(3)[None],)).plot("decoder").axes[0]
+    assert [label.get_text() for label in own.get_xticklabels()] == ["<s>", "b", "a"]
+    assert own.images[0].get_array().tolist() == np.eye(3).tolist()
+
+
 def test_what_a_notebook_shows_is_escaped_and_leaves_text_and_page_their_colours(model, compared):
     matrix = AttentionMatrix(("<b>", "x"), ("&", "y"), np.array([[0.25, 0.75], [1.0, 0.0]]))
     pages = [
@@ -142,6 +168,8 @@ def test_a_model_without_weights_says_so(compared):
     model = compared.model("distracted")
     with pytest.raises(s2s.UserError, match="does not attend to single source words"):
         model.attention("a b")
+    with pytest.raises(s2s.UserError, match="does not attend to single source words"):
+        model.attention_maps("a b", "b a")
     assert len(model.translate(["a b"]).sentences) == 1
 
 
@@ -151,6 +179,10 @@ def test_mistakes_are_named(model):
         (lambda: model.translate(["a"], beam_size=2, n_best=3), "n_best=3 needs a beam"),
         (lambda: model.translate(["a"])[0].attention, "weights=True"),
         (lambda: model.attention("a", ""), "blank"),
+        (lambda: model.attention_maps("a", ""), "blank"),
+        (lambda: model.attention_maps("a", "a").plot("encoder"), "no self-attention in its encoder"),
+        (lambda: model.attention_maps("a", "a").plot("source"), "cross, encoder, decoder"),
+        (lambda: model.align([("a", "a")], head=0), "head 0 needs the number of its layer"),
         (lambda: model.score(["ab"]), "pair 0: 'ab' is not a pair"),
     ):
         with pytest.raises(s2s.UserError, match=words):

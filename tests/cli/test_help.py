@@ -48,6 +48,7 @@ def test_errors_in_arguments_come_before_torch_is_imported(tmp_path):
         ["align", run, text, missing],
         ["align", run, text, text, "--gold", missing],
         ["align", run, text, text, "--reverse", missing],
+        ["align", run, text, text, "--plot", "x.jpg"],
         ["score", missing, text, text],
         ["faithfulness", run, missing, text],
         ["evaluate", missing],

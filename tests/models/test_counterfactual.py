@@ -8,6 +8,7 @@ import torch
 from seq2seq_attn.attention import Counterfactual, MeanContext
 from seq2seq_attn.attention.contexts import counterfactual as changes
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
+from seq2seq_attn.models.transformer.config import TransformerConfig
 from seq2seq_attn.models.translator import Sentences
 
 DRAW = torch.Generator().manual_seed(3)
@@ -78,15 +79,44 @@ def test_each_copy_has_its_own_change_and_changes_see_the_model_s_weights(decode
     seen = []
 
     def on_the_last(weights, is_token):
-        seen.append(weights)
-        heads = len(weights) // 3
-        return last.repeat_interleave(heads, dim=0)[:, None].expand_as(weights).double()
+        seen.append(weights.unflatten(1, (context.get("heads", 1), -1)).mean(dim=1))
+        return last[:, None].expand_as(weights).double()
 
     _, weights = decoded(model.with_changed_weights([same, on_the_last]), 3)
     torch.testing.assert_close(weights[:2], own.expand(2, -1, -1, -1))
     assert torch.equal(weights[2], last[:, None].expand(3, 5, 6).double())
-    together = torch.cat(seen, dim=1).unflatten(0, (3, -1)).mean(dim=1)  # over heads
-    torch.testing.assert_close(together, own[0])
+    torch.testing.assert_close(torch.cat(seen, dim=1), own[0])
+
+
+def transformer():
+    torch.manual_seed(7)
+    layers = {"layers": 2, "heads": 4}
+    values = {"embedding_size": 12, "encoder": layers, "decoder": layers, "context": {"heads": 2}}
+    return TransformerConfig.model_validate(values).build(17, 13, False).double().eval()
+
+
+def test_a_transformer_with_unchanged_or_uniform_weights_in_every_layer():
+    model = transformer()
+    unread = copy.deepcopy(model)
+    for context in unread.contexts_that_read():  # all scores are 0, so that softmax is uniform
+        torch.nn.init.zeros_(context.query_layer.weight)
+        torch.nn.init.zeros_(context.query_layer.bias)
+    found = decoded(model.with_changed_weights([same, changes.uniform]), 3)
+    for ours, own, uniform in zip(found, decoded(model), decoded(unread), strict=True):
+        torch.testing.assert_close(ours, torch.cat((own, own, uniform)))
+    assert not torch.allclose(found[0][0], found[0][2])
+
+
+def test_a_head_is_read_with_the_weights_of_the_same_head_of_another_sentence():
+    model = transformer()
+    twice = [Sentences(side.tokens.repeat(2, 1), side.lengths.repeat(2)) for side in (SOURCE, TARGET)]
+    found = model.with_changed_weights([changes.of_another_sentence]).head_weights(*twice)
+    for own, layer in zip(model.head_weights(SOURCE, TARGET).cross, found.cross, strict=True):
+        torch.testing.assert_close(layer[:3], own)
+        for sentence, length in enumerate(SOURCE.lengths):
+            expected = own[sentence - 1].clone()  # of three sentences, half a batch away
+            expected[..., length:] = 0
+            torch.testing.assert_close(layer[3 + sentence], expected / expected.sum(dim=-1, keepdim=True))
 
 
 def test_an_erased_token_has_weight_zero():

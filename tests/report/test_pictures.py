@@ -12,6 +12,7 @@ from seq2seq_attn.report.figures import (
     line_styles,
     render,
 )
+from seq2seq_attn.report.head_figure import heads_figure
 from seq2seq_attn.results.observations import AttentionMap, Curve, load_attention, load_curves
 from seq2seq_attn.results.results import Results
 
@@ -180,3 +181,19 @@ def test_many_arms_have_a_panel_each_with_the_others_in_grey():
     assert lines(loss[3]) == {"arm 3": ([1, 2], [7.0, 7.5])}
     assert bleu[0].get_ylim()[0] == 0
     assert "grey: the other arms" in figure.get_suptitle()
+
+
+def test_heads_are_a_grid_with_tokens_at_its_left_and_top():
+    first, second = np.full((2, 4, 3), 0.25), np.arange(12).reshape(1, 4, 3) / 12
+    figure = heads_figure([first, second], ["Tom", "runs", "."], ["汤姆", "跑", "。", "</s>"], "cross")
+    *panels, colours = figure.axes
+    assert [axes.axison for axes in panels] == [True, True, True, False]
+    np.testing.assert_array_equal(panels[2].images[0].get_array(), second[0])
+    assert all(axes.images[0].get_clim() == (0, 1) for axes in panels[:3])
+    columns = [[label.get_text() for label in axes.get_xticklabels()] for axes in panels[:3]]
+    rows = [[label.get_text() for label in axes.get_yticklabels()] for axes in panels[:3]]
+    assert columns == [["Tom", "runs", "."]] * 2 + [["", "", ""]]
+    assert rows == [["汤姆", "跑", "。", "</s>"], [""] * 4, ["汤姆", "跑", "。", "</s>"]]
+    assert [axes.get_title() for axes in panels[:2]] == ["head 0", "head 1"]
+    assert [panels[0].get_ylabel(), panels[2].get_ylabel()] == ["layer 0", "layer 1"]
+    assert (figure.get_suptitle(), colours.get_ylabel()) == ("cross", "attention weight")

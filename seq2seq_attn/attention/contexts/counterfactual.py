@@ -1,8 +1,8 @@
 """Counterfactual: contexts under weights that differ from those that attention computed.
 
 Changes preserve the sum of each row of weights, so that they affect where the source is read and not how much; weights
-on padding stay 0. Weights are (B, T, S), `is_token` is (B, 1, S). Random numbers are drawn on the CPU from the given
-generator.
+on padding stay 0. Weights are (B, N, S) for N steps, or for N = heads * T rows: all steps of a head, then those of the
+next. `is_token` is (B, 1, S). Random numbers are drawn on the CPU from the given generator.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from seq2seq_attn.attention.source import refuse
 
 @runtime_checkable
 class Change(Protocol):
-    """Maps the weights (B, T, S) of B sentences to the weights that replace them."""
+    """Maps the weights (B, N, S) of B sentences to the weights that replace them."""
 
     def __call__(self, weights: Weights, is_token: TokenRows, /) -> Weights: ...
 
@@ -51,15 +51,17 @@ class Counterfactual(Context):
     A batch holds its sentences 1 + len(changes) times, one complete copy after another. The first copy is read with the
     weights of `context`. Every other copy is read with the weights of the first copy after its own change: they are the
     weights of the unchanged model, even if a changed copy has produced other queries. `context` must be the module that
-    sums the values itself (`Context.reader`); its history is not affected by the changes.
+    sums the values itself (`Context.reader`); its history is not affected by the changes. In a context with several
+    heads, a sentence has `heads` neighbouring rows in the batch, and a change gets all of them together.
     """
 
     reads_query = True
 
-    def __init__(self, context: Context, changes: Sequence[Change]) -> None:
+    def __init__(self, context: Context, changes: Sequence[Change], heads: int = 1) -> None:
         super().__init__()
         self.context = context
         self.changes = tuple(changes)
+        self.heads = heads
         self.value_size = context.value_size
         self.needs_history = context.needs_history
 
@@ -93,9 +95,11 @@ class Counterfactual(Context):
         return contexts, weights if need_weights else None, *later
 
     def _sum(self, weights: Weights, source: CounterfactualSource) -> tuple[Contexts, Weights]:
-        sentences = len(weights) // (1 + len(self.changes))
-        own, is_token = weights[:sentences], source.is_token[:sentences]
+        by_sentence = torch.unflatten(weights, 0, (-1, self.heads)).flatten(1, 2)  # (B, heads * T, S)
+        sentences = len(by_sentence) // (1 + len(self.changes))
+        own, is_token = by_sentence[:sentences], source.is_token[:: self.heads][:sentences]
         read = torch.cat([own, *(change(own, is_token) for change in self.changes)])
+        read = torch.unflatten(read, 1, (self.heads, -1)).flatten(0, 1)
         return torch.bmm(read, source.values), read
 
 
@@ -112,8 +116,8 @@ def permuted(weights: Weights, is_token: TokenRows, generator: Generator) -> Wei
 def of_another_sentence(weights: Weights, is_token: TokenRows) -> Weights:
     """The row of another sentence at the same step, truncated at the end of this sentence or padded with 0.
 
-    If truncation leaves only zeros, the weights are uniform. The batch needs at least two sentences. In `MultiHead`,
-    the heads of a sentence are neighbours in the batch, so the other sentence is taken from half a batch away.
+    If truncation leaves only zeros, the weights are uniform. The batch needs at least two sentences; the other one is
+    half a batch away.
     """
     cut = weights.roll(len(weights) // 2, dims=0) * is_token
     nothing = cut.sum(dim=-1, keepdim=True) == 0

@@ -32,6 +32,7 @@ class KeyValueAttention(Context):
         self.directions = directions
         self.value_size = attention.value_size
         self.needs_history = attention.needs_history
+        self.heads = attention.heads
 
     def prepare(self, keys: Keys, values: Values | None = None, is_token: IsToken | None = None) -> Any:
         self._refuse(values)

@@ -1,0 +1,49 @@
+"""Observed: a context whose weights are also given to an observer, before other modules average or discard them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from seq2seq_attn.attention.context import Context, given
+from seq2seq_attn.attention.history import History
+from seq2seq_attn.attention.shapes import Bias, IsToken, Keys, MayRead, Query, Values, Weights
+
+
+class Observed(Context):
+    """The same contexts and weights as `context`; `observe` is called with the weights (B, T, S) of every call.
+
+    Contexts are always computed from the weights, also if the caller does not need them. Put in the place of
+    `MultiHead.reader()`, the module that sums the values of all heads, it sees B * heads sentences.
+    """
+
+    reads_query = True  # so that a decoder asks at every step
+
+    def __init__(self, context: Context, observe: Callable[[Weights], object]) -> None:
+        super().__init__()
+        self.context = context
+        self.observe = observe
+        self.value_size = context.value_size
+        self.needs_history = context.needs_history
+
+    def prepare(self, keys: Keys, values: Values | None = None, is_token: IsToken | None = None) -> Any:
+        return self.context.prepare(keys, values, is_token)
+
+    def start(self, source: Any) -> History:
+        return self.context.start(source)
+
+    def forward(
+        self,
+        query: Query,
+        source: Any,
+        history: History | None = None,
+        *,
+        may_read: MayRead | None = None,
+        causal: bool = False,
+        bias: Bias | None = None,
+        need_weights: bool = True,
+    ) -> Any:
+        options = given(may_read, causal, bias, need_weights=True)
+        contexts, weights, *later = self.context(query, source, history, **options)
+        self.observe(weights)
+        return contexts, weights if need_weights else None, *later
