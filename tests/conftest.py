@@ -3,8 +3,10 @@
 import gc
 import os
 import signal
+from functools import cache
 
 import pytest
+import typer
 from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
 
@@ -20,6 +22,9 @@ settings.register_profile(
     "suite", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("suite")
+
+# As in a process of its own, the commands are built once; tests call the program hundreds of times.
+typer.main.get_command = cache(typer.main.get_command)
 
 pytest_plugins = ["toy_experiment"]
 
