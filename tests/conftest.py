@@ -6,16 +6,15 @@ import signal
 from functools import cache
 
 import pytest
+import shape_checks
 import typer
 from hypothesis import HealthCheck, settings
-from jaxtyping import install_import_hook
 
 # Before torch is loaded, and for the programs that tests start: threads gain nothing on small tensors, and wait for
 # each other where cores are shared.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# Before any test imports the package: the hook wraps modules as they are loaded. An int may be a float.
-install_import_hook("seq2seq_attn.attention", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
+shape_checks.install()
 
 # The same examples in every run, and no limit on time: on a busy machine a test must not fail for being slow.
 settings.register_profile(
