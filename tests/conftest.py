@@ -31,10 +31,13 @@ pytest_plugins = ["toy_experiment"]
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# torch, lightning and thousands of collected tests stay alive until the end: no garbage collection need visit them.
+gc.disable()
+
+
 def pytest_collection_finish():
-    # torch, lightning and thousands of collected tests stay alive until the end: no collection need visit them again.
-    gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture
