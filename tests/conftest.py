@@ -3,17 +3,18 @@
 import gc
 import os
 import signal
+from functools import cache
 
 import pytest
+import shape_checks
+import typer
 from hypothesis import HealthCheck, settings
-from jaxtyping import install_import_hook
 
 # Before torch is loaded, and for the programs that tests start: threads gain nothing on small tensors, and wait for
 # each other where cores are shared.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# Before any test imports the package: the hook wraps modules as they are loaded. An int may be a float.
-install_import_hook("seq2seq_attn.attention", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
+shape_checks.install()
 
 # The same examples in every run, and no limit on time: on a busy machine a test must not fail for being slow.
 settings.register_profile(
@@ -21,16 +22,22 @@ settings.register_profile(
 )
 settings.load_profile("suite")
 
+# As in a process of its own, the commands are built once; tests call the program hundreds of times.
+typer.main.get_command = cache(typer.main.get_command)
+
 pytest_plugins = ["toy_experiment"]
 
 # What a shell starts in the background ignores Ctrl-C, and so would the programs that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# torch, lightning and thousands of collected tests stay alive until the end: no garbage collection need visit them.
+gc.disable()
+
+
 def pytest_collection_finish():
-    # torch, lightning and thousands of collected tests stay alive until the end: no collection need visit them again.
-    gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture

@@ -19,14 +19,16 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sacrebleu import BLEU, CHRF, TER
 from sacrebleu.metrics.base import Metric as SacrebleuMetric
-from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
 from seq2seq_attn import __version__
 from seq2seq_attn.errors import UserError
+
+if TYPE_CHECKING:
+    from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
 _TOKENISERS: dict[str, Any] = {}  # sacrebleu's, by name
 
@@ -163,6 +165,8 @@ def lc_norm_tok(line: str, language: str) -> str:
 
 @cache
 def _moses(language: str) -> tuple[MosesPunctNormalizer, MosesTokenizer]:
+    from sacremoses import MosesPunctNormalizer, MosesTokenizer  # compiles its rules for a quarter of a second
+
     return MosesPunctNormalizer(language), MosesTokenizer(language)
 
 

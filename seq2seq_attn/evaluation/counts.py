@@ -5,7 +5,9 @@ Tests that compute BLEU thousands of times count once and sum the counts for eac
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -25,7 +27,7 @@ Own = TypeVar("Own", bound="CorpusCounts")
 
 
 @dataclass(frozen=True)
-class CorpusCounts:
+class CorpusCounts(ABC):
     """The counts of a system's runs on a test set; their sum over sentences determines the score of a run."""
 
     counts: NDArray[np.int64]  # (runs, sentences, 10 for BLEU and 18 for chrF)
@@ -45,11 +47,11 @@ class CorpusCounts:
 
     def scores(self) -> NDArray[np.float64]:
         """(runs,): the score of each run on the test set as it is."""
-        return self.scores_of(self.counts.sum(axis=1).tolist())
+        return self.scores_of(self.counts.sum(axis=1))
 
-    def scores_of(self, sums: Iterable[Any]) -> NDArray[np.float64]:
-        """The score of each row of summed counts: a list of int or, as sacrebleu resamples, an array of float32."""
-        return np.array([self.metric._compute_score_from_stats(row).score for row in sums], dtype=np.float64)
+    @abstractmethod
+    def scores_of(self, sums: NDArray[Any]) -> NDArray[np.float64]:
+        """(rows,): the score of each row of summed counts, of int or, as sacrebleu resamples, of float32."""
 
     def signature(self, **settings: Any) -> str:
         """sacrebleu's signature with the settings of a test appended: `seed`, `bs` resamples, `ar` trials."""
@@ -57,6 +59,28 @@ class CorpusCounts:
         for key, value in settings.items():
             signature.update(key, value)
         return str(signature)
+
+
+def bleu_of_counts(rows: NDArray[Any]) -> NDArray[np.float64]:
+    """BLEU (rows,) from both lengths and the numbers of n-grams in both and of hypotheses: (rows, 2 + 4 + 4).
+
+    As sacrebleu computes it, for all rows at once and to the last digit: orders without a match are smoothed by halving
+    (method "exp"), and a row without any match, or without an n-gram of some order, scores 0.
+    """
+    rows = rows.astype((100.0 * rows.dtype.type(1)).dtype)  # sacrebleu's precision, which depends on NumPy's release
+    matches, ours = rows[:, 2:6], rows[:, 6:]
+    known = (ours > 0).all(axis=1) & (matches > 0).any(axis=1)
+    matches, ours = matches[known], ours[known]
+    halvings = (matches == 0).cumsum(axis=1).astype(rows.dtype)
+    precisions = np.where(matches > 0, 100.0 * matches / ours, 100.0 / (2.0**halvings * ours))
+    lengths = rows[known, :2].astype(np.float64)
+    brevity = np.minimum(1 - lengths[:, 1] / lengths[:, 0], 0)
+    scores = np.zeros(len(rows))
+    scores[known] = [  # in Python, as NumPy's logarithms, exponentials and sums may differ in the last digit
+        math.exp(brief) * math.exp(sum(map(math.log, row)) / 4)
+        for brief, row in zip(brevity.tolist(), precisions.tolist(), strict=True)
+    ]
+    return scores
 
 
 class BleuCounts(CorpusCounts):
@@ -67,6 +91,9 @@ class BleuCounts(CorpusCounts):
         metric = bleu_metric(tokenize, lowercase)
         counts = [metric._extract_corpus_statistics(hypotheses, [references]) for hypotheses in runs]
         return cls(np.array(counts, dtype=np.int64), metric)
+
+    def scores_of(self, sums: NDArray[Any]) -> NDArray[np.float64]:
+        return bleu_of_counts(sums)
 
 
 def chrf_of_counts(
@@ -101,8 +128,8 @@ class ChrfCounts(CorpusCounts):
         counts = [metric._extract_corpus_statistics(hypotheses, None) for hypotheses in runs]
         return cls(np.array(counts, dtype=np.int64), metric)
 
-    def scores_of(self, sums: Iterable[Any]) -> NDArray[np.float64]:
-        rows = np.asarray(list(sums), dtype=np.float64)
+    def scores_of(self, sums: NDArray[Any]) -> NDArray[np.float64]:
+        rows = sums.astype(np.float64)
         return chrf_of_counts(rows[:, 0::3], rows[:, 1::3], rows[:, 2::3])
 
 

@@ -177,5 +177,5 @@ def _swap(
 
 def _mean_scores(system: CorpusCounts, sums: NDArray[np.int64]) -> NDArray[np.float64]:
     """(trials,): over the runs."""
-    scores: NDArray[np.float64] = np.mean([system.scores_of(run.tolist()) for run in sums], axis=0)
+    scores: NDArray[np.float64] = np.mean([system.scores_of(run) for run in sums], axis=0)
     return scores

@@ -2,16 +2,30 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sacrebleu import BLEU
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.corpus_scores import bleu, chrf
-from seq2seq_attn.evaluation.counts import BleuCounts, ChrfCounts
+from seq2seq_attn.evaluation.counts import BleuCounts, ChrfCounts, bleu_of_counts
 
 
 def test_summed_counts_give_the_bleu_of_each_run(references, spoil):
     runs = [spoil(references, 0.3, seed) for seed in (2, 3, 4)]
     counts = BleuCounts.of(runs, references, "char", lowercase=True)
     assert counts.scores().tolist() == [bleu(run, references, "char", lowercase=True).value for run in runs]
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.float32])
+def test_bleu_of_counts_is_sacrebleus_to_the_last_digit(dtype):
+    """Also of rows without matches, without n-grams of some orders, and shorter than the reference."""
+    draw = np.random.default_rng(5)
+    ours = np.maximum(draw.integers(0, 40, (300, 1)) - np.arange(4) * draw.integers(0, 9, (300, 1)), 0)
+    matches = np.minimum(draw.integers(-9, 40, (300, 4)).clip(0), ours)
+    rows = np.concatenate([ours[:, :1], draw.integers(0, 40, (300, 1)), matches, ours], axis=1).astype(dtype)
+    stats = rows.tolist() if dtype == np.int64 else rows
+    expected = [BLEU()._compute_score_from_stats(row).score for row in stats]
+    assert bleu_of_counts(rows).tolist() == expected
+    assert 30 < sum(score == 0 for score in expected) < 150
 
 
 def test_a_run_with_missing_lines_or_a_system_without_runs_is_refused(references):
@@ -30,4 +44,4 @@ def test_chrf_of_summed_counts_is_sacrebleus_even_without_long_n_grams(reference
     short = ["ab", "b", "a"]  # no n-gram of the higher orders
     counts = ChrfCounts.of([["ab", "c", "a"]], short)
     assert counts.scores() == pytest.approx([chrf(["ab", "c", "a"], short).value], abs=1e-12)
-    assert counts.scores_of([np.zeros(18)]) == [0]
+    assert counts.scores_of(np.zeros((1, 18))) == [0]

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from nbclient import NotebookClient
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.ipynb"))
@@ -34,6 +33,8 @@ def test_a_notebook_is_committed_with_its_outputs(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_notebook_runs(name, tmp_path):
+    from nbclient import NotebookClient
+
     notebook = read(name)
     committed = kinds(notebook)
     NotebookClient(notebook, timeout=1800, resources={"metadata": {"path": str(tmp_path)}}).execute()

@@ -116,20 +116,26 @@ def load(entry):
     assert (entry / "2.npy").stat().st_size == 2 * (entry / "1.npy").stat().st_size
     return (entry / "1.npy").read_bytes()
 
-cache = Cache(Path(sys.argv[1]))
-for number in range(50):
-    content = str(number).encode() * 1000
-    assert cache.get(str(number), lambda: content, save, load) == content
+print("ready", flush=True)
+sys.stdin.readline()
+for cache in map(Cache, map(Path, sys.argv[1:])):
+    for number in range(50):
+        content = str(number).encode() * 1000
+        assert cache.get(str(number), lambda: content, save, load) == content
 """
 
 
-@pytest.mark.parametrize("deleted", [False, True])
-def test_concurrent_processes_succeed_even_while_the_cache_is_deleted(tmp_path, deleted):
-    commands = [[sys.executable, "-c", PROCESS, str(tmp_path / "cache")]] * 2
-    processes = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for command in commands]
-    while deleted and any(process.poll() is None for process in processes):
-        shutil.rmtree(tmp_path / "cache", ignore_errors=True)
+def test_concurrent_processes_succeed_even_while_the_cache_is_deleted(tmp_path):
+    kept, deleted = tmp_path / "kept", tmp_path / "deleted"
+    command = [sys.executable, "-c", PROCESS, kept, deleted]
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    processes = [subprocess.Popen(command, text=True, **pipes) for _ in range(2)]
+    assert [process.stdout.readline() for process in processes] == ["ready\n"] * 2
+    for process in processes:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    while any(process.poll() is None for process in processes):
+        shutil.rmtree(deleted, ignore_errors=True)
     assert [(process.communicate()[1], process.returncode) for process in processes] == [("", 0)] * 2
-    if not deleted:
-        assert not [path for path in (tmp_path / "cache").rglob("*") if path.suffix == ".part"]
-        assert len(list((tmp_path / "cache").glob("*/SHA256SUMS"))) == 50
+    assert not [path for path in kept.rglob("*") if path.suffix == ".part"]
+    assert len(list(kept.glob("*/SHA256SUMS"))) == 50

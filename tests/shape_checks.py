@@ -1,0 +1,35 @@
+"""The shapes of every call of the attention package are checked while tests run, once per call.
+
+jaxtyping's own decorator checks the arguments twice and binds them to the signature as well, for its messages: a third
+of the processor time of the tests of attention.
+"""
+
+from functools import partial, wraps
+
+import jaxtyping
+from beartype import BeartypeConf, beartype
+
+# An int may be a float.
+_CHECK = beartype(conf=BeartypeConf(is_pep484_tower=True, violation_type=jaxtyping.TypeCheckError))
+_ONE_CALL = jaxtyping.jaxtyped("context")  # the names of axes stand for the same sizes
+
+
+def _checked(function=None, *, typechecker):
+    if function is None:
+        return partial(_checked, typechecker=typechecker)
+    if isinstance(function, type):
+        return function
+    with_checks = _CHECK(function)
+
+    @wraps(function)
+    def call(*arguments, **options):
+        with _ONE_CALL:
+            return with_checks(*arguments, **options)
+
+    return call
+
+
+def install():
+    """Before the package is imported: the hook wraps functions as their modules are loaded."""
+    jaxtyping.jaxtyped = _checked
+    jaxtyping.install_import_hook("seq2seq_attn.attention", "beartype.beartype")
