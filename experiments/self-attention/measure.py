@@ -39,7 +39,7 @@ PARTS: dict[str, Callable[[], dict[str, Any]]] = {
     "order": lambda: order(range(1, 11), length=12),
     "path": lambda: path(range(1, 11), farthest=500),
     "tasks": lambda: tasks([1, 2, 3], [2, 5, 10, 12, 15, 20, 30, 50], 100, Path("runs/self-attention"), epochs=4),
-    "speed": lambda: speed([10, 20, 50, 100, 200, 500, 1000], batches=10, rounds=3),
+    "speed": lambda: speed([10, 20, 50, 100, 200, 500, 1000], batches=5, rounds=3),
 }
 DRAWINGS = {part: getattr(pictures, f"draw_{part}") for part in PARTS if part != "count"}
 

@@ -81,11 +81,12 @@ def task_tables(found: Mapping[str, Any]) -> list[str]:
         for arm, values in arms.items()
     ]
     sizes = sorted({count for arms in found["parameters"].values() for count in arms.values()})
+    taken = [seconds for arms in found["seconds"].values() for each in arms.values() for seconds in each]
     return [
         picture("tasks", "Accuracy against length for each task and model"),
         f"Accuracy in %, {_seeds(found)} (with their range), {found['sentences']} sentences for each length. Trained "
         f"on {found['pairs']:,} pairs of up to {found['trained on']} words, {found['epochs']} epochs; {sizes[0]:,} to "
-        f"{sizes[-1]:,} parameters.",
+        f"{sizes[-1]:,} parameters. The {len(taken)} trainings took {sum(taken) / 60:.0f} minutes beside other work.",
         table(["task and model", *map(str, found["lengths"])], rows),
         picture("path-trained", "Gradient against distance for the trained encoders"),
         "Gradient in the trained encoders, as above:",

@@ -10,7 +10,6 @@ import numpy as np
 from layers import SELF_ATTENTION
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import ScalarFormatter
 from order import SHOWN, example_states
 
 from seq2seq_attn.report.figures import Picture, drawing, legend_below, line_styles, render
@@ -104,22 +103,24 @@ def draw_speed(found: Mapping[str, Any]) -> dict[str, Figure]:
         for axes, (title, (key, factor)) in zip(figure.subplots(1, len(panels)), panels.items(), strict=True):
             for name, style in line_styles(list(found[key])).items():
                 axes.plot(lengths, factor * np.median(found[key][name], axis=1), label=name, markersize=4, **style)
-            axes.set(xscale="log", yscale="log", xlabel="words")
+            axes.set(xscale="log", xlabel="words")
+            if key == "latency":
+                axes.set_yscale("log")
+            else:
+                axes.set_ylim(bottom=0)
             axes.set_title(title, fontsize=10)
             axes.set_xticks(lengths, [str(length) for length in lengths], fontsize=7)
             axes.minorticks_off()
-            if title.startswith("peak"):
-                axes.yaxis.set_major_formatter(ScalarFormatter())
         legend_below(figure, axes)
     return {"speed": figure}
 
 
 def _gradients(axes: Axes, distances: Sequence[int], curves: Mapping[str, Sequence[Sequence[float]]]) -> None:
     """The first line is the widest: some lie on top of each other."""
-    widths = np.linspace(4, 1, len(curves))
+    widths = np.linspace(3.5, 1, len(curves))
     for width, (name, style) in zip(widths, line_styles(list(curves)).items(), strict=True):
         mean, *interval = np.array(curves[name]).T
-        axes.plot(distances, mean, label=name, markersize=2 * width, linewidth=width, **style)
+        axes.plot(distances, mean, label=name, markersize=4, linewidth=width, **style)
         if interval:
             axes.fill_between(distances, *interval, color=style["color"], alpha=0.15)
     axes.set_xlabel("distance, words")
