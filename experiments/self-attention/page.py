@@ -20,9 +20,7 @@ def fill(text: str, results: Mapping[str, Any]) -> str:
             return f"{match[1]}\nNot measured yet: `python {FOLDER}/measure.py {part}`.\n\n{match[3]}"
         found = results[part]
         made = found["made"]
-        provenance = (
-            f"`{made['command']}`; commit {made['commit'][:10]}; {made['hardware']}; {made['seconds']:,.0f} seconds."
-        )
+        provenance = f"`{made['command']}`; commit {made['commit'][:10]}; {made['hardware']}."
         return "\n\n".join([match[1].rstrip("\n"), *TABLES[part](found), provenance, match[3]])
 
     return PLACE.sub(replacement, text)
