@@ -11,7 +11,7 @@ MODULES = {path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text()) for
 
 
 def test_there_are_no_more_files_than_a_reader_can_hold_in_mind():
-    assert len(MODULES) <= 230
+    assert len(MODULES) <= 231
 
 
 def test_a_public_class_name_means_one_thing():

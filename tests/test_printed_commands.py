@@ -26,6 +26,7 @@ NEEDS = {
     "--peers": "the installed peers",
     "--from ../shared": "a folder that others have filled",
     "my_package": "an installed package",
+    "--overwrite": "an earlier export",
 }
 
 
