@@ -26,7 +26,6 @@ NEEDS = {
     "--peers": "the installed peers",
     "--from ../shared": "a folder that others have filled",
     "my_package": "an installed package",
-    "--overwrite": "an earlier export",
 }
 
 
