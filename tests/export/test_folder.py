@@ -82,7 +82,7 @@ def test_a_folder_that_cannot_be_written_and_an_unknown_target_are_refused(untra
         export_model(untrained(SMALL), "keras", tmp_path / "exported")
 
 
-@pytest.mark.parametrize(("to", "package"), [("ctranslate2", "ctranslate2"), ("onnx", "onnxscript")])
+@pytest.mark.parametrize(("to", "package"), [("ctranslate2", "ctranslate2"), ("onnx", "onnx")])
 def test_a_library_that_is_missing_is_named_with_the_way_to_install_it(untrained, tmp_path, monkeypatch, to, package):
     monkeypatch.setitem(sys.modules, package, None)
     model = untrained({"kind": "transformer", "embedding_size": 8})
