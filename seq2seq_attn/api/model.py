@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from seq2seq_attn.analysis.faithfulness import Faithfulness
     from seq2seq_attn.api.heads import AttentionMaps, HeadAgreements
     from seq2seq_attn.api.scores import Scores
+    from seq2seq_attn.export import Target
 
 Pairs = ParallelCorpus | Iterable[tuple[str, str]]
 
@@ -358,6 +359,17 @@ class Model:
         from seq2seq_attn.analysis.faithfulness import faithfulness
 
         return faithfulness(self.trained, _corpus(pairs), sentences, seed, progress or (lambda _: None))
+
+    def export(self, to: Target, output: Path | str, *, overwrite: bool = False) -> Path:
+        """Writes the model in the format of another program into the folder `output`, and returns the folder.
+
+        `to` is "ctranslate2" (Transformers only), "onnx" or "torch"; see docs/export.md. UserError: the other program
+        does not know a part of the model, its library is not installed, or the folder exists. With `overwrite`, an
+        earlier export is replaced.
+        """
+        from seq2seq_attn.export import export_model
+
+        return export_model(self.trained, to, Path(output), overwrite=overwrite)
 
     def __repr__(self) -> str:
         return f"Model({str(self.folder)!r}: {', '.join(f'{key} {value}' for key, value in self._facts().items())})"

@@ -10,7 +10,19 @@ from typing import Annotated
 import typer
 
 import seq2seq_attn
-from seq2seq_attn.cli import align, bench, check, data, evaluate, experiments, faithfulness, scorers, translate, walk
+from seq2seq_attn.cli import (
+    align,
+    bench,
+    check,
+    data,
+    evaluate,
+    experiments,
+    export,
+    faithfulness,
+    scorers,
+    translate,
+    walk,
+)
 from seq2seq_attn.cli.arguments import examples
 from seq2seq_attn.cli.console import answer
 
@@ -87,6 +99,12 @@ app.command(
         "seq2seq-attn faithfulness runs/x test.en test.de --sentences 200 --json",
     )
 )(faithfulness.faithfulness)
+app.command(
+    epilog=examples(
+        "seq2seq-attn export runs/x --to onnx --output exported",
+        "seq2seq-attn export runs/x --to torch --output exported --overwrite",
+    )
+)(export.export)
 app.command(
     epilog=examples("seq2seq-attn scorers", "seq2seq-attn scorers --query-size 256 --key-size 256 --plugin mine.py")
 )(scorers.scorers)

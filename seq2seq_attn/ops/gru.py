@@ -223,7 +223,8 @@ def split_steps(counts: list[int], reverse: bool, *packed: Tensor) -> Iterator[t
 
 def first_rows(state: Tensor, rows: int) -> Tensor:
     """The first rows of a state, padded with zeros where it has fewer."""
-    return state[:rows] if rows <= len(state) else F.pad(state, (0, 0, 0, rows - len(state)))
+    missing = rows - state.shape[0]
+    return state[:rows] if missing <= 0 else F.pad(state, (0, 0, 0, missing))
 
 
 # The next state from the gates' inputs, the product with the state, and the state.

@@ -38,7 +38,7 @@ def reference_scan(
     """The reference implementation of `scan`."""
     state, states = addend[:0] if initial is None else initial, []
     for a, b in split_steps(counts, reverse, decay, addend):
-        state = a * first_rows(state, len(a)) + b
+        state = a * first_rows(state, a.shape[0]) + b
         states.append(state)
     return torch.cat(states[::-1] if reverse else states)
 

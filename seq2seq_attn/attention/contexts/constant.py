@@ -75,7 +75,7 @@ class NoContext(ConstantContext):
     value_size = 0
 
     def read(self, values: Values, is_token: IsToken) -> ConstantSource:
-        return ConstantSource(values.new_empty((len(values), 1, 0)), _zero_weights(values))
+        return ConstantSource(values.new_empty((values.shape[0], 1, 0)), _zero_weights(values))
 
 
 class MeanContext(ConstantContext):
@@ -92,4 +92,4 @@ class MeanContext(ConstantContext):
 
 
 def _zero_weights(values: Values) -> Weights:
-    return values.new_zeros((len(values), 1, values.shape[1]))
+    return values.new_zeros((values.shape[0], 1, values.shape[1]))

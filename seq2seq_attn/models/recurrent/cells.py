@@ -150,7 +150,7 @@ class RecurrentCell(SingleCell):
         """The state (N, state_size) with output `hidden`; the memory cell of an LSTM starts at zero."""
         if self.states == 1:
             return hidden
-        return torch.cat((hidden, hidden.new_zeros(len(hidden), self.state_size - self.hidden_size)), dim=-1)
+        return torch.cat((hidden, hidden.new_zeros(hidden.shape[0], self.state_size - self.hidden_size)), dim=-1)
 
     def forward(self, inputs: Tensor, state: Tensor) -> Tensor:
         recurrent = self.recurrent_norm(self.recurrent(self.output(state)))
@@ -178,7 +178,7 @@ class ScanCell(SingleCell):
         return torch.cat([hidden] * self.states, dim=-1)
 
     def forward(self, inputs: Tensor, state: Tensor) -> Tensor:
-        return self.all_states(self.input_norm(inputs), [len(inputs)], state)
+        return self.all_states(self.input_norm(inputs), [inputs.shape[0]], state)
 
     def run(self, inputs: Tensor, state: Tensor) -> Tensor:
         if self.why_not() is not None:

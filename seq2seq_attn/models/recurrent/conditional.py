@@ -39,7 +39,7 @@ class ConditionalDecoder(Decoder):
     ) -> tuple[DecoderState, DecoderOutput]:
         between = self.cell(input_gates, state.hidden)
         context, weights, history = self.read(self.cell.output(between), source, state.history)
-        gates = self.from_context(context, self.second_bias.to(context.dtype).expand(len(between), -1))
+        gates = self.from_context(context, self.second_bias.to(context.dtype).expand(between.shape[0], -1))
         hidden = self.second(gates, between)
         return DecoderState(hidden, history), DecoderOutput(self.cell.output(hidden), context, weights)
 

@@ -148,7 +148,7 @@ def reading_order(lengths: Tensor, positions: int) -> Tensor:
 
 
 def _reorder(vectors: Tensor, order: Tensor) -> Tensor:
-    return torch.take_along_dim(vectors, order[..., None], dim=1)
+    return vectors.gather(1, order[..., None].expand(-1, -1, vectors.shape[2]))
 
 
 class RecurrentEncoderConfig(EncoderConfig):

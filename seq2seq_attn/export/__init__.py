@@ -1,0 +1,118 @@
+"""A trained model in the formats of other programs: torch.export, ONNX and CTranslate2.
+
+An export is a folder: the model, the run's tokeniser files, `export.json`, which describes the model to programs, and a
+README for people. It is written completely or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, get_args
+
+import seq2seq_attn
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.runs.model import TrainedModel
+from seq2seq_attn.text.codec import save_codecs
+from seq2seq_attn.text.files import explained
+from seq2seq_attn.text.vocabulary import SPECIALS
+
+Target = Literal["torch", "onnx", "ctranslate2"]
+TARGETS: tuple[Target, ...] = get_args(Target)
+
+DESCRIPTION = "export.json"  # marks a folder as an export: no other folder is ever replaced
+FORMAT = "seq2seq_attn export"
+
+
+class Exported(NamedTuple):
+    """What a target wrote into the folder."""
+
+    description: dict[str, Any]  # for export.json
+    usage: str  # for the README, in Markdown
+
+
+def export_model(model: TrainedModel, to: Target, output: Path, *, overwrite: bool = False) -> Path:
+    """Write a model in the format of another program into the folder `output`, and return the folder.
+
+    UserError: the target or a part of the model is unknown to the other program, its library is not installed, or the
+    folder exists. With `overwrite`, an earlier export is replaced; any other folder is not.
+    """
+    if to not in TARGETS:
+        raise UserError(f"{to!r} is no target of export; choose from {', '.join(TARGETS)}")
+    refuse_existing(output, overwrite)
+    with _replacing_folder(output) as folder:
+        exported = _writer(to)(model, folder)
+        with explained(output):
+            save_codecs(model.source, model.target, folder)
+            description = {
+                "format": FORMAT,
+                "to": to,
+                "seq2seq_attn": seq2seq_attn.__version__,
+                "special_tokens": {token: index for index, token in enumerate(SPECIALS)},
+                **exported.description,
+            }
+            (folder / DESCRIPTION).write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
+            (folder / "README.md").write_text(_readme(to, exported.usage), encoding="utf-8")
+    return output
+
+
+def refuse_existing(output: Path, overwrite: bool) -> None:
+    """UserError if the folder exists and is not an export to be replaced."""
+    if not output.exists():
+        return
+    if not overwrite:
+        raise UserError(f"{output}: exists; name another folder with --output, or replace an export with --overwrite")
+    if not _is_export(output):
+        raise UserError(f"{output}: is no earlier export (no {DESCRIPTION} of one), and is not replaced; name another")
+
+
+def need(package: str, to: Target) -> Any:
+    """The imported package. UserError if it is not installed, or cannot be imported."""
+    try:
+        return import_module(package)
+    except ImportError as error:
+        raise UserError(
+            f"export to {to} needs {package} ({error}); install it: pip install 'seq2seq_attn[export]'"
+        ) from None
+
+
+def _writer(to: Target) -> Any:
+    return import_module(f"{__name__}.{to}").write
+
+
+def _is_export(folder: Path) -> bool:
+    try:
+        return bool(json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))["format"] == FORMAT)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+@contextmanager
+def _replacing_folder(output: Path) -> Iterator[Path]:
+    """The temporary name of a folder that the block fills: renamed at its end, deleted if it raises."""
+    unfinished = output.with_name(f"{output.name}.{os.getpid()}.part")
+    try:
+        with explained(output):
+            unfinished.mkdir(parents=True)
+        yield unfinished
+        with explained(output):
+            shutil.rmtree(output, ignore_errors=True)
+            unfinished.rename(output)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _readme(to: Target, usage: str) -> str:
+    return f"""# A translation model, exported to {to}
+
+`{DESCRIPTION}` describes the model to programs. The tokenisers are `source.*` and `target.*`, or `joint.*` for both:
+line n of `*.vocabulary.txt` is the token with id n - 1, `*.tokeniser.json` names the kind of tokeniser, and with
+sentencepiece its model is `*.model`.
+
+{usage.strip()}
+"""

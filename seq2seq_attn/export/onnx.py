@@ -1,0 +1,52 @@
+"""ONNX: the graphs of a model for onnxruntime and others, by torch's exporter from the programs of torch.export."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+import torch
+
+from seq2seq_attn.export import Exported, need
+from seq2seq_attn.export.graphs import GREEDY, graphs_of, quiet
+from seq2seq_attn.runs.model import TrainedModel
+
+_USAGE = f"""
+`encoder.onnx` and `step.onnx` take and return their tensors in the order of `export.json`. Greedy search over them:
+
+```python
+import json
+
+import numpy as np
+import onnxruntime
+
+graphs = json.load(open("export.json"))["graphs"]
+sessions = {{name: onnxruntime.InferenceSession(f"{{name}}.onnx") for name in graphs}}
+
+
+def run(name, given):
+    found = sessions[name].run(None, {{port["name"]: given[port["name"]] for port in graphs[name]["inputs"]}})
+    return {{port["name"]: tensor for port, tensor in zip(graphs[name]["outputs"], found)}}
+
+{GREEDY}
+```
+"""
+
+
+def write(model: TrainedModel, folder: Path) -> Exported:
+    """Write a file for each graph. UserError: a library is not installed, or torch.export cannot record the model."""
+    for package in ("onnx", "onnxscript"):
+        need(package, "onnx")
+    files = {}
+    for name, graph in graphs_of(model).items():
+        with quiet():
+            program = torch.onnx.export(
+                graph.program,
+                dynamo=True,
+                input_names=[port.name for port in graph.inputs],
+                output_names=[port.name for port in graph.outputs],
+                verbose=False,
+            )
+        cast(torch.onnx.ONNXProgram, program).save(folder / f"{name}.onnx")
+        files[name] = graph.description(f"{name}.onnx")
+    return Exported({"graphs": files}, _USAGE)

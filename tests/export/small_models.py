@@ -1,0 +1,79 @@
+"""Small models with letters as vocabularies, and the exports of their graphs.
+
+A program of its own exports the graphs: torch cannot record the checks of shapes that are installed while tests run.
+
+    python small_models.py FOLDER
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import torch
+
+from seq2seq_attn.attention import Additive
+from seq2seq_attn.config import Config
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.export import export_model
+from seq2seq_attn.runs.model import TrainedModel, build_translator
+from seq2seq_attn.strict import parse
+from seq2seq_attn.text.codec import Codec
+from seq2seq_attn.text.tokenisers import Word
+from seq2seq_attn.text.vocabulary import Vocabulary
+
+LETTERS = "abcdefghijk"
+SEARCH = {"max_length": 20, "max_length_ratio": None}
+RECURRENT = {
+    "embedding_size": 4,
+    "encoder": {"hidden_size": 3, "cell": "lstm"},
+    "decoder": {"hidden_size": 6, "cell": "lstm", "kind": "luong"},
+    "layer_norm": True,
+}
+TRANSFORMER = {
+    "kind": "transformer",
+    "embedding_size": 8,
+    "encoder": {"layers": 1, "heads": 2},
+    "decoder": {"layers": 1, "heads": 4, "position": "learned"},
+}
+GRAPHS = {
+    "recurrent": ("onnx", RECURRENT | {"context": {"scorer": "additive"}}),
+    "transformer": ("onnx", TRANSFORMER),
+    "history": ("torch", RECURRENT | {"encoder": {"hidden_size": 3, "cell": "sru"}, "context": {"window": "local_p"}}),
+    "mean": ("torch", TRANSFORMER | {"context": {"kind": "mean"}}),
+    "peeking": ("torch", RECURRENT | {"context": {"scorer": "peeking"}}),
+}
+
+
+class Peeking(Additive):
+    """Looks at numbers, which a graph does not know."""
+
+    def forward(self, query, prepared):
+        return super().forward(query, prepared) * (2.0 if query.sum() > 0 else 1.0)
+
+
+def untrained(model):
+    """A model with these values of `model` and random parameters."""
+    pairs = {"source": "a", "target": "b"}
+    values = {"data": {"train": pairs, "validation": pairs}, "model": model, "search": SEARCH}
+    config = parse(Config, values)
+    source, target = Codec(Word(), Vocabulary(LETTERS)), Codec(Word(), Vocabulary(LETTERS[::-1] + "."))
+    torch.manual_seed(5)
+    return TrainedModel(config, source, target, build_translator(config, source, target).eval())
+
+
+def main(folder):
+    """Exports each of the models; prints by name why it was refused, or null."""
+    print(json.dumps({name: refusal(to, model, Path(folder) / name) for name, (to, model) in GRAPHS.items()}))
+
+
+def refusal(to, model, folder):
+    """The message if the export of a model is refused, otherwise None."""
+    try:
+        export_model(untrained(model), to, folder)
+    except UserError as error:
+        return str(error)
+    return None
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
