@@ -50,6 +50,12 @@ def fused():
 
 
 @pytest.fixture
+def no_figures(monkeypatch):
+    """Reports are written without their figures, which take most of the time and have tests of their own."""
+    monkeypatch.setattr("seq2seq_attn.report.write._figures", lambda *_: iter(()))
+
+
+@pytest.fixture
 def only_laws(monkeypatch):
     """Keeps only these laws of scorers, and the prerequisites."""
     from seq2seq_attn.doctor import LAWS
@@ -66,6 +72,7 @@ def only_laws(monkeypatch):
 def parts_in_this_process(monkeypatch):
     """The doctor starts no process for a part, and leaves out graphs: torch cannot trace the checks of shapes."""
     from seq2seq_attn import doctor
+    from seq2seq_attn.doctor import isolation
 
     class InThisProcess:
         def __init__(self, request, timeout=None):
@@ -78,7 +85,8 @@ def parts_in_this_process(monkeypatch):
         def close(self):
             pass
 
-    monkeypatch.setattr(doctor, "IsolatedPart", InThisProcess)
+    for place in (doctor, isolation):
+        monkeypatch.setattr(place, "IsolatedPart", InThisProcess)
     for laws in doctor.LAWS.values():
         for law in ("compiled", "exported"):
             monkeypatch.delitem(laws, law)
