@@ -11,8 +11,9 @@ import typer
 from hypothesis import HealthCheck, settings
 
 # Before torch is loaded, and for the programs that tests start: threads gain nothing on small tensors, and wait for
-# each other where cores are shared.
+# each other where cores are shared; the few that tests ask for wait without spinning.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 shape_checks.install()
 
@@ -50,6 +51,12 @@ def fused():
 
 
 @pytest.fixture
+def no_figures(monkeypatch):
+    """Reports are written without their figures, which take most of the time and have tests of their own."""
+    monkeypatch.setattr("seq2seq_attn.report.write._figures", lambda *_: iter(()))
+
+
+@pytest.fixture
 def only_laws(monkeypatch):
     """Keeps only these laws of scorers, and the prerequisites."""
     from seq2seq_attn.doctor import LAWS
@@ -66,6 +73,7 @@ def only_laws(monkeypatch):
 def parts_in_this_process(monkeypatch):
     """The doctor starts no process for a part, and leaves out graphs: torch cannot trace the checks of shapes."""
     from seq2seq_attn import doctor
+    from seq2seq_attn.doctor import isolation
 
     class InThisProcess:
         def __init__(self, request, timeout=None):
@@ -78,7 +86,8 @@ def parts_in_this_process(monkeypatch):
         def close(self):
             pass
 
-    monkeypatch.setattr(doctor, "IsolatedPart", InThisProcess)
+    for place in (doctor, isolation):
+        monkeypatch.setattr(place, "IsolatedPart", InThisProcess)
     for laws in doctor.LAWS.values():
         for law in ("compiled", "exported"):
             monkeypatch.delitem(laws, law)

@@ -31,6 +31,7 @@ def test_a_comparison_has_its_table_its_figures_and_its_models(compared, capsys)
     assert compared.conclusion[0] in shown
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_a_finished_comparison_is_loaded_without_training(compared, tmp_path, monkeypatch):
     loaded = s2s.Comparison.load(compared.folder)
     assert loaded.results == compared.results

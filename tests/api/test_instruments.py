@@ -240,6 +240,7 @@ def test_the_names_of_the_models_are_those_of_the_common_task():
 # demo
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_the_demo_returns_its_comparison_and_the_command_shows_it(backwards, tmp_path, monkeypatch, capfd):
     """With a small experiment in the place of the demo's, which trains for a minute."""
     arms = {"distracted": {"model": {"context": {"kind": "fixed"}}}, "attention": ["model.context.scorer=dot"]}

@@ -52,6 +52,7 @@ def test_an_experiment_gives_a_table_a_conclusion_and_a_page(program, experiment
     files = "report.html", "table.md", "table.tex", "table.csv", "where.csv", "bleu_by_length.png", "curves.svg"
     assert all((made / name).stat().st_size for name in files)
 
+    monkeypatch.setattr("seq2seq_attn.report.write._figures", lambda *_: iter(()))  # are there now
     model = made / "runs/attention/seed-1/model.safetensors"
     trained = model.stat().st_mtime_ns
     again = program(*compare)
@@ -82,6 +83,7 @@ def test_an_experiment_gives_a_table_a_conclusion_and_a_page(program, experiment
     assert model.stat().st_mtime_ns > trained
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_a_run_and_a_comparison_of_the_same_name_have_places_of_their_own(program, refused, toy, tmp_path, monkeypatch):
     """As the README's `mine`: neither command touches what the other made, with or without --overwrite."""
     monkeypatch.chdir(tmp_path)
@@ -98,6 +100,7 @@ def test_a_run_and_a_comparison_of_the_same_name_have_places_of_their_own(progra
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_the_quick_demo_says_what_it_is_and_what_comes_next(program, experiment, tmp_path, monkeypatch):
     """`comparison.compare.demo` is replaced: it trains for half a minute."""
     asked = []

@@ -53,10 +53,9 @@ def test_the_transformer_keeps_its_output_and_learns_to_reverse_words_with_anoth
     assert any(shade in row for row in rows for shade in "▒▓█")
 
 
-@pytest.mark.usefixtures("parts_in_this_process")
+@pytest.mark.usefixtures("parts_in_this_process", "no_figures")
 def test_the_own_scorer_is_checked_and_gets_a_row_in_the_results(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda *_, **__: None)  # figures have tests of their own
     text = run("own_scorer.py", "training.max_epochs=1", "training.batch_size=400")
     assert " 0 wrong" in text
     table = (tmp_path / "comparisons" / "own-scorer" / "table.md").read_text(encoding="utf-8")

@@ -188,7 +188,7 @@ def test_training_stops_without_improvement_and_keeps_the_best_weights(tmp_path)
 
 def outcome(folder, bleu, **options):
     scores = iter(bleu)
-    options = {"monitor": "bleu", "max_epochs": len(bleu)} | options
+    options = {"monitor": "bleu", "max_epochs": len(bleu), "batch_size": 48} | options
     _, fitted = run(folder, validate=lambda _: next(scores), **options)
     return fitted.stopped, fitted.best_epoch
 
@@ -228,6 +228,7 @@ def test_plateau_halves_the_rate_without_improvement_even_over_an_interruption(t
     plateau = {
         "optimiser": {"learning_rate": 0.08, "schedule": "plateau", "plateau_patience": 0},
         "monitor": "bleu",
+        "batch_size": 48,
     }
     for parts in ([5], [2, 5], [1, 2, 3, 4, 5]):
         scores = iter([3.0, 2.0, 4.0, 4.0, 3.0])
