@@ -4,6 +4,7 @@ import json
 import random
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -50,9 +51,14 @@ def untrained():
 
 @pytest.fixture(scope="session")
 def graphs(tmp_path_factory):
-    """The folder with the exports of `small_models.GRAPHS`, and by name why one was refused, or None."""
+    """Exports those of `small_models.GRAPHS`, once: their folder, and by name why one was refused, or None."""
     pytest.importorskip("onnxscript", reason="the extra [export] is not installed")
-    folder, program = tmp_path_factory.mktemp("graphs"), Path(small_models.__file__)
-    done = subprocess.run([sys.executable, program, folder], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    return folder, json.loads(done.stdout.splitlines()[-1])
+
+    @cache
+    def export(*names):
+        folder, program = tmp_path_factory.mktemp("graphs"), Path(small_models.__file__)
+        done = subprocess.run([sys.executable, program, folder, *names], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+        return folder, json.loads(done.stdout.splitlines()[-1])
+
+    return export

@@ -2,7 +2,7 @@
 
 A program of its own exports the graphs: torch cannot record the checks of shapes that are installed while tests run.
 
-    python small_models.py FOLDER
+    python small_models.py FOLDER NAME ...
 """
 
 import json
@@ -61,9 +61,9 @@ def untrained(model):
     return TrainedModel(config, source, target, build_translator(config, source, target).eval())
 
 
-def main(folder):
-    """Exports each of the models; prints by name why it was refused, or null."""
-    print(json.dumps({name: refusal(to, model, Path(folder) / name) for name, (to, model) in GRAPHS.items()}))
+def main(folder, *names):
+    """Exports these models; prints by name why one was refused, or null."""
+    print(json.dumps({name: refusal(*GRAPHS[name], Path(folder) / name) for name in names}))
 
 
 def refusal(to, model, folder):

@@ -22,12 +22,15 @@ def example(folder):
     return names
 
 
-@pytest.mark.parametrize("name", ["recurrent", "transformer", "history", "mean"])
+QUICK, SLOW = ("recurrent", "mean", "peeking"), ("transformer", "history")
+
+
+@pytest.mark.parametrize("name", [*QUICK[:2], *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
 def test_a_loop_over_the_graphs_is_greedy_search(graphs, untrained, monkeypatch, name):
     to, values = GRAPHS[name]
     if to == "onnx":
         pytest.importorskip("onnxruntime", reason="the extra [export] is not installed")
-    model, (folder, _) = untrained(values), graphs
+    model, (folder, _) = untrained(values), graphs(*(QUICK if name in QUICK else SLOW))
     monkeypatch.chdir(folder / name)
     run, draw = example(folder / name)["run"], torch.Generator().manual_seed(1)
     for sentences, positions in ((1, 1), (4, 7)):
@@ -59,7 +62,7 @@ def greedy(run, source, limit):
 
 
 def test_inputs_and_outputs_are_named_in_order_with_their_sizes(graphs):
-    folder = graphs[0] / "recurrent"
+    folder = graphs(*QUICK)[0] / "recurrent"
     description = json.loads((folder / "export.json").read_text())["graphs"]
     assert {path.name for path in folder.glob("*.onnx")} == {graph["file"] for graph in description.values()}
     carried = description["encoder"]["outputs"]
@@ -72,7 +75,7 @@ def test_inputs_and_outputs_are_named_in_order_with_their_sizes(graphs):
 
 
 def test_a_part_that_cannot_be_recorded_is_refused_in_one_line(graphs):
-    folder, refused = graphs
+    folder, refused = graphs(*QUICK)
     assert [name for name, message in refused.items() if message is not None] == ["peeking"]
     assert refused["peeking"].startswith("torch.export cannot record a part of this model: ")
     assert "\n" not in refused["peeking"]
