@@ -1,11 +1,9 @@
-"""A toy corpus, and a comparison small enough to be trained in a test."""
+"""A toy corpus, and a comparison small enough to be trained in a test.
+
+The process that distributes the tests reads this file too, and needs no torch: imports are inside the fixtures.
+"""
 
 import pytest
-
-from seq2seq_attn.comparison.experiment import read_experiment
-from seq2seq_attn.strict import read_yaml
-from seq2seq_attn.text.synthetic import Parts, write_corpus
-from seq2seq_attn.text.synthetic.toys import reverse, toy_pair
 
 EXPERIMENT = """
 name: toy
@@ -29,6 +27,9 @@ base:
 
 @pytest.fixture(scope="session")
 def toy_corpus(tmp_path_factory):
+    from seq2seq_attn.text.synthetic import Parts, write_corpus
+    from seq2seq_attn.text.synthetic.toys import reverse, toy_pair
+
     folder = tmp_path_factory.mktemp("toy")
     sentences = [" ".join("abcde"[(i * 7 + k * k) % 5] for k in range(2 + i % 4)) for i in range(84)]
     pairs = [toy_pair(sentence.split(), reverse) for sentence in sentences]
@@ -45,9 +46,13 @@ def experiment_file(tmp_path, toy_corpus):
 
 @pytest.fixture
 def grid(experiment_file):
+    from seq2seq_attn.comparison.experiment import read_experiment
+
     return read_experiment(experiment_file)
 
 
 @pytest.fixture
 def values(experiment_file):
+    from seq2seq_attn.strict import read_yaml
+
     return read_yaml(experiment_file)

@@ -185,6 +185,11 @@ def test_what_cannot_be_walked_through_is_refused(given, words):
 # bench
 
 
+@pytest.fixture(autouse=True)
+def _small_corpus(monkeypatch):
+    monkeypatch.setattr("seq2seq_attn.speed.common_task.PAIRS", 290)
+
+
 @pytest.fixture
 def _measured_here(monkeypatch):
     """Measurements in this process, as starting one takes seconds."""

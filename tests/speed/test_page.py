@@ -88,7 +88,9 @@ def test_the_page_has_every_cell_and_every_plot(sitting, tmp_path):
 
 def test_equal_measurements_give_equal_bytes(sitting, tmp_path):
     sitting.save(tmp_path / "speed.json")
-    first, second = (write_page(tmp_path / "speed.md", [tmp_path / "speed.json"]) for _ in range(2))
+    first, second = (
+        [path.read_bytes() for path in write_page(tmp_path / "speed.md", [tmp_path / "speed.json"])] for _ in range(2)
+    )
     assert first == second
 
 
