@@ -44,13 +44,6 @@ GRAPHS = {
 }
 
 
-class Peeking(Additive):
-    """Looks at numbers, which a graph does not know."""
-
-    def forward(self, query, prepared):
-        return super().forward(query, prepared) * (2.0 if query.sum() > 0 else 1.0)
-
-
 def untrained(model):
     """A model with these values of `model` and random parameters."""
     pairs = {"source": "a", "target": "b"}
@@ -76,4 +69,11 @@ def refusal(to, model, folder):
 
 
 if __name__ == "__main__":
+
+    class Peeking(Additive):
+        """Looks at numbers, which a graph does not know."""
+
+        def forward(self, query, prepared):
+            return super().forward(query, prepared) * (2.0 if query.sum() > 0 else 1.0)
+
     main(*sys.argv[1:])
