@@ -67,7 +67,7 @@ def letters(task: Permutation) -> Callable[[Random, int], Phrase]:
     return lambda random, length: toy_pair([chr(97 + below(random, 26)) for _ in range(length)], task)
 
 
-# A random pair with so many words, or over that distance.
+# A random pair with this many words, or over this distance.
 TASKS: dict[str, Callable[[Random, int], Phrase]] = {
     "copy": letters(copy),
     "reverse": letters(reverse),

@@ -31,6 +31,7 @@ class Context(nn.Module, ABC):
     """
 
     value_size: int  # width of the context vectors
+    reads_source: ClassVar[bool] = True  # False: it sees a summary of the source at most, and all weights are 0
     reads_query: ClassVar[bool]  # False: the query has no effect, so all steps can be computed at once
     needs_history: bool = False  # True: a step depends on earlier steps
     heads: int = 1  # rows that each sentence has in the calls of `reader`

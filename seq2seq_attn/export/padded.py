@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from seq2seq_attn.models.encoder import Encoder
 from seq2seq_attn.models.recurrent.cells import RecurrentCell, ScanCell
 from seq2seq_attn.models.recurrent.encoder import RecurrentEncoder, ScanLayer
+from seq2seq_attn.models.translator import token_mask
 from seq2seq_attn.ops.replace import replace_modules
 
 Model = TypeVar("Model", bound=nn.Module)
@@ -36,8 +37,7 @@ class PaddedEncoder(Encoder):
 
     def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:
         """States (B, S, state_size) of embedded sources (B, S, input_size), 0 on padding."""
-        is_token = torch.arange(embedded.shape[1], device=embedded.device) < lengths[:, None]
-        mask = is_token.t()[..., None]
+        mask = token_mask(lengths, embedded).t()[..., None]
         below = embedded.transpose(0, 1)  # time first
         for index, (layer, norm) in enumerate(zip(self.encoder.layers, self.encoder.norms, strict=True)):
             states = norm(torch.cat([self._run(layer, below, mask, way) for way in range(self.directions)], dim=-1))

@@ -43,6 +43,11 @@ class EncoderConfig(Tagged):
         """
 
 
+def lowest(*limits: int | None) -> int | None:
+    """The lowest of these limits, where None is no limit."""
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
 @fusible
 class StackedEncoder(Encoder):
     """Encoders on top of each other: each reads the states of the one below."""
@@ -67,8 +72,7 @@ class StackedEncoderConfig(EncoderConfig):
 
     @property
     def max_positions(self) -> int | None:
-        limits = [config.max_positions for config in self.encoders if config.max_positions is not None]
-        return min(limits, default=None)
+        return lowest(*(config.max_positions for config in self.encoders))
 
     def build(
         self, input_size: int, *, dropout: float, layer_norm: bool = False, is_first: bool = True

@@ -22,7 +22,16 @@ from numpy.typing import NDArray
 from pydantic import Field, PositiveInt, model_validator
 from torch import Tensor, nn
 
-from seq2seq_attn.attention import Change, Context, Counterfactual, Observed, PreparedSource, SelfAttention
+from seq2seq_attn.attention import (
+    Change,
+    Context,
+    Counterfactual,
+    History,
+    Observed,
+    PreparedSource,
+    SelfAttention,
+    each_tensor,
+)
 from seq2seq_attn.ops.inference import select_outputs
 from seq2seq_attn.ops.replace import replace_modules
 from seq2seq_attn.strict import Strict, Tagged
@@ -40,8 +49,13 @@ class Sentences(NamedTuple):
     @property
     def is_token(self) -> Tensor:
         """(B, L) bool, True at tokens, False on padding."""
-        positions = torch.arange(self.tokens.shape[1], device=self.tokens.device)
-        return positions < self.lengths.to(self.tokens.device, non_blocking=True)[:, None]
+        return token_mask(self.lengths, self.tokens)
+
+
+def token_mask(lengths: Tensor, padded: Tensor) -> Tensor:
+    """(B, L) bool on the device of `padded` (B, L, ...): True at the first `lengths` (B,) positions of each row."""
+    positions = torch.arange(padded.shape[1], device=padded.device)
+    return positions < lengths.to(padded.device, non_blocking=True)[:, None]
 
 
 def pad(ids: Sequence[Ids], device: torch.device | str = "cpu") -> Sentences:
@@ -64,6 +78,31 @@ class Rows(Protocol):
     def select(self: _Self, rows: Tensor) -> _Self:
         """The record with only these rows, in this order; `rows` (M,) int64 may repeat a row."""
         ...
+
+
+def start_reading(context: Context, source: PreparedSource) -> History:
+    """The history of a context before the first step, for one hypothesis per sentence: tensors (B, ...)."""
+    return each_tensor(_flatten_beams, context.start(source))
+
+
+def read_source(
+    context: Context, queries: Tensor, source: PreparedSource, history: History
+) -> tuple[Tensor, Tensor, History]:
+    """Contexts (N, context_size), weights (N, S) and the next history, for one step with queries (N, query_size).
+
+    The N = B * K hypotheses of B sentences are K queries per sentence, so the source is not copied.
+    """
+
+    def per_sentence(tensor: Tensor) -> Tensor:
+        return tensor.view(source.sentences, -1, *tensor.shape[1:])
+
+    contexts, weights, history = context(per_sentence(queries), source, each_tensor(per_sentence, history))
+    return contexts.flatten(0, 1), weights.flatten(0, 1), each_tensor(_flatten_beams, history)
+
+
+def _flatten_beams(tensor: Tensor) -> Tensor:
+    """(B * K, ...) of a history's (B, K, ...)."""
+    return tensor.flatten(0, 1)
 
 
 class Step(NamedTuple):

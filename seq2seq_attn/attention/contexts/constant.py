@@ -56,6 +56,8 @@ class FixedContext(ConstantContext):
     The summary has size `value_size`. No step reads the states, so all weights are 0.
     """
 
+    reads_source = False
+
     def __init__(self, summary: Summary, value_size: int) -> None:
         super().__init__()
         need_positive(self, value_size=value_size)
@@ -73,6 +75,7 @@ class NoContext(ConstantContext):
     """
 
     value_size = 0
+    reads_source = False
 
     def read(self, values: Values, is_token: IsToken) -> ConstantSource:
         return ConstantSource(values.new_empty((values.shape[0], 1, 0)), _zero_weights(values))

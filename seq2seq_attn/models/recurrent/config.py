@@ -10,7 +10,7 @@ from pydantic import SerializeAsAny
 from seq2seq_attn import attention
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.context_config import ContextConfig, build_context
-from seq2seq_attn.models.embedding import Embedding
+from seq2seq_attn.models.embedding import build_embeddings
 from seq2seq_attn.models.encoder import EncoderConfig
 from seq2seq_attn.models.recurrent.bahdanau import BahdanauConfig
 from seq2seq_attn.models.recurrent.decoders import DecoderConfig
@@ -44,12 +44,7 @@ class RecurrentConfig(ModelConfig):
         return self.model_copy(update={"decoder": self.decoder.model_copy(update={"hidden_size": size})})
 
     def build(self, source_size: int, target_size: int, joint: bool) -> RecurrentTranslator:
-        embedding = partial(Embedding, dropout=self.dropout.embedding, word_dropout=self.dropout.word)
-        source_embedding = embedding(source_size, self.embedding_size)
-        if self.tie_embeddings == "all" and not joint:
-            raise UserError("model.tie_embeddings=all needs one vocabulary for both languages; set text.joint=true")
-        tied = self.tie_embeddings == "all"
-        target_embedding = source_embedding if tied else embedding(target_size, self.embedding_size)
+        source_embedding, target_embedding = build_embeddings(self, self.dropout, source_size, target_size, joint)
         encoder = self.encoder.build(self.embedding_size, dropout=self.dropout.state, layer_norm=self.layer_norm)
         summary = attention.summary_of(self.summary, encoder.state_size, encoder.directions)
         query_size = self.decoder.hidden_size

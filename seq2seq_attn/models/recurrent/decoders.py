@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from seq2seq_attn.attention import Context, History, PreparedSource, each_tensor
 from seq2seq_attn.models.recurrent.cells import CELLS, Cell, StackedCell
+from seq2seq_attn.models.translator import read_source, start_reading
 from seq2seq_attn.strict import Tagged
 
 CellName = Literal["gru", "lstm", "rnn", "mingru", "sru"]
@@ -65,7 +66,7 @@ class Decoder(nn.Module, ABC):
 
     def start(self, hidden: Tensor, source: PreparedSource) -> DecoderState:
         """The state before the first step, from H_0 (B, hidden_size)."""
-        return DecoderState(self.cell.initial(hidden), each_tensor(_flatten_beams, self.context.start(source)))
+        return DecoderState(self.cell.initial(hidden), start_reading(self.context, source))
 
     def run(self, input_gates: Tensor, state: DecoderState, source: PreparedSource) -> DecoderOutput:
         """All T steps with known tokens, input_gates (T, B, gate_size); the output's tensors are (T, B, ...)."""
@@ -76,21 +77,8 @@ class Decoder(nn.Module, ABC):
         return DecoderOutput(*(torch.stack(part) for part in zip(*outputs, strict=True)))
 
     def read(self, queries: Tensor, source: PreparedSource, history: History) -> tuple[Tensor, Tensor, History]:
-        """Context (N, context_size), weights (N, S) and the next history, for queries (N, query_size).
-
-        The N = B * K hypotheses of B sentences are K queries per sentence, so the source is not copied.
-        """
-
-        def per_sentence(tensor: Tensor) -> Tensor:
-            return tensor.view(source.sentences, -1, *tensor.shape[1:])
-
-        context, weights, history = self.context(per_sentence(queries), source, each_tensor(per_sentence, history))
-        return context.flatten(0, 1), weights.flatten(0, 1), each_tensor(_flatten_beams, history)
-
-
-def _flatten_beams(tensor: Tensor) -> Tensor:
-    """(B * K, ...) of a history's (B, K, ...)."""
-    return tensor.flatten(0, 1)
+        """Context (N, context_size), weights (N, S) and the next history, for queries (N, query_size)."""
+        return read_source(self.context, queries, source, history)
 
 
 class DecoderConfig(Tagged):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from seq2seq_attn.attention import Context, FixedContext, NoContext, PreparedSource, Summary
+from seq2seq_attn.attention import Context, PreparedSource, Summary
 from seq2seq_attn.models.embedding import Embedding
 from seq2seq_attn.models.encoder import Encoder
 from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderState
@@ -123,7 +123,7 @@ class RecurrentTranslator(Translator):
 
     def contexts_that_read(self) -> list[Context]:
         context = self.decoder.context
-        return [] if isinstance(context, (FixedContext, NoContext)) else [context]
+        return [context] if context.reads_source else []
 
     def sources_read(self, memory: RecurrentMemory) -> list[PreparedSource]:
         return [memory.source for _ in self.contexts_that_read()]

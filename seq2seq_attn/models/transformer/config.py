@@ -23,8 +23,8 @@ from seq2seq_attn.models.context_config import (
     build_multi_head,
     build_part,
 )
-from seq2seq_attn.models.embedding import Embedding
-from seq2seq_attn.models.encoder import Encoder, EncoderConfig
+from seq2seq_attn.models.embedding import build_embeddings
+from seq2seq_attn.models.encoder import Encoder, EncoderConfig, lowest
 from seq2seq_attn.models.transformer.decoder import TransformerDecoder
 from seq2seq_attn.models.transformer.encoder import TransformerEncoder
 from seq2seq_attn.models.transformer.layers import Activation, DecoderLayer, EncoderLayer, FeedForward, Norm
@@ -57,28 +57,26 @@ class LayersConfig(Strict):
     @property
     def max_positions(self) -> int | None:
         """The length of a table of positions; None: no limit."""
-        if self.position is None or "max_positions" not in own_options(self.position.part):
+        option = None if self.position is None else own_options(self.position.part).get("max_positions")
+        if self.position is None or option is None:
             return None
-        default = own_options(self.position.part)["max_positions"].default
-        return int(self.position.options.get("max_positions", default))
+        return int(self.position.options.get("max_positions", option.default))
 
-    def make_position(self, size: int, place: str) -> attention.Position | None:
-        """A new position, as `position` says. UserError if sizes do not fit."""
+    def make_position(self, size: int, place: str, *, in_attention: bool) -> attention.Position | None:
+        """A new position, if it acts there: within every self-attention, or below the first layer.
+
+        UserError if sizes do not fit.
+        """
         config = self.position
-        return None if config is None else build_part(f"{place}.position", config, partial(config, size, self.heads))
+        if config is None or config.part.in_attention != in_attention:
+            return None
+        return build_part(f"{place}.position", config, partial(config, size, self.heads))
 
     def self_attention(self, size: int, place: str, *, causal: bool) -> attention.SelfAttention:
         """The self-attention of a layer. UserError if sizes do not fit, or a part needs the steps one by one."""
         config = ContextConfig(scorer=self.scorer, normaliser=self.normaliser, window=self.window, heads=self.heads)
-        position = self.make_position(size, place)
-        heads = build_multi_head(
-            config,
-            size,
-            size,
-            place=place,
-            dropout=self.attention_dropout,
-            position=position if position is not None and position.in_attention else None,
-        )
+        position = self.make_position(size, place, in_attention=True)
+        heads = build_multi_head(config, size, size, place=place, dropout=self.attention_dropout, position=position)
         try:
             return attention.SelfAttention(heads, causal)
         except ValueError as error:
@@ -87,11 +85,6 @@ class LayersConfig(Strict):
     def feed_forward(self, size: int) -> FeedForward:
         """The feed-forward network of a layer."""
         return FeedForward(size, self.feed_forward_size, self.activation, self.feed_forward_dropout)
-
-    def below(self, size: int, place: str) -> attention.Position | None:
-        """The position that is added to the input of the first layer, if any."""
-        position = self.make_position(size, place)
-        return None if position is None or position.in_attention else position
 
 
 class TransformerEncoderConfig(LayersConfig, EncoderConfig):
@@ -103,6 +96,7 @@ class TransformerEncoderConfig(LayersConfig, EncoderConfig):
         self, input_size: int, *, dropout: float, layer_norm: bool = False, is_first: bool = True
     ) -> TransformerEncoder:
         place, size = "model.encoder", input_size
+        position = self.make_position(size, place, in_attention=False)
         layers = [
             EncoderLayer(
                 self.self_attention(size, place, causal=False), self.feed_forward(size), size, self.norm, dropout
@@ -113,7 +107,7 @@ class TransformerEncoderConfig(LayersConfig, EncoderConfig):
             layers,
             size,
             self.norm,
-            self.below(size, place),
+            position,
             scale=sqrt(size) if is_first else 1.0,
             dropout=dropout,
             layer_drop=self.layer_drop,
@@ -152,8 +146,7 @@ class TransformerConfig(ModelConfig):
 
     @property
     def max_positions(self) -> int | None:
-        limits = [limit for limit in (self.encoder.max_positions, self.decoder.max_positions) if limit is not None]
-        return min(limits, default=None)
+        return lowest(self.encoder.max_positions, self.decoder.max_positions)
 
     @property
     def decoder_size(self) -> int:
@@ -163,15 +156,10 @@ class TransformerConfig(ModelConfig):
         return self.model_copy(update={"decoder": self.decoder.model_copy(update={"feed_forward_size": size})})
 
     def build(self, source_size: int, target_size: int, joint: bool) -> TransformerTranslator:
-        if self.tie_embeddings == "all" and not joint:
-            raise UserError("model.tie_embeddings=all needs one vocabulary for both languages; set text.joint=true")
-        size, tied = self.embedding_size, self.tie_embeddings == "all"
-        embedding = partial(Embedding, dropout=self.dropout.embedding, word_dropout=self.dropout.word)
-        source_embedding = embedding(source_size, size)
-        target_embedding = source_embedding if tied else embedding(target_size, size)
-        encoder = self.encoder.build(size, dropout=self.dropout.state)
+        source_embedding, target_embedding = build_embeddings(self, self.dropout, source_size, target_size, joint)
+        encoder = self.encoder.build(self.embedding_size, dropout=self.dropout.state)
         decoder = self._decoder(encoder)
-        output = Linear(size, target_size)
+        output = Linear(self.embedding_size, target_size)
         if self.tie_embeddings != "none":
             output.weight = target_embedding.table.weight
         return TransformerTranslator(
@@ -185,6 +173,7 @@ class TransformerConfig(ModelConfig):
 
     def _decoder(self, encoder: Encoder) -> TransformerDecoder:
         options, place, size, dropout = self.decoder, "model.decoder", self.embedding_size, self.dropout.state
+        position = options.make_position(size, place, in_attention=False)
         layers = []
         for _ in range(options.layers):
             context = self._context(encoder)
@@ -204,7 +193,7 @@ class TransformerConfig(ModelConfig):
             layers,
             size,
             options.norm,
-            options.below(size, place),
+            position,
             scale=sqrt(size),
             dropout=dropout,
             layer_drop=options.layer_drop,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from seq2seq_attn.models.encoder import Encoder
 from seq2seq_attn.models.transformer.stack import LayerStack
+from seq2seq_attn.models.translator import token_mask
 from seq2seq_attn.ops.dispatch import fusible
 
 
@@ -15,9 +15,7 @@ class TransformerEncoder(LayerStack, Encoder):
     """States h_1..h_S of a source: self-attention layers over the embedded tokens (Vaswani et al. 2017, sec. 3.1)."""
 
     def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:
-        positions = torch.arange(embedded.shape[1], device=embedded.device)
-        is_token = positions < lengths.to(embedded.device, non_blocking=True)[:, None]
-        x = self.below(embedded)
+        is_token, x = token_mask(lengths, embedded), self.below(embedded)
         for layer in self.kept():
             x = self.layers[layer](x, is_token)
         states: Tensor = self.final_norm(x)

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seq2seq_attn.attention import Context, History, PreparedSource, SelfAttention, each_tensor
+from seq2seq_attn.models.translator import read_source, start_reading
 from seq2seq_attn.ops.dispatch import fusible
 from seq2seq_attn.ops.dropout import Dropout
 from seq2seq_attn.ops.linear import Linear
@@ -130,7 +131,7 @@ class DecoderLayer(nn.Module):
 
     def start(self, source: PreparedSource) -> LayerState:
         """The state before the first step, one hypothesis per sentence."""
-        return LayerState(None, each_tensor(_flatten_beams, self.context.start(source)))
+        return LayerState(None, start_reading(self.context, source))
 
     def forward(self, x: Tensor, source: PreparedSource, need_weights: bool) -> tuple[Tensor, Tensor | None]:
         """All steps of known targets: states (B, T, size), and the weights of the context (B, T, S) or None."""
@@ -143,21 +144,11 @@ class DecoderLayer(nn.Module):
         """One step of N = B * K hypotheses: states (N, 1, size), the next state, and weights (N, S)."""
         contexts, cache = self.self_attention.step(self.around_self_attention.before(x), state.cache)
         x = self.around_self_attention.after(x, contexts)
-
-        def per_sentence(tensor: Tensor) -> Tensor:
-            return tensor.view(source.sentences, -1, *tensor.shape[1:])
-
-        queries = per_sentence(self.around_context.before(x).squeeze(1))
-        contexts, weights, history = self.context(queries, source, each_tensor(per_sentence, state.history))
-        x = self._rest(x, contexts.flatten(0, 1)[:, None])
-        return x, LayerState(cache, each_tensor(_flatten_beams, history)), weights.flatten(0, 1)
+        queries = self.around_context.before(x).squeeze(1)
+        contexts, weights, history = read_source(self.context, queries, source, state.history)
+        return self._rest(x, contexts[:, None]), LayerState(cache, history), weights
 
     def _rest(self, x: Tensor, contexts: Tensor) -> Tensor:
         x = self.around_context.after(x, self.project(contexts))
         around = self.around_feed_forward
         return around.after(x, self.feed_forward(around.before(x)))
-
-
-def _flatten_beams(tensor: Tensor) -> Tensor:
-    """(B * K, ...) of a history's (B, K, ...)."""
-    return tensor.flatten(0, 1)

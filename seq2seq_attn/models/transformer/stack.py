@@ -47,7 +47,7 @@ class LayerStack(nn.Module):
         return dropped
 
     def kept(self) -> list[int]:
-        """The layers that are not skipped, drawn anew at every call in training."""
+        """The layers that are not skipped, redrawn at every call in training."""
         everything = list(range(len(self.layers)))
         if not self.training or self.layer_drop == 0:
             return everything

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
-from seq2seq_attn.attention import Context, FixedContext, PreparedSource
+from seq2seq_attn.attention import Context, PreparedSource
 from seq2seq_attn.models.embedding import Embedding
 from seq2seq_attn.models.encoder import Encoder
 from seq2seq_attn.models.transformer.decoder import TransformerDecoder, TransformerState
@@ -74,14 +74,11 @@ class TransformerTranslator(Translator):
         return features
 
     def contexts_that_read(self) -> list[Context]:
-        return [self.decoder.contexts()[layer] for layer in self._reading_layers()]
+        return [context for context in self.decoder.contexts() if context.reads_source]
 
     def sources_read(self, memory: TransformerMemory) -> list[PreparedSource]:
-        return [memory.sources[layer] for layer in self._reading_layers()]
-
-    def _reading_layers(self) -> list[int]:
-        contexts = enumerate(self.decoder.contexts())
-        return [layer for layer, context in contexts if not isinstance(context, FixedContext)]
+        pairs = zip(self.decoder.contexts(), memory.sources, strict=True)
+        return [source for context, source in pairs if context.reads_source]
 
     def embedding_tables(self) -> EmbeddingTables:
         return EmbeddingTables(self.source_embedding.table, self.target_embedding.table)
