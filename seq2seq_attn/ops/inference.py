@@ -36,6 +36,10 @@ def for_inference(model: Model) -> Model:
         return model
     modules = fusible_modules(model)
     parts: dict[nn.Module, nn.Module] = {layer: InferenceLinear(layer) for layer in modules if _benefits(layer)}
+    for module in modules:
+        own: nn.Module | None = getattr(module, "for_inference", lambda: None)()
+        if own is not None:
+            parts[module] = own
     if native.has_kernels(next(model.parameters(), torch.empty(0))):
         for attention in modules:
             if isinstance(attention, Attention) and why_not_softmax(attention) is None:

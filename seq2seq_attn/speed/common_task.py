@@ -61,8 +61,13 @@ def untrained_model(job: Job, vocabulary: int) -> Translator:
 class BenchCorpus(NamedTuple):
     pairs: EncodedPairs
     test: Sequence[Ids]
-    entries: int  # of the vocabulary
+    codec: Codec
     name: str
+
+    @property
+    def entries(self) -> int:
+        """The number of vocabulary entries."""
+        return len(self.codec.vocabulary)
 
 
 def bench_corpus(job: Job, effort: Effort) -> BenchCorpus:
@@ -85,9 +90,8 @@ def read_corpus(folder: Path) -> BenchCorpus:
         )
     codec = Codec(Word(), Vocabulary(lines[VOCABULARY]))
     source, target, test = ([codec.encode(line) for line in lines[name]] for name in (SOURCE, TARGET, TEST))
-    entries = len(codec.vocabulary)
-    name = f"{len(source):,} pairs of {SOURCE} and {TARGET}, {entries:,} vocabulary entries"
-    return BenchCorpus(EncodedPairs(EncodedSentences.of(source), EncodedSentences.of(target)), test, entries, name)
+    name = f"{len(source):,} pairs of {SOURCE} and {TARGET}, {len(codec.vocabulary):,} vocabulary entries"
+    return BenchCorpus(EncodedPairs(EncodedSentences.of(source), EncodedSentences.of(target)), test, codec, name)
 
 
 def synthetic_corpus(job: Job, effort: Effort) -> BenchCorpus:
@@ -108,7 +112,8 @@ def synthetic_corpus(job: Job, effort: Effort) -> BenchCorpus:
         source = target = test = np.full(pairs, job.length)
     name = f"synthetic, with Multi30k's lengths: {pairs:,} pairs, {entries:,} vocabulary entries"
     sources, targets, tests = (_random_sentences(lengths, entries, draw) for lengths in (source, target, test))
-    return BenchCorpus(EncodedPairs(EncodedSentences.of(sources), EncodedSentences.of(targets)), tests, entries, name)
+    codec = Codec(Word(), Vocabulary([f"w{rank}" for rank in range(1, entries - len(SPECIALS) + 1)]))
+    return BenchCorpus(EncodedPairs(EncodedSentences.of(sources), EncodedSentences.of(targets)), tests, codec, name)
 
 
 def training_batches(corpus: BenchCorpus, job: Job) -> Iterator[Batch]:

@@ -67,11 +67,20 @@ class MeasurementFailedError(Exception):
 
 def measure_own(job: Job, effort: Effort) -> Outcome:
     """Our own measurement of the job, in a new process."""
+    return _measure_by("seq2seq_attn.speed.sitting", job, effort)
+
+
+def measure_ctranslate2(job: Job, effort: Effort) -> Outcome:
+    """CTranslate2's measurement of the job, with our weights exported to it, in a new process."""
+    return _measure_by("seq2seq_attn.speed.ctranslate2", job, effort)
+
+
+def _measure_by(module: str, job: Job, effort: Effort) -> Outcome:
     order = {
         "job": TypeAdapter(Job).dump_python(job, mode="json"),
         "effort": TypeAdapter(Effort).dump_python(effort, mode="json"),
     }
-    return run_process([sys.executable, "-m", "seq2seq_attn.speed.sitting"], order, job.threads)
+    return run_process([sys.executable, "-m", module], order, job.threads)
 
 
 def run_process(command: Sequence[str], order: Mapping[str, Any], threads: int, folder: Path | None = None) -> Outcome:
@@ -160,6 +169,8 @@ PEERS = (
     Peer("OpenNMT-py Transformer", "opennmt.py", {"attention": "transformer", "input_feeding": False}, "transformer"),
 )
 
+CTRANSLATE2, CTRANSLATE2_MODEL = "CTranslate2 with our weights", "transformer"  # it decodes, and trains nothing
+
 
 def refuse_without_peers(folder: Path) -> None:
     """Raises UserError if the peers cannot be run from this folder."""
@@ -225,16 +236,18 @@ class Task(NamedTuple):
 
 
 def plan_tasks(jobs: Sequence[Job], effort: Effort, peers: Path | None) -> Iterator[Task]:
-    """Our jobs; after the last of each workload and model, the comparable peers, which have fp32 only."""
+    """Our jobs; after the last of each workload and model, the comparable peers, in fp32."""
     for job, following in zip(jobs, [*jobs[1:], None], strict=True):
         yield Task(OURS, job, partial(measure_own, job, effort))
         is_last = following is None or (following.what, following.model) != (job.what, job.model)
         if peers is None or not is_last or job.what not in PEER_WORKLOADS:
             continue
+        theirs = replace(job, precision="fp32")
         for peer in PEERS:
             if peer.model == job.model:
-                theirs = replace(job, precision="fp32")
                 yield Task(peer.name, theirs, partial(measure_peer, peer, peers, theirs, effort))
+        if job.model == CTRANSLATE2_MODEL and job.what != "training":
+            yield Task(CTRANSLATE2, theirs, partial(measure_ctranslate2, theirs, effort))
 
 
 def new_sitting(job: Job, effort: Effort) -> Sitting:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from seq2seq_attn.models.encoder import Encoder
 from seq2seq_attn.models.transformer.stack import LayerStack
 from seq2seq_attn.models.translator import token_mask
 from seq2seq_attn.ops.dispatch import fusible
+from seq2seq_attn.ops.transformer import encode_layers, packed_layers, why_not
 
 
 @fusible
@@ -20,3 +21,23 @@ class TransformerEncoder(LayerStack, Encoder):
             x = self.layers[layer](x, is_token)
         states: Tensor = self.final_norm(x)
         return states
+
+    def for_inference(self) -> InferenceEncoder | None:
+        """The encoder with its current weights, and faster; None if nothing is faster for its layers."""
+        return InferenceEncoder(self) if why_not(self, list(self.layers)) is None else None
+
+
+class InferenceEncoder(TransformerEncoder):
+    """An encoder with constant weights, computed by `ops.transformer`."""
+
+    def __init__(self, encoder: TransformerEncoder) -> None:
+        nn.Module.__init__(self)
+        self.__dict__.update(encoder.__dict__)
+        self.packed = packed_layers(list(self.layers))
+
+    def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:
+        states: Tensor = self.final_norm(encode_layers(self.below(embedded), lengths, self.packed))
+        return states
+
+    def for_inference(self) -> None:
+        """None: it is the result."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
 from seq2seq_attn.attention import Context, PreparedSource
 from seq2seq_attn.models.embedding import Embedding
 from seq2seq_attn.models.encoder import Encoder
-from seq2seq_attn.models.transformer.decoder import TransformerDecoder, TransformerState
+from seq2seq_attn.models.transformer.decoder import TransformerDecoder
 from seq2seq_attn.models.translator import Decoded, EmbeddingTables, Sentences, Step, Translator
 from seq2seq_attn.ops.dispatch import fusible
 from seq2seq_attn.ops.dropout import Dropout
@@ -57,10 +57,10 @@ class TransformerTranslator(Translator):
         states = self.encoder(embedded, source.lengths)
         return TransformerMemory(self.decoder.prepare(states, source.is_token))
 
-    def start(self, memory: TransformerMemory) -> TransformerState:
+    def start(self, memory: TransformerMemory) -> Any:
         return self.decoder.start(memory.sources)
 
-    def step(self, tokens: Tensor, state: TransformerState, memory: TransformerMemory) -> Step:
+    def step(self, tokens: Tensor, state: Any, memory: TransformerMemory) -> Step:
         hidden, state, weights = self.decoder.step(self.target_embedding(tokens), state, memory.sources)
         return Step(self.project(self.readout_dropout(hidden)), state, weights)
 

@@ -1,0 +1,181 @@
+"""The layers of a Transformer in one kernel, for inference on a CPU: an encoder, and a step of a decoder.
+
+Reference implementation: `EncoderLayer.forward` and `DecoderLayer.step` in models/transformer/layers.py.
+
+In the reference implementation, a step of one layer is some forty operations on small tensors; every step copies the
+keys and values of all earlier ones to append its own, and so does every selection of hypotheses. Here, the keys and
+values of a step stay where they were written, and a hypothesis has the number of its row in each of them. The encoder
+computes no padding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from seq2seq_attn.attention import Attention, Context, MultiHead
+from seq2seq_attn.attention.attention import why_not_fused
+from seq2seq_attn.ops import native
+from seq2seq_attn.ops.dispatch import changed, unsupported
+from seq2seq_attn.ops.linear import is_linear
+
+PANEL = 32  # outputs of a packed matrix that are neighbours in memory, as in native/transformer_layers.h
+ACTIVATIONS = ("relu", "gelu", "swiglu")  # in the order of the kernel's enumeration
+
+
+class PackedLayers(NamedTuple):
+    """The parameters of L layers."""
+
+    packed: Tensor  # (L, P) float32, in the order in which the kernel reads them
+    size: int
+    heads: int
+    hidden_size: int
+    norm_first: bool
+    activation: str
+    epsilon: float  # of layer normalisation
+
+    def arguments(self) -> tuple[Tensor | int | float, ...]:
+        """What the kernels begin with."""
+        layers, per_layer = self.packed.shape
+        options = int(self.norm_first), ACTIVATIONS.index(self.activation), self.epsilon
+        return layers, self.size, self.heads, self.hidden_size, *options, self.packed, per_layer
+
+
+class StepSource(NamedTuple):
+    """B sources as all layers of a decoder read them."""
+
+    projected: Tensor  # (B, S, L, 2, size) float32: keys and values of each layer
+    lengths: Tensor  # (B,) int64: the first positions of a sentence are tokens, the rest is padding
+
+    @property
+    def sentences(self) -> int:
+        """B."""
+        return len(self.lengths)
+
+    def select(self, rows: Tensor) -> StepSource:
+        """The record with these sentences only, in this order."""
+        return StepSource(self.projected.index_select(0, rows), self.lengths.index_select(0, rows))
+
+
+class StepState(NamedTuple):
+    """The steps of N hypotheses so far."""
+
+    caches: tuple[Tensor, ...]  # of every step: keys and values (L, rows of that step, 2, size)
+    slots: Tensor  # (N, steps) int64: the row of each hypothesis in each cache
+
+    def select(self, rows: Tensor) -> StepState:
+        """The record with these hypotheses only, in this order."""
+        return self._replace(slots=self.slots.index_select(0, rows))
+
+
+def why_not(stack: nn.Module, layers: Sequence[Any]) -> str | None:
+    """Why the kernels cannot replace the layers of an encoder or a decoder; None if they can."""
+    parameters = list(stack.parameters())
+    if (reason := unsupported(*parameters) or changed(stack)) is not None:
+        return reason
+    if any(parameter.dtype != torch.float32 for parameter in parameters):
+        return "the parameters are not in float32"
+    if not native.has_kernels(parameters[0]):
+        return "there are no kernels"
+    return next((reason for layer in layers if (reason := _why_not_layer(layer)) is not None), None)
+
+
+def _why_not_layer(layer: Any) -> str | None:
+    contexts: list[Context] = [layer.self_attention.attention, *([layer.context] if hasattr(layer, "context") else [])]
+    for context in contexts:
+        if type(context) is not MultiHead:
+            return f"the context is {type(context).__name__}, not MultiHead"
+        if context.position is not None:
+            return f"the position is {type(context.position).__name__}, which acts within attention"
+        if type(context.attention) is not Attention or (reason := why_not_fused(context.attention)) is not None:
+            return f"attention is not softmax over scaled dot products: {reason}"
+    if not all(is_linear(part) for part in layer.modules() if isinstance(part, nn.Linear)):
+        return "linear layers were prepared for other products"
+    return None
+
+
+def packed_layers(layers: Sequence[Any]) -> PackedLayers:
+    """The current parameters of the layers of an encoder or a decoder, where `why_not` is None."""
+    first = layers[0]
+    return PackedLayers(
+        torch.stack([_packed(layer) for layer in layers]),
+        first.self_attention.attention.query_size,
+        first.self_attention.attention.heads,
+        first.feed_forward.hidden_layer.out_features,
+        first.around_self_attention.is_pre,
+        first.feed_forward.activation,
+        first.around_feed_forward.norm.eps,
+    )
+
+
+def encode_layers(inputs: Tensor, lengths: Tensor, layers: PackedLayers) -> Tensor:
+    """States (B, S, size) of the last layer from the inputs (B, S, size) of the first, in float32; padding is 0."""
+    inputs = inputs.float().contiguous()
+    states = torch.zeros_like(inputs)
+    sentences, longest, _ = inputs.shape
+    sizes = sentences, longest, lengths.contiguous()
+    native.run("transformer_encoder", torch.float32, *layers.arguments(), *sizes, inputs, states)
+    return states
+
+
+def project_source(states: Tensor, lengths: Tensor, layers: Sequence[Any]) -> StepSource:
+    """The source with states (B, S, state size), as the layers of a decoder read it."""
+    parts = [part for layer in layers for part in (layer.context.key_layer, layer.context.value_layer)]
+    weight, bias = torch.cat([part.weight for part in parts]), torch.cat([_bias(part) for part in parts])
+    projected = F.linear(states, weight, bias).float()
+    return StepSource(projected.view(*projected.shape[:2], len(layers), 2, -1), lengths)
+
+
+def transformer_step(
+    inputs: Tensor, state: StepState, source: StepSource, layers: PackedLayers
+) -> tuple[Tensor, StepState, Tensor]:
+    """States (N, size) of the last layer from the inputs (N, size) of the first, the next state, and weights (N, S).
+
+    Computes in float32. The N = B * K hypotheses are K neighbours for each sentence; the weights are the mean over
+    layers and heads.
+    """
+    inputs = inputs.float().contiguous()
+    rows, longest = len(inputs), source.projected.shape[1]
+    states, weights = torch.empty_like(inputs), inputs.new_empty(rows, longest)
+    cache = inputs.new_empty(len(layers.packed), rows, 2, layers.size)
+    earlier = state.caches
+    native.run(
+        "transformer_step", torch.float32, *layers.arguments(), rows, inputs, len(earlier),
+        torch.tensor([each.data_ptr() for each in earlier], dtype=torch.int64),
+        torch.tensor([each.shape[1] for each in earlier], dtype=torch.int64),
+        state.slots.contiguous(), cache, source.sentences, longest, source.lengths, source.projected, states, weights,
+    )  # fmt: skip
+    slots = torch.cat((state.slots, torch.arange(rows)[:, None]), dim=1)
+    return states, StepState((*earlier, cache), slots), weights
+
+
+def _packed(layer: Any) -> Tensor:
+    """The parameters of a layer, in the order in which the kernel reads them."""
+    own, network = layer.self_attention.attention, layer.feed_forward
+    sublayers = [(layer.around_self_attention, [[own.query_layer, own.key_layer, own.value_layer], [own.output_layer]])]
+    if hasattr(layer, "context"):  # its keys and values are those of `project_source`
+        sublayers.append((layer.around_context, [[layer.context.query_layer], [layer.context.output_layer]]))
+    products = [network.hidden_layer, network.gate_layer, network.output_layer]
+    sublayers.append((layer.around_feed_forward, [[part] for part in products if part is not None]))
+    parts = []
+    for around, products in sublayers:
+        matrices = [part for product in products for part in _panels(product)]
+        norm = [around.norm.weight, around.norm.bias]
+        parts += [*norm, *matrices] if around.is_pre else [*matrices, *norm]
+    return torch.cat([part.detach().flatten() for part in parts])
+
+
+def _panels(layers: Sequence[nn.Linear]) -> tuple[Tensor, Tensor]:
+    """Weight (outputs / PANEL, inputs, PANEL) and bias of layers with the same input, padded to a multiple of PANEL."""
+    weight, bias = torch.cat([layer.weight for layer in layers]), torch.cat([_bias(layer) for layer in layers])
+    missing = -len(bias) % PANEL
+    panels = F.pad(weight, (0, 0, 0, missing)).view(-1, PANEL, weight.shape[1]).transpose(1, 2)
+    return panels, F.pad(bias, (0, missing))
+
+
+def _bias(layer: nn.Linear) -> Tensor:
+    return layer.weight.new_zeros(layer.out_features) if layer.bias is None else layer.bias

@@ -1,0 +1,186 @@
+"""The kernels of a Transformer compute what its layers do, and only where they may."""
+
+import itertools
+
+import pytest
+import torch
+
+from seq2seq_attn.models.transformer.config import TransformerConfig
+from seq2seq_attn.models.transformer.decoder import InferenceDecoder
+from seq2seq_attn.models.transformer.encoder import InferenceEncoder
+from seq2seq_attn.models.transformer.layers import FeedForward
+from seq2seq_attn.models.translator import pad
+from seq2seq_attn.ops import native, reference
+from seq2seq_attn.ops.inference import for_inference
+from seq2seq_attn.search import SearchOptions, beam_search, greedy_search
+
+SOURCE = pad([[4, 9, 6, 3], [5, 3], [10, 8, 4, 7, 12, 3], [6, 6, 3]])
+LAYERS = [
+    {"norm": "pre", "activation": "relu"},
+    {"norm": "post", "activation": "gelu", "position": "learned"},
+    {"norm": "pre", "activation": "swiglu", "position": None},
+]
+
+pytestmark = [
+    pytest.mark.usefixtures("fused"),
+    pytest.mark.skipif(not native.has_kernels(torch.empty(0)), reason="no compiler here"),
+]
+
+
+def make(layers=LAYERS[0], size=40, **changes):
+    """Sizes of which none is a multiple of a panel or a vector register."""
+    torch.manual_seed(5)
+    small = {"layers": 3, "heads": 4, "feed_forward_size": 35, **layers}
+    values = {"kind": "transformer", "embedding_size": size, "encoder": small, "decoder": small} | changes
+    model = TransformerConfig.model_validate(values).build(17, 149, False)
+    for name, parameter in model.named_parameters():
+        if parameter.dim() == 1:  # norms and biases that are not what they are initialised to
+            parameter.data += 0.3 * torch.randn_like(parameter)
+        elif "embedding" not in name:
+            parameter.data *= 2
+    return model.eval()
+
+
+def is_prepared(model):
+    return isinstance(model.encoder, InferenceEncoder), isinstance(model.decoder, InferenceDecoder)
+
+
+def assert_same_hypotheses(found, expected, rel=1e-5):
+    for ours, theirs in zip(itertools.chain(*found), itertools.chain(*expected), strict=True):
+        assert ours.tokens == theirs.tokens
+        assert ours.log_probability == pytest.approx(theirs.log_probability, rel=rel)
+        torch.testing.assert_close(ours.weights, theirs.weights, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("layers", LAYERS, ids=str)
+def test_searches_by_kernel_equal_those_of_the_layers(layers):
+    model = make(layers)
+    prepared = for_inference(model)
+    assert is_prepared(prepared) == (True, True)
+    for search, options in (
+        (greedy_search, SearchOptions(beam_size=1, max_length=9)),
+        (beam_search, SearchOptions(beam_size=4, n_best=3, max_length=9)),
+    ):
+        expected = search(model, SOURCE, options, with_weights=True)
+        assert_same_hypotheses(search(prepared, SOURCE, options, with_weights=True), expected)
+
+
+@pytest.mark.parametrize("size", [64, 132])
+def test_blocks_of_many_rows_are_computed_like_single_ones(size):
+    """More hypotheses than a block has, of sentences that do not fill one."""
+    model = make(size=size)
+    source = pad([[4 + (i * j) % 13 for j in range(1, 3 + i % 9)] + [3] for i in range(75)])
+    options = SearchOptions(beam_size=3, n_best=2, max_length=4)
+    with torch.inference_mode():
+        together = beam_search(for_inference(model), source, options, with_weights=True)
+    assert_same_hypotheses(together, beam_search(model, source, options, with_weights=True))
+
+
+def test_the_encoder_computes_the_states_of_tokens_and_no_others():
+    model = make()
+    with torch.inference_mode():
+        states = model.encoder(model.embed_source(SOURCE), SOURCE.lengths)
+        prepared = for_inference(model).encoder
+        found = prepared(model.embed_source(SOURCE), SOURCE.lengths)
+        is_token = SOURCE.is_token
+        torch.testing.assert_close(found[is_token], states[is_token], rtol=1e-4, atol=1e-5)
+        assert torch.equal(found[~is_token], prepared.final_norm(torch.zeros(40)).expand_as(found[~is_token]))
+
+
+def test_states_are_immutable_and_can_be_continued_in_several_ways():
+    model = make()
+    prepared = for_inference(model)
+    tokens = torch.tensor([5, 9, 7, 4])
+    with torch.inference_mode():
+        memories = [each.encode(SOURCE) for each in (model, prepared)]
+
+        def logits(words, rows):
+            """Of both models, after these words and a selection of hypotheses."""
+            found = []
+            for each, memory in zip((model, prepared), memories, strict=True):
+                first = each.step(tokens, each.start(memory), memory)
+                after = [each.step(tokens + word, first.state, memory) for word in words]
+                chosen = after[0].state.select(rows)
+                found.append([step.logits for step in after] + [each.step(tokens, chosen, memory).logits])
+            return found
+
+        expected, found = logits([1, 2, 1], torch.tensor([2, 0, 0, 3]))
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+        assert torch.equal(found[0], found[2])  # the second continuation has changed nothing
+
+
+def test_steps_equal_teacher_forcing():
+    model = for_inference(make())
+    target = pad([[9, 5, 3], [7, 3], [8, 3], [11, 4, 3]])
+    with torch.inference_mode():
+        inputs, memory = model.decoder_inputs(target), model.encode(SOURCE)
+        decoded, state = model.decode(inputs, memory), model.start(memory)
+        for i, tokens in enumerate(inputs.unbind(1)):
+            step = model.step(tokens, state, memory)
+            state = step.state
+            torch.testing.assert_close(model.project(decoded.features[:, i]), step.logits)
+            torch.testing.assert_close(decoded.weights[:, i], step.weights)
+
+
+def test_under_autocast_results_are_closer_to_those_in_float32_than_autocast_s_own():
+    model, options = make(), SearchOptions(precision="bf16")
+    with torch.inference_mode():
+        with options.autocast("cpu"):
+            prepared = for_inference(model)
+            found, rounded = (each.encode(SOURCE) for each in (prepared, model))
+            found, rounded = (
+                each.step(torch.full((4,), 5), each.start(memory), memory).logits.float()
+                for each, memory in ((prepared, found), (model, rounded))
+            )
+        memory = model.encode(SOURCE)
+        exact = model.step(torch.full((4,), 5), model.start(memory), memory).logits
+    assert (found - exact).abs().mean() < (rounded - exact).abs().mean() < 0.1
+
+
+class OwnFeedForward(FeedForward):
+    def forward(self, x):
+        return 2 * super().forward(x)
+
+
+def with_own_feed_forward(model):
+    for stack in (model.encoder, model.decoder):
+        stack.layers[1].feed_forward.__class__ = OwnFeedForward
+
+
+def with_a_hook(model):
+    for stack in (model.encoder, model.decoder):
+        stack.layers[2].feed_forward.register_forward_hook(lambda module, inputs, output: output + 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "prepared"),
+    [
+        ({"layers": {"position": "rotary"}}, (False, False)),
+        ({"layers": {"position": "relative_bias"}}, (False, False)),
+        ({"layers": {"scorer": "additive"}}, (False, False)),
+        ({"context": {"window": {"name": "local_m", "half_width": 1}}}, (True, False)),
+        ({"layers": {"normaliser": {"name": "softmax", "temperature": 2.0}}}, (False, False)),
+        ({"context": {"scorer": "general"}}, (True, False)),
+        ({"context": {"kind": "mean"}}, (True, False)),
+        ({"encoder": {"kind": "recurrent", "hidden_size": 20}}, (False, True)),
+        ({"encoder": {"kind": "recurrent", "hidden_size": 3}}, (False, False)),
+        (with_own_feed_forward, (False, False)),
+        (with_a_hook, (False, False)),
+    ],
+    ids=str,
+)
+def test_other_parts_run_as_they_are(changes, prepared):
+    model = make(**({} if callable(changes) else changes))
+    if callable(changes):
+        changes(model)
+    options = SearchOptions(beam_size=2, n_best=2, max_length=5)
+    found = for_inference(model)
+    assert is_prepared(found) == prepared
+    expected = beam_search(model, SOURCE, options, with_weights=True)
+    assert_same_hypotheses(beam_search(found, SOURCE, options, with_weights=True), expected)
+
+
+def test_reference_implementations_and_double_precision_prepare_nothing():
+    assert is_prepared(for_inference(make().double())) == (False, False)
+    with reference():
+        assert is_prepared(for_inference(make())) == (False, False)
