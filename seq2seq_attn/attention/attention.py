@@ -180,7 +180,7 @@ class Attention(Context):
             is_causal=is_causal,
             scale=1.0,
         )
-        return contexts[:, 0]
+        return contexts.squeeze(1)
 
 
 def why_not_fused(attention: Attention) -> str | None:
