@@ -17,7 +17,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 shape_checks.install()
 
-# What a test writes need not survive a power failure, and waiting for the disk would take a third of the time.
+# What a test writes need not survive a power failure.
 os.fsync = lambda descriptor: None
 
 # The same examples in every run, and no limit on time: on a busy machine a test must not fail for being slow.
