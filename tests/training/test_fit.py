@@ -46,7 +46,7 @@ def small_model(**dropout):
     return config.build(11, 11, joint=False)
 
 
-def run(folder, model=None, validate=None, resume=False, **changes):
+def run(folder, model=None, validate=None, resume=False, say=print, **changes):
     values = {"monitor": "loss", "batch_size": 8, "max_epochs": 4, "patience": None, "accelerator": "cpu"}
     config = TrainingConfig.model_validate(values | {"optimiser": {"learning_rate": 0.01}} | changes)
     pairs, model = reversal_pairs(), model or small_model()
@@ -59,6 +59,7 @@ def run(folder, model=None, validate=None, resume=False, **changes):
         validate,
         folder,
         resume=resume,
+        say=say,
     )
     return model, fitted
 
