@@ -141,6 +141,7 @@ def may_resume(config: Config, folder: Path, if_exists: IfExists) -> bool:
                 f"use its model as it is, or train it again with --overwrite"
             )
         if trained is not None:
+            read_metrics(folder)  # its damage should show now, not when training adds to it
             return True
     _refuse_foreign_files(folder)
     return False

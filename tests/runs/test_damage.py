@@ -103,7 +103,7 @@ def damage_every_file(finished, grid, times, tmp_path):
             assert any(f"{LAST}: damaged; continuing from the checkpoint before it" in text for text in said) == (
                 name == LAST
             )
-        elif not cut:
+        elif not cut and not name.startswith(("log/", "test.", "model.", "lexicon.")):  # which resuming does not read
             same_or_refused(lambda folder=folder, said=said: continued(folder, config, said), weights)
         shutil.rmtree(folder)
     logs = {name for name in files if name.startswith("log/") and not name.endswith("metrics.csv")}

@@ -63,6 +63,7 @@ def outcome(folder, arm_run):
     """All that must not depend on a kill: weights, optimiser, scores, translations and curve."""
     last = torch.load(folder / LAST, weights_only=True)
     metrics = read_metrics(folder)
+    del metrics["made_with"]  # the commit, which may change while this runs
     for key in ("seconds", "tokens_per_second"):
         del metrics["training"][key]
     files = [
