@@ -92,11 +92,14 @@ def record_logs(folder: Path) -> None:
     record(folder, [path.relative_to(folder).as_posix() for path in folder.glob("log/*/*") if path.is_file()])
 
 
-def remove_unfinished(folder: Path) -> None:
-    """Removes what a killed training had written of its next checkpoint."""
+def prepare_to_resume(folder: Path) -> None:
+    """Removes what a killed training wrote of its next checkpoint, and records the files of an earlier version."""
     with explained(folder):
         for path in folder.glob("checkpoints/*.ckpt.[0-9]*.part"):
             path.unlink()
+    if not read_sums(folder):
+        files = {path for pattern in (MARKER, *_OWN_BEFORE_SUMS) for path in folder.glob(pattern)}
+        record(folder, [path.relative_to(folder).as_posix() for path in files])
 
 
 def refuse_folder(folder: Path) -> None:

@@ -38,9 +38,9 @@ from seq2seq_attn.runs.folder import (
     clear,
     may_resume,
     metrics_content,
+    prepare_to_resume,
     record_logs,
     refuse_folder,
-    remove_unfinished,
     write_metrics,
 )
 from seq2seq_attn.runs.model import TrainedModel, build_translator
@@ -91,7 +91,7 @@ def train(
     run_files(config)  # as above
     resuming = may_resume(config, folder, if_exists)
     if resuming:
-        remove_unfinished(folder)
+        prepare_to_resume(folder)
         if (changed := changed_surroundings(folder, provenance)) is not None:
             say(f"{name}: {changed}")
     give_back_freed_memory()

@@ -10,6 +10,7 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.runs.folder import read_metrics
 from seq2seq_attn.runs.train import train
 from seq2seq_attn.strict import dump
+from seq2seq_attn.text.checksums import read_sums
 
 
 @pytest.fixture
@@ -122,9 +123,14 @@ def test_a_run_without_its_configuration_is_not_replaced_by_resuming(run, config
     assert files(run) == before
 
 
-def test_a_run_of_an_earlier_version_without_checksums_is_replaced(run, config):
+@pytest.mark.parametrize("resumed", [False, True])
+def test_a_run_of_an_earlier_version_without_checksums_is_resumed_and_replaced(run, config, resumed):
+    names = read_sums(run).keys()
     (run / "SHA256SUMS").unlink()
     (run / "run.json").write_text('{"format": "seq2seq_attn run", "version": 1}\n')
+    if resumed:
+        train(config, run, if_exists="resume", bar=None)
+        assert read_sums(run).keys() == names
     train(config, run, if_exists="overwrite", bar=None)
     assert read_metrics(run)["training"]["epochs"] == 1
 
