@@ -17,6 +17,9 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 shape_checks.install()
 
+# What a test writes need not survive a power failure.
+os.fsync = lambda descriptor: None
+
 # The same examples in every run, and no limit on time: on a busy machine a test must not fail for being slow.
 settings.register_profile(
     "suite", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]

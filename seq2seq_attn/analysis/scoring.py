@@ -17,8 +17,9 @@ from seq2seq_attn.runs.corpora import read_test
 from seq2seq_attn.runs.folder import read_metrics, write_metrics
 from seq2seq_attn.runs.model import TrainedModel, with_lexicon
 from seq2seq_attn.search.batched import Progress
+from seq2seq_attn.text.checksums import checked, write_recorded
 from seq2seq_attn.text.corpus import ParallelCorpus
-from seq2seq_attn.text.files import read_lines, write_bytes
+from seq2seq_attn.text.files import read_lines
 
 TRANSLATIONS, LINKS, ENTROPIES = "test.translations.txt", "test.links.txt", "test.entropies.txt"
 
@@ -35,8 +36,11 @@ class AttentionRecord(NamedTuple):
     def save(self, folder: Path) -> None:
         """Write both files, one line per pair, blank without weights; links are in the Pharaoh format."""
         entropies = ("" if entropy is None else f"{entropy:.4f}" for entropy in self.entropies)
-        write_bytes(folder / LINKS, "".join(f"{format_links(links)}\n" for links in self.links).encode())
-        write_bytes(folder / ENTROPIES, "".join(f"{entropy}\n" for entropy in entropies).encode())
+        links = "".join(f"{format_links(links)}\n" for links in self.links)
+        write_recorded(
+            folder,
+            {LINKS: links.encode(), ENTROPIES: "".join(f"{entropy}\n" for entropy in entropies).encode()},
+        )
 
     @classmethod
     def load(cls, folder: Path, pairs: int) -> AttentionRecord | None:
@@ -44,7 +48,7 @@ class AttentionRecord(NamedTuple):
 
         UserError: a file is malformed or does not have `pairs` lines.
         """
-        if not (folder / LINKS).exists() or not (folder / ENTROPIES).exists():
+        if not checked(folder, LINKS).exists() or not checked(folder, ENTROPIES).exists():
             return None
         links = read_gold(folder / LINKS, pairs).sure
         try:
@@ -66,7 +70,8 @@ class ScoredRun(NamedTuple):
     @classmethod
     def load(cls, folder: Path, pairs: int) -> ScoredRun:
         """From a run folder whose test set has this many pairs. UserError as in `AttentionRecord.load`."""
-        return cls(read_metrics(folder), read_lines(folder / TRANSLATIONS), AttentionRecord.load(folder, pairs))
+        translations = read_lines(checked(folder, TRANSLATIONS))
+        return cls(read_metrics(folder), translations, AttentionRecord.load(folder, pairs))
 
 
 def evaluate(
@@ -83,7 +88,7 @@ def evaluate(
     pairs, lc_tok, gold = read_test(files)
     model = with_lexicon(model, folder, say=say)
     translations = model.translate(pairs.source, progress=progress, warn=lambda text: say(f"test set, {text}"))
-    write_bytes(folder / TRANSLATIONS, "".join(f"{line}\n" for line in translations).encode())
+    write_recorded(folder, {TRANSLATIONS: "".join(f"{line}\n" for line in translations).encode()})
     language = model.config.text.target_language
     test = TranslatedTest(translations, pairs.target, options.tokenize, lc_tok, language, pairs.source, options.comet)
     scores = score_translations(test, skip=skipped_metrics(options))

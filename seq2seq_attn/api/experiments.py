@@ -61,9 +61,12 @@ def train(
     """
     from seq2seq_attn.analysis.scoring import evaluate
     from seq2seq_attn.api.model import Model
+    from seq2seq_attn.runs.folder import refuse_source
     from seq2seq_attn.runs.train import train as train_run
 
     folder, say = Path(folder), messages(silent)
+    if isinstance(config, (Path, str)):
+        refuse_source(folder, Path(config), if_exists)
     settings = _config(config, overrides)
     trained = train_run(
         settings,

@@ -43,7 +43,7 @@ def train(
     if resume and overwrite:
         raise UserError("--resume continues a run and --overwrite deletes it; give one of them")
     run = output or RUNS / config.stem
-    with _resumable(f"{run} keeps what was trained up to the last whole epoch", "--resume"):
+    with _resumable(f"{run} keeps what was trained up to its last checkpoint", "--resume"):
         from seq2seq_attn.api.scores import Scores
         from seq2seq_attn.ops.host import keep_freed_memory
         from seq2seq_attn.runs.folder import IfExists
@@ -86,7 +86,7 @@ def compare(
     Ctrl-C, the same command continues. Overrides change the base configuration of all arms, or the experiment itself,
     as in seeds=[1,2,3].
     """
-    with _resumable("finished runs are kept, and the others up to their last whole epoch"):
+    with _resumable("finished runs are kept, and the others up to their last checkpoint"):
         from seq2seq_attn.comparison.experiment import read_experiment
         from seq2seq_attn.ops.host import keep_freed_memory
 
@@ -147,7 +147,7 @@ def demo(
     Trains four arms, one of which attends to the source, to translate the bundled corpus from English to Chinese. After
     Ctrl-C, the same command continues.
     """
-    with _resumable("finished runs are kept, and the others up to their last whole epoch"):
+    with _resumable("finished runs are kept, and the others up to their last checkpoint"):
         from seq2seq_attn.ops.host import keep_freed_memory
 
         keep_freed_memory()

@@ -26,7 +26,7 @@ from seq2seq_attn.results.records import RUNS
 from seq2seq_attn.results.results import RESULTS, Results
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import CACHE_FOLDER, Cache, TestSet, read_test
-from seq2seq_attn.runs.folder import COMPARISON, MARKER
+from seq2seq_attn.runs.folder import COMPARISON, MARKER, is_run, refuse_folder
 from seq2seq_attn.strict import load, merge
 from seq2seq_attn.text.files import read_lines, write_bytes
 from seq2seq_attn.text.synthetic import make_corpus
@@ -91,8 +91,9 @@ def _align(grid: RunGrid, runs: Path, test: TestSet, say: Say) -> dict[str, list
 def claim(folder: Path, experiment: str) -> None:
     """Marks the folder as the comparison of this experiment.
 
-    UserError: the folder contains something else.
+    UserError: the folder contains something else, or is the current folder.
     """
+    refuse_folder(folder)
     path = folder / COMPARISON
     marker = {"format": "seq2seq_attn comparison", "version": 1, "experiment": experiment}
     another = "name another folder with --output"
@@ -103,7 +104,7 @@ def claim(folder: Path, experiment: str) -> None:
             raise UserError(f"{path}: not the marker of a comparison; {another}") from None
         if name != experiment:
             raise UserError(f"{folder}: holds the comparison {name!r}, not {experiment!r}; {another}")
-    elif (folder / MARKER).exists():
+    elif folder.is_dir() and is_run(folder):
         raise UserError(f"{folder}: holds a run of `train` ({MARKER}), not a comparison; {another}")
     elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"{folder}: exists and is not a comparison (no {COMPARISON}); {another}")

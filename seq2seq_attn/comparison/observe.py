@@ -38,6 +38,7 @@ from seq2seq_attn.results.observations import (
 from seq2seq_attn.runs.corpora import TestSet
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.search.forced import Forced
+from seq2seq_attn.text.checksums import checked
 from seq2seq_attn.text.codec import Codec, load_codecs
 from seq2seq_attn.text.corpus import ParallelCorpus
 from seq2seq_attn.text.files import read_lines, write_bytes
@@ -60,7 +61,7 @@ def observe(grid: RunGrid, runs: Path, test_set: TestSet, output: Path, chrf_sig
         _write_json(output / "attention.json", [])
         return
     kept = kept_lines(pairs, len(first), *load_codecs(next(iter(first.values()))), always=examples)
-    translations = {arm: read_lines(folder / TRANSLATIONS) for arm, folder in first.items()}
+    translations = {arm: read_lines(checked(folder, TRANSLATIONS)) for arm, folder in first.items()}
     scores = _sentence_scores(translations, pairs.target)
     maps: list[dict[str, Any]] = []
     traces: dict[int, list[DecodingTrace]] = {line: [] for line in examples}
@@ -145,9 +146,10 @@ def _segmentation(model: TrainedModel, pairs: ParallelCorpus, lines: Sequence[in
 def read_curve(run: ArmRun, runs: Path) -> Curve:
     """The validation results of a run by epoch, including those before an interruption."""
     epochs: dict[int, dict[str, str]] = {}
-    versions = (runs / run.folder / "log").glob("version_*/metrics.csv")
+    folder = runs / run.folder
+    versions = [path.relative_to(folder) for path in folder.glob("log/version_*/metrics.csv")]
     for path in sorted(versions, key=lambda path: int(path.parent.name.removeprefix("version_"))):
-        with path.open(encoding="utf-8", newline="") as file:
+        with checked(folder, path.as_posix()).open(encoding="utf-8", newline="") as file:
             epochs |= {int(row["epoch"]) + 1: row for row in csv.DictReader(file) if row.get("validation_loss")}
     rows = [epochs[epoch] for epoch in sorted(epochs)]
     return Curve(

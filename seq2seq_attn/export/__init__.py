@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import seq2seq_attn
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.runs.folder import refuse_folder
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.text.codec import save_codecs
 from seq2seq_attn.text.files import explained
@@ -40,10 +41,11 @@ def export_model(model: TrainedModel, to: Target, output: Path, *, overwrite: bo
     """Write a model in the format of another program into the folder `output`, and return the folder.
 
     UserError: the target or a part of the model is unknown to the other program, its library is not installed, or the
-    folder exists. With `overwrite`, an earlier export is replaced; any other folder is not.
+    folder exists. With `overwrite`, a folder that contains an earlier export, and nothing else, is replaced.
     """
     if to not in TARGETS:
         raise UserError(f"{to!r} is no target of export; choose from {', '.join(TARGETS)}")
+    refuse_folder(output)
     refuse_existing(output, overwrite)
     with _replacing_folder(output) as folder:
         exported = _writer(to)(model, folder)
@@ -56,8 +58,10 @@ def export_model(model: TrainedModel, to: Target, output: Path, *, overwrite: bo
                 "special_tokens": {token: index for index, token in enumerate(SPECIALS)},
                 **exported.description,
             }
-            (folder / DESCRIPTION).write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
             (folder / "README.md").write_text(_readme(to, exported.usage), encoding="utf-8")
+            names = (path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+            description["files"] = sorted([*names, DESCRIPTION])
+            (folder / DESCRIPTION).write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
     return output
 
 
@@ -67,8 +71,13 @@ def refuse_existing(output: Path, overwrite: bool) -> None:
         return
     if not overwrite:
         raise UserError(f"{output}: exists; name another folder with --output, or replace an export with --overwrite")
-    if not _is_export(output):
+    files = _files_of_export(output)
+    if files is None:
         raise UserError(f"{output}: is no earlier export (no {DESCRIPTION} of one), and is not replaced; name another")
+    for path in sorted(output.rglob("*")):
+        own = path.relative_to(output).as_posix() in files or path.is_dir()
+        if path.is_symlink() or not own:
+            raise UserError(f"{path}: is not a file of the export in {output}; move it, or name another folder")
 
 
 def need(package: str, to: Target) -> Any:
@@ -85,26 +94,31 @@ def _writer(to: Target) -> Any:
     return import_module(f"{__name__}.{to}").write
 
 
-def _is_export(folder: Path) -> bool:
+def _files_of_export(folder: Path) -> list[str] | None:
+    """The files that an export wrote into the folder; None if there is none."""
     try:
-        return bool(json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))["format"] == FORMAT)
+        description = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
+        return list(description["files"]) if description["format"] == FORMAT else None
     except (OSError, ValueError, KeyError, TypeError):
-        return False
+        return None
 
 
 @contextmanager
 def _replacing_folder(output: Path) -> Iterator[Path]:
     """The temporary name of a folder that the block fills: renamed at its end, deleted if it raises."""
-    unfinished = output.with_name(f"{output.name}.{os.getpid()}.part")
+    unfinished, before = (output.with_name(f"{output.name}.{os.getpid()}.{kind}") for kind in ("part", "before"))
     try:
         with explained(output):
             unfinished.mkdir(parents=True)
         yield unfinished
         with explained(output):
-            shutil.rmtree(output, ignore_errors=True)
+            if output.exists():
+                output.rename(before)
             unfinished.rename(output)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
+        if output.exists():
+            shutil.rmtree(before, ignore_errors=True)
 
 
 def _readme(to: Target, usage: str) -> str:

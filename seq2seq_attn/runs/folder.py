@@ -1,13 +1,14 @@
 """The folder of a run: its files, its metrics, and which of its files may be removed.
 
-A folder is a run if it contains the marker that `train` writes first. Only files that a run writes are ever removed
-from it; any other file is reported by name, and nothing changes.
+A folder is a run if it contains the marker that `train` writes first, with the checksums of the data. Only files that
+the run wrote are ever removed from it: those in its `SHA256SUMS` and its logs. Any other file is reported by name, and
+nothing changes. Reading a file of a run checks it (`text/checksums.py`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
@@ -18,40 +19,46 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.runs import CONFIG, require_run
 from seq2seq_attn.runs.plugin import FOLDER, read_run_values, run_files, run_values
 from seq2seq_attn.strict import parse, read_yaml
-from seq2seq_attn.text.files import explained, write_bytes
+from seq2seq_attn.text.checksums import SUMS, checked, read_sums, record, write_recorded
+from seq2seq_attn.text.files import digest, explained, write_bytes
+from seq2seq_attn.training import LAST, PREVIOUS
 
 IfExists = Literal["refuse", "resume", "overwrite"]
 
 MARKER = "run.json"
+_MARKER = {"format": "seq2seq_attn run", "version": 1}
 COMPARISON = "comparison.json"  # the marker of the folder that `compare` writes
 MODEL, METRICS, LEXICON = "model.safetensors", "metrics.json", "lexicon.safetensors"
-LAST_CHECKPOINT, BEST_WEIGHTS = "checkpoints/last.ckpt", "checkpoints/best.safetensors"
 
-# All files that a run writes, relative to its folder.
+# What a run writes besides the files in its `SHA256SUMS`, relative to its folder.
 _OWN = (
     MARKER,
+    SUMS,
+    *(f"log/version_*/{name}" for name in ("metrics.csv", "hparams.yaml", "events.out.tfevents.*")),
+    *(f"{folder}*.[0-9]*.part" for folder in ("", "checkpoints/", "plugins/")),
+)
+# What a run of a version without `SHA256SUMS` wrote.
+_OWN_BEFORE_SUMS = (
     CONFIG,
     MODEL,
     METRICS,
     LEXICON,
-    "provenance.json",
     *(f"{side}.{rest}" for side in ("source", "target", "joint") for rest in ("*.json", "*.txt", "*.model")),
     "plugins/*.py",
     "plugins/SHA256SUMS",
-    "test.*.txt",
-    "checkpoints/*.ckpt",
-    BEST_WEIGHTS,
-    "log/version_*/*",
-    "*.part",
-    "checkpoints/*.part",
-    "plugins/*.part",
+    *(f"test.{name}.txt" for name in ("translations", "links", "entropies")),
+    LAST,
+    PREVIOUS,
+    "checkpoints/best.safetensors",
 )
+_FOLDERS = ("checkpoints", "plugins", "log", "log/version_*")
 
 
 def read_config(folder: Path) -> Config:
     """The configuration of a run folder. UserError: it is not one."""
     require_run(folder)
-    return parse(Config, read_run_values(read_yaml(folder / CONFIG), folder), folder / CONFIG)
+    path = checked(folder, CONFIG)
+    return parse(Config, read_run_values(read_yaml(path), folder), path)
 
 
 def read_metrics(folder: Path) -> dict[str, Any]:
@@ -60,7 +67,7 @@ def read_metrics(folder: Path) -> dict[str, Any]:
     During training it contains at most `pretrained_embeddings`; `training` is added at the end of training, `test`
     when the test set has been scored.
     """
-    path = folder / METRICS
+    path = checked(folder, METRICS)
     if not path.exists():
         return {}
     try:
@@ -72,49 +79,114 @@ def read_metrics(folder: Path) -> dict[str, Any]:
 
 def write_metrics(folder: Path, metrics: dict[str, Any]) -> None:
     """Adds or replaces top-level keys of metrics.json."""
-    text = json.dumps(read_metrics(folder) | metrics, indent=2, ensure_ascii=False)
-    write_bytes(folder / METRICS, f"{text}\n".encode())
+    write_recorded(folder, {METRICS: metrics_content(read_metrics(folder) | metrics)})
+
+
+def metrics_content(metrics: dict[str, Any]) -> bytes:
+    """The content of metrics.json."""
+    return f"{json.dumps(metrics, indent=2, ensure_ascii=False)}\n".encode()
+
+
+def record_logs(folder: Path) -> None:
+    """Records the logs, which training writes from beginning to end."""
+    record(folder, [path.relative_to(folder).as_posix() for path in folder.glob("log/*/*") if path.is_file()])
+
+
+def prepare_to_resume(folder: Path) -> None:
+    """Removes what a killed training wrote of its next checkpoint, and records the files of an earlier version."""
+    with explained(folder):
+        for path in folder.glob("checkpoints/*.ckpt.[0-9]*.part"):
+            path.unlink()
+    if not read_sums(folder):
+        files = {path for pattern in (MARKER, *_OWN_BEFORE_SUMS) for path in folder.glob(pattern)}
+        record(folder, [path.relative_to(folder).as_posix() for path in files])
+
+
+def refuse_folder(folder: Path) -> None:
+    """UserError if the folder is the current one or contains it: results get a folder of their own."""
+    if Path.cwd().is_relative_to(folder.resolve()):
+        raise UserError(f"{folder}: is the current folder, or contains it; name a folder of its own with --output")
+
+
+def refuse_source(folder: Path, source: Path, if_exists: IfExists) -> None:
+    """UserError if the folder contains the file of the configuration, unless a run is resumed with its own."""
+    if if_exists == "resume" and source.resolve() == (folder / CONFIG).resolve() and is_run(folder):
+        return
+    if source.resolve().is_relative_to(folder.resolve()):
+        raise UserError(f"{folder}: contains {source}; name a folder of its own with --output")
 
 
 def may_resume(config: Config, folder: Path, if_exists: IfExists) -> bool:
     """True if training continues from the folder's last checkpoint, False if it starts from the beginning.
 
-    UserError: the folder is not a run, holds other files, is not to be replaced, or has another configuration.
+    UserError: the folder is not a run, holds other files, is not to be replaced, or has another configuration or data.
     """
-    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+    refuse_folder(folder)
+    if not folder.exists() or (folder.is_dir() and all(_is_start_of_marker(path) for path in folder.iterdir())):
         return False
     if (folder / COMPARISON).exists():
         raise UserError(f"{folder}: holds a comparison ({COMPARISON}), not a run; name another folder with --output")
-    if not (folder / MARKER).is_file():
+    if not is_run(folder):
         raise UserError(
             f"{folder}: exists and is not a run of `train` (no {MARKER}); name another folder with --output"
         )
     if if_exists == "refuse":
         raise UserError(f"{folder}: this run exists; continue it with --resume or replace it with --overwrite")
-    if if_exists == "resume" and (folder / CONFIG).exists():
-        refuse_other_config(config, folder)
-        if (folder / LAST_CHECKPOINT).exists():
-            return True
-        if (folder / MODEL).exists():
+    if if_exists == "resume":
+        trained = next((name for name in (LAST, PREVIOUS, MODEL) if (folder / name).exists()), None)
+        if (folder / CONFIG).exists():
+            refuse_other_config(config, folder)
+        elif trained is not None:
+            raise UserError(f"{folder / CONFIG}: no such file; restore it, or train the run again with --overwrite")
+        if trained == MODEL:
             raise UserError(
-                f"{folder}: this run has ended and {LAST_CHECKPOINT} is missing, so it cannot continue; "
+                f"{folder}: this run has ended and {LAST} is missing, so it cannot continue; "
                 f"use its model as it is, or train it again with --overwrite"
             )
+        if trained is not None:
+            read_metrics(folder)  # its damage should show now, not when training adds to it
+            return True
     _refuse_foreign_files(folder)
     return False
 
 
-def clear(folder: Path) -> None:
-    """Turns the folder into an empty run: writes the marker and removes the files of an earlier run, and no others."""
+def is_run(folder: Path) -> bool:
+    """Whether the folder has the marker that `train` writes. UserError: the marker is damaged."""
+    return _read_marker(folder).get("format") == _MARKER["format"]
+
+
+def _read_marker(folder: Path) -> dict[str, Any]:
+    """The content of the marker; empty if there is none, or another file has its name."""
+    path = checked(folder, MARKER)
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _is_start_of_marker(path: Path) -> bool:
+    """Whether a run was killed while it wrote its first file."""
+    return fnmatch(path.name, f"{MARKER}.[0-9]*.part")
+
+
+def clear(folder: Path, config: Config, provenance: Mapping[str, Any]) -> None:
+    """Turns the folder into an empty run: removes the files of an earlier run, and no others, and writes the marker.
+
+    The marker has the checksums of the data, and the provenance of the start of training.
+    """
     _refuse_foreign_files(folder)
-    write_bytes(folder / MARKER, (json.dumps({"format": "seq2seq_attn run", "version": 1}) + "\n").encode())
     with explained(folder):
         for path in sorted(folder.rglob("*"), reverse=True):  # contents of a folder come before the folder
-            if path.is_dir() and not path.is_symlink():
+            if not path.is_dir() and path.name not in (MARKER, SUMS):
+                path.unlink()
+            elif path.is_dir() and any(fnmatch(path.relative_to(folder).as_posix(), own) for own in _FOLDERS):
                 with suppress(OSError):  # not empty
                     path.rmdir()
-            elif path.name != MARKER:
-                path.unlink()
+        (folder / SUMS).unlink(missing_ok=True)  # last: it says which files may be removed
+    marker = _MARKER | {"data": data_sums(config), "made_with": provenance}
+    write_bytes(folder / MARKER, f"{json.dumps(marker, indent=2)}\n".encode())
+    record(folder, [MARKER])
 
 
 def _refuse_foreign_files(folder: Path) -> None:
@@ -126,20 +198,47 @@ def _refuse_foreign_files(folder: Path) -> None:
 
 
 def _foreign_files(folder: Path) -> Iterator[Path]:
+    recorded = read_sums(folder)
     for path in sorted(folder.rglob("*")):
-        own = any(fnmatch(path.relative_to(folder).as_posix(), pattern) for pattern in _own_at(path, folder))
-        if not own and (path.is_symlink() or not path.is_dir()):
+        name = path.relative_to(folder).as_posix()
+        own = name in recorded or any(fnmatch(name, pattern) for pattern in _own_at(name, not recorded))
+        if path.is_symlink() or not (own or path.is_dir()):  # a run writes no links
             yield path
 
 
-def _own_at(path: Path, folder: Path) -> Iterator[str]:
-    """The patterns of the same depth as the path: in `fnmatch`, a star also matches slashes."""
-    depth = len(path.relative_to(folder).parts)
-    return (pattern for pattern in _OWN if pattern.count("/") + 1 == depth)
+def _own_at(name: str, before_sums: bool) -> Iterator[str]:
+    """The patterns of the same depth as the name: in `fnmatch`, a star also matches slashes."""
+    patterns = (*_OWN, *_OWN_BEFORE_SUMS) if before_sums else _OWN
+    return (pattern for pattern in patterns if pattern.count("/") == name.count("/"))
+
+
+def data_sums(config: Config) -> dict[str, str]:
+    """The SHA-256 of each data file, decompressed, by its key in the configuration, as `data.train.source`."""
+    return {key: digest(path) for key, path in _data_files(config).items()}
+
+
+def _data_files(config: Config) -> dict[str, Path]:
+    """The files that a configuration names: text, links and references."""
+    values = {f"data.{key}": value for key, value in _flat(config.data.model_dump()).items()}
+    guided = config.training.guided_alignment
+    links = {} if guided is None else {"training.guided_alignment.links": guided.links}
+    return {key: value for key, value in (values | links).items() if isinstance(value, Path)}
+
+
+def changed_surroundings(folder: Path, provenance: Mapping[str, Any]) -> str | None:
+    """In words, how version, device, threads or kernels differ from those at the start of training; None if not."""
+    before = _read_marker(folder).get("made_with", {})
+    changed = [key for key in ("version", "hardware") if before.get(key, provenance[key]) != provenance[key]]
+    if not changed:
+        return None
+    was, now = ("; ".join(str(each[key]) for key in changed) for each in (before, provenance))
+    return (
+        f"continues on {now}, but began on {was}: its numbers may differ in the last digits from one training on either"
+    )
 
 
 def refuse_other_config(config: Config, folder: Path) -> None:
-    """UserError if the run has another configuration or other files of its own.
+    """UserError if the run has another configuration, other data, or other files of its own.
 
     `training.patience` may differ, and `training.max_epochs` unless the learning rates of earlier epochs depend on it.
     """
@@ -152,6 +251,13 @@ def refuse_other_config(config: Config, folder: Path) -> None:
         if old.get(key) != new.get(key) and key not in may_change:
             raise UserError(
                 f"{folder / CONFIG}: was trained with {key}={old.get(key)!r}, now it is {new.get(key)!r}; "
+                f"name another folder, or replace the run with --overwrite"
+            )
+    recorded, data = _read_marker(folder).get("data", {}), _data_files(config)
+    for key in sorted(recorded.keys() & data.keys()):
+        if data[key].exists() and digest(data[key]) != recorded[key]:
+            raise UserError(
+                f"{data[key]}: is not the file that {folder} was trained with ({key}, another SHA-256); restore it, "
                 f"name another folder, or replace the run with --overwrite"
             )
     files, now = run_files(trained), run_files(config)

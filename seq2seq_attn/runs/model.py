@@ -28,6 +28,7 @@ from seq2seq_attn.search.forced import Forced
 from seq2seq_attn.search.hypotheses import Hypothesis
 from seq2seq_attn.search.options import MbrOptions, SearchOptions, ShortlistOptions
 from seq2seq_attn.search.shortlist import Shortlist
+from seq2seq_attn.text.checksums import checked, write_recorded
 from seq2seq_attn.text.codec import Codec, load_codecs
 from seq2seq_attn.text.lexicon import Lexicon, learn_lexicon
 from seq2seq_attn.text.vocabulary import EOS
@@ -73,7 +74,7 @@ class TrainedModel:
         source, target = load_codecs(folder)
         with torch.random.fork_rng(devices=()), weights_from_a_file():  # the weights drawn here are replaced below
             translator = build_translator(config, source, target)
-        path = folder / MODEL
+        path = checked(folder, MODEL)
         if not path.exists():
             raise UserError(f"{path}: no such file; training has not ended: continue it with train --resume")
         try:
@@ -221,9 +222,9 @@ def with_lexicon(
     """
     if (options or model.config.search).shortlist is None or model.lexicon is not None:
         return model
-    path = folder / LEXICON
+    path = checked(folder, LEXICON)
     if not path.exists():
-        _learn_lexicon(model, say).save(path)
+        write_recorded(folder, {LEXICON: _learn_lexicon(model, say).content()})
     return replace(model, lexicon=Lexicon.load(path))
 
 

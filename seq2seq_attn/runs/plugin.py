@@ -3,12 +3,11 @@
 A configuration names such a class by its location, `my_file.py:MyScorer`. A run keeps the file, and the modules that it
 imports from the same folder, in `plugins/`, and its config.yaml names the copies: the run can be moved, and the
 original may change. Loading such a run executes these files, so only load runs that you trust. The checksums in
-`plugins/SHA256SUMS` detect damage and edits; they are not a signature.
+the run's `SHA256SUMS` detect damage and edits; they are not a signature.
 """
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -19,10 +18,9 @@ from seq2seq_attn.attention import Normaliser, Scorer, Window, scorer_class
 from seq2seq_attn.attention.registry import file_sources, load_file
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.strict import Strict, Tagged
-from seq2seq_attn.text.files import digest, read_lines, write_bytes
+from seq2seq_attn.text.checksums import checked, read_sums
 
 FOLDER = "plugins"
-CHECKSUMS = "SHA256SUMS"
 
 _PLACE = re.compile(r"(?P<file>.+\.py):(?P<part>\w+)")
 
@@ -69,7 +67,7 @@ def run_values(config: Strict) -> dict[str, Any]:
 
 
 def run_files(config: Strict) -> dict[str, bytes]:
-    """The files that the run of this configuration keeps in `plugins/`, by name.
+    """The files that the run of this configuration keeps in `plugins/`, by their names there.
 
     UserError: two different files have the same name, or a file imports a package from its folder.
     """
@@ -89,22 +87,14 @@ def run_files(config: Strict) -> dict[str, bytes]:
     return kept
 
 
-def write_run_files(config: Strict, folder: Path) -> None:
-    """Writes the `run_files` and their checksums into a run folder; nothing if there are none."""
-    files = run_files(config)
-    for name, source in files.items():
-        write_bytes(folder / FOLDER / name, source)
-    if files:
-        sums = "".join(f"{hashlib.sha256(source).hexdigest()}  {name}\n" for name, source in sorted(files.items()))
-        write_bytes(folder / FOLDER / CHECKSUMS, sums.encode())
-
-
 def read_run_values(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """The values of a run's config.yaml, with the locations of its own files.
 
     UserError: a file is missing, or is not the one that the run was trained with.
     """
-    _check(folder / FOLDER)
+    for name in read_sums(folder):
+        if name.startswith(f"{FOLDER}/"):
+            checked(folder, name)
 
     def found(file: str, part: str) -> str:
         own = folder / file
@@ -115,22 +105,6 @@ def read_run_values(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         return f"{file}:{part}"
 
     return _with_places(dict(values), found)
-
-
-def _check(folder: Path) -> None:
-    """UserError if a file does not match its checksum."""
-    sums = folder / CHECKSUMS
-    for number, line in enumerate(read_lines(sums) if sums.exists() else [], start=1):
-        expected, _, name = line.partition("  ")
-        if not name:
-            raise UserError(
-                f"{sums}, line {number}: not a checksum and a file name; delete {CHECKSUMS} to skip the check"
-            )
-        if digest(folder / name) != expected:
-            raise UserError(
-                f"{folder / name}: is not the file that the run was trained with; restore the original, or delete "
-                f"{CHECKSUMS} beside it to load this one"
-            )
 
 
 def _with_places(values: dict[str, Any], change: Callable[[str, str], str]) -> dict[str, Any]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import lightning
 import torch
+from safetensors.torch import save_model
 
 from seq2seq_attn import ops
 from seq2seq_attn.config import Config, PairFiles
@@ -28,16 +30,28 @@ from seq2seq_attn.runs.corpora import (
     read_test,
     sampled_pairs,
 )
-from seq2seq_attn.runs.folder import BEST_WEIGHTS, MODEL, IfExists, clear, may_resume, write_metrics
+from seq2seq_attn.runs.folder import (
+    METRICS,
+    MODEL,
+    IfExists,
+    changed_surroundings,
+    clear,
+    may_resume,
+    metrics_content,
+    prepare_to_resume,
+    record_logs,
+    refuse_folder,
+    write_metrics,
+)
 from seq2seq_attn.runs.model import TrainedModel, build_translator
-from seq2seq_attn.runs.plugin import run_files, run_values, write_run_files
+from seq2seq_attn.runs.plugin import FOLDER, run_files, run_values
 from seq2seq_attn.runs.pretrained import Pretrained, start_from_vectors
 from seq2seq_attn.runs.provenance import on_cuda, run_provenance
 from seq2seq_attn.search.options import SearchOptions
 from seq2seq_attn.strict import dump
-from seq2seq_attn.text.codec import load_codecs, save_codecs
+from seq2seq_attn.text.checksums import replacing_recorded, write_recorded
+from seq2seq_attn.text.codec import codec_files, load_codecs
 from seq2seq_attn.text.corpus import ParallelCorpus, filter_pairs
-from seq2seq_attn.text.files import write_bytes
 from seq2seq_attn.training.batches import EncodedPairs, SampledPairs, loader
 from seq2seq_attn.training.fit import fit, fork_random_state
 
@@ -56,13 +70,15 @@ def train(
 ) -> TrainedModel:
     """Trains the model of a configuration into a run folder; returns it with the weights of the best validation.
 
-    An existing folder is refused, resumed from its last checkpoint, or overwritten, as `if_exists` says. `name` labels
-    the progress: a bar, lines with `bar=False` (for several runs that share a terminal), or nothing with None.
+    An existing folder is refused, resumed from its last checkpoint, or overwritten, as `if_exists` says. A resumed run
+    has the same weights as without the interruption, on the same device and with the same versions. `name` labels the
+    progress: a bar, lines with `bar=False` (for several runs that share a terminal), or nothing with None.
     `pretrained` holds word vectors in memory for the embeddings. `cache` is the folder of codecs and token ids that
     runs on the same text share; by default it is beside the run folder.
 
     Raises UserError for invalid data or a loss that is not finite, and `training.fit.Interrupted` on Ctrl-C.
     """
+    refuse_folder(folder)
     if config.training.accelerator == "cuda" and not torch.cuda.is_available():
         raise UserError("training.accelerator=cuda, but this machine has no CUDA device; set it to auto or cpu")
     if config.search.precision == "int8":  # the validation set is translated in this precision
@@ -74,6 +90,10 @@ def train(
         read_test(data.test)  # its errors should appear before training, not after it
     run_files(config)  # as above
     resuming = may_resume(config, folder, if_exists)
+    if resuming:
+        prepare_to_resume(folder)
+        if (changed := changed_surroundings(folder, provenance)) is not None:
+            say(f"{name}: {changed}")
     give_back_freed_memory()
     # Codecs and weights must not depend on what ran before in this process.
     lightning.seed_everything(config.seed, workers=True, verbose=False)
@@ -103,11 +123,15 @@ def train(
     )
     if (unfused := ops.unfused(translator)) is not None:
         say(f"{name}: {unfused}")
-    _prepare_folder(model, folder, resuming)
+    files = {CONFIG: dump(run_values(config)).encode()}
     if not resuming:
-        write_metrics(folder, {"initial_weights": _checksum(translator)})
-    if coverage:
-        write_metrics(folder, {"pretrained_embeddings": {side: c._asdict() for side, c in coverage.items()}})
+        clear(folder, config, provenance)
+        start: dict[str, Any] = {"initial_weights": _checksum(translator)}
+        if coverage:
+            start["pretrained_embeddings"] = {side: each._asdict() for side, each in coverage.items()}
+        files |= codec_files(source, target) | {METRICS: metrics_content(start)}
+        files |= {f"{FOLDER}/{file}": content for file, content in run_files(config).items()}
+    write_recorded(folder, files)
     options = config.training
     size, unit, pinned = options.batch_size, options.batch_unit, on_cuda(options.accelerator)
     fitted = fit(
@@ -120,8 +144,11 @@ def train(
         name,
         resume=resuming,
         bar=bar,
+        say=lambda text: say(f"{name}: {text}"),
     )
-    (folder / BEST_WEIGHTS).replace(folder / MODEL)
+    with replacing_recorded(folder, MODEL) as unfinished:
+        save_model(translator, str(unfinished), metadata={"format": "seq2seq_attn"})
+    record_logs(folder)
     metrics = {"parameters": model.parameters(), "training": fitted._asdict(), "made_with": provenance}
     write_metrics(folder, metrics)
     return model
@@ -142,18 +169,6 @@ def _device(config: Config) -> str:
     if on_cuda(config.training.accelerator):
         return str(torch.cuda.get_device_name())
     return f"CPU with {threads} thread{'s' if threads > 1 else ''}"
-
-
-def _prepare_folder(model: TrainedModel, folder: Path, resuming: bool) -> None:
-    """Writes the configuration, and the codecs unless the run is resumed; clears the folder for a new run."""
-    if resuming:
-        if not (folder / BEST_WEIGHTS).exists() and (folder / MODEL).exists():  # the run had ended
-            write_bytes(folder / BEST_WEIGHTS, (folder / MODEL).read_bytes())
-    else:
-        clear(folder)
-        save_codecs(model.source, model.target, folder)
-        write_run_files(model.config, folder)
-    write_bytes(folder / CONFIG, dump(run_values(model.config)).encode())
 
 
 def _usable_pairs(files: PairFiles, max_length: int, codecs: Codecs, shared: Cache) -> tuple[EncodedPairs, str]:

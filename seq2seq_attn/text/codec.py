@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.text.checksums import checked
 from seq2seq_attn.text.corpus import ParallelCorpus
 from seq2seq_attn.text.files import read_bytes, write_bytes
 from seq2seq_attn.text.tokenisers import Character, Moses, SentencePiece, Tokeniser, Word
@@ -74,42 +75,45 @@ class Codec:
     def _cased(self, line: str) -> str:
         return line.lower() if self.lowercase else line
 
-    def save(self, folder: Path, side: str) -> None:
-        """Write `SIDE.tokeniser.json`, `SIDE.vocabulary.txt` and, with sentencepiece, its `.model` file."""
+    def files(self, side: str) -> dict[str, bytes]:
+        """The content of `SIDE.tokeniser.json`, `SIDE.vocabulary.txt` and, with sentencepiece, its `.model` file."""
         options = self.tokeniser.options()
         files = {name: value for name, value in options.items() if isinstance(value, bytes)}
-        for name, content in files.items():
-            write_bytes(folder / f"{side}.{self.tokeniser.kind}.{name}", content)
-        self.vocabulary.save(folder / f"{side}.vocabulary.txt")
         record = {
             "kind": self.tokeniser.kind,
             "options": {name: value for name, value in options.items() if name not in files},
             "files": list(files),
             "lowercase": self.lowercase,
         }
-        write_bytes(folder / f"{side}.tokeniser.json", (json.dumps(record, indent=2) + "\n").encode())
+        return {
+            **{f"{side}.{self.tokeniser.kind}.{name}": content for name, content in files.items()},
+            f"{side}.vocabulary.txt": self.vocabulary.content(),
+            f"{side}.tokeniser.json": (json.dumps(record, indent=2) + "\n").encode(),
+        }
 
     @classmethod
     def load(cls, folder: Path, side: str) -> Codec:
-        """Read what `save` wrote. Raises UserError, with the file's name, if a file is missing or invalid."""
-        path = folder / f"{side}.tokeniser.json"
+        """Read its `files`. Raises UserError, with the file's name, if a file is missing, invalid or damaged."""
+        path = checked(folder, f"{side}.tokeniser.json")
         try:
             record = json.loads(read_bytes(path))
             kind, options, lowercase = record["kind"], record["options"], record["lowercase"]
-            files = {name: read_bytes(folder / f"{side}.{kind}.{name}") for name in record["files"]}
+            files = {name: read_bytes(checked(folder, f"{side}.{kind}.{name}")) for name in record["files"]}
             tokeniser = _TOKENISERS[kind](**options, **files)
         except (ValueError, TypeError, KeyError) as error:
             raise UserError(f"{path}: not a valid tokeniser: {error!r}") from None
-        return cls(tokeniser, Vocabulary.load(folder / f"{side}.vocabulary.txt"), lowercase)
+        return cls(tokeniser, Vocabulary.load(checked(folder, f"{side}.vocabulary.txt")), lowercase)
+
+
+def codec_files(source: Codec, target: Codec) -> dict[str, bytes]:
+    """The files of both codecs, `source.*` and `target.*`; one codec for both sides is there once, as `joint.*`."""
+    return source.files("joint") if source is target else source.files("source") | target.files("target")
 
 
 def save_codecs(source: Codec, target: Codec, folder: Path) -> None:
-    """Write both codecs, under `source.*` and `target.*`; one codec for both sides is written once, as `joint.*`."""
-    if source is target:
-        source.save(folder, "joint")
-    else:
-        source.save(folder, "source")
-        target.save(folder, "target")
+    """Write the `codec_files`."""
+    for name, content in codec_files(source, target).items():
+        write_bytes(folder / name, content)
 
 
 def load_codecs(folder: Path) -> tuple[Codec, Codec]:

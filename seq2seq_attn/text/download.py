@@ -92,9 +92,10 @@ def download_files(
 ) -> Path:
     """Download the files of a corpus into `folder` and return it.
 
-    Files that are present and correct are left alone. With `from_folder`, files are copied instead, from this folder or
-    from its subfolder of the corpus's name. The sha256 of every file is checked before it is written, and no file is
-    ever written partially. Raises UserError with the file, its address and the remedy.
+    Files that are present and correct are left alone, and no other file is overwritten. With `from_folder`, files are
+    copied instead, from this folder or from its subfolder of the corpus's name. The sha256 of every file is checked
+    before it is written, and no file is ever written partially. Raises UserError with the file, its address and the
+    remedy.
     """
     if from_folder is not None and not from_folder.is_dir():
         raise UserError(f"{from_folder}: no such folder; --from takes one that contains {corpus.files[0].name}")
@@ -103,11 +104,17 @@ def download_files(
     def content_of(url: str) -> bytes:
         return _download(url, progress or (lambda url, done, total: None))
 
+    missing = [file for file in corpus.files if not _is_complete(folder / file.name, file.sha256)]
+    for file in missing:
+        if (folder / file.name).exists():
+            raise UserError(
+                f"{folder / file.name}: exists, and is not the file of the corpus {corpus.name} (its sha256 differs); "
+                f"nothing is overwritten: delete it, or choose another folder with --output"
+            )
+
     # Files without an address come last, so that they do not prevent the download of the others.
-    for file in sorted(corpus.files, key=lambda file: file.url is None):
+    for file in sorted(missing, key=lambda file: file.url is None):
         place = folder / file.name
-        if _is_complete(place, file.sha256):
-            continue
         if from_folder is not None:
             content = _from_folder(corpus, file, from_folder)
         else:

@@ -7,7 +7,7 @@ import hashlib
 import io
 import os
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -97,7 +97,7 @@ def decoded_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file atomically: to a temporary name in the same folder, which is then renamed."""
+    """Write a file atomically: to a temporary name in the same folder, synced, which is then renamed."""
     with writing(path) as file, explained(path):
         file.write(content)
 
@@ -132,11 +132,28 @@ def writing(path: Path) -> Iterator[BinaryIO]:
                 file.close()  # flushes its buffer, which may fail
 
 
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """The temporary name of a file that the block writes: renamed at its end, deleted if it raises.
+def rename(path: Path, new: Path) -> None:
+    """Rename a file, over another one if there is one, and wait until the disk has done so."""
+    os.replace(path, new)
+    sync(new.parent)
 
-    The file gets the mode of any new file, however the block creates it (safetensors would let its owner alone read).
+
+def sync(path: Path) -> None:
+    """Wait until the disk has the content of a file, or the names in a folder."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def replacing(path: Path, install: Callable[[Path, Path], object] = rename) -> Iterator[Path]:
+    """The temporary name of a file that the block writes: installed at its end, deleted if it raises.
+
+    `install(unfinished, path)` renames the file when the disk has all of it, so neither a kill nor a power failure
+    leaves half a file. The file gets the mode of any new file, however the block creates it (safetensors would let its
+    owner alone read).
     """
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
@@ -147,7 +164,8 @@ def replacing(path: Path) -> Iterator[Path]:
         yield unfinished
         with explained(path):
             unfinished.chmod(mode)
-            os.replace(unfinished, path)
+            sync(unfinished)
+            install(unfinished, path)
     finally:
         with suppress(OSError):  # renamed already, or never created
             unfinished.unlink()

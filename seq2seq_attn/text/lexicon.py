@@ -13,7 +13,6 @@ from safetensors.numpy import load_file, save
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.text.encoded import EncodedSentences
-from seq2seq_attn.text.files import write_bytes
 from seq2seq_attn.text.vocabulary import EOS
 
 MAX_TRANSLATIONS = 100  # per source token
@@ -29,12 +28,13 @@ class Lexicon(NamedTuple):
     translations: NDArray[np.int64]  # (source vocabulary, MAX_TRANSLATIONS), filled up with `</s>`
     frequent: NDArray[np.int64]  # (target vocabulary,), sorted by count in the training text
 
-    def save(self, path: Path) -> None:
-        write_bytes(path, save(self._asdict()))
+    def content(self) -> bytes:
+        """The content of its file, in the format of safetensors."""
+        return bytes(save(self._asdict()))
 
     @classmethod
     def load(cls, path: Path) -> Lexicon:
-        """Read what `save` wrote. Raises UserError for a file that is missing, truncated or invalid."""
+        """Read a file with this `content`. Raises UserError for a file that is missing, truncated or invalid."""
         try:
             return cls(**load_file(path))
         except (SafetensorError, TypeError, OSError) as error:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.text.files import read_bytes, write_bytes
+from seq2seq_attn.text.files import read_bytes
 
 SPECIALS = ("<unk>", "<pad>", "<s>", "</s>")
 UNK, PAD, BOS, EOS = range(len(SPECIALS))
@@ -75,13 +75,13 @@ class Vocabulary:
         """Token to id (a copy)."""
         return dict(self._stoi)
 
-    def save(self, path: Path) -> None:
-        """Write one token per line, UTF-8: line n has the token with id n - 1."""
-        write_bytes(path, "".join(f"{token}\n" for token in self._itos).encode("utf-8"))
+    def content(self) -> bytes:
+        """The content of its file: one token per line, UTF-8; line n has the token with id n - 1."""
+        return "".join(f"{token}\n" for token in self._itos).encode("utf-8")
 
     @classmethod
     def load(cls, path: Path) -> Vocabulary:
-        """Read what `save` wrote. Raises UserError for any other file."""
+        """Read a file with this `content`. Raises UserError for any other file."""
         try:
             tokens = read_bytes(path).decode("utf-8").removesuffix("\n").split("\n")
         except UnicodeDecodeError:

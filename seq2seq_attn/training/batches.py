@@ -87,12 +87,15 @@ class SampledPairs(EncodedPairs):
 
 
 class LengthBuckets(Sampler[list[int]]):
-    """The batches of `length_buckets` for (seed, epoch). Lightning calls `set_epoch`, so a resumed run repeats them."""
+    """The batches of `length_buckets` for (seed, epoch). Lightning calls `set_epoch`, so a resumed run repeats them.
+
+    A run that is resumed within an epoch sets `first`, the number of batches to leave out once.
+    """
 
     def __init__(self, pairs: EncodedPairs, size: int, unit: str, seed: int) -> None:
         self.pairs = pairs
         self.size, self.unit, self.seed = size, unit, seed
-        self.epoch = 0
+        self.epoch = self.first = 0
         self.batches = self._draw()
 
     def set_epoch(self, epoch: int) -> None:
@@ -105,7 +108,9 @@ class LengthBuckets(Sampler[list[int]]):
         return length_buckets(*self.pairs.lengths, size=self.size, unit=self.unit, seed=self.seed, epoch=self.epoch)
 
     def __iter__(self) -> Iterator[list[int]]:
-        yield from self.batches  # read lazily: Lightning creates the iterator before it sets the epoch
+        # Read lazily: Lightning creates the iterator before it sets the epoch.
+        first, self.first = self.first, 0
+        yield from self.batches[first:]
 
     def __len__(self) -> int:
         return len(self.batches)

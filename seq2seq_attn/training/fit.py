@@ -1,10 +1,8 @@
-"""The training loop, from the first step or the last checkpoint to the best model, and its progress on stderr.
-
-Two files are kept: `last.ckpt`, with everything that an exact resumption needs, and the weights of the best validation.
-"""
+"""The training loop, from the first step or the last checkpoint to the best model, and its progress on stderr."""
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 import logging
 import math
@@ -13,7 +11,7 @@ import random
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -21,21 +19,20 @@ from typing import Any, Literal, NamedTuple
 import lightning
 import numpy as np
 import torch
-from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint
+from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from safetensors.torch import load_model, save_model
+from safetensors.torch import load_model
 from torch.utils.data import DataLoader
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.translator import Translator
-from seq2seq_attn.text.files import replacing
-from seq2seq_attn.training.batches import Batch
+from seq2seq_attn.training import LAST
+from seq2seq_attn.training.batches import Batch, LengthBuckets
+from seq2seq_attn.training.checkpoints import Checkpoints, SafeCheckpointIO, load_checkpoint
 from seq2seq_attn.training.config import TrainingConfig
 from seq2seq_attn.training.module import TranslationModule, Validate
-
-LAST_CHECKPOINT, BEST_WEIGHTS = "last.ckpt", "best.safetensors"
 
 
 class Interrupted(Exception):  # noqa: N818 - not an error
@@ -101,88 +98,112 @@ def fit(
     *,
     resume: bool = False,
     bar: bool | None = True,
+    say: Callable[[str], object] = lambda _: None,
 ) -> Fitted:
     """Trains in place, with checkpoints in folder/checkpoints and curves in folder/log; then loads the best weights.
 
-    `name` begins each line of progress; use `bar=False` if several runs share a terminal, None for no progress at all.
+    With `resume`, training continues from the last checkpoint, and a training that had ended does nothing more, unless
+    `config` now allows more epochs or more patience. `name` begins each line of progress; use `bar=False` if several
+    runs share a terminal, None for no progress at all.
 
     Raises Interrupted on Ctrl-C, and UserError if training diverges or a checkpoint to resume from is corrupt.
     """
+    buckets = training.sampler
+    if not isinstance(buckets, LengthBuckets):
+        raise TypeError("the training batches must come from training.batches.loader")
     module = TranslationModule(translator, config, validate)
     monitor, mode = f"validation_{config.monitor}", "max" if config.monitor == "bleu" else "min"
-    checkpoints = folder / "checkpoints"
-    best = BestWeights(checkpoints / BEST_WEIGHTS, monitor, mode)
-    last = ModelCheckpoint(checkpoints, filename="last", save_on_train_epoch_end=True, enable_version_counter=False)
-    clock = Clock()
-    callbacks: list[Callback] = [clock, best, last]
-    if config.patience is not None:
-        # After each validation, before the end of the epoch, where `EpochLines` needs to know whether training stops.
-        early = {"check_finite": False, "check_on_train_epoch_end": False}
-        callbacks.append(EarlyStopping(monitor, mode=mode, patience=config.patience, **early))
-    if bar is not None:
-        callbacks.append(EpochLines(name, bar))
-    trainer = lightning.Trainer(
-        accelerator={"auto": "auto", "cpu": "cpu", "cuda": "gpu"}[config.accelerator],
-        devices=1,
-        precision={"fp32": "32-true", "bf16": "bf16-mixed"}[config.precision],  # type: ignore[arg-type]
-        max_epochs=config.max_epochs,
-        check_val_every_n_epoch=config.validate_every,
-        callbacks=callbacks,
-        logger=_loggers(folder),
-        log_every_n_steps=10,
-        num_sanity_val_steps=0,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-    )
-    start = _checked(checkpoints / LAST_CHECKPOINT) if resume else None
-    try:
-        trainer.fit(module, training, validation, ckpt_path=start, weights_only=True)
-    except (KeyboardInterrupt, SystemExit) as stop:  # Lightning turns the first into the second
-        raise Interrupted from stop
-    if trainer.interrupted:
-        raise Interrupted
-    load_model(translator, best.path)
+    best, clock = BestWeights(monitor, mode, config.patience), Clock()
+    epochs, steps, start = 0, 0, None
+    if resume:
+        checkpoint = load_checkpoint(folder, say)
+        states = checkpoint["callbacks"]
+        best.load_state_dict(states["BestWeights"])
+        if best.score is not None and not best.weights:
+            best.weights = _weights_of_earlier_version(translator, folder)
+        clock.load_state_dict(states["Clock"])
+        within_epoch = states.get("Checkpoints", {"done": 0})["done"]
+        epochs, steps, start = checkpoint["epoch"] + (not within_epoch), checkpoint["global_step"], folder / LAST
+    if epochs < config.max_epochs and not best.is_out_of_patience:
+        callbacks: list[Callback] = [clock, best, Checkpoints(folder, buckets)]
+        if bar is not None:
+            callbacks.append(EpochLines(name, clock, best, bar))
+        trainer = lightning.Trainer(
+            accelerator={"auto": "auto", "cpu": "cpu", "cuda": "gpu"}[config.accelerator],
+            devices=1,
+            precision={"fp32": "32-true", "bf16": "bf16-mixed"}[config.precision],  # type: ignore[arg-type]
+            max_epochs=config.max_epochs,
+            check_val_every_n_epoch=config.validate_every,
+            callbacks=callbacks,
+            plugins=[SafeCheckpointIO()],
+            logger=_loggers(folder),
+            log_every_n_steps=10,
+            num_sanity_val_steps=0,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+        )
+        try:
+            trainer.fit(module, training, validation, ckpt_path=start, weights_only=True)
+        except (KeyboardInterrupt, SystemExit) as stop:  # Lightning turns the first into the second
+            raise Interrupted from stop
+        if trainer.interrupted:
+            raise Interrupted
+        epochs, steps = trainer.current_epoch, trainer.global_step
+    translator.load_state_dict(best.weights)
     return Fitted(
         best=math.nan if best.score is None else best.score,
-        epochs=trainer.current_epoch,
-        steps=trainer.global_step,
+        epochs=epochs,
+        steps=steps,
         seconds=clock.seconds,
         tokens_per_second=clock.tokens / max(clock.training_seconds, 1e-9),
         best_epoch=best.epoch,
-        stopped="max_epochs" if config.patience is None or best.since < config.patience else "patience",
+        stopped="patience" if best.is_out_of_patience else "max_epochs",
     )
 
 
 class BestWeights(Callback):
-    """Saves the weights of the best validation in a file; in the checkpoints, its score, its epoch and its age."""
+    """The weights of the best validation, and early stopping; saved in checkpoints with score, epoch and age."""
 
-    def __init__(self, path: Path, monitor: str, mode: str) -> None:
-        self.path = path
+    def __init__(self, monitor: str, mode: str, patience: int | None) -> None:
         self.monitor = monitor
         self.sign = 1 if mode == "max" else -1
+        self.patience = patience
+        self.weights: dict[str, torch.Tensor] = {}
         self.score: float | None = None
         self.epoch: int | None = None
         self.since = 0  # validations without improvement since the best one
+
+    @property
+    def is_out_of_patience(self) -> bool:
+        """Whether training ends because the last `patience` validations brought no improvement."""
+        return self.patience is not None and self.since >= self.patience
 
     def on_validation_end(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
         score = float(trainer.callback_metrics[self.monitor])
         self.since += 1
         if isinstance(module, TranslationModule) and (self.score is None or self.sign * (score - self.score) > 0):
             self.score, self.epoch, self.since = score, trainer.current_epoch + 1, 0
-            save_weights(module.translator, self.path)
+            self.weights = copy.deepcopy(module.translator.state_dict())
+        trainer.should_stop |= self.is_out_of_patience
 
     def state_dict(self) -> dict[str, Any]:
-        return {"score": self.score, "epoch": self.epoch, "since": self.since}
+        return {"score": self.score, "epoch": self.epoch, "since": self.since, "weights": self.weights}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self.score = state_dict["score"]
+        self.score, self.weights = state_dict["score"], state_dict.get("weights", self.weights)
         self.epoch, self.since = state_dict.get("epoch"), state_dict.get("since", 0)  # version 0.1 has only the score
 
 
-def save_weights(translator: Translator, path: Path) -> None:
-    """Writes the weights for `safetensors.torch.load_model`, atomically."""
-    with replacing(path) as unfinished:
-        save_model(translator, str(unfinished), metadata={"format": "seq2seq_attn"})
+def _weights_of_earlier_version(translator: Translator, folder: Path) -> dict[str, torch.Tensor]:
+    """The best weights of a run of version 0.1, which kept them in files of their own, the latter at its end."""
+    for path in (folder / "checkpoints" / "best.safetensors", folder / "model.safetensors"):
+        if path.exists():
+            best = copy.deepcopy(translator)
+            load_model(best, path)
+            return best.state_dict()
+    raise UserError(
+        f"{path}: no such file; the run cannot continue without its best weights; start again with --overwrite"
+    )
 
 
 class Clock(Callback):
@@ -190,52 +211,45 @@ class Clock(Callback):
 
     def __init__(self) -> None:
         self.seconds = self.training_seconds = 0.0
+        self.epoch_seconds = 0.0  # of this epoch, its validation included
         self.tokens = 0
         self._counted = 0
 
+    def on_train_start(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
+        self._mark = time.perf_counter()
+
     def on_train_epoch_start(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
-        self._start = self._mark = time.perf_counter()
+        self._mark, self.epoch_seconds = time.perf_counter(), 0.0
 
-    def on_validation_start(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
-        self._stop_training(module)
-
-    def on_train_epoch_end(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
-        self._stop_training(module)
-        self.seconds += time.perf_counter() - self._start
-
-    def _stop_training(self, module: lightning.LightningModule) -> None:
-        if isinstance(module, TranslationModule) and module.tokens > self._counted:
-            self.training_seconds += time.perf_counter() - self._mark
+    def on_train_batch_end(self, trainer: lightning.Trainer, module: lightning.LightningModule, *_: Any) -> None:
+        self.training_seconds += self._count()
+        if isinstance(module, TranslationModule):
             self.tokens += module.tokens - self._counted
             self._counted = module.tokens
 
+    def on_train_epoch_end(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
+        self._count()
+
+    def _count(self) -> float:
+        """The seconds since the last call, after adding them."""
+        now = time.perf_counter()
+        elapsed, self._mark = now - self._mark, now
+        self.seconds += elapsed
+        self.epoch_seconds += elapsed
+        return elapsed
+
     def state_dict(self) -> dict[str, float]:
-        return {"seconds": self.seconds, "training_seconds": self.training_seconds, "tokens": self.tokens}
+        return {
+            "seconds": self.seconds,
+            "training_seconds": self.training_seconds,
+            "epoch_seconds": self.epoch_seconds,
+            "tokens": self.tokens,
+        }
 
     def load_state_dict(self, state_dict: dict[str, float]) -> None:
         self.seconds, self.training_seconds = state_dict["seconds"], state_dict["training_seconds"]
+        self.epoch_seconds = state_dict.get("epoch_seconds", 0.0)  # version 0.1 saved it after whole epochs only
         self.tokens = int(state_dict["tokens"])
-
-
-def _checked(checkpoint: Path) -> Path:
-    """The checkpoint's path. UserError: it is truncated or not a checkpoint, or its best weights are missing."""
-    try:
-        callbacks = torch.load(checkpoint, map_location="cpu", weights_only=True)["callbacks"]
-    except Exception as error:  # the type depends on how the file is damaged
-        raise UserError(
-            f"{checkpoint}: truncated or not a checkpoint ({type(error).__name__}); start again with --overwrite"
-        ) from None
-    best = callbacks.get(BestWeights.__name__)
-    if best is None:
-        raise UserError(
-            f"{checkpoint}: written by an earlier version, which kept the best weights differently; "
-            f"continue the run with that version, or start again with --overwrite"
-        )
-    if best["score"] is not None and not (path := checkpoint.with_name(BEST_WEIGHTS)).exists():
-        raise UserError(
-            f"{path}: no such file; the run cannot continue without its best weights; start again with --overwrite"
-        )
-    return checkpoint
 
 
 def _loggers(folder: Path) -> list[Logger]:
@@ -258,8 +272,9 @@ class EpochLines(Callback):
     In a log, lines are at least `LOG_INTERVAL` apart, except for the last epoch.
     """
 
-    def __init__(self, name: str, bar: bool = True) -> None:
+    def __init__(self, name: str, clock: Clock, best: BestWeights, bar: bool = True) -> None:
         self.name = name
+        self.clock, self.best = clock, best
         self.console = Console(file=sys.stderr)
         self.wants_bar = bar and self.console.is_terminal
         self.bar: Progress | None = None
@@ -278,7 +293,7 @@ class EpochLines(Callback):
             self.bar.start()
 
     def on_train_epoch_start(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
-        self.epoch_start, self.validation = time.perf_counter(), ""
+        self.validation = ""
 
     def on_train_batch_end(self, trainer: lightning.Trainer, *_: Any) -> None:
         if self.bar is not None:
@@ -298,20 +313,19 @@ class EpochLines(Callback):
         ):
             return
         self.written = now
-        loss, tokens = module.epoch_loss(), module.epoch_tokens
+        loss, tokens, seconds = module.epoch_loss(), module.epoch_tokens, self.clock.epoch_seconds
         steps, all_steps = trainer.global_step, int(trainer.estimated_stepping_batches)
         left = (now - self.start) / max(1, steps - self.first_step) * (all_steps - steps)
         self._write(
             f"epoch {trainer.current_epoch + 1}/{epochs}, loss {loss:.3f}{self.validation}, "
-            f"{duration(now - self.epoch_start)}, {tokens / (now - self.epoch_start):,.0f} tokens/s"
+            f"{duration(seconds)}, {tokens / max(seconds, 1e-9):,.0f} tokens/s"
             + ("" if is_last else f", at most {duration(left)} left")
         )
 
     def on_train_end(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
         self._stop_bar()
-        stopping = trainer.early_stopping_callback
-        if isinstance(stopping, EarlyStopping) and stopping.stopped_epoch:
-            self._write(f"stopped: {stopping.patience} validations without improvement (training.patience)")
+        if self.best.is_out_of_patience:
+            self._write(f"stopped: {self.best.patience} validations without improvement (training.patience)")
 
     def on_exception(
         self, trainer: lightning.Trainer, module: lightning.LightningModule, exception: BaseException

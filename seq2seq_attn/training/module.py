@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable
 from typing import Any
 
 import lightning
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -38,6 +40,7 @@ class TranslationModule(lightning.LightningModule):
         self.tokens = 0  # target tokens trained on in this process, padding excluded
         self.epoch_tokens = 0  # those of this epoch
         self._epoch_negative = torch.zeros(())
+        self._random_states: dict[str, Any] = {}  # of the checkpoint that was loaded
 
     def loss(self, batch: Batch, label_smoothing: float = 0.0) -> tuple[Tensor, Tensor, int]:
         """The loss to minimise and -log p, both summed over the batch's target tokens, and their number."""
@@ -100,15 +103,17 @@ class TranslationModule(lightning.LightningModule):
         loss, negative, count = self.training_loss(batch)
         self.tokens += count
         self.epoch_tokens += count
-        self._epoch_negative += negative.detach()  # on the device, without synchronisation
+        so_far = self._epoch_negative.to(negative.device)  # elsewhere only when it was loaded
+        self._epoch_negative = so_far + negative.detach()  # without synchronisation
         if self.global_step % 50 == 0 or is_synchronous(negative):
             # Reading the value synchronises with an accelerator, where it is therefore read only every 50 steps.
             self._refuse_divergence(negative.item() / count)
         return loss / count
 
-    def on_train_batch_end(self, *_: Any) -> None:
-        if self.average is not None:
-            self.average.update(self.global_step)
+    def optimizer_step(self, *arguments: Any, **rest: Any) -> None:
+        super().optimizer_step(*arguments, **rest)
+        if self.average is not None:  # here, because the callbacks that follow may write a checkpoint
+            self.average.update(self.global_step + 1)
 
     def on_train_epoch_end(self) -> None:
         self._refuse_broken_weights()
@@ -185,15 +190,29 @@ class TranslationModule(lightning.LightningModule):
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         # A resumed run then has the dropout masks and learning rates of an uninterrupted one.
         checkpoint["random_state"] = torch.get_rng_state()
-        checkpoint["plateau"] = self.plateau and self.plateau.state_dict()
+        checkpoint["python_random_state"] = random.getstate()
+        kind, keys, *rest = np.random.get_state()
+        checkpoint["numpy_random_state"] = (kind, np.asarray(keys).tolist(), *rest)  # for a user's own part
         if torch.cuda.is_available():
             checkpoint["cuda_random_state"] = torch.cuda.get_rng_state_all()
+        checkpoint["plateau"] = self.plateau and self.plateau.state_dict()
+        checkpoint["epoch_so_far"] = self.epoch_tokens, self._epoch_negative
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        torch.set_rng_state(checkpoint["random_state"].cpu())
+        self._random_states = {key: state for key, state in checkpoint.items() if key.endswith("random_state")}
+        self.restore_random_states()
         self._plateau_state = checkpoint["plateau"]
-        if torch.cuda.is_available() and "cuda_random_state" in checkpoint:
-            torch.cuda.set_rng_state_all([state.cpu() for state in checkpoint["cuda_random_state"]])
+        self.epoch_tokens, self._epoch_negative = checkpoint.get("epoch_so_far", (0, torch.zeros(())))
+
+    def restore_random_states(self) -> None:
+        """Sets the random states of the checkpoint that was loaded; those that an earlier version did not save stay."""
+        states = self._random_states
+        torch.set_rng_state(states["random_state"].cpu())
+        if "python_random_state" in states:
+            random.setstate(states["python_random_state"])
+            np.random.set_state(states["numpy_random_state"])
+        if torch.cuda.is_available() and "cuda_random_state" in states:
+            torch.cuda.set_rng_state_all([state.cpu() for state in states["cuda_random_state"]])
 
 
 def log_probabilities(logits: Tensor) -> Tensor:

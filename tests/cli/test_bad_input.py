@@ -100,12 +100,15 @@ def test_an_unknown_key_in_a_file_is_named_with_its_line(refused, toy, write):
 def test_a_truncated_or_foreign_model_file_is_named(refused, bad_run, toy, content):
     file = bad_run / "model.safetensors"
     file.write_bytes(file.read_bytes()[:-100] if content is None else content)
+    assert f"{file}: damaged or edited" in refused("translate", bad_run, toy / "test.src")
+    (bad_run / "SHA256SUMS").unlink()
     assert f"{file}: not the model" in refused("translate", bad_run, toy / "test.src")
 
 
 def test_the_model_of_other_sizes_is_refused(refused, bad_run, toy):
     config = bad_run / "config.yaml"
     config.write_text(config.read_text().replace("embedding_size: 6", "embedding_size: 7"))
+    (bad_run / "SHA256SUMS").unlink()
     assert f"{bad_run / 'model.safetensors'}: not the model" in refused("translate", bad_run, toy / "test.src")
 
 

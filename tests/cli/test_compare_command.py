@@ -132,7 +132,7 @@ def test_ctrl_c_prints_the_command_that_continues(program, experiment, tmp_path,
     monkeypatch.setattr(sys, "argv", ["/some where/seq2seq-attn", *arguments])
     answer = program(*arguments)
     assert (answer.code, answer.out) == (130, "")
-    assert "finished runs are kept, and the others up to their last whole epoch" in answer.err
+    assert "finished runs are kept, and the others up to their last checkpoint" in answer.err
     goes_on = [argument for argument in arguments if argument != "--overwrite"]  # which would start again
     assert answer.err.splitlines()[-1].strip() == " ".join(["'/some where/seq2seq-attn'", *goes_on])
 
@@ -157,7 +157,7 @@ def test_ctrl_c_stops_all_processes_and_keeps_the_epochs_of_those_at_work(experi
     assert (comparison.returncode, out) == (130, "")
     assert "Traceback" not in err
     interrupted, resume = err.splitlines()[-2:]
-    assert "interrupted; finished runs are kept, and the others up to their last whole epoch" in interrupted
+    assert "interrupted; finished runs are kept, and the others up to their last checkpoint" in interrupted
     assert shlex.split(resume) == [sys.executable, "-m", "seq2seq_attn", *command]
     assert all(torch.load(checkpoint, weights_only=True)["state_dict"] for checkpoint in kept)
     assert not (tmp_path / "out/runs/distracted").exists()

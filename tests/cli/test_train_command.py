@@ -70,7 +70,7 @@ def test_ctrl_c_keeps_the_last_checkpoint_and_the_printed_command_continues(prog
     assert "Traceback" not in err
 
     interrupted, command = err.splitlines()[-2:]
-    assert f"{run} keeps what was trained up to the last whole epoch" in interrupted
+    assert f"{run} keeps what was trained up to its last checkpoint" in interrupted
     python, dash_m, package, *arguments = shlex.split(command)
     assert (python, dash_m, package) == (sys.executable, "-m", "seq2seq_attn")
     assert arguments[-1] == "--resume"

@@ -124,5 +124,8 @@ def test_an_attention_record_is_saved_in_the_run_folder(tmp_path):
 def test_a_damaged_attention_record_is_named(tmp_path, text, complaint):
     AttentionRecord(links(["0-0", "0-0"]), [1.0, 1.0]).save(tmp_path)
     (tmp_path / "test.entropies.txt").write_text(text)
+    with pytest.raises(UserError, match=r"test.entropies.txt: damaged or edited"):
+        AttentionRecord.load(tmp_path, 2)
+    (tmp_path / "SHA256SUMS").unlink()
     with pytest.raises(UserError, match=f"test.entropies.txt: .*{complaint}.*; evaluate the run again"):
         AttentionRecord.load(tmp_path, 2)

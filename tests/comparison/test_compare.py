@@ -136,6 +136,7 @@ def test_exact_matches_are_also_computed_for_runs_tested_earlier(results, grid, 
         metrics = json.loads(path.read_text())
         del metrics["test"]["exact_match"]
         path.write_text(json.dumps(metrics))
+        path.with_name("SHA256SUMS").unlink()
     again = compare(grid, tmp_path / "mine")
     references, files = written(grid, tmp_path)
     for arm, before in zip(again.arms, results.arms, strict=True):
@@ -294,7 +295,7 @@ def test_runs_of_another_configuration_do_not_count_as_finished(results, experim
 def test_a_folder_with_other_contents_is_refused_and_not_changed(results, grid, tmp_path):
     other = grid._replace(experiment=grid.experiment.model_copy(update={"name": "other"}))
     (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "run.json").write_text("{}")
+    (tmp_path / "run" / "run.json").write_text('{"format": "seq2seq_attn run", "version": 1}')
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "table.md").write_text("years of work")
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}

@@ -39,6 +39,7 @@ def test_an_export_has_the_model_the_tokenisers_and_what_describes_them(untraine
     assert source.difference(model.source) is target.difference(model.target) is None
     description = json.loads((folder / "export.json").read_text())
     assert description["special_tokens"] == {"<unk>": 0, "<pad>": 1, "<s>": 2, "</s>": 3}
+    assert set(description["files"]) == names(folder)
     assert (description["to"], description["seq2seq_attn"], description["answer"]) == ("torch", s2s.__version__, 42)
     assert "Use it." in (folder / "README.md").read_text()
 
@@ -50,8 +51,13 @@ def test_only_an_earlier_export_is_replaced_and_only_on_demand(untrained, tmp_pa
     with pytest.raises(UserError, match=r"exported: exists; .* --overwrite"):
         export_model(model, "onnx", folder)
     assert "left" in names(folder)
+    with pytest.raises(UserError, match=r"left: is not a file of the export"):
+        export_model(model, "onnx", folder, overwrite=True)
+    assert "left" in names(folder)
+    (folder / "left").unlink()
     export_model(model, "onnx", folder, overwrite=True)
-    assert "left" not in names(folder)
+    assert json.loads((folder / "export.json").read_text())["to"] == "onnx"
+    assert names(tmp_path) == {"exported"}
     for content in ("", "{}", '{"format": "mine"}', "[1]"):
         (folder / "export.json").write_text(content)
         with pytest.raises(UserError, match="is no earlier export"):

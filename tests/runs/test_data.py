@@ -12,7 +12,6 @@ from seq2seq_attn.runs.corpora import Cache, cached_codecs, cached_pairs, read_p
 from seq2seq_attn.runs.provenance import on_cuda
 from seq2seq_attn.runs.train import train
 from seq2seq_attn.strict import override, parse
-from seq2seq_attn.text.codec import load_codecs
 
 
 @pytest.fixture
@@ -101,19 +100,21 @@ def test_text_settings_change_the_codecs(config, cache):
         assert changed, change
 
 
-def test_a_training_resumed_on_changed_text_keeps_its_codecs(config, cache, tmp_path):
+@pytest.mark.parametrize("part", ["train", "validation"])
+def test_a_training_is_not_resumed_on_other_text_under_the_same_name(config, tmp_path, part):
     train(config, tmp_path / "run")
-    add_line(config.data.train.source, "v w " * 7)
-    add_line(config.data.train.target, "w v " * 7)
-    newer = cached_codecs(config, cache)
-    cached_pairs(config.data.train, newer, cache)
-    model = train(longer(config, 2), tmp_path / "run", if_exists="resume", cache=cache.folder)
-    own = load_codecs(tmp_path / "run")
-    assert model.source.vocabulary.get_itos() == own[0].vocabulary.get_itos() != newer[0].vocabulary.get_itos()
-    kept = written(cache.folder)
-    source, _ = cached_pairs(config.data.train, own, cache)
-    assert written(cache.folder) == kept, "the training has asked for it"
-    assert source.padded([40])[0][0].tolist() == own[0].encode("v w " * 7)
+    path = getattr(config.data, part).source
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"a", b"b") if part == "validation" else b"")
+    if part == "train":
+        path.write_bytes(content)
+        add_line(path, "v w " * 7)
+    before = written(tmp_path / "run")
+    with pytest.raises(UserError, match=rf"{path.name}: is not the file that .*run was trained with \(data\.{part}\."):
+        train(longer(config, 2), tmp_path / "run", if_exists="resume")
+    assert written(tmp_path / "run") == before
+    path.write_bytes(gzip.compress(gzip.decompress(content), mtime=7) if part == "train" else content)
+    train(longer(config, 2), tmp_path / "run", if_exists="resume")  # the same text, compressed again
 
 
 @pytest.mark.parametrize("cuda", [False, True])

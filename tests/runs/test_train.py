@@ -110,23 +110,23 @@ def test_foreign_files_in_a_run_are_refused_by_name_before_anything_is_removed(t
     assert {each: each.read_bytes() for each in (tmp_path / "run").rglob("*") if each.is_file()} == before
 
 
-def test_a_run_keeps_one_checkpoint_and_its_files_follow_the_umask(config, tmp_path):
+def test_a_run_keeps_two_checkpoints_and_its_files_follow_the_umask(config, tmp_path):
     before = os.umask(0o027)
     try:
         train(config, tmp_path / "run")
     finally:
         os.umask(before)
-    files = [path for path in (tmp_path / "run").rglob("*") if path.is_file() and path.suffix != ".ckpt"]
-    modes = {path.name: oct(path.stat().st_mode & 0o777) for path in files}  # fsspec reads the umask only once
+    modes = {path.name: oct(path.stat().st_mode & 0o777) for path in (tmp_path / "run").rglob("*") if path.is_file()}
     assert modes == dict.fromkeys(modes, "0o640")
     assert "model.safetensors" in modes
-    assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["last.ckpt"]
+    assert {path.name for path in (tmp_path / "run" / "checkpoints").iterdir()} == {"last.ckpt", "previous.ckpt"}
 
 
 def test_a_run_that_continues_without_improvement_keeps_its_best_weights(trained, config, tmp_path, monkeypatch):
     """As when max_epochs is raised and no later epoch is better."""
     before = (tmp_path / "run" / "model.safetensors").read_bytes()
-    monkeypatch.setattr(BestWeights, "load_state_dict", lambda self, state: setattr(self, "score", -1e9))
+    load = BestWeights.load_state_dict
+    monkeypatch.setattr(BestWeights, "load_state_dict", lambda self, state: load(self, state | {"score": -1e9}))
     train(changed(config, max_epochs=3), tmp_path / "run", if_exists="resume")
     assert read_metrics(tmp_path / "run")["training"]["epochs"] == 3
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
@@ -141,14 +141,15 @@ def test_a_folder_with_a_comparison_is_refused_by_name(config, tmp_path):
 
 
 def test_resuming_does_not_delete_a_finished_run_without_its_last_checkpoint(trained, config, tmp_path):
-    (tmp_path / "run" / "checkpoints" / "last.ckpt").unlink()
+    for path in (tmp_path / "run" / "checkpoints").iterdir():
+        path.unlink()
     with pytest.raises(UserError, match="cannot continue"):
         train(changed(config, max_epochs=3), tmp_path / "run", if_exists="resume")
     assert TrainedModel.load(tmp_path / "run").translate(["a b"]) == trained.translate(["a b"])
 
 
 def test_a_run_with_only_its_own_files_is_replaced_completely(trained, config, tmp_path):
-    (tmp_path / "run" / "model.safetensors.part").write_text("half of a file")
+    (tmp_path / "run" / "model.safetensors.4711.part").write_text("half of a file")
     train(changed(config, max_epochs=1), tmp_path / "run", if_exists="overwrite")
     assert not list((tmp_path / "run").rglob("*.part"))
     assert read_metrics(tmp_path / "run")["training"]["epochs"] == 1
@@ -160,6 +161,9 @@ def test_a_run_with_only_its_own_files_is_replaced_completely(trained, config, t
 def test_a_truncated_or_foreign_model_file_is_named(trained, tmp_path, spoil):
     path = tmp_path / "run" / "model.safetensors"
     path.write_bytes(spoil(path.read_bytes()))
+    with pytest.raises(UserError, match=r"model\.safetensors: damaged or edited"):
+        TrainedModel.load(tmp_path / "run")
+    (tmp_path / "run" / "SHA256SUMS").unlink()
     with pytest.raises(UserError, match=r"model\.safetensors: not the model of .* or truncated"):
         TrainedModel.load(tmp_path / "run")
 
@@ -169,6 +173,7 @@ def test_the_weights_of_another_model_are_refused(trained, config, tmp_path):
     values["model"]["decoder"]["hidden_size"] = 11
     train(parse(Config, values), tmp_path / "wider")
     (tmp_path / "wider" / "model.safetensors").rename(tmp_path / "run" / "model.safetensors")
+    (tmp_path / "run" / "SHA256SUMS").unlink()
     with pytest.raises(UserError, match="not the model of"):
         TrainedModel.load(tmp_path / "run")
 

@@ -90,11 +90,18 @@ def test_files_that_are_present_and_correct_are_left_alone(tiny, server, tmp_pat
     download_files(tiny, tmp_path / "to")
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "to").rglob("*")}
     server[2].clear()
-    (tmp_path / "to" / "train.en.gz").write_bytes(b"\x1f\x8b broken")
+    (tmp_path / "to" / "train.en.gz").unlink()
     download_files(tiny, tmp_path / "to")
     assert server[2] == ["/train.en"]
     assert contents(tmp_path / "to") == EVERYTHING
     assert (tmp_path / "to" / "about.txt").stat().st_mtime_ns == before[tmp_path / "to" / "about.txt"]
+
+
+def test_a_file_of_the_users_is_not_overwritten(tiny, server, tmp_path):
+    (tmp_path / "train.en.gz").write_bytes(b"mine")
+    with pytest.raises(UserError, match=r"train\.en\.gz: exists, and is not the file .*; nothing is overwritten"):
+        download_files(tiny, tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.glob("*.gz")} == {"train.en.gz": b"mine"}
 
 
 def test_a_file_with_a_wrong_checksum_is_refused_and_nothing_is_written(tiny, server, tmp_path):

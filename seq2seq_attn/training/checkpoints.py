@@ -1,0 +1,157 @@
+"""Checkpoints: everything from which training continues exactly, at the end of each epoch and, by cost, within it.
+
+A run has two: `last.ckpt`, and `previous.ckpt` in case the last one is damaged. Both are recorded in its `SHA256SUMS`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any, BinaryIO, cast
+
+import lightning
+import torch
+from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
+from lightning.pytorch.callbacks import Checkpoint
+
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.text.checksums import checked, read_sums, recording, sha256
+from seq2seq_attn.text.files import explained, rename, replacing
+from seq2seq_attn.training import LAST, PREVIOUS
+from seq2seq_attn.training.batches import LengthBuckets
+from seq2seq_attn.training.module import TranslationModule
+
+# Within an epoch, a checkpoint is written at most once in this time, and so rarely that writing takes this share of it.
+INTERVAL = 60.0  # seconds
+SHARE = 0.02
+
+
+class Checkpoints(Checkpoint):
+    """Writes `last.ckpt` after each epoch, and within it when the last one is old enough (`INTERVAL`, `SHARE`).
+
+    A training that is killed loses at most the time since the last checkpoint, and repeats it exactly.
+    """
+
+    def __init__(self, folder: Path, batches: LengthBuckets) -> None:
+        self.path = folder / LAST
+        self.batches = batches
+        self.done = 0  # batches of this epoch that the checkpoint contains
+        self.due = 0.0
+
+    def on_train_start(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
+        self.due = time.perf_counter() + INTERVAL
+        if self.done and isinstance(module, TranslationModule):
+            self.batches.first = self.done
+            module.restore_random_states()  # the loader has drawn since they were loaded, but not within an epoch
+
+    def on_train_batch_end(
+        self, trainer: lightning.Trainer, module: lightning.LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        # After the last batch comes the validation, and then the checkpoint of the epoch.
+        if time.perf_counter() >= self.due and batch_idx + 1 < len(self.batches):
+            self._save(trainer, batch_idx + 1)
+
+    def on_train_epoch_end(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
+        self._save(trainer, 0)
+
+    def _save(self, trainer: lightning.Trainer, done: int) -> None:
+        start = time.perf_counter()
+        self.done = done
+        for logger in trainer.loggers:
+            logger.save()  # a resumed run logs only what comes after the checkpoint
+        trainer.save_checkpoint(self.path)
+        end = time.perf_counter()
+        self.due = end + max(INTERVAL, (end - start) / SHARE)
+
+    def state_dict(self) -> dict[str, int]:
+        return {"done": self.done}
+
+    def load_state_dict(self, state_dict: dict[str, int]) -> None:
+        self.done = state_dict["done"]
+
+
+class SafeCheckpointIO(TorchCheckpointIO):
+    """Writes a checkpoint beside `last.ckpt`, reads it back, and keeps the one before it as `previous.ckpt`."""
+
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
+        path = Path(path)
+        folder = path.parents[1]
+        written = ""
+
+        def install(unfinished: Path, path: Path) -> None:
+            if sha256(unfinished) != written:
+                raise UserError(f"{path}: the new checkpoint cannot be read back as it was written; check the disk")
+            # What was recorded for the last one, not what it is now: damage since then must show.
+            before = next(iter(read_sums(folder).get(LAST, ())), None) if path.exists() else None
+            sums: dict[str, str | None] = {LAST: written}
+            with recording(folder, sums if before is None else sums | {PREVIOUS: before}):
+                if before is not None:
+                    rename(path, folder / PREVIOUS)
+                rename(unfinished, path)
+
+        with replacing(path, install) as unfinished, explained(path), unfinished.open("wb") as file:
+            written = _save(checkpoint, file)
+
+
+class _Summed:
+    """A file to write, and the checksum of what was written to it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file, self.sum, self.error = file, hashlib.sha256(), OSError()
+
+    def write(self, piece: memoryview) -> int:
+        self.sum.update(piece)
+        try:
+            return self.file.write(piece)
+        except OSError as error:
+            self.error = error  # torch reports it as a fault of the format
+            raise
+
+    def flush(self) -> None:
+        self.file.flush()
+
+
+def _save(checkpoint: dict[str, Any], file: BinaryIO) -> str:
+    """Writes a checkpoint and returns its SHA-256. OSError: the file cannot be written."""
+    summed = _Summed(file)
+    try:
+        torch.save(checkpoint, cast(IO[bytes], summed))  # it needs no more of a file than this
+    except RuntimeError:
+        if summed.error.errno is None:
+            raise
+        raise summed.error from None
+    return summed.sum.hexdigest()
+
+
+def load_checkpoint(folder: Path, say: Callable[[str], object]) -> dict[str, Any]:
+    """The last checkpoint of a run, which is then `last.ckpt`, or the one before it if that is damaged, as `say` tells.
+
+    UserError: neither is whole.
+    """
+    for name in (LAST, PREVIOUS):
+        if (checkpoint := _load(folder, name)) is None:
+            continue
+        if name == PREVIOUS and (folder / LAST).exists():
+            say(f"{folder / LAST}: damaged; continuing from the checkpoint before it, {PREVIOUS}")
+        with explained(folder / LAST):
+            last: dict[str, str | None] = {LAST: sha256(folder / name)}
+            with recording(folder, last if name == LAST else last | {PREVIOUS: None}):
+                if name == PREVIOUS:
+                    rename(folder / PREVIOUS, folder / LAST)
+        return checkpoint
+    raise UserError(
+        f"{folder / LAST}: damaged, or not a checkpoint of this program, and there is no whole one before it; "
+        f"train the run again with --overwrite"
+    )
+
+
+def _load(folder: Path, name: str) -> dict[str, Any] | None:
+    """None if the file is missing or damaged. Nothing is unpickled but tensors and plain values."""
+    try:
+        checkpoint: dict[str, Any] = torch.load(checked(folder, name), map_location="cpu", weights_only=True)
+        checkpoint["callbacks"]["BestWeights"]
+    except Exception:  # the type depends on how the file is damaged
+        return None
+    return checkpoint

@@ -1,0 +1,151 @@
+"""Trainings that are killed at random moments, as by `kill -9`, resume to the weights of one that was never killed.
+
+Two kills of each kind run by default; a hundred of each, in about a quarter of an hour, with
+`python -m pytest -m slow -n 0 tests/runs/test_kills.py`.
+"""
+
+import multiprocessing
+import os
+import random
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+import seq2seq_attn as s2s
+from seq2seq_attn.comparison.observe import read_curve
+from seq2seq_attn.config import Config
+from seq2seq_attn.runs.folder import read_metrics
+from seq2seq_attn.strict import override, parse
+from seq2seq_attn.text.checksums import SUMS, read_sums, sha256
+from seq2seq_attn.training import LAST, checkpoints
+
+ALL = {
+    "model.dropout.readout": 0.3,
+    "text.tokeniser": "bpe",
+    "text.vocabulary_size": 13,
+    "text.sampling.alpha": 0.3,
+    "training.ema_decay": 0.9,
+    "training.r_drop": 1.0,
+    "training.max_epochs": 4,
+}
+STOPPED = {"training.patience": 1, "training.optimiser.learning_rate": 1e-9, "training.ema_decay": 0.5}
+
+
+def configured(grid, changes):
+    return parse(Config, override(grid.runs[2].config.model_dump(mode="json"), changes.items()))
+
+
+def start(config, folder):
+    """Training in a process of its own, which has imported everything; it writes a checkpoint after every batch."""
+
+    def work():
+        os.fsync = lambda descriptor: None
+        checkpoints.INTERVAL, checkpoints.SHARE = 0.0, 1e9
+        torch.set_num_threads(1)
+        s2s.train(config, folder, if_exists="resume", silent=True)
+
+    process = multiprocessing.get_context("fork").Process(target=work)
+    process.start()
+    return process
+
+
+def finish(config, folder):
+    process = start(config, folder)
+    process.join()
+    assert process.exitcode == 0
+
+
+def outcome(folder, arm_run):
+    """All that must not depend on a kill: weights, optimiser, scores, translations and curve."""
+    last = torch.load(folder / LAST, weights_only=True)
+    metrics = read_metrics(folder)
+    del metrics["made_with"]  # the commit, which may change while this runs
+    for key in ("seconds", "tokens_per_second"):
+        del metrics["training"][key]
+    files = [
+        path for path in folder.iterdir() if path.is_file() and path.name not in ("metrics.json", "run.json", SUMS)
+    ]
+    best = last["callbacks"]["BestWeights"]
+    return {
+        **{path.name: path.read_bytes() for path in files},
+        "metrics": metrics,
+        "curve": read_curve(arm_run._replace(folder=Path(folder.name)), folder.parent),
+        "state": flat(
+            [last["state_dict"], last["optimizer_states"], last["lr_schedulers"], best, last["epoch_so_far"]]
+        ),
+    }
+
+
+def flat(value):
+    """Tensors and plain values as something that compares."""
+    if isinstance(value, torch.Tensor):
+        return value.tolist()
+    if isinstance(value, dict):
+        return {key: flat(each) for key, each in value.items()}
+    return [flat(each) for each in value] if isinstance(value, (list, tuple)) else value
+
+
+def content(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def kill_and_resume(kind, config, folder, moment, again):
+    """Kills a training at these moments, in seconds, and finishes it; the folder of the finished run."""
+    process = start(config, folder)
+    time.sleep(moment)
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    if kind == "moved" and folder.exists():
+        folder = folder.rename(folder.parent / "elsewhere" / "moved")
+    if kind == "copied" and folder.exists():
+        original, before = folder, content(folder)
+        folder = Path(shutil.copytree(folder, folder.parent / "elsewhere" / "copied"))
+    process = start(config, folder)
+    time.sleep(again)
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    finish(config, folder)
+    if kind == "stopped":
+        finish(config, folder)  # once more: it has ended
+    if kind == "copied" and folder.name == "copied":
+        assert content(original) == before
+    return folder
+
+
+def compare_kills(kind, grid, tmp_path, kills):
+    config = configured(grid, ALL | STOPPED if kind == "stopped" else ALL)
+    arm_run = grid.runs[2]
+    begin = time.perf_counter()
+    finish(config, tmp_path / "whole")
+    seconds = time.perf_counter() - begin
+    expected = outcome(tmp_path / "whole", arm_run)
+    assert len(expected["curve"].epoch) == expected["metrics"]["training"]["epochs"] > 1
+    assert expected["metrics"]["training"]["stopped"] == ("patience" if kind == "stopped" else "max_epochs")
+    draw = random.Random(kind)
+    for number in range(kills):
+        place = tmp_path / str(number)
+        (place / "elsewhere").mkdir(parents=True)
+        moments = draw.uniform(0, seconds), draw.uniform(0, seconds)
+        folder = kill_and_resume(kind, config, place / "run", *moments)
+        found = outcome(folder, arm_run)
+        assert [key for key in expected if found[key] != expected[key]] == [], moments
+        assert all(sums == {sha256(folder / name)} for name, sums in read_sums(folder).items())
+        shutil.rmtree(place)
+
+
+KINDS = ["plain", "moved", "copied", "stopped"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_killed_training_resumes_to_the_same_bits(kind, grid, tmp_path):
+    compare_kills(kind, grid, tmp_path, kills=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_hundred_killed_trainings_resume_to_the_same_bits(kind, grid, tmp_path):
+    compare_kills(kind, grid, tmp_path, kills=100)
