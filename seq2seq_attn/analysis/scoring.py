@@ -15,6 +15,7 @@ from seq2seq_attn.evaluation.metrics import ForcedTest, TranslatedTest, score_fo
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import read_test
 from seq2seq_attn.runs.folder import read_metrics, write_metrics
+from seq2seq_attn.runs.lock import locked
 from seq2seq_attn.runs.model import TrainedModel, with_lexicon
 from seq2seq_attn.search.batched import Progress
 from seq2seq_attn.text.corpus import ParallelCorpus
@@ -75,15 +76,27 @@ def evaluate(
     """Translate the test set, write translations and attention record to the run folder, and add scores to its metrics.
 
     Metrics of translations are {key: {value, signature}}, those of forced decoding {key: value}; `bleu_by_length` is a
-    list of length bands. UserError: the configuration has no test set.
+    list of length bands. UserError: the configuration has no test set, or another process writes to the folder.
     """
+    with locked(folder):
+        tested = score_test(model, folder, progress, say)
+        write_bytes(folder / TRANSLATIONS, "".join(f"{line}\n" for line in tested.translations).encode())
+        if tested.attention is not None:
+            tested.attention.save(folder)
+        write_metrics(folder, {"test": tested.metrics})
+    return tested.metrics
+
+
+def score_test(
+    model: TrainedModel, folder: Path, progress: Progress | None = None, say: Say = lambda _: None
+) -> ScoredRun:
+    """Translations, scores and attention record of the test set of a run; as `evaluate`, but nothing is written."""
     files, options = model.config.data.test, model.config.evaluation
     if files is None:
         raise UserError("the configuration has no data.test to evaluate on")
     pairs, lc_tok, gold = read_test(files)
     model = with_lexicon(model, folder, say=say)
     translations = model.translate(pairs.source, progress=progress, warn=lambda text: say(f"test set, {text}"))
-    write_bytes(folder / TRANSLATIONS, "".join(f"{line}\n" for line in translations).encode())
     language = model.config.text.target_language
     test = TranslatedTest(translations, pairs.target, options.tokenize, lc_tok, language, pairs.source, options.comet)
     scores = score_translations(test, skip=skipped_metrics(options))
@@ -91,10 +104,7 @@ def evaluate(
         pairs.source, translations, pairs.target, options.tokenize, length_bands(options)
     )
     forced_scores, attention = score_references(model, pairs, gold)
-    attention.save(folder)
-    scores |= forced_scores
-    write_metrics(folder, {"test": scores})
-    return scores
+    return ScoredRun(scores | forced_scores, translations, attention)
 
 
 def score_references(

@@ -61,21 +61,23 @@ def train(
     """
     from seq2seq_attn.analysis.scoring import evaluate
     from seq2seq_attn.api.model import Model
+    from seq2seq_attn.runs.folder import reserved
     from seq2seq_attn.runs.train import train as train_run
 
     folder, say = Path(folder), messages(silent)
     settings = _config(config, overrides)
-    trained = train_run(
-        settings,
-        folder,
-        name=folder.name,
-        if_exists=if_exists,
-        say=say,
-        bar=None if silent else True,
-        pretrained=_vectors(pretrained),
-    )
-    if settings.data.test is not None:
-        evaluate(trained, folder, say=say)
+    with reserved(settings, folder, if_exists):
+        trained = train_run(
+            settings,
+            folder,
+            name=folder.name,
+            if_exists=if_exists,
+            say=say,
+            bar=None if silent else True,
+            pretrained=_vectors(pretrained),
+        )
+        if settings.data.test is not None:
+            evaluate(trained, folder, say=say)
     return Model(trained, folder)
 
 

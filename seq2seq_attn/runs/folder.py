@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +16,7 @@ from typing import Any, Literal
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.runs import CONFIG, require_run
+from seq2seq_attn.runs.lock import LOCK, locked
 from seq2seq_attn.runs.plugin import FOLDER, read_run_values, run_files, run_values
 from seq2seq_attn.strict import parse, read_yaml
 from seq2seq_attn.text.files import explained, write_bytes
@@ -25,11 +26,14 @@ IfExists = Literal["refuse", "resume", "overwrite"]
 MARKER = "run.json"
 COMPARISON = "comparison.json"  # the marker of the folder that `compare` writes
 MODEL, METRICS, LEXICON = "model.safetensors", "metrics.json", "lexicon.safetensors"
+SKIPPED = "skipped.jsonl"  # the sentences of the batch that ended training by a loss that is not finite
 LAST_CHECKPOINT, BEST_WEIGHTS = "checkpoints/last.ckpt", "checkpoints/best.safetensors"
 
 # All files that a run writes, relative to its folder.
 _OWN = (
     MARKER,
+    LOCK,
+    SKIPPED,
     CONFIG,
     MODEL,
     METRICS,
@@ -76,12 +80,29 @@ def write_metrics(folder: Path, metrics: dict[str, Any]) -> None:
     write_bytes(folder / METRICS, f"{text}\n".encode())
 
 
+@contextmanager
+def reserved(config: Config, folder: Path, if_exists: IfExists, *, wait: bool = False) -> Iterator[None]:
+    """Holds the lock of a folder that this configuration may be trained into: no other folder is written to.
+
+    `wait` as in `lock.locked`. UserError as in `may_resume`; BusyError: another process has the folder.
+    """
+    if not (folder / MARKER).is_file():
+        may_resume(config, folder, if_exists)
+    with locked(folder, wait=wait):
+        yield
+
+
+def is_vacant(folder: Path) -> bool:
+    """Whether the folder does not exist or is empty but for a lock."""
+    return not folder.exists() or (folder.is_dir() and all(path.name == LOCK for path in folder.iterdir()))
+
+
 def may_resume(config: Config, folder: Path, if_exists: IfExists) -> bool:
     """True if training continues from the folder's last checkpoint, False if it starts from the beginning.
 
     UserError: the folder is not a run, holds other files, is not to be replaced, or has another configuration.
     """
-    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+    if is_vacant(folder):
         return False
     if (folder / COMPARISON).exists():
         raise UserError(f"{folder}: holds a comparison ({COMPARISON}), not a run; name another folder with --output")
@@ -113,7 +134,7 @@ def clear(folder: Path) -> None:
             if path.is_dir() and not path.is_symlink():
                 with suppress(OSError):  # not empty
                     path.rmdir()
-            elif path.name != MARKER:
+            elif path.name not in (MARKER, LOCK):
                 path.unlink()
 
 

@@ -28,7 +28,8 @@ from seq2seq_attn.runs.corpora import (
     read_test,
     sampled_pairs,
 )
-from seq2seq_attn.runs.folder import BEST_WEIGHTS, MODEL, IfExists, clear, may_resume, write_metrics
+from seq2seq_attn.runs.folder import BEST_WEIGHTS, MODEL, IfExists, clear, may_resume, reserved, write_metrics
+from seq2seq_attn.runs.lock import require_lock
 from seq2seq_attn.runs.model import TrainedModel, build_translator
 from seq2seq_attn.runs.plugin import run_files, run_values, write_run_files
 from seq2seq_attn.runs.pretrained import Pretrained, start_from_vectors
@@ -61,12 +62,32 @@ def train(
     `pretrained` holds word vectors in memory for the embeddings. `cache` is the folder of codecs and token ids that
     runs on the same text share; by default it is beside the run folder.
 
-    Raises UserError for invalid data or a loss that is not finite, and `training.fit.Interrupted` on Ctrl-C.
+    Raises UserError for invalid data or a loss that is not finite, BusyError for a folder that another process trains
+    into, and `training.fit.Interrupted` on Ctrl-C.
     """
+    _refuse_missing_device(config)
+    with reserved(config, folder, if_exists):
+        return _train(config, folder, name, if_exists, say, bar, pretrained, cache)
+
+
+def _refuse_missing_device(config: Config) -> None:
     if config.training.accelerator == "cuda" and not torch.cuda.is_available():
         raise UserError("training.accelerator=cuda, but this machine has no CUDA device; set it to auto or cpu")
     if config.search.precision == "int8":  # the validation set is translated in this precision
         require_int8("cuda" if on_cuda(config.training.accelerator) else "cpu")
+
+
+def _train(
+    config: Config,
+    folder: Path,
+    name: str,
+    if_exists: IfExists,
+    say: Say,
+    bar: bool | None,
+    pretrained: Pretrained | None,
+    cache: Path | None,
+) -> TrainedModel:
+    """`train` in a folder that is locked."""
     provenance = run_provenance(config.training.accelerator)  # at the start: files may change during training
     data = config.data
     validation_pairs = read_pairs(data.validation)
@@ -115,7 +136,7 @@ def train(
         options,
         loader(training, size, unit, config.seed, pinned=pinned),
         loader(validation, size, unit, pinned=pinned),
-        _validation_bleu(model, validation_pairs),
+        _validation_bleu(model, validation_pairs, folder),
         folder,
         name,
         resume=resuming,
@@ -164,14 +185,18 @@ def _usable_pairs(files: PairFiles, max_length: int, codecs: Codecs, shared: Cac
     return EncodedPairs(source, target, filtered.kept), str(filtered)
 
 
-def _validation_bleu(model: TrainedModel, pairs: ParallelCorpus) -> Callable[[Translator], float]:
-    """BLEU of greedy translations: beam search takes several times as long and does not track progress better."""
+def _validation_bleu(model: TrainedModel, pairs: ParallelCorpus, folder: Path) -> Callable[[Translator], float]:
+    """BLEU of greedy translations: beam search takes several times as long and does not track progress better.
+
+    Called before weights and checkpoint are written, and therefore checks the lock of the folder.
+    """
     changes = {"beam_size": 1, "n_best": 1, "shortlist": None, "sampling": None, "mbr": None}
     greedy = SearchOptions.model_validate(model.config.search.model_dump() | changes)
     # Without sacrebleu's warning about lines that look tokenised, which would appear at every validation.
     metric = bleu_metric(model.config.evaluation.tokenize, lowercase=False)
 
     def validate(translator: Translator) -> float:
+        require_lock(folder)
         translations: Sequence[str] = model.translate(pairs.source, greedy)
         return corpus_score(metric, translations, pairs.target).value
 

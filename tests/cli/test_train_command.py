@@ -2,13 +2,17 @@
 
 import csv
 import json
+import os
 import shlex
 import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+
+from seq2seq_attn.runs.lock import locked
 
 
 def test_a_run_folder_is_whole_and_the_answer_says_how_it_went(program, toy, tmp_path):
@@ -81,6 +85,19 @@ def test_ctrl_c_keeps_the_last_checkpoint_and_the_printed_command_continues(prog
     # It went on where it had stopped: an epoch that was validated but not yet in the checkpoint is trained again.
     assert after[0] in (len(before) - 1, len(before))
     assert after[0] > 0
+
+
+def test_a_second_training_in_a_folder_is_refused_with_the_owner_and_harms_nothing(program, refused, toy, tmp_path):
+    run = tmp_path / "run"
+    train = "train", toy / "toy.yaml", "--output", run, "training.max_epochs=1"
+    assert program(*train).code == 0
+    with locked(run):  # in another thread: this process would enter its own lock
+        before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+        for command in ((*train, "seed=2", "--overwrite"), (*train, "--resume"), train, ("evaluate", run)):
+            with ThreadPoolExecutor(1) as other:
+                message = other.submit(refused, *command).result()
+            assert f"{run}: in use by process {os.getpid()} on " in message
+        assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
 
 
 def test_a_nan_loss_stops_the_training_and_names_the_step(program, toy, tmp_path):
