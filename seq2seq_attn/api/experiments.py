@@ -118,7 +118,7 @@ def compare(
         say=messages(silent),
         bar=None if silent else True,
     )
-    return Comparison(results, place, tuple(write_report(place)))
+    return Comparison(results, place).write()
 
 
 def demo(
@@ -150,7 +150,7 @@ def demo(
         say=messages(silent),
         bar=None if silent else True,
     )
-    return Comparison(results, place, tuple(write_report(place)))
+    return Comparison(results, place).write()
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -177,7 +177,10 @@ class Comparison:
 
     def write(self) -> Comparison:
         """Rewrites the report (page, tables and figures) from the JSON files in the folder."""
-        return replace(self, files=tuple(write_report(self.folder)))
+        from seq2seq_attn.runs.lock import locked
+
+        with locked(self.folder, wait=True):  # another process may be about to replace these files
+            return replace(self, files=tuple(write_report(self.folder)))
 
     def recompute(self) -> Recomputed:
         """Recomputes all values from the evidence in the folder, without training; `.differences` lists what differs.
@@ -247,7 +250,7 @@ class Comparison:
         if not console.is_terminal:
             console = Console(width=WIDTH)
         console.print(terminal(self.results, console.width))
-        print("\n".join(["", self.conclusion[0], *filter(None, [self.results.note])]))
+        print("\n".join(["", *self.conclusion[:1], *filter(None, [self.results.note])]))
 
     def __repr__(self) -> str:
         return "\n".join([repr(self.table()), "", *self.conclusion])

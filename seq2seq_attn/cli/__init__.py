@@ -43,7 +43,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         code: Any = app(arguments, prog_name=PROGRAM, standalone_mode=False)
         sys.stdout.flush()
     except UserError as error:
-        return _refuse(str(error))
+        return _refuse(str(error), error.exit_code)
     except _UsageError as error:
         command = error.ctx.command_path if error.ctx else PROGRAM
         return _refuse(f"{error.format_message()} (see {command} --help)")
@@ -56,6 +56,6 @@ def _run(arguments: Sequence[str] | None) -> int:
     return code or 0
 
 
-def _refuse(message: str) -> int:
+def _refuse(message: str, code: int = 2) -> int:
     say(f"{PROGRAM}: {' '.join(message.split())}")
-    return 2
+    return code

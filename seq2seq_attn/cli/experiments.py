@@ -5,6 +5,7 @@ They tune the memory allocation of this process, which belongs to the command li
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 import shutil
@@ -55,8 +56,9 @@ def train(
         if_exists: IfExists = "resume" if resume else "overwrite" if overwrite else "refuse"
         metrics = s2s.train(settings, run, if_exists=if_exists).metrics
         trained = metrics["training"]
+        best = math.inf if trained["best"] is None else trained["best"]
         answer(
-            f"best validation {settings.training.monitor} {trained['best']:.2f}, "
+            f"best validation {settings.training.monitor} {best:.2f}, "
             f"{trained['epochs']} epochs, {trained['seconds']:.0f} s"
         )
         if "test" in metrics:
@@ -99,6 +101,7 @@ def compare(
         )
         _show(found)
         _say_next(_best_run(found))
+    _fail_if_incomplete(found)
 
 
 def report(
@@ -159,6 +162,18 @@ def demo(
             say("next: seq2seq-attn demo")
         else:
             _say_next(_best_run(found))
+    _fail_if_incomplete(found)
+
+
+def _fail_if_incomplete(found: s2s.Comparison) -> None:
+    """Exit with 1 if runs failed, after all others are reported; the same command tries them again."""
+    from seq2seq_attn.report.conclusion import missing_runs
+
+    if missing := missing_runs(found.results):
+        say(f"{len(missing)} run{'s' if len(missing) > 1 else ''} failed; the same command tries again:")
+        for each in missing:
+            say(f"  {each}")
+        raise typer.Exit(1)
 
 
 def _show(found: s2s.Comparison) -> None:

@@ -7,6 +7,7 @@ from it; any other file is reported by name, and nothing changes.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatch
@@ -75,9 +76,17 @@ def read_metrics(folder: Path) -> dict[str, Any]:
 
 
 def write_metrics(folder: Path, metrics: dict[str, Any]) -> None:
-    """Adds or replaces top-level keys of metrics.json."""
-    text = json.dumps(read_metrics(folder) | metrics, indent=2, ensure_ascii=False)
+    """Adds or replaces top-level keys of metrics.json. Numbers that are not finite become null: JSON has none."""
+    text = json.dumps(_finite(read_metrics(folder) | metrics), indent=2, ensure_ascii=False, allow_nan=False)
     write_bytes(folder / METRICS, f"{text}\n".encode())
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @contextmanager
