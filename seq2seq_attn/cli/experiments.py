@@ -19,7 +19,7 @@ import typer
 
 import seq2seq_attn as s2s
 from seq2seq_attn.cli.arguments import Overrides, Plugin, argument, folder, load_plugins
-from seq2seq_attn.cli.console import answer, say
+from seq2seq_attn.cli.console import Interruption, answer, say
 from seq2seq_attn.errors import UserError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def train(
     """Train one model and score it.
 
     Keeps the weights with the best validation score and scores them on the test set, if the configuration names one.
-    After Ctrl-C, --resume continues from the last checkpoint.
+    After Ctrl-C or SIGTERM, --resume continues from the last checkpoint. A folder has one training at a time.
     """
     if resume and overwrite:
         raise UserError("--resume continues a run and --overwrite deletes it; give one of them")
@@ -85,8 +85,10 @@ def compare(
     """Train the arms of an experiment and compare them.
 
     Trains each arm once per seed, except for runs that are already finished, and scores it on the test set. After
-    Ctrl-C, the same command continues. Overrides change the base configuration of all arms, or the experiment itself,
-    as in seeds=[1,2,3].
+    Ctrl-C or SIGTERM, the same command continues. Several processes, on one host or on several that share the folder,
+    may run the same command: they share its runs. A run that fails does not stop the others; the report says what is
+    missing, and the exit code is 1. Overrides change the base configuration of all arms, or the experiment itself, as
+    in seeds=[1,2,3].
     """
     with _resumable("finished runs are kept, and the others up to their last whole epoch"):
         from seq2seq_attn.comparison.experiment import read_experiment
@@ -148,7 +150,7 @@ def demo(
     """Show within minutes what attention is for.
 
     Trains four arms, one of which attends to the source, to translate the bundled corpus from English to Chinese. After
-    Ctrl-C, the same command continues.
+    Ctrl-C or SIGTERM, the same command continues.
     """
     with _resumable("finished runs are kept, and the others up to their last whole epoch"):
         from seq2seq_attn.ops.host import keep_freed_memory
@@ -195,14 +197,14 @@ def _say_next(run: Path, *more: str) -> None:
 
 @contextmanager
 def _resumable(kept: str, *more: str) -> Iterator[None]:
-    """On Ctrl-C, prints what is kept and the command to continue, this one with `more` arguments; exits with 130."""
+    """On Ctrl-C or SIGTERM, exits after printing what is kept and the command to continue, this one with `more`."""
     from seq2seq_attn.training.fit import Interrupted
 
     try:
         yield
     except (Interrupted, KeyboardInterrupt):
         say(f"interrupted; {kept}; continue with:\n  {_this_command(*more)}")
-        raise typer.Exit(130) from None
+        raise typer.Exit(Interruption.exit_code()) from None
 
 
 def _this_command(*more: str) -> str:

@@ -55,7 +55,8 @@ def epochs(path):
         return [int(row["epoch"]) for row in csv.DictReader(file) if row["validation_loss"]]
 
 
-def test_ctrl_c_keeps_the_last_checkpoint_and_the_printed_command_continues(program, toy, tmp_path):
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_keeps_the_last_checkpoint_and_the_printed_command_continues(program, toy, tmp_path, number, code):
     run, last = tmp_path / "a run", tmp_path / "a run/checkpoints/last.ckpt"
     training = subprocess.Popen(
         [
@@ -67,9 +68,9 @@ def test_ctrl_c_keeps_the_last_checkpoint_and_the_printed_command_continues(prog
     while not last.exists():
         assert training.poll() is None
         time.sleep(0.02)
-    training.send_signal(signal.SIGINT)
+    training.send_signal(number)
     out, err = training.communicate(timeout=60)
-    assert (training.returncode, out) == (130, "")
+    assert (training.returncode, out) == (code, "")
     assert last.exists()
     assert "Traceback" not in err
 
