@@ -171,10 +171,11 @@ def _own_at(path: Path, folder: Path) -> Iterator[str]:
 def refuse_other_config(config: Config, folder: Path) -> None:
     """UserError if the run has another configuration or other files of its own.
 
-    `training.patience` may differ, and `training.max_epochs` unless the learning rates of earlier epochs depend on it.
+    `training.patience` and `training.max_skipped_steps` may differ, and `training.max_epochs` unless the learning rates
+    of earlier epochs depend on it.
     """
     trained = read_config(folder)
-    may_change = {"training.patience"}
+    may_change = {"training.patience", "training.max_skipped_steps"}
     if not trained.training.optimiser.decays_to_zero:
         may_change.add("training.max_epochs")
     old, new = (_flat(run_values(each)) for each in (trained, config))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import lightning
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from seq2seq_attn import ops
 from seq2seq_attn.config import Config, PairFiles
@@ -28,7 +31,7 @@ from seq2seq_attn.runs.corpora import (
     read_test,
     sampled_pairs,
 )
-from seq2seq_attn.runs.folder import BEST_WEIGHTS, MODEL, IfExists, clear, may_resume, reserved, write_metrics
+from seq2seq_attn.runs.folder import BEST_WEIGHTS, MODEL, SKIPPED, IfExists, clear, may_resume, reserved, write_metrics
 from seq2seq_attn.runs.lock import require_lock
 from seq2seq_attn.runs.model import TrainedModel, build_translator
 from seq2seq_attn.runs.plugin import run_files, run_values, write_run_files
@@ -41,6 +44,7 @@ from seq2seq_attn.text.corpus import ParallelCorpus, filter_pairs
 from seq2seq_attn.text.files import write_bytes
 from seq2seq_attn.training.batches import EncodedPairs, SampledPairs, loader
 from seq2seq_attn.training.fit import fit, fork_random_state
+from seq2seq_attn.training.module import DivergenceError
 
 
 @fork_random_state()
@@ -131,21 +135,34 @@ def _train(
         write_metrics(folder, {"pretrained_embeddings": {side: c._asdict() for side, c in coverage.items()}})
     options = config.training
     size, unit, pinned = options.batch_size, options.batch_unit, on_cuda(options.accelerator)
-    fitted = fit(
-        model.translator,
-        options,
-        loader(training, size, unit, config.seed, pinned=pinned),
-        loader(validation, size, unit, pinned=pinned),
-        _validation_bleu(model, validation_pairs, folder),
-        folder,
-        name,
-        resume=resuming,
-        bar=bar,
-    )
+    try:
+        fitted = fit(
+            model.translator,
+            options,
+            loader(training, size, unit, config.seed, pinned=pinned),
+            loader(validation, size, unit, pinned=pinned),
+            _validation_bleu(model, validation_pairs, folder),
+            folder,
+            name,
+            resume=resuming,
+            bar=bar,
+        )
+    except DivergenceError as error:
+        if error.batch is None or error.batch.rows is None:
+            raise
+        _save_batch(folder / SKIPPED, error.batch.rows, data.train)
+        raise UserError(f"{error}; the sentences of this batch are in {folder / SKIPPED}") from None
     (folder / BEST_WEIGHTS).replace(folder / MODEL)
     metrics = {"parameters": model.parameters(), "training": fitted._asdict(), "made_with": provenance}
     write_metrics(folder, metrics)
     return model
+
+
+def _save_batch(path: Path, rows: NDArray[np.int64], files: PairFiles) -> None:
+    """Writes these pairs of the training text, one JSON object per line, with their line in the files, from 1."""
+    pairs = read_pairs(files)
+    records = ({"line": row + 1, "source": pairs.source[row], "target": pairs.target[row]} for row in rows.tolist())
+    write_bytes(path, "".join(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records).encode())
 
 
 def _checksum(translator: Translator) -> str:

@@ -30,6 +30,7 @@ from torch.utils.data import DataLoader
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.translator import Translator
+from seq2seq_attn.ops.host import is_out_of_memory
 from seq2seq_attn.text.files import replacing
 from seq2seq_attn.training.batches import Batch
 from seq2seq_attn.training.config import TrainingConfig
@@ -52,6 +53,8 @@ class Fitted(NamedTuple):
     tokens_per_second: float  # target tokens per second, padding and validation excluded
     best_epoch: int | None  # of the best validation, counted from 1; None if an earlier version saw it
     stopped: Literal["patience", "max_epochs"]  # the option that ended training
+    skipped_steps: int  # whose loss or gradient was not finite
+    split_steps: int  # whose batch was halved because memory ran out
 
 
 @contextmanager
@@ -139,6 +142,12 @@ def fit(
         trainer.fit(module, training, validation, ckpt_path=start, weights_only=True)
     except (KeyboardInterrupt, SystemExit) as stop:  # Lightning turns the first into the second
         raise Interrupted from stop
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise UserError(
+            f"memory ran out; lower training.batch_size={config.batch_size}, and start again with --overwrite"
+        ) from None
     if trainer.interrupted:
         raise Interrupted
     load_model(translator, best.path)
@@ -150,6 +159,8 @@ def fit(
         tokens_per_second=clock.tokens / max(clock.training_seconds, 1e-9),
         best_epoch=best.epoch,
         stopped="max_epochs" if config.patience is None or best.since < config.patience else "patience",
+        skipped_steps=module.skipped_steps,
+        split_steps=module.split_steps,
     )
 
 
@@ -300,10 +311,11 @@ class EpochLines(Callback):
         self.written = now
         loss, tokens = module.epoch_loss(), module.epoch_tokens
         steps, all_steps = trainer.global_step, int(trainer.estimated_stepping_batches)
+        skipped = f", {module.skipped_steps} steps skipped" if module.skipped_steps else ""
         left = (now - self.start) / max(1, steps - self.first_step) * (all_steps - steps)
         self._write(
             f"epoch {trainer.current_epoch + 1}/{epochs}, loss {loss:.3f}{self.validation}, "
-            f"{duration(now - self.epoch_start)}, {tokens / (now - self.epoch_start):,.0f} tokens/s"
+            f"{duration(now - self.epoch_start)}, {tokens / (now - self.epoch_start):,.0f} tokens/s{skipped}"
             + ("" if is_last else f", at most {duration(left)} left")
         )
 
