@@ -17,6 +17,7 @@ from seq2seq_attn.runs.corpora import read_test
 from seq2seq_attn.runs.folder import read_metrics, write_metrics
 from seq2seq_attn.runs.lock import locked
 from seq2seq_attn.runs.model import TrainedModel, with_lexicon
+from seq2seq_attn.runs.provenance import made_with
 from seq2seq_attn.search.batched import Progress
 from seq2seq_attn.text.corpus import ParallelCorpus
 from seq2seq_attn.text.files import read_lines, write_bytes
@@ -60,14 +61,17 @@ class AttentionRecord(NamedTuple):
 class ScoredRun(NamedTuple):
     """A finished run as its comparison with others needs it; no model."""
 
-    metrics: dict[str, Any]  # metrics.json
+    metrics: dict[str, Any]  # metrics.json, and under `made_with` version, commit and hardware
     translations: list[str]  # of the test set
     attention: AttentionRecord | None  # None without attention weights
 
     @classmethod
     def load(cls, folder: Path, pairs: int) -> ScoredRun:
         """From a run folder whose test set has this many pairs. UserError as in `AttentionRecord.load`."""
-        return cls(read_metrics(folder), read_lines(folder / TRANSLATIONS), AttentionRecord.load(folder, pairs))
+        metrics = read_metrics(folder)
+        if known := made_with(folder):  # earlier versions wrote it among the metrics
+            metrics["made_with"] = known
+        return cls(metrics, read_lines(folder / TRANSLATIONS), AttentionRecord.load(folder, pairs))
 
 
 def evaluate(

@@ -168,6 +168,11 @@ def _own_at(path: Path, folder: Path) -> Iterator[str]:
     return (pattern for pattern in _OWN if pattern.count("/") + 1 == depth)
 
 
+def check_files(folder: Path) -> list[str]:
+    """One line for each file of a finished run that is missing or damaged."""
+    return [f"{folder / name}: no such file" for name in (CONFIG, MODEL, METRICS) if not (folder / name).exists()]
+
+
 def refuse_other_config(config: Config, folder: Path) -> None:
     """UserError if the run has another configuration or other files of its own.
 

@@ -34,11 +34,10 @@ from seq2seq_attn.runs.corpora import (
 from seq2seq_attn.runs.folder import BEST_WEIGHTS, MODEL, SKIPPED, IfExists, clear, may_resume, reserved, write_metrics
 from seq2seq_attn.runs.lock import require_lock
 from seq2seq_attn.runs.model import TrainedModel, build_translator
-from seq2seq_attn.runs.plugin import run_files, run_values, write_run_files
+from seq2seq_attn.runs.plugin import run_files, write_run_files
 from seq2seq_attn.runs.pretrained import Pretrained, start_from_vectors
-from seq2seq_attn.runs.provenance import on_cuda, run_provenance
+from seq2seq_attn.runs.provenance import config_content, on_cuda, session, write_session
 from seq2seq_attn.search.options import SearchOptions
-from seq2seq_attn.strict import dump
 from seq2seq_attn.text.codec import load_codecs, save_codecs
 from seq2seq_attn.text.corpus import ParallelCorpus, filter_pairs
 from seq2seq_attn.text.files import write_bytes
@@ -92,13 +91,13 @@ def _train(
     cache: Path | None,
 ) -> TrainedModel:
     """`train` in a folder that is locked."""
-    provenance = run_provenance(config.training.accelerator)  # at the start: files may change during training
     data = config.data
     validation_pairs = read_pairs(data.validation)
     if data.test is not None:
         read_test(data.test)  # its errors should appear before training, not after it
     run_files(config)  # as above
     resuming = may_resume(config, folder, if_exists)
+    started = session(config)  # files may change during training
     give_back_freed_memory()
     # Codecs and weights must not depend on what ran before in this process.
     lightning.seed_everything(config.seed, workers=True, verbose=False)
@@ -129,6 +128,7 @@ def _train(
     if (unfused := ops.unfused(translator)) is not None:
         say(f"{name}: {unfused}")
     _prepare_folder(model, folder, resuming)
+    write_session(folder, started)
     if not resuming:
         write_metrics(folder, {"initial_weights": _checksum(translator)})
     if coverage:
@@ -153,7 +153,7 @@ def _train(
         _save_batch(folder / SKIPPED, error.batch.rows, data.train)
         raise UserError(f"{error}; the sentences of this batch are in {folder / SKIPPED}") from None
     (folder / BEST_WEIGHTS).replace(folder / MODEL)
-    metrics = {"parameters": model.parameters(), "training": fitted._asdict(), "made_with": provenance}
+    metrics = {"parameters": model.parameters(), "training": fitted._asdict()}
     write_metrics(folder, metrics)
     return model
 
@@ -191,7 +191,7 @@ def _prepare_folder(model: TrainedModel, folder: Path, resuming: bool) -> None:
         clear(folder)
         save_codecs(model.source, model.target, folder)
         write_run_files(model.config, folder)
-    write_bytes(folder / CONFIG, dump(run_values(model.config)).encode())
+    write_bytes(folder / CONFIG, config_content(model.config))
 
 
 def _usable_pairs(files: PairFiles, max_length: int, codecs: Codecs, shared: Cache) -> tuple[EncodedPairs, str]:
