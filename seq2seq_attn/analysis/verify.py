@@ -74,11 +74,12 @@ def _verify(folder: Path, score: bool, progress: Progress | None, say: Say) -> I
     else:
         yield VerifiedItem("model", "wrong", "training has not ended; continue it with train --resume")
     if sessions:
-        same = sessions[-1]["config"] == digest(folder / CONFIG)
-        yield VerifiedItem(
-            "configuration",
-            *(("ok", "as in training") if same else ("wrong", "config.yaml was changed after training")),
-        )
+        if len(sessions) > 1:
+            yield VerifiedItem("training", "note", f"in {len(sessions)} sessions; what follows is about the last one")
+        if sessions[-1]["config"] == digest(folder / CONFIG):
+            yield VerifiedItem("configuration", "ok", "as in training")
+        else:
+            yield VerifiedItem("configuration", "wrong", "config.yaml was changed after training")
         yield from _against(sessions[-1], config)
     else:
         yield VerifiedItem("provenance", "note", "none recorded: the run is of an earlier version")

@@ -57,7 +57,8 @@ def train(
     `pretrained` holds word vectors in memory, such as torchtext's, by side, as in `{"source": vectors}`. After Ctrl-C
     (`training.fit.Interrupted`), "resume" continues.
 
-    UserError: a mistake in the configuration or in the data, or a loss that is not finite.
+    UserError: a mistake in the configuration or in the data, a loss that is not finite, or another process trains in
+    the folder.
     """
     from seq2seq_attn.analysis.scoring import evaluate
     from seq2seq_attn.api.model import Model
@@ -100,9 +101,11 @@ def compare(
     unless `if_exists="overwrite"`, and interrupted runs continue. `jobs` runs are trained in parallel, each in its own
     process; with more than one, a script needs `if __name__ == "__main__":`. `command` is the command line that the
     report shows for reproduction. Runs in the file `evidence` (`evidence.json.gz` of an earlier comparison) are not
-    trained again: so seeds and arms can be added to published results.
+    trained again: so seeds and arms can be added to published results. Several processes may call this for the same
+    folder, and share its runs. A run that fails does not stop the others: `results.missing` names it with the reason.
 
-    UserError: a mistake in the experiment or in the data; nothing is trained in that case.
+    UserError: a mistake in the experiment or in the data; nothing is trained in that case. FailedError: every run
+    failed.
     """
     from seq2seq_attn.comparison.compare import compare as compare_runs
 
