@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.connection import wait as wait_for_any
 from pathlib import Path
@@ -292,6 +293,7 @@ def _reason(code: int) -> str:
 @contextmanager
 def _without_ctrl_c() -> Iterator[None]:
     """Blocks SIGINT, also in processes that the block starts: a terminal sends Ctrl-C to them as well."""
+    resource_tracker.ensure_running()  # the first process would start it, and unblock SIGINT before its own start
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

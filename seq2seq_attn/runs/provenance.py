@@ -60,7 +60,8 @@ def session(config: Config) -> dict[str, Any]:
         },
         "seeds": {"seed": config.seed},
         "config": hashlib.sha256(config_content(config)).hexdigest(),
-        "data": {key: digest(path) for key, path in data_files(config).items()},
+        # A run that continues needs its word vectors no more.
+        "data": {key: digest(path) for key, path in data_files(config).items() if path.exists()},
     }
 
 
