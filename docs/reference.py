@@ -17,6 +17,7 @@ from pydantic import BaseModel
 
 import seq2seq_attn
 from seq2seq_attn import attention, doctor
+from seq2seq_attn.analysis import verify
 from seq2seq_attn.api import answers, data, experiments, heads, scores
 from seq2seq_attn.cli import PROGRAM
 from seq2seq_attn.cli.app import app
@@ -35,6 +36,7 @@ RESULTS = {
     ],
     heads: ["HeadAgreements", "BestHead", "AttentionMaps"],
     scores: ["Scores"],
+    verify: ["Verification", "VerifiedItem"],
     experiments: ["ComparisonTable"],
     doctor: ["Report", "Finding", "Catalogue", "Entry"],
     steps: ["Walk", "WalkStep"],

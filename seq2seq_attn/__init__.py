@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from seq2seq_attn import attention as attention
+    from seq2seq_attn.analysis.verify import verify as verify
     from seq2seq_attn.api import data as data
     from seq2seq_attn.api.experiments import Comparison as Comparison
     from seq2seq_attn.api.experiments import compare as compare
@@ -54,12 +55,13 @@ _PLACES = {  # below this package: the module, and what of it
     "load": "api.model:Model.load",
     "scorers": "doctor.catalogue:scorers",
     "train": "api.experiments:train",
+    "verify": "analysis.verify:verify",
     "walk": "walkthrough:walk",
 }
 
 __all__ = [
     "Comparison", "Config", "Experiment", "Model", "Sitting", "UserError", "attention", "bench", "check", "compare",
-    "data", "demo", "evaluate", "load", "scorers", "train", "walk",
+    "data", "demo", "evaluate", "load", "scorers", "train", "verify", "walk",
 ]  # fmt: skip
 
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from seq2seq_attn.attention import Change
+from seq2seq_attn.evaluation.metrics import perplexity
 from seq2seq_attn.models.translator import Translator, pad
 from seq2seq_attn.search.batched import Progress
 from seq2seq_attn.text.encoded import Ids
@@ -56,7 +57,7 @@ def intervene(
         progress(len(batch))
     return Interventions(
         tokens,
-        math.exp(-log_probability / tokens),
+        perplexity(log_probability / tokens),
         {name: _effect(row, log_probability, tokens) for name, row in zip(changes, sums.tolist(), strict=True)},
     )
 
@@ -116,7 +117,7 @@ def _total_variation(p: Tensor, q: Tensor) -> Tensor:
 
 def _effect(sums: list[float], log_probability: float, tokens: int) -> Effect:
     means = Effect(*(value / tokens for value in sums))
-    return means._replace(perplexity=math.exp(-means.perplexity))
+    return means._replace(perplexity=perplexity(means.perplexity))
 
 
 def _batches(pairs: Sequence[tuple[Ids, Ids]]) -> Iterator[list[tuple[Ids, Ids]]]:

@@ -15,7 +15,9 @@ from seq2seq_attn.evaluation.metrics import ForcedTest, TranslatedTest, score_fo
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import read_test
 from seq2seq_attn.runs.folder import read_metrics, write_metrics
+from seq2seq_attn.runs.lock import locked
 from seq2seq_attn.runs.model import TrainedModel, with_lexicon
+from seq2seq_attn.runs.provenance import made_with
 from seq2seq_attn.search.batched import Progress
 from seq2seq_attn.text.checksums import checked, write_recorded
 from seq2seq_attn.text.corpus import ParallelCorpus
@@ -63,15 +65,18 @@ class AttentionRecord(NamedTuple):
 class ScoredRun(NamedTuple):
     """A finished run as its comparison with others needs it; no model."""
 
-    metrics: dict[str, Any]  # metrics.json
+    metrics: dict[str, Any]  # metrics.json, and under `made_with` version, commit and hardware
     translations: list[str]  # of the test set
     attention: AttentionRecord | None  # None without attention weights
 
     @classmethod
     def load(cls, folder: Path, pairs: int) -> ScoredRun:
         """From a run folder whose test set has this many pairs. UserError as in `AttentionRecord.load`."""
+        metrics = read_metrics(folder)
+        if known := made_with(folder):  # earlier versions wrote it among the metrics
+            metrics["made_with"] = known
         translations = read_lines(checked(folder, TRANSLATIONS))
-        return cls(read_metrics(folder), translations, AttentionRecord.load(folder, pairs))
+        return cls(metrics, translations, AttentionRecord.load(folder, pairs))
 
 
 def evaluate(
@@ -80,15 +85,27 @@ def evaluate(
     """Translate the test set, write translations and attention record to the run folder, and add scores to its metrics.
 
     Metrics of translations are {key: {value, signature}}, those of forced decoding {key: value}; `bleu_by_length` is a
-    list of length bands. UserError: the configuration has no test set.
+    list of length bands. UserError: the configuration has no test set, or another process writes to the folder.
     """
+    with locked(folder):
+        tested = score_test(model, folder, progress, say)
+        write_recorded(folder, {TRANSLATIONS: "".join(f"{line}\n" for line in tested.translations).encode()})
+        if tested.attention is not None:
+            tested.attention.save(folder)
+        write_metrics(folder, {"test": tested.metrics})
+    return tested.metrics
+
+
+def score_test(
+    model: TrainedModel, folder: Path, progress: Progress | None = None, say: Say = lambda _: None
+) -> ScoredRun:
+    """Translations, scores and attention record of the test set of a run; as `evaluate`, but nothing is written."""
     files, options = model.config.data.test, model.config.evaluation
     if files is None:
         raise UserError("the configuration has no data.test to evaluate on")
     pairs, lc_tok, gold = read_test(files)
     model = with_lexicon(model, folder, say=say)
     translations = model.translate(pairs.source, progress=progress, warn=lambda text: say(f"test set, {text}"))
-    write_recorded(folder, {TRANSLATIONS: "".join(f"{line}\n" for line in translations).encode()})
     language = model.config.text.target_language
     test = TranslatedTest(translations, pairs.target, options.tokenize, lc_tok, language, pairs.source, options.comet)
     scores = score_translations(test, skip=skipped_metrics(options))
@@ -96,10 +113,7 @@ def evaluate(
         pairs.source, translations, pairs.target, options.tokenize, length_bands(options)
     )
     forced_scores, attention = score_references(model, pairs, gold)
-    attention.save(folder)
-    scores |= forced_scores
-    write_metrics(folder, {"test": scores})
-    return scores
+    return ScoredRun(scores | forced_scores, translations, attention)
 
 
 def score_references(

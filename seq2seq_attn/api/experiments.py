@@ -57,28 +57,30 @@ def train(
     `pretrained` holds word vectors in memory, such as torchtext's, by side, as in `{"source": vectors}`. After Ctrl-C
     (`training.fit.Interrupted`), "resume" continues.
 
-    UserError: a mistake in the configuration or in the data, or a loss that is not finite.
+    UserError: a mistake in the configuration or in the data, a loss that is not finite, or another process trains in
+    the folder.
     """
     from seq2seq_attn.analysis.scoring import evaluate
     from seq2seq_attn.api.model import Model
-    from seq2seq_attn.runs.folder import refuse_source
+    from seq2seq_attn.runs.folder import refuse_source, reserved
     from seq2seq_attn.runs.train import train as train_run
 
     folder, say = Path(folder), messages(silent)
     if isinstance(config, (Path, str)):
         refuse_source(folder, Path(config), if_exists)
     settings = _config(config, overrides)
-    trained = train_run(
-        settings,
-        folder,
-        name=folder.name,
-        if_exists=if_exists,
-        say=say,
-        bar=None if silent else True,
-        pretrained=_vectors(pretrained),
-    )
-    if settings.data.test is not None:
-        evaluate(trained, folder, say=say)
+    with reserved(settings, folder, if_exists):
+        trained = train_run(
+            settings,
+            folder,
+            name=folder.name,
+            if_exists=if_exists,
+            say=say,
+            bar=None if silent else True,
+            pretrained=_vectors(pretrained),
+        )
+        if settings.data.test is not None:
+            evaluate(trained, folder, say=say)
     return Model(trained, folder)
 
 
@@ -101,9 +103,11 @@ def compare(
     unless `if_exists="overwrite"`, and interrupted runs continue. `jobs` runs are trained in parallel, each in its own
     process; with more than one, a script needs `if __name__ == "__main__":`. `command` is the command line that the
     report shows for reproduction. Runs in the file `evidence` (`evidence.json.gz` of an earlier comparison) are not
-    trained again: so seeds and arms can be added to published results.
+    trained again: so seeds and arms can be added to published results. Several processes may call this for the same
+    folder, and share its runs. A run that fails does not stop the others: `results.missing` names it with the reason.
 
-    UserError: a mistake in the experiment or in the data; nothing is trained in that case.
+    UserError: a mistake in the experiment or in the data; nothing is trained in that case. FailedError: every run
+    failed.
     """
     from seq2seq_attn.comparison.compare import compare as compare_runs
 
@@ -119,7 +123,7 @@ def compare(
         say=messages(silent),
         bar=None if silent else True,
     )
-    return Comparison(results, place, tuple(write_report(place)))
+    return Comparison(results, place).write()
 
 
 def demo(
@@ -151,7 +155,7 @@ def demo(
         say=messages(silent),
         bar=None if silent else True,
     )
-    return Comparison(results, place, tuple(write_report(place)))
+    return Comparison(results, place).write()
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -178,7 +182,10 @@ class Comparison:
 
     def write(self) -> Comparison:
         """Rewrites the report (page, tables and figures) from the JSON files in the folder."""
-        return replace(self, files=tuple(write_report(self.folder)))
+        from seq2seq_attn.runs.lock import locked
+
+        with locked(self.folder, wait=True):  # another process may be about to replace these files
+            return replace(self, files=tuple(write_report(self.folder)))
 
     def recompute(self) -> Recomputed:
         """Recomputes all values from the evidence in the folder, without training; `.differences` lists what differs.
@@ -248,7 +255,7 @@ class Comparison:
         if not console.is_terminal:
             console = Console(width=WIDTH)
         console.print(terminal(self.results, console.width))
-        print("\n".join(["", self.conclusion[0], *filter(None, [self.results.note])]))
+        print("\n".join(["", *self.conclusion[:1], *filter(None, [self.results.note])]))
 
     def __repr__(self) -> str:
         return "\n".join([repr(self.table()), "", *self.conclusion])

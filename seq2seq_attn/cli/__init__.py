@@ -1,7 +1,8 @@
 """The program `seq2seq-attn`: one command per task.
 
-Answers go to stdout, everything else to stderr. The exit code is 0 for success, 2 for bad usage or bad input, reported
-in one line, and 130 for an interruption. Any other exception is a bug: it keeps its traceback and exits with 1.
+Answers go to stdout, everything else to stderr. The exit code is 0 for success, 1 for work that failed, and 2 for bad
+usage or bad input, both reported in one line; 130 after Ctrl-C, and 143 after SIGTERM. Any other exception is a bug: it
+keeps its traceback and exits with 1.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, NoReturn
 import typer
 
 from seq2seq_attn.cli.app import app
-from seq2seq_attn.cli.console import say
+from seq2seq_attn.cli.console import Interruption, say
 from seq2seq_attn.errors import UserError
 
 PROGRAM = "seq2seq-attn"
@@ -35,7 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(encoding="utf-8")  # in any locale: input is UTF-8 as well
-    sys.exit(_run(arguments))
+    with Interruption.heeding_sigterm():
+        sys.exit(_run(arguments))
 
 
 def _run(arguments: Sequence[str] | None) -> int:
@@ -43,7 +45,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         code: Any = app(arguments, prog_name=PROGRAM, standalone_mode=False)
         sys.stdout.flush()
     except UserError as error:
-        return _refuse(str(error))
+        return _refuse(str(error), error.exit_code)
     except _UsageError as error:
         command = error.ctx.command_path if error.ctx else PROGRAM
         return _refuse(f"{error.format_message()} (see {command} --help)")
@@ -52,10 +54,11 @@ def _run(arguments: Sequence[str] | None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (KeyboardInterrupt, typer.Abort):
-        return 130
-    return code or 0
+        return Interruption.exit_code()
+    # typer turns KeyboardInterrupt into 130, whichever signal raised it.
+    return Interruption.exit_code() if code == 130 else code or 0
 
 
-def _refuse(message: str) -> int:
+def _refuse(message: str, code: int = 2) -> int:
     say(f"{PROGRAM}: {' '.join(message.split())}")
-    return 2
+    return code

@@ -21,6 +21,7 @@ from seq2seq_attn.cli import (
     faithfulness,
     scorers,
     translate,
+    verify,
     walk,
 )
 from seq2seq_attn.cli.arguments import examples
@@ -92,6 +93,7 @@ app.command(
         "seq2seq-attn align runs/x pair.en pair.de --plot heads.svg",
     )
 )(align.align)
+app.command(epilog=examples("seq2seq-attn verify runs/x", "seq2seq-attn verify runs/x --score --json"))(verify.verify)
 app.command(epilog=examples("seq2seq-attn score runs/x test.en test.de"))(align.score)
 app.command(
     epilog=examples(

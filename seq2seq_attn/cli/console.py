@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -17,6 +19,37 @@ if TYPE_CHECKING:
 def say(text: str) -> None:
     """Print a message to stderr: a warning, progress or the next step."""
     typer.echo(text, err=True)
+
+
+class Interruption:
+    """The signal that ends this process, SIGINT or SIGTERM, which both raise KeyboardInterrupt."""
+
+    received: int = signal.SIGINT
+
+    @classmethod
+    @contextmanager
+    def heeding_sigterm(cls) -> Iterator[None]:
+        """In the block, SIGTERM does what Ctrl-C does, unless the caller of this program has it ignored."""
+
+        def interrupt(number: int, _: object) -> None:
+            cls.received = number
+            raise KeyboardInterrupt
+
+        before = signal.getsignal(signal.SIGTERM)
+        if before is signal.SIG_IGN or current_thread() is not main_thread():
+            yield
+            return
+        cls.received = signal.SIGINT
+        signal.signal(signal.SIGTERM, interrupt)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGTERM, before)
+
+    @classmethod
+    def exit_code(cls) -> int:
+        """As a shell reports the signal: 130 for SIGINT, 143 for SIGTERM."""
+        return 128 + cls.received
 
 
 def answer(text: str) -> None:

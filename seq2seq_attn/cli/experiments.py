@@ -5,6 +5,7 @@ They tune the memory allocation of this process, which belongs to the command li
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 import shutil
@@ -18,7 +19,7 @@ import typer
 
 import seq2seq_attn as s2s
 from seq2seq_attn.cli.arguments import Overrides, Plugin, argument, folder, load_plugins
-from seq2seq_attn.cli.console import answer, say
+from seq2seq_attn.cli.console import Interruption, answer, say
 from seq2seq_attn.errors import UserError
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def train(
     """Train one model and score it.
 
     Keeps the weights with the best validation score and scores them on the test set, if the configuration names one.
-    After Ctrl-C, --resume continues from the last checkpoint.
+    After Ctrl-C or SIGTERM, --resume continues from the last checkpoint. A folder has one training at a time.
     """
     if resume and overwrite:
         raise UserError("--resume continues a run and --overwrite deletes it; give one of them")
@@ -55,8 +56,9 @@ def train(
         if_exists: IfExists = "resume" if resume else "overwrite" if overwrite else "refuse"
         metrics = s2s.train(settings, run, if_exists=if_exists).metrics
         trained = metrics["training"]
+        best = math.inf if trained["best"] is None else trained["best"]
         answer(
-            f"best validation {settings.training.monitor} {trained['best']:.2f}, "
+            f"best validation {settings.training.monitor} {best:.2f}, "
             f"{trained['epochs']} epochs, {trained['seconds']:.0f} s"
         )
         if "test" in metrics:
@@ -83,8 +85,10 @@ def compare(
     """Train the arms of an experiment and compare them.
 
     Trains each arm once per seed, except for runs that are already finished, and scores it on the test set. After
-    Ctrl-C, the same command continues. Overrides change the base configuration of all arms, or the experiment itself,
-    as in seeds=[1,2,3].
+    Ctrl-C or SIGTERM, the same command continues. Several processes, on one host or on several that share the folder,
+    may run the same command: they share its runs. A run that fails does not stop the others; the report says what is
+    missing, and the exit code is 1. Overrides change the base configuration of all arms, or the experiment itself, as
+    in seeds=[1,2,3].
     """
     with _resumable("finished runs are kept, and the others up to their last checkpoint"):
         from seq2seq_attn.comparison.experiment import read_experiment
@@ -99,6 +103,7 @@ def compare(
         )
         _show(found)
         _say_next(_best_run(found))
+    _fail_if_incomplete(found)
 
 
 def report(
@@ -145,7 +150,7 @@ def demo(
     """Show within minutes what attention is for.
 
     Trains four arms, one of which attends to the source, to translate the bundled corpus from English to Chinese. After
-    Ctrl-C, the same command continues.
+    Ctrl-C or SIGTERM, the same command continues.
     """
     with _resumable("finished runs are kept, and the others up to their last checkpoint"):
         from seq2seq_attn.ops.host import keep_freed_memory
@@ -159,6 +164,18 @@ def demo(
             say("next: seq2seq-attn demo")
         else:
             _say_next(_best_run(found))
+    _fail_if_incomplete(found)
+
+
+def _fail_if_incomplete(found: s2s.Comparison) -> None:
+    """Exit with 1 if runs failed, after all others are reported; the same command tries them again."""
+    from seq2seq_attn.report.conclusion import missing_runs
+
+    if missing := missing_runs(found.results):
+        say(f"{len(missing)} run{'s' if len(missing) > 1 else ''} failed; the same command tries again:")
+        for each in missing:
+            say(f"  {each}")
+        raise typer.Exit(1)
 
 
 def _show(found: s2s.Comparison) -> None:
@@ -180,14 +197,14 @@ def _say_next(run: Path, *more: str) -> None:
 
 @contextmanager
 def _resumable(kept: str, *more: str) -> Iterator[None]:
-    """On Ctrl-C, prints what is kept and the command to continue, this one with `more` arguments; exits with 130."""
+    """On Ctrl-C or SIGTERM, exits after printing what is kept and the command to continue, this one with `more`."""
     from seq2seq_attn.training.fit import Interrupted
 
     try:
         yield
     except (Interrupted, KeyboardInterrupt):
         say(f"interrupted; {kept}; continue with:\n  {_this_command(*more)}")
-        raise typer.Exit(130) from None
+        raise typer.Exit(Interruption.exit_code()) from None
 
 
 def _this_command(*more: str) -> str:

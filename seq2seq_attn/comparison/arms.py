@@ -86,15 +86,18 @@ def differences(arms: Mapping[str, Arm], pairs: Sequence[tuple[str, str]]) -> Di
         return Differences([], {})
     bleu = {name: arm.bleu for name, arm in arms.items()}
     bootstraps = [paired_bootstrap(bleu[arm], bleu[other]) for arm, other in pairs]
-    randomisations = [approximate_randomisation(bleu[arm], bleu[other]) for arm, other in pairs]
+    randomisations = [  # swaps runs, so both arms need equally many
+        approximate_randomisation(bleu[arm], bleu[other]) if bleu[arm].runs == bleu[other].runs else None
+        for arm, other in pairs
+    ]
+    corrected = iter(holm([each.p_value for each in randomisations if each is not None]))
     joint = _joint_tests(arms, bleu, pairs)
     in_chrf = _chrf_differences(arms, pairs)
     rows = zip(
         pairs,
         bootstraps,
         holm([each.p_value for each in bootstraps]),
-        randomisations,
-        holm([each.p_value for each in randomisations]),
+        [each and Significance(each.p_value, next(corrected)) for each in randomisations],
         joint,
         in_chrf,
         strict=True,
@@ -108,13 +111,15 @@ def differences(arms: Mapping[str, Arm], pairs: Sequence[tuple[str, str]]) -> Di
             found.high,
             found.p_value,
             p_holm=p_holm,
-            randomisation=Significance(randomisation.p_value, randomised_p_holm),
+            randomisation=randomisation,
             joint=both,
             chrf=chrf,
         )
-        for (arm, other), found, p_holm, randomisation, randomised_p_holm, both, chrf in rows
+        for (arm, other), found, p_holm, randomisation, both, chrf in rows
     ]
-    signatures = {"paired_bootstrap": bootstraps[0].signature, "randomisation": randomisations[0].signature}
+    signatures = {"paired_bootstrap": bootstraps[0].signature}
+    if (first := next(filter(None, randomisations), None)) is not None:
+        signatures["randomisation"] = first.signature
     if any(joint):
         signatures["joint"] = (
             f"test:obuchowski-rockette|df:hillis|bs:1000|seed:12345|version:seq2seq_attn-{__version__}"

@@ -21,7 +21,7 @@ from seq2seq_attn.evaluation.metrics import METRICS, score_value
 from seq2seq_attn.evaluation.resampling import Interval, score_interval
 from seq2seq_attn.evaluation.significance import RunScores, joint_interval, t_interval
 from seq2seq_attn.results.observations import Curve
-from seq2seq_attn.results.results import ENOUGH, SCORE_FIELDS, ArmResult, BandResult, Results, Spread, Tuned
+from seq2seq_attn.results.results import ENOUGH, SCORE_FIELDS, ArmResult, BandResult, MissingRun, Results, Spread, Tuned
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import TestSet, read_pairs
 from seq2seq_attn.text.corpus import ParallelCorpus
@@ -36,15 +36,18 @@ def collect(
     *,
     aligners: Mapping[str, Sequence[Links]] | None = None,
     tuned: Mapping[str, Tuned] | None = None,
+    missing: Sequence[MissingRun] = (),
 ) -> Results:
     """The results of a grid, from the tested runs and the learning curves of each arm, one per seed.
 
     `aligners` has links of the test pairs by aligners other than the arms, whose error rates stand beside theirs;
-    `tuned`, the settings that were found for arms.
+    `tuned`, the settings that were found for arms; `missing`, the runs that failed. An arm without any run has no part
+    in comparisons and contrasts.
     """
     arms = {name: Arm.of(group, tested[name], test_set) for name, group in grid.arms()}
-    baseline, contrasts = grid.experiment.baseline, grid.experiment.contrasts
-    with_baseline = [(name, baseline) for name in arms if name != baseline]
+    baseline = grid.experiment.baseline
+    contrasts = [pair for pair in grid.experiment.contrasts if set(pair) <= arms.keys()]
+    with_baseline = [(name, baseline) for name in arms if name != baseline and baseline in arms]
     compared = differences(arms, [*with_baseline, *contrasts])
     scored = signatures(arms)
     provenance = [each["made_with"] for arm in arms.values() for each in arm.metrics]
@@ -62,6 +65,7 @@ def collect(
         aer_rivals=_aer_rivals(test_set, aligners or {}),
         tuned=tuned or {},
         tuned_for_others=(grid.experiment.tune.others or "") if grid.experiment.tune else "",
+        missing=missing,
         where=where_arms_differ(arms, test_set, grid.runs[0].config, training_text(grid, say)),
     )
 

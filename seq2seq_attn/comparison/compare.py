@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from importlib.resources import as_file, files
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,20 +15,21 @@ from seq2seq_attn.analysis.scoring import ScoredRun
 from seq2seq_attn.analysis.word_alignment import align_by_eflomal
 from seq2seq_attn.comparison.collect import collect
 from seq2seq_attn.comparison.evidence import configuration, gather, other_aligners, portable, reusable, scored_run
-from seq2seq_attn.comparison.experiment import Experiment, RunGrid, make_grid, match_parameters
+from seq2seq_attn.comparison.experiment import ArmRun, Experiment, RunGrid, make_grid, match_parameters
 from seq2seq_attn.comparison.observe import observe, read_curve
-from seq2seq_attn.comparison.schedule import IfDone, complete_all
+from seq2seq_attn.comparison.schedule import IfDone, complete_all, is_complete
 from seq2seq_attn.comparison.tuning import search_settings, with_settings
 from seq2seq_attn.config import TestFiles
-from seq2seq_attn.errors import UserError
+from seq2seq_attn.errors import FailedError, UserError
 from seq2seq_attn.evaluation.alignment import Links, symmetrise
 from seq2seq_attn.results.evidence import EVIDENCE, Evidence
 from seq2seq_attn.results.observations import Curve, Reproduction, save_curves, save_reproduction
 from seq2seq_attn.results.records import RUNS
-from seq2seq_attn.results.results import RESULTS, Results
+from seq2seq_attn.results.results import RESULTS, MissingRun, Results
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import CACHE_FOLDER, Cache, TestSet, read_test
-from seq2seq_attn.runs.folder import COMPARISON, MARKER, is_run, refuse_folder
+from seq2seq_attn.runs.folder import COMPARISON, MARKER, is_run, is_vacant, refuse_folder
+from seq2seq_attn.runs.lock import locked
 from seq2seq_attn.strict import load, merge
 from seq2seq_attn.text.files import read_lines, write_bytes
 from seq2seq_attn.text.synthetic import make_corpus
@@ -50,34 +53,68 @@ def compare(
     that reproduces the comparison, for the report. Runs in the file `evidence`, which an earlier comparison wrote, are
     not trained again, and arms are not tuned again. `bar` as in `runs.train.train`.
 
-    UserError: the folder contains a run, another comparison or other files, which stay unchanged; or as in `reusable`.
+    Several processes may work on the same comparison: they share its runs, and each one's results are whole. A run that
+    fails does not stop the others; the results say what is missing.
+
+    UserError: the folder contains a run, another comparison or other files, which stay unchanged; as in `reusable`; or
+    no run is left to report on.
     """
     runs = folder / RUNS
     test = read_test(_test_files(grid))
     claim(folder, grid.experiment.name)
     grid = match_parameters(grid, Cache(runs / CACHE_FOLDER, say), say)
     before = None if evidence is None else Evidence.load(evidence)
-    tuned = before.tuned if before else search_settings(grid, runs, if_exists, jobs, say, bar)
-    grid = with_settings(grid, tuned)
+    tuned, failed = (dict(before.tuned), []) if before else search_settings(grid, runs, if_exists, jobs, say, bar)
+    missing = [_missing(*each) for each in failed]
+    whole, grid = grid, with_settings(grid, tuned)
+    missing += [_missing(run, "no trial of its settings finished") for run in whole.without(grid.runs).runs]
     known = reusable(before, evidence, grid) if before and evidence else {}
     own = grid._replace(runs=[run for run in grid.runs if (run.arm, run.seed) not in known])
     if known:
         say(f"{len(known)} of {len(grid.runs)} runs are in {evidence}")
-    complete_all(own.runs, runs, if_exists, jobs, say, bar)
-    tested: dict[str, list[ScoredRun]] = {arm: [] for arm in grid.experiment.arms}
-    curves: dict[str, list[Curve]] = {arm: [] for arm in grid.experiment.arms}
-    for run in grid.runs:
-        found = known.get((run.arm, run.seed))
-        tested[run.arm].append(scored_run(found) if found else ScoredRun.load(runs / run.folder, len(test.pairs)))
-        curves[run.arm].append(found.curve if found else read_curve(run, runs))
-    aligners = (other_aligners(before) if before else {}) or _align(own, runs, test, say)
-    results = collect(grid, tested, test, curves, say, aligners=aligners, tuned=tuned)
-    results.save(folder / RESULTS)
-    gather(grid, tested, curves, aligners, tuned).save(folder / EVIDENCE)
-    save_curves(curves, folder / "curves.json")
-    observe(own, runs, test, folder, results.signatures["chrf"])
-    save_reproduction(_reproduction(grid, command), folder / "making.json")
-    return results
+    while True:
+        failed = complete_all(own.runs, runs, if_exists, jobs, say, bar)
+        finished = own.without(each.run for each in failed)
+        with _all_locked(folder, [runs / run.folder for run in finished.runs]):
+            if not all(is_complete(run, runs) for run in finished.runs):
+                if_exists = "resume"  # another process has begun to overwrite them
+                continue
+            missing += [_missing(*each) for each in failed]
+            grid = grid.without(each.run for each in failed)
+            if not grid.runs:
+                first = missing[0]
+                raise FailedError(f"{folder}: no run finished; {first.arm}, seed {first.seed}: {first.reason}")
+            tested: dict[str, list[ScoredRun]] = {arm: [] for arm, _ in grid.arms()}
+            curves: dict[str, list[Curve]] = {arm: [] for arm, _ in grid.arms()}
+            for run in grid.runs:
+                found = known.get((run.arm, run.seed))
+                loaded = scored_run(found) if found else ScoredRun.load(runs / run.folder, len(test.pairs))
+                tested[run.arm].append(loaded)
+                curves[run.arm].append(found.curve if found else read_curve(run, runs))
+            aligners = (other_aligners(before) if before else {}) or _align(finished, runs, test, say)
+            results = collect(grid, tested, test, curves, say, aligners=aligners, tuned=tuned, missing=missing)
+            results.save(folder / RESULTS)
+            gather(grid, tested, curves, aligners, tuned, missing).save(folder / EVIDENCE)
+            save_curves(curves, folder / "curves.json")
+            observe(finished, runs, test, folder, results.signatures["chrf"])
+            save_reproduction(_reproduction(grid, command), folder / "making.json")
+            return results
+
+
+def _missing(run: ArmRun, reason: str) -> MissingRun:
+    return MissingRun(run.arm, run.seed, " ".join(reason.split()))
+
+
+@contextmanager
+def _all_locked(folder: Path, runs: Sequence[Path]) -> Iterator[None]:
+    """Waits for the lock of a comparison and those of its runs: nothing changes while the results are computed.
+
+    Who trains a run never waits for another lock. So this cannot block for ever.
+    """
+    with ExitStack() as locks:
+        for each in (folder, *runs):
+            locks.enter_context(locked(each, wait=True))
+        yield
 
 
 def _align(grid: RunGrid, runs: Path, test: TestSet, say: Say) -> dict[str, list[Links]]:
@@ -94,8 +131,16 @@ def claim(folder: Path, experiment: str) -> None:
     UserError: the folder contains something else, or is the current folder.
     """
     refuse_folder(folder)
+    _refuse_other_contents(folder, experiment)
+    with locked(folder, wait=True):
+        _refuse_other_contents(folder, experiment)  # another process may have claimed it
+        marker = {"format": "seq2seq_attn comparison", "version": 1, "experiment": experiment}
+        if not (folder / COMPARISON).exists():
+            write_bytes(folder / COMPARISON, f"{json.dumps(marker)}\n".encode())
+
+
+def _refuse_other_contents(folder: Path, experiment: str) -> None:
     path = folder / COMPARISON
-    marker = {"format": "seq2seq_attn comparison", "version": 1, "experiment": experiment}
     another = "name another folder with --output"
     if path.exists():
         try:
@@ -106,10 +151,8 @@ def claim(folder: Path, experiment: str) -> None:
             raise UserError(f"{folder}: holds the comparison {name!r}, not {experiment!r}; {another}")
     elif folder.is_dir() and is_run(folder):
         raise UserError(f"{folder}: holds a run of `train` ({MARKER}), not a comparison; {another}")
-    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    elif not is_vacant(folder):
         raise UserError(f"{folder}: exists and is not a comparison (no {COMPARISON}); {another}")
-    else:
-        write_bytes(path, f"{json.dumps(marker)}\n".encode())
 
 
 def _test_files(grid: RunGrid) -> TestFiles:
@@ -160,7 +203,8 @@ def demo(
     arguments are those of `compare`.
     """
     claim(folder, _demo(quick).name)  # before its corpus is written
-    grid = demo_grid(folder, quick)
+    with locked(folder, wait=True):
+        grid = demo_grid(folder, quick)
     return compare(grid, folder, if_exists=if_exists, jobs=jobs, command=command, say=say, bar=bar)
 
 

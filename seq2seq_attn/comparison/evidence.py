@@ -21,7 +21,7 @@ from seq2seq_attn.evaluation.alignment import Links, format_links, parse_links
 from seq2seq_attn.results.evidence import EVIDENCE, ArmEvidence, Evidence, RunEvidence
 from seq2seq_attn.results.observations import Curve, differing_keys
 from seq2seq_attn.results.records import run_folder
-from seq2seq_attn.results.results import RESULTS, Results, Tuned
+from seq2seq_attn.results.results import RESULTS, MissingRun, Results, Tuned
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import read_test
 from seq2seq_attn.strict import parse
@@ -36,6 +36,7 @@ def gather(
     curves: Mapping[str, Sequence[Curve]],
     aligners: Mapping[str, Sequence[Links]],
     tuned: Mapping[str, Tuned],
+    missing: Sequence[MissingRun] = (),
 ) -> Evidence:
     """The evidence of a grid. Paths below the working directory become relative to it, for any checkout."""
     arms = [
@@ -65,6 +66,7 @@ def gather(
         {portable(str(path)): digest(path) for path in files},
         tuned,
         {name: [format_links(each) for each in links] for name, links in aligners.items()},
+        missing,
     )
 
 
@@ -145,7 +147,9 @@ def recompute(folder: Path, say: Say = lambda _: None) -> Recomputed:
     tested = {arm.name: [scored_run(run) for run in arm.runs] for arm in evidence.arms}
     aligners = other_aligners(evidence)
     curves = {arm.name: [run.curve for run in arm.runs] for arm in evidence.arms}
-    results = collect(grid, tested, read_test(files), curves, say, aligners=aligners, tuned=evidence.tuned)
+    results = collect(
+        grid, tested, read_test(files), curves, say, aligners=aligners, tuned=evidence.tuned, missing=evidence.missing
+    )
     stored, found = (dict(_leaves(each.values())) for each in (Results.load(folder / RESULTS), results))
     differences = [
         f"{key}: {stored.get(key, 'nothing')} stored, {found.get(key, 'nothing')} recomputed"
@@ -170,7 +174,7 @@ def _grid(evidence: Evidence) -> RunGrid:
     fields = {
         **evidence.experiment,
         "base": dict(first.configuration),
-        "arms": {arm.name: {} for arm in evidence.arms},
+        "arms": {arm: {} for arm in [*(arm.name for arm in evidence.arms), *_named(evidence)]},
         "seeds": sorted({run.seed for arm in evidence.arms for run in arm.runs}),
     }
     runs = []
@@ -179,6 +183,13 @@ def _grid(evidence: Evidence) -> RunGrid:
             config = parse(Config, {**arm.configuration, "seed": run.seed})
             runs.append(ArmRun(arm.name, run.seed, config, run_folder(arm.name, run.seed), arm.match_parameters))
     return RunGrid(parse(Experiment, fields), runs)
+
+
+def _named(evidence: Evidence) -> list[str]:
+    """The arms that the experiment names, which may be without any run."""
+    tune = evidence.experiment.get("tune") or {}
+    contrasts = evidence.experiment.get("contrasts") or ()
+    return [evidence.experiment["baseline"], *(arm for pair in contrasts for arm in pair), *tune.get("arms", ())]
 
 
 def _leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:

@@ -7,7 +7,7 @@ option, so that a difference in scores is not due to model size.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -129,15 +129,21 @@ class ArmRun(NamedTuple):
 
 
 class RunGrid(NamedTuple):
-    """All runs of an experiment, arms in the order of the file."""
+    """All runs of an experiment, or those that are left of it; arms in the order of the file."""
 
     experiment: Experiment
     runs: list[ArmRun]
 
     def arms(self) -> Iterator[tuple[str, list[ArmRun]]]:
-        """Each arm with its runs, one per seed."""
+        """Each arm with its runs, one per seed; arms without any run are left out."""
         for arm in self.experiment.arms:
-            yield arm, [run for run in self.runs if run.arm == arm]
+            if group := [run for run in self.runs if run.arm == arm]:
+                yield arm, group
+
+    def without(self, runs: Iterable[ArmRun]) -> RunGrid:
+        """The grid without the runs in these folders."""
+        folders = {run.folder for run in runs}
+        return self._replace(runs=[run for run in self.runs if run.folder not in folders])
 
 
 def read_experiment(path: Path, overrides: Sequence[Override] = ()) -> RunGrid:

@@ -56,7 +56,7 @@ def observe(grid: RunGrid, runs: Path, test_set: TestSet, output: Path, chrf_sig
     pairs = test_set.pairs
     gold = [tuple(sorted(links)) for links in test_set.gold.sure] if test_set.gold else [None] * len(pairs)
     examples = example_lines(test_set)
-    first = {arm: runs / group[0].folder for arm, group in grid.arms() if group}
+    first = {arm: runs / group[0].folder for arm, group in grid.arms()}
     if not first:
         _write_json(output / "attention.json", [])
         return
@@ -150,7 +150,7 @@ def read_curve(run: ArmRun, runs: Path) -> Curve:
     versions = [path.relative_to(folder) for path in folder.glob("log/version_*/metrics.csv")]
     for path in sorted(versions, key=lambda path: int(path.parent.name.removeprefix("version_"))):
         with checked(folder, path.as_posix()).open(encoding="utf-8", newline="") as file:
-            epochs |= {int(row["epoch"]) + 1: row for row in csv.DictReader(file) if row.get("validation_loss")}
+            epochs |= {int(row["epoch"]) + 1: row for row in csv.DictReader(file) if _is_finite(row)}
     rows = [epochs[epoch] for epoch in sorted(epochs)]
     return Curve(
         run.seed,
@@ -158,6 +158,12 @@ def read_curve(run: ArmRun, runs: Path) -> Curve:
         tuple(float(row["validation_loss"]) for row in rows),
         tuple(float(row["validation_bleu"]) if row.get("validation_bleu") else None for row in rows),
     )
+
+
+def _is_finite(row: Mapping[str, str]) -> bool:
+    """Whether the row is that of a validation, and its scores can be drawn."""
+    scores = [row.get("validation_loss"), row.get("validation_bleu")]
+    return bool(scores[0]) and all(math.isfinite(float(score)) for score in scores if score)
 
 
 def extremes(

@@ -14,13 +14,14 @@ The other arms take the setting that was found for the arm `others`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from seq2seq_attn.comparison.experiment import ArmRun, RunGrid, Tune
-from seq2seq_attn.comparison.schedule import IfDone, complete_all
+from seq2seq_attn.comparison.schedule import FailedRun, IfDone, complete_all
 from seq2seq_attn.config import Config
 from seq2seq_attn.results.records import slug
 from seq2seq_attn.results.results import Tuned
@@ -35,21 +36,34 @@ Setting = Mapping[str, Any]  # by key of the configuration
 
 def search_settings(
     grid: RunGrid, runs: Path, if_exists: IfDone, jobs: int, say: Say, bar: bool | None = True
-) -> dict[str, Tuned]:
-    """The best setting of each tuned arm; trains the trials that are missing. Empty without `tune`."""
+) -> tuple[dict[str, Tuned], list[FailedRun]]:
+    """The best setting of each tuned arm, and the trials that failed; trains those that are missing.
+
+    Nothing without `tune`. An arm all of whose trials failed has no setting.
+    """
     tune = grid.experiment.tune
     if tune is None:
-        return {}
+        return {}, []
     trials = {arm: _trials(arm, group[0], tune) for arm, group in grid.arms() if arm in tune.arms}
-    complete_all([run for each in trials.values() for run in each], runs, if_exists, jobs, say, bar)
+    failed = complete_all([run for each in trials.values() for run in each], runs, if_exists, jobs, say, bar)
     found = {}
     for arm, each in trials.items():
-        scores = [float(read_metrics(runs / run.folder)["training"]["best"]) for run in each]
-        best = (max if each[0].config.training.monitor == "bleu" else min)(scores)
-        found[arm] = Tuned(settings(tune)[scores.index(best)], scores, each[0].config.training.monitor)
+        scores = [_score(runs / run.folder) for run in each]
+        finished = [score for score in scores if score is not None]
+        if not finished:
+            continue
+        monitor = each[0].config.training.monitor
+        best = (max if monitor == "bleu" else min)(finished)
+        found[arm] = Tuned(settings(tune)[scores.index(best)], scores, monitor)
         chosen = ", ".join(f"{key}={value}" for key, value in found[arm].setting.items())
-        say(f"{arm}: {chosen} is the best of {len(each)} settings, validation {found[arm].monitor} {best:.2f}")
-    return found
+        say(f"{arm}: {chosen} is the best of {len(each)} settings, validation {monitor} {best:.2f}")
+    return found, failed
+
+
+def _score(folder: Path) -> float | None:
+    """The best validation of a trial; None if it failed."""
+    score = read_metrics(folder).get("training", {}).get("best")
+    return float(score) if score is not None and math.isfinite(score) else None
 
 
 def settings(tune: Tune) -> list[dict[str, Any]]:
@@ -70,14 +84,15 @@ def _trials(arm: str, first: ArmRun, tune: Tune) -> list[ArmRun]:
 
 
 def with_settings(grid: RunGrid, tuned: Mapping[str, Tuned]) -> RunGrid:
-    """The grid with the settings that were found."""
+    """The grid with the settings that were found, without the runs whose setting was not."""
     tune = grid.experiment.tune
     if tune is None:
         return grid
-    source = {arm: arm if arm in tuned else tune.others for arm in grid.experiment.arms}
+    source = {arm: arm if arm in tune.arms else tune.others for arm in grid.experiment.arms}
     runs = [
-        run._replace(config=_changed(run.config, tuned[arm].setting)) if (arm := source[run.arm]) is not None else run
+        run if arm is None else run._replace(config=_changed(run.config, tuned[arm].setting))
         for run in grid.runs
+        if (arm := source[run.arm]) is None or arm in tuned
     ]
     return grid._replace(runs=runs)
 

@@ -54,6 +54,14 @@ class ForcedTest(NamedTuple):
     gold: GoldCorpus | None = None  # gold links of each pair
 
 
+def perplexity(log_probability: float) -> float:
+    """exp(-log p), of the mean log-probability of a token; infinite above the largest number, 1.8e308."""
+    try:
+        return math.exp(-log_probability)
+    except OverflowError:
+        return math.inf
+
+
 @dataclass(frozen=True)
 class Metric:
     """A metric, and how it is computed: from translations or from forced decoding, exactly one of the two.
@@ -227,7 +235,7 @@ register(
         2,
         "lower",
         "per token of the references, in the model's own vocabulary",
-        from_forced=lambda test: math.exp(-test.log_likelihood / max(1, test.tokens)),
+        from_forced=lambda test: perplexity(test.log_likelihood / max(1, test.tokens)),
         signature="nrefs:1|tok:{tokeniser}|eos:yes|unit:token",  # the unit is a token, so it depends on the tokeniser
     )
 )

@@ -49,6 +49,21 @@ def give_back_freed_memory() -> None:
         libc.malloc_trim(0)
 
 
+_OUT_OF_MEMORY = "DefaultCPUAllocator", "CUDA error: out of memory", "ALLOC_FAILED"  # torch has no class for these
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether the error says that the host or a device has no memory left."""
+    is_named = isinstance(error, (MemoryError, torch.OutOfMemoryError))
+    return is_named or (isinstance(error, RuntimeError) and any(words in str(error) for words in _OUT_OF_MEMORY))
+
+
+def free_memory() -> None:
+    """Gives back what the host and a device keep for later: for another try after memory ran out."""
+    give_back_freed_memory()
+    torch.cuda.empty_cache()  # nothing without CUDA
+
+
 def _request_huge_pages(libc: ctypes.CDLL) -> None:
     """Lets the heap use pages of 2 MB, where the system has them, instead of 4 KB.
 

@@ -21,9 +21,9 @@ def conclusion(results: Results) -> list[str]:
     """The comparison of each arm with the baseline, the largest difference first; then sentences about single arms.
 
     An arm is called better or worse only by the joint test, over trainings and sentences. The note of the experiment,
-    if it has one, comes second. The planned contrasts follow, then the effect of length on the best arm and on the
-    baseline, the groups of sentences in which the two differ, the alignment error rate of the best arm, the arms that
-    were stopped too early, and what the number of seeds does not allow.
+    if it has one, comes second, then the runs that are missing. The planned contrasts follow, then the effect of length
+    on the best arm and on the baseline, the groups of sentences in which the two differ, the alignment error rate of
+    the best arm, the arms that were stopped too early, and what the number of seeds does not allow.
     """
     best = max(results.arms, key=lambda arm: arm.bleu.mean)
     shown = [arm for arm in results.arms if arm is best or arm.name == results.baseline]
@@ -36,9 +36,19 @@ def conclusion(results: Results) -> list[str]:
         sentences.append(_aligned(best, best.aer.mean, results.aer_rivals))
     sentences += [_still_improving(arm) for arm in results.arms if arm.unconverged]
     sentences += filter(None, [_too_few(results, min(runs.values()))])
+    sentences[1:1] = [f"Missing: {each}." for each in missing_runs(results)]
     if results.note:
         sentences.insert(1, results.note)
     return sentences
+
+
+def missing_runs(results: Results) -> list[str]:
+    """The runs that failed, with the reason; an arm without any other run is said to be left out."""
+    reported = {arm.name for arm in results.arms}
+    return [
+        f"{each.arm}, seed {each.seed}{'' if each.arm in reported else ', whose arm is left out'}: {each.reason}"
+        for each in results.missing
+    ]
 
 
 def _compared(pair: PairedComparison, runs: int) -> str:

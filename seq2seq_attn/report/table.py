@@ -15,6 +15,7 @@ from rich.text import Text
 
 from seq2seq_attn.evaluation.metrics import METRICS
 from seq2seq_attn.report.columns import NOTHING, Column, TableCell, columns, contrast_columns, signature_header
+from seq2seq_attn.report.conclusion import missing_runs
 from seq2seq_attn.results.results import (
     ArmResult,
     Breakdown,
@@ -44,9 +45,10 @@ def notes(results: Results, shown: Iterable[Column]) -> list[str]:
 
 
 def provenance(results: Results, shown: Iterable[Column]) -> list[str]:
-    """Correction, rivals, seeds, the signatures of the columns shown, and the commit and hardware."""
+    """What is missing, correction, rivals, seeds, the signatures of the columns shown, and commit and hardware."""
     shown = list(shown)
     return [
+        *(f"Missing: {each}" for each in missing_runs(results)),
         *_correction(results),
         *_rivals(results, shown),
         *_tuning(results),

@@ -16,7 +16,7 @@ from pydantic.dataclasses import dataclass
 
 from seq2seq_attn.results.observations import Curve
 from seq2seq_attn.results.records import STRICT, Many, NonEmpty, load_record, save_record
-from seq2seq_attn.results.results import Tuned
+from seq2seq_attn.results.results import MissingRun, Tuned
 
 EVIDENCE = "evidence.json.gz"
 
@@ -59,6 +59,7 @@ class Evidence:
     data: Mapping[str, str]  # the SHA-256 of every file in the `data` section, by its path
     tuned: Mapping[str, Tuned] = Field(default_factory=dict)  # as in Results
     aligners: Mapping[str, Many[str]] = Field(default_factory=dict)  # links of other aligners, in the Pharaoh format
+    missing: Many[MissingRun] = ()  # as in Results
 
     @classmethod
     def load(cls, path: Path) -> Evidence:

@@ -331,11 +331,20 @@ def _require_one_per_group(groups: Labels, arms: Mapping[str, Sequence[object]])
 
 
 @dataclass(frozen=True, config=STRICT)
+class MissingRun:
+    """A run of the experiment that has no part in the results."""
+
+    arm: str
+    seed: int
+    reason: str  # in one line
+
+
+@dataclass(frozen=True, config=STRICT)
 class Tuned:
     """The setting of an arm with the best validation score in short trainings, and the scores of all settings."""
 
     setting: Mapping[str, Any]  # by key of the configuration
-    scores: NonEmpty[float]  # one per setting that was tried
+    scores: NonEmpty[float | None]  # one per setting that was tried; None: its training failed
     monitor: str  # what is scored
 
 
@@ -360,10 +369,11 @@ class Results:
     aer_rivals: Mapping[str, float] = Field(default_factory=dict)  # AER of trivial alignments, and of other aligners
     tuned: Mapping[str, Tuned] = Field(default_factory=dict)  # by arm, those whose settings were searched for
     tuned_for_others: str = ""  # the tuned arm whose setting the other arms have
+    missing: Many[MissingRun] = ()  # runs that failed; an arm without any other run is not in `arms`
 
     @model_serializer(mode="wrap")
     def _without_empty(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        added = "note", "contrasts", "aer_rivals", "tuned", "tuned_for_others"
+        added = "note", "contrasts", "aer_rivals", "tuned", "tuned_for_others", "missing"
         return {key: value for key, value in dump(self).items() if key not in added or value}
 
     @model_validator(mode="after")

@@ -8,7 +8,8 @@ from __future__ import annotations
 import functools
 import hashlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -20,6 +21,7 @@ from seq2seq_attn.config import Config, PairFiles, SamplingConfig, TestFiles
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import GoldCorpus, read_gold_of
 from seq2seq_attn.runs import Say
+from seq2seq_attn.runs.lock import LOCK, file_locked
 from seq2seq_attn.text.codec import Codec, load_codecs, save_codecs, train_codecs
 from seq2seq_attn.text.corpus import ParallelCorpus, read_parallel, read_tsv
 from seq2seq_attn.text.encoded import EncodedSentences
@@ -114,10 +116,10 @@ def sampled_pairs(
 class Cache:
     """Results that are slow to compute and depend only on files, kept in a folder for later runs.
 
-    The name of an entry is the digest of everything that its content depends on. An entry is therefore never stale, and
-    processes that write one at the same time write the same bytes. The checksums are written last; an entry that does
-    not match them is recomputed. The folder can be deleted at any time. `say` gets a warning if an entry cannot be
-    written.
+    The name of an entry is the digest of everything that its content depends on. An entry is therefore never stale. A
+    process that needs an entry which another one is computing waits for it. The checksums are written last; an entry
+    that does not match them is recomputed. The folder can be deleted while nothing is being trained. `say` gets a
+    warning if an entry cannot be written.
     """
 
     def __init__(self, folder: Path, say: Say = lambda _: None) -> None:
@@ -139,6 +141,25 @@ class Cache:
         cached = _load_entry(entry, load)
         if cached is not None:
             return cached
+        with self._turn(entry):
+            cached = _load_entry(entry, load)  # by the process that had the turn before
+            return self._computed(entry, compute, save, load) if cached is None else cached
+
+    @contextmanager
+    def _turn(self, entry: Path) -> Iterator[None]:
+        """The lock of an entry; a folder that cannot be written needs none."""
+        with ExitStack() as turn:
+            with suppress(UserError, OSError):
+                turn.enter_context(file_locked(entry.with_suffix(LOCK), wait=True))
+            yield
+
+    def _computed(
+        self,
+        entry: Path,
+        compute: Callable[[], _Value],
+        save: Callable[[_Value, Path], object],
+        load: Callable[[Path], _Value],
+    ) -> _Value:
         value = compute()
         try:
             save(value, entry)

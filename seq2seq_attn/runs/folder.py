@@ -8,8 +8,9 @@ nothing changes. Reading a file of a run checks it (`text/checksums.py`).
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Literal
@@ -17,7 +18,9 @@ from typing import Any, Literal
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.runs import CONFIG, require_run
+from seq2seq_attn.runs.lock import LOCK, locked
 from seq2seq_attn.runs.plugin import FOLDER, read_run_values, run_files, run_values
+from seq2seq_attn.runs.provenance import PROVENANCE, data_files, read_sessions
 from seq2seq_attn.strict import parse, read_yaml
 from seq2seq_attn.text.checksums import SUMS, checked, read_sums, record, write_recorded
 from seq2seq_attn.text.files import digest, explained, write_bytes
@@ -29,11 +32,14 @@ MARKER = "run.json"
 _MARKER = {"format": "seq2seq_attn run", "version": 1}
 COMPARISON = "comparison.json"  # the marker of the folder that `compare` writes
 MODEL, METRICS, LEXICON = "model.safetensors", "metrics.json", "lexicon.safetensors"
+SKIPPED = "skipped.jsonl"  # the sentences of the batch that ended training by a loss that is not finite
 
 # What a run writes besides the files in its `SHA256SUMS`, relative to its folder.
 _OWN = (
     MARKER,
     SUMS,
+    LOCK,
+    f"{LOCK}.*.part",
     *(f"log/version_*/{name}" for name in ("metrics.csv", "hparams.yaml", "events.out.tfevents.*")),
     *(f"{folder}*.[0-9]*.part" for folder in ("", "checkpoints/", "plugins/")),
 )
@@ -42,6 +48,8 @@ _OWN_BEFORE_SUMS = (
     CONFIG,
     MODEL,
     METRICS,
+    PROVENANCE,
+    SKIPPED,
     LEXICON,
     *(f"{side}.{rest}" for side in ("source", "target", "joint") for rest in ("*.json", "*.txt", "*.model")),
     "plugins/*.py",
@@ -83,8 +91,16 @@ def write_metrics(folder: Path, metrics: dict[str, Any]) -> None:
 
 
 def metrics_content(metrics: dict[str, Any]) -> bytes:
-    """The content of metrics.json."""
-    return f"{json.dumps(metrics, indent=2, ensure_ascii=False)}\n".encode()
+    """The content of metrics.json. Numbers that are not finite become null: JSON has none."""
+    return f"{json.dumps(_finite(metrics), indent=2, ensure_ascii=False, allow_nan=False)}\n".encode()
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def record_logs(folder: Path) -> None:
@@ -116,13 +132,34 @@ def refuse_source(folder: Path, source: Path, if_exists: IfExists) -> None:
         raise UserError(f"{folder}: contains {source}; name a folder of its own with --output")
 
 
+@contextmanager
+def reserved(config: Config, folder: Path, if_exists: IfExists, *, wait: bool = False) -> Iterator[None]:
+    """Holds the lock of a folder that this configuration may be trained into: no other folder is written to.
+
+    `wait` as in `lock.locked`. UserError as in `may_resume`; BusyError: another process has the folder.
+    """
+    refuse_folder(folder)
+    if not (folder / MARKER).is_file():
+        may_resume(config, folder, if_exists)
+    with locked(folder, wait=wait):
+        yield
+
+
+def is_vacant(folder: Path) -> bool:
+    """Whether the folder does not exist, or has nothing but a lock and the beginning of a run's first file."""
+    first = LOCK, f"{LOCK}.*.part", f"{MARKER}.[0-9]*.part"
+    return not folder.exists() or (
+        folder.is_dir() and all(any(fnmatch(path.name, each) for each in first) for path in folder.iterdir())
+    )
+
+
 def may_resume(config: Config, folder: Path, if_exists: IfExists) -> bool:
     """True if training continues from the folder's last checkpoint, False if it starts from the beginning.
 
     UserError: the folder is not a run, holds other files, is not to be replaced, or has another configuration or data.
     """
     refuse_folder(folder)
-    if not folder.exists() or (folder.is_dir() and all(_is_start_of_marker(path) for path in folder.iterdir())):
+    if is_vacant(folder):
         return False
     if (folder / COMPARISON).exists():
         raise UserError(f"{folder}: holds a comparison ({COMPARISON}), not a run; name another folder with --output")
@@ -165,27 +202,18 @@ def _read_marker(folder: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _is_start_of_marker(path: Path) -> bool:
-    """Whether a run was killed while it wrote its first file."""
-    return fnmatch(path.name, f"{MARKER}.[0-9]*.part")
-
-
-def clear(folder: Path, config: Config, provenance: Mapping[str, Any]) -> None:
-    """Turns the folder into an empty run: removes the files of an earlier run, and no others, and writes the marker.
-
-    The marker has the checksums of the data, and the provenance of the start of training.
-    """
+def clear(folder: Path) -> None:
+    """Turns the folder into an empty run: removes the files of an earlier run, and no others, and writes the marker."""
     _refuse_foreign_files(folder)
     with explained(folder):
         for path in sorted(folder.rglob("*"), reverse=True):  # contents of a folder come before the folder
-            if not path.is_dir() and path.name not in (MARKER, SUMS):
+            if not path.is_dir() and path.name not in (MARKER, SUMS, LOCK):
                 path.unlink()
             elif path.is_dir() and any(fnmatch(path.relative_to(folder).as_posix(), own) for own in _FOLDERS):
                 with suppress(OSError):  # not empty
                     path.rmdir()
         (folder / SUMS).unlink(missing_ok=True)  # last: it says which files may be removed
-    marker = _MARKER | {"data": data_sums(config), "made_with": provenance}
-    write_bytes(folder / MARKER, f"{json.dumps(marker, indent=2)}\n".encode())
+    write_bytes(folder / MARKER, f"{json.dumps(_MARKER)}\n".encode())
     record(folder, [MARKER])
 
 
@@ -212,22 +240,9 @@ def _own_at(name: str, before_sums: bool) -> Iterator[str]:
     return (pattern for pattern in patterns if pattern.count("/") == name.count("/"))
 
 
-def data_sums(config: Config) -> dict[str, str]:
-    """The SHA-256 of each data file, decompressed, by its key in the configuration, as `data.train.source`."""
-    return {key: digest(path) for key, path in _data_files(config).items()}
-
-
-def _data_files(config: Config) -> dict[str, Path]:
-    """The files that a configuration names: text, links and references."""
-    values = {f"data.{key}": value for key, value in _flat(config.data.model_dump()).items()}
-    guided = config.training.guided_alignment
-    links = {} if guided is None else {"training.guided_alignment.links": guided.links}
-    return {key: value for key, value in (values | links).items() if isinstance(value, Path)}
-
-
 def changed_surroundings(folder: Path, provenance: Mapping[str, Any]) -> str | None:
     """In words, how version, device, threads or kernels differ from those at the start of training; None if not."""
-    before = _read_marker(folder).get("made_with", {})
+    before = next(iter(read_sessions(folder)), {})
     changed = [key for key in ("version", "hardware") if before.get(key, provenance[key]) != provenance[key]]
     if not changed:
         return None
@@ -237,13 +252,28 @@ def changed_surroundings(folder: Path, provenance: Mapping[str, Any]) -> str | N
     )
 
 
+def check_files(folder: Path) -> list[str]:
+    """One line for each file of a finished run that is missing or damaged."""
+    missing = (f"{folder / name}: no such file" for name in (CONFIG, MODEL, METRICS) if not (folder / name).exists())
+    return [*missing, *(damage for name in read_sums(folder) if (damage := _damage(folder, name)) is not None)]
+
+
+def _damage(folder: Path, name: str) -> str | None:
+    try:
+        checked(folder, name)
+    except UserError as error:
+        return str(error)
+    return None
+
+
 def refuse_other_config(config: Config, folder: Path) -> None:
     """UserError if the run has another configuration, other data, or other files of its own.
 
-    `training.patience` may differ, and `training.max_epochs` unless the learning rates of earlier epochs depend on it.
+    `training.patience` and `training.max_skipped_steps` may differ, and `training.max_epochs` unless the learning rates
+    of earlier epochs depend on it.
     """
     trained = read_config(folder)
-    may_change = {"training.patience"}
+    may_change = {"training.patience", "training.max_skipped_steps"}
     if not trained.training.optimiser.decays_to_zero:
         may_change.add("training.max_epochs")
     old, new = (_flat(run_values(each)) for each in (trained, config))
@@ -253,7 +283,7 @@ def refuse_other_config(config: Config, folder: Path) -> None:
                 f"{folder / CONFIG}: was trained with {key}={old.get(key)!r}, now it is {new.get(key)!r}; "
                 f"name another folder, or replace the run with --overwrite"
             )
-    recorded, data = _read_marker(folder).get("data", {}), _data_files(config)
+    recorded, data = next(iter(read_sessions(folder)), {}).get("data", {}), data_files(config)
     for key in sorted(recorded.keys() & data.keys()):
         if data[key].exists() and digest(data[key]) != recorded[key]:
             raise UserError(

@@ -1,16 +1,137 @@
-"""Provenance of a run: package version, commit and hardware."""
+"""Provenance: what a run was made from and with, recorded in its `provenance.json` and with every result."""
 
 from __future__ import annotations
 
+import functools
+import hashlib
+import json
 import os
 import platform
 import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 import torch
 
 import seq2seq_attn
 from seq2seq_attn import ops
+from seq2seq_attn.config import Config
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.runs.plugin import run_values
+from seq2seq_attn.strict import dump
+from seq2seq_attn.text.checksums import checked
+from seq2seq_attn.text.files import digest
+
+PROVENANCE = "provenance.json"
+
+# Those of setup.cfg, and extras that change results.
+PACKAGES = (
+    *("torch", "lightning", "sacrebleu", "sentencepiece", "sacremoses", "pydantic", "PyYAML", "typer", "rich"),
+    *("safetensors", "numpy", "scipy", "matplotlib", "jinja2"),
+    *("tensorboard", "torchtext", "eflomal", "unbabel-comet"),
+)
+VARIABLES = ("CUDA_VISIBLE_DEVICES", "CUBLAS_WORKSPACE_CONFIG", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "PYTHONHASHSEED")
+_COMPARED = {"version", "commit", "hardware", "code", "uncommitted", "packages", "config", "data"}  # by `verify`
+_CHECKOUT = Path(__file__).resolve().parents[2]
+_PACKAGE = Path(seq2seq_attn.__file__).parent
+
+
+def session(config: Config) -> dict[str, Any]:
+    """What is recorded at the start of a training, and again whenever it continues."""
+    return {
+        "started": datetime.now().astimezone().isoformat(timespec="seconds"),
+        "argv": sys.argv,
+        **run_provenance(config.training.accelerator),
+        "code": code_digest(),
+        "uncommitted": _git("diff", "HEAD", "--", _PACKAGE.name),
+        "untracked": {name: digest(_CHECKOUT / name) for name in _untracked()},
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "packages": packages(),
+        "platform": platform.platform(),
+        "cuda": torch.version.cuda if on_cuda(config.training.accelerator) else None,
+        "memory_bytes": _memory(),
+        "environment": {
+            name: value
+            for name, value in sorted(os.environ.items())
+            if name in VARIABLES or name.startswith("SEQ2SEQ_ATTN_")
+        },
+        "seeds": {"seed": config.seed},
+        "config": hashlib.sha256(config_content(config)).hexdigest(),
+        # A run that continues needs its word vectors no more.
+        "data": {key: digest(path) for key, path in data_files(config).items() if path.exists()},
+    }
+
+
+def read_sessions(folder: Path) -> list[dict[str, Any]]:
+    """The sessions of a run, in order; none for a run of an earlier version. UserError: the file is damaged."""
+    path = checked(folder, PROVENANCE)
+    if not path.exists():
+        return []
+    try:
+        sessions = json.loads(path.read_text(encoding="utf-8"))["sessions"]
+        if not sessions or not all(each.keys() >= _COMPARED for each in sessions):
+            raise ValueError("a session is incomplete")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{path}: not a record of provenance ({error}); restore it, or train the run again") from None
+    return list(sessions)
+
+
+def provenance_content(folder: Path, new: Mapping[str, Any]) -> bytes:
+    """The content of provenance.json with one more session."""
+    record = {"format": "seq2seq_attn provenance", "version": 1, "sessions": [*read_sessions(folder), dict(new)]}
+    return f"{json.dumps(record, indent=2, ensure_ascii=False)}\n".encode()
+
+
+def made_with(folder: Path) -> dict[str, str]:
+    """Version, commit and hardware of a run; each with all its values if these changed when training continued."""
+    sessions = read_sessions(folder)
+    return {
+        key: "; ".join(dict.fromkeys(str(each.get(key)) for each in sessions))
+        for key in ("version", "commit", "hardware")
+        if sessions
+    }
+
+
+def config_content(config: Config) -> bytes:
+    """The content of the config.yaml of a run."""
+    return dump(run_values(config)).encode()
+
+
+def data_files(config: Config) -> dict[str, Path]:
+    """The files that a configuration names, by key, as in `data.train.source`."""
+    return dict(_paths(config.model_dump(), ""))
+
+
+def _paths(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Path]]:
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield from _paths(value, f"{prefix}{key}.")
+        elif isinstance(value, Path):
+            yield f"{prefix}{key}", value
+
+
+@functools.cache
+def code_digest() -> str:
+    """The SHA-256 of the package's files, by name."""
+    files = sorted(path for path in _PACKAGE.rglob("*") if path.suffix in (".py", ".cpp", ".h", ".yaml"))
+    named = [f"{digest(path)}  {path.relative_to(_PACKAGE).as_posix()}\n" for path in files]
+    return hashlib.sha256("".join(named).encode()).hexdigest()
+
+
+def packages() -> dict[str, str]:
+    """The versions of the libraries that are installed."""
+    return {name: found for name in PACKAGES if (found := _version(name)) is not None}
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
 
 
 def run_provenance(accelerator: str, threads: int | None = None) -> dict[str, str | None]:
@@ -23,21 +144,32 @@ def run_provenance(accelerator: str, threads: int | None = None) -> dict[str, st
 
 def commit() -> str | None:
     """The commit of the package's checkout, followed by `+` if tracked files were changed; None without a checkout."""
-    folder = Path(__file__).resolve().parents[2]
-    if not (folder / ".git").exists():
+    head, changed = _git("rev-parse", "HEAD"), _git("status", "--porcelain", "--untracked-files=no")
+    return None if head is None or changed is None else head.strip() + ("+" if changed.strip() else "")
+
+
+def _untracked() -> list[str]:
+    """Files of the package in the checkout that git neither has nor ignores."""
+    listed = _git("ls-files", "--others", "--exclude-standard", "-z", "--", _PACKAGE.name) or ""
+    return [name for name in listed.split("\0") if name]
+
+
+def _git(*arguments: str) -> str | None:
+    """The output of git in the package's checkout; None without a checkout or without git."""
+    if not (_CHECKOUT / ".git").exists():
         return None
     try:
-        git = ["git", "-C", str(folder)]
-        head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
-        changed = subprocess.run(
-            [*git, "status", "--porcelain", "--untracked-files=no"],
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
+        done = subprocess.run(["git", "-C", str(_CHECKOUT), *arguments], capture_output=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         return None
-    return head + ("+" if changed.strip() else "")
+    return done.stdout.decode(errors="replace")
+
+
+def _memory() -> int | None:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError, AttributeError):  # not on every system
+        return None
 
 
 def hardware(accelerator: str, threads: int | None = None) -> str:

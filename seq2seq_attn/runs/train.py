@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import lightning
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors.torch import save_model
 
 from seq2seq_attn import ops
@@ -33,6 +36,7 @@ from seq2seq_attn.runs.corpora import (
 from seq2seq_attn.runs.folder import (
     METRICS,
     MODEL,
+    SKIPPED,
     IfExists,
     changed_surroundings,
     clear,
@@ -40,20 +44,21 @@ from seq2seq_attn.runs.folder import (
     metrics_content,
     prepare_to_resume,
     record_logs,
-    refuse_folder,
+    reserved,
     write_metrics,
 )
+from seq2seq_attn.runs.lock import require_lock
 from seq2seq_attn.runs.model import TrainedModel, build_translator
-from seq2seq_attn.runs.plugin import FOLDER, run_files, run_values
+from seq2seq_attn.runs.plugin import FOLDER, run_files
 from seq2seq_attn.runs.pretrained import Pretrained, start_from_vectors
-from seq2seq_attn.runs.provenance import on_cuda, run_provenance
+from seq2seq_attn.runs.provenance import PROVENANCE, config_content, on_cuda, provenance_content, session
 from seq2seq_attn.search.options import SearchOptions
-from seq2seq_attn.strict import dump
 from seq2seq_attn.text.checksums import replacing_recorded, write_recorded
 from seq2seq_attn.text.codec import codec_files, load_codecs
 from seq2seq_attn.text.corpus import ParallelCorpus, filter_pairs
 from seq2seq_attn.training.batches import EncodedPairs, SampledPairs, loader
 from seq2seq_attn.training.fit import fit, fork_random_state
+from seq2seq_attn.training.module import DivergenceError
 
 
 @fork_random_state()
@@ -76,23 +81,42 @@ def train(
     `pretrained` holds word vectors in memory for the embeddings. `cache` is the folder of codecs and token ids that
     runs on the same text share; by default it is beside the run folder.
 
-    Raises UserError for invalid data or a loss that is not finite, and `training.fit.Interrupted` on Ctrl-C.
+    Raises UserError for invalid data or a loss that is not finite, BusyError for a folder that another process trains
+    into, and `training.fit.Interrupted` on Ctrl-C.
     """
-    refuse_folder(folder)
+    _refuse_missing_device(config)
+    with reserved(config, folder, if_exists):
+        return _train(config, folder, name, if_exists, say, bar, pretrained, cache)
+
+
+def _refuse_missing_device(config: Config) -> None:
     if config.training.accelerator == "cuda" and not torch.cuda.is_available():
         raise UserError("training.accelerator=cuda, but this machine has no CUDA device; set it to auto or cpu")
     if config.search.precision == "int8":  # the validation set is translated in this precision
         require_int8("cuda" if on_cuda(config.training.accelerator) else "cpu")
-    provenance = run_provenance(config.training.accelerator)  # at the start: files may change during training
+
+
+def _train(
+    config: Config,
+    folder: Path,
+    name: str,
+    if_exists: IfExists,
+    say: Say,
+    bar: bool | None,
+    pretrained: Pretrained | None,
+    cache: Path | None,
+) -> TrainedModel:
+    """`train` in a folder that is locked."""
     data = config.data
     validation_pairs = read_pairs(data.validation)
     if data.test is not None:
         read_test(data.test)  # its errors should appear before training, not after it
     run_files(config)  # as above
     resuming = may_resume(config, folder, if_exists)
+    started = session(config)  # files may change during training
     if resuming:
         prepare_to_resume(folder)
-        if (changed := changed_surroundings(folder, provenance)) is not None:
+        if (changed := changed_surroundings(folder, started)) is not None:
             say(f"{name}: {changed}")
     give_back_freed_memory()
     # Codecs and weights must not depend on what ran before in this process.
@@ -123,35 +147,48 @@ def train(
     )
     if (unfused := ops.unfused(translator)) is not None:
         say(f"{name}: {unfused}")
-    files = {CONFIG: dump(run_values(config)).encode()}
+    files = {CONFIG: config_content(config)}
     if not resuming:
-        clear(folder, config, provenance)
+        clear(folder)
         start: dict[str, Any] = {"initial_weights": _checksum(translator)}
         if coverage:
             start["pretrained_embeddings"] = {side: each._asdict() for side, each in coverage.items()}
         files |= codec_files(source, target) | {METRICS: metrics_content(start)}
         files |= {f"{FOLDER}/{file}": content for file, content in run_files(config).items()}
-    write_recorded(folder, files)
+    write_recorded(folder, files | {PROVENANCE: provenance_content(folder, started)})
     options = config.training
     size, unit, pinned = options.batch_size, options.batch_unit, on_cuda(options.accelerator)
-    fitted = fit(
-        model.translator,
-        options,
-        loader(training, size, unit, config.seed, pinned=pinned),
-        loader(validation, size, unit, pinned=pinned),
-        _validation_bleu(model, validation_pairs),
-        folder,
-        name,
-        resume=resuming,
-        bar=bar,
-        say=lambda text: say(f"{name}: {text}"),
-    )
+    try:
+        fitted = fit(
+            model.translator,
+            options,
+            loader(training, size, unit, config.seed, pinned=pinned),
+            loader(validation, size, unit, pinned=pinned),
+            _validation_bleu(model, validation_pairs, folder),
+            folder,
+            name,
+            resume=resuming,
+            bar=bar,
+            say=lambda text: say(f"{name}: {text}"),
+        )
+    except DivergenceError as error:
+        if error.batch is None or error.batch.rows is None:
+            raise
+        write_recorded(folder, {SKIPPED: _batch_content(error.batch.rows, data.train)})
+        raise UserError(f"{error}; the sentences of this batch are in {folder / SKIPPED}") from None
     with replacing_recorded(folder, MODEL) as unfinished:
         save_model(translator, str(unfinished), metadata={"format": "seq2seq_attn"})
     record_logs(folder)
-    metrics = {"parameters": model.parameters(), "training": fitted._asdict(), "made_with": provenance}
+    metrics = {"parameters": model.parameters(), "training": fitted._asdict()}
     write_metrics(folder, metrics)
     return model
+
+
+def _batch_content(rows: NDArray[np.int64], files: PairFiles) -> bytes:
+    """These pairs of the training text, one JSON object per line, with their line in the files, from 1."""
+    pairs = read_pairs(files)
+    records = ({"line": row + 1, "source": pairs.source[row], "target": pairs.target[row]} for row in rows.tolist())
+    return "".join(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records).encode()
 
 
 def _checksum(translator: Translator) -> str:
@@ -179,14 +216,18 @@ def _usable_pairs(files: PairFiles, max_length: int, codecs: Codecs, shared: Cac
     return EncodedPairs(source, target, filtered.kept), str(filtered)
 
 
-def _validation_bleu(model: TrainedModel, pairs: ParallelCorpus) -> Callable[[Translator], float]:
-    """BLEU of greedy translations: beam search takes several times as long and does not track progress better."""
+def _validation_bleu(model: TrainedModel, pairs: ParallelCorpus, folder: Path) -> Callable[[Translator], float]:
+    """BLEU of greedy translations: beam search takes several times as long and does not track progress better.
+
+    Called before weights and checkpoint are written, and therefore checks the lock of the folder.
+    """
     changes = {"beam_size": 1, "n_best": 1, "shortlist": None, "sampling": None, "mbr": None}
     greedy = SearchOptions.model_validate(model.config.search.model_dump() | changes)
     # Without sacrebleu's warning about lines that look tokenised, which would appear at every validation.
     metric = bleu_metric(model.config.evaluation.tokenize, lowercase=False)
 
     def validate(translator: Translator) -> float:
+        require_lock(folder)
         translations: Sequence[str] = model.translate(pairs.source, greedy)
         return corpus_score(metric, translations, pairs.target).value
 

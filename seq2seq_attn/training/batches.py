@@ -21,6 +21,7 @@ class Batch(NamedTuple):
     source: Sentences
     target: Sentences
     links: TokenLinks | None = None  # for guided alignment
+    rows: NDArray[np.int64] | None = None  # the indices of the pairs in their corpus, if they have any
 
     def to(self, device: torch.device) -> Batch:
         """The batch with its tokens on the device; lengths stay on the CPU, where packing needs them."""
@@ -29,7 +30,22 @@ class Batch(NamedTuple):
             return side._replace(tokens=side.tokens.to(device, non_blocking=True))
 
         links = None if self.links is None else self.links.to(device)
-        return Batch(moved(self.source), moved(self.target), links)
+        return self._replace(source=moved(self.source), target=moved(self.target), links=links)
+
+    def halves(self) -> tuple[Batch, Batch]:
+        """Two batches with one half of the pairs each, without the padding that they do not need."""
+        middle = len(self.source.lengths) // 2
+
+        def part(start: int, end: int) -> Batch:
+            def side(whole: Sentences) -> Sentences:
+                lengths = whole.lengths[start:end]
+                return Sentences(whole.tokens[start:end, : int(lengths.max())], lengths)
+
+            links = None if self.links is None else self.links.of_pairs(start, end)
+            rows = None if self.rows is None else self.rows[start:end]
+            return Batch(side(self.source), side(self.target), links, rows)
+
+        return part(0, middle), part(middle, len(self.source.lengths))
 
     def twice(self) -> Batch:
         """The batch with a copy of all its pairs after them."""
@@ -62,7 +78,7 @@ class EncodedPairs(Dataset[Batch]):
     def __getitem__(self, indices: list[int]) -> Batch:
         rows = self.kept[indices]
         links = None if self.links is None else self.links.of(rows)
-        return Batch(padded_batch(self.source, rows), padded_batch(self.target, rows), links)
+        return Batch(padded_batch(self.source, rows), padded_batch(self.target, rows), links, rows)
 
     def set_epoch(self, epoch: int) -> None:
         """Called before the batches of an epoch other than the first are drawn."""

@@ -57,6 +57,7 @@ class TrainingConfig(Strict):
     guided_alignment: GuidedAlignmentConfig | None = None  # train the attention weights on links as well
     ema_decay: float | None = Field(default=None, gt=0.0, lt=1.0)  # average the weights, see `WeightAverage`; 0.999
     clip_norm: PositiveFloat | None = 1.0  # maximum norm of all gradients together; null: no clipping
+    max_skipped_steps: NonNegativeInt = 10  # steps with a loss or gradient that is not finite; more end training
     max_epochs: PositiveInt = 50  # an upper limit
     validate_every: PositiveInt = 1  # epochs
     monitor: Literal["bleu", "loss"] = "bleu"  # validation metric for best weights, early stopping and plateau

@@ -28,6 +28,7 @@ from torch.utils.data import DataLoader
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.translator import Translator
+from seq2seq_attn.ops.host import is_out_of_memory
 from seq2seq_attn.training import LAST
 from seq2seq_attn.training.batches import Batch, LengthBuckets
 from seq2seq_attn.training.checkpoints import Checkpoints, SafeCheckpointIO, load_checkpoint
@@ -49,6 +50,8 @@ class Fitted(NamedTuple):
     tokens_per_second: float  # target tokens per second, padding and validation excluded
     best_epoch: int | None  # of the best validation, counted from 1; None if an earlier version saw it
     stopped: Literal["patience", "max_epochs"]  # the option that ended training
+    skipped_steps: int  # whose loss or gradient was not finite
+    split_steps: int  # whose batch was halved because memory ran out
 
 
 @contextmanager
@@ -146,6 +149,12 @@ def fit(
             trainer.fit(module, training, validation, ckpt_path=start, weights_only=True)
         except (KeyboardInterrupt, SystemExit) as stop:  # Lightning turns the first into the second
             raise Interrupted from stop
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            raise UserError(
+                f"memory ran out; lower training.batch_size={config.batch_size}, and start again with --overwrite"
+            ) from None
         if trainer.interrupted:
             raise Interrupted
         epochs, steps = trainer.current_epoch, trainer.global_step
@@ -158,6 +167,8 @@ def fit(
         tokens_per_second=clock.tokens / max(clock.training_seconds, 1e-9),
         best_epoch=best.epoch,
         stopped="patience" if best.is_out_of_patience else "max_epochs",
+        skipped_steps=module.skipped_steps,
+        split_steps=module.split_steps,
     )
 
 
@@ -315,10 +326,11 @@ class EpochLines(Callback):
         self.written = now
         loss, tokens, seconds = module.epoch_loss(), module.epoch_tokens, self.clock.epoch_seconds
         steps, all_steps = trainer.global_step, int(trainer.estimated_stepping_batches)
+        skipped = f", {module.skipped_steps} steps skipped" if module.skipped_steps else ""
         left = (now - self.start) / max(1, steps - self.first_step) * (all_steps - steps)
         self._write(
             f"epoch {trainer.current_epoch + 1}/{epochs}, loss {loss:.3f}{self.validation}, "
-            f"{duration(seconds)}, {tokens / max(seconds, 1e-9):,.0f} tokens/s"
+            f"{duration(seconds)}, {tokens / max(seconds, 1e-9):,.0f} tokens/s{skipped}"
             + ("" if is_last else f", at most {duration(left)} left")
         )
 

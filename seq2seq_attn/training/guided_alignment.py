@@ -35,6 +35,11 @@ class TokenLinks(NamedTuple):
         both = TokenLinks(*(torch.cat((part, part)) for part in self))
         return both._replace(row=torch.cat((self.row, self.row + pairs)))
 
+    def of_pairs(self, start: int, end: int) -> TokenLinks:
+        """The links of these pairs of the batch, as a batch of their own."""
+        own = (self.row >= start) & (self.row < end)
+        return TokenLinks(self.row[own] - start, self.target[own], self.source[own], self.share[own])
+
 
 @dataclass(frozen=True, eq=False)
 class CorpusLinks:

@@ -5,24 +5,43 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import lightning
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.translator import Translator
 from seq2seq_attn.ops.dispatch import is_synchronous
+from seq2seq_attn.ops.host import free_memory, is_out_of_memory
 from seq2seq_attn.ops.loss import vocabulary_loss
 from seq2seq_attn.training.batches import Batch
 from seq2seq_attn.training.config import TrainingConfig, make_optimiser, plateau, rate_per_step
 from seq2seq_attn.training.guided_alignment import alignment_loss
 
 Validate = Callable[[Translator], float]
+
+
+class DivergenceError(UserError):
+    """A loss or gradient that is not finite has ended training; `batch` is where, if one batch is to blame."""
+
+    def __init__(self, message: str, batch: Batch | None = None) -> None:
+        super().__init__(message)
+        self.batch = batch
+
+
+class _Step(NamedTuple):
+    """A step whose outcome was not read yet, because reading synchronises with an accelerator."""
+
+    number: int  # from 1
+    batch: Batch
+    values: Tensor  # (2,): the mean loss of a token, and the norm of the gradient
+    is_finite: Tensor  # (): both of them
 
 
 class TranslationModule(lightning.LightningModule):
@@ -41,6 +60,10 @@ class TranslationModule(lightning.LightningModule):
         self.epoch_tokens = 0  # those of this epoch
         self._epoch_negative = torch.zeros(())
         self._random_states: dict[str, Any] = {}  # of the checkpoint that was loaded
+        self.skipped_steps = 0  # whose loss or gradient was not finite
+        self.split_steps = 0  # whose batch was halved for want of memory
+        self._unread: list[_Step] = []
+        self._graph: tuple[Tensor, Tensor, int] | None = None  # of the forward pass, as from `training_loss`
 
     def loss(self, batch: Batch, label_smoothing: float = 0.0) -> tuple[Tensor, Tensor, int]:
         """The loss to minimise and -log p, both summed over the batch's target tokens, and their number."""
@@ -98,17 +121,73 @@ class TranslationModule(lightning.LightningModule):
         return self._epoch_negative.item() / max(1, self.epoch_tokens)
 
     def training_step(self, batch: Batch, index: int) -> Tensor:
-        if self.config.r_drop and self.global_step == 0:
-            self._refuse_r_drop_without_dropout(batch)
-        loss, negative, count = self.training_loss(batch)
+        """The forward pass. Lightning gets a stand-in for the loss, whose graph `backward` can then let go of."""
+        self._batch, self._graph = batch, None
+        try:
+            if self.config.r_drop and self.global_step == 0:
+                self._refuse_r_drop_without_dropout(batch)
+            self._graph = self.training_loss(batch)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+        if self._graph is not None:
+            self._log(self._graph[1], self._graph[2])
+        return torch.zeros((), device=self.device, requires_grad=True)
+
+    def backward(self, loss: Tensor, *_: Any, **__: Any) -> None:
+        """The gradient of the mean loss of a token. Where memory runs out, in two halves of the batch, once."""
+        if (graph := self._graph) is not None:
+            self._graph = None
+            try:
+                torch.autograd.backward(graph[0] / graph[2])
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
+            else:
+                self._add(*graph)
+                return
+            del graph
+        self._backward_in_halves(self._batch)
+
+    def _backward_in_halves(self, batch: Batch) -> None:
+        """The same gradient: the losses of the halves are sums over tokens, divided by the tokens of the batch."""
+        pairs, tokens = len(batch.source.lengths), int(batch.target.lengths.sum())
+        sizes = " and ".join(str(side.tokens.shape[1]) for side in (batch.source, batch.target))
+        about = f"memory ran out in a batch of {pairs} sentence pairs with up to {sizes} tokens"
+        size = f"training.batch_size={self.config.batch_size}"
+        if pairs == 1:
+            raise UserError(f"{about}; lower data.max_length or data.max_training_length, or the sizes of the model")
+        done: list[tuple[Tensor, Tensor, int]] = []
+        for parameter in self.parameters():
+            parameter.grad = None  # a part of it may have been computed
+        free_memory()
+        try:
+            for half in batch.halves():
+                with self.trainer.precision_plugin.train_step_context():
+                    loss, negative, count = self.training_loss(half)
+                torch.autograd.backward(loss / tokens)
+                done.append((loss.detach(), negative.detach(), count))
+                del loss
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            raise UserError(f"{about}, and in a half of it; lower {size}, and start again with --overwrite") from None
+        self.split_steps += 1
+        losses, negatives, counts = zip(*done, strict=True)
+        self._add(sum(losses), sum(negatives), sum(counts))
+
+    def _add(self, loss: Tensor, negative: Tensor, count: int) -> None:
+        """Adds a batch to the sums of the epoch, on the device, without synchronisation."""
+        self._loss = loss.detach() / count
         self.tokens += count
         self.epoch_tokens += count
         so_far = self._epoch_negative.to(negative.device)  # elsewhere only when it was loaded
-        self._epoch_negative = so_far + negative.detach()  # without synchronisation
-        if self.global_step % 50 == 0 or is_synchronous(negative):
-            # Reading the value synchronises with an accelerator, where it is therefore read only every 50 steps.
-            self._refuse_divergence(negative.item() / count)
-        return loss / count
+        self._epoch_negative = so_far + negative.detach().nan_to_num(0.0, 0.0, 0.0)
+
+    def _log(self, negative: Tensor, count: int) -> None:
+        # Reading the value synchronises with an accelerator, where it is therefore read only every 50 steps.
+        if self.global_step % 50 == 0 or (self.global_step % 10 == 0 and is_synchronous(negative)):
+            self.log("train_loss", negative.item() / count, batch_size=1)
 
     def optimizer_step(self, *arguments: Any, **rest: Any) -> None:
         super().optimizer_step(*arguments, **rest)
@@ -116,27 +195,24 @@ class TranslationModule(lightning.LightningModule):
             self.average.update(self.global_step + 1)
 
     def on_train_epoch_end(self) -> None:
+        self._count_skipped()
         self._refuse_broken_weights()
 
-    def _refuse_broken_weights(self) -> None:
+    def _refuse_broken_weights(self, step: _Step | None = None) -> None:
         """Called before a checkpoint is written: after the last step of an epoch, no loss would reveal divergence."""
         if not all(torch.isfinite(parameter).all() for parameter in self.parameters()):
-            self._refuse_divergence(math.nan)
+            loss = math.nan if step is None else step.values[0].item()
+            number = self.global_step + 1 if step is None else step.number
+            raise DivergenceError(
+                f"training diverged: the loss is {loss} at step {number}, epoch {self.current_epoch + 1}; earlier "
+                f"checkpoints are kept; {self._way_out()}"
+            )
 
-    def _refuse_divergence(self, value: float) -> None:
-        if not math.isfinite(value):
-            clip = (
-                f"lower training.clip_norm={self.config.clip_norm}"
-                if self.config.clip_norm
-                else "set training.clip_norm"
-            )
-            raise UserError(
-                f"training diverged: the loss is {value} at step {self.global_step + 1}, "
-                f"epoch {self.current_epoch + 1}; earlier checkpoints are kept; lower "
-                f"training.optimiser.learning_rate={self.config.optimiser.learning_rate} or {clip}"
-            )
-        if self.global_step % 10 == 0:
-            self.log("train_loss", value, batch_size=1)
+    def _way_out(self) -> str:
+        clip = (
+            f"lower training.clip_norm={self.config.clip_norm}" if self.config.clip_norm else "set training.clip_norm"
+        )
+        return f"lower training.optimiser.learning_rate={self.config.optimiser.learning_rate} or {clip}"
 
     def on_validation_start(self) -> None:
         if self.average is not None:
@@ -164,10 +240,37 @@ class TranslationModule(lightning.LightningModule):
         if self.plateau is not None:
             self.plateau.step(scores[f"validation_{self.config.monitor}"])
 
-    def configure_gradient_clipping(self, *_: Any, **__: Any) -> None:
+    def configure_gradient_clipping(self, optimizer: Any, *_: Any, **__: Any) -> None:
+        """Clips the gradients, and leaves the step out if the loss or a gradient is not finite."""
         # Lightning refuses to clip with fused optimisers, although only scaled fp16 gradients require that.
+        gradients = [parameter.grad for parameter in self.parameters() if parameter.grad is not None]
+        norm = get_total_norm(gradients)
         if self.config.clip_norm is not None:
-            torch.nn.utils.clip_grad_norm_(self.parameters(), self.config.clip_norm)
+            clip_grads_with_norm_(self.parameters(), self.config.clip_norm, norm)
+        is_finite = torch.isfinite(norm) & torch.isfinite(self._loss)
+        optimizer.found_inf = (~is_finite).float()  # a fused optimiser then changes nothing, on the device
+        self._unread.append(_Step(self.global_step + 1, self._batch, torch.stack([self._loss, norm]), is_finite))
+        if is_synchronous(norm) or len(self._unread) >= 50:
+            self._count_skipped()
+
+    def _count_skipped(self) -> None:
+        """Reads which steps were left out. DivergenceError: there were too many, or the weights are not finite."""
+        steps, self._unread = self._unread, []
+        if not steps or bool(torch.stack([step.is_finite for step in steps]).all()):
+            return
+        skipped = [step for step in steps if not step.is_finite]
+        self._refuse_broken_weights(skipped[0])
+        self.skipped_steps += len(skipped)
+        if self.skipped_steps > self.config.max_skipped_steps:
+            last = skipped[-1]
+            loss, norm = last.values.tolist()
+            raise DivergenceError(
+                f"the loss or its gradient was not finite in {self.skipped_steps} steps, more than "
+                f"training.max_skipped_steps={self.config.max_skipped_steps}; in the last one, step {last.number}, "
+                f"epoch {self.current_epoch + 1}, the loss was {loss} and the norm of the gradient {norm}; "
+                f"earlier checkpoints are kept; {self._way_out()}",
+                last.batch,
+            )
 
     def configure_optimizers(self) -> Any:
         config = self.config.optimiser
@@ -188,6 +291,8 @@ class TranslationModule(lightning.LightningModule):
         return batch.to(device)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        self._count_skipped()
+        checkpoint["skipped_steps"], checkpoint["split_steps"] = self.skipped_steps, self.split_steps
         # A resumed run then has the dropout masks and learning rates of an uninterrupted one.
         checkpoint["random_state"] = torch.get_rng_state()
         checkpoint["python_random_state"] = random.getstate()
@@ -202,6 +307,8 @@ class TranslationModule(lightning.LightningModule):
         self._random_states = {key: state for key, state in checkpoint.items() if key.endswith("random_state")}
         self.restore_random_states()
         self._plateau_state = checkpoint["plateau"]
+        self.skipped_steps = checkpoint.get("skipped_steps", 0)  # not in earlier versions
+        self.split_steps = checkpoint.get("split_steps", 0)
         self.epoch_tokens, self._epoch_negative = checkpoint.get("epoch_so_far", (0, torch.zeros(())))
 
     def restore_random_states(self) -> None:

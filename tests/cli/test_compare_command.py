@@ -119,27 +119,32 @@ def test_the_quick_demo_says_what_it_is_and_what_comes_next(program, experiment,
     assert "This is a note." in (tmp_path / "demo/report.html").read_text()
 
 
-@pytest.mark.parametrize("command", ["compare", "demo"])
-def test_ctrl_c_prints_the_command_that_continues(program, experiment, tmp_path, monkeypatch, command):
+@pytest.mark.parametrize(
+    ("command", "number"), [("compare", signal.SIGINT), ("demo", signal.SIGINT), ("compare", signal.SIGTERM)]
+)
+def test_an_interruption_prints_the_command_that_continues(program, experiment, monkeypatch, command, number):
     from seq2seq_attn.comparison import compare
 
     def interrupted(*_, **__):
-        raise KeyboardInterrupt
+        signal.raise_signal(number)
 
     monkeypatch.setattr(compare, "compare", interrupted)
     monkeypatch.setattr(compare, "demo", interrupted)
     arguments = [command, *([str(experiment / "experiment.yaml"), "--overwrite"] if command == "compare" else [])]
     monkeypatch.setattr(sys, "argv", ["/some where/seq2seq-attn", *arguments])
+    before = signal.getsignal(signal.SIGTERM)
     answer = program(*arguments)
-    assert (answer.code, answer.out) == (130, "")
+    assert (answer.code, answer.out) == (128 + number, "")
+    assert signal.getsignal(signal.SIGTERM) is before
     assert "finished runs are kept, and the others up to their last checkpoint" in answer.err
     goes_on = [argument for argument in arguments if argument != "--overwrite"]  # which would start again
     assert answer.err.splitlines()[-1].strip() == " ".join(["'/some where/seq2seq-attn'", *goes_on])
 
 
 @pytest.mark.slow
-def test_ctrl_c_stops_all_processes_and_keeps_the_epochs_of_those_at_work(experiment, tmp_path):
-    """As a terminal sends it, to the whole group; a third run is waiting for its turn."""
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_stops_all_processes_and_keeps_the_epochs_of_those_at_work(experiment, tmp_path, number, code):
+    """As a terminal sends Ctrl-C and a scheduler SIGTERM, to the whole group; a third run is waiting for its turn."""
     command = [
         "compare", f"{experiment / 'experiment.yaml'}", "--output", f"{tmp_path / 'out'}", "--jobs", "2",
         "seeds=[1,2]", "training.max_epochs=2000", "training.batch_size=60",
@@ -152,9 +157,9 @@ def test_ctrl_c_stops_all_processes_and_keeps_the_epochs_of_those_at_work(experi
     while not all(checkpoint.exists() for checkpoint in kept):
         assert comparison.poll() is None
         time.sleep(0.02)
-    os.killpg(comparison.pid, signal.SIGINT)
+    os.killpg(comparison.pid, number)
     out, err = comparison.communicate(timeout=60)  # ends when no process holds stderr any more
-    assert (comparison.returncode, out) == (130, "")
+    assert (comparison.returncode, out) == (code, "")
     assert "Traceback" not in err
     interrupted, resume = err.splitlines()[-2:]
     assert "interrupted; finished runs are kept, and the others up to their last checkpoint" in interrupted

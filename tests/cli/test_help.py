@@ -8,7 +8,7 @@ import pytest
 
 COMMANDS = [
     "demo", "train", "translate", "evaluate", "compare", "report",
-    "align", "score", "faithfulness", "export", "scorers", "walk", "check", "bench",
+    "align", "score", "verify", "faithfulness", "export", "scorers", "walk", "check", "bench",
 ]  # fmt: skip
 DATA_COMMANDS = ["list", "get", "make", "split", "stats"]
 HEAVY = {
@@ -52,6 +52,7 @@ def test_errors_in_arguments_come_before_torch_is_imported(tmp_path):
         ["score", missing, text, text],
         ["faithfulness", run, missing, text],
         ["evaluate", missing],
+        ["verify", missing],
         ["export", missing, "--to", "onnx", "--output", missing],
         ["export", run, "--to", "keras", "--output", missing],
     ]

@@ -2,13 +2,17 @@
 
 import csv
 import json
+import os
 import shlex
 import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+
+from seq2seq_attn.runs.lock import locked
 
 
 def test_a_run_folder_is_whole_and_the_answer_says_how_it_went(program, toy, tmp_path):
@@ -51,7 +55,8 @@ def epochs(path):
         return [int(row["epoch"]) for row in csv.DictReader(file) if row["validation_loss"]]
 
 
-def test_ctrl_c_keeps_the_last_checkpoint_and_the_printed_command_continues(program, toy, tmp_path):
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_keeps_the_last_checkpoint_and_the_printed_command_continues(program, toy, tmp_path, number, code):
     run, last = tmp_path / "a run", tmp_path / "a run/checkpoints/last.ckpt"
     training = subprocess.Popen(
         [
@@ -63,9 +68,9 @@ def test_ctrl_c_keeps_the_last_checkpoint_and_the_printed_command_continues(prog
     while not last.exists():
         assert training.poll() is None
         time.sleep(0.02)
-    training.send_signal(signal.SIGINT)
+    training.send_signal(number)
     out, err = training.communicate(timeout=60)
-    assert (training.returncode, out) == (130, "")
+    assert (training.returncode, out) == (code, "")
     assert last.exists()
     assert "Traceback" not in err
 
@@ -81,6 +86,19 @@ def test_ctrl_c_keeps_the_last_checkpoint_and_the_printed_command_continues(prog
     # It went on where it had stopped: an epoch that was validated but not yet in the checkpoint is trained again.
     assert after[0] in (len(before) - 1, len(before))
     assert after[0] > 0
+
+
+def test_a_second_training_in_a_folder_is_refused_with_the_owner_and_harms_nothing(program, refused, toy, tmp_path):
+    run = tmp_path / "run"
+    train = "train", toy / "toy.yaml", "--output", run, "training.max_epochs=1"
+    assert program(*train).code == 0
+    with locked(run):  # in another thread: this process would enter its own lock
+        before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+        for command in ((*train, "seed=2", "--overwrite"), (*train, "--resume"), train, ("evaluate", run)):
+            with ThreadPoolExecutor(1) as other:
+                message = other.submit(refused, *command).result()
+            assert f"{run}: in use by process {os.getpid()} on " in message
+        assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
 
 
 def test_a_nan_loss_stops_the_training_and_names_the_step(program, toy, tmp_path):

@@ -5,9 +5,12 @@ import json
 import os
 import pty
 import shutil
+import signal
 import subprocess
 import sys
 import threading
+import time
+from pathlib import Path
 
 import pytest
 import yaml
@@ -43,6 +46,22 @@ def test_a_file_is_translated_as_stdin_is_compressed_or_not(program, trained, to
 
 def test_a_last_line_without_its_end_and_windows_line_ends_are_read_alike(program, trained):
     assert program("translate", trained, stdin=b"a b\r\nc").out == program("translate", trained, stdin=b"a b\nc\n").out
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_it_without_a_traceback(trained, number, code):
+    waiting = subprocess.Popen(
+        [sys.executable, "-m", "seq2seq_attn", "translate", trained],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    with pytest.raises(subprocess.TimeoutExpired):
+        waiting.wait(timeout=0.1)
+    while b"torch" not in (Path("/proc") / str(waiting.pid) / "maps").read_bytes():
+        time.sleep(0.05)
+    time.sleep(0.5)
+    waiting.send_signal(number)
+    assert waiting.communicate(timeout=60) == (b"", b"")
+    assert waiting.returncode == code
 
 
 def test_no_input_gives_no_output(program, trained):

@@ -77,7 +77,7 @@ def test_the_arms_of_the_ladder_match_their_names(ladder):
 
 @pytest.mark.parametrize("arm", ["one word on the diagonal", "one random word"])
 def test_a_fixed_rung_of_the_ladder_reads_one_word_per_step_in_training_and_in_translation(ladder, arm):
-    models, (source, target, _) = ladder
+    models, (source, target, *_) = ladder
     for name in (arm, f"{arm}, matched"):
         model = models[name][1]
         with torch.inference_mode():

@@ -113,7 +113,7 @@ def test_a_seed_is_added_to_earlier_runs_without_training_them_again(folder, val
 
     def counting(runs, *rest):
         trained.extend(runs)
-        complete_all(runs, *rest)
+        return complete_all(runs, *rest)
 
     monkeypatch.setattr(comparing, "complete_all", counting)
     grid = experiment_grid(values | {"seeds": [1, 2, 3]})

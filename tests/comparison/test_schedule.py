@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from seq2seq_attn.comparison import schedule
-from seq2seq_attn.comparison.schedule import in_processes
+from seq2seq_attn.comparison.schedule import Ended, in_processes
 from seq2seq_attn.training.fit import Interrupted
 
 
@@ -17,6 +17,21 @@ def test_the_first_exception_stops_running_and_waiting_work(tmp_path):
     with pytest.raises(ZeroDivisionError):
         list(in_processes(exec, [long, "1 / 0", long, long], jobs=2))
     assert not list(tmp_path.iterdir())
+
+
+def test_a_killed_worker_is_reported_with_its_item_and_the_others_go_on():
+    """Twice as many are killed as there are workers, so each is replaced."""
+    kill, leave, fine = "import os; os.kill(os.getpid(), 9)", "import os; os._exit(3)", "1 + 1"
+    found = list(in_processes(exec, [kill, fine, leave, kill, fine], jobs=2))
+    assert sorted((item, result.reason if isinstance(result, Ended) else result) for item, result in found) == sorted(
+        [
+            (fine, None),
+            (fine, None),
+            (kill, "its process was killed (SIGKILL; the system does so when memory runs out)"),
+            (kill, "its process was killed (SIGKILL; the system does so when memory runs out)"),
+            (leave, "its process ended with exit code 3"),
+        ]
+    )
 
 
 def test_worker_processes_end_when_their_parent_is_killed():
@@ -65,4 +80,4 @@ def test_importing_the_scheduler_does_not_import_torch():
 def test_ctrl_c_is_handled_by_the_parent_process_only():
     """The terminal sends it to all; a worker that is still importing would print a traceback."""
     heed = "import os, signal; os.kill(os.getpid(), signal.SIGINT)"
-    assert list(in_processes(exec, [heed, heed], jobs=2)) == [None, None]
+    assert [result for _, result in in_processes(exec, [heed, heed], jobs=2)] == [None, None]

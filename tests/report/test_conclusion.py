@@ -45,7 +45,7 @@ def jointly(p, low=0.5, high=3.5, detectable=4.06):
 def sentences_for(*comparisons, arms=None, where=None, contrasts=(), rivals=None):
     arms = arms or (arm("a", 30.0), arm("b", 20.0))
     arms += tuple(arm(each.arm, 1.0) for each in comparisons if each.arm not in {known.name for known in arms})
-    results = SimpleNamespace(arms=arms, comparisons=comparisons, baseline="b", where=where, note="")
+    results = SimpleNamespace(arms=arms, comparisons=comparisons, baseline="b", where=where, note="", missing=())
     return conclusion(
         SimpleNamespace(
             **vars(results), contrasts=contrasts, tested=(*comparisons, *contrasts), aer_rivals=rivals or {}

@@ -19,6 +19,7 @@ import seq2seq_attn as s2s
 from seq2seq_attn.comparison.observe import read_curve
 from seq2seq_attn.config import Config
 from seq2seq_attn.runs.folder import read_metrics
+from seq2seq_attn.runs.provenance import PROVENANCE
 from seq2seq_attn.strict import override, parse
 from seq2seq_attn.text.checksums import SUMS, read_sums, sha256
 from seq2seq_attn.training import LAST, checkpoints
@@ -63,12 +64,10 @@ def outcome(folder, arm_run):
     """All that must not depend on a kill: weights, optimiser, scores, translations and curve."""
     last = torch.load(folder / LAST, weights_only=True)
     metrics = read_metrics(folder)
-    del metrics["made_with"]  # the commit, which may change while this runs
     for key in ("seconds", "tokens_per_second"):
         del metrics["training"][key]
-    files = [
-        path for path in folder.iterdir() if path.is_file() and path.name not in ("metrics.json", "run.json", SUMS)
-    ]
+    differ = "metrics.json", PROVENANCE, SUMS  # they have times, and the commit, which may change while this runs
+    files = [path for path in folder.iterdir() if path.is_file() and path.name not in differ]
     best = last["callbacks"]["BestWeights"]
     return {
         **{path.name: path.read_bytes() for path in files},

@@ -55,7 +55,6 @@ def test_a_run_folder_contains_everything_that_translation_needs(trained, tmp_pa
     metrics = read_metrics(tmp_path / "run")
     assert metrics["training"]["epochs"] == 2
     assert metrics["parameters"] == sum(p.numel() for p in trained.translator.parameters())
-    assert {"version", "commit", "hardware"} == set(metrics["made_with"])
 
 
 def test_the_same_seed_trains_the_same_model_regardless_of_earlier_runs(trained, config, tmp_path):

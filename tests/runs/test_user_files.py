@@ -1,13 +1,12 @@
 """Nothing of the user's is deleted: only what a run has recorded is its own."""
 
-import json
-
 import pytest
 
 import seq2seq_attn as s2s
 from seq2seq_attn.comparison.compare import claim
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.runs.folder import read_metrics
+from seq2seq_attn.runs.provenance import read_sessions
 from seq2seq_attn.runs.train import train
 from seq2seq_attn.strict import dump
 from seq2seq_attn.text.checksums import read_sums
@@ -143,19 +142,18 @@ def test_a_folder_in_which_a_run_was_killed_before_its_first_file_is_used(config
 
 
 def test_a_run_that_is_resumed_elsewhere_says_so_and_keeps_the_record_of_its_start(run, config, monkeypatch):
-    marker = json.loads((run / "run.json").read_text())
-    assert set(marker["data"]) == {
+    (begun,) = read_sessions(run)
+    assert set(begun["data"]) == {
         *(f"data.{part}.{side}" for part in ("train", "validation", "test") for side in ("source", "target")),
         "data.test.alignments",
     }
-    changed = {**marker["made_with"], "hardware": "another processor"}
     said = []
     train(config, run, if_exists="resume", say=said.append, bar=None)
     assert not any("continues on" in text for text in said)
-    monkeypatch.setattr("seq2seq_attn.runs.train.run_provenance", lambda accelerator: changed)
+    monkeypatch.setattr("seq2seq_attn.runs.provenance.hardware", lambda *_: "another processor")
     train(config, run, if_exists="resume", say=said.append, bar=None)
     assert [text for text in said if "continues on" in text] == [
-        f"training: continues on another processor, but began on {marker['made_with']['hardware']}: its numbers may "
+        f"training: continues on another processor, but began on {begun['hardware']}: its numbers may "
         "differ in the last digits from one training on either"
     ]
-    assert json.loads((run / "run.json").read_text()) == marker
+    assert [each["hardware"] for each in read_sessions(run)] == [begun["hardware"]] * 2 + ["another processor"]

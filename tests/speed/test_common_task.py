@@ -62,7 +62,7 @@ def test_a_folder_is_read_as_the_peers_read_it(tmp_path):
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     corpus = read_corpus(tmp_path)
-    source, target, _ = corpus.pairs[[0, 1]]
+    source, target, *_ = corpus.pairs[[0, 1]]
     assert source.tokens.tolist() == [[4, 5, 3], [5, 0, 3]]
     assert target.tokens.tolist() == [[5, 3, 1, 1], [4, 4, 4, 3]]
     assert (corpus.test, corpus.entries) == ([[4, 3]], 6)
