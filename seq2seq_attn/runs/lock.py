@@ -84,8 +84,11 @@ def require_lock(folder: Path) -> None:
 
 def _owner(path: Path) -> str:
     """Who holds the lock file: process, host, start and command, as far as they can be read."""
-    told = _read(path)
-    if "pid" not in told:
+    for _ in range(20):
+        if "pid" in (told := _read(path)):
+            break
+        time.sleep(0.05)  # it has the lock, and is about to sign it
+    else:
         return "another process"
     return f"process {told['pid']} on {told.get('host')}, since {told.get('since')} ({told.get('command')})"
 
