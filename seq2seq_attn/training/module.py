@@ -115,11 +115,8 @@ class TranslationModule(lightning.LightningModule):
         if self.average is not None:  # here, because the callbacks that follow may write a checkpoint
             self.average.update(self.global_step + 1)
 
-    def on_train_epoch_end(self) -> None:
-        self._refuse_broken_weights()
-
     def _refuse_broken_weights(self) -> None:
-        """Called before a checkpoint is written: after the last step of an epoch, no loss would reveal divergence."""
+        """Called before weights are kept: no loss after the step that broke them has revealed divergence yet."""
         if not all(torch.isfinite(parameter).all() for parameter in self.parameters()):
             self._refuse_divergence(math.nan)
 
@@ -188,6 +185,7 @@ class TranslationModule(lightning.LightningModule):
         return batch.to(device)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        self._refuse_broken_weights()
         # A resumed run then has the dropout masks and learning rates of an uninterrupted one.
         checkpoint["random_state"] = torch.get_rng_state()
         checkpoint["python_random_state"] = random.getstate()
