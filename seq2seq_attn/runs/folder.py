@@ -194,9 +194,10 @@ def is_run(folder: Path) -> bool:
 
 def _read_marker(folder: Path) -> dict[str, Any]:
     """The content of the marker; empty if there is none, or another file has its name."""
-    path = checked(folder, MARKER)
+    if not (folder / MARKER).is_file():  # a SHA256SUMS in the folder is then not of a run either
+        return {}
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(checked(folder, MARKER).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
@@ -207,7 +208,7 @@ def clear(folder: Path) -> None:
     _refuse_foreign_files(folder)
     with explained(folder):
         for path in sorted(folder.rglob("*"), reverse=True):  # contents of a folder come before the folder
-            if not path.is_dir() and path.name not in (MARKER, SUMS, LOCK):
+            if not path.is_dir() and path not in (folder / MARKER, folder / SUMS, folder / LOCK):
                 path.unlink()
             elif path.is_dir() and any(fnmatch(path.relative_to(folder).as_posix(), own) for own in _FOLDERS):
                 with suppress(OSError):  # not empty

@@ -194,12 +194,8 @@ class TranslationModule(lightning.LightningModule):
         if self.average is not None:  # here, because the callbacks that follow may write a checkpoint
             self.average.update(self.global_step + 1)
 
-    def on_train_epoch_end(self) -> None:
-        self._count_skipped()
-        self._refuse_broken_weights()
-
     def _refuse_broken_weights(self, step: _Step | None = None) -> None:
-        """Called before a checkpoint is written: after the last step of an epoch, no loss would reveal divergence."""
+        """Called before weights are kept: no loss after the step that broke them has revealed divergence yet."""
         if not all(torch.isfinite(parameter).all() for parameter in self.parameters()):
             loss = math.nan if step is None else step.values[0].item()
             number = self.global_step + 1 if step is None else step.number
@@ -292,6 +288,7 @@ class TranslationModule(lightning.LightningModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         self._count_skipped()
+        self._refuse_broken_weights()
         checkpoint["skipped_steps"], checkpoint["split_steps"] = self.skipped_steps, self.split_steps
         # A resumed run then has the dropout masks and learning rates of an uninterrupted one.
         checkpoint["random_state"] = torch.get_rng_state()

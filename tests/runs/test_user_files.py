@@ -67,6 +67,12 @@ def test_a_run_resumes_with_its_own_configuration_and_is_not_replaced_with_it(ru
     assert files(run) == before
 
 
+def test_checksums_of_another_program_make_no_run(config, tmp_path):
+    (tmp_path / "SHA256SUMS").write_text("of mine")
+    with pytest.raises(UserError, match="exists and is not a run"):
+        train(config, tmp_path, if_exists="overwrite")
+
+
 @pytest.mark.parametrize("marker", ["{}", "not JSON", '{"format": "of mine"}', "[1]"])
 def test_another_file_with_the_name_of_the_marker_makes_no_run(config, tmp_path, marker):
     (tmp_path / "mine").mkdir()
@@ -127,11 +133,14 @@ def test_a_run_of_an_earlier_version_without_checksums_is_resumed_and_replaced(r
     names = read_sums(run).keys()
     (run / "SHA256SUMS").unlink()
     (run / "run.json").write_text('{"format": "seq2seq_attn run", "version": 1}\n')
+    (run / "plugins").mkdir()
+    (run / "plugins" / "SHA256SUMS").write_text("")
     if resumed:
         train(config, run, if_exists="resume", bar=None)
-        assert read_sums(run).keys() == names
+        assert read_sums(run).keys() == {*names, "plugins/SHA256SUMS"}
     train(config, run, if_exists="overwrite", bar=None)
     assert read_metrics(run)["training"]["epochs"] == 1
+    assert not (run / "plugins").exists()
 
 
 def test_a_folder_in_which_a_run_was_killed_before_its_first_file_is_used(config, tmp_path):

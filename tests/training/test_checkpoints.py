@@ -146,6 +146,12 @@ def stop_after(epoch, last):
         raise KeyboardInterrupt
 
 
+def test_broken_weights_are_never_saved_within_an_epoch(tmp_path, always):
+    with pytest.raises(UserError, match=r"loss is nan at step 2, epoch 1"):
+        run(tmp_path, optimiser={"learning_rate": 3e38}, clip_norm=None)
+    assert not (tmp_path / "checkpoints").exists()
+
+
 def contents(folder):
     return {path.name: path.read_bytes() for path in (folder / "checkpoints").iterdir()}
 
