@@ -9,7 +9,7 @@ from pydantic import Field, PositiveInt, SerializeAsAny, model_validator
 
 from seq2seq_attn.models.translator import ModelConfig, default_model
 from seq2seq_attn.search.options import SearchOptions
-from seq2seq_attn.strict import Strict
+from seq2seq_attn.strict import Seed, Strict
 from seq2seq_attn.training.config import TrainingConfig
 
 
@@ -98,7 +98,7 @@ class EvaluationConfig(Strict):
 class Config(Strict):
     """The complete configuration of one run."""
 
-    seed: int = Field(default=1, ge=0)  # of initial parameters, batches and dropout
+    seed: Seed = 1  # of initial parameters, batches and dropout
     data: DataConfig
     text: TextConfig = TextConfig()
     model: SerializeAsAny[ModelConfig] = Field(default_factory=default_model)

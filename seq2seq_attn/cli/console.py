@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import typer
+
+from seq2seq_attn.plain import to_json
 
 if TYPE_CHECKING:
     from seq2seq_attn.evaluation.alignment import Agreement
 
 
 def say(text: str) -> None:
-    """Print a message to stderr: a warning, progress or the next step."""
-    typer.echo(text, err=True)
+    """Print a message to stderr: a warning, progress or the next step. Where stderr cannot be written, nothing."""
+    with suppress(OSError):
+        typer.echo(text, err=True)
 
 
 def answer(text: str) -> None:
@@ -26,7 +28,7 @@ def answer(text: str) -> None:
 
 def answer_json(value: Any) -> None:
     """Print a line of the answer as JSON."""
-    answer(json.dumps(value, ensure_ascii=False))
+    answer(to_json(value))
 
 
 def answer_rich(shown: Any, width: int | None = None) -> None:

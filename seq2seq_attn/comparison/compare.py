@@ -98,8 +98,8 @@ def claim(folder: Path, experiment: str) -> None:
     another = "name another folder with --output"
     if path.exists():
         try:
-            name = json.loads(path.read_text(encoding="utf-8"))["experiment"]
-        except (ValueError, KeyError, TypeError):
+            name = read_json(path)["experiment"]
+        except (UserError, KeyError, TypeError):
             raise UserError(f"{path}: not the marker of a comparison; {another}") from None
         if name != experiment:
             raise UserError(f"{folder}: holds the comparison {name!r}, not {experiment!r}; {another}")

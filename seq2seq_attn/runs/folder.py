@@ -15,10 +15,11 @@ from typing import Any, Literal
 
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.plain import to_json
 from seq2seq_attn.runs import CONFIG, require_run
 from seq2seq_attn.runs.plugin import FOLDER, read_run_values, run_files, run_values
 from seq2seq_attn.strict import parse, read_yaml
-from seq2seq_attn.text.files import explained, write_bytes
+from seq2seq_attn.text.files import explained, read_json, write_bytes
 
 IfExists = Literal["refuse", "resume", "overwrite"]
 
@@ -63,16 +64,29 @@ def read_metrics(folder: Path) -> dict[str, Any]:
     path = folder / METRICS
     if not path.exists():
         return {}
-    try:
-        metrics = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UserError(f"{path}: not JSON ({error}); delete it and run again") from None
+    metrics = read_json(path)
+    if not _is_metrics(metrics):
+        raise UserError(f"{path}: not the metrics of a run; delete it and run again")
     return dict(metrics)
+
+
+def _is_metrics(values: Any) -> bool:
+    """Whether the parts that every run has at its end are either absent or whole."""
+    if not isinstance(values, dict):
+        return False
+    training, test = values.get("training", {}), values.get("test", {})
+    if not isinstance(training, dict) or not isinstance(test, dict):
+        return False
+    numbers = [training.get(key) for key in ("best", "epochs", "seconds")] if "training" in values else []
+    if "test" in values:
+        bleu = test.get("bleu")
+        numbers.append(bleu.get("value") if isinstance(bleu, dict) else None)
+    return all(isinstance(number, (int, float)) for number in numbers)
 
 
 def write_metrics(folder: Path, metrics: dict[str, Any]) -> None:
     """Adds or replaces top-level keys of metrics.json."""
-    text = json.dumps(read_metrics(folder) | metrics, indent=2, ensure_ascii=False)
+    text = to_json(read_metrics(folder) | metrics, indent=2)
     write_bytes(folder / METRICS, f"{text}\n".encode())
 
 

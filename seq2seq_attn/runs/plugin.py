@@ -122,7 +122,7 @@ def _check(folder: Path) -> None:
     sums = folder / CHECKSUMS
     for number, line in enumerate(read_lines(sums) if sums.exists() else [], start=1):
         expected, _, name = line.partition("  ")
-        if not name:
+        if not name or "\0" in name:
             raise UserError(
                 f"{sums}, line {number}: not a checksum and a file name; delete {CHECKSUMS} to skip the check"
             )

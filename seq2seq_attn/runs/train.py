@@ -29,7 +29,7 @@ from seq2seq_attn.runs.corpora import (
     sampled_pairs,
 )
 from seq2seq_attn.runs.folder import BEST_WEIGHTS, MODEL, IfExists, clear, may_resume, write_metrics
-from seq2seq_attn.runs.model import TrainedModel, build_translator
+from seq2seq_attn.runs.model import TrainedModel, build_translator, require_memory
 from seq2seq_attn.runs.plugin import run_files, run_values, write_run_files
 from seq2seq_attn.runs.pretrained import Pretrained, start_from_vectors
 from seq2seq_attn.runs.provenance import on_cuda, run_provenance
@@ -88,6 +88,7 @@ def train(
         links = linked_tokens(guided.links, data.train, codecs)
         training = EncodedPairs(training.source, training.target, training.kept, links)
     validation, kept_to_validate = _usable_pairs(data.validation, data.max_length, codecs, shared)
+    require_memory(config, source, target, copies=4)
     translator = build_translator(config, source, target)
     if guided is not None and not any(context.reads_query for context in translator.contexts_that_read()):
         raise UserError(

@@ -10,7 +10,7 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_va
 
 from seq2seq_attn.ops.int8 import quantised
 from seq2seq_attn.ops.replace import Model
-from seq2seq_attn.strict import Strict
+from seq2seq_attn.strict import Seed, Strict
 from seq2seq_attn.text.lexicon import MAX_TRANSLATIONS
 
 
@@ -27,7 +27,7 @@ class SamplingOptions(Strict):
     temperature: PositiveFloat = 1.0  # t in p(y)^(1/t), normalised; below 1, likely tokens become likelier
     top_k: PositiveInt | None = None  # draw from the k most probable tokens; null: from all
     top_p: float | None = Field(default=None, gt=0.0, le=1.0)  # draw from the fewest tokens of this probability
-    seed: NonNegativeInt = 1  # of the samples; those of a sentence depend on its tokens too, not on its batch
+    seed: Seed = 1  # of the samples; those of a sentence depend on its tokens too, not on its batch
 
 
 class MbrOptions(Strict):
