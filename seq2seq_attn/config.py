@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, PositiveInt, SerializeAsAny, model_validator
 
@@ -63,11 +63,14 @@ class SamplingConfig(Strict):
     sides: Literal["both", "source"] = "both"  # whose segmentation is drawn
 
 
+VocabularySize = Annotated[int, Field(ge=1, lt=2**31)]  # sentencepiece takes no more
+
+
 class TextConfig(Strict):
     """Tokenisation and vocabulary."""
 
     tokeniser: Literal["word", "moses", "character", "bpe", "unigram"] = "bpe"  # the last two: sentencepiece
-    vocabulary_size: PositiveInt | None = 8000  # exact for bpe and unigram, an upper limit for the others
+    vocabulary_size: VocabularySize | None = 8000  # exact for bpe and unigram, an upper limit for the others
     minimum_frequency: PositiveInt = 1  # rarer tokens are unknown
     joint: bool = False  # one tokeniser and one vocabulary for both languages
     lowercase: bool = False  # both sides

@@ -14,20 +14,14 @@ from typing import Any
 
 import yaml
 
-MAX_CHARACTERS = 200_000  # of a YAML text: thousands of lines
+from seq2seq_attn.errors import shown
+
+MAX_CHARACTERS = 50_000  # of a YAML text: a thousand lines, which take half a second to read
 MAX_DEPTH = 40  # of nested mappings and lists; the deepest configuration has 7
 MAX_VALUES = 50_000  # after references are resolved
 MAX_DIGITS = 100  # of a number; converting thousands of them takes long, and Python refuses more than 4,300
 
-SHOWN = 60  # characters of a value in a message
-
 _SEPARATORS = {0x2028: "\\u2028", 0x2029: "\\u2029"}  # they end a line in JavaScript, and for `str.splitlines`
-
-
-def shown(value: object) -> str:
-    """The value as Python writes it, cut to `SHOWN` characters, for a message."""
-    text = repr(value)
-    return text if len(text) <= SHOWN else f"{text[: SHOWN - 4]}...{text[-1]}"
 
 
 class NotPlainError(ValueError):

@@ -27,8 +27,8 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from seq2seq_attn.errors import UserError
-from seq2seq_attn.plain import MAX_DEPTH, NotPlainError, YamlSyntaxError, compose_yaml, parse_yaml, shown
+from seq2seq_attn.errors import UserError, shown
+from seq2seq_attn.plain import MAX_DEPTH, NotPlainError, YamlSyntaxError, compose_yaml, parse_yaml
 
 Seed = Annotated[int, Field(ge=0, lt=2**32)]  # what every random generator takes
 Size = Annotated[int, Field(ge=1, le=1_000_000)]  # of a layer: the product of two still fits into 64 bits

@@ -18,8 +18,7 @@ import typer
 
 from seq2seq_attn.cli.app import app
 from seq2seq_attn.cli.console import say
-from seq2seq_attn.errors import UserError
-from seq2seq_attn.plain import shown
+from seq2seq_attn.errors import UserError, shown
 
 PROGRAM = "seq2seq-attn"
 

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from seq2seq_attn.plain import to_json
-
 if TYPE_CHECKING:
     from seq2seq_attn.evaluation.alignment import Agreement
 
@@ -28,6 +26,8 @@ def answer(text: str) -> None:
 
 def answer_json(value: Any) -> None:
     """Print a line of the answer as JSON."""
+    from seq2seq_attn.plain import to_json  # imports PyYAML, which help texts do without
+
     answer(to_json(value))
 
 

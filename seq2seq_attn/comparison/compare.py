@@ -28,7 +28,7 @@ from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import CACHE_FOLDER, Cache, TestSet, read_test
 from seq2seq_attn.runs.folder import COMPARISON, MARKER
 from seq2seq_attn.strict import load, merge
-from seq2seq_attn.text.files import read_lines, write_bytes
+from seq2seq_attn.text.files import read_json, read_lines, write_bytes
 from seq2seq_attn.text.synthetic import make_corpus
 
 

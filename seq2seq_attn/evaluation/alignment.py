@@ -15,9 +15,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
-from seq2seq_attn.errors import UserError
+from seq2seq_attn.errors import UserError, shown
 from seq2seq_attn.limits import unpacked
-from seq2seq_attn.plain import shown
 
 Link = tuple[int, int]  # source word, target word
 Links = Set[Link]  # of one sentence pair

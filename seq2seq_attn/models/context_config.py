@@ -19,8 +19,7 @@ from torch import nn
 from seq2seq_attn import attention
 from seq2seq_attn.attention import own_options
 from seq2seq_attn.attention.registry import config_name
-from seq2seq_attn.errors import UserError
-from seq2seq_attn.plain import shown
+from seq2seq_attn.errors import UserError, shown
 from seq2seq_attn.strict import Size, Strict, checked_number, wanted
 
 Part = TypeVar("Part")

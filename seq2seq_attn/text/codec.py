@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from seq2seq_attn.errors import UserError
-from seq2seq_attn.plain import parse_json, shown
+from seq2seq_attn.errors import UserError, shown
+from seq2seq_attn.plain import parse_json
 from seq2seq_attn.text.corpus import ParallelCorpus
 from seq2seq_attn.text.files import read_bytes, write_bytes
 from seq2seq_attn.text.tokenisers import Character, Moses, SentencePiece, Tokeniser, Word

@@ -13,9 +13,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from seq2seq_attn.errors import UserError
+from seq2seq_attn.errors import UserError, shown
 from seq2seq_attn.limits import unpacked
-from seq2seq_attn.plain import parse_json, shown
+from seq2seq_attn.plain import parse_json
 
 _GZIP_MAGIC = b"\x1f\x8b"  # UTF-8 text cannot start so: 8b never follows an ASCII byte
 _ZIP_MAGIC = b"PK\x03\x04"
@@ -170,7 +170,7 @@ MAX_LINE = 10_000_000  # bytes
 def _read_at_hand(stream: io.BufferedIOBase | BinaryIO, name: str) -> bytes:
     """What can be read without waiting for more; waits for the first byte. Empty at the end."""
     try:
-        return stream.read1(1 << 16)  # type: ignore[union-attr, no-any-return]  # what stdin is has it
+        return stream.read1(1 << 16)  # type: ignore[union-attr]  # what stdin is has it
     except OSError as error:
         raise UserError(f"{name}: cannot be read: {error.strerror}") from None
 

@@ -51,7 +51,7 @@ def test_invalid_utf8_is_named_with_file_and_line(train, refused, trained, toy, 
 
 
 def test_invalid_utf8_on_stdin_is_named_with_its_line(refused, trained):
-    assert "stdin, line 2: not UTF-8 (byte 0xff)" in refused("translate", trained, stdin=b"a\n\xff\n")
+    assert "stdin, line 1: not UTF-8 (byte 0xff)" in refused("translate", trained, stdin=b"\xff\na\n")
 
 
 def test_a_missing_file_is_named(train, refused, trained, toy, tmp_path):

@@ -94,19 +94,19 @@ def test_options_override_those_of_the_run(program, trained):
 
 def test_a_line_over_the_limit_is_cut_and_named(program, trained, monkeypatch):
 
-    monkeypatch.setattr("seq2seq_attn.api.model.CHUNK", 2)  # the number of the line counts from the start all the same
+    monkeypatch.setattr(
+        "seq2seq_attn.cli.translate.CHUNK", 2
+    )  # the number of the line counts from the start all the same
     long, cut = "a b c d e a b c d", "a b c d e a b c"
     answer = program("translate", trained, stdin=f"a\nb\n{long}\n".encode())
     assert answer.err == "line 3: 9 tokens, cut to data.max_length=8\n"
     assert lines(answer.out)[2] == lines(program("translate", trained, stdin=f"{cut}\n".encode()).out)[0]
 
 
-def test_what_was_read_before_a_bad_line_is_answered_first(program, trained, monkeypatch):
-
-    monkeypatch.setattr("seq2seq_attn.api.model.CHUNK", 2)
+def test_what_was_read_before_a_bad_line_is_answered_first(program, trained):
     answer = program("translate", trained, stdin=b"a\nb\nc\ncaf\xe9\n")
     assert answer.code == 2
-    assert len(lines(answer.out)) == 2
+    assert len(lines(answer.out)) == 3
     assert "stdin, line 4: not UTF-8 (byte 0xe9)" in answer.err
 
 
