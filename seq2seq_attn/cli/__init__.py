@@ -12,12 +12,13 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from io import TextIOWrapper
+from pathlib import Path
 from typing import Any, NoReturn
 
 import typer
 
 from seq2seq_attn.cli.app import app
-from seq2seq_attn.cli.console import say
+from seq2seq_attn.cli.console import ClosedPipeError, say
 from seq2seq_attn.errors import UserError, shown
 
 PROGRAM = "seq2seq-attn"
@@ -34,6 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     idle machine (benchmarks/README.md). The variable is read when torch is loaded.
     """
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
+    if sys.stderr is None:  # closed: messages are lost
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - as long as the process lives
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(encoding="utf-8")  # in any locale: input is UTF-8 as well
@@ -50,7 +53,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     except _UsageError as error:
         command = error.ctx.command_path if error.ctx else PROGRAM
         return _refuse(f"{error.format_message()} (see {command} --help)")
-    except BrokenPipeError:  # the reader of stdout has closed the pipe, as `head` does
+    except (ClosedPipeError, BrokenPipeError):
         _discard_stdout()
         return 141  # as a program has that the signal SIGPIPE ended
     except OSError as error:  # of stdout, whose device may be full, or of a file

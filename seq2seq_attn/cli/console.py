@@ -13,6 +13,18 @@ if TYPE_CHECKING:
     from seq2seq_attn.evaluation.alignment import Agreement
 
 
+class ClosedPipeError(Exception):
+    """The reader of stdout has closed the pipe, as `head` does. (typer would end a BrokenPipeError with exit code 1.)"""
+
+
+@contextmanager
+def _to_stdout() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise ClosedPipeError from None
+
+
 def say(text: str) -> None:
     """Print a message to stderr: a warning, progress or the next step. Where stderr cannot be written, nothing."""
     with suppress(OSError):
@@ -21,7 +33,8 @@ def say(text: str) -> None:
 
 def answer(text: str) -> None:
     """Print a line of the answer to stdout."""
-    typer.echo(text)
+    with _to_stdout():
+        typer.echo(text)
 
 
 def answer_json(value: Any) -> None:
@@ -36,7 +49,8 @@ def answer_rich(shown: Any, width: int | None = None) -> None:
     from rich.console import Console
 
     console = Console()
-    (console if console.is_terminal else Console(width=width)).print(shown)
+    with _to_stdout():
+        (console if console.is_terminal else Console(width=width)).print(shown)
 
 
 @contextmanager
