@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ClosedPipeError(Exception):
-    """The reader of stdout has closed the pipe, as `head` does. (typer would end a BrokenPipeError with exit code 1.)"""
+    """The reader of stdout has closed the pipe, as `head` does; typer would turn a BrokenPipeError into exit 1."""
 
 
 @contextmanager
