@@ -214,7 +214,7 @@ def test_weights_that_are_not_finite_are_refused(refused, bad_run, toy, value):
     [
         ("source.tokeniser.json", b"[" * 100_000),
         ("source.tokeniser.json", b'{"kind": "word", "options": {}, "files": [], "lowercase": [1]}'),
-        ("source.tokeniser.json", b'{"kind": "sentencepiece", "options": {"model": 1}, "files": [], "lowercase": false}'),
+        ("source.tokeniser.json", b'{"kind": "sentencepiece", "options": {"model": 1}, "files": [], "lowercase": 1}'),
         ("metrics.json", b"null"),
         ("metrics.json", b"7"),
         ("metrics.json", b"[[1]]"),

@@ -132,6 +132,43 @@ def test_a_typed_line_is_answered_at_once(trained):
     too_late.cancel()
 
 
+def test_a_line_in_a_pipe_is_answered_at_once_and_a_closed_pipe_ends_quietly(trained):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "seq2seq_attn", "translate", trained],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+    )
+    too_late = threading.Timer(60, process.kill)
+    too_late.start()
+    with process:
+        for line in (b"a b c\n", b"d\n", b"e\nb\n"):
+            process.stdin.write(line)
+            for _ in range(line.count(b"\n")):
+                assert process.stdout.readline().strip()  # comes before the next line is written
+        process.stdout.close()
+        process.stdin.write(b"a\n")
+        assert process.wait() == 141
+        assert process.stderr.read() == b""
+    too_late.cancel()
+
+
+def test_a_source_that_is_a_pipe_is_read_once(program, trained, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(b"a b\n\nc\n",))
+    writer.start()
+    answer = program("translate", trained, tmp_path / "pipe")
+    writer.join()
+    assert answer.out == program("translate", trained, stdin=b"a b\n\nc\n").out
+
+
+def test_a_file_is_checked_to_its_end_before_anything_is_translated(refused, trained, tmp_path):
+    (tmp_path / "long").write_bytes(b"a\n" * 2000 + b"\xff\n")
+    assert "line 2001: not UTF-8" in refused("translate", trained, tmp_path / "long")
+    assert "a folder" in refused("translate", trained, tmp_path)
+
+
 @pytest.mark.parametrize("precision", ["bf16", pytest.param("int8", marks=needs_int8)])
 def test_other_precisions_are_near_fp32_and_none_but_those_are_taken(program, trained, precision):
     def log_probability(*options):
