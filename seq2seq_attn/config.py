@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, PositiveInt, SerializeAsAny, model_validator
 
 from seq2seq_attn.models.translator import ModelConfig, default_model
 from seq2seq_attn.search.options import SearchOptions
-from seq2seq_attn.strict import Strict
+from seq2seq_attn.strict import Seed, Strict
 from seq2seq_attn.training.config import TrainingConfig
 
 
@@ -63,11 +63,14 @@ class SamplingConfig(Strict):
     sides: Literal["both", "source"] = "both"  # whose segmentation is drawn
 
 
+VocabularySize = Annotated[int, Field(ge=1, lt=2**31)]  # sentencepiece takes no more
+
+
 class TextConfig(Strict):
     """Tokenisation and vocabulary."""
 
     tokeniser: Literal["word", "moses", "character", "bpe", "unigram"] = "bpe"  # the last two: sentencepiece
-    vocabulary_size: PositiveInt | None = 8000  # exact for bpe and unigram, an upper limit for the others
+    vocabulary_size: VocabularySize | None = 8000  # exact for bpe and unigram, an upper limit for the others
     minimum_frequency: PositiveInt = 1  # rarer tokens are unknown
     joint: bool = False  # one tokeniser and one vocabulary for both languages
     lowercase: bool = False  # both sides
@@ -98,7 +101,7 @@ class EvaluationConfig(Strict):
 class Config(Strict):
     """The complete configuration of one run."""
 
-    seed: int = Field(default=1, ge=0)  # of initial parameters, batches and dropout
+    seed: Seed = 1  # of initial parameters, batches and dropout
     data: DataConfig
     text: TextConfig = TextConfig()
     model: SerializeAsAny[ModelConfig] = Field(default_factory=default_model)

@@ -1,4 +1,6 @@
-"""The exceptions that the command line reports in one line."""
+"""The exceptions that the command line reports in one line, and how a message shows a value."""
+
+SHOWN = 60  # characters of a value in a message
 
 
 class UserError(Exception):
@@ -15,3 +17,9 @@ class FailedError(UserError):
     """Correct input, but the work failed: the command line exits with code 1."""
 
     exit_code = 1
+
+
+def shown(value: object) -> str:
+    """The value as Python writes it, cut to `SHOWN` characters, for a message."""
+    text = repr(value)
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 4]}...{text[-1]}"

@@ -10,32 +10,73 @@ import difflib
 import inspect
 from abc import ABC
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar, get_args
 
 import yaml
 from pydantic import (
     BaseModel,
     ConfigDict,
+    Field,
     ModelWrapValidatorHandler,
     ValidationError,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
 from pydantic_core import ErrorDetails
 
-from seq2seq_attn.errors import UserError
+from seq2seq_attn.errors import UserError, shown
+from seq2seq_attn.plain import MAX_DEPTH, NotPlainError, YamlSyntaxError, compose_yaml, parse_yaml
+
+Seed = Annotated[int, Field(ge=0, lt=2**32)]  # what every random generator takes
+Size = Annotated[int, Field(ge=1, le=1_000_000)]  # of a layer: the product of two still fits into 64 bits
+Layers = Annotated[int, Field(ge=1, le=256)]  # building thousands of modules takes minutes
 
 
 class Strict(BaseModel):
-    """Base of all configuration records: typed, immutable, and an unknown key is an error."""
+    """Base of all configuration records: typed, immutable, and an unknown key is an error.
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    Numbers are finite, and true and false are no numbers.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _is_number(cls, value: Any, info: ValidationInfo) -> Any:
+        return checked_number(value, cls.model_fields[str(info.field_name)].annotation)
 
     @classmethod
     def record_for(cls, values: Any) -> type[Strict]:
         """The class that validates these values; another than this one where their `kind` selects a subclass."""
         return cls
+
+
+def checked_number(value: Any, annotation: Any) -> Any:
+    """The value itself; ValueError for one that pydantic would convert to a number, or that no computation takes.
+
+    These are true and false, which Python counts as 1 and 0, and whole numbers of more than 64 bits. Entries of lists
+    are checked as well.
+    """
+    kinds = set(_members(annotation))
+    if isinstance(value, bool) and kinds & {int, float} and bool not in kinds:
+        raise ValueError("a number is wanted")
+    if isinstance(value, int) and abs(value) >= 2**63:
+        raise ValueError("a number below 2^63 is wanted")
+    if isinstance(value, (list, tuple)):
+        for each in value:
+            checked_number(each, annotation)
+    return value
+
+
+def _members(annotation: Any) -> Iterator[type]:
+    """The types that an annotation is made of: int and None of `int | None`, float of `tuple[float, float]`."""
+    inner = get_args(annotation)
+    if inner:
+        return chain.from_iterable(map(_members, inner))
+    return iter((annotation,) if isinstance(annotation, type) else ())
 
 
 class Tagged(Strict, ABC):
@@ -135,14 +176,14 @@ def read_yaml(path: Path) -> dict[str, Any]:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise UserError(f"{path}: cannot be read: {error}") from None
     try:
-        values = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f":{mark.line + 1}" if mark else ""
-        raise UserError(f"{path}{line}: not YAML: {getattr(error, 'problem', error)}") from None
+        values = parse_yaml(text)
+    except NotPlainError as error:
+        line = f":{error.line}" if error.line else ""
+        what = "not YAML" if isinstance(error, YamlSyntaxError) else "cannot be used"
+        raise UserError(f"{path}{line}: {what}: {error}") from None
     if not isinstance(values, dict):
         raise UserError(f"{path}: a configuration is a mapping of keys to values, got {type(values).__name__}")
     return values
@@ -211,7 +252,12 @@ def override(values: Mapping[str, Any], overrides: Iterable[Override]) -> dict[s
     result = dict(values)
     for each in overrides:
         key, value = each if isinstance(each, tuple) else _parse_override(each)
-        result = merge(result, _nested(key.split("."), value))
+        keys = key.split(".")
+        if len(keys) > MAX_DEPTH:
+            raise UserError(
+                f"override {shown(key)}: {len(keys):,} nested keys; a configuration has {MAX_DEPTH} at most"
+            )
+        result = merge(result, _nested(keys, value))
     return result
 
 
@@ -223,11 +269,13 @@ def overridden_key(given: Override) -> str:
 def _parse_override(text: str) -> tuple[str, Any]:
     key, equals, value = text.partition("=")
     if not equals or not key:
-        raise UserError(f"override {text!r}: give key.path=value, as in training.batch_size=32")
+        raise UserError(f"override {shown(text)}: give key.path=value, as in training.batch_size=32")
     try:
-        return key, yaml.safe_load(value)
-    except yaml.YAMLError:
+        return key, parse_yaml(value)
+    except YamlSyntaxError:
         return key, value
+    except NotPlainError as error:
+        raise UserError(f"override {shown(text)}: {error}") from None
 
 
 def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
@@ -270,8 +318,8 @@ _WANTED = {
     "float_parsing": "a number",
     "greater_than": "a number greater than {gt:g}",
     "greater_than_equal": "a number of at least {ge:g}",
-    "less_than": "a number less than {lt:g}",
-    "less_than_equal": "a number of at most {le:g}",
+    "less_than": "a number less than {lt:,.15g}",
+    "less_than_equal": "a number of at most {le:,.15g}",
 }
 
 
@@ -292,7 +340,7 @@ def _explain(record: type[Strict], error: ValidationError, values: Mapping[str, 
     if first["type"] in ("extra_forbidden", "invalid_key"):
         known = ", ".join(_keys_at(record, keys[:-1], values))
         name = ".".join([*keys, *_single_keys(first["input"])])
-        return f"{place}unknown key {name!r}{_nearest_path(name, record, values)}; known here: {known}"
+        return f"{place}unknown key {shown(name)}{_nearest_path(name, record, values)}; known here: {known}"
     if first["type"] == "missing" and keys[-1] == first["loc"][-1]:
         return f"{place}{name} is missing and has no default"
     subject = f"{name}{_shown(first['input'])}: " if name else ""  # none for a rule about the whole record
@@ -321,7 +369,7 @@ def _has(values: Any, key: str | int) -> bool:
 def _shown(value: Any) -> str:
     if isinstance(value, (Mapping, Strict)):
         return ""
-    return f" = {'null' if value is None else repr(value)}"
+    return f" = {'null' if value is None else shown(value)}"
 
 
 def _way_out(record: type[Strict], error: ErrorDetails, keys: tuple[str, ...], values: Any) -> str:
@@ -370,6 +418,8 @@ def _single_keys(value: Any) -> list[str]:
 
 def _nearest_path(name: str, record: type[Strict], values: Any) -> str:
     """The keys most like an unknown one, at any depth: `encoder.hiden_size` may mean `model.encoder.hidden_size`."""
+    if len(name) > _COMPARED:
+        return ""
     depth = name.count(".") + 1
 
     def likeness(path: str) -> float:
@@ -386,6 +436,7 @@ def _nearest_path(name: str, record: type[Strict], values: Any) -> str:
 
 
 _ALIKE = 0.6  # as difflib's default cutoff
+_COMPARED = 200  # characters: difflib takes quadratic time, and no name is as long
 
 
 def _ratio(one: str, other: str) -> float:
@@ -393,13 +444,14 @@ def _ratio(one: str, other: str) -> float:
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:
+    name = name[:_COMPARED]
     near = difflib.get_close_matches(name, [k for k in known if k], n=1, cutoff=0.5)
     return f" (did you mean {near[0]!r}?)" if near else ""
 
 
 def _line(path: Path, keys: tuple[str, ...]) -> str:
     """`:12`, the line in a YAML file of the longest prefix of these keys that it contains; "" if none."""
-    node, line = yaml.compose(path.read_text(encoding="utf-8")), None
+    node, line = compose_yaml(path.read_text(encoding="utf-8")), None
     for key in keys:
         found = [
             (name, value)

@@ -6,7 +6,6 @@ its final name when it is complete.
 
 from __future__ import annotations
 
-import json
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.plain import to_json
 from seq2seq_attn.text.files import explained, writing
 from seq2seq_attn.text.vocabulary import EOS, SPECIALS
 
@@ -91,7 +91,7 @@ def _json_lines(path: Path) -> Iterator[Write]:
     with writing(path) as file:
 
         def write(sentence: TokenAttention) -> None:
-            line = json.dumps(_plain(sentence), ensure_ascii=False)
+            line = to_json(_plain(sentence))
             with explained(path):
                 file.write(f"{line}\n".encode())
 

@@ -185,10 +185,25 @@ class Model:
         say: Say = warn,
     ) -> Iterator[Translation]:
         """As `translate`, for a stream of lines: they are read and translated lazily, `chunk` at a time."""
+        rest = iter(lines)
+        batches = iter(lambda: list(islice(rest, chunk)), [])
+        return self.stream_batches(batches, options, ensemble=ensemble, weights=weights, progress=progress, say=say)
+
+    def stream_batches(
+        self,
+        batches: Iterable[Sequence[str]],
+        options: SearchOptions | None = None,
+        *,
+        ensemble: Sequence[Model] = (),
+        weights: bool = False,
+        progress: Progress | None = None,
+        say: Say = warn,
+    ) -> Iterator[Translation]:
+        """As `stream`, for lines in batches, each of which is translated together before the next is asked for."""
         options = options or self.config.search
         trained = with_lexicon(self._averaged_with(ensemble, weights), self.folder, options, say).for_inference(options)
-        rest, done = iter(lines), 0
-        while sources := list(islice(rest, chunk)):
+        done = 0
+        for sources in batches:
             found = trained.search(
                 sources, options, with_weights=weights, progress=progress, warn=say, first_line=done + 1
             )
@@ -221,12 +236,18 @@ class Model:
                 )
         return self.trained.averaged_with([other.trained for other in ensemble])
 
+    def _short(self, pairs: Pairs) -> ParallelCorpus:
+        """The pairs. UserError if one is too long for forced decoding."""
+        corpus = _corpus(pairs)
+        self.trained.require_short(corpus.source, corpus.target)
+        return corpus
+
     def score(self, pairs: Pairs, *, ensemble: Sequence[Model] = (), progress: Progress | None = None) -> PairScores:
         """The log-probability of given translations, ln p(target | source), in total and per target token.
 
         The probabilities of tokens are averaged with those of the models of `ensemble`, as in `translate`.
         """
-        corpus = _corpus(pairs)
+        corpus = self._short(pairs)
         forced = self._averaged_with(ensemble).force(corpus.source, corpus.target, progress)
         return PairScores(
             PairScore(source, target, None, None, None)
@@ -268,11 +289,11 @@ class Model:
 
         if head is not None and layer is None:
             raise UserError(f"head {head} needs the number of its layer, from 0")
-        corpus = _corpus(pairs)
+        corpus = self._short(pairs)
         aligned = partial(align_by_attention, threshold=threshold, row=row, layer=layer, head=head, progress=progress)
         links = aligned(self.trained, corpus, write=write)
         if reverse is not None:
-            turned = ParallelCorpus(corpus.target, corpus.source, corpus.name)
+            turned = reverse._short(ParallelCorpus(corpus.target, corpus.source, corpus.name))
             links = _joined(links, map(flipped, aligned(reverse.trained, turned)), symmetrise)
         return _alignments(corpus, links)
 
@@ -293,7 +314,7 @@ class Model:
         from seq2seq_attn.analysis.word_alignment import agreement_by_head
         from seq2seq_attn.api.heads import HeadAgreements
 
-        corpus = _corpus(pairs)
+        corpus = self._short(pairs)
         known = gold if isinstance(gold, GoldCorpus) else read_gold_of(Path(gold), corpus.source, corpus.target)
         return HeadAgreements(
             agreement_by_head(self.trained, corpus, known, threshold=threshold, row=row, progress=progress)
@@ -308,6 +329,7 @@ class Model:
 
         if target is None:
             (target,) = self.translate([source], **search).sentences
+        self.trained.require_short([source], [target])
         (found,) = self.trained.head_weights([source], [target])
         if found is None:
             raise UserError("a blank sentence has no attention weights; give one with text on both sides")
@@ -330,6 +352,7 @@ class Model:
             if not words:
                 return found.attention
             target = found.text
+        self.trained.require_short([source], [target])
         (forced,) = self.trained.force([source], [target])
         if forced is None or not words:
             return AttentionMatrix.of(forced_attention(self.trained, source, target, forced))
@@ -358,7 +381,7 @@ class Model:
         """
         from seq2seq_attn.analysis.faithfulness import faithfulness
 
-        return faithfulness(self.trained, _corpus(pairs), sentences, seed, progress or (lambda _: None))
+        return faithfulness(self.trained, self._short(pairs), sentences, seed, progress or (lambda _: None))
 
     def export(self, to: Target, output: Path | str, *, overwrite: bool = False) -> Path:
         """Writes the model in the format of another program into the folder `output`, and returns the folder.

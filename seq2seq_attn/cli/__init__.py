@@ -8,16 +8,19 @@ keeps its traceback and exits with 1.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from io import TextIOWrapper
+from pathlib import Path
 from typing import Any, NoReturn
 
 import typer
 
 from seq2seq_attn.cli.app import app
-from seq2seq_attn.cli.console import Interruption, say
-from seq2seq_attn.errors import UserError
+from seq2seq_attn.cli.console import ClosedPipeError, Interruption, say
+from seq2seq_attn.errors import UserError, shown
 
 PROGRAM = "seq2seq-attn"
 
@@ -33,6 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     idle machine (benchmarks/README.md). The variable is read when torch is loaded.
     """
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
+    if sys.stderr is None:  # closed: messages are lost
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - as long as the process lives
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(encoding="utf-8")  # in any locale: input is UTF-8 as well
@@ -42,6 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def _run(arguments: Sequence[str] | None) -> int:
     try:
+        _check_streams(sys.argv[1:] if arguments is None else arguments)
         code: Any = app(arguments, prog_name=PROGRAM, standalone_mode=False)
         sys.stdout.flush()
     except UserError as error:
@@ -49,16 +55,46 @@ def _run(arguments: Sequence[str] | None) -> int:
     except _UsageError as error:
         command = error.ctx.command_path if error.ctx else PROGRAM
         return _refuse(f"{error.format_message()} (see {command} --help)")
-    except BrokenPipeError:
-        # The reader of stdout has closed the pipe. Without this, Python would flush stdout at exit and print an error.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+    except (ClosedPipeError, BrokenPipeError):
+        _discard_stdout()
+        return 141  # as a program has that the signal SIGPIPE ended
+    except OSError as error:  # of stdout, whose device may be full, or of a file
+        _discard_stdout()
+        return _refuse(f"{error.filename or 'stdout'}: {error.strerror or error}")
     except (KeyboardInterrupt, typer.Abort):
         return Interruption.exit_code()
+    except (MemoryError, RuntimeError) as error:
+        if not _NO_MEMORY.search(str(error) or "MemoryError"):
+            raise
+        return _refuse("out of memory: give smaller sizes, shorter sentences or smaller batches")
     # typer turns KeyboardInterrupt into 130, whichever signal raised it.
     return Interruption.exit_code() if code == 130 else code or 0
 
 
+# torch's allocators raise RuntimeError. It is recognised by its text: to name its class would import torch.
+_NO_MEMORY = re.compile("allocate memory|out of memory|MemoryError|Storage size calculation overflowed")
+
+
+def _check_streams(arguments: Sequence[str]) -> None:
+    """UserError if there is no stdout, or an argument is not text."""
+    if sys.stdout is None:
+        raise UserError("stdout is closed, so there is nowhere to print the answer; redirect it, as to a file")
+    for argument in arguments:
+        if "\0" in argument or (not argument.isascii() and re.search("[\ud800-\udfff]", argument)):
+            raise UserError(f"argument {shown(argument)}: not UTF-8, or with a NUL; rename what it names")
+
+
+def _discard_stdout() -> None:
+    """Prevents Python from writing the rest at exit, which would fail again and print a traceback."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+MAX_MESSAGE = 2000  # characters; longer ones quote what a file contains
+
+
 def _refuse(message: str, code: int = 2) -> int:
-    say(f"{PROGRAM}: {' '.join(message.split())}")
+    line = " ".join(message.split())
+    cut = line if len(line) <= MAX_MESSAGE else f"{line[: MAX_MESSAGE - 500]} ... {line[-500:]}"
+    say(f"{PROGRAM}: {cut}")
     return code

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +15,22 @@ if TYPE_CHECKING:
     from seq2seq_attn.evaluation.alignment import Agreement
 
 
+class ClosedPipeError(Exception):
+    """The reader of stdout has closed the pipe, as `head` does; typer would turn a BrokenPipeError into exit 1."""
+
+
+@contextmanager
+def _to_stdout() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise ClosedPipeError from None
+
+
 def say(text: str) -> None:
-    """Print a message to stderr: a warning, progress or the next step."""
-    typer.echo(text, err=True)
+    """Print a message to stderr: a warning, progress or the next step. Where stderr cannot be written, nothing."""
+    with suppress(OSError):
+        typer.echo(text, err=True)
 
 
 class Interruption:
@@ -54,12 +66,15 @@ class Interruption:
 
 def answer(text: str) -> None:
     """Print a line of the answer to stdout."""
-    typer.echo(text)
+    with _to_stdout():
+        typer.echo(text)
 
 
 def answer_json(value: Any) -> None:
     """Print a line of the answer as JSON."""
-    answer(json.dumps(value, ensure_ascii=False))
+    from seq2seq_attn.plain import to_json  # imports PyYAML, which help texts do without
+
+    answer(to_json(value))
 
 
 def answer_rich(shown: Any, width: int | None = None) -> None:
@@ -67,7 +82,8 @@ def answer_rich(shown: Any, width: int | None = None) -> None:
     from rich.console import Console
 
     console = Console()
-    (console if console.is_terminal else Console(width=width)).print(shown)
+    with _to_stdout():
+        (console if console.is_terminal else Console(width=width)).print(shown)
 
 
 @contextmanager

@@ -40,7 +40,9 @@ def faithfulness(
     source: SourceFile,
     target: TargetFile,
     sentences: Annotated[int, typer.Option(min=1, help="Number of pairs for the rank correlations.")] = 50,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed for pairs, permutations and erased tokens.")] = 1,
+    seed: Annotated[
+        int, typer.Option(min=0, max=2**32 - 1, help="Random seed for pairs, permutations and erased tokens.")
+    ] = 1,
     as_json: AsJson = False,
     plugin: Plugin = None,
 ) -> None:

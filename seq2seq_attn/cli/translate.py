@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -21,9 +22,12 @@ from seq2seq_attn.cli.arguments import (
     load_model,
 )
 from seq2seq_attn.cli.console import answer, answer_json, progress, say
+from seq2seq_attn.errors import UserError
 
 if TYPE_CHECKING:
     from seq2seq_attn.api.answers import Translation
+
+CHUNK = 512  # lines translated together: sorted by length, they form batches with little padding
 
 
 def translate(
@@ -76,25 +80,22 @@ def translate(
 ) -> None:
     """Translate a file or stdin, line by line.
 
-    Prints one line per input line, a blank one for a blank line. Options default to the configuration of the run. With
-    --n-best above 1, prints one line per translation in the format of Moses: `i ||| text ||| score`, where i counts
-    input lines from 0 and the score is log p divided by the length penalty. With --json, each line is {"source",
-    "translations": [{"text", "score", "log_probability"}]}. An input line with more tokens than data.max_length of the
-    run is truncated, with a warning. --attention writes the weights of all translations of --n-best.
+    Prints one line per input line, a blank one for a blank line; the lines of a pipe are translated as they come.
+    Options default to the configuration of the run. With --n-best above 1, prints one line per translation in the
+    format of Moses: `i ||| text ||| score`, where i counts input lines from 0 and the score is log p divided by the
+    length penalty. With --json, each line is {"source", "translations": [{"text", "score", "log_probability"}]}. An
+    input line with more tokens than data.max_length of the run is truncated, with a warning. --attention writes the
+    weights of all translations of --n-best.
 
     With --with, several runs translate together: at every step, their probabilities are averaged, and so are their
     attention weights. Any of --temperature, --top-k, --top-p and --seed draws --n-best translations at random instead
     of searching for the best ones. With --mbr, the score is the mean similarity, 0 to 100.
     """
     from seq2seq_attn.analysis.attention_files import attention_file
-    from seq2seq_attn.text.files import decoded_lines, read_lines
 
-    typed = source is None and sys.stdin.isatty()
-    lines: Iterable[str] = read_lines(source) if source else decoded_lines(sys.stdin.buffer, "stdin")
+    total, batches = _batches(source)
     writing = attention_file(attention) if attention else nullcontext()
     model, others = load_model(run, plugin), load_ensemble(ensemble)
-    from seq2seq_attn.api.model import CHUNK  # after the arguments are checked: this imports torch
-
     options = model.search_options(
         beam_size=beam_size,
         n_best=n_best,
@@ -110,10 +111,9 @@ def translate(
         mbr=mbr,
         candidates=candidates,
     )
-    with progress("lines", len(lines) if isinstance(lines, list) else None) as advance, writing as write:
-        chunk, weights = 1 if typed else CHUNK, write is not None
-        lines = _prompted(lines) if typed else lines
-        found = model.stream(lines, options, ensemble=others, weights=weights, chunk=chunk, progress=advance, say=say)
+    with progress("lines", total) as advance, writing as write:
+        weights = write is not None
+        found = model.stream_batches(batches, options, ensemble=others, weights=weights, progress=advance, say=say)
         for number, translation in enumerate(found):
             if as_json:
                 _answer_record(translation)
@@ -123,6 +123,39 @@ def translate(
                 answer(translation.text)
             if write is not None and translation.token_attention is not None:
                 write(translation.token_attention)
+
+
+def _batches(source: Path | None) -> tuple[int | None, Iterator[list[str]]]:
+    """The number of lines, if they can be counted, and the lines that are translated together.
+
+    A file is read twice, so that its mistakes are reported before anything is translated. From a pipe, which can be
+    read only once, lines are taken as they come.
+    """
+    from seq2seq_attn.text.files import decoded_lines, iterate_lines, line_batches
+
+    if source is None:
+        if sys.stdin is None:
+            raise UserError("stdin is closed; give a file of source sentences")
+        stdin = sys.stdin.buffer
+        if sys.stdin.isatty():
+            return None, ([line] for line in _prompted(decoded_lines(stdin, "stdin")))
+        return None, line_batches(stdin, "stdin", CHUNK)
+    if source.exists() and not source.is_file():
+        if source.is_dir():
+            raise UserError(f"{source}: a folder; give a file of source sentences")
+        return None, _piped(source)
+    total = sum(1 for _ in iterate_lines(source))
+    if not total:
+        raise UserError(f"{source}: the file is empty")
+    lines = iterate_lines(source)
+    return total, iter(lambda: list(islice(lines, CHUNK)), [])
+
+
+def _piped(path: Path) -> Iterator[list[str]]:
+    from seq2seq_attn.text.files import line_batches, open_bytes
+
+    with open_bytes(path) as file:
+        yield from line_batches(file, str(path), CHUNK)
 
 
 def _prompted(lines: Iterable[str]) -> Iterator[str]:

@@ -31,7 +31,7 @@ from seq2seq_attn.runs.corpora import CACHE_FOLDER, Cache, TestSet, read_test
 from seq2seq_attn.runs.folder import COMPARISON, MARKER, is_run, is_vacant, refuse_folder
 from seq2seq_attn.runs.lock import locked
 from seq2seq_attn.strict import load, merge
-from seq2seq_attn.text.files import read_lines, write_bytes
+from seq2seq_attn.text.files import read_json, read_lines, write_bytes
 from seq2seq_attn.text.synthetic import make_corpus
 
 
@@ -144,8 +144,8 @@ def _refuse_other_contents(folder: Path, experiment: str) -> None:
     another = "name another folder with --output"
     if path.exists():
         try:
-            name = json.loads(path.read_text(encoding="utf-8"))["experiment"]
-        except (ValueError, KeyError, TypeError):
+            name = read_json(path)["experiment"]
+        except (UserError, KeyError, TypeError):
             raise UserError(f"{path}: not the marker of a comparison; {another}") from None
         if name != experiment:
             raise UserError(f"{folder}: holds the comparison {name!r}, not {experiment!r}; {another}")

@@ -23,6 +23,7 @@ from seq2seq_attn.runs.model import build_translator, count_parameters
 from seq2seq_attn.strict import (
     ConfigError,
     Override,
+    Seed,
     Strict,
     merge,
     overridden_key,
@@ -67,7 +68,7 @@ class Experiment(Strict):
     base: dict[str, Any] | Path  # the configuration that arms change, or its file
     arms: dict[str, dict[str, Any] | list[str]]  # changes by the name of the arm
     baseline: str  # the name of the arm that the others are compared with
-    seeds: tuple[int, ...] = (1,)  # each arm is trained once per seed
+    seeds: tuple[Seed, ...] = (1,)  # each arm is trained once per seed
     contrasts: tuple[tuple[str, str], ...] = ()  # further pairs of arms to test, planned before training
     tune: Tune | None = None  # settings to search for before training
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from seq2seq_attn.analysis.scoring import TRANSLATIONS
 from seq2seq_attn.analysis.word_alignment import merge_words
 from seq2seq_attn.comparison.experiment import ArmRun, RunGrid
 from seq2seq_attn.evaluation.corpus_scores import sentence_chrf
+from seq2seq_attn.plain import to_json
 from seq2seq_attn.results.observations import (
     SHOWN,
     ArmAttention,
@@ -197,4 +197,4 @@ def _sentence_scores(translations: Mapping[str, Sequence[str]], references: Sequ
 
 
 def _write_json(path: Path, values: Any) -> None:
-    write_bytes(path, (json.dumps(values, ensure_ascii=False) + "\n").encode())
+    write_bytes(path, f"{to_json(values)}\n".encode())

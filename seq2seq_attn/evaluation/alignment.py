@@ -7,7 +7,6 @@ target word j, both counted from 0. Gold alignments write a link that is possibl
 
 from __future__ import annotations
 
-import gzip
 import re
 import zlib
 from collections.abc import Iterable, Sequence, Set
@@ -16,12 +15,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
-from seq2seq_attn.errors import UserError
+from seq2seq_attn.errors import UserError, shown
+from seq2seq_attn.limits import unpacked
 
 Link = tuple[int, int]  # source word, target word
 Links = Set[Link]  # of one sentence pair
 
-_LINK = re.compile(r"([0-9]+)([-p?])([0-9]+)")
+_LINK = re.compile(r"([0-9]{1,9})([-p?])([0-9]{1,9})")
 
 
 class Gold(NamedTuple):
@@ -44,7 +44,8 @@ def parse_links(line: str, place: str = "links") -> Gold:
     for word in line.split():
         match = _LINK.fullmatch(word)
         if match is None:
-            raise UserError(f"{place}: {word!r} is not a link; write i-j, or ipj for one that is possible, not sure")
+            rule = "write i-j, or ipj for one that is possible, not sure"
+            raise UserError(f"{place}: {shown(word)} is not a link; {rule}")
         link = int(match[1]), int(match[3])
         possible.add(link)
         if match[2] == "-":
@@ -65,9 +66,9 @@ def read_gold(path: Path, sentences: int | None = None) -> GoldCorpus:
     UserError: the file cannot be read, contains a bad link, or does not have `sentences` lines, if given.
     """
     try:
-        content = path.read_bytes()
-        lines = (gzip.decompress(content) if path.suffix == ".gz" else content).splitlines()
-    except (OSError, EOFError, zlib.error) as error:
+        with path.open("rb") as file:
+            lines = (unpacked(file, str(path)) if path.suffix == ".gz" else file).read().splitlines()
+    except (OSError, EOFError, ValueError, zlib.error) as error:
         raise UserError(f"{path}: cannot read alignments ({error}); check the path and the file") from error
     if sentences is not None and len(lines) != sentences:
         raise UserError(f"{path}: {len(lines)} lines for {sentences} sentence pairs; each needs its line of links")

@@ -10,16 +10,17 @@ from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
 from inspect import Parameter
+from math import isfinite
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import BeforeValidator, PositiveInt, PydanticUserError, TypeAdapter, ValidationError, model_validator
+from pydantic import BeforeValidator, PydanticUserError, TypeAdapter, ValidationError, model_validator
 from torch import nn
 
 from seq2seq_attn import attention
 from seq2seq_attn.attention import own_options
 from seq2seq_attn.attention.registry import config_name
-from seq2seq_attn.errors import UserError
-from seq2seq_attn.strict import Strict, wanted
+from seq2seq_attn.errors import UserError, shown
+from seq2seq_attn.strict import Size, Strict, checked_number, wanted
 
 Part = TypeVar("Part")
 Built = TypeVar("Built")
@@ -80,11 +81,17 @@ class PartConfig(Strict, extra="allow"):
         checked = {}
         for name, value in self.options.items():
             if name not in own:
-                raise ValueError(f"{part.__name__} has no option {name!r}; {self._way_out(name, list(own))}")
+                raise ValueError(f"{part.__name__} has no option {shown(name)}; {self._way_out(name, list(own))}")
+            place = f"{part.__name__}: {name} = {shown(value)}"
             try:
+                checked_number(value, own[name].annotation)
                 checked[name] = TypeAdapter(_wanted_type(own[name])).validate_python(value)
             except ValidationError as error:
-                raise ValueError(f"{part.__name__}: {name} = {value!r}: {wanted(error.errors())}") from None
+                raise ValueError(f"{place}: {wanted(error.errors())}") from None
+            except ValueError as error:
+                raise ValueError(f"{place}: {error}") from None
+            if isinstance(checked[name], float) and not isfinite(checked[name]):
+                raise ValueError(f"{place}: a finite number is wanted")
         return checked
 
     def _way_out(self, name: str, own: list[str]) -> str:
@@ -167,7 +174,7 @@ class PositionConfig(PartConfig):
 class ChunkConfig(Strict):
     """Softmax attention over the position chosen by monotonic attention and the `size` - 1 positions before it."""
 
-    size: PositiveInt = 4  # positions
+    size: Size = 4  # positions
     scorer: ScorerConfig = ScorerConfig()
 
 
@@ -180,7 +187,7 @@ class ContextConfig(Strict):
     normaliser: NormaliserConfig = NormaliserConfig()
     window: WindowConfig | None = None
     chunk: ChunkConfig | None = None  # with normaliser=monotonic: chunkwise attention
-    heads: PositiveInt = 1  # above 1: multi-head attention
+    heads: Size = 1  # above 1: multi-head attention
     separate_values: bool = False  # half of each state is the key, the other half the value
 
     @model_validator(mode="after")

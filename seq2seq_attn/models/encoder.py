@@ -64,11 +64,14 @@ class StackedEncoder(Encoder):
         return states
 
 
+Encoders = Annotated[tuple[SerializeAsAny[EncoderConfig], ...], Field(min_length=2, max_length=16)]
+
+
 class StackedEncoderConfig(EncoderConfig):
     """`{kind: stacked, encoders: [{kind: recurrent}, {kind: transformer, layers: 1}]}`: self-attention over states."""
 
     kind: Literal["stacked"] = "stacked"
-    encoders: Annotated[tuple[SerializeAsAny[EncoderConfig], ...], Field(min_length=2)]  # from the lowest to the top
+    encoders: Encoders  # from the lowest to the top
 
     @property
     def max_positions(self) -> int | None:

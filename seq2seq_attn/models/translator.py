@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from seq2seq_attn.attention import (
@@ -34,7 +34,7 @@ from seq2seq_attn.attention import (
 )
 from seq2seq_attn.ops.inference import select_outputs
 from seq2seq_attn.ops.replace import replace_modules
-from seq2seq_attn.strict import Strict, Tagged
+from seq2seq_attn.strict import Size, Strict, Tagged
 from seq2seq_attn.text.encoded import EncodedSentences, Ids
 
 _Self = TypeVar("_Self")
@@ -320,7 +320,7 @@ class ModelConfig(Tagged):
     """The configuration of a model; this base class has the options that all families share."""
 
     kind: str = "recurrent"  # family of models
-    embedding_size: PositiveInt = 256  # of source and target tokens
+    embedding_size: Size = 256  # of source and target tokens
     tie_embeddings: Literal["none", "target", "all"] = "none"  # tables shared with the output projection
     pretrained_embeddings: PretrainedConfig = PretrainedConfig()  # initial rows; tokens without a vector start random
 

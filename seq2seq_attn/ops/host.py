@@ -8,10 +8,12 @@ from __future__ import annotations
 import ctypes
 import gc
 import mmap
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -88,6 +90,19 @@ def _glibc() -> ctypes.CDLL | None:
     libc.free.restype, libc.free.argtypes = None, [ctypes.c_void_p]
     libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
     return libc
+
+
+def machine_memory() -> int | None:
+    """The bytes of memory that this process may use at most: the machine's, or its container's; None if unknown."""
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return None
+    limits = [memory]
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        with suppress(OSError, ValueError):  # another version of cgroups, or "max"
+            limits.append(int(Path(path).read_text()))
+    return min(limits)
 
 
 MIN_BATCHES_PER_THREAD = 2  # with fewer, threads idle while others finish the last batches

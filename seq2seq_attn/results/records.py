@@ -12,6 +12,7 @@ from typing import Annotated, TypeVar
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.limits import unpacked
 from seq2seq_attn.text.files import write_bytes
 
 T = TypeVar("T")
@@ -31,8 +32,9 @@ def load_record(kind: TypeAdapter[T], path: Path, writer: str = "seq2seq-attn co
     missing, not JSON, or contains an invalid value.
     """
     try:
-        content = path.read_bytes()
-        return kind.validate_json(gzip.decompress(content) if path.suffix == ".gz" else content, strict=True)
+        with path.open("rb") as file:
+            content = (unpacked(file, str(path)) if path.suffix == ".gz" else file).read()
+        return kind.validate_json(content, strict=True)
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; `{writer}` writes it") from None
     except (EOFError, zlib.error, gzip.BadGzipFile):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from seq2seq_attn.errors import UserError
@@ -16,7 +17,12 @@ Say = Callable[[str], object]  # receives the progress messages of slow function
 
 def messages(silent: bool) -> Say:
     """Prints to stderr, as the command line does, or drops what it is called with."""
-    return (lambda _: None) if silent else (lambda text: print(text, file=sys.stderr, flush=True))
+    return (lambda _: None) if silent else _to_stderr
+
+
+def _to_stderr(text: str) -> None:
+    with suppress(OSError):  # a full disk or a closed terminal must not end a training
+        print(text, file=sys.stderr, flush=True)
 
 
 def warn(text: str) -> None:

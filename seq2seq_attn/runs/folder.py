@@ -8,7 +8,6 @@ nothing changes. Reading a file of a run checks it (`text/checksums.py`).
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatch
@@ -17,13 +16,14 @@ from typing import Any, Literal
 
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.plain import to_json
 from seq2seq_attn.runs import CONFIG, require_run
 from seq2seq_attn.runs.lock import LOCK, locked
 from seq2seq_attn.runs.plugin import FOLDER, read_run_values, run_files, run_values
 from seq2seq_attn.runs.provenance import PROVENANCE, data_files, read_sessions
 from seq2seq_attn.strict import parse, read_yaml
 from seq2seq_attn.text.checksums import SUMS, checked, read_sums, record, write_recorded
-from seq2seq_attn.text.files import digest, explained, write_bytes
+from seq2seq_attn.text.files import digest, explained, read_json, write_bytes
 from seq2seq_attn.training import LAST, PREVIOUS
 
 IfExists = Literal["refuse", "resume", "overwrite"]
@@ -78,11 +78,24 @@ def read_metrics(folder: Path) -> dict[str, Any]:
     path = checked(folder, METRICS)
     if not path.exists():
         return {}
-    try:
-        metrics = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UserError(f"{path}: not JSON ({error}); delete it and run again") from None
+    metrics = read_json(path)
+    if not _is_metrics(metrics):
+        raise UserError(f"{path}: not the metrics of a run; delete it and run again")
     return dict(metrics)
+
+
+def _is_metrics(values: Any) -> bool:
+    """Whether the parts that every run has at its end are either absent or whole."""
+    if not isinstance(values, dict):
+        return False
+    training, test = values.get("training", {}), values.get("test", {})
+    if not isinstance(training, dict) or not isinstance(test, dict):
+        return False
+    numbers = [training.get(key) for key in ("best", "epochs", "seconds")] if "training" in values else []
+    if "test" in values:
+        bleu = test.get("bleu")
+        numbers.append(bleu.get("value") if isinstance(bleu, dict) else None)
+    return all(isinstance(number, (int, float)) for number in numbers)
 
 
 def write_metrics(folder: Path, metrics: dict[str, Any]) -> None:
@@ -92,15 +105,7 @@ def write_metrics(folder: Path, metrics: dict[str, Any]) -> None:
 
 def metrics_content(metrics: dict[str, Any]) -> bytes:
     """The content of metrics.json. Numbers that are not finite become null: JSON has none."""
-    return f"{json.dumps(_finite(metrics), indent=2, ensure_ascii=False, allow_nan=False)}\n".encode()
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return f"{to_json(metrics, indent=2)}\n".encode()
 
 
 def record_logs(folder: Path) -> None:

@@ -5,20 +5,22 @@ A search with a shortlist also needs the lexicon of the run, which is learnt on 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_model
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.ensemble import Ensemble
 from seq2seq_attn.models.translator import HeadWeights, Translator, weights_from_a_file
+from seq2seq_attn.ops.host import machine_memory
 from seq2seq_attn.ops.inference import for_inference
 from seq2seq_attn.runs import CONFIG, Say
 from seq2seq_attn.runs.corpora import encode_pairs
@@ -41,6 +43,60 @@ def build_translator(config: Config, source: Codec, target: Codec) -> Translator
     return config.model.build(len(source.vocabulary), len(target.vocabulary), source is target)
 
 
+class _Rehearsal(TorchFunctionMode):
+    """Builds a model without its values: large tensors are on the meta device, and no initial values are drawn.
+
+    Other tensors are real ones: torch imports its compiler to compute on the meta device, which takes two seconds.
+    UserError: all tensors together need more than `memory` bytes, if `copies` of each are kept.
+    """
+
+    FACTORIES = frozenset({torch.empty, torch.zeros, torch.ones, torch.full, torch.randn, torch.rand})
+    SMALL = 1 << 24  # elements; the system provides no memory for values that are never written
+
+    def __init__(self, copies: int, memory: int) -> None:
+        super().__init__()
+        self.copies, self.memory = copies, memory
+        self.needed = 0
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if function in self.FACTORIES:
+            shaped = function(*args, **{**kwargs, "device": "meta"})
+            self.needed += shaped.numel() * shaped.element_size() * self.copies
+            self.require_memory()
+            return shaped if shaped.numel() > self.SMALL else function(*args, **kwargs)
+        given = next(iter((*args, *kwargs.values())), None)
+        if isinstance(given, Tensor) and function.__name__.endswith(("normal_", "uniform_")):
+            return given
+        return function(*args, **kwargs)
+
+    def require_memory(self) -> None:
+        if self.needed > self.memory:
+            raise UserError(
+                f"the model needs more than {self.needed / 1e9:,.0f} GB of memory, and this machine has "
+                f"{self.memory / 1e9:,.0f} GB; lower the sizes or the numbers of layers under model"
+            )
+
+
+def require_memory(config: Config, source: Codec, target: Codec, copies: int = 1) -> dict[str, tuple[int, ...]]:
+    """The shapes of the model's parameters and buffers by name, found without allocating them.
+
+    `copies` is how often all parameters are in memory: 4 times in training, with the gradients and Adam's two moments.
+    Empty for a model that cannot be built without its values. UserError: the machine has less memory.
+    """
+    memory = machine_memory()
+    if memory is None:
+        return {}
+    rehearsal = _Rehearsal(copies, memory)
+    try:
+        with rehearsal, torch.random.fork_rng(devices=()), weights_from_a_file():
+            translator = build_translator(config, source, target)
+    except Exception:
+        rehearsal.require_memory()  # a part may have caught its error
+        return {}  # building it in memory may work; if not, its error is the one to report
+    return {name: tuple(values.shape) for name, values in translator.state_dict().items()}
+
+
 def count_parameters(translator: Translator) -> int:
     """The number of trainable parameters. A tied matrix counts once, frozen parameters do not count."""
     return sum(parameter.numel() for parameter in translator.parameters() if parameter.requires_grad)
@@ -50,6 +106,15 @@ def _rename_parameters(module: nn.Module, state: dict[str, Tensor], *_: Any) -> 
     """Renames parameters of version 0.1, in which the v of an additive scorer was in a submodule `energy`."""
     for name in [name for name in state if name.endswith(".energy.v")]:
         state[name.removesuffix("energy.v") + "v"] = state.pop(name)
+
+
+def _refuse_other_shapes(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """RuntimeError if a tensor in the file has another shape than the model of its configuration."""
+    with safe_open(path, framework="pt") as file:
+        for name in file.keys():  # noqa: SIM118 - the object is no mapping
+            found = tuple(file.get_slice(name).get_shape())
+            if name in shapes and shapes[name] != found:
+                raise RuntimeError(f"{name} has shape {found} in the file and {shapes[name]} in the configuration")
 
 
 @dataclass(frozen=True)
@@ -72,17 +137,21 @@ class TrainedModel:
         """
         config = read_config(folder)
         source, target = load_codecs(folder)
-        with torch.random.fork_rng(devices=()), weights_from_a_file():  # the weights drawn here are replaced below
-            translator = build_translator(config, source, target)
         path = checked(folder, MODEL)
         if not path.exists():
             raise UserError(f"{path}: no such file; training has not ended: continue it with train --resume")
         try:
+            _refuse_other_shapes(path, require_memory(config, source, target))
+            with torch.random.fork_rng(devices=()), weights_from_a_file():  # the weights drawn here are replaced below
+                translator = build_translator(config, source, target)
             translator.register_load_state_dict_pre_hook(_rename_parameters)  # type: ignore[no-untyped-call]
             load_model(translator, path)
         except (SafetensorError, RuntimeError, OSError) as error:
             reason = str(error).strip().splitlines()[0]
             raise UserError(f"{path}: not the model of {folder / CONFIG}, or truncated: {reason}") from None
+        for name, parameter in translator.named_parameters():
+            if not bool(parameter.isfinite().all()):
+                raise UserError(f"{path}: {name} has values that are not finite (NaN); train again, or copy it again")
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         return cls(config, source, target, translator.to(device).eval())
 
@@ -177,6 +246,21 @@ class TrainedModel:
         for index, result in zip(filled, forced, strict=True):
             found[index] = result
         return found
+
+    def require_short(self, sources: Sequence[str], targets: Sequence[str]) -> None:
+        """UserError if a side of a pair has more tokens than the longest sentence that this model translates or writes.
+
+        Attention weights take memory, and a recurrent decoder time, for every pair of tokens.
+        """
+        limit = max(self.config.data.max_length, self.config.search.max_length)
+        for side, codec, lines in (("source", self.source, sources), ("target", self.target, targets)):
+            for number, line in enumerate(lines, start=1):
+                # A piece is a character at least, but for the few that sentencepiece expands: most need no tokeniser.
+                if len(line) > limit and (length := len(codec.pieces(line))) > limit:
+                    raise UserError(
+                        f"line {number} of the {side}: {length:,} tokens, and this model reads {limit:,} at most, the "
+                        f"larger of data.max_length and search.max_length of its run; leave the pair out, or split it"
+                    )
 
     def parameters(self) -> int:
         """The number of trainable parameters, see `count_parameters`."""

@@ -48,7 +48,7 @@ from seq2seq_attn.runs.folder import (
     write_metrics,
 )
 from seq2seq_attn.runs.lock import require_lock
-from seq2seq_attn.runs.model import TrainedModel, build_translator
+from seq2seq_attn.runs.model import TrainedModel, build_translator, require_memory
 from seq2seq_attn.runs.plugin import FOLDER, run_files
 from seq2seq_attn.runs.pretrained import Pretrained, start_from_vectors
 from seq2seq_attn.runs.provenance import PROVENANCE, config_content, on_cuda, provenance_content, session
@@ -132,6 +132,7 @@ def _train(
         links = linked_tokens(guided.links, data.train, codecs)
         training = EncodedPairs(training.source, training.target, training.kept, links)
     validation, kept_to_validate = _usable_pairs(data.validation, data.max_length, codecs, shared)
+    require_memory(config, source, target, copies=4)
     translator = build_translator(config, source, target)
     if guided is not None and not any(context.reads_query for context in translator.contexts_that_read()):
         raise UserError(

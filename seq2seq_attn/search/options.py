@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from seq2seq_attn.ops.int8 import quantised
 from seq2seq_attn.ops.replace import Model
-from seq2seq_attn.strict import Strict
+from seq2seq_attn.strict import Seed, Strict
 from seq2seq_attn.text.lexicon import MAX_TRANSLATIONS
+
+MAX_WIDTH = 10_000  # hypotheses of one sentence; all of them are in memory at once
+Width = Annotated[int, Field(ge=1, le=MAX_WIDTH)]
 
 
 class ShortlistOptions(Strict):
@@ -27,14 +30,14 @@ class SamplingOptions(Strict):
     temperature: PositiveFloat = 1.0  # t in p(y)^(1/t), normalised; below 1, likely tokens become likelier
     top_k: PositiveInt | None = None  # draw from the k most probable tokens; null: from all
     top_p: float | None = Field(default=None, gt=0.0, le=1.0)  # draw from the fewest tokens of this probability
-    seed: NonNegativeInt = 1  # of the samples; those of a sentence depend on its tokens too, not on its batch
+    seed: Seed = 1  # of the samples; those of a sentence depend on its tokens too, not on its batch
 
 
 class MbrOptions(Strict):
     """Minimum-Bayes-risk decoding (`evaluation/bayes_risk.py`): the n best of several candidates by mean utility."""
 
     utility: Literal["chrf", "bleu"] = "chrf"  # of a candidate, with another as its reference
-    candidates: int = Field(default=5, ge=2)  # hypotheses of the beam, or samples
+    candidates: int = Field(default=5, ge=2, le=MAX_WIDTH)  # hypotheses of the beam, or samples
 
 
 class SearchOptions(Strict):
@@ -43,8 +46,8 @@ class SearchOptions(Strict):
     A length counts predicted tokens, `</s>` included, and is written |Y| below and S for the source.
     """
 
-    beam_size: PositiveInt = 5  # hypotheses per sentence; 1 is greedy search
-    n_best: PositiveInt = 1  # hypotheses to return for each sentence, or samples to draw
+    beam_size: Width = 5  # hypotheses per sentence; 1 is greedy search
+    n_best: Width = 1  # hypotheses to return for each sentence, or samples to draw
     length_penalty: float = Field(default=1.0, ge=0.0, le=10.0)  # alpha; 0 ranks by log p itself
     min_length: PositiveInt = 1  # |Y| at least
     max_length: PositiveInt = 256  # |Y| at most

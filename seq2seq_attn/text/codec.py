@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from seq2seq_attn.errors import UserError
+from seq2seq_attn.errors import UserError, shown
+from seq2seq_attn.plain import parse_json
 from seq2seq_attn.text.checksums import checked
 from seq2seq_attn.text.corpus import ParallelCorpus
 from seq2seq_attn.text.files import read_bytes, write_bytes
@@ -96,12 +97,14 @@ class Codec:
         """Read its `files`. Raises UserError, with the file's name, if a file is missing, invalid or damaged."""
         path = checked(folder, f"{side}.tokeniser.json")
         try:
-            record = json.loads(read_bytes(path))
+            record = parse_json(read_bytes(path))
             kind, options, lowercase = record["kind"], record["options"], record["lowercase"]
             files = {name: read_bytes(checked(folder, f"{side}.{kind}.{name}")) for name in record["files"]}
             tokeniser = _TOKENISERS[kind](**options, **files)
+            if not isinstance(lowercase, bool):
+                raise TypeError(f"lowercase is {shown(lowercase)}")
         except (ValueError, TypeError, KeyError) as error:
-            raise UserError(f"{path}: not a valid tokeniser: {error!r}") from None
+            raise UserError(f"{path}: not a valid tokeniser: {shown(error)}") from None
         return cls(tokeniser, Vocabulary.load(checked(folder, f"{side}.vocabulary.txt")), lowercase)
 
 

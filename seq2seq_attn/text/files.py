@@ -6,13 +6,16 @@ import gzip
 import hashlib
 import io
 import os
+import select
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from seq2seq_attn.errors import UserError
+from seq2seq_attn.errors import UserError, shown
+from seq2seq_attn.limits import unpacked
+from seq2seq_attn.plain import parse_json
 
 _GZIP_MAGIC = b"\x1f\x8b"  # UTF-8 text cannot start so: 8b never follows an ASCII byte
 _ZIP_MAGIC = b"PK\x03\x04"
@@ -23,14 +26,17 @@ _GZIP_ERRORS = EOFError, zlib.error, gzip.BadGzipFile
 def open_bytes(path: Path | str) -> Iterator[io.BufferedIOBase]:
     """Open a file for reading; gzip is recognised by its content, not its name, and decompressed.
 
-    Raises UserError if the file is missing, unreadable, a broken gzip file or a zip archive.
+    Raises UserError if the file is missing, unreadable, a broken gzip file or a zip archive, or if it decompresses to
+    far more than text does (`limits.py`).
     """
+    if "\0" in str(path):
+        raise UserError(f"{shown(str(path))}: a path has no NUL in it")
     try:
         with Path(path).open("rb") as file:
             start = file.peek(4)
             if start.startswith(_ZIP_MAGIC):
                 raise UserError(f"{path}: a zip archive; unpack it (unzip {path}) and give the text files in it")
-            yield gzip.GzipFile(fileobj=file) if start.startswith(_GZIP_MAGIC) else file
+            yield unpacked(file, str(path)) if start.startswith(_GZIP_MAGIC) else file
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
     except _GZIP_ERRORS as error:
@@ -59,7 +65,7 @@ def decompressed(content: bytes, name: str) -> bytes:
     if not content.startswith(_GZIP_MAGIC):
         return content
     try:
-        return gzip.decompress(content)
+        return unpacked(io.BytesIO(content), name).read()
     except _GZIP_ERRORS as error:
         raise _broken_gzip(name, error) from None
 
@@ -81,19 +87,100 @@ def read_lines(path: Path | str) -> list[str]:
     return list(decoded_lines(io.BytesIO(content), str(path)))
 
 
+def read_json(path: Path) -> Any:
+    """The value in a JSON file. UserError: as in `open_bytes`, or it is not JSON."""
+    try:
+        return parse_json(read_bytes(path))
+    except ValueError as error:
+        raise UserError(f"{path}: not JSON: {' '.join(str(error).split())}") from None
+
+
+def iterate_lines(path: Path | str) -> Iterator[str]:
+    """As `read_lines`, one line after another; an empty file has none."""
+    with open_bytes(path) as file:
+        yield from decoded_lines(file, str(path))
+
+
 def decoded_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
     """Iterate over the lines of a binary stream as in `read_lines`; `name` is the stream's name in error messages."""
     for number, line in enumerate(stream, start=1):
-        try:
-            text = line.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise UserError(
-                f"{name}, line {number}: not UTF-8 (byte 0x{line[error.start]:02x}); "
-                f"convert the file, for example with iconv -f LATIN1 -t UTF-8"
-            ) from None
-        if number == 1:
-            text = text.removeprefix("\ufeff")
-        yield text.removesuffix("\n").removesuffix("\r")
+        yield _decoded(line, number, name)
+
+
+def _decoded(line: bytes, number: int, name: str) -> str:
+    try:
+        text = line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{name}, line {number}: not UTF-8 (byte 0x{line[error.start]:02x}); "
+            f"convert the file, for example with iconv -f LATIN1 -t UTF-8"
+        ) from None
+    if number == 1:
+        text = text.removeprefix("\ufeff")
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+def line_batches(stream: io.BufferedIOBase | BinaryIO, name: str, most: int) -> Iterator[list[str]]:
+    """The lines of a binary stream in lists of those that are at hand: at least one, and `most` at most.
+
+    A list ends as soon as reading on would have to wait, so that a line written into a pipe is not held back until
+    others follow. Errors as in `decoded_lines`, after the lines before, and for a line of more than `MAX_LINE` bytes.
+    """
+    number = 0
+    for batch in _raw_batches(stream, name, most):
+        lines: list[str] = []
+        mistake: UserError | None = None
+        for line in batch:
+            number += 1
+            try:
+                lines.append(_decoded(line, number, name))
+            except UserError as error:
+                mistake = error
+                break
+        if lines:
+            yield lines
+        if mistake is not None:
+            raise mistake
+
+
+def _raw_batches(stream: io.BufferedIOBase | BinaryIO, name: str, most: int) -> Iterator[list[bytes]]:
+    lines: list[bytes] = []
+    rest = b""
+    while piece := _read_at_hand(stream, name):
+        *whole, rest = (rest + piece).split(b"\n")
+        lines += whole
+        if len(rest) > MAX_LINE:
+            if lines:
+                yield lines
+            raise UserError(f"{name}: a line of more than {MAX_LINE:,} bytes; give one sentence per line")
+        while len(lines) >= most:
+            yield lines[:most]
+            del lines[:most]
+        if lines and not _is_waiting(stream):
+            yield lines
+            lines = []
+    lines += [rest] if rest else []
+    if lines:
+        yield lines
+
+
+MAX_LINE = 10_000_000  # bytes
+
+
+def _read_at_hand(stream: io.BufferedIOBase | BinaryIO, name: str) -> bytes:
+    """What can be read without waiting for more; waits for the first byte. Empty at the end."""
+    try:
+        return stream.read1(1 << 16)  # type: ignore[union-attr]  # what stdin is has it
+    except OSError as error:
+        raise UserError(f"{name}: cannot be read: {error.strerror}") from None
+
+
+def _is_waiting(stream: io.BufferedIOBase | BinaryIO) -> bool:
+    """Whether reading on would return at once; False where the system cannot tell, as for a pipe on Windows."""
+    try:
+        return bool(select.select([stream], [], [], 0)[0])
+    except (OSError, ValueError):
+        return False
 
 
 def write_bytes(path: Path, content: bytes) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
@@ -15,11 +15,13 @@ from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.strict import Strict
 
+Beta = Annotated[float, Field(ge=0.0, lt=1.0)]
+
 
 class OptimiserConfig(Strict):
     name: Literal["adam", "adamw"] = "adam"  # Kingma & Ba 2015, Loshchilov & Hutter 2019
     learning_rate: PositiveFloat = 1e-3  # the peak of the schedule
-    betas: tuple[float, float] = (0.9, 0.999)  # decay of the two moments
+    betas: tuple[Beta, Beta] = (0.9, 0.999)  # decay of the two moments
     epsilon: PositiveFloat = 1e-8  # in the denominator of a step
     weight_decay: NonNegativeFloat = 0.0  # for `adam` as L2, for `adamw` decoupled
     schedule: Literal["constant", "inverse_sqrt", "linear", "cosine", "plateau"] = "constant"  # of the learning rate

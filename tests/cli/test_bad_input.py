@@ -1,8 +1,15 @@
 """Files that cannot be used: exit code 2, one line that names the file and the way out, and nothing written."""
 
+import io
+import os
 import shutil
+import sys
+from unittest.mock import Mock
 
 import pytest
+from safetensors.torch import load_file, save_file
+
+from seq2seq_attn.cli import main
 
 
 @pytest.fixture
@@ -51,7 +58,7 @@ def test_invalid_utf8_is_named_with_file_and_line(train, refused, trained, toy, 
 
 
 def test_invalid_utf8_on_stdin_is_named_with_its_line(refused, trained):
-    assert "stdin, line 2: not UTF-8 (byte 0xff)" in refused("translate", trained, stdin=b"a\n\xff\n")
+    assert "stdin, line 1: not UTF-8 (byte 0xff)" in refused("translate", trained, stdin=b"\xff\na\n")
 
 
 def test_a_missing_file_is_named(train, refused, trained, toy, tmp_path):
@@ -136,3 +143,148 @@ def test_gold_links_must_be_links_and_as_many_lines(refused, trained, toy, write
     assert "line 2: '1:1' is not a link" in refused(
         "align", trained, *pairs, "--gold", write("gold", b"0-0\n1:1\n" + b"\n" * 5)
     )
+
+
+@pytest.mark.parametrize(
+    ("override", "reason"),
+    [
+        ("model.embedding_size=99999999999", "a number of at most 1,000,000 is wanted"),
+        ("model.encoder.layers=100000", "a number of at most 256 is wanted"),
+        ("model.decoder.hidden_size=900000", "the model needs more than"),
+        ("model.context.scorer.hidden_size=90000000000", "the model needs more than"),
+        ("model.embedding_size=" + "9" * 5000, "a number of 5,000 digits"),
+        ("text.vocabulary_size=99999999999", "a number less than 2,147,483,648 is wanted"),
+        ("training.max_epochs=" + "9" * 30, "a number below 2^63 is wanted"),
+        ("search.beam_size=99999999", "a number of at most 10,000 is wanted"),
+        ("seed=4294967296", "a number less than 4,294,967,296 is wanted"),
+        ("seed=-1", "a number of at least 0 is wanted"),
+        ("training.optimiser.betas=[0.9, 1.0]", "a number less than 1 is wanted"),
+        ("training.optimiser.betas=[-0.1, 0.9]", "a number of at least 0 is wanted"),
+        ("training.optimiser.betas=[true, 0.9]", "a number is wanted"),
+        ("training.optimiser.learning_rate=.inf", "a finite number is wanted"),
+        ("training.optimiser.learning_rate=nan", "a finite number is wanted"),
+        ("training.clip_norm=.nan", "a finite number is wanted"),
+        ("training.batch_size=true", "a number is wanted"),
+        ("model.context.normaliser={name: softmax, temperature: .inf}", "a finite number is wanted"),
+        ("model.context.normaliser={name: softmax, temperature: true}", "a number is wanted"),
+        ('data.train.source="a\\0b"', "a NUL"),
+        ('data.train.source="a\\ud800b"', "half a surrogate pair"),
+        ("data.train.source=a\udcffb", "not UTF-8"),
+        (".".join("a" * 2000) + "=1", "2,000 nested keys"),
+        ("seed=" + "[" * 20000, "levels of nesting"),
+        ("seed=!!int x", "the tag"),
+        ("model={null: 1}", "not text but null"),
+        ("model={kind: a, kind: b}", "occurs twice"),
+        ("seed=" + "a" * 100_000, "at most 50,000"),
+    ],
+)
+def test_a_value_that_no_training_takes_is_refused_in_a_short_line(train, monkeypatch, override, reason):
+    monkeypatch.setattr("seq2seq_attn.runs.model.machine_memory", lambda: 10**9)  # on any machine
+    message = train(override)
+    assert reason in message
+    assert len(message) < 400
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"a: " + b"[" * 5000, b"a: &a [*a]", b"seed: 1\nseed: 2\n", b"1.5: 1\n", b"seed: !!int x\n", b"seed: \0\n"],
+)
+def test_yaml_that_surprises_is_refused_with_its_file(refused, write, content):
+    for command in ("train", "compare"):
+        assert "surprise.yaml" in refused(command, write("surprise.yaml", content))
+
+
+@pytest.mark.parametrize("key", ["embedding_size: 6", "hidden_size: 5", "hidden_size: 11"])
+def test_a_model_folder_of_4_000_000_units_is_refused_before_anything_is_allocated(refused, bad_run, toy, key):
+    config = bad_run / "config.yaml"
+    config.write_text(config.read_text().replace(key, key.split()[0] + " 900000", 1))
+    assert "model" in refused("translate", bad_run, toy / "test.src")
+    config.write_text(config.read_text().replace("900000", "4000000"))
+    assert "at most 1,000,000" in refused("translate", bad_run, toy / "test.src")
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_not_finite_are_refused(refused, bad_run, toy, value):
+    weights = load_file(bad_run / "model.safetensors")
+    name = sorted(weights)[3]
+    weights[name].view(-1)[-1] = value
+    save_file(weights, bad_run / "model.safetensors")
+    assert f"{name} has values that are not finite" in refused("translate", bad_run, toy / "test.src")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("source.tokeniser.json", b"[" * 100_000),
+        ("source.tokeniser.json", b'{"kind": "word", "options": {}, "files": [], "lowercase": [1]}'),
+        ("source.tokeniser.json", b'{"kind": "sentencepiece", "options": {"model": 1}, "files": [], "lowercase": 1}'),
+        ("metrics.json", b"null"),
+        ("metrics.json", b"7"),
+        ("metrics.json", b"[[1]]"),
+        ("metrics.json", b"[" * 100_000),
+        ("metrics.json", b'{"training": {}}'),
+        ("metrics.json", b'{"training": {"best": 1, "epochs": 1, "seconds": 1}, "test": {"bleu": null}}'),
+    ],
+)  # fmt: skip
+def test_a_damaged_file_of_a_run_is_named(refused, bad_run, name, content):
+    (bad_run / name).write_bytes(content)
+    assert f"{bad_run / name}: not " in refused("evaluate", bad_run)
+
+
+def test_numbers_of_thousands_of_digits_are_no_links(refused, trained, toy, write):
+    links = write("links", b"0-" + b"9" * 5000 + b"\n" * 7)
+    for arguments in (
+        ("align", trained, toy / "test.src", toy / "test.tgt", "--gold", links),
+        ("evaluate", "--links", links, "--gold", links),
+    ):
+        message = refused(*arguments)
+        assert "line 1: '0-999" in message
+        assert len(message) < 300
+
+
+def test_pairs_that_would_take_minutes_are_refused(refused, trained, write):
+    long = write("long", b"a\n" + b"a " * 20_000 + b"\n")
+    for arguments in (
+        ("score", trained, long, long),
+        ("align", trained, long, long),
+        ("faithfulness", trained, long, long),
+    ):
+        assert "line 2 of the source: 20,000 tokens, and this model reads 20 at most" in refused(*arguments)
+
+
+def test_a_path_that_is_not_utf8_is_refused(refused, trained, toy):
+    for arguments in (
+        ("translate", "a\udcffb"),
+        ("translate", trained, "a\udcffb"),
+        ("train", toy / "toy.yaml", "--output", "a\0b"),
+    ):
+        assert "not UTF-8, or with a NUL" in refused(*arguments)
+
+
+def test_a_value_of_any_size_makes_a_message_of_one_screen(refused):
+    message = refused("translate", "a" * 100_000)
+    assert message.startswith("seq2seq-attn: aaa")
+    assert len(message) < 2100
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--version"], ["--help"], ["data", "list"], ["translate", "RUN"], ["walk", "--json"]]
+)
+def test_a_full_device_and_a_closed_stdout_are_named(trained, monkeypatch, capfd, arguments):
+    arguments = [str(trained) if each == "RUN" else each for each in arguments]
+    for device, reason in (("/dev/full", "No space left on device"), (None, "closed")):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a b\n")))
+        monkeypatch.setattr(sys, "stdout", device and os.fdopen(os.open(device, os.O_WRONLY), "w"))
+        with pytest.raises(SystemExit) as end:
+            main(arguments)
+        assert end.value.code == 2
+        message = capfd.readouterr().err
+        assert message.startswith("seq2seq-attn: stdout")
+        assert reason in message
+        assert message.count("\n") == 1
+
+
+def test_memory_that_runs_out_is_one_line(refused, monkeypatch):
+    for error in (MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to ...")):
+        monkeypatch.setattr("seq2seq_attn.walk", Mock(side_effect=error))
+        assert "out of memory" in refused("walk")

@@ -142,5 +142,5 @@ def test_a_reader_that_goes_away_is_no_error():
     )
     listing.stdout.close()
     assert listing.stderr.read() == b""
-    assert listing.wait() == 1
+    assert listing.wait() == 141
     listing.stderr.close()

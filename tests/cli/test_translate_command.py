@@ -113,19 +113,19 @@ def test_options_override_those_of_the_run(program, trained):
 
 def test_a_line_over_the_limit_is_cut_and_named(program, trained, monkeypatch):
 
-    monkeypatch.setattr("seq2seq_attn.api.model.CHUNK", 2)  # the number of the line counts from the start all the same
+    monkeypatch.setattr(
+        "seq2seq_attn.cli.translate.CHUNK", 2
+    )  # the number of the line counts from the start all the same
     long, cut = "a b c d e a b c d", "a b c d e a b c"
     answer = program("translate", trained, stdin=f"a\nb\n{long}\n".encode())
     assert answer.err == "line 3: 9 tokens, cut to data.max_length=8\n"
     assert lines(answer.out)[2] == lines(program("translate", trained, stdin=f"{cut}\n".encode()).out)[0]
 
 
-def test_what_was_read_before_a_bad_line_is_answered_first(program, trained, monkeypatch):
-
-    monkeypatch.setattr("seq2seq_attn.api.model.CHUNK", 2)
+def test_what_was_read_before_a_bad_line_is_answered_first(program, trained):
     answer = program("translate", trained, stdin=b"a\nb\nc\ncaf\xe9\n")
     assert answer.code == 2
-    assert len(lines(answer.out)) == 2
+    assert len(lines(answer.out)) == 3
     assert "stdin, line 4: not UTF-8 (byte 0xe9)" in answer.err
 
 
@@ -149,6 +149,43 @@ def test_a_typed_line_is_answered_at_once(trained):
         typed.write(b"\x04")  # Ctrl-D
         assert process.wait() == 0
     too_late.cancel()
+
+
+def test_a_line_in_a_pipe_is_answered_at_once_and_a_closed_pipe_ends_quietly(trained):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "seq2seq_attn", "translate", trained],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+    )
+    too_late = threading.Timer(60, process.kill)
+    too_late.start()
+    with process:
+        for line in (b"a b c\n", b"d\n", b"e\nb\n"):
+            process.stdin.write(line)
+            for _ in range(line.count(b"\n")):
+                assert process.stdout.readline().strip()  # comes before the next line is written
+        process.stdout.close()
+        process.stdin.write(b"a\n")
+        assert process.wait() == 141
+        assert process.stderr.read() == b""
+    too_late.cancel()
+
+
+def test_a_source_that_is_a_pipe_is_read_once(program, trained, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(b"a b\n\nc\n",))
+    writer.start()
+    answer = program("translate", trained, tmp_path / "pipe")
+    writer.join()
+    assert answer.out == program("translate", trained, stdin=b"a b\n\nc\n").out
+
+
+def test_a_file_is_checked_to_its_end_before_anything_is_translated(refused, trained, tmp_path):
+    (tmp_path / "long").write_bytes(b"a\n" * 2000 + b"\xff\n")
+    assert "line 2001: not UTF-8" in refused("translate", trained, tmp_path / "long")
+    assert "a folder" in refused("translate", trained, tmp_path)
 
 
 @pytest.mark.parametrize("precision", ["bf16", pytest.param("int8", marks=needs_int8)])

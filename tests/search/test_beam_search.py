@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import random
 from itertools import product
 from math import log
 
@@ -57,6 +58,24 @@ def test_a_beam_as_wide_as_the_space_equals_exhaustive_search_over_three_words(a
             assert [h.tokens for h in hypotheses] == [tokens for _, _, tokens in expected]
             assert [h.score for h in hypotheses] == pytest.approx([score for score, _, _ in expected])
             assert [h.log_probability for h in hypotheses] == pytest.approx([total for _, total, _ in expected])
+
+
+@pytest.mark.slow  # a minute: python -m pytest -m slow -n 0 tests/search
+def test_exhaustive_search_over_thousands_of_random_models_finds_nothing_better():
+    draw = random.Random(1)
+    for seed in range(3000):
+        translator = random_table(seed, kinds=1, positions=draw.randint(1, 4), vocabulary=6)
+        options = SearchOptions(
+            beam_size=27 * 4,
+            n_best=draw.choice([1, 5, 40]),
+            length_penalty=draw.choice([0.0, 0.3, 1.0, 3.0]),
+            max_length=4,
+            max_length_ratio=None,
+        )
+        (found,) = beam_search(translator, pad([[0, EOS]]), options)
+        expected = every_translation(translator, 0, 4, options)[: options.n_best]
+        assert [h.tokens for h in found] == [tokens for _, _, tokens in expected]
+        assert [h.score for h in found] == pytest.approx([score for score, _, _ in expected])
 
 
 def reference_beam_search(translator, kind, options, limit):

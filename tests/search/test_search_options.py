@@ -24,9 +24,9 @@ def test_the_limit_follows_the_source_up_to_the_maximum_length_and_not_below_the
     [
         ({"beam_size": 3, "n_best": 4}, "n_best=4 needs a beam .* got beam_size=3; set beam_size=4"),
         ({"min_length": 8, "max_length": 5}, "min_length=8 exceeds max_length=5"),
-        ({"beam_size": 0}, "greater than 0"),
+        ({"beam_size": 0}, "greater than or equal to 1"),
         ({"length_penalty": -0.5}, "greater than or equal to 0"),
-        ({"length_penalty": float("nan")}, "less than or equal to 10"),
+        ({"length_penalty": float("nan")}, "finite number"),
         ({"max_length": 0}, "greater than 0"),
         ({"beem_size": 3}, "Extra inputs are not permitted"),
     ],

@@ -12,13 +12,13 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
-from pydantic import PositiveInt, model_validator
+from pydantic import model_validator
 from torch import Tensor, nn
 
 from seq2seq_attn.attention import Context, History, PreparedSource, each_tensor
 from seq2seq_attn.models.recurrent.cells import CELLS, Cell, StackedCell
 from seq2seq_attn.models.translator import read_source, start_reading
-from seq2seq_attn.strict import Tagged
+from seq2seq_attn.strict import Layers, Size, Tagged
 
 CellName = Literal["gru", "lstm", "rnn", "mingru", "sru"]
 
@@ -89,11 +89,11 @@ class DecoderConfig(Tagged):
 
     kind: str = "bahdanau"  # how reading and updating alternate
     cell: CellName = "gru"  # kind of recurrent cell
-    hidden_size: PositiveInt = 512  # of H_i
-    layers: PositiveInt = 1  # stacked cells: the context is an input of the first, the query is the output of the last
+    hidden_size: Size = 512  # of H_i
+    layers: Layers = 1  # stacked cells: the context is an input of the first, the query is the output of the last
     residual: bool = False  # around every layer except the first
     readout: Literal["deep", "plain"] = "deep"  # tanh(W [H_i; C_i; y_{i-1}]), or H_i itself
-    readout_size: PositiveInt | None = None  # of the deep readout; None: the size of the embeddings
+    readout_size: Size | None = None  # of the deep readout; None: the size of the embeddings
 
     @model_validator(mode="after")
     def _residual_needs_layers(self) -> DecoderConfig:

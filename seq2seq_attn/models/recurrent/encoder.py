@@ -10,7 +10,7 @@ from functools import partial
 from typing import Literal
 
 import torch
-from pydantic import PositiveInt, model_validator
+from pydantic import model_validator
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
@@ -21,6 +21,7 @@ from seq2seq_attn.ops.dispatch import fusible, unsupported
 from seq2seq_attn.ops.dropout import Dropout
 from seq2seq_attn.ops.gru import run_packed, why_not_layer
 from seq2seq_attn.ops.linear import Linear
+from seq2seq_attn.strict import Layers, Size
 
 LAYERS: dict[str, Callable[..., nn.RNNBase]] = {"gru": nn.GRU, "lstm": nn.LSTM, "rnn": nn.RNN}
 
@@ -156,8 +157,8 @@ class RecurrentEncoderConfig(EncoderConfig):
 
     kind: Literal["recurrent"] = "recurrent"
     cell: CellName = "gru"  # kind of recurrent cell
-    hidden_size: PositiveInt = 256  # of each direction
-    layers: PositiveInt = 1  # stacked cells in each direction
+    hidden_size: Size = 256  # of each direction
+    layers: Layers = 1  # stacked cells in each direction
     residual: bool = False  # around every layer except the first
     bidirectional: bool = True  # a second direction, from the last word to the first
     reverse_source: bool = False  # read from the last word to the first; positions remain those of the written sentence

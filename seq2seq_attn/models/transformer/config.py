@@ -7,7 +7,7 @@ from functools import partial
 from math import sqrt
 from typing import Any, Literal
 
-from pydantic import Field, PositiveInt, SerializeAsAny, model_validator
+from pydantic import Field, SerializeAsAny, model_validator
 from torch import nn
 
 from seq2seq_attn import attention
@@ -32,7 +32,7 @@ from seq2seq_attn.models.transformer.translator import TransformerTranslator
 from seq2seq_attn.models.translator import DropoutConfig, ModelConfig
 from seq2seq_attn.ops.linear import Linear
 from seq2seq_attn.ops.replace import use_fused_modules
-from seq2seq_attn.strict import Strict
+from seq2seq_attn.strict import Layers, Size, Strict
 
 SCALED_DOT = ScorerConfig(name="scaled_dot")
 HEADS = 4
@@ -41,13 +41,13 @@ HEADS = 4
 class LayersConfig(Strict):
     """The layers of a Transformer's encoder or decoder; the defaults are those of `tiny` (see docs/transformer.md)."""
 
-    layers: PositiveInt = 4  # each with self-attention and a feed-forward network
-    heads: PositiveInt = HEADS  # of self-attention; they divide the width
+    layers: Layers = 4  # each with self-attention and a feed-forward network
+    heads: Size = HEADS  # of self-attention; they divide the width
     scorer: ScorerConfig = SCALED_DOT  # of self-attention
     normaliser: NormaliserConfig = NormaliserConfig()  # of self-attention
     window: WindowConfig | None = None  # of self-attention
     position: PositionConfig | None = PositionConfig(name="sinusoidal")  # null: none, and the order is not known
-    feed_forward_size: PositiveInt = 256  # of the hidden layer of the networks
+    feed_forward_size: Size = 256  # of the hidden layer of the networks
     activation: Activation = "relu"  # of the feed-forward networks
     norm: Norm = "pre"  # layer normalisation before every sublayer, or after its residual connection
     layer_drop: float = Field(default=0.0, ge=0.0, lt=1.0)  # probability of skipping a layer in training
@@ -125,7 +125,7 @@ class TransformerConfig(ModelConfig):
     """
 
     kind: Literal["transformer"] = "transformer"
-    embedding_size: PositiveInt = 128
+    embedding_size: Size = 128
     encoder: SerializeAsAny[EncoderConfig] = TransformerEncoderConfig()
     summary: Literal["last", "mean", "learned"] = "mean"  # C of the fixed context
     context: ContextConfig = ContextConfig(scorer=SCALED_DOT, heads=HEADS)

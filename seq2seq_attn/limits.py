@@ -1,0 +1,63 @@
+"""Limits on what a file may turn into: how far compressed data may expand.
+
+A few megabytes of gzip can hold gigabytes. Real text shrinks to a tenth at most, and repetitive text to a hundredth.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+from typing import Any, BinaryIO
+
+from seq2seq_attn.errors import UserError
+
+RATIO = 100  # decompressed by compressed size; tested above FREE bytes only
+FREE = 64 << 20  # bytes that any file may decompress to
+SIZE = 20 << 30  # bytes that no file may exceed
+
+VARIABLE = "SEQ2SEQ_ATTN_MAX_UNPACKED"  # environment variable: a number of bytes that replaces both limits
+
+
+class Unpacked(io.RawIOBase):
+    """The decompressed content of a gzip file; UserError once there is more of it than the limits allow.
+
+    A file may decompress to `FREE` bytes, and beyond that to `RATIO` times its size, but not to more than `SIZE` bytes.
+    If the environment variable is set, its number of bytes is the only limit.
+    """
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        super().__init__()
+        self._file, self._name = file, name
+        self._gzip = gzip.GzipFile(fileobj=file)
+        self._read = 0
+        self._given = _given_limit()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count = self._gzip.readinto(buffer)
+        self._read += count
+        limit = self._given or min(SIZE, max(FREE, RATIO * self._file.tell()))
+        if self._read > limit:
+            raise UserError(
+                f"{self._name}: decompresses to more than {limit:,} bytes, unlike text of this compressed size; "
+                f"if the file is to be read all the same, set {VARIABLE} to the bytes to allow"
+            )
+        return count
+
+
+def unpacked(file: BinaryIO, name: str) -> io.BufferedReader:
+    """The decompressed content of a gzip file, buffered. Reading raises UserError beyond the limits of `Unpacked`.
+
+    A damaged file raises as `gzip` does: EOFError, zlib.error or gzip.BadGzipFile.
+    """
+    return io.BufferedReader(Unpacked(file, name), 1 << 17)
+
+
+def _given_limit() -> int | None:
+    text = os.environ.get(VARIABLE, "")
+    if text and not (text.isascii() and text.isdigit() and len(text) < 20):
+        raise UserError(f"{VARIABLE}={text[:40]!r} in the environment: a number of bytes is wanted, or nothing")
+    return int(text) if text else None
