@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
+from lightning.pytorch.plugins.io import TorchCheckpointIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from safetensors.torch import load_model, save_model
@@ -30,6 +31,7 @@ from torch.utils.data import DataLoader
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.translator import Translator
+from seq2seq_attn.saved import load
 from seq2seq_attn.text.files import replacing
 from seq2seq_attn.training.batches import Batch
 from seq2seq_attn.training.config import TrainingConfig
@@ -128,6 +130,7 @@ def fit(
         max_epochs=config.max_epochs,
         check_val_every_n_epoch=config.validate_every,
         callbacks=callbacks,
+        plugins=[CheckpointFiles()],
         logger=_loggers(folder),
         log_every_n_steps=10,
         num_sanity_val_steps=0,
@@ -151,6 +154,14 @@ def fit(
         best_epoch=best.epoch,
         stopped="max_epochs" if config.patience is None or best.since < config.patience else "patience",
     )
+
+
+class CheckpointFiles(TorchCheckpointIO):
+    """Checkpoints as Lightning writes them, read by an allow-list of types instead of `torch.load`."""
+
+    def load_checkpoint(self, path: str | Path, *_: Any, **__: Any) -> dict[str, Any]:
+        checkpoint: dict[str, Any] = load(Path(path))
+        return checkpoint
 
 
 class BestWeights(Callback):
@@ -220,10 +231,10 @@ class Clock(Callback):
 def _checked(checkpoint: Path) -> Path:
     """The checkpoint's path. UserError: it is truncated or not a checkpoint, or its best weights are missing."""
     try:
-        callbacks = torch.load(checkpoint, map_location="cpu", weights_only=True)["callbacks"]
-    except Exception as error:  # the type depends on how the file is damaged
+        callbacks = load(checkpoint)["callbacks"]
+    except (OSError, ValueError, TypeError, LookupError) as error:
         raise UserError(
-            f"{checkpoint}: truncated or not a checkpoint ({type(error).__name__}); start again with --overwrite"
+            f"{checkpoint}: truncated or not a checkpoint ({error}); start again with --overwrite"
         ) from None
     best = callbacks.get(BestWeights.__name__)
     if best is None:

@@ -17,7 +17,7 @@ from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.text.encoded import EncodedSentences
 from seq2seq_attn.training.batches import EncodedPairs, loader
 from seq2seq_attn.training.config import TrainingConfig
-from seq2seq_attn.training.fit import Interrupted, fit
+from seq2seq_attn.training.fit import CheckpointFiles, Interrupted, fit
 
 END = 3
 
@@ -280,6 +280,26 @@ def test_a_truncated_checkpoint_is_refused(tmp_path):
     path.write_bytes(path.read_bytes()[:1000])
     with pytest.raises(UserError, match=r"last\.ckpt: truncated or not a checkpoint .*--overwrite"):
         run(tmp_path, max_epochs=2, resume=True)
+
+
+class CreatesAFile:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return open, (str(self.path), "w")
+
+
+def test_a_malicious_checkpoint_executes_nothing_and_is_refused_in_one_line(tmp_path):
+    run(tmp_path / "run", max_epochs=1)
+    path = tmp_path / "run" / "checkpoints" / "last.ckpt"
+    checkpoint = torch.load(path, weights_only=True)
+    torch.save(checkpoint | {"loops": CreatesAFile(tmp_path / "created")}, path)
+    with pytest.raises(UserError, match=r"^[^\n]*last\.ckpt: [^\n]*it names '\w+\.open'[^\n]*--overwrite$"):
+        run(tmp_path / "run", max_epochs=2, resume=True)
+    with pytest.raises(ValueError, match="it names"):  # how Lightning reads it
+        CheckpointFiles().load_checkpoint(path)
+    assert not (tmp_path / "created").exists()
 
 
 def test_a_checkpoint_without_its_best_weights_is_refused(tmp_path):
