@@ -21,7 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 TOOLS = ["pytest", "pytest-xdist", "hypothesis", "fonttools"]
-TOOLS_WITH_TORCH = ["jaxtyping", "beartype", "tensorboard"]
+TOOLS_WITH_TORCH = ["jaxtyping", "beartype", "tensorboard", "torchtext==0.6.0"]
 WITH_TORCH = ["tests/attention", "tests/models", "tests/ops", "tests/search", "tests/training", "tests/test_saved.py"]
 WITH_TORCH += [
     "tests/cli/test_train_command.py",
@@ -112,9 +112,8 @@ def rows(release: str, torches: list[str], others: str, folder: Path) -> Iterato
     if program is None:
         yield f"| {release} | | {others} | not run: there is no such Python |"
         return
-    missing = []
-    for number, torch in enumerate(torches):
-        environment = Environment(program, folder / str(number))
+    environment, missing = Environment(program, folder), []
+    for torch in torches:
         used = environment.newest_torch() if torch == "newest" else torch
         if (outcome := with_torch(environment, used, others)) is not None:
             yield f"| {release} | {used} | {others} | {outcome} |"
@@ -123,7 +122,7 @@ def rows(release: str, torches: list[str], others: str, folder: Path) -> Iterato
     if missing:
         yield f"| {release} | {', '.join(missing)} | {others} | not run: no CPU build is at hand |"
     if len(missing) == len(torches):
-        yield f"| {release} | none | {others} | {without_torch(Environment(program, folder / 'none'), others)} |"
+        yield f"| {release} | none | {others} | {without_torch(environment, others)} |"
 
 
 def main() -> int:
