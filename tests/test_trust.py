@@ -244,3 +244,12 @@ def test_an_audit_fails_where_a_release_is_known_to_be_vulnerable(audit, capsys)
     assert capsys.readouterr().out.startswith("jinja2 3.1.6: CVE-1; fixed in: 3.2\n")
     assert audit(service, {"name": "own", "version": "1", "skip_reason": "not found"}) == 0
     assert "skipped" in capsys.readouterr().out
+
+
+def test_the_soak_sees_a_slow_leak_and_takes_no_noise_for_one():
+    soak = runpy.run_path(str(ROOT / "benchmarks" / "soak.py"))
+    growth, state = soak["growth"], soak["State"]
+    assert growth([state(481_000_000 + 150_000 * (i % 3), 7, 1) for i in range(40)]) == []
+    assert growth([state(400_000_000 + 20_000_000 * min(i, 5), 7, 1) for i in range(40)]) == []  # warming up
+    assert growth([state(481_000_000 + 200_000 * i, 7, 1) for i in range(40)]) == ["memory: 484 MB, then 488 MB"]
+    assert growth([state(481_000_000, 7 + i // 20, 1) for i in range(40)]) == ["files: 7, then 8"]
