@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint docs dist clean
+.PHONY: demo test lint docs dist audit licences sbom matrix clean
 
 demo: .venv/ready
 	$(BIN)/seq2seq-attn demo
@@ -27,6 +27,18 @@ docs: .venv/ready
 # links of the README are absolute, as the package index needs them.
 dist: .venv/ready
 	$(BIN)/python .ci/dist.py $(URL)
+
+# The pinned releases against the known vulnerabilities; skipped with a word where their index cannot be reached.
+audit: .venv/ready
+	$(BIN)/python .ci/audit.py
+
+# What is installed with the package: docs/licences.md, and dist/sbom.cdx.json (CycloneDX).
+licences sbom: .venv/ready
+	$(BIN)/python .ci/dependencies.py $@
+
+# Tests on other releases of Python and torch, each in a temporary environment: .ci/matrix.py says which.
+matrix: .venv/ready
+	$(BIN)/python .ci/matrix.py
 
 .venv/ready: setup.cfg constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \

@@ -6,7 +6,11 @@ attention is compared with.
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
+import sysconfig
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -199,6 +203,12 @@ class BidirectionalLinks(NamedTuple):
     backward: list[Links]  # at most one link per source word
 
 
+def eflomal_program() -> str | None:
+    """The path of the program `eflomal-align`: of this environment, or on the PATH; None if it is not installed."""
+    scripts = sysconfig.get_path("scripts")  # not on the PATH if the environment is not activated
+    return shutil.which("eflomal-align", path=os.pathsep.join((scripts, os.environ.get("PATH", os.defpath))))
+
+
 def align_by_eflomal(run: Path, pairs: ParallelCorpus, say: Say = lambda _: None) -> BidirectionalLinks:
     """Links between the whitespace-separated words of each pair; two words are linked if any of their pieces are.
 
@@ -206,25 +216,34 @@ def align_by_eflomal(run: Path, pairs: ParallelCorpus, say: Say = lambda _: None
     as the model of the run: the run's training pairs, cut by the run's tokenisers, and the pairs to align, as an
     unsupervised aligner needs no held-out text. The sampling takes no seed: links vary slightly between calls.
 
-    UserError: eflomal is not installed, or the training pairs are not where the configuration of the run names them.
+    eflomal is run as a program, not imported: it has another licence (GPL-3.0) than this package.
+
+    UserError: eflomal is not installed or fails, or the training pairs are not where the configuration of the run names
+    them.
     """
-    try:
-        from eflomal import Aligner
-    except ImportError as error:
-        raise UserError(f"eflomal cannot be used ({error}); install it: pip install 'seq2seq_attn[align]'") from None
+    program = eflomal_program()
+    if program is None:
+        raise UserError("there is no program eflomal-align; install it: pip install 'seq2seq_attn[align]'")
     training = read_pairs(read_config(run).data.train)
     source, target = load_codecs(run)
     say(f"eflomal learns from {len(training):,} training pairs and the {len(pairs):,} to align; this may take minutes")
-    with TemporaryDirectory() as folder:
-        files = Path(folder, "forward"), Path(folder, "backward")
-        Aligner().align(
-            _piece_lines(source, [*pairs.source, *training.source]),
-            _piece_lines(target, [*pairs.target, *training.target]),
-            links_filename_fwd=str(files[0]),
-            links_filename_rev=str(files[1]),
-        )
-        found = (read_gold(file, len(pairs) + len(training)).sure for file in files)
-        return BidirectionalLinks(*(_word_links(links[: len(pairs)], pairs, source, target) for links in found))
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        command = [program]
+        for option, codec, lines in (
+            ("--source", source, [*pairs.source, *training.source]),
+            ("--target", target, [*pairs.target, *training.target]),
+        ):
+            text = folder / option
+            text.write_text("".join(f"{line}\n" for line in _piece_lines(codec, lines)), encoding="utf-8")
+            command += [option, str(text)]
+        links = folder / "forward", folder / "backward"
+        command += ["--forward-links", str(links[0]), "--reverse-links", str(links[1])]
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+        if done.returncode != 0:
+            raise UserError(f"{program} failed: {(done.stderr.strip() or 'no message').splitlines()[-1]}")
+        found = (read_gold(file, len(pairs) + len(training)).sure for file in links)
+        return BidirectionalLinks(*(_word_links(each[: len(pairs)], pairs, source, target) for each in found))
 
 
 def _piece_lines(codec: Codec, lines: Iterable[str]) -> list[str]:

@@ -7,12 +7,11 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib.resources import as_file, files
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from seq2seq_attn.analysis.scoring import ScoredRun
-from seq2seq_attn.analysis.word_alignment import align_by_eflomal
+from seq2seq_attn.analysis.word_alignment import align_by_eflomal, eflomal_program
 from seq2seq_attn.comparison.collect import collect
 from seq2seq_attn.comparison.evidence import configuration, gather, other_aligners, portable, reusable, scored_run
 from seq2seq_attn.comparison.experiment import ArmRun, Experiment, RunGrid, make_grid, match_parameters
@@ -119,7 +118,7 @@ def _all_locked(folder: Path, runs: Sequence[Path]) -> Iterator[None]:
 
 def _align(grid: RunGrid, runs: Path, test: TestSet, say: Say) -> dict[str, list[Links]]:
     """The links of eflomal, if it is installed and there are gold links; it learns from the text of the first run."""
-    if test.gold is None or not grid.runs or find_spec("eflomal") is None:
+    if test.gold is None or not grid.runs or eflomal_program() is None:
         return {}
     both = align_by_eflomal(runs / grid.runs[0].folder, test.pairs, say)
     return {"eflomal": [symmetrise(*pair) for pair in zip(both.forward, both.backward, strict=True)]}

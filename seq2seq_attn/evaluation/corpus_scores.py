@@ -67,7 +67,9 @@ def ter(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
 
     Errors as in `bleu`.
     """
-    return corpus_score(TER(), hypotheses, references)
+    metric = TER()
+    metric.tokenizer = _TOKENISERS.setdefault("TER", metric.tokenizer)  # as in `bleu_metric`
+    return corpus_score(metric, hypotheses, references)
 
 
 def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
@@ -119,7 +121,9 @@ def bleu_metric(tokenize: str, lowercase: bool, may_be_tokenised: bool = True, *
             f"sacrebleu has no tokeniser {tokenize!r}; did you mean {nearest!r}? It has {', '.join(BLEU.TOKENIZERS)}"
         )
     metric = BLEU(lowercase=lowercase, tokenize=tokenize, force=may_be_tokenised, effective_order=by_sentence)
-    metric.tokenizer = _TOKENISERS.setdefault(tokenize, metric.tokenizer)  # it caches tokenised lines
+    metric.tokenizer = _TOKENISERS.setdefault(
+        tokenize, metric.tokenizer
+    )  # it caches tokenised lines, as long as the process
     return metric
 
 

@@ -115,12 +115,13 @@ def run_process(command: Sequence[str], order: Mapping[str, Any], threads: int, 
 def _ended_together(group: int) -> Iterator[None]:
     """Kills the process group at the end of the context, and if this process is killed within it.
 
-    SIGTERM and SIGKILL give Python no chance to clean up. Therefore a shell waits for end-of-file on a pipe whose only
-    writer is this process: the system closes it when this process ends. Before the shell has started, end-of-file on
-    stdin stops a worker or a driver, which do nothing without an order.
+    SIGTERM and SIGKILL give Python no chance to clean up. Therefore another process waits for end-of-file on a pipe
+    whose only writer is this process: the system closes it when this process ends. Before the other process has
+    started, end-of-file on stdin stops a worker or a driver, which do nothing without an order.
     """
-    script = "read line; kill -s KILL -- -$0"
-    with subprocess.Popen(["sh", "-c", script, str(group)], stdin=subprocess.PIPE, start_new_session=True) as watchdog:
+    script = f"import os, sys; sys.stdin.read(); os.killpg({group}, {signal.SIGKILL:d})"
+    command = [sys.executable, "-I", "-S", "-c", script]  # without the paths of this process, so that it starts at once
+    with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as watchdog:
         try:
             yield
         finally:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.saved import load
 from seq2seq_attn.text.files import open_bytes
 from seq2seq_attn.text.vocabulary import SPECIALS, Vocabulary
 
@@ -129,12 +130,11 @@ def _read_cache(path: Path, size: int) -> WordVectors:
     if not path.is_file():
         raise UserError(f"{path}: no such file")
     try:
-        _, stoi, vectors, dim = torch.load(path, map_location="cpu", weights_only=True)
+        _, stoi, vectors, dim = load(path)
         cached = WordVectors(dict(stoi), vectors.view(-1, dim))
-    except Exception as error:  # the type depends on how the file is invalid
+    except (OSError, ValueError, TypeError, AttributeError, RuntimeError) as error:
         raise UserError(
-            f"{path}: not a cache of the Vectors of torchtext 0.6.0 ({type(error).__name__}); "
-            f"give the text file that it was made from"
+            f"{path}: not a cache of the Vectors of torchtext 0.6.0 ({error}); give the text file that it was made from"
         ) from None
     _refuse_other_size(path, dim, size)
     return cached

@@ -17,6 +17,7 @@ from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 from lightning.pytorch.callbacks import Checkpoint
 
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.saved import load
 from seq2seq_attn.text.checksums import checked, read_sums, recording, sha256
 from seq2seq_attn.text.files import explained, rename, replacing
 from seq2seq_attn.training import LAST, PREVIOUS
@@ -94,6 +95,11 @@ class SafeCheckpointIO(TorchCheckpointIO):
         with replacing(path, install) as unfinished, explained(path), unfinished.open("wb") as file:
             written = _save(checkpoint, file)
 
+    def load_checkpoint(self, path: Any, *_: Any, **__: Any) -> dict[str, Any]:
+        """Reads it by an allow-list of types, instead of `torch.load`."""
+        checkpoint: dict[str, Any] = load(Path(path))
+        return checkpoint
+
 
 class _Summed:
     """A file to write, and the checksum of what was written to it."""
@@ -148,10 +154,10 @@ def load_checkpoint(folder: Path, say: Callable[[str], object]) -> dict[str, Any
 
 
 def _load(folder: Path, name: str) -> dict[str, Any] | None:
-    """None if the file is missing or damaged. Nothing is unpickled but tensors and plain values."""
+    """None if the file is missing or damaged."""
     try:
-        checkpoint: dict[str, Any] = torch.load(checked(folder, name), map_location="cpu", weights_only=True)
+        checkpoint: dict[str, Any] = load(checked(folder, name))
         checkpoint["callbacks"]["BestWeights"]
-    except Exception:  # the type depends on how the file is damaged
+    except (UserError, OSError, ValueError, TypeError, LookupError):
         return None
     return checkpoint

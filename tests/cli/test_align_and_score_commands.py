@@ -1,9 +1,10 @@
 """`align` and `score`: word alignments and log-probabilities of given translations."""
 
 import json
-import sys
 
 import pytest
+
+from seq2seq_attn.analysis.word_alignment import eflomal_program
 
 
 @pytest.fixture
@@ -101,7 +102,8 @@ def test_two_directions_are_symmetrised(program, refused, trained, pairs):
 
 
 def test_eflomal_learns_from_the_pairs_of_the_run(program, trained, toy):
-    pytest.importorskip("eflomal")
+    if eflomal_program() is None:
+        pytest.skip("eflomal is not installed")
     files = toy / "test.src", toy / "test.tgt", "--gold", toy / "test.align"
     answer = program("align", trained, *files, "--aligner", "eflomal", "--json")
     assert answer.code == 0
@@ -109,8 +111,38 @@ def test_eflomal_learns_from_the_pairs_of_the_run(program, trained, toy):
     assert json.loads(answer.out)["aer"] < 0.5
 
 
+@pytest.fixture
+def eflomal(monkeypatch, tmp_path):
+    """A program in the place of eflomal, with the arguments --source FILE --target FILE and two files of links."""
+    script = tmp_path / "bin" / "eflomal-align"
+    script.parent.mkdir()
+
+    def put(body):
+        script.write_text(f"#!/bin/sh\n{body}\n")
+        script.chmod(0o755)
+        monkeypatch.setattr("sysconfig.get_path", lambda name: str(script.parent))
+
+    return put
+
+
+def test_eflomal_is_a_program_that_reads_and_writes_files(program, eflomal, trained, toy):
+    """The stand-in links the first words of each pair forwards, and none backwards."""
+    eflomal('sed "s/.*/0-0/" "$2" > "$6"; sed "s/.*//" "$4" > "$8"')
+    files = toy / "test.src", toy / "test.tgt"
+    answer = program("align", trained, *files, "--aligner", "eflomal", "--symmetrise", "union")
+    assert (answer.code, answer.out) == (0, "0-0\n" * 7)
+
+
+def test_a_failing_eflomal_is_reported_in_one_line(program, eflomal, trained, toy):
+    eflomal("echo first >&2; echo out of memory >&2; exit 1")
+    answer = program("align", trained, toy / "test.src", toy / "test.tgt", "--aligner", "eflomal")
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.splitlines()[-1].endswith("eflomal-align failed: out of memory")
+
+
 def test_an_error_without_eflomal_says_how_to_install_it(refused, trained, pairs, monkeypatch):
-    monkeypatch.setitem(sys.modules, "eflomal", None)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr("sysconfig.get_path", lambda name: "")
     assert "pip install 'seq2seq_attn[align]'" in refused("align", trained, *pairs, "--aligner", "eflomal")
     assert "uses no weights" in refused("align", trained, *pairs, "--aligner", "eflomal", "--threshold", "0.2")
 

@@ -1,6 +1,7 @@
 """`--plugin`: a user's own scorer, from a file."""
 
 import json
+import shutil
 
 import pytest
 
@@ -147,3 +148,15 @@ def test_a_file_that_is_no_plugin_is_refused_with_its_line(refused, plugin, text
 
 def test_a_missing_plugin_is_named(refused, tmp_path):
     assert f"{tmp_path / 'nowhere.py'}: no such Python file" in refused("scorers", "--plugin", tmp_path / "nowhere.py")
+
+
+def test_a_file_that_no_configuration_names_is_not_executed(program, trained, tmp_path):
+    """Neither in the folder of a run, nor in the current one."""
+    run = shutil.copytree(trained, tmp_path / "run")
+    (run / "plugins").mkdir()
+    for file in run / "plugins" / "mine.py", run / "mine.py", run.parent / "mine.py":
+        file.write_text(f"open({str(tmp_path / 'executed')!r}, 'w')\n" + SCORER)
+    assert program("translate", run, stdin=b"a b\n").code == 0
+    assert not (tmp_path / "executed").exists()
+    program("scorers", "--plugin", run / "mine.py")
+    assert (tmp_path / "executed").exists()

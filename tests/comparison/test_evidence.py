@@ -144,7 +144,7 @@ def test_evidence_of_another_configuration_is_refused(folder, values, tmp_path):
 def test_the_links_of_an_installed_aligner_stand_beside_the_arms(grid, tmp_path, monkeypatch):
     """A stand-in for eflomal, which links no word and so has the highest error rate."""
     empty = [frozenset()] * 32
-    monkeypatch.setattr(comparing, "find_spec", lambda name: name == "eflomal")
+    monkeypatch.setattr(comparing, "eflomal_program", lambda: "eflomal-align")
     monkeypatch.setattr(comparing, "align_by_eflomal", lambda *_: BidirectionalLinks(empty, empty))
     results = compare(grid, tmp_path / "aligned", bar=None)
     assert list(results.aer_rivals) == ["diagonal", "random", "eflomal"]

@@ -10,6 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 import sacrebleu
+from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
+from sacrebleu.tokenizers.tokenizer_ter import TercomTokenizer
 
 from seq2seq_attn import __version__, evaluation
 from seq2seq_attn.errors import UserError
@@ -18,6 +20,19 @@ from seq2seq_attn.evaluation.corpus_scores import bleu, bleu_lc_tok, chrf, comet
 from seq2seq_attn.evaluation.metrics import TranslatedTest, score_translations
 
 EVERY_MODULE = [path.stem for path in Path(evaluation.__file__).parent.glob("[a-z]*.py")]
+
+
+def test_the_same_lines_are_kept_once_however_often_they_are_scored():
+    """sacrebleu's tokenisers cache lines by tokeniser and line, and keep both."""
+    caches = TercomTokenizer.__call__, Tokenizer13a.__call__
+    lines = ["a line that no other test has"] * 3
+
+    def kept():
+        ter(lines, lines)
+        bleu(lines, lines)
+        return [cache.cache_info().currsize for cache in caches]
+
+    assert kept() == kept()
 
 
 def test_bleu_chrf_and_ter_equal_sacrebleus_command(references, spoil, sacrebleu_command):

@@ -16,6 +16,7 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.text.encoded import EncodedSentences
 from seq2seq_attn.training.batches import EncodedPairs, loader
+from seq2seq_attn.training.checkpoints import SafeCheckpointIO
 from seq2seq_attn.training.config import TrainingConfig
 from seq2seq_attn.training.fit import Interrupted, fit
 
@@ -296,6 +297,28 @@ def test_a_truncated_checkpoint_is_refused(tmp_path):
         with pytest.raises(UserError, match=r"last\.ckpt: damaged, .* no whole one before it; .*--overwrite"):
             run(tmp_path, max_epochs=2, resume=True)
         assert path.read_bytes() == content[:1000]
+
+
+class CreatesAFile:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return open, (str(self.path), "w")
+
+
+def test_a_malicious_checkpoint_executes_nothing_and_is_refused_in_one_line(tmp_path):
+    run(tmp_path / "run", max_epochs=1)
+    path = tmp_path / "run" / "checkpoints" / "last.ckpt"
+    checkpoint = torch.load(path, weights_only=True)
+    torch.save(checkpoint | {"loops": CreatesAFile(tmp_path / "created")}, path)
+    for name in ("SHA256SUMS", "checkpoints/previous.ckpt"):  # who can write the one can write the others
+        (tmp_path / "run" / name).unlink(missing_ok=True)
+    with pytest.raises(UserError, match=r"^[^\n]*last\.ckpt: damaged, or not a checkpoint[^\n]*--overwrite$"):
+        run(tmp_path / "run", max_epochs=2, resume=True)
+    with pytest.raises(ValueError, match="it names"):  # how Lightning reads it
+        SafeCheckpointIO().load_checkpoint(path)
+    assert not (tmp_path / "created").exists()
 
 
 def test_a_log_has_a_line_for_epochs_of_ten_seconds_and_for_the_last(tmp_path, capsys):

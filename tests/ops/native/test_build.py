@@ -1,6 +1,9 @@
 """Kernels are compiled once and cached; without them, everything still works."""
 
+import hashlib
+import re
 import shutil
+import subprocess
 import warnings
 from pathlib import Path
 
@@ -31,36 +34,136 @@ def library(monkeypatch, tmp_path):
     return lambda: build.library.__wrapped__(torch.float32)
 
 
-@pytest.mark.skipif(COMPILER is None, reason="no compiler here")
-def test_kernels_are_compiled_once_and_then_loaded_from_the_cache(library, monkeypatch):
-    assert library().one() == 1
-    (cached,) = build.cache_folder().iterdir()  # and no temporary file is left
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no compiler here")
+
+
+@pytest.fixture
+def cached(library):
+    """The cached library, after it was compiled."""
+    library()
+    (path,) = build.cache_folder().iterdir()
+    return path
+
+
+@pytest.fixture
+def compiler(monkeypatch, tmp_path):
+    """Puts a shell script in front of the compiler."""
+
+    def put(*lines):
+        script = tmp_path / "compiler"
+        script.write_text("\n".join(("#!/bin/sh", *lines, f'exec {COMPILER} "$@"', "")))
+        script.chmod(0o755)
+        monkeypatch.setenv("CXX", str(script))
+
+    return put
+
+
+@pytest.fixture
+def compiled_by_others(tmp_path):
+    """A library whose kernel answers 666."""
+    source, compiled = tmp_path / "foreign.cpp", tmp_path / "foreign.so"
+    source.write_text('extern "C" int one() { return 666; }\n')
+    subprocess.run([COMPILER, "-shared", "-fPIC", source, "-o", compiled], check=True)
+    return compiled.read_bytes()
+
+
+def no_second_compilation(monkeypatch):
     monkeypatch.setattr(build, "_compile", lambda command: pytest.fail("compiled again"))
+
+
+@needs_compiler
+def test_kernels_are_compiled_once_and_then_loaded_from_the_cache(library, cached, monkeypatch):
+    no_second_compilation(monkeypatch)
     assert library().one() == 1
-    assert cached.suffix == ".so"
+    assert [*build.cache_folder().iterdir()] == [cached]  # and no temporary file is left
+    assert cached.name.endswith(f"-{hashlib.sha256(cached.read_bytes()).hexdigest()}.so")
+    assert (cached.parent.stat().st_mode & 0o777, cached.stat().st_mode & 0o777) == (0o700, 0o600)
 
 
-@pytest.mark.skipif(COMPILER is None, reason="no compiler here")
-def test_processor_compiler_and_sources_each_change_the_cached_file(library, monkeypatch):
-    monkeypatch.setattr(build, "_compile", lambda command: Path(command[-1]).touch())
-    monkeypatch.setattr(build.ctypes, "CDLL", lambda path: None)
-    library()
-    monkeypatch.setattr(build, "_processor", lambda: "another")
-    library()
-    monkeypatch.setattr(build, "_version", lambda compiler: "another")
-    library()
+@needs_compiler
+def test_native_target_compiler_and_sources_each_change_the_cached_file(library, compiler, monkeypatch):
+    """`-march=native` is what the compiler says it is on this processor."""
+    compiler(
+        *('case "$*" in', '*-###*) echo "cc1plus -march=$PROCESSOR" >&2; exit 0;;'),
+        *('--version) echo "$RELEASE"; exit 0;;', "esac"),
+    )
+    for variable, value in ("PROCESSOR", "haswell"), ("PROCESSOR", "znver4"), ("RELEASE", "14.1"), ("RELEASE", "14.2"):
+        monkeypatch.setenv(variable, value)
+        library()
     (build._SOURCES / "numbers.h").write_text("#pragma once\n// more\n")
     library()
-    assert len(list(build.cache_folder().glob("*.so"))) == 4
+    assert len(list(build.cache_folder().glob("*.so"))) == 5
+    monkeypatch.setenv("PROCESSOR", "haswell")  # a home that two machines share
+    library()
+    monkeypatch.setenv("PROCESSOR", "znver4")
+    no_second_compilation(monkeypatch)
+    assert library().one() == 1
 
 
-@pytest.mark.skipif(COMPILER is None, reason="no compiler here")
-def test_flags_that_a_compiler_rejects_are_left_out(library, monkeypatch, tmp_path):
-    limited = tmp_path / "limited"
-    limited.write_text(f'#!/bin/sh\ncase "$*" in *-march*|*-fopenmp*) exit 1;; esac\nexec {COMPILER} "$@"\n')
-    limited.chmod(0o755)
-    monkeypatch.setenv("CXX", str(limited))
-    assert library() is not None
+@needs_compiler
+def test_flags_that_a_compiler_rejects_are_left_out(library, compiler):
+    compiler('case "$*" in *-march*|*-fopenmp*) exit 1;; esac')
+    assert library().one() == 1
+
+
+@needs_compiler
+@pytest.mark.parametrize("damage", [lambda so: so[: len(so) // 2], lambda so: so[:-1] + b"!", lambda so: b""])
+def test_a_damaged_library_is_never_loaded_but_compiled_again(library, cached, damage):
+    whole = cached.read_bytes()
+    cached.write_bytes(damage(whole))
+    assert library().one() == 1
+    assert cached.read_bytes() == whole
+
+
+@needs_compiler
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o702])
+def test_a_folder_that_others_can_write_to_is_not_used(library, cached, compiled_by_others, mode):
+    foreign = cached.with_name(f"{cached.name[:64]}-{hashlib.sha256(compiled_by_others).hexdigest()}.so")
+    cached.unlink()
+    foreign.write_bytes(compiled_by_others)
+    foreign.chmod(0o600)
+    assert library().one() == 666  # by its name it is the library: the folder alone protects it
+    cached.parent.chmod(mode)
+    with pytest.warns(UserWarning, match=r"compiled in every process.*not cached: .*chmod go-w"):
+        assert library().one() == 1
+    assert [*cached.parent.iterdir()] == [foreign]
+
+
+@needs_compiler
+def test_a_folder_of_another_user_is_not_used(library, cached, monkeypatch):
+    monkeypatch.setattr(build.os, "geteuid", lambda: cached.stat().st_uid + 1)
+    before = cached.read_bytes()
+    with pytest.warns(UserWarning, match="belongs to another user"):
+        assert library().one() == 1
+    assert cached.read_bytes() == before
+
+
+@needs_compiler
+def test_a_file_that_others_can_write_to_or_a_link_is_replaced(library, cached, tmp_path):
+    cached.chmod(0o666)
+    assert library().one() == 1
+    assert cached.stat().st_mode & 0o777 == 0o600
+    cached.rename(tmp_path / "moved.so")
+    cached.symlink_to(tmp_path / "moved.so")
+    assert library().one() == 1
+    assert not cached.is_symlink()
+
+
+@needs_compiler
+def test_a_missing_kernel_is_one_warning_and_no_kernels(library):
+    (build._SOURCES / "two.cpp").write_text('#if 0\nextern "C" int two() { return 2; }\n#endif\n')
+    with pytest.warns(UserWarning, match="no compiled kernels.*: the compiled library has no two; set") as warned:
+        assert library() is None
+    assert len(warned) == 1
+
+
+def test_every_kernel_that_is_called_is_looked_for():
+    called = re.compile(r'native\.run\(\s*"(\w+)"')
+    named = {
+        name for path in Path(native.__file__).parents[1].glob("*.py") for name in called.findall(path.read_text())
+    }
+    sources = b"".join(path.read_bytes() for path in Path(native.__file__).parent.glob("*.cpp"))
+    assert named == {name.decode() for name in build._KERNEL.findall(sources)} != set()
 
 
 def test_without_a_compiler_or_if_disabled_there_are_no_kernels_and_no_warning(library, monkeypatch):
@@ -84,12 +187,32 @@ def test_a_failing_compiler_is_reported_in_one_line(library, monkeypatch, tmp_pa
     assert list(build.cache_folder().iterdir()) == []
 
 
-@pytest.mark.skipif(COMPILER is None, reason="no compiler here")
-def test_a_cache_folder_that_cannot_be_written_is_a_warning(library, monkeypatch, tmp_path):
+@needs_compiler
+def test_without_a_cache_folder_kernels_are_compiled_with_a_warning(library, monkeypatch, tmp_path):
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    with pytest.warns(UserWarning, match="no compiled kernels"):
-        assert library() is None
+    with pytest.warns(UserWarning, match="compiled in every process.*Not a directory"):
+        assert library().one() == 1
+
+
+@needs_compiler
+def test_without_a_home_kernels_are_compiled_with_a_warning(library, monkeypatch):
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)  # as in a container with an arbitrary user
+    with pytest.warns(UserWarning, match="compiled in every process.*set XDG_CACHE_HOME"):
+        assert library().one() == 1
+
+
+@needs_compiler
+def test_a_cache_that_is_full_or_read_only_is_a_warning(library, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.warns(UserWarning, match="cannot be cached: .*No space left"):
+        assert library().one() == 1
+    assert list(build.cache_folder().iterdir()) == []
 
 
 def test_training_and_search_work_without_kernels(monkeypatch):

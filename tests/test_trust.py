@@ -1,0 +1,255 @@
+"""What the package may do to the machine that it runs on, and what it may be installed with."""
+
+import ast
+import json
+import re
+import runpy
+import subprocess
+import sys
+from importlib.metadata import distribution
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "seq2seq_attn"
+
+UNPICKLING = {"cloudpickle", "copyreg", "dill", "joblib", "jsonpickle", "marshal", "pickle", "shelve"}
+NETWORK = {
+    *("aiohttp", "asyncio", "ftplib", "http", "httpx", "requests", "smtplib", "socket", "socketserver", "ssl"),
+    *("urllib.request", "urllib3", "webbrowser", "xmlrpc"),
+}
+SHELLS = {"bash", "cmd", "cmd.exe", "csh", "dash", "ksh", "powershell", "sh", "zsh"}
+CALLS = re.compile(
+    r"eval|exec|compile|__import__|os\.(system|popen|exec\w+|spawn\w+)|subprocess\.(getoutput|getstatusoutput)"
+    r"|pickle\.\w+|torch\.(load|hub\.\w+|jit\.load)|runpy\.\w+|yaml\.(full_load|unsafe_load)(_all)?"
+    r"|[\w.]+\.(exec_module|load_module)"
+)
+
+# Where these words have a reason; everything else of their kind is refused.
+ALLOWED = {
+    "attention/registry.py": {"loader.exec_module(module)"},  # a file that a configuration or an option names
+    "doctor/calls.py": {"import pickle", "pickle.loads(pickle.dumps(part))", "pickle.dumps(part)"},  # its own bytes
+    "saved.py": {"import pickle", "class _Unpickler(pickle.Unpickler)"},  # with an allow-list
+    "text/download.py": {"import http.client", "import urllib.request"},
+}
+
+
+def dotted(node):
+    """`os.system` for the expression of this name; what is not a name is a question mark."""
+    if isinstance(node, ast.Attribute):
+        return f"{dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else "?"
+
+
+def dangers(source):
+    """Imports, calls and classes that could execute what they read, start a shell or use the network."""
+    tree = ast.parse(source)
+    safe_loaders = {"yaml.SafeLoader", "yaml.CSafeLoader"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and safe_loaders & {ast.unparse(base) for base in node.bases}:
+            safe_loaders.add(node.name)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = [alias.name for alias in node.names]
+            modules = (
+                names if isinstance(node, ast.Import) else [node.module or "", *(f"{node.module}.{n}" for n in names)]
+            )
+            for module in modules:
+                packages = {module, ".".join(module.split(".")[:2]), module.split(".")[0]}
+                if packages & (UNPICKLING | NETWORK):
+                    yield f"import {module}"
+        elif isinstance(node, ast.ClassDef):
+            for base in map(ast.unparse, node.bases):
+                if base.split(".")[0] in UNPICKLING:
+                    yield f"class {node.name}({base})"
+        elif isinstance(node, ast.Call):
+            called, options = dotted(node.func), {each.arg: each.value for each in node.keywords}
+            is_pickled = "allow_pickle" in options and ast.unparse(options["allow_pickle"]) != "False"
+            if CALLS.fullmatch(called) or "shell" in options or is_pickled:
+                yield ast.unparse(node)
+            if called in ("yaml.load", "yaml.load_all"):
+                loader = options.get("Loader", node.args[1] if len(node.args) > 1 else node.func)
+                if ast.unparse(loader) not in safe_loaders:
+                    yield ast.unparse(node)
+        elif isinstance(node, ast.List | ast.Tuple) and node.elts:
+            program = getattr(node.elts[0], "value", None)
+            if isinstance(program, str) and Path(program).name in SHELLS:
+                yield ast.unparse(node)
+
+
+def test_the_package_unpickles_nothing_starts_no_shell_and_uses_the_network_in_one_place():
+    found = {}
+    for path in PACKAGE.rglob("*.py"):
+        if dangerous := set(dangers(path.read_text(encoding="utf-8"))):
+            found[path.relative_to(PACKAGE).as_posix()] = dangerous
+    assert found == ALLOWED
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import pickle", "from pickle import loads", "from torch import load, hub\nimport dill as d",
+        "import urllib.request as r", "from urllib import request", "import http.client", "import socket, os",
+        "eval(text)", "exec(text)", "__import__(name)", "os.system(c)", "os.popen(c)",
+        "torch.load(p, weights_only=True)",
+        "subprocess.run(c, shell=True)", "subprocess.run(c, shell=flag)", "subprocess.Popen(['sh', '-c', c])",
+        "subprocess.run(('/bin/bash', c))", "np.load(p, allow_pickle=True)", "yaml.load(t)",
+        "yaml.load(t, yaml.Loader)", "yaml.load(t, Loader=yaml.FullLoader)", "yaml.unsafe_load(t)", "runpy.run_path(p)",
+    ],
+)  # fmt: skip
+def test_each_danger_is_seen(source):
+    assert list(dangers(source))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "model.eval()", "re.compile(p)", "torch.compile(f)", "yaml.safe_load(t)", "np.load(p, allow_pickle=False)",
+        "subprocess.run([program, text])", "yaml.load(t, Loader=yaml.SafeLoader)", "['dog', 'sh']",
+        "class L(yaml.SafeLoader): pass\nyaml.load(t, L)",
+    ],
+)  # fmt: skip
+def test_what_only_looks_like_one_is_not(source):
+    assert not list(dangers(source))
+
+
+IMPORT_ALL = """
+import importlib, pkgutil, sys
+started = []
+def watch(event, arguments):
+    if event.split(".")[0] in ("socket", "urllib", "ftplib", "http") or event in (
+        "subprocess.Popen", "os.system", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.startfile"
+    ):
+        started.append((event, arguments))
+sys.addaudithook(watch)
+import seq2seq_attn
+for module in pkgutil.walk_packages(seq2seq_attn.__path__, "seq2seq_attn."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+print(len(sys.modules), started)
+"""
+
+
+def test_importing_every_module_opens_no_socket_and_starts_no_program():
+    done = subprocess.run([sys.executable, "-c", IMPORT_ALL], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.endswith(" []\n")
+
+
+def requirements():
+    for line in re.findall(r"^    ([\w-]+[=<>!].*)$", (ROOT / "setup.cfg").read_text(encoding="utf-8"), re.MULTILINE):
+        yield Requirement(line)
+
+
+def test_the_malware_releases_of_lightning_are_excluded():
+    (lightning,) = (each for each in requirements() if each.name == "lightning")
+    assert {"!=2.6.2", "!=2.6.3", ">=2.6.6"} <= {str(each) for each in lightning.specifier}
+
+
+def test_what_the_package_needs_has_a_lower_bound_and_one_before_the_next_major_release(dependencies):
+    required = dependencies["own_requirements"]()
+    unbounded = {"rich"}  # 13 to 15 changed nothing that is used
+    for each in map(Requirement, required):
+        operators = {specifier.operator for specifier in each.specifier}
+        assert ">=" in operators, each
+        assert ("<" in operators) == (each.name not in unbounded), each
+
+
+def test_the_pinned_releases_are_within_the_ranges():
+    pinned = {canonicalize_name(each.name): each for each in pins()}
+    for each in requirements():
+        pin = pinned.get(canonicalize_name(each.name))
+        if pin is not None:
+            (version,) = (specifier.version for specifier in pin.specifier)
+            assert each.specifier.contains(version), each
+
+
+def pins():
+    """The pins of constraints.txt for this Python."""
+    for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines():
+        if not line.startswith("#"):
+            pin = Requirement(line)
+            if pin.marker is None or pin.marker.evaluate():
+                yield pin
+
+
+@pytest.fixture(scope="module")
+def dependencies():
+    return runpy.run_path(str(ROOT / ".ci" / "dependencies.py"))
+
+
+def test_the_page_of_licences_has_every_dependency_that_is_installed_here(dependencies):
+    page = (ROOT / "docs" / "licences.md").read_text(encoding="utf-8")
+    stated = {row[0]: row[1:] for row in re.findall(r"^\| ([\w.-]+) \| ([^|]+) \| ([^|]+) \|", page, re.MULTILINE)}
+    pinned = {canonicalize_name(pin.name): next(iter(pin.specifier)).version for pin in pins()}
+    every = dependencies["closure"](dependencies["own_requirements"]())
+    for name, (installed, _) in every.items():
+        if pinned.get(name) == dependencies["public"](installed.version):  # others have no pin for this machine
+            assert stated[name] == (pinned[name], dependencies["licence"](installed)), name
+    assert stated["eflomal"][1] == "GNU GPLv3"
+    assert "not stated" not in page
+    assert [row for row in stated.values() if "GPL" in row[1]] == [stated["eflomal"]]
+
+
+def test_the_bill_of_materials_names_what_is_installed_and_what_needs_it(dependencies):
+    bill = json.loads(json.dumps(dependencies["sbom"]()))
+    purls = {each["name"]: each["purl"] for each in bill["components"]}
+    torch = distribution("torch").version.replace("+", "%2B")
+    assert purls["torch"] == f"pkg:pypi/torch@{torch}"
+    assert {"eflomal", "pytest", "seq2seq-attn"} & purls.keys() == set()
+    needs = {each["ref"]: each["dependsOn"] for each in bill["dependencies"]}
+    own = bill["metadata"]["component"]["bom-ref"]
+    assert purls["lightning"] in needs[own]
+    assert purls["markupsafe"] in needs[purls["jinja2"]]
+    assert needs.keys() == {own, *purls.values()}
+    assert {each for refs in needs.values() for each in refs} == set(purls.values())
+    assert all(each["licenses"] for each in bill["components"])
+
+
+@pytest.fixture
+def audit(monkeypatch, tmp_path):
+    """The audit, against one service that is a file."""
+    names = runpy.run_path(str(ROOT / ".ci" / "audit.py"))
+    namespace = names["main"].__globals__
+
+    def run(service, *answers):
+        address = tmp_path / "service.json"
+        if service is not None:
+            address.write_text(json.dumps(service))
+        monkeypatch.setitem(namespace, "SERVICES", {"pypi": (address.as_uri(), None)})
+        monkeypatch.setitem(namespace, "audit", lambda *_: list(answers))
+        return names["main"]([])
+
+    return run
+
+
+SAFE = {"name": "jinja2", "version": "3.1.6", "vulns": []}
+
+
+@pytest.mark.parametrize(
+    ("service", "reason"), [(None, "No such file"), ({"vulnerabilities": []}, "has no vulnerability data")]
+)
+def test_an_audit_without_vulnerability_data_says_that_it_was_skipped(audit, capsys, service, reason):
+    assert audit(service, SAFE) == 0
+    assert re.fullmatch(rf"audit skipped, .*{reason}.*\n", capsys.readouterr().out)
+
+
+def test_an_audit_fails_where_a_release_is_known_to_be_vulnerable(audit, capsys):
+    service = {"vulnerabilities": [{"id": "PYSEC-2021-66"}]}
+    assert audit(service, SAFE, {"name": "own", "version": "1", "skip_reason": "not found"}) == 0
+    assert capsys.readouterr().out == "audit: 1 releases looked up, 1 unknown to the service, 0 known vulnerabilities\n"
+    assert audit(service, SAFE | {"vulns": [{"id": "CVE-1", "fix_versions": ["3.2"]}]}) == 1
+    assert capsys.readouterr().out.startswith("jinja2 3.1.6: CVE-1; fixed in: 3.2\n")
+    assert audit(service, {"name": "own", "version": "1", "skip_reason": "not found"}) == 0
+    assert "skipped" in capsys.readouterr().out
+
+
+def test_the_soak_sees_a_slow_leak_and_takes_no_noise_for_one():
+    soak = runpy.run_path(str(ROOT / "benchmarks" / "soak.py"))
+    growth, state = soak["growth"], soak["State"]
+    assert growth([state(481_000_000 + 150_000 * (i % 3), 7, 1) for i in range(40)]) == []
+    assert growth([state(400_000_000 + 20_000_000 * min(i, 5), 7, 1) for i in range(40)]) == []  # warming up
+    assert growth([state(481_000_000 + 200_000 * i, 7, 1) for i in range(40)]) == ["memory: 484 MB, then 488 MB"]
+    assert growth([state(481_000_000, 7 + i // 20, 1) for i in range(40)]) == ["files: 7, then 8"]
