@@ -167,7 +167,7 @@ def with_a_hook(model):
         (with_own_feed_forward, (False, False)),
         (with_a_hook, (False, False)),
     ],
-    ids=str,
+    ids=lambda given: getattr(given, "__name__", str(given)),
 )
 def test_other_parts_run_as_they_are(changes, prepared):
     model = make(**({} if callable(changes) else changes))
