@@ -46,7 +46,7 @@ def library(dtype: torch.dtype) -> ctypes.CDLL | None:
         return None
     try:
         return _loaded(compiler, dtype)
-    except (OSError, subprocess.SubprocessError) as error:
+    except (OSError, RuntimeError, subprocess.SubprocessError) as error:  # RuntimeError: there is no home folder
         warnings.warn(
             f"no compiled kernels, so training is slower: {_reason(error)}; "
             f"set {SWITCH}=0 in the environment to disable kernels and this warning",
@@ -103,6 +103,6 @@ def _processor() -> str:
     return "\n".join(sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))}))
 
 
-def _reason(error: OSError | subprocess.SubprocessError) -> str:
+def _reason(error: Exception) -> str:
     message = getattr(error, "stderr", None) or str(error)
     return message.strip().splitlines()[0] if message.strip() else type(error).__name__

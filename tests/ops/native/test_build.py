@@ -3,6 +3,7 @@
 import shutil
 import warnings
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -89,6 +90,14 @@ def test_a_cache_folder_that_cannot_be_written_is_a_warning(library, monkeypatch
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with pytest.warns(UserWarning, match="no compiled kernels"):
+        assert library() is None
+
+
+@pytest.mark.skipif(COMPILER is None, reason="no compiler here")
+def test_a_user_without_a_home_folder_has_no_kernels(library, monkeypatch):
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", Mock(side_effect=RuntimeError("Could not determine home directory.")))
+    with pytest.warns(UserWarning, match="no compiled kernels.*home directory"):
         assert library() is None
 
 
