@@ -36,6 +36,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     idle machine (benchmarks/README.md). The variable is read when torch is loaded.
     """
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
+    try:
+        Path.home()
+    except RuntimeError:  # a user without a home folder, for whom matplotlib fails; one that cannot be written is known
+        os.environ["HOME"] = os.devnull
     if sys.stderr is None:  # closed: messages are lost
         sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - as long as the process lives
     for stream in (sys.stdout, sys.stderr):

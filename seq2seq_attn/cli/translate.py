@@ -27,6 +27,7 @@ from seq2seq_attn.errors import UserError
 if TYPE_CHECKING:
     from seq2seq_attn.api.answers import Translation
 
+TIDY = 20_000  # lines
 CHUNK = 512  # lines translated together: sorted by length, they form batches with little padding
 
 
@@ -113,7 +114,9 @@ def translate(
     )
     with progress("lines", total) as advance, writing as write:
         weights = write is not None
-        found = model.stream_batches(batches, options, ensemble=others, weights=weights, progress=advance, say=say)
+        found = model.stream_batches(
+            _tidied(batches), options, ensemble=others, weights=weights, progress=advance, say=say
+        )
         for number, translation in enumerate(found):
             if as_json:
                 _answer_record(translation)
@@ -149,6 +152,22 @@ def _batches(source: Path | None) -> tuple[int | None, Iterator[list[str]]]:
         raise UserError(f"{source}: the file is empty")
     lines = iterate_lines(source)
     return total, iter(lambda: list(islice(lines, CHUNK)), [])
+
+
+def _tidied(batches: Iterable[list[str]]) -> Iterator[list[str]]:
+    """The same batches. Every `TIDY` lines, memory that is free in scattered pieces is returned to the system.
+
+    Batches of many shapes leave such pieces behind: 5 MB per 100,000 lines.
+    """
+    from seq2seq_attn.ops.host import give_back_freed_memory
+
+    lines = 0
+    for batch in batches:
+        yield batch
+        lines += len(batch)
+        if lines >= TIDY:
+            give_back_freed_memory()
+            lines = 0
 
 
 def _piped(path: Path) -> Iterator[list[str]]:

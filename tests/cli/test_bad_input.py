@@ -4,6 +4,7 @@ import io
 import os
 import shutil
 import sys
+from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
@@ -288,3 +289,10 @@ def test_memory_that_runs_out_is_one_line(refused, monkeypatch):
     for error in (MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to ...")):
         monkeypatch.setattr("seq2seq_attn.walk", Mock(side_effect=error))
         assert "out of memory" in refused("walk")
+
+
+def test_a_user_without_a_home_folder_has_one_that_cannot_be_written(program, monkeypatch):
+    monkeypatch.setattr(Path, "home", Mock(side_effect=RuntimeError("Could not determine home directory.")))
+    monkeypatch.setenv("HOME", "as before")  # restored after the test
+    assert program("--version").code == 0
+    assert os.environ["HOME"] == os.devnull

@@ -173,6 +173,15 @@ def test_a_line_in_a_pipe_is_answered_at_once_and_a_closed_pipe_ends_quietly(tra
     too_late.cancel()
 
 
+def test_free_memory_is_returned_between_many_lines(program, trained, monkeypatch):
+    returned = []
+    monkeypatch.setattr("seq2seq_attn.ops.host.give_back_freed_memory", lambda: returned.append(1))
+    monkeypatch.setattr("seq2seq_attn.cli.translate.CHUNK", 2)
+    monkeypatch.setattr("seq2seq_attn.cli.translate.TIDY", 3)
+    assert len(lines(program("translate", trained, stdin=b"a\n" * 9).out)) == 9
+    assert len(returned) == 2
+
+
 def test_a_source_that_is_a_pipe_is_read_once(program, trained, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(b"a b\n\nc\n",))

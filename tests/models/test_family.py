@@ -71,7 +71,7 @@ def test_input_feeding_that_earlier_versions_wrote_for_every_kind_is_ignored():
         ),
         ({"decoder": {"kind": "luong", "input_feding": True}}, "(did you mean 'model.decoder.input_feeding'?)"),
         ({"context": {"scorer": "adittive"}}, "model.context.scorer = 'adittive': there is no scorer"),
-        ({"decoder": {"layers": 0}}, "model.decoder.layers = 0: a number greater than 0 is wanted"),
+        ({"decoder": {"layers": 0}}, "model.decoder.layers = 0: a number of at least 1 is wanted"),
         ({"decoder": {"residual": True}}, "model.decoder: residual=true needs two layers"),
         ({"encoder": {"residual": True}}, "model.encoder: residual=true needs two layers"),
     ],

@@ -57,7 +57,7 @@ def library(dtype: torch.dtype) -> ctypes.CDLL | None:
             if not hasattr(kernels, name):
                 raise OSError(f"the compiled library has no {name}")
         return kernels
-    except (OSError, subprocess.SubprocessError) as error:
+    except (OSError, RuntimeError, subprocess.SubprocessError) as error:  # RuntimeError: there is no home folder
         warnings.warn(
             f"no compiled kernels, so training is slower: {_reason(error)}; "
             f"set {SWITCH}=0 in the environment to disable kernels and this warning",
@@ -183,6 +183,6 @@ def _native_target(compiler: str) -> str:
     return done.stderr if done.returncode == 0 else platform.machine()
 
 
-def _reason(error: OSError | subprocess.SubprocessError) -> str:
+def _reason(error: Exception) -> str:
     message = getattr(error, "stderr", None) or str(error)
     return message.strip().splitlines()[0] if message.strip() else type(error).__name__

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import warnings
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -213,6 +214,14 @@ def test_a_cache_that_is_full_or_read_only_is_a_warning(library, monkeypatch):
     with pytest.warns(UserWarning, match="cannot be cached: .*No space left"):
         assert library().one() == 1
     assert list(build.cache_folder().iterdir()) == []
+
+
+@pytest.mark.skipif(COMPILER is None, reason="no compiler here")
+def test_a_user_without_a_home_folder_has_no_kernels(library, monkeypatch):
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", Mock(side_effect=RuntimeError("Could not determine home directory.")))
+    with pytest.warns(UserWarning, match="no compiled kernels.*home directory"):
+        assert library() is None
 
 
 def test_training_and_search_work_without_kernels(monkeypatch):
