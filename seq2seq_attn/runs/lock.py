@@ -11,8 +11,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+import platform
 import shlex
-import socket
 import sys
 import threading
 import time
@@ -186,7 +186,7 @@ class _Lock:
         is_foreign = _read(self.path).get("kernel", _kernel()) != _kernel()
         told = {
             "pid": os.getpid(),
-            "host": socket.gethostname(),
+            "host": platform.node(),
             "since": datetime.now().astimezone().isoformat(sep=" ", timespec="seconds"),
             "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
             "kernel": _kernel(),
@@ -221,7 +221,7 @@ def _kernel() -> str:
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
-        return socket.gethostname()
+        return platform.node()
 
 
 def _is_alive(pid: int) -> bool:

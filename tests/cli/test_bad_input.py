@@ -197,6 +197,7 @@ def test_yaml_that_surprises_is_refused_with_its_file(refused, write, content):
 
 @pytest.mark.parametrize("key", ["embedding_size: 6", "hidden_size: 5", "hidden_size: 11"])
 def test_a_model_folder_of_4_000_000_units_is_refused_before_anything_is_allocated(refused, bad_run, toy, key):
+    (bad_run / "SHA256SUMS").unlink()
     config = bad_run / "config.yaml"
     config.write_text(config.read_text().replace(key, key.split()[0] + " 900000", 1))
     assert "model" in refused("translate", bad_run, toy / "test.src")
@@ -210,6 +211,7 @@ def test_weights_that_are_not_finite_are_refused(refused, bad_run, toy, value):
     name = sorted(weights)[3]
     weights[name].view(-1)[-1] = value
     save_file(weights, bad_run / "model.safetensors")
+    (bad_run / "SHA256SUMS").unlink()
     assert f"{name} has values that are not finite" in refused("translate", bad_run, toy / "test.src")
 
 
@@ -229,6 +231,8 @@ def test_weights_that_are_not_finite_are_refused(refused, bad_run, toy, value):
 )  # fmt: skip
 def test_a_damaged_file_of_a_run_is_named(refused, bad_run, name, content):
     (bad_run / name).write_bytes(content)
+    assert f"{bad_run / name}: damaged or edited" in refused("evaluate", bad_run)
+    (bad_run / "SHA256SUMS").unlink()
     assert f"{bad_run / name}: not " in refused("evaluate", bad_run)
 
 

@@ -14,6 +14,13 @@ def run(trained, tmp_path):
     return shutil.copytree(trained, tmp_path / "run")
 
 
+@pytest.fixture
+def unrecorded(run):
+    """The run without its checksums, as one whose owner changes it on purpose."""
+    (run / "SHA256SUMS").unlink()
+    return run
+
+
 def recorded(run, **changes):
     """The record of a run, with these fields of its last session."""
     path = run / "provenance.json"
@@ -85,15 +92,29 @@ def forget_training(run):
         (change_score, ["wrong  scores: chrf ", " stored, ", "other was not computed"]),
     ],
 )
-def test_what_is_wrong_is_named_and_the_exit_code_is_1(program, run, change, words):
-    change(run)
-    answer = program("verify", run, "--score")
+def test_what_is_wrong_is_named_and_the_exit_code_is_1(program, unrecorded, change, words):
+    change(unrecorded)
+    answer = program("verify", unrecorded, "--score")
     assert (answer.code, answer.err) == (1, "")
     for word in words:
         assert word in answer.out
 
 
-def test_other_versions_libraries_and_devices_are_noted(program, run, monkeypatch):
+@pytest.mark.parametrize(
+    "name", ["config.yaml", "model.safetensors", "test.translations.txt", "log/version_0/metrics.csv"]
+)
+def test_each_damaged_file_is_named(program, run, name):
+    path = run / name
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    answer = program("verify", run)
+    assert answer.code == 1
+    assert f"{path}: damaged or edited" in answer.out
+
+
+def test_other_versions_libraries_and_devices_are_noted(program, unrecorded, monkeypatch):
+    run = unrecorded
     recorded(
         run, code="0", version="0.0.9", commit="abc+", uncommitted="diff", hardware="a GPU", packages={"torch": "1.0"}
     )

@@ -48,7 +48,7 @@ def every_translation(translator, kind, longest):
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_frequencies_are_the_probabilities_over_three_words(seed):
-    translator, count = random_table(seed, vocabulary=6), 20_000
+    translator, count = random_table(seed, vocabulary=6), 10_000
     (samples,) = sample(translator, pad([[4, EOS]]), sampling(count, seed=seed, max_length=3))
     seen = Counter(tuple(each.tokens) for each in samples)
     expected = every_translation(translator, 4, longest=3)

@@ -1,6 +1,7 @@
 """Jobs, peers and rounds of a sitting."""
 
 import importlib
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -105,6 +106,7 @@ def test_a_failing_task_is_reported_and_dropped(sitting):
 @pytest.fixture
 def order(monkeypatch):
     monkeypatch.syspath_prepend(str(DRIVERS))
+    monkeypatch.delitem(sys.modules, "order", raising=False)  # an experiment has a module of this name
     return importlib.import_module("order")
 
 

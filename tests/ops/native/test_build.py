@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import warnings
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 import torch
@@ -217,13 +216,6 @@ def test_a_cache_that_is_full_or_read_only_is_a_warning(library, monkeypatch):
 
 
 @pytest.mark.skipif(COMPILER is None, reason="no compiler here")
-def test_a_user_without_a_home_folder_has_no_kernels(library, monkeypatch):
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setattr(Path, "home", Mock(side_effect=RuntimeError("Could not determine home directory.")))
-    with pytest.warns(UserWarning, match="no compiled kernels.*home directory"):
-        assert library() is None
-
-
 def test_training_and_search_work_without_kernels(monkeypatch):
     monkeypatch.setenv(build.SWITCH, "0")
     monkeypatch.setattr(native, "library", build.library.__wrapped__)  # the cached function has read the variable
