@@ -13,7 +13,7 @@ from seq2seq_attn.ops.replace import Model
 from seq2seq_attn.strict import Seed, Strict
 from seq2seq_attn.text.lexicon import MAX_TRANSLATIONS
 
-MAX_WIDTH = 10_000  # hypotheses of one sentence; all of them are in memory at once
+MAX_WIDTH = 100_000  # hypotheses of one sentence; all of them are in memory at once
 Width = Annotated[int, Field(ge=1, le=MAX_WIDTH)]
 
 

@@ -156,7 +156,7 @@ def test_gold_links_must_be_links_and_as_many_lines(refused, trained, toy, write
         ("model.embedding_size=" + "9" * 5000, "a number of 5,000 digits"),
         ("text.vocabulary_size=99999999999", "a number less than 2,147,483,648 is wanted"),
         ("training.max_epochs=" + "9" * 30, "a number below 2^63 is wanted"),
-        ("search.beam_size=99999999", "a number of at most 10,000 is wanted"),
+        ("search.beam_size=99999999", "a number of at most 100,000 is wanted"),
         ("seed=4294967296", "a number less than 4,294,967,296 is wanted"),
         ("seed=-1", "a number of at least 0 is wanted"),
         ("training.optimiser.betas=[0.9, 1.0]", "a number less than 1 is wanted"),
