@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from io import TextIOWrapper
@@ -45,8 +46,18 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(encoding="utf-8")  # in any locale: input is UTF-8 as well
+    threading.excepthook = _say_of_thread
     with Interruption.heeding_sigterm():
         sys.exit(_run(arguments))
+
+
+def _say_of_thread(failure: threading.ExceptHookArgs) -> None:
+    """A thread of a library that cannot write its file, as TensorBoard's: one line. Anything else is a bug."""
+    if isinstance(failure.exc_value, OSError):
+        name = failure.exc_value.filename
+        say(f"warning: {os.fsdecode(name) if name else 'a file'}: cannot be written: {failure.exc_value.strerror}")
+    else:
+        threading.__excepthook__(failure)
 
 
 def _run(arguments: Sequence[str] | None) -> int:

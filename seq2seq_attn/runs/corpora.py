@@ -162,6 +162,8 @@ class Cache:
     ) -> _Value:
         value = compute()
         try:
+            for killed in entry.glob("*.part"):  # what a process was writing when it was killed
+                killed.unlink()
             save(value, entry)
             write_bytes(entry / _CHECKSUMS, _checksums(entry))
         except (UserError, OSError) as error:

@@ -34,6 +34,7 @@ COMPARISON = "comparison.json"  # the marker of the folder that `compare` writes
 MODEL, METRICS, LEXICON = "model.safetensors", "metrics.json", "lexicon.safetensors"
 SKIPPED = "skipped.jsonl"  # the sentences of the batch that ended training by a loss that is not finite
 
+_UNFINISHED = tuple(f"{folder}*.[0-9]*.part" for folder in ("", "checkpoints/", "plugins/"))
 # What a run writes besides the files in its `SHA256SUMS`, relative to its folder.
 _OWN = (
     MARKER,
@@ -41,7 +42,7 @@ _OWN = (
     LOCK,
     f"{LOCK}.*.part",
     *(f"log/version_*/{name}" for name in ("metrics.csv", "hparams.yaml", "events.out.tfevents.*")),
-    *(f"{folder}*.[0-9]*.part" for folder in ("", "checkpoints/", "plugins/")),
+    *_UNFINISHED,
 )
 # What a run of a version without `SHA256SUMS` wrote.
 _OWN_BEFORE_SUMS = (
@@ -114,10 +115,11 @@ def record_logs(folder: Path) -> None:
 
 
 def prepare_to_resume(folder: Path) -> None:
-    """Removes what a killed training wrote of its next checkpoint, and records the files of an earlier version."""
+    """Removes what a killed training was writing, and records the files of an earlier version."""
     with explained(folder):
-        for path in folder.glob("checkpoints/*.ckpt.[0-9]*.part"):
-            path.unlink()
+        for pattern in _UNFINISHED:
+            for path in folder.glob(pattern):
+                path.unlink()
     if not read_sums(folder):
         files = {path for pattern in (MARKER, *_OWN_BEFORE_SUMS) for path in folder.glob(pattern)}
         record(folder, [path.relative_to(folder).as_posix() for path in files])

@@ -149,6 +149,8 @@ def fit(
             trainer.fit(module, training, validation, ckpt_path=start, weights_only=True)
         except (KeyboardInterrupt, SystemExit) as stop:  # Lightning turns the first into the second
             raise Interrupted from stop
+        except OSError as error:  # of a logger: checkpoints have messages of their own
+            raise UserError(f"{_shown(error.filename) or folder}: cannot be written: {error.strerror}") from None
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -170,6 +172,11 @@ def fit(
         skipped_steps=module.skipped_steps,
         split_steps=module.split_steps,
     )
+
+
+def _shown(name: object) -> str:
+    """The name of a file in an OSError, which may be bytes or missing."""
+    return "" if name is None else os.fsdecode(name) if isinstance(name, (str, bytes)) else str(name)
 
 
 class BestWeights(Callback):

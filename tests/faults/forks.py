@@ -1,7 +1,7 @@
 """A process with the shim that has imported everything, and runs each command in a fork of itself.
 
-It reads orders as lines of JSON: {"arguments", "folder", "at", "fault", "error", "for_good", "log", "output"}. For each it
-answers with the exit status of the fork, negative for a signal.
+It reads orders as lines of JSON: {"arguments", "folder", "at", "fault", "error", "for_good", "log", "output"}. For each
+it answers with the exit status of the fork, negative for a signal.
 """
 
 import ctypes
@@ -16,7 +16,6 @@ def main() -> None:
     import lightning  # noqa: F401 - imported once, for all forks
     import sacrebleu  # noqa: F401
 
-    import seq2seq_attn.runs.train
     from seq2seq_attn.analysis import scoring  # noqa: F401
     from seq2seq_attn.cli import main as program
     from seq2seq_attn.comparison import compare  # noqa: F401
