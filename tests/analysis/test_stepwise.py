@@ -259,7 +259,7 @@ def test_what_does_not_fit_is_refused(model, wrong, message):
     ],
 )
 def test_a_contradictory_intervention_is_refused(wrong):
-    with pytest.raises(ValueError, match="replace=|finite"):
+    with pytest.raises(ValueError, match=r"replace=|finite"):
         Intervention.model_validate(wrong)
 
 
