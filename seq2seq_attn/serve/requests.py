@@ -150,7 +150,7 @@ async def read(request: Request, record: type[Body], settings: Settings) -> tupl
     """The body of a request, JSON or a form, and the API key that came with it."""
     content = await _bytes(request, settings.max_body)
     if not content and not any(field.is_required() for field in record.model_fields.values()):
-        content = b"{}"
+        return record(), None
     values = _values(content, request.headers.get("content-type", ""))
     if not isinstance(values, dict):
         raise ApiError(400, f'the body is a JSON object, such as {{"source": ...}}, got {type(values).__name__}')
@@ -179,7 +179,12 @@ def _values(body: bytes, content_type: str) -> Any:
         if content_type.startswith("application/x-www-form-urlencoded"):
             fields = parse_qs(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=1000)
             return {name: found[0] if len(found) == 1 else found for name, found in fields.items()}
-        return json.loads(body)
+        values = json.loads(body)
+        if b"\\ud" in body.lower():
+            json.dumps(values, ensure_ascii=False).encode()  # half of a surrogate pair is no character of a text
+        return values
+    except UnicodeEncodeError:
+        raise ApiError(400, "the body has half of a surrogate pair, such as \\ud800, which is no character") from None
     except RecursionError:
         raise ApiError(400, "the body is not JSON that this server reads: it is nested too deeply") from None
     except ValueError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
@@ -55,7 +56,7 @@ def _names(runs: Sequence[Path]) -> list[str]:
 def serve(models: Sequence[ServedModel], settings: Settings, say: Say) -> None:
     """Serve until SIGINT or SIGTERM. For a process of its own: sets torch's number of threads.
 
-    UserError: the address is in use.
+    UserError: the address cannot be listened on.
     """
     # Small products gain nothing from several threads; several batches at once do.
     torch.set_num_threads(max(1, torch.get_num_threads() // settings.workers))
@@ -64,15 +65,15 @@ def serve(models: Sequence[ServedModel], settings: Settings, say: Say) -> None:
         application.asgi, settings.host, settings.port, log_level="warning", lifespan="off", timeout_keep_alive=30,
         timeout_graceful_shutdown=1,
     )  # fmt: skip
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
-        socket = config.bind_socket()
-    except SystemExit:
-        raise UserError(
-            f"{settings.host}:{settings.port}: this address cannot be listened on; choose a --port"
-        ) from None
-    port = socket.getsockname()[1]
-    say(f"Serving {', '.join(each.name for each in models)} at http://{settings.host}:{port}/ (Ctrl-C stops)")
-    GracefulServer(config, application).run(sockets=[socket])
+        listening = socket.create_server((settings.host, settings.port), family=family)
+    except OSError as error:
+        place = f"{settings.host}:{settings.port}"
+        raise UserError(f"{place} cannot be listened on: {error.strerror}; choose another --port or --host") from None
+    host, port = f"[{settings.host}]" if ":" in settings.host else settings.host, listening.getsockname()[1]
+    say(f"Serving {', '.join(each.name for each in models)} at http://{host}:{port}/ (Ctrl-C stops)")
+    GracefulServer(config, application).run(sockets=[listening])
     application.server.batches.close()
 
 

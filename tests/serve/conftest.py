@@ -27,7 +27,11 @@ def run(tmp_path_factory):
     values = {
         "data": {"train": pairs, "validation": pairs, "max_length": 20},
         "text": {"tokeniser": "word", "source_language": "en", "target_language": "zh"},
-        "model": {"embedding_size": 12, "encoder": {"hidden_size": 16}, "decoder": {"kind": "luong", "hidden_size": 24}},
+        "model": {
+            "embedding_size": 12,
+            "encoder": {"hidden_size": 16},
+            "decoder": {"kind": "luong", "hidden_size": 24},
+        },
         "training": {
             "optimiser": {"learning_rate": 0.03},
             "batch_size": 13,
@@ -98,10 +102,11 @@ def refused(ask):
 
 
 @contextmanager
-def listening(application):
+def _listening(application):
     """The application at a port of this machine, in a thread; yields its address."""
     with socket.socket() as place:
         place.bind(("127.0.0.1", 0))
+        place.listen()  # clients may connect before the thread runs
         server = uvicorn.Server(uvicorn.Config(application.asgi, lifespan="off", log_level="error"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [place]})
         thread.start()
@@ -114,6 +119,12 @@ def listening(application):
 
 
 @pytest.fixture
+def listening():
+    """An application at a port: `with listening(application) as address`."""
+    return _listening
+
+
+@pytest.fixture
 def live(served):
     """Starts the server at a port: `with live() as address`, with any settings."""
-    return lambda **settings: listening(create_app([served], Settings(**settings)))
+    return lambda **settings: _listening(create_app([served], Settings(**settings)))
