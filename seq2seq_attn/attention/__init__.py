@@ -25,7 +25,7 @@ from seq2seq_attn.attention.contexts.counterfactual import (
     Counterfactual,
     CounterfactualSource,
     Intervened,
-    Recomputed,
+    RecomputedContext,
 )
 from seq2seq_attn.attention.contexts.key_value import KeyValueAttention
 from seq2seq_attn.attention.contexts.multi_head import MultiHead, MultiheadAttention, MultiHeadSource
@@ -127,7 +127,7 @@ __all__ = [
     "Position",
     "PreparedSource",
     "RandomToken",
-    "Recomputed",
+    "RecomputedContext",
     "Relative",
     "RelativeBias",
     "Rotary",

@@ -40,11 +40,12 @@ def serve(
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for a request at most.")] = 60.0,
     plugin: Plugin = None,
 ) -> None:
-    """Serve trained runs over HTTP: translation, scores, alignments, attention, and decoding step by step.
+    """Serve trained runs over HTTP.
 
-    POST /translate and GET /languages are those of LibreTranslate, so its clients work as they are; /v1/... are those
-    of this package, listed at /docs. Lines of different clients are decoded together. Ctrl-C or SIGTERM stops the
-    server after it has answered what it is working on. docs/serving.md describes everything.
+    Translates, scores, aligns, and returns attention weights and every step of decoding. POST /translate and GET
+    /languages are those of LibreTranslate, so its clients work as they are; /v1/... are those of this package, listed
+    at /docs. Lines of different clients are decoded together. Ctrl-C or SIGTERM stops the server after it has answered
+    what it is working on. docs/serving.md describes everything.
     """
     try:
         import fastapi

@@ -22,19 +22,19 @@ from seq2seq_attn.analysis.stepwise import DecodedStep, source_tokens
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.search.options import SearchOptions
 from seq2seq_attn.serve import Settings, requests
-from seq2seq_attn.serve.batches import Batches, QueueFullError, Task
+from seq2seq_attn.serve.batches import Batches, BatchTask, QueueFullError
 from seq2seq_attn.serve.guard import Guard, Metrics, check_key, error_response
 from seq2seq_attn.serve.requests import ApiError, as_lines
 from seq2seq_attn.serve.tasks import (
-    Align,
-    Attend,
+    AlignTask,
     AttentionItem,
-    NextStep,
-    Score,
+    AttentionTask,
+    NextStepTask,
+    ScoreTask,
     ServedModel,
-    Steps,
     StepsItem,
-    Translate,
+    StepsTask,
+    TranslateTask,
     step_record,
 )
 
@@ -104,9 +104,9 @@ class Server:
     ) -> list[dict[str, Any]]:
         """The records of the translations of some lines."""
         lengths = await self.source_lengths(served, lines)
-        return await self.batches.run(Translate(served, options, weights), lines, lengths)
+        return await self.batches.run(TranslateTask(served, options, weights), lines, lengths)
 
-    async def one(self, task: Task, item: Any) -> dict[str, Any]:
+    async def one(self, task: BatchTask, item: Any) -> dict[str, Any]:
         """The record of a single item."""
         (found,) = await self.batches.run(task, [item])
         return dict(found)
@@ -217,7 +217,7 @@ def _add_lines(app: FastAPI, server: Server) -> None:
             translations = [(each, found["source"]) for found in results for each in found["translations"]]
             pairs = [(source, each["text"]) for each, source in translations]
             lengths = [len(source) + len(text) for source, text in pairs]
-            found = await server.batches.run(Align(served), pairs, lengths, admitted=True)
+            found = await server.batches.run(AlignTask(served), pairs, lengths, admitted=True)
             for (each, _), links in zip(translations, found, strict=True):
                 each["links"] = links["links"]
         return JSONResponse({"model": served.name, "results": results})
@@ -227,7 +227,7 @@ def _add_lines(app: FastAPI, server: Server) -> None:
         """Log-probabilities of given translations, in total and of each token."""
         body = await server.body(request, requests.PairsBody)
         served, pairs = server.model(body.model), requests.pairs(body)
-        results = await server.batches.run(Score(served), pairs, await server.pair_lengths(served, pairs))
+        results = await server.batches.run(ScoreTask(served), pairs, await server.pair_lengths(served, pairs))
         return JSONResponse({"model": served.name, "results": results})
 
     @app.post("/v1/align", openapi_extra=_schema(requests.AlignBody))
@@ -235,7 +235,7 @@ def _add_lines(app: FastAPI, server: Server) -> None:
         """Links between the words of given translations, as [source word, target word], counted from 0."""
         body = await server.body(request, requests.AlignBody)
         served, pairs = server.model(body.model), requests.pairs(body)
-        task = Align(served, body.threshold, body.row, body.layer, body.head)
+        task = AlignTask(served, body.threshold, body.row, body.layer, body.head)
         results = await server.batches.run(task, pairs, await server.pair_lengths(served, pairs))
         return JSONResponse({"model": served.name, "results": results})
 
@@ -248,7 +248,7 @@ def _add_lines(app: FastAPI, server: Server) -> None:
             await server.source_lengths(served, [body.source])
         else:
             await server.pair_lengths(served, [(body.source, body.target)])
-        found = await server.one(Attend(served, body.words, body.heads), AttentionItem(body.source, body.target))
+        found = await server.one(AttentionTask(served, body.words, body.heads), AttentionItem(body.source, body.target))
         return JSONResponse({"model": served.name, **found})
 
 
@@ -270,27 +270,27 @@ def _add_steps(app: FastAPI, server: Server) -> None:
     async def steps(request: Request) -> Any:
         """Every step of decoding: weights by layer and head, scores, contributions to C, likely next tokens."""
         served, given = await item(await server.body(request, requests.StepsBody))
-        return JSONResponse({"model": served.name, **await server.one(Steps(served), given)})
+        return JSONResponse({"model": served.name, **await server.one(StepsTask(served), given)})
 
     @app.post("/v1/intervene", openapi_extra=_schema(requests.InterveneBody))
     async def intervene(request: Request) -> Any:
         """The same with interventions: weights of a step replaced, or its context; decoding goes on from there."""
         served, given = await item(await server.body(request, requests.InterveneBody))
-        return JSONResponse({"model": served.name, **await server.one(Steps(served), given)})
+        return JSONResponse({"model": served.name, **await server.one(StepsTask(served), given)})
 
     @app.post("/v1/stream", openapi_extra=_schema(requests.StreamBody))
     async def stream(request: Request) -> Any:
         """Server-sent events while decoding: a `step` for each token, then `end`; by default, greedy search."""
         body = await server.body(request, requests.StreamBody)
         served, given = await item(body, beam_size=1)
-        task = NextStep(given.steps(served))
+        task = NextStepTask(given.steps(served))
         (first,) = await server.batches.run(task, [None])  # a mistake in the request is an answer, not an event
         events = _events(server, served, given, task, first)
         return StreamingResponse(events, media_type="text/event-stream", headers={"cache-control": "no-store"})
 
 
 async def _events(
-    server: Server, served: ServedModel, given: StepsItem, task: NextStep, step: DecodedStep | None
+    server: Server, served: ServedModel, given: StepsItem, task: NextStepTask, step: DecodedStep | None
 ) -> AsyncIterator[str]:
     """The first step and those after it, each computed when the one before has been sent, and the whole at the end."""
     tokens, total = [], 0.0

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 
-class Task(Protocol):
+class BatchTask(Protocol):
     """What is computed for lines; equal tasks can be computed together."""
 
     def __call__(self, items: Sequence[Any]) -> Sequence[Any]:
@@ -30,7 +30,7 @@ class QueueFullError(Exception):
 
 class _Line(NamedTuple):
     group: Hashable  # lines of one group are computed together
-    task: Task
+    task: BatchTask
     item: Any
     result: asyncio.Future[Any]
 
@@ -47,7 +47,7 @@ class Batches:
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="decode")
 
     async def run(
-        self, task: Task, items: Sequence[Any], lengths: Sequence[int] | None = None, *, admitted: bool = False
+        self, task: BatchTask, items: Sequence[Any], lengths: Sequence[int] | None = None, *, admitted: bool = False
     ) -> list[Any]:
         """The results of a task for these items, whose lengths tell which others they can share a batch with.
 
@@ -98,7 +98,7 @@ class Batches:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _results(task: Task, items: Sequence[Any]) -> list[Any]:
+def _results(task: BatchTask, items: Sequence[Any]) -> list[Any]:
     """A result or an error for each item: one that is refused does not affect the others of its batch."""
     try:
         return list(task(items))

@@ -71,7 +71,7 @@ class ServedModel:
 
 
 @dataclass(frozen=True)
-class Translate:
+class TranslateTask:
     """Lines to their translations."""
 
     served: ServedModel
@@ -97,7 +97,7 @@ class Translate:
 
 
 @dataclass(frozen=True)
-class Score:
+class ScoreTask:
     """Pairs to the log-probabilities of their targets."""
 
     served: ServedModel
@@ -107,7 +107,7 @@ class Score:
 
 
 @dataclass(frozen=True)
-class Align:
+class AlignTask:
     """Pairs to the links between their words."""
 
     served: ServedModel
@@ -130,7 +130,7 @@ class AttentionItem(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Attend:
+class AttentionTask:
     """Sentences to the attention weights between them and their translations."""
 
     served: ServedModel
@@ -176,7 +176,7 @@ class StepsItem(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Steps:
+class StepsTask:
     """Sentences to all steps of their decoding."""
 
     served: ServedModel
@@ -202,7 +202,7 @@ def step_record(step: DecodedStep) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class NextStep:
+class NextStepTask:
     """The next step of a stream, or None after the last; a task of its own, so that streams share the workers."""
 
     steps: Iterator[DecodedStep]

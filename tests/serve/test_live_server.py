@@ -23,7 +23,7 @@ from seq2seq_attn.cli import main
 from seq2seq_attn.serve import Settings, tasks
 from seq2seq_attn.serve.app import create_app
 from seq2seq_attn.serve.server import _names
-from seq2seq_attn.serve.tasks import Score
+from seq2seq_attn.serve.tasks import ScoreTask
 
 ROOT = Path(__file__).parents[2]
 
@@ -102,13 +102,13 @@ def test_a_stream_stops_when_its_client_leaves(live, monkeypatch):
 def blocked(monkeypatch):
     """Scores wait until this event is set."""
     may_go = threading.Event()
-    score = Score.__call__
+    score = ScoreTask.__call__
 
     def waiting(self, items):
         may_go.wait(20)
         return score(self, items)
 
-    monkeypatch.setattr(Score, "__call__", waiting)
+    monkeypatch.setattr(ScoreTask, "__call__", waiting)
     yield may_go
     may_go.set()
 

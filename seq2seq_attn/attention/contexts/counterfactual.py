@@ -47,7 +47,7 @@ class CounterfactualSource(NamedTuple):
         return CounterfactualSource(self.read.select(rows), values, is_token)
 
 
-class Recomputed(Context):
+class RecomputedContext(Context):
     """A context that is computed again from the weights of `context`; subclasses say how.
 
     `context` must be the module that sums the values itself (`Context.reader`); its history is not affected. In a
@@ -107,7 +107,7 @@ class Recomputed(Context):
         return torch.unflatten(rows, 1, (self.heads, -1)).flatten(0, 1)
 
 
-class Counterfactual(Recomputed):
+class Counterfactual(RecomputedContext):
     """C_i = Σ_j a'_ij v_j, where a' = change(a) for the weights a of `context`.
 
     A batch holds its sentences 1 + len(changes) times, one complete copy after another. The first copy is read with the
@@ -130,7 +130,7 @@ class Counterfactual(Recomputed):
         return torch.bmm(read, source.values), read
 
 
-class Intervened(Recomputed):
+class Intervened(RecomputedContext):
     """The first sentence of a batch reads with changed weights, or the context of another sentence; others as before.
 
     With a `change`, C_i = Σ_j a'_ij v_j for a' = change(a), where a are the model's own weights at this step: unlike in
