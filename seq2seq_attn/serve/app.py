@@ -14,6 +14,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Resp
 from prometheus_client import generate_latest
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import ClientDisconnect
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
@@ -128,7 +129,7 @@ def create_app(models: Sequence[ServedModel], settings: Settings) -> Application
     _add_lines(app, server)
     _add_steps(app, server)
     _add_about(app, server)
-    for kind in (UserError, ApiError, QueueFullError, HTTPException, Exception):
+    for kind in (UserError, ApiError, QueueFullError, ClientDisconnect, HTTPException, Exception):
         app.add_exception_handler(kind, _error)
     guard = Guard(app, settings, server.metrics)
     if not settings.cors:
@@ -143,6 +144,8 @@ async def _error(_: Request, error: Exception) -> Response:
         return error_response(error.status, str(error), error.headers)
     if isinstance(error, QueueFullError):
         return error_response(429, "too many lines wait; try again in a moment", {"Retry-After": "1"})
+    if isinstance(error, ClientDisconnect):
+        return error_response(400, "the body ended before its end")  # for the metrics: nobody reads it
     if isinstance(error, HTTPException):
         return error_response(error.status_code, f"{error.detail}; /docs lists the endpoints")
     if isinstance(error, UserError):
