@@ -197,26 +197,25 @@ class _Decoder:
         self._check()
         self.read: list[tuple[Tensor, Tensor]] = []  # at the current step: weights and values of each layer
         self.scored: dict[int, Tensor] = {}  # likewise, the scores by number of the layer
-        # One model for every set of interventions that some step has.
-        self.at = {each.step: self._intervened(each.step) for each in interventions if each.step is not None}
-        self.everywhere = self._intervened(None)
+        # One model for every step that has interventions of its own, made when it is reached; None: for all others.
+        self.own_steps = {each.step for each in interventions}
+        self.models: dict[int | None, Translator] = {}
 
     def step(self, tokens: Tensor, state: _State, memory: Any) -> Step:
         """One step of N hypotheses of the first sentence; every other sentence reads the same tokens."""
         self.read.clear()
         self.scored.clear()
-        inner = self.at.get(state.steps, self.everywhere)
-        step = inner.step(tokens.repeat(state.copies), state.inner, memory)
+        step = self._at(state.steps).step(tokens.repeat(state.copies), state.inner, memory)
         after = state._replace(inner=step.state, steps=state.steps + 1)
         count = state.hypotheses
         return Step(step.logits[:count], after, step.weights[:count, : self.length])
 
     def start(self, memory: Any) -> _State:
-        return _State(self.everywhere.start(memory), 0, 1, len(self.sources.lengths))
+        return _State(self._at(None).start(memory), 0, 1, len(self.sources.lengths))
 
     @torch.inference_mode()
     def encode(self) -> Any:
-        return self.everywhere.encode(self.sources)
+        return self._at(None).encode(self.sources)
 
     def steps(self, given: Sequence[int], limit: int, min_length: int = 1) -> Iterator[DecodedStep]:
         """The steps of the given tokens, then those of greedy search, until `</s>` or `limit`."""
@@ -239,6 +238,8 @@ class _Decoder:
         best = best_continuations(torch.zeros(1, 1, device=device), logits, 1, may_end)
         chosen = int(best.tokens) if forced is None else forced
         log_probabilities = torch.log_softmax(logits[0], dim=0)
+        if not log_probabilities.isfinite().all():
+            raise UserError("the predictions are no numbers any more; give smaller weights")
         likely = log_probabilities.exp().topk(min(LIKELY, len(log_probabilities)))
         words = self.model.target.vocabulary.lookup_tokens([chosen, *likely.indices.tolist()])
         reads_another = any(self._applies(each, state.steps) and each.other is not None for each in self.interventions)
@@ -281,6 +282,12 @@ class _Decoder:
                 raise UserError(
                     f"{len(each.weights)} weights for {self.length} source tokens: give one for each, `</s>` included"
                 )
+
+    def _at(self, step: int | None) -> Translator:
+        key = step if step in self.own_steps else None
+        if key not in self.models:
+            self.models[key] = self._intervened(key)
+        return self.models[key]
 
     def _intervened(self, step: int | None) -> Translator:
         """The model with what applies at this step; `None`: what applies at every step."""

@@ -302,7 +302,11 @@ async def _events(
         tokens.append(step.token)
         total += step.log_probability
         yield _event("step", step_record(step) | {"text": served.text(tokens)})
-        (step,) = await server.batches.run(task, [None], admitted=True)
+        try:
+            (step,) = await server.batches.run(task, [None], admitted=True)
+        except UserError as error:
+            yield _event("error", {"error": str(error)})
+            return
     yield _event("end", {"text": served.text(tokens), "log_probability": total, "tokens": tokens})
 
 

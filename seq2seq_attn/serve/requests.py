@@ -131,7 +131,7 @@ class StepsBody(_SearchBody):
 class StreamBody(StepsBody):
     """A sentence to decode step by step, with or without interventions."""
 
-    interventions: tuple[Intervention, ...] = ()
+    interventions: tuple[Intervention, ...] = Field(default=(), max_length=1000)
 
     def changes(self) -> tuple[Intervention, ...]:
         return self.interventions
@@ -140,7 +140,7 @@ class StreamBody(StepsBody):
 class InterveneBody(StreamBody):
     """A sentence to decode step by step, with at least one intervention."""
 
-    interventions: tuple[Intervention, ...] = Field(min_length=1)
+    interventions: tuple[Intervention, ...] = Field(min_length=1, max_length=1000)
 
 
 Body = TypeVar("Body", bound=_Body)

@@ -248,6 +248,35 @@ def test_under_load_every_answer_is_the_one_given_alone(live, model):
     assert every > single  # lines of several clients were decoded together
 
 
+def test_the_load_driver_measures_a_server(live, tmp_path):
+    (tmp_path / "lines").write_text("a b\n\nb c a\n")
+    command = [
+        sys.executable,
+        ROOT / "benchmarks/serve/load.py",
+        tmp_path / "lines",
+        "--target",
+        "zh",
+        "--clients",
+        "1,3",
+    ]
+    with live() as address:
+        done = subprocess.run(
+            [*command, "--address", address, "--seconds", "0.4", "--warm-up", "0.1"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    for line, clients in zip(done.stdout.splitlines(), (1, 3), strict=True):
+        record = json.loads(line)
+        assert record["clients"] == clients
+        assert record["errors"] == 0
+        assert record["per_second"] == round(record["requests"] / 0.4, 1)
+        assert 0 < record["p50_ms"] <= record["p95_ms"] <= record["p99_ms"]
+    nobody = subprocess.run([*command, "--address", address, "--seconds", "0.1", "--warm-up", "0"], capture_output=True)
+    assert nobody.returncode == 1  # nothing answers: no measurement
+
+
 @pytest.mark.slow
 def test_two_hundred_clients_for_minutes(served, model, listening):
     """python -m pytest -m slow -n 0 tests/serve/test_live_server.py: three minutes; memory is bounded."""

@@ -41,6 +41,11 @@ JSON = {"content-type": "application/json"}
         ("/v1/steps", b'{"source": ""}', "a blank sentence has no steps"),
         ("/v1/steps", b'{"source": "a", "prefix": ["q"]}', "'q' is no token"),
         ("/v1/intervene", b'{"source": "a", "interventions": []}', "interventions"),
+        (
+            "/v1/intervene",
+            b'{"source": "a", "interventions": [{"replace": "weights", "weights": [1e308, 1e308]}]}',
+            "give smaller weights",
+        ),
         ("/v1/intervene", b'{"source": "a", "interventions": [{"replace": "mean", "layer": 3}]}', "layer 3"),
         ("/v1/intervene", b'{"source": "a", "interventions": [{"replace": "al"}]}', "replace"),
         ("/v1/stream", b'{"source": " "}', "a blank sentence has no steps"),
@@ -49,6 +54,14 @@ JSON = {"content-type": "application/json"}
 )
 def test_a_wrong_body_is_400_with_the_way_out(refused, path, body, message):
     assert message in refused(400, "POST", path, content=body, headers=JSON)
+
+
+def test_a_mistake_that_shows_in_the_middle_of_a_stream_is_an_event(ask):
+    change = {"replace": "weights", "step": 2, "weights": [1e308] * 4}
+    answer = ask("POST", "/v1/stream", json={"source": "a b c", "interventions": [change]})
+    assert answer.status_code == 200
+    assert answer.text.count("event: step") == 2
+    assert answer.text.rpartition("event: ")[2].startswith('error\ndata: {"error": "the predictions are no numbers')
 
 
 def test_a_form_that_is_no_text_is_refused(refused):
