@@ -54,8 +54,11 @@ class Intervention(Strict):
     @model_validator(mode="after")
     def _has_what_it_needs(self) -> Intervention:
         for name, needed in (("weights", "weights"), ("other", "sentence")):
-            if (getattr(self, name) is not None) != (self.replace == needed):
-                raise ValueError(f"replace={self.replace}: {name} is given with replace={needed}, and only then")
+            is_given, is_needed = getattr(self, name) is not None, self.replace == needed
+            if is_needed and not is_given:
+                raise ValueError(f"replace={needed} needs {name}")
+            if is_given and not is_needed:
+                raise ValueError(f"{name} is for replace={needed} alone, not for replace={self.replace}")
         if self.weights is not None and not all(0 <= weight < float("inf") for weight in self.weights):
             raise ValueError("weights must be finite numbers of at least 0")
         if self.replace == "sentence" and self.head is not None:

@@ -41,6 +41,12 @@ JSON = {"content-type": "application/json"}
         ("/v1/steps", b'{"source": ""}', "a blank sentence has no steps"),
         ("/v1/steps", b'{"source": "a", "prefix": ["q"]}', "'q' is no token"),
         ("/v1/intervene", b'{"source": "a", "interventions": []}', "interventions"),
+        ("/v1/intervene", b'{"source": "a", "interventions": [null]}', "interventions.0 = null: a mapping of keys"),
+        (
+            "/v1/intervene",
+            b'{"source": "a", "interventions": [{"replace": "mean", "stepp": 1}]}',
+            "unknown key 'interventions.0.stepp'",
+        ),
         (
             "/v1/intervene",
             b'{"source": "a", "interventions": [{"replace": "weights", "weights": [1e308, 1e308]}]}',
