@@ -1,8 +1,8 @@
 """A REST server for trained models: translation, scores, alignments, attention, and decoding step by step.
 
 `settings` (here) and `requests.py` say what is accepted, `tasks.py` what is computed, `batches.py` which lines are
-computed together, `guard.py` what holds for every request, `app.py` the endpoints, `server.py` the process. The
-decoding itself is that of the package: `Model` and `analysis/stepwise.py`.
+computed together, `guard.py` what holds for every request, `app.py` the endpoints, `pages.py` how they are
+described, `server.py` the process. The decoding itself is that of the package: `Model` and `analysis/stepwise.py`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import html
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
@@ -25,6 +24,7 @@ from seq2seq_attn.search.options import SearchOptions
 from seq2seq_attn.serve import Settings, requests
 from seq2seq_attn.serve.batches import Batches, BatchTask, QueueFullError
 from seq2seq_attn.serve.guard import Guard, Metrics, check_key, error_response
+from seq2seq_attn.serve.pages import docs_page, schema
 from seq2seq_attn.serve.requests import ApiError, as_lines
 from seq2seq_attn.serve.tasks import (
     AlignTask,
@@ -139,6 +139,11 @@ def create_app(models: Sequence[ServedModel], settings: Settings) -> Application
     return Application(asgi, guard, server)
 
 
+async def _answer(served: ServedModel, content: dict[str, Any]) -> Response:
+    """JSON, written in a thread: the weights of a long sentence are megabytes."""
+    return await asyncio.to_thread(JSONResponse, {"model": served.name, **content})
+
+
 async def _error(_: Request, error: Exception) -> Response:
     if isinstance(error, ApiError):
         return error_response(error.status, str(error), error.headers)
@@ -154,7 +159,7 @@ async def _error(_: Request, error: Exception) -> Response:
 
 
 def _add_libretranslate(app: FastAPI, server: Server) -> None:
-    @app.post("/translate", openapi_extra=_schema(requests.LibreTranslateBody))
+    @app.post("/translate", openapi_extra=schema(requests.LibreTranslateBody))
     async def libretranslate(request: Request) -> Any:
         """Translate a text or a list of texts, with the fields of LibreTranslate."""
         body = await server.body(request, requests.LibreTranslateBody)
@@ -209,7 +214,7 @@ def _joined(lines: list[list[dict[str, Any]]], count: int) -> list[str]:
 
 
 def _add_lines(app: FastAPI, server: Server) -> None:
-    @app.post("/v1/translate", openapi_extra=_schema(requests.TranslateBody))
+    @app.post("/v1/translate", openapi_extra=schema(requests.TranslateBody))
     async def translate(request: Request) -> Any:
         """Translate sentences: n best, scores, tokens; attention weights and word links if asked for."""
         body = await server.body(request, requests.TranslateBody)
@@ -223,26 +228,26 @@ def _add_lines(app: FastAPI, server: Server) -> None:
             found = await server.batches.run(AlignTask(served), pairs, lengths, admitted=True)
             for (each, _), links in zip(translations, found, strict=True):
                 each["links"] = links["links"]
-        return JSONResponse({"model": served.name, "results": results})
+        return await _answer(served, {"results": results})
 
-    @app.post("/v1/score", openapi_extra=_schema(requests.PairsBody))
+    @app.post("/v1/score", openapi_extra=schema(requests.PairsBody))
     async def score(request: Request) -> Any:
         """Log-probabilities of given translations, in total and of each token."""
         body = await server.body(request, requests.PairsBody)
         served, pairs = server.model(body.model), requests.pairs(body)
         results = await server.batches.run(ScoreTask(served), pairs, await server.pair_lengths(served, pairs))
-        return JSONResponse({"model": served.name, "results": results})
+        return await _answer(served, {"results": results})
 
-    @app.post("/v1/align", openapi_extra=_schema(requests.AlignBody))
+    @app.post("/v1/align", openapi_extra=schema(requests.AlignBody))
     async def align(request: Request) -> Any:
         """Links between the words of given translations, as [source word, target word], counted from 0."""
         body = await server.body(request, requests.AlignBody)
         served, pairs = server.model(body.model), requests.pairs(body)
         task = AlignTask(served, body.threshold, body.row, body.layer, body.head)
         results = await server.batches.run(task, pairs, await server.pair_lengths(served, pairs))
-        return JSONResponse({"model": served.name, "results": results})
+        return await _answer(served, {"results": results})
 
-    @app.post("/v1/attention", openapi_extra=_schema(requests.AttentionBody))
+    @app.post("/v1/attention", openapi_extra=schema(requests.AttentionBody))
     async def attention(request: Request) -> Any:
         """Attention weights between a sentence and its translation; of every layer and head if asked for."""
         body = await server.body(request, requests.AttentionBody)
@@ -252,7 +257,7 @@ def _add_lines(app: FastAPI, server: Server) -> None:
         else:
             await server.pair_lengths(served, [(body.source, body.target)])
         found = await server.one(AttentionTask(served, body.words, body.heads), AttentionItem(body.source, body.target))
-        return JSONResponse({"model": served.name, **found})
+        return await _answer(served, found)
 
 
 def _add_steps(app: FastAPI, server: Server) -> None:
@@ -269,19 +274,19 @@ def _add_steps(app: FastAPI, server: Server) -> None:
             raise ApiError(400, f"prefix: {len(body.prefix)} tokens; at most {most} are decoded")
         return served, StepsItem(body.source, body.target, body.prefix, interventions, options)
 
-    @app.post("/v1/steps", openapi_extra=_schema(requests.StepsBody))
+    @app.post("/v1/steps", openapi_extra=schema(requests.StepsBody))
     async def steps(request: Request) -> Any:
         """Every step of decoding: weights by layer and head, scores, contributions to C, likely next tokens."""
         served, given = await item(await server.body(request, requests.StepsBody))
-        return JSONResponse({"model": served.name, **await server.one(StepsTask(served), given)})
+        return await _answer(served, await server.one(StepsTask(served), given))
 
-    @app.post("/v1/intervene", openapi_extra=_schema(requests.InterveneBody))
+    @app.post("/v1/intervene", openapi_extra=schema(requests.InterveneBody))
     async def intervene(request: Request) -> Any:
         """The same with interventions: weights of a step replaced, or its context; decoding goes on from there."""
         served, given = await item(await server.body(request, requests.InterveneBody))
-        return JSONResponse({"model": served.name, **await server.one(StepsTask(served), given)})
+        return await _answer(served, await server.one(StepsTask(served), given))
 
-    @app.post("/v1/stream", openapi_extra=_schema(requests.StreamBody))
+    @app.post("/v1/stream", openapi_extra=schema(requests.StreamBody))
     async def stream(request: Request) -> Any:
         """Server-sent events while decoding: a `step` for each token, then `end`; by default, greedy search."""
         body = await server.body(request, requests.StreamBody)
@@ -335,7 +340,7 @@ def _add_about(app: FastAPI, server: Server) -> None:
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> Any:
-        return HTMLResponse(_docs_page(app.openapi()))
+        return HTMLResponse(docs_page(app.openapi()))
 
     if PAGE.is_dir():
         app.mount("/", StaticFiles(directory=PAGE, html=True))
@@ -344,48 +349,3 @@ def _add_about(app: FastAPI, server: Server) -> None:
         @app.get("/", include_in_schema=False)
         async def front() -> Any:
             return RedirectResponse("/docs")
-
-
-def _schema(record: type[requests._Body]) -> dict[str, Any]:
-    """The body of an endpoint in OpenAPI; records within records are written out where they stand."""
-    schema = record.model_json_schema(ref_template="{model}")
-    parts = schema.pop("$defs", {})
-
-    def inlined(value: Any) -> Any:
-        if isinstance(value, dict):
-            return (
-                inlined(parts[value["$ref"]])
-                if "$ref" in value
-                else {key: inlined(each) for key, each in value.items()}
-            )
-        return [inlined(each) for each in value] if isinstance(value, list) else value
-
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": inlined(schema)}}}}
-
-
-def _docs_page(openapi: dict[str, Any]) -> str:
-    """The OpenAPI description as a page that needs no script and no network."""
-    parts = ["<!doctype html><html lang=en><meta charset=utf-8><title>seq2seq_attn: endpoints</title>"]
-    parts += ['<h1>Endpoints</h1><p>As <a href=/openapi.json>OpenAPI</a>; errors are {"error": "..."}.</p>']
-    for path, methods in openapi["paths"].items():
-        for method, about in methods.items():
-            parts.append(f"<h2>{method.upper()} {path}</h2><p>{html.escape(about.get('description', ''))}</p>")
-            content = about.get("requestBody", {}).get("content", {}).get("application/json", {})
-            schema = content.get("schema", {})
-            if not schema.get("properties"):
-                continue
-            parts.append("<table border=1><tr><th>field<th>type<th>default</tr>")
-            for name, field in schema["properties"].items():
-                default = "required" if name in schema.get("required", ()) else json.dumps(field.get("default"))
-                parts.append(f"<tr><td>{name}<td>{html.escape(_type(field))}<td>{html.escape(default)}</tr>")
-            parts.append("</table>")
-    return "\n".join(parts)
-
-
-def _type(field: dict[str, Any]) -> str:
-    if "enum" in field or "const" in field:
-        return " or ".join(map(json.dumps, field.get("enum", [field.get("const")])))
-    if "anyOf" in field:
-        return " or ".join(map(_type, field["anyOf"]))
-    kind = str(field.get("type", "value"))
-    return f"list of {_type(field['items'])}" if kind == "array" and "items" in field else kind
