@@ -98,6 +98,20 @@ def test_a_stream_stops_when_its_client_leaves(live, monkeypatch):
         assert "seq2seq_attn_requests_running 1.0" in running  # this one
 
 
+def test_a_stream_that_takes_too_long_is_cut(live, monkeypatch):
+    decode = tasks.decode_steps
+
+    def endless(*arguments, **options):
+        first = next(decode(*arguments, **options))
+        while True:
+            time.sleep(0.01)
+            yield first
+
+    monkeypatch.setattr(tasks, "decode_steps", endless)
+    with live(timeout=0.5) as address, pytest.raises(httpx.RemoteProtocolError, match="incomplete"):
+        httpx.post(f"{address}/v1/stream", json={"source": "a b c"})
+
+
 @pytest.fixture
 def blocked(monkeypatch):
     """Scores wait until this event is set."""
