@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 import seq2seq_attn
 from seq2seq_attn import attention, doctor
-from seq2seq_attn.analysis import verify
+from seq2seq_attn.analysis import stepwise, verify
 from seq2seq_attn.api import answers, data, experiments, heads, scores
 from seq2seq_attn.cli import PROGRAM
 from seq2seq_attn.cli.app import app
@@ -35,6 +35,7 @@ RESULTS = {
         "AttentionMatrix",
     ],
     heads: ["HeadAgreements", "BestHead", "AttentionMaps"],
+    stepwise: ["DecodedSteps", "DecodedStep", "LayerReading", "Intervention"],
     scores: ["Scores"],
     verify: ["Verification", "VerifiedItem"],
     experiments: ["ComparisonTable"],

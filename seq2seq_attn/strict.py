@@ -386,6 +386,10 @@ def _way_out(record: type[Strict], error: ErrorDetails, keys: tuple[str, ...], v
 def _keys_at(record: type[Strict], keys: tuple[str, ...], values: Any) -> list[str]:
     record = record.record_for(values)
     for key in keys:
+        if isinstance(values, (list, tuple)):  # of records: `record` is that of its entries
+            values = values[int(key)]
+            record = record.record_for(values)
+            continue
         values = values[key] if _has(values, key) else None
         record = _record_of(record, key, values)
     return list(record.model_fields)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     import torch
 
     from seq2seq_attn.analysis.faithfulness import Faithfulness
+    from seq2seq_attn.analysis.stepwise import DecodedSteps, Intervention
     from seq2seq_attn.api.heads import AttentionMaps, HeadAgreements
     from seq2seq_attn.api.scores import Scores
     from seq2seq_attn.export import Target
@@ -360,6 +361,30 @@ class Model:
 
         merged = merge_words(self.trained, source, target, forced)
         return AttentionMatrix(tuple(merged.source), tuple(merged.target), merged.weights).checked()
+
+    def steps(
+        self,
+        source: str,
+        target: str | None = None,
+        *,
+        prefix: str | Sequence[str] = (),
+        interventions: Iterable[Intervention | Mapping[str, Any]] = (),
+        **search: Any,
+    ) -> DecodedSteps:
+        """Everything that the model computes at each step of decoding, with interventions at some of them.
+
+        The steps predict `target`, or the translation that a search finds after `prefix`, which is text or a list of
+        tokens. `search` takes the options of `translate`. An intervention is a mapping with the keys of
+        `seq2seq_attn.analysis.stepwise.Intervention`: {"replace": "weights", "step": 2, "weights": [0, 1, 0]} replaces
+        the weights of step 2; "mean", "sentence" (with "other") and "nothing" replace the context. UserError: a side is
+        blank, a token is unknown, or an intervention does not fit the sentence or the model.
+        """
+        from seq2seq_attn.analysis.stepwise import Intervention, decode_steps, decoded
+
+        changes = [parse(Intervention, each) if isinstance(each, Mapping) else each for each in interventions]
+        options = self.search_options(**search)
+        steps = decode_steps(self.trained, source, target, prefix=prefix, interventions=changes, options=options)
+        return decoded(self.trained, source, steps)
 
     def evaluate(self, *, progress: Progress | None = None, say: Say = warn) -> Scores:
         """Translates the test set of the configuration and scores it, as the command `evaluate` does.

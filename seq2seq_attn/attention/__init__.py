@@ -20,7 +20,13 @@ from seq2seq_attn.attention.attention import Attention
 from seq2seq_attn.attention.context import Context, attend
 from seq2seq_attn.attention.contexts.chunkwise import ChunkwiseAttention, ChunkwiseSource
 from seq2seq_attn.attention.contexts.constant import ConstantContext, FixedContext, MeanContext, NoContext
-from seq2seq_attn.attention.contexts.counterfactual import Change, Counterfactual, CounterfactualSource
+from seq2seq_attn.attention.contexts.counterfactual import (
+    Change,
+    Counterfactual,
+    CounterfactualSource,
+    Intervened,
+    RecomputedContext,
+)
 from seq2seq_attn.attention.contexts.key_value import KeyValueAttention
 from seq2seq_attn.attention.contexts.multi_head import MultiHead, MultiheadAttention, MultiHeadSource
 from seq2seq_attn.attention.contexts.observed import Observed
@@ -95,6 +101,7 @@ __all__ = [
     "History",
     "HistoryNormaliser",
     "HistoryScorer",
+    "Intervened",
     "KeyValueAttention",
     "LastState",
     "Learned",
@@ -120,6 +127,7 @@ __all__ = [
     "Position",
     "PreparedSource",
     "RandomToken",
+    "RecomputedContext",
     "Relative",
     "RelativeBias",
     "Rotary",

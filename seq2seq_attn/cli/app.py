@@ -20,6 +20,7 @@ from seq2seq_attn.cli import (
     export,
     faithfulness,
     scorers,
+    serve,
     translate,
     verify,
     walk,
@@ -107,6 +108,13 @@ app.command(
         "seq2seq-attn export runs/x --to torch --output exported --overwrite",
     )
 )(export.export)
+app.command(
+    epilog=examples(
+        "seq2seq-attn serve runs/x",
+        "seq2seq-attn serve runs/x runs/y --port 8000 --languages en-zh --languages zh-en",
+        "seq2seq-attn serve runs/x --host 0.0.0.0 --api-key-file keys.txt --cors https://example.org",
+    )
+)(serve.serve)
 app.command(
     epilog=examples("seq2seq-attn scorers", "seq2seq-attn scorers --query-size 256 --key-size 256 --plugin mine.py")
 )(scorers.scorers)

@@ -93,6 +93,8 @@ def _why_not_layer(layer: Any) -> str | None:
             return f"the position is {type(context.position).__name__}, which acts within attention"
         if type(context.attention) is not Attention or (reason := why_not_fused(context.attention)) is not None:
             return f"attention is not softmax over scaled dot products: {reason}"
+    if len({context.heads for context in contexts}) > 1:
+        return "self-attention and the context differ in their number of heads"
     if not all(is_linear(part) for part in layer.modules() if isinstance(part, nn.Linear)):
         return "linear layers were prepared for other products"
     return None

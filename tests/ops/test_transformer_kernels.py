@@ -161,6 +161,7 @@ def with_a_hook(model):
         ({"context": {"window": {"name": "local_m", "half_width": 1}}}, (True, False)),
         ({"layers": {"normaliser": {"name": "softmax", "temperature": 2.0}}}, (False, False)),
         ({"context": {"scorer": "general"}}, (True, False)),
+        ({"context": {"heads": 2}}, (True, False)),
         ({"context": {"kind": "mean"}}, (True, False)),
         ({"encoder": {"kind": "recurrent", "hidden_size": 20}}, (False, True)),
         ({"encoder": {"kind": "recurrent", "hidden_size": 3}}, (False, False)),

@@ -1,13 +1,15 @@
 """Counterfactual: contexts under weights that differ from those that attention computed.
 
-Changes preserve the sum of each row of weights, so that they affect where the source is read and not how much; weights
-on padding stay 0. Weights are (B, N, S) for N steps, or for N = heads * T rows: all steps of a head, then those of the
-next. `is_token` is (B, 1, S). Random numbers are drawn on the CPU from the given generator.
+Changes preserve the sum of each row of weights, so that they affect where the source is read and not how much; only
+`without_any` reads nothing. Weights on padding stay 0. Weights are (B, N, S) for N steps, or for N = heads * T rows:
+all steps of a head, then those of the next. `is_token` is (B, 1, S). Random numbers are drawn on the CPU from the given
+generator.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -45,25 +47,27 @@ class CounterfactualSource(NamedTuple):
         return CounterfactualSource(self.read.select(rows), values, is_token)
 
 
-class Counterfactual(Context):
-    """C_i = Σ_j a'_ij v_j, where a' = change(a) for the weights a of `context`.
+class RecomputedContext(Context):
+    """A context that is computed again from the weights of `context`; subclasses say how.
 
-    A batch holds its sentences 1 + len(changes) times, one complete copy after another. The first copy is read with the
-    weights of `context`. Every other copy is read with the weights of the first copy after its own change: they are the
-    weights of the unchanged model, even if a changed copy has produced other queries. `context` must be the module that
-    sums the values itself (`Context.reader`); its history is not affected by the changes. In a context with several
-    heads, a sentence has `heads` neighbouring rows in the batch, and a change gets all of them together.
+    `context` must be the module that sums the values itself (`Context.reader`); its history is not affected. In a
+    context with several heads, a sentence has `heads` neighbouring rows in the batch.
     """
 
     reads_query = True
 
-    def __init__(self, context: Context, changes: Sequence[Change], heads: int = 1) -> None:
+    def __init__(self, context: Context, heads: int = 1) -> None:
         super().__init__()
         self.context = context
-        self.changes = tuple(changes)
         self.heads = heads
         self.value_size = context.value_size
         self.needs_history = context.needs_history
+
+    @abstractmethod
+    def recomputed(
+        self, contexts: Contexts, weights: Weights, source: CounterfactualSource
+    ) -> tuple[Contexts, Weights]:
+        """The contexts and weights that replace these."""
 
     def prepare(
         self, keys: Keys, values: Values | None = None, is_token: IsToken | None = None
@@ -90,17 +94,82 @@ class Counterfactual(Context):
         need_weights: bool = True,
     ) -> Any:
         refuse(self, "its changes support only a mask of tokens", may_read=may_read, causal=causal, bias=bias)
-        _, weights, *later = self.context(query, source.read, history)
-        contexts, weights = self._sum(weights, source)
+        contexts, weights, *later = self.context(query, source.read, history)
+        contexts, weights = self.recomputed(contexts, weights, source)
         return contexts, weights if need_weights else None, *later
 
-    def _sum(self, weights: Weights, source: CounterfactualSource) -> tuple[Contexts, Weights]:
-        by_sentence = torch.unflatten(weights, 0, (-1, self.heads)).flatten(1, 2)  # (B, heads * T, S)
+    def by_sentence(self, rows: Tensor) -> Tensor:
+        """(B, heads * T, ...) of the rows (B * heads, T, ...)."""
+        return torch.unflatten(rows, 0, (-1, self.heads)).flatten(1, 2)
+
+    def by_head(self, rows: Tensor) -> Tensor:
+        """(B * heads, T, ...) of the rows (B, heads * T, ...)."""
+        return torch.unflatten(rows, 1, (self.heads, -1)).flatten(0, 1)
+
+
+class Counterfactual(RecomputedContext):
+    """C_i = Σ_j a'_ij v_j, where a' = change(a) for the weights a of `context`.
+
+    A batch holds its sentences 1 + len(changes) times, one complete copy after another. The first copy is read with the
+    weights of `context`. Every other copy is read with the weights of the first copy after its own change: they are the
+    weights of the unchanged model, even if a changed copy has produced other queries. A change gets the rows of all
+    heads of a sentence together.
+    """
+
+    def __init__(self, context: Context, changes: Sequence[Change], heads: int = 1) -> None:
+        super().__init__(context, heads)
+        self.changes = tuple(changes)
+
+    def recomputed(
+        self, contexts: Contexts, weights: Weights, source: CounterfactualSource
+    ) -> tuple[Contexts, Weights]:
+        by_sentence = self.by_sentence(weights)
         sentences = len(by_sentence) // (1 + len(self.changes))
         own, is_token = by_sentence[:sentences], source.is_token[:: self.heads][:sentences]
-        read = torch.cat([own, *(change(own, is_token) for change in self.changes)])
-        read = torch.unflatten(read, 1, (self.heads, -1)).flatten(0, 1)
+        read = self.by_head(torch.cat([own, *(change(own, is_token) for change in self.changes)]))
         return torch.bmm(read, source.values), read
+
+
+class Intervened(RecomputedContext):
+    """The first sentence of a batch reads with changed weights, or the context of another sentence; others as before.
+
+    With a `change`, C_i = Σ_j a'_ij v_j for a' = change(a), where a are the model's own weights at this step: unlike in
+    `Counterfactual`, they depend on earlier interventions. With a `sentence`, C_i is the context that the sentence with
+    this number in the batch reads at the same step. `observe` is called with the contexts (B, heads * T, value_size)
+    and weights (B, heads * T, S) of every call and with the values (B * heads, S, value_size).
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        heads: int = 1,
+        change: Change | None = None,
+        sentence: int | None = None,
+        observe: Callable[[Contexts, Weights, Values], object] = lambda *_: None,
+    ) -> None:
+        super().__init__(context, heads)
+        self.change = change
+        self.sentence = sentence
+        self.observe = observe
+
+    def recomputed(
+        self, contexts: Contexts, weights: Weights, source: CounterfactualSource
+    ) -> tuple[Contexts, Weights]:
+        contexts, weights = self.by_sentence(contexts), self.by_sentence(weights)
+        if self.change is not None:
+            changed = self.change(weights[:1], source.is_token[:1])
+            weights = torch.cat([changed, weights[1:]])
+            first = torch.bmm(self.by_head(changed), source.values[: self.heads])
+            contexts = torch.cat([self.by_sentence(first), contexts[1:]])
+        if self.sentence is not None:
+            contexts, weights = (torch.cat([each[self.sentence][None], each[1:]]) for each in (contexts, weights))
+        self.observe(contexts, weights, source.values)
+        return self.by_head(contexts), self.by_head(weights)
+
+
+def without_any(weights: Weights, is_token: TokenRows) -> Weights:
+    """All weights are 0."""
+    return torch.zeros_like(weights)
 
 
 def uniform(weights: Weights, is_token: TokenRows) -> Weights:

@@ -1,0 +1,78 @@
+"""`serve`: a REST server for trained runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from seq2seq_attn.cli.arguments import Plugin, argument, check_runs, complete_runs, file, load_plugins
+from seq2seq_attn.cli.console import say
+from seq2seq_attn.errors import UserError
+
+
+def serve(
+    runs: Annotated[
+        list[Path],
+        argument("RUN", "Run folders, as written by train. The first is the default.", complete_runs, check_runs),
+    ],
+    host: Annotated[str, typer.Option(help="The address to listen on; 0.0.0.0 for all.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any that is free.")] = 5000,
+    workers: Annotated[int, typer.Option(min=1, help="Threads that decode, each one batch at a time.")] = 2,
+    languages: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CODE-CODE", help="The languages of each RUN in turn, as in en-zh. Repeatable."),
+    ] = None,
+    api_key_file: Annotated[
+        Path | None, file("API keys, one per line; every request but /health and the pages then needs one.")
+    ] = None,
+    cors: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ORIGIN", help="Pages of this origin may use the server, as https://x.org. Repeatable."),
+    ] = None,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Let other machines connect without a key.")] = False,
+    max_lines: Annotated[int, typer.Option(min=1, help="Lines of a request at most.")] = 128,
+    max_tokens: Annotated[int, typer.Option(min=1, help="Tokens of a line at most.")] = 512,
+    max_beam: Annotated[int, typer.Option(min=1, help="Hypotheses or samples of a line at most.")] = 32,
+    max_body: Annotated[int, typer.Option(min=1, help="Bytes of a request at most.")] = 1 << 20,
+    max_waiting: Annotated[int, typer.Option(min=1, help="Lines that wait at most; with more: 429.")] = 512,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for a request at most.")] = 60.0,
+    plugin: Plugin = None,
+) -> None:
+    """Serve trained runs over HTTP.
+
+    Translates, scores, aligns, and returns attention weights and every step of decoding. POST /translate and GET
+    /languages are those of LibreTranslate, so its clients work as they are; /v1/... are those of this package, listed
+    at /docs. Lines of different clients are decoded together. Ctrl-C or SIGTERM stops the server after it has answered
+    what it is working on. docs/serving.md describes everything.
+    """
+    try:
+        import fastapi
+        import prometheus_client
+        import uvicorn  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise UserError(f"serve needs {error.name}: pip install 'seq2seq_attn[serve]'") from None
+    del fastapi, prometheus_client
+    from seq2seq_attn.serve import Settings, read_keys
+
+    settings = Settings(
+        host=host,
+        port=port,
+        workers=workers,
+        api_keys=read_keys(api_key_file) if api_key_file else frozenset(),
+        cors=tuple(cors or ()),
+        insecure=insecure,
+        max_lines=max_lines,
+        max_tokens=max_tokens,
+        max_beam=max_beam,
+        max_body=max_body,
+        max_waiting=max_waiting,
+        timeout=timeout,
+    )
+    load_plugins(plugin)
+    from seq2seq_attn.ops.host import keep_freed_memory
+    from seq2seq_attn.serve import server
+
+    keep_freed_memory()
+    server.serve(server.load_models(runs, languages or (), say), settings, say)

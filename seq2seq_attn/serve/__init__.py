@@ -1,0 +1,60 @@
+"""A REST server for trained models: translation, scores, alignments, attention, and decoding step by step.
+
+`settings` (here) and `requests.py` say what is accepted, `tasks.py` what is computed, `batches.py` which lines are
+computed together, `guard.py` what holds for every request, `app.py` the endpoints, `pages.py` how they are
+described, `server.py` the process. The decoding itself is that of the package: `Model` and `analysis/stepwise.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from seq2seq_attn.errors import UserError
+
+LOCAL = ("127.0.0.1", "localhost", "::1")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the server listens, and what it accepts."""
+
+    host: str = LOCAL[0]
+    port: int = 5000
+    workers: int = 2  # threads that decode
+    api_keys: frozenset[str] = frozenset()  # one of them is required in every request; empty: none is
+    cors: tuple[str, ...] = ()  # origins whose pages may use the server
+    insecure: bool = False  # whether hosts other than this machine may connect without a key
+    max_body: int = 1 << 20  # bytes of a request
+    max_lines: int = 128  # of a request
+    max_tokens: int = 512  # of a line
+    max_beam: int = 32  # hypotheses or samples of a line
+    max_waiting: int = 512  # lines that wait for a worker
+    max_requests: int = 512  # that are answered at once
+    batch_size: int = 64  # lines decoded together
+    timeout: float = 60.0  # seconds for a request, from its first byte to the last of its answer
+    grace: float = 30.0  # seconds for the running requests when the server stops
+
+    def __post_init__(self) -> None:
+        if self.host not in LOCAL and not self.api_keys and not self.insecure:
+            raise UserError(
+                f"host {self.host}: other machines could use the server without a key; give --api-key-file, or "
+                f"--insecure to allow that"
+            )
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine can connect."""
+        return self.host in LOCAL
+
+
+def read_keys(path: Path) -> frozenset[str]:
+    """The API keys in a file, one per line; blank lines and lines that start with # are skipped. UserError if none."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: cannot be read: {error}") from None
+    keys = frozenset(line.strip() for line in lines if line.strip() and not line.startswith("#"))
+    if not keys:
+        raise UserError(f"{path}: no API key; write one per line")
+    return keys

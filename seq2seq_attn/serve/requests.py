@@ -1,0 +1,204 @@
+"""The bodies of requests: their fields, checked as strictly as a configuration, and how they are read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, ClassVar, Literal, TypeVar
+from urllib.parse import parse_qs
+
+from pydantic import ConfigDict, Field, NonNegativeInt, PositiveInt
+from starlette.requests import Request
+
+from seq2seq_attn.analysis.stepwise import Intervention
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.evaluation.attention_weights import AlignmentRow
+from seq2seq_attn.serve import Settings
+from seq2seq_attn.strict import Strict, parse
+
+Lines = str | tuple[str, ...]
+
+
+class ApiError(Exception):
+    """An answer other than 200, with one line that says what is wrong and what would be right."""
+
+    def __init__(self, status: int, message: str, **headers: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+class _Body(Strict):
+    api_key: str | None = None  # where the server asks for one; or in the header, Authorization: Bearer KEY
+
+
+class NoBody(_Body):
+    """A request without fields of its own."""
+
+
+class LibreTranslateBody(_Body):
+    """The fields of LibreTranslate; as there, unknown ones are ignored."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    q: Lines  # text, or a list of texts; every line of a text is translated as a sentence
+    source: str = "auto"  # language code; auto: the one that the model of the target language reads
+    target: str  # language code
+    format: Literal["text"] = "text"  # HTML is not translated
+    alternatives: NonNegativeInt = 0  # how many more translations
+
+
+class _ModelBody(_Body):
+    model: str | None = None  # name of the run; by default the first
+
+
+class _SearchBody(_ModelBody):
+    """Options of a search; by default those of the run."""
+
+    search: ClassVar[tuple[str, ...]] = (
+        "beam_size", "n_best", "length_penalty", "min_length", "max_length", "precision", "temperature", "top_k",
+        "top_p", "seed", "mbr", "candidates",
+    )  # fmt: skip
+
+    beam_size: PositiveInt | None = None  # 1 is greedy search
+    n_best: PositiveInt | None = None  # translations of each line
+    length_penalty: float | None = None  # log p is divided by ((5 + tokens) / 6) to this power
+    min_length: PositiveInt | None = None  # target tokens, `</s>` included
+    max_length: PositiveInt | None = None  # likewise
+    precision: Literal["fp32", "bf16", "int8"] | None = None  # of matrix products
+    temperature: float | None = None  # draw at random, from p^(1/T), normalised
+    top_k: PositiveInt | None = None  # draw from the k most probable tokens
+    top_p: float | None = None  # draw from the fewest tokens of this probability
+    seed: NonNegativeInt | None = None  # of what is drawn
+    mbr: Literal["chrf", "bleu"] | None = None  # minimum Bayes risk: rank by mean similarity to all candidates
+    candidates: int | None = Field(default=None, ge=2)  # of `mbr`
+
+    def options(self, settings: Settings) -> dict[str, Any]:
+        """The given options. ApiError: one exceeds a limit of the server."""
+        given = {name: getattr(self, name) for name in self.search if getattr(self, name) is not None}
+        limits = dict.fromkeys(("beam_size", "n_best", "candidates"), settings.max_beam)
+        limits |= dict.fromkeys(("min_length", "max_length"), settings.max_tokens)
+        for name, limit in limits.items():
+            if given.get(name, 0) > limit:
+                raise ApiError(400, f"{name} = {given[name]}: this server allows at most {limit}")
+        return given
+
+
+class TranslateBody(_SearchBody):
+    """Sentences to translate."""
+
+    source: Lines  # a sentence, or a list of sentences
+    weights: bool = False  # return the attention weights between tokens
+    align: bool = False  # return the links between words, by forced decoding
+
+
+class PairsBody(_ModelBody):
+    """Sentences and their translations."""
+
+    source: Lines
+    target: Lines  # as many as in source
+
+
+class AlignBody(PairsBody):
+    """Sentences and their translations, and how to link their words; see `seq2seq-attn align --help`."""
+
+    threshold: float | None = Field(default=None, gt=0.0, le=1.0)  # link all words with at least this weight
+    row: AlignmentRow = "predicted"  # whose weights align a word: the step that predicts it, or that reads it
+    layer: NonNegativeInt | None = None  # of the decoder; by default the mean of all
+    head: NonNegativeInt | None = None  # likewise
+
+
+class AttentionBody(_ModelBody):
+    """A sentence, and its translation unless the best of the run's search is meant."""
+
+    source: str
+    target: str | None = None
+    words: bool = False  # between words instead of tokens
+    heads: bool = False  # also the weights of every layer and head, and of self-attention
+
+
+class StepsBody(_SearchBody):
+    """A sentence to decode step by step."""
+
+    source: str
+    target: str | None = None  # decode this translation; by default, search for one
+    prefix: Lines = ()  # text or list of tokens with which the translation begins
+
+    def changes(self) -> tuple[Intervention, ...]:
+        """The interventions, if the request has any."""
+        return ()
+
+
+class StreamBody(StepsBody):
+    """A sentence to decode step by step, with or without interventions."""
+
+    interventions: tuple[Intervention, ...] = Field(default=(), max_length=1000)
+
+    def changes(self) -> tuple[Intervention, ...]:
+        return self.interventions
+
+
+class InterveneBody(StreamBody):
+    """A sentence to decode step by step, with at least one intervention."""
+
+    interventions: tuple[Intervention, ...] = Field(min_length=1, max_length=1000)
+
+
+Body = TypeVar("Body", bound=_Body)
+
+
+async def read(request: Request, record: type[Body], settings: Settings) -> tuple[Body, str | None]:
+    """The body of a request, JSON or a form, and the API key that came with it."""
+    content = await _bytes(request, settings.max_body)
+    if not content and not any(field.is_required() for field in record.model_fields.values()):
+        return record(), None
+    values = _values(content, request.headers.get("content-type", ""))
+    if not isinstance(values, dict):
+        raise ApiError(400, f'the body is a JSON object, such as {{"source": ...}}, got {type(values).__name__}')
+    body = parse(record, values)
+    return body, body.api_key
+
+
+async def _bytes(request: Request, limit: int) -> bytes:
+    """The body. It is read to its end, so that the client gets to read the answer, but no more than `limit` is kept."""
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size <= limit:
+            parts.append(part)
+        elif size > 64 * limit:
+            break
+    if size > limit:
+        raise ApiError(
+            413, f"the body has more than {limit:,} bytes, the limit of this server; send fewer lines at once"
+        )
+    return b"".join(parts)
+
+
+def _values(body: bytes, content_type: str) -> Any:
+    try:
+        if content_type.startswith("application/x-www-form-urlencoded"):
+            fields = parse_qs(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=1000)
+            return {name: found[0] if len(found) == 1 else found for name, found in fields.items()}
+        values = json.loads(body)
+        if b"\\ud" in body.lower():
+            json.dumps(values, ensure_ascii=False).encode()  # half of a surrogate pair is no character of a text
+        return values
+    except UnicodeEncodeError:
+        raise ApiError(400, "the body has half of a surrogate pair, such as \\ud800, which is no character") from None
+    except RecursionError:
+        raise ApiError(400, "the body is not JSON that this server reads: it is nested too deeply") from None
+    except ValueError as error:
+        raise ApiError(400, f"the body is not {'a form' if b'=' in body[:99] else 'JSON'}: {error}") from None
+
+
+def as_lines(given: Lines) -> list[str]:
+    """A list of sentences."""
+    return [given] if isinstance(given, str) else list(given)
+
+
+def pairs(body: PairsBody) -> list[tuple[str, str]]:
+    """Sentences with their translations. UserError: there are not as many of them."""
+    sources, targets = as_lines(body.source), as_lines(body.target)
+    if len(sources) != len(targets):
+        raise UserError(f"{len(sources)} sources and {len(targets)} targets; give a target for every source")
+    return list(zip(sources, targets, strict=True))

@@ -1,0 +1,101 @@
+"""The process: loads the models, listens, and stops without breaking off what it is answering."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+import torch
+import uvicorn
+
+from seq2seq_attn.api.model import Model
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.runs import Say
+from seq2seq_attn.serve import Settings
+from seq2seq_attn.serve.app import Application, create_app
+from seq2seq_attn.serve.tasks import ServedModel
+
+
+def load_models(runs: Sequence[Path], languages: Sequence[str], say: Say) -> list[ServedModel]:
+    """The models of run folders under the shortest names that tell them apart.
+
+    `languages` are pairs such as en-zh, one per run; those missing are in the configurations. UserError: a pair is
+    malformed, there are more pairs than runs, or a run cannot be loaded.
+    """
+    if len(languages) > len(runs):
+        raise UserError(
+            f"{len(languages)} pairs of languages for {len(runs)} runs; give one for each run, in their order"
+        )
+    served = []
+    for number, (run, name) in enumerate(zip(runs, _names(runs), strict=True)):
+        model = Model.load(run)
+        text = model.config.text
+        pair = (text.source_language, text.target_language)
+        if number < len(languages):
+            source, dash, target = languages[number].partition("-")
+            if not (source and dash and target):
+                raise UserError(f"languages {languages[number]!r}: give codes as in en-zh")
+            pair = (source, target)
+        served.append(ServedModel.load(name, model, pair, say))
+    return served
+
+
+def _names(runs: Sequence[Path]) -> list[str]:
+    """The last parts of the folders' paths, as many as they need to differ. UserError: a run is given twice."""
+    parts = [run.resolve().parts for run in runs]
+    for count in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(each[-count:]) for each in parts]
+        if len(set(names)) == len(names):
+            return names
+    raise UserError("a run is given twice")
+
+
+def serve(models: Sequence[ServedModel], settings: Settings, say: Say) -> None:
+    """Serve until SIGINT or SIGTERM. For a process of its own: sets torch's number of threads.
+
+    UserError: the address cannot be listened on.
+    """
+    # Small products gain nothing from several threads; several batches at once do.
+    torch.set_num_threads(max(1, torch.get_num_threads() // settings.workers))
+    application = create_app(models, settings)
+    config = uvicorn.Config(
+        application.asgi, settings.host, settings.port, log_level="warning", lifespan="off", timeout_keep_alive=30,
+        timeout_graceful_shutdown=1,
+    )  # fmt: skip
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        listening = socket.create_server((settings.host, settings.port), family=family)
+    except OSError as error:
+        place = f"{settings.host}:{settings.port}"
+        raise UserError(f"{place} cannot be listened on: {error.strerror}; choose another --port or --host") from None
+    host, port = f"[{settings.host}]" if ":" in settings.host else settings.host, listening.getsockname()[1]
+    say(f"Serving {', '.join(each.name for each in models)} at http://{host}:{port}/ (Ctrl-C stops)")
+    GracefulServer(config, application).run(sockets=[listening])
+    application.server.batches.close()
+
+
+class GracefulServer(uvicorn.Server):
+    """A server that at the first signal answers what is running and refuses the rest with 503; a second one ends it."""
+
+    def __init__(self, config: uvicorn.Config, application: Application) -> None:
+        super().__init__(config)
+        self.application = application
+        self.draining: asyncio.Task[None] | None = None
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Called by the signal."""
+        if self.application.guard.stopping:
+            self.should_exit = self.force_exit = True
+            return
+        self.application.guard.stopping = True
+        self.draining = asyncio.get_running_loop().create_task(self._drain())
+
+    async def _drain(self) -> None:
+        loop, settings = asyncio.get_running_loop(), self.application.guard.settings
+        deadline = loop.time() + settings.grace
+        while self.application.guard.running and loop.time() < deadline:
+            await asyncio.sleep(0.02)
+        self.should_exit = True

@@ -1,0 +1,277 @@
+"""Decoding step by step, and what interventions change: against search, forced decoding and `intervene`."""
+
+import pytest
+import torch
+
+from seq2seq_attn.analysis.interventions import intervene
+from seq2seq_attn.analysis.stepwise import Intervention, decode_steps, decoded
+from seq2seq_attn.attention.contexts.counterfactual import uniform
+from seq2seq_attn.config import Config
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.models.translator import pad
+from seq2seq_attn.runs.model import TrainedModel, build_translator
+from seq2seq_attn.text.codec import Codec
+from seq2seq_attn.text.tokenisers import Word
+from seq2seq_attn.text.vocabulary import EOS, Vocabulary
+
+SOURCE, OTHER = "a b c d", "d a"
+SIZES = {"embedding_size": 6, "encoder": {"hidden_size": 5}, "decoder": {"hidden_size": 11}}
+MODELS = {
+    "additive": SIZES | {"context": {"scorer": {"name": "additive", "hidden_size": 7}}},
+    "luong": SIZES | {"decoder": {"kind": "luong", "hidden_size": 10}, "context": {"scorer": "general"}},
+    "heads": {
+        "kind": "transformer",
+        "embedding_size": 8,
+        "encoder": {"layers": 1, "heads": 2, "feed_forward_size": 12},
+        "decoder": {"layers": 2, "heads": 4, "feed_forward_size": 12},
+    },
+    "distracted": SIZES | {"context": {"kind": "fixed"}},
+}
+
+
+@pytest.fixture(scope="module", params=["additive", "luong", "heads"])
+def model(request):
+    return untrained(request.param)
+
+
+def untrained(name):
+    pairs = {"source": "unused", "target": "unused"}
+    values = {"data": {"train": pairs, "validation": pairs}, "text": {"tokeniser": "word"}, "model": MODELS[name]}
+    config = Config.model_validate(values)
+    codecs = [Codec(Word(), Vocabulary(letters)) for letters in ("abcd", "vwxyz")]
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        translator = build_translator(config, *codecs).eval()
+        with torch.no_grad():
+            for parameter in translator.parameters():
+                parameter.mul_(3.0)  # far from uniform predictions
+            translator.output.bias[EOS] -= 4.0  # and of several words
+    return TrainedModel(config, *codecs, translator)
+
+
+def options(model, **changes):
+    return model.config.search.model_copy(update={"max_length": 9} | changes)
+
+
+def run(model, source=SOURCE, target=None, *interventions, prefix=(), **search):
+    changes = [Intervention.model_validate(each) for each in interventions]
+    steps = decode_steps(
+        model,
+        source,
+        target,
+        prefix=prefix,
+        interventions=changes,
+        options=options(model, **({"beam_size": 1} | search)),
+    )
+    return decoded(model, source, steps)
+
+
+@pytest.mark.parametrize("search", [{"beam_size": 1}, {"beam_size": 3}, {"sampling": {"seed": 5}}])
+def test_without_interventions_the_steps_are_those_of_the_search(model, search):
+    wanted = type(model.config.search).model_validate(model.config.search.model_dump() | {"max_length": 9} | search)
+    steps = decode_steps(model, SOURCE, options=wanted)
+    found = decoded(model, SOURCE, steps)
+    (best,) = model.search([SOURCE], wanted, with_weights=True)[0]
+    assert found.text == model.text(best)
+    assert len(found.steps) == len(best.weights)
+    assert found.log_probability == pytest.approx(best.log_probability, abs=1e-4)
+    torch.testing.assert_close(torch.tensor([step.weights for step in found.steps]), best.weights, rtol=1e-4, atol=1e-5)
+
+
+def test_steps_of_a_given_translation_are_those_of_forced_decoding(model):
+    found = run(model, SOURCE, "x y z")
+    (forced,) = model.force([SOURCE], ["x y z"])
+    (heads,) = model.head_weights([SOURCE], ["x y z"])
+    assert found.tokens == ["x", "y", "z", "</s>"]
+    assert found.source == ("a", "b", "c", "d", "</s>")
+    torch.testing.assert_close(torch.tensor([step.log_probability for step in found.steps]), forced.log_probabilities)
+    for number, layer in enumerate(heads.cross):
+        own = torch.tensor([step.layers[number].weights for step in found.steps]).transpose(0, 1)
+        torch.testing.assert_close(own, layer, rtol=1e-4, atol=1e-6)
+
+
+def test_weights_are_the_softmax_of_the_scores_and_contributions_their_products_with_the_values():
+    model = untrained("luong")
+    found = run(model, SOURCE, "x y")
+    memory = model.translator.encode(decoder_source(model))
+    norms = memory.source.values[0].norm(dim=1)
+    for step in found.steps:
+        (layer,) = step.layers
+        weights = torch.tensor(layer.weights)
+        torch.testing.assert_close(torch.softmax(torch.tensor(layer.scores), dim=1), weights)
+        torch.testing.assert_close(torch.tensor(layer.contributions), weights * norms)
+
+
+def decoder_source(model):
+    return pad([model.source.encode(SOURCE)])
+
+
+def test_the_likely_tokens_are_the_most_probable_ones(model):
+    (first, *_) = run(model, SOURCE, "x").steps
+    assert len(first.likely) == 9  # the whole vocabulary
+    assert sum(probability for _, probability in first.likely) == pytest.approx(1)
+    assert [p for _, p in first.likely] == sorted((p for _, p in first.likely), reverse=True)
+    known = dict(first.likely)
+    assert known["x"] == pytest.approx(torch.tensor(first.log_probability).exp().item())
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_after_a_prefix_of_its_own_a_search_goes_on_as_before(model, beam_size):
+    whole = run(model, beam_size=1)
+    again = run(model, prefix=whole.tokens[:3], beam_size=beam_size)
+    assert again.tokens[:3] == whole.tokens[:3]
+    if beam_size == 1:
+        assert again.tokens == whole.tokens
+        assert again.log_probability == pytest.approx(whole.log_probability)
+
+
+def test_a_prefix_is_text_or_tokens_and_must_be_known(model):
+    assert run(model, prefix="x y").tokens == run(model, prefix=["x", "y"]).tokens
+    for prefix in ("x q", ["</s>"]):
+        with pytest.raises(UserError, match="is no token of this model's vocabulary"):
+            run(model, prefix=prefix)
+
+
+def test_its_own_weights_given_back_change_nothing(model):
+    before = run(model)
+    step = before.steps[1]
+    own = [
+        {"replace": "weights", "step": 1, "layer": layer, "head": head, "weights": weights}
+        for layer, reading in enumerate(step.layers)
+        for head, weights in enumerate(reading.weights)
+    ]
+    after = run(model, SOURCE, None, *own)
+    assert after.tokens == before.tokens
+    assert after.log_probability == pytest.approx(before.log_probability, abs=1e-4)
+
+
+def test_given_weights_are_read_at_their_step_alone():
+    model = untrained("luong")
+    row = [0.0, 0.0, 2.0, 0.0, 0.0]
+    before, after = run(model, SOURCE, "x y z"), run(model, SOURCE, "x y z", weights_at(1, row))
+    assert after.steps[0] == before.steps[0]
+    assert after.steps[1].weights == row
+    # H~ = tanh(W [C; H]) is the decoder's own equation: with input feeding, the next query changes as well.
+    assert after.steps[1].likely != before.steps[1].likely
+    assert after.steps[2].layers[0].scores != before.steps[2].layers[0].scores
+    values = model.translator.encode(decoder_source(model)).source.values[0]
+    torch.testing.assert_close(torch.tensor(after.steps[1].layers[0].contributions[0][2]), 2 * values[2].norm())
+
+
+def weights_at(step, row):
+    return {"replace": "weights", "step": step, "weights": row}
+
+
+def test_the_mean_at_every_step_has_the_effect_that_faithfulness_measures(model):
+    pairs = [(SOURCE, "x y z"), (OTHER, "w v")]
+    ids = [(model.source.encode(source), model.target.encode(target)) for source, target in pairs]
+    effect = intervene(model.translator, ids, {"uniform": uniform}).effects["uniform"]
+    changed = [run(model, *pair, {"replace": "mean"}) for pair in pairs]
+    same = [run(model, *pair) for pair in pairs]
+    tokens = sum(len(each.steps) for each in same)
+    difference = sum(a.log_probability - b.log_probability for a, b in zip(changed, same, strict=True)) / tokens
+    assert difference == pytest.approx(effect.log_probability, abs=1e-5)
+    for step in changed[0].steps:
+        assert step.weights == pytest.approx([0.2] * 5)
+
+
+def test_nothing_is_read_under_weights_of_0(model):
+    first, second, *_ = run(model, SOURCE, "x y", {"replace": "nothing", "step": 0}).steps
+    assert first.weights == [0.0] * 5
+    assert sum(second.weights) == pytest.approx(1)
+
+
+def test_the_context_of_a_sentence_is_its_own_where_both_are_the_same(model):
+    before = run(model)
+    after = run(model, SOURCE, None, {"replace": "sentence", "other": SOURCE})
+    assert after.tokens == before.tokens
+    assert after.log_probability == pytest.approx(before.log_probability, abs=1e-4)
+    assert {step.weights for step in after.steps} == {None}
+
+
+def test_the_context_of_another_sentence_is_the_one_that_it_reads_itself():
+    """In Luong's decoder without input feeding, H~_1 = tanh(W [C; H]) depends on nothing else of this step."""
+    model = untrained("luong")
+    changed = run(model, SOURCE, "x y", {"replace": "sentence", "step": 0, "other": OTHER})
+    translator = model.translator
+    found = []
+    for line in (SOURCE, OTHER):
+        memory = translator.encode(pad([model.source.encode(line)]))
+        states = {}
+        handle = translator.decoder.context.register_forward_hook(
+            lambda _m, _i, out, s=states: s.update(context=out[0])
+        )
+        translator.step(torch.tensor([translator.start_token]), translator.start(memory), memory)
+        handle.remove()
+        found.append((memory, states["context"]))
+    (memory, _), (_, theirs) = found
+
+    def replace(_module, _inputs, output):
+        return (theirs, *output[1:])
+
+    handle = translator.decoder.context.register_forward_hook(replace)
+    step = translator.step(torch.tensor([translator.start_token]), translator.start(memory), memory)
+    handle.remove()
+    expected = step.logits.log_softmax(dim=1)[0, model.target.vocabulary["x"]]
+    assert changed.steps[0].log_probability == pytest.approx(float(expected.detach()), abs=1e-5)
+    assert changed.steps[0] != run(model, SOURCE, "x y").steps[0]
+
+
+def test_one_head_changes_alone():
+    model = untrained("heads")
+    before = run(model, SOURCE, "x").steps[0]
+    after = run(model, SOURCE, "x", {"replace": "mean", "layer": 0, "head": 1, "step": 0}).steps[0]
+    assert after.layers[0].weights[0] == before.layers[0].weights[0]
+    assert after.layers[0].weights[1] == pytest.approx([0.2] * 5)
+    assert after.layers[1].weights != before.layers[1].weights  # it reads what the first layer computes
+
+
+def test_the_model_itself_is_not_changed(model):
+    before = run(model)
+    run(model, SOURCE, None, {"replace": "nothing"}, {"replace": "sentence", "other": OTHER, "step": 2})
+    assert run(model) == before
+    assert not any(module._forward_hooks for module in model.translator.modules())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"replace": "mean", "layer": 7}, "layer 7: this model reads the source in layers 0 to"),
+        ({"replace": "mean", "head": 7}, "head 7: this model has heads 0 to"),
+        (weights_at(0, [1.0]), "1 weights for 5 source tokens"),
+        ({"replace": "sentence", "other": " "}, "a blank sentence has no steps"),
+    ],
+)
+def test_what_does_not_fit_is_refused(model, wrong, message):
+    with pytest.raises(UserError, match=message):
+        run(model, SOURCE, None, wrong)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"replace": "weights"},
+        {"replace": "mean", "weights": [1.0]},
+        {"replace": "sentence"},
+        {"replace": "sentence", "other": "a", "head": 0},
+        weights_at(0, [-1.0]),
+        weights_at(0, [float("nan")]),
+    ],
+)
+def test_a_contradictory_intervention_is_refused(wrong):
+    with pytest.raises(ValueError, match=r"replace=|finite"):
+        Intervention.model_validate(wrong)
+
+
+def test_a_model_without_weights_has_steps_but_takes_no_interventions():
+    model = untrained("distracted")
+    steps = run(model, SOURCE, "x y").steps
+    assert [(step.weights, step.layers) for step in steps] == [(None, [])] * 3
+    with pytest.raises(UserError, match="does not attend"):
+        run(model, SOURCE, "x y", {"replace": "mean"})
+
+
+def test_blank_sides_have_no_steps(model):
+    for source, target in ((" ", None), (SOURCE, " ")):
+        with pytest.raises(UserError, match="blank"):
+            run(model, source, target)

@@ -1,0 +1,130 @@
+"""A model that writes the letters of short words backwards, and servers of it: in this process, and at a port."""
+
+import asyncio
+import socket
+import threading
+from contextlib import contextmanager
+from itertools import product
+
+import httpx
+import pytest
+import uvicorn
+
+import seq2seq_attn as s2s
+from seq2seq_attn.serve import Settings
+from seq2seq_attn.serve.app import create_app
+from seq2seq_attn.serve.tasks import ServedModel
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory):
+    """The run folder; tests only read it."""
+    folder = tmp_path_factory.mktemp("served")
+    words = [letters for length in (1, 2, 3) for letters in product("abc", repeat=length)]
+    for name, lines in (("source", words), ("target", [letters[::-1] for letters in words])):
+        (folder / name).write_text("".join(f"{' '.join(line)}\n" for line in lines))
+    pairs = {"source": str(folder / "source"), "target": str(folder / "target")}
+    values = {
+        "data": {"train": pairs, "validation": pairs, "max_length": 20},
+        "text": {"tokeniser": "word", "source_language": "en", "target_language": "zh"},
+        "model": {
+            "embedding_size": 12,
+            "encoder": {"hidden_size": 16},
+            "decoder": {"kind": "luong", "hidden_size": 24},
+        },
+        "training": {
+            "optimiser": {"learning_rate": 0.03},
+            "batch_size": 13,
+            "max_epochs": 25,
+            "validate_every": 25,
+            "patience": None,
+            "monitor": "loss",
+            "accelerator": "cpu",
+        },
+    }
+    s2s.train(values, folder / "backwards", scorer="general", silent=True)
+    return folder / "backwards"
+
+
+@pytest.fixture(scope="session")
+def model(run):
+    return s2s.load(run)
+
+
+@pytest.fixture(scope="session")
+def served(model):
+    return ServedModel.load("backwards", model, ("en", "zh"), print)
+
+
+@pytest.fixture
+def ask(served):
+    """Sends one request to an application in this process: `ask("POST", "/translate", json={...})`."""
+
+    def send(method, path, *, settings=None, base="http://127.0.0.1", models=(served,), **request):
+        async def exchange():
+            application = create_app(models, settings or Settings())
+            transport = httpx.ASGITransport(application.asgi, raise_app_exceptions=False)
+            async with httpx.AsyncClient(transport=transport, base_url=base) as client:
+                answer = await client.request(method, path, **request)
+            application.server.batches.close()
+            return answer
+
+        return asyncio.run(exchange())
+
+    return send
+
+
+@pytest.fixture
+def post(ask):
+    """The JSON of a successful POST."""
+
+    def send(path, values, **rest):
+        answer = ask("POST", path, json=values, **rest)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    return send
+
+
+@pytest.fixture
+def refused(ask):
+    """The error of a refused request, whose status must be this one: JSON with one line."""
+
+    def send(status, method, path, **request):
+        answer = ask(method, path, **request)
+        assert answer.status_code == status, answer.text
+        (error,) = answer.json().values()
+        assert "\n" not in error
+        assert len(error) < 500
+        return error
+
+    return send
+
+
+@contextmanager
+def _listening(application):
+    """The application at a port of this machine, in a thread; yields its address."""
+    with socket.socket() as place:
+        place.bind(("127.0.0.1", 0))
+        place.listen()  # clients may connect before the thread runs
+        server = uvicorn.Server(uvicorn.Config(application.asgi, lifespan="off", log_level="error"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [place]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{place.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
+            application.server.batches.close()
+
+
+@pytest.fixture
+def listening():
+    """An application at a port: `with listening(application) as address`."""
+    return _listening
+
+
+@pytest.fixture
+def live(served):
+    """Starts the server at a port: `with live() as address`, with any settings."""
+    return lambda **settings: _listening(create_app([served], Settings(**settings)))

@@ -1,0 +1,221 @@
+"""Every endpoint answers what the Python API answers."""
+
+import json
+
+import pytest
+
+import seq2seq_attn as s2s
+from seq2seq_attn.serve import Settings
+from seq2seq_attn.serve.tasks import ServedModel
+
+
+def test_libretranslate_translates_a_text_and_a_list(post, model):
+    assert post("/translate", {"q": "a b c", "source": "en", "target": "zh"}) == {"translatedText": "c b a"}
+    answer = post("/translate", {"q": ["a b", "", "c"], "source": "auto", "target": "zh", "unknown": 1})
+    assert answer["translatedText"] == ["b a", "", "c"]
+    assert answer["detectedLanguage"] == [{"confidence": 100, "language": "en"}] * 3
+
+
+def test_libretranslate_keeps_the_lines_of_a_text(post, model):
+    first, _, last = model.translate(["a b", "", "b c"]).sentences
+    assert post("/translate", {"q": "a b\n\nb c\n", "target": "zh"})["translatedText"] == f"{first}\n\n{last}\n"
+
+
+def test_libretranslate_gives_alternatives(post, model):
+    answer = post("/translate", {"q": "a b c", "target": "zh", "alternatives": 2})
+    (wanted,) = model.translate(["a b c"], n_best=3).n_best
+    assert [answer["translatedText"], *answer["alternatives"]] == wanted
+    listed = post("/translate", {"q": ["a b c", ""], "target": "zh", "alternatives": 2})
+    assert listed["alternatives"] == [wanted[1:], []]
+
+
+def test_libretranslate_takes_a_form(ask, model):
+    answer = ask("POST", "/translate", data={"q": ["a b", "b c"], "source": "en", "target": "zh"})
+    assert answer.json() == {"translatedText": model.translate(["a b", "b c"]).sentences}
+
+
+def test_languages_are_those_of_the_runs(ask, served, model):
+    other = ServedModel.load("other", model, ("en", "fr"), print)
+    answer = ask("GET", "/languages", models=[served, other])
+    assert answer.json() == [{"code": "en", "name": "en", "targets": ["fr", "zh"]}]
+
+
+def test_the_model_is_chosen_by_its_languages_or_by_name(post, ask, served, model):
+    other = ServedModel.load("other", s2s.Model(model.trained, model.folder), ("fr", "de"), print)
+    both = [served, other]
+    assert post("/translate", {"q": "a b", "source": "fr", "target": "de"}, models=both)["translatedText"] == "b a"
+    assert post("/v1/translate", {"source": "a", "model": "other"}, models=both)["model"] == "other"
+    assert post("/v1/translate", {"source": "a"}, models=both)["model"] == "backwards"
+    names = [each["name"] for each in ask("GET", "/v1/models", models=both).json()["models"]]
+    assert names == ["backwards", "other"]
+
+
+def test_translations_come_with_scores_tokens_weights_and_links(post, model):
+    options = {"beam_size": 4, "n_best": 2, "length_penalty": 0.5}
+    (found,) = post("/v1/translate", {"source": "a b c", "weights": True, "align": True, **options})["results"]
+    (wanted,) = model.translate(["a b c"], weights=True, **options)
+    assert found["tokens"] == ["a", "b", "c", "</s>"]
+    assert len(found["translations"]) == 2
+    for each, candidate, tokens in zip(
+        found["translations"], wanted.candidates, wanted.token_attention.translations, strict=True
+    ):
+        assert each["text"] == candidate.text
+        assert each["score"] == pytest.approx(candidate.score, rel=1e-5)
+        assert each["log_probability"] == pytest.approx(candidate.log_probability, rel=1e-5)
+        assert each["tokens"] == tokens.tokens
+        for row, other in zip(each["weights"], tokens.weights.tolist(), strict=True):
+            assert row == pytest.approx(other, abs=1e-5)
+        (links,) = model.align([("a b c", each["text"])]).links
+        assert each["links"] == [list(link) for link in sorted(links)]
+
+
+def test_samples_are_those_of_their_seed(post, model):
+    options = {"temperature": 2.0, "top_k": 4, "seed": 5, "n_best": 3}
+    (found,) = post("/v1/translate", {"source": "a b c", **options})["results"]
+    assert [each["text"] for each in found["translations"]] == model.translate(["a b c"], **options).n_best[0]
+
+
+def test_a_blank_line_has_no_translation(post):
+    results = post("/v1/translate", {"source": ["", "a b"], "weights": True, "align": True})["results"]
+    assert [[each["text"] for each in found["translations"]] for found in results] == [[], ["b a"]]
+
+
+def test_scores_are_those_of_the_model(post, model):
+    pairs = [("a b", "b a"), ("a b c", "a"), ("", "a")]
+    sources, targets = zip(*pairs, strict=True)
+    results = post("/v1/score", {"source": sources, "target": targets})["results"]
+    for found, wanted in zip(results, model.score(pairs), strict=True):
+        assert close(found, wanted._asdict())
+
+
+def test_links_are_those_of_the_model(post, model):
+    (found,) = post("/v1/align", {"source": "a b c", "target": "c b a", "threshold": 0.1})["results"]
+    (links,) = model.align([("a b c", "c b a")], threshold=0.1).links
+    assert found["links"] == [list(link) for link in sorted(links)]
+
+
+@pytest.mark.parametrize("target", [None, "c b"])
+@pytest.mark.parametrize("words", [False, True])
+def test_attention_is_that_of_the_model(post, model, target, words):
+    found = post("/v1/attention", {"source": "a b c", "target": target, "words": words, "heads": True})
+    wanted = model.attention("a b c", target, words=words)
+    assert (tuple(found["source"]), tuple(found["target"])) == (wanted.source, wanted.target)
+    assert found["weights"][0] == pytest.approx(wanted.weights[0].tolist(), abs=1e-5)
+    maps = model.attention_maps("a b c", target or "c b a")
+    assert found["cross"][0][0][0] == pytest.approx(maps.cross[0][0, 0].tolist(), abs=1e-5)
+    assert tuple(found["target_tokens"]) == maps.target
+
+
+def close(found, wanted):
+    """Equal but for rounding, at any depth."""
+    if isinstance(wanted, dict):
+        return found.keys() == wanted.keys() and all(close(found[key], wanted[key]) for key in wanted)
+    if isinstance(wanted, (list, tuple)):
+        return len(found) == len(wanted) and all(map(close, found, wanted))
+    return found == (pytest.approx(wanted, abs=1e-5) if isinstance(wanted, float) else wanted)
+
+
+def record(steps):
+    """What the endpoint is to answer for these steps of the Python API."""
+    return {
+        "model": "backwards",
+        "source": steps.source,
+        "text": steps.text,
+        "log_probability": steps.log_probability,
+        "steps": [
+            step._asdict()
+            | {
+                "layers": [layer._asdict() for layer in step.layers],
+                "likely": [{"token": token, "probability": probability} for token, probability in step.likely],
+            }
+            for step in steps.steps
+        ],
+    }
+
+
+@pytest.mark.parametrize("options", [{}, {"beam_size": 1}, {"target": "a b"}, {"prefix": "a"}, {"prefix": ["b", "b"]}])
+def test_steps_are_those_of_the_model(post, model, options):
+    assert close(post("/v1/steps", {"source": "a b c", **options}), record(model.steps("a b c", **options)))
+
+
+@pytest.mark.parametrize(
+    "intervention",
+    [
+        {"replace": "weights", "step": 0, "weights": [1.0, 0.0, 0.0, 0.0]},
+        {"replace": "mean", "step": 1},
+        {"replace": "nothing"},
+        {"replace": "sentence", "other": "b b", "step": 0},
+    ],
+    ids=lambda each: each["replace"],
+)
+def test_a_dragged_weight_gives_the_translation_of_the_same_intervention_in_python(post, model, intervention):
+    found = post("/v1/intervene", {"source": "a b c", "interventions": [intervention]})
+    wanted = model.steps("a b c", interventions=[intervention])
+    assert close(found, record(wanted))
+    assert found["steps"][0]["likely"] != post("/v1/steps", {"source": "a b c"})["steps"][0]["likely"] or (
+        intervention.get("step") == 1
+    )
+
+
+def events(text):
+    """The events of a stream: (name, data)."""
+    return [
+        (lines[0].removeprefix("event: "), json.loads(lines[1].removeprefix("data: ")))
+        for lines in (block.splitlines() for block in text.strip().split("\n\n"))
+    ]
+
+
+@pytest.mark.parametrize("options", [{}, {"beam_size": 3}, {"interventions": [{"replace": "mean", "step": 0}]}])
+def test_a_stream_has_every_step_and_the_whole_at_its_end(ask, model, options):
+    answer = ask("POST", "/v1/stream", json={"source": "a b c", **options})
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    (_, start), *steps, (_, end) = events(answer.text)
+    wanted = record(model.steps("a b c", **({"beam_size": 1} | options)))
+    assert start == {"model": "backwards", "source": ["a", "b", "c", "</s>"]}
+    texts = [step.pop("text") for _, step in steps]
+    assert close([step for _, step in steps], wanted["steps"])
+    assert texts[-1] == end["text"] == wanted["text"]
+    assert end["tokens"] == [step["token"] for step in wanted["steps"]]
+
+
+def test_health_and_metrics(ask, served):
+    assert ask("GET", "/health").json() == {"status": "ok"}
+    text = ask("GET", "/metrics").text
+    assert "seq2seq_attn_requests_running 1.0" in text
+    assert "seq2seq_attn_lines_waiting 0.0" in text
+
+
+def test_docs_list_every_endpoint_and_its_fields_without_network(ask):
+    page, described = ask("GET", "/docs"), ask("GET", "/openapi.json").json()
+    for path, methods in described["paths"].items():
+        assert f" {path}</h2>" in page.text
+        for method in methods:
+            schema = methods[method].get("requestBody", {}).get("content", {}).get("application/json", {})
+            for field in schema.get("schema", {}).get("properties", ()):
+                assert f"<td>{field}<td>" in page.text
+    assert {"/translate", "/v1/translate", "/v1/stream", "/v1/intervene", "/health"} <= described["paths"].keys()
+    assert "$ref" not in json.dumps(described["paths"]["/v1/intervene"]["post"]["requestBody"])
+    assert "http" not in page.text
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+
+
+def test_the_root_is_the_page_if_there_is_one(ask, monkeypatch, tmp_path):
+    answer = ask("GET", "/")
+    if answer.status_code == 307:
+        assert answer.headers["location"] == "/docs"
+    (tmp_path / "index.html").write_text("<p>page")
+    monkeypatch.setattr("seq2seq_attn.serve.app.PAGE", tmp_path)
+    answer = ask("GET", "/")
+    assert answer.text == "<p>page"
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'; script-src 'self'")
+    assert ask("GET", "/health").json() == {"status": "ok"}
+
+
+def test_a_page_of_an_allowed_origin_may_ask(ask):
+    settings = Settings(cors=("https://x.org",))
+    preflight = {"origin": "https://x.org", "access-control-request-method": "POST"}
+    answer = ask("OPTIONS", "/translate", headers=preflight, settings=settings)
+    assert answer.headers["access-control-allow-origin"] == "https://x.org"
+    for origin, given in (("https://x.org", settings), ("https://y.org", settings), ("https://x.org", None)):
+        allowed = ask("GET", "/health", headers={"origin": origin}, settings=given).headers
+        assert ("access-control-allow-origin" in allowed) == (origin == "https://x.org" and given is settings)

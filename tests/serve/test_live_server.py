@@ -1,0 +1,392 @@
+"""A server at a port of this machine: a real client, clients that leave or are slow, load, and how it stops."""
+
+import asyncio
+import json
+import os
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+import pytest
+from libretranslatepy import LibreTranslateAPI
+
+from seq2seq_attn.cli import main
+from seq2seq_attn.serve import Settings, tasks
+from seq2seq_attn.serve.app import create_app
+from seq2seq_attn.serve.server import _names
+from seq2seq_attn.serve.tasks import ScoreTask
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_client_of_libretranslate_works_as_it_is(live, model):
+    with live() as address:
+        client = LibreTranslateAPI(address)
+        assert client.translate("a b c", "en", "zh") == model.translate(["a b c"]).sentences[0]
+        assert client.languages() == [{"code": "en", "name": "en", "targets": ["zh"]}]
+        with pytest.raises(urllib.error.HTTPError) as error:
+            client.translate("a", "en", "xx")
+        assert "no model translates" in json.load(error.value)["error"]
+
+
+def test_the_client_of_libretranslate_sends_its_key(live):
+    with live(api_keys=frozenset({"secret"})) as address:
+        assert LibreTranslateAPI(address, "secret").translate("a", "en", "zh") == "a"
+        assert LibreTranslateAPI(address, "secret").languages()[0]["code"] == "en"
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            LibreTranslateAPI(address).translate("a", "en", "zh")
+
+
+def test_a_stream_arrives_while_it_is_decoded(live, served, monkeypatch):
+    """The first step arrives although the second cannot be computed before it has been read."""
+    may_go = threading.Event()
+    decode = tasks.decode_steps
+
+    def waiting(*arguments, **options):
+        for number, step in enumerate(decode(*arguments, **options)):
+            assert number < 2 or may_go.wait(10)  # the first is computed before the answer begins
+            yield step
+
+    monkeypatch.setattr(tasks, "decode_steps", waiting)
+    with (
+        live() as address,
+        httpx.stream("POST", f"{address}/v1/stream", json={"source": "a b c"}, timeout=20) as answer,
+    ):
+        lines = answer.iter_lines()
+        names = []
+        for line in lines:
+            if line.startswith("event: "):
+                names.append(line.removeprefix("event: "))
+            if names[-1:] == ["step"]:
+                may_go.set()
+        assert names[0] == "start"
+        assert names[-1] == "end"
+        assert len(names) >= 5
+
+
+def test_a_stream_stops_when_its_client_leaves(live, monkeypatch):
+    taken = []
+    decode = tasks.decode_steps
+
+    def slow(*arguments, **options):
+        first = next(decode(*arguments, **options))
+        for number in range(1000):
+            taken.append(number)
+            time.sleep(0.01)
+            yield first
+
+    monkeypatch.setattr(tasks, "decode_steps", slow)
+    with live() as address:
+        with httpx.stream("POST", f"{address}/v1/stream", json={"source": "a b c"}) as answer:
+            next(answer.iter_lines())
+        for _ in range(100):
+            before = len(taken)
+            time.sleep(0.1)
+            if len(taken) == before:
+                break
+        assert len(taken) < 900
+        running = httpx.get(f"{address}/metrics").text
+        assert "seq2seq_attn_requests_running 1.0" in running  # this one
+
+
+def test_a_stream_that_takes_too_long_is_cut(live, monkeypatch):
+    decode = tasks.decode_steps
+
+    def endless(*arguments, **options):
+        first = next(decode(*arguments, **options))
+        while True:
+            time.sleep(0.01)
+            yield first
+
+    monkeypatch.setattr(tasks, "decode_steps", endless)
+    with live(timeout=0.5) as address, pytest.raises(httpx.RemoteProtocolError, match="incomplete"):
+        httpx.post(f"{address}/v1/stream", json={"source": "a b c"})
+
+
+@pytest.fixture
+def blocked(monkeypatch):
+    """Scores wait until this event is set."""
+    may_go = threading.Event()
+    score = ScoreTask.__call__
+
+    def waiting(self, items):
+        may_go.wait(20)
+        return score(self, items)
+
+    monkeypatch.setattr(ScoreTask, "__call__", waiting)
+    yield may_go
+    may_go.set()
+
+
+PAIR = {"source": "a", "target": "a"}
+
+
+def test_lines_of_a_client_that_leaves_are_dropped_and_a_full_queue_is_429(served, blocked, listening):
+    application = create_app([served], Settings(workers=1, max_waiting=3))
+    waiting = application.server.batches
+    with listening(application) as address:
+        with socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2]))) as first:
+            body = json.dumps(PAIR | {"source": ["a"] * 4, "target": ["b"] * 4}).encode()
+            head = f"POST /v1/score HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n\r\n"
+            first.sendall(head.encode() + body)
+            eventually(lambda: application.guard.running == 1)
+            with socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2]))) as second:
+                second.sendall(head.encode() + body)
+                eventually(lambda: len(waiting.waiting) == 4)
+                answer = httpx.post(f"{address}/v1/score", json=PAIR)
+                assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
+                assert "too many lines wait" in answer.json()["error"]
+            eventually(lambda: not waiting.waiting)  # the second has left
+        blocked.set()
+        eventually(lambda: application.guard.running == 0)
+        assert httpx.post(f"{address}/v1/score", json=PAIR).status_code == 200
+
+
+def eventually(condition):
+    for _ in range(400):
+        if condition():
+            return
+        time.sleep(0.025)
+    raise AssertionError("did not happen within ten seconds")
+
+
+def test_what_takes_too_long_is_504_and_leaves_the_queue(live, blocked):
+    with live(timeout=0.3, workers=1) as address:
+        for _ in range(2):
+            answer = httpx.post(f"{address}/v1/score", json=PAIR)
+            assert answer.status_code == 504
+            assert "no answer within 0.3 seconds" in answer.json()["error"]
+
+
+def test_a_body_that_does_not_arrive_is_408(live):
+    with live(timeout=0.3) as address, socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2]))) as slow:
+        slow.sendall(b"POST /v1/score HTTP/1.1\r\nhost: localhost\r\ncontent-length: 99\r\n\r\n{")
+        slow.settimeout(10)
+        assert slow.recv(1000).startswith(b"HTTP/1.1 408")
+
+
+def test_too_many_requests_at_once_are_429(served, blocked, listening):
+    application = create_app([served], Settings(max_requests=1))
+    with listening(application) as address:
+        first = threading.Thread(target=httpx.post, args=(f"{address}/v1/score",), kwargs={"json": PAIR})
+        first.start()
+        eventually(lambda: application.guard.running == 1)
+        assert httpx.get(f"{address}/health").status_code == 429
+        blocked.set()
+        first.join()
+        assert httpx.get(f"{address}/health").status_code == 200
+
+
+def sentences(count, seed, longest=12):
+    draw = random.Random(seed)
+    return [" ".join(draw.choices("abc", k=draw.randint(1, longest))) for _ in range(count)]
+
+
+async def many(address, clients, until, alone, target="zh", seed=1):
+    """Clients that send mixed requests at once; asserts that every answer is that of the line alone."""
+    statuses = {}
+    limits = httpx.Limits(max_connections=clients + 5)
+    async with httpx.AsyncClient(base_url=address, timeout=60, limits=limits) as client:
+
+        async def one(number):
+            draw = random.Random((seed, number).__hash__())
+            while time.monotonic() < until():
+                line, other = draw.choice(list(alone)), draw.choice(list(alone))
+                kind = draw.randrange(12)
+                if kind == 0:
+                    answer = await client.post("/translate", content=b'{"q": "a')
+                    assert answer.status_code == 400
+                elif kind == 1:
+                    answer = await client.post("/translate", content=b'{"q": "\\ud800", "target": "zh"}')
+                    assert answer.status_code == 400
+                elif kind == 2:
+                    with suppress(httpx.TimeoutException):
+                        await client.post("/translate", json={"q": [line] * 20, "target": target}, timeout=0.003)
+                    continue
+                elif kind == 3:
+                    answer = await client.post("/v1/stream", json={"source": line})
+                    if answer.status_code == 200:
+                        end = json.loads(answer.text.strip().rpartition("data: ")[2])
+                        assert end["text"] == alone[line][0]
+                elif kind == 4 and number % 8 == 0:
+                    answer = await client.post("/translate", content=b" " * 10_000_000)
+                    assert answer.status_code == 413
+                elif kind < 8:
+                    options = {"beam_size": 1}
+                    answer = await client.post("/v1/translate", json={"source": [line, other], **options})
+                    if answer.status_code == 200:
+                        texts = [each["translations"][0]["text"] for each in answer.json()["results"]]
+                        assert texts == [alone[line][0], alone[other][0]]
+                else:
+                    answer = await client.post("/translate", json={"q": line, "target": target})
+                    if answer.status_code == 200:
+                        assert answer.json()["translatedText"] == alone[line][1]
+                assert answer.status_code in (200, 400, 413, 429), answer.text
+                statuses[answer.status_code] = statuses.get(answer.status_code, 0) + 1
+                if answer.status_code == 429:
+                    await asyncio.sleep(0.05)
+
+        await asyncio.gather(*map(one, range(clients)))
+    return statuses
+
+
+def answers_alone(model, count, longest=12):
+    """The greedy translation and that of the run's search for each line, translated alone."""
+    lines = dict.fromkeys(sentences(count, 5, longest))
+
+    def alone(line, **search):
+        return model.translate([line], **search).sentences[0]
+
+    return {line: (alone(line, beam_size=1), alone(line)) for line in lines}
+
+
+def test_under_load_every_answer_is_the_one_given_alone(live, model):
+    alone = answers_alone(model, 40)
+    with live() as address:
+        end = time.monotonic() + 3
+        statuses = asyncio.run(many(address, 24, lambda: end, alone))
+        metrics = httpx.get(f"{address}/metrics").text
+    assert statuses[200] > 20
+    single, every = (
+        float(re.search(pattern, metrics)[1]) for pattern in (r'batch_lines_bucket{le="1.0"} (.*)', "lines_count (.*)")
+    )
+    assert every > single  # lines of several clients were decoded together
+
+
+def test_the_load_driver_measures_a_server(live, tmp_path):
+    (tmp_path / "lines").write_text("a b\n\nb c a\n")
+    command = [
+        sys.executable,
+        ROOT / "benchmarks/serve/load.py",
+        tmp_path / "lines",
+        "--target",
+        "zh",
+        "--clients",
+        "1,3",
+    ]
+    with live() as address:
+        done = subprocess.run(
+            [*command, "--address", address, "--seconds", "0.4", "--warm-up", "0.1"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    for line, clients in zip(done.stdout.splitlines(), (1, 3), strict=True):
+        record = json.loads(line)
+        assert record["clients"] == clients
+        assert record["errors"] == 0
+        assert record["per_second"] == round(record["requests"] / 0.4, 1)
+        assert 0 < record["p50_ms"] <= record["p95_ms"] <= record["p99_ms"]
+    nobody = subprocess.run([*command, "--address", address, "--seconds", "0.1", "--warm-up", "0"], capture_output=True)
+    assert nobody.returncode == 1  # nothing answers: no measurement
+
+
+@pytest.fixture
+def process(run):
+    """The command in a process of its own: (process, address)."""
+    command = [sys.executable, "-m", "seq2seq_attn", "serve", str(run), "--port", "0", "--languages", "en-de"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as started:
+        first = started.stderr.readline()
+        yield started, re.search(r"http://[\d.:]+", first)[0]
+        started.kill()
+
+
+def test_the_command_serves_and_stops_at_sigterm(process):
+    started, address = process
+    answer = httpx.post(f"{address}/translate", json={"q": "a", "source": "en", "target": "de"})
+    assert answer.json() == {"translatedText": "a"}
+    started.send_signal(signal.SIGTERM)
+    assert started.wait(20) == 0
+    assert started.stderr.read() == ""
+
+
+def test_at_sigterm_running_requests_end_and_new_ones_get_503(process):
+    started, address = process
+    long, answers = {"source": ["a b c a b c"] * 128, "beam_size": 32, "min_length": 60, "max_length": 60}, []
+    thread = threading.Thread(
+        target=lambda: answers.append(httpx.post(f"{address}/v1/translate", json=long, timeout=60).status_code)
+    )
+    with httpx.Client(base_url=address) as client:
+        thread.start()
+        eventually(lambda: "requests_running 2.0" in client.get("/metrics").text)
+        started.send_signal(signal.SIGTERM)
+        refused = []
+
+        def is_refused():
+            refused.append(client.get("/health"))
+            return refused[-1].status_code == 503
+
+        eventually(is_refused)
+        assert "the server is stopping" in refused[-1].json()["error"]
+        assert refused[-1].headers["retry-after"] == "5"
+    thread.join()
+    assert answers == [200]
+    assert started.wait(20) == 0
+
+
+def test_the_command_refuses_what_cannot_be_served(run, capsys):
+    def command(*options):
+        with pytest.raises(SystemExit) as exit:
+            main(["serve", *options])
+        assert exit.value.code == 2
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1
+        return error
+
+    assert "or --insecure" in command(str(run), "--host", "0.0.0.0")
+    assert "not a run folder" in command("nowhere")
+    assert "a run is given twice" in command(str(run), str(run))
+    assert "give codes as in en-zh" in command(str(run), "--languages", "english")
+    assert "2 pairs of languages for 1 runs" in command(str(run), "--languages", "en-zh", "--languages", "zh-en")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        assert "choose another --port" in command(str(run), "--port", str(taken.getsockname()[1]))
+
+
+def test_without_its_libraries_the_command_names_the_extra(run, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    with pytest.raises(SystemExit):
+        main(["serve", str(run)])
+    assert "pip install 'seq2seq_attn[serve]'" in capsys.readouterr().err
+
+
+def test_runs_have_the_shortest_names_that_tell_them_apart(tmp_path):
+    folders = [tmp_path / name for name in ("a/seed-1", "b/seed-1")]
+    assert _names(folders) == ["a/seed-1", "b/seed-1"]
+    assert _names(folders[:1]) == ["seed-1"]
+
+
+@pytest.mark.slow
+def test_two_hundred_clients_for_minutes(process, model):
+    """python -m pytest -m slow -n 0 tests/serve/test_live_server.py: four minutes; memory is bounded."""
+    started, address = process
+    alone = answers_alone(model, 400, 18)
+    memory = []
+    for seed in (1, 2, 3):
+        end = time.monotonic() + 60
+        statuses = asyncio.run(many(address, 200, lambda end=end: end, alone, "de", seed))
+        assert statuses[200] > 300
+        eventually(lambda: "requests_running 1.0" in httpx.get(f"{address}/metrics").text)  # this one: none is left
+        assert "lines_waiting 0.0" in httpx.get(f"{address}/metrics").text
+        memory.append(resident(started.pid))
+    assert memory[2] < memory[0] + 50e6
+    started.send_signal(signal.SIGTERM)
+    assert started.wait(20) == 0
+    assert started.stderr.read() == ""  # no error of the server
+
+
+def resident(process):
+    """Bytes of memory of a process."""
+    return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

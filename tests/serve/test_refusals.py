@@ -1,0 +1,159 @@
+"""A mistake of the client is one clear line of JSON with the right status, never an error of the server."""
+
+import json
+
+import pytest
+
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.serve import Settings, read_keys
+
+JSON = {"content-type": "application/json"}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "message"),
+    [
+        ("/translate", b'{"q": "a', "the body is not JSON: Unterminated string"),
+        ("/translate", b"", "the body is not JSON"),
+        ("/translate", b"[" * 100_000, "nested too deeply"),
+        ("/translate", b"\xff\xfe", "the body is not JSON"),
+        ("/translate", b'["a"]', "the body is a JSON object"),
+        ("/translate", b'{"q": "\\ud800", "target": "zh"}', "half of a surrogate pair"),
+        ("/v1/translate", b'{"source": ["a", "\\udfff"]}', "half of a surrogate pair"),
+        ("/translate", b'{"q": "a"}', "target is missing and has no default"),
+        ("/translate", b'{"q": 7, "target": "zh"}', "q = 7"),
+        ("/translate", b'{"q": "a", "target": "xx"}', "no model translates from 'auto' to 'xx'; served: en to zh"),
+        ("/translate", b'{"q": "a", "target": "zh", "source": "de"}', "no model translates from 'de' to 'zh'"),
+        ("/translate", b'{"q": "a", "target": "zh", "format": "html"}', "'text' is wanted"),
+        ("/translate", b'{"q": "a", "target": "zh", "alternatives": 99}', "alternatives = 99: at most 31"),
+        ("/v1/translate", b'{"source": "a", "beam_sise": 3}', "unknown key 'beam_sise' (did you mean 'beam_size'?)"),
+        ("/v1/translate", b'{"source": "a", "model": "x"}', "model 'x' is not served; choose from backwards"),
+        ("/v1/translate", b'{"source": "a", "beam_size": 0}', "beam_size = 0: a number greater than 0 is wanted"),
+        ("/v1/translate", b'{"source": "a", "beam_size": 99}', "beam_size = 99: this server allows at most 32"),
+        ("/v1/translate", b'{"source": "a", "max_length": 9999}', "max_length = 9999: this server allows at most 512"),
+        ("/v1/translate", b'{"source": "a", "n_best": 9}', "n_best=9 needs a beam at least as wide"),
+        ("/v1/translate", b'{"source": "a", "temperature": NaN}', "temperature"),
+        ("/v1/translate", b'{"source": "a", "precision": "fp64"}', "precision"),
+        ("/v1/score", b'{"source": ["a", "b"], "target": "a"}', "2 sources and 1 targets"),
+        ("/v1/align", b'{"source": "a", "target": "a", "layer": 9}', "layer"),
+        ("/v1/align", b'{"source": "a", "target": "a", "head": 0}', "head 0 needs the number of its layer"),
+        ("/v1/attention", b'{"source": ""}', "a blank sentence has no attention weights"),
+        ("/v1/steps", b'{"source": ""}', "a blank sentence has no steps"),
+        ("/v1/steps", b'{"source": "a", "prefix": ["q"]}', "'q' is no token"),
+        ("/v1/intervene", b'{"source": "a", "interventions": []}', "interventions"),
+        ("/v1/intervene", b'{"source": "a", "interventions": [null]}', "interventions.0 = null: a mapping of keys"),
+        (
+            "/v1/intervene",
+            b'{"source": "a", "interventions": [{"replace": "mean", "stepp": 1}]}',
+            "unknown key 'interventions.0.stepp'",
+        ),
+        (
+            "/v1/intervene",
+            b'{"source": "a", "interventions": [{"replace": "weights", "weights": [1e308, 1e308]}]}',
+            "give smaller weights",
+        ),
+        ("/v1/intervene", b'{"source": "a", "interventions": [{"replace": "mean", "layer": 3}]}', "layer 3"),
+        ("/v1/intervene", b'{"source": "a", "interventions": [{"replace": "al"}]}', "replace"),
+        ("/v1/stream", b'{"source": " "}', "a blank sentence has no steps"),
+    ],
+    ids=lambda each: each[:60] if isinstance(each, bytes) else None,
+)
+def test_a_wrong_body_is_400_with_the_way_out(refused, path, body, message):
+    assert message in refused(400, "POST", path, content=body, headers=JSON)
+
+
+def test_a_mistake_that_shows_in_the_middle_of_a_stream_is_an_event(ask):
+    change = {"replace": "weights", "step": 2, "weights": [1e308] * 4}
+    answer = ask("POST", "/v1/stream", json={"source": "a b c", "interventions": [change]})
+    assert answer.status_code == 200
+    assert answer.text.count("event: step") == 2
+    assert answer.text.rpartition("event: ")[2].startswith('error\ndata: {"error": "the predictions are no numbers')
+
+
+def test_a_form_that_is_no_text_is_refused(refused):
+    kind = {"content-type": "application/x-www-form-urlencoded"}
+    assert "not a form" in refused(400, "POST", "/translate", content=b"q=%ff&target=zh", headers=kind)
+
+
+def test_a_long_value_is_cut_in_the_message(refused):
+    body = json.dumps({"source": "a", "model": "x" * 100_000})
+    assert " ... " in refused(400, "POST", "/v1/translate", content=body.encode(), headers=JSON)
+
+
+def test_unknown_paths_and_methods(refused):
+    assert "/docs lists the endpoints" in refused(404, "GET", "/nothing")
+    assert "/docs lists the endpoints" in refused(405, "GET", "/translate")
+
+
+def test_limits_on_body_lines_and_tokens(refused):
+    settings = Settings(max_body=1000, max_lines=3, max_tokens=4)
+
+    def send(status, values):
+        return refused(status, "POST", "/v1/translate", json=values, settings=settings)
+
+    assert "more than 1,000 bytes" in send(413, {"source": "a" * 1001})
+    assert "4 lines; this server takes at most 3" in send(413, {"source": ["a"] * 4})
+    assert "line 2: 5 tokens; at most 4" in send(400, {"source": ["a", "a b c a b"]})
+    pairs = {"source": "a", "target": "a b c a b"}
+    assert "line 1: 5 tokens" in refused(400, "POST", "/v1/score", json=pairs, settings=settings)
+
+
+def test_a_line_is_not_longer_than_what_the_model_reads(refused):
+    assert "line 1: 21 tokens; at most 20" in refused(400, "POST", "/v1/translate", json={"source": "a " * 21})
+
+
+def test_a_body_of_any_size_is_refused_without_being_kept(ask):
+    async def endless():
+        for _ in range(200):
+            yield b"x" * 1000
+
+    answer = ask("POST", "/translate", content=endless(), settings=Settings(max_body=1000))
+    assert answer.status_code == 413
+
+
+def test_keys_are_asked_for_where_there_are_some(ask, refused):
+    settings = Settings(api_keys=frozenset({"secret", "other"}))
+    body = {"q": "a b", "target": "zh"}
+
+    def status(**request):
+        return ask("POST", "/translate", settings=settings, **request).status_code
+
+    assert "asks for an API key" in refused(401, "POST", "/translate", settings=settings, json=body)
+    assert status(json=body | {"api_key": "secret"}) == 200
+    assert status(data=body | {"api_key": "other"}) == 200
+    assert status(json=body, headers={"authorization": "Bearer secret"}) == 200
+    for wrong in ({"headers": {"authorization": "Bearer nope"}}, {"headers": {"authorization": "Basic secret"}}):
+        assert status(json=body, **wrong) == 401
+    assert "is not known" in refused(401, "POST", "/translate", settings=settings, json=body | {"api_key": "\u00e9"})
+    for path in ("/languages", "/metrics", "/v1/models"):
+        refused(401, "GET", path, settings=settings)
+        assert ask("GET", f"{path}?api_key=secret", settings=settings).status_code == 200
+    assert ask("GET", "/health", settings=settings).status_code == 200
+
+
+def test_a_local_server_answers_to_its_own_names_alone(ask, refused):
+    assert "host 'evil.org'" in refused(400, "GET", "/health", base="http://evil.org:5000")
+    assert ask("GET", "/health", base="http://localhost:5000").status_code == 200
+    assert ask("GET", "/health", base="http://[::1]:5000").status_code == 200
+    assert ask("GET", "/health", base="http://evil.org", settings=Settings("0.0.0.0", insecure=True)).status_code == 200
+
+
+def test_elsewhere_a_key_is_needed_unless_told_otherwise(tmp_path):
+    with pytest.raises(UserError, match="give --api-key-file, or --insecure"):
+        Settings(host="0.0.0.0")
+    keys = tmp_path / "keys"
+    keys.write_text("# of the class\nfirst\n\n second \n")
+    assert read_keys(keys) == {"first", "second"}
+    assert not Settings(host="0.0.0.0", api_keys=read_keys(keys)).is_local
+    keys.write_text("# none\n")
+    for path in (keys, tmp_path / "none"):
+        with pytest.raises(UserError, match=str(path)):
+            read_keys(path)
+
+
+def test_an_error_of_the_server_is_no_page_and_tells_no_details(refused, monkeypatch):
+    def broken(*_):
+        raise RuntimeError("a secret of the server")
+
+    monkeypatch.setattr("seq2seq_attn.serve.tasks.ScoreTask.__call__", broken)
+    assert "secret" not in refused(500, "POST", "/v1/score", json={"source": "a", "target": "a"})
