@@ -30,7 +30,7 @@ class Forks:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env=os.environ | {"LD_PRELOAD": str(shim), "OMP_NUM_THREADS": "1"},
+            env=os.environ | {"LD_PRELOAD": str(shim), "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE.parents[1])},
             cwd=scratch,
         )
 

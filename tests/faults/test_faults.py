@@ -61,9 +61,9 @@ def test_the_shim_sees_every_kind_of_operation(undisturbed):
 
 @pytest.mark.parametrize(("fault", "error", "for_good"), KINDS)
 def test_a_fault_in_some_operations_of_a_run(forks, toy, tmp_path, undisturbed, fault, error, for_good):
-    """Four operations for each kind of fault, spread over the run, and others for each kind."""
+    """Two operations for each kind of fault, and others for each kind."""
     count, first = len(undisturbed[0]), 1 + 7 * KINDS.index((fault, error, for_good))
-    for at in range(first, count + 1, count // 4):
+    for at in range(first, count + 1, count // 2):
         folder = tmp_path / str(at)
         folder.mkdir()
         check(forks, toy, folder, undisturbed, at, fault, error, for_good)
