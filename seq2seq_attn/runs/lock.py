@@ -109,7 +109,7 @@ class _Lock:
                     f"{self.path.parent}: in use by {_owner(self.path)}; wait until it ends, or name another folder"
                 )
             time.sleep(pause)
-            pause = min(2 * pause, 2.0)
+            pause = min(2 * pause, 0.2)
         threading.Thread(target=self._beat, daemon=True).start()
 
     def release(self) -> None:

@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -136,6 +137,7 @@ def test_concurrent_processes_succeed_even_while_the_cache_is_deleted(tmp_path):
         process.stdin.flush()
     while any(process.poll() is None for process in processes):
         shutil.rmtree(deleted, ignore_errors=True)
+        time.sleep(0.02)
     assert [(process.communicate()[1], process.returncode) for process in processes] == [("", 0)] * 2
     assert not [path for path in kept.rglob("*") if path.suffix == ".part"]
     assert len(list(kept.glob("*/SHA256SUMS"))) == 50
