@@ -154,8 +154,7 @@ def source_ids(model: TrainedModel, source: str) -> list[int]:
     ids = model.source.encode(source)
     if len(ids) == 1:
         raise UserError("a blank sentence has no steps; give one with text")
-    limit = model.config.data.max_length
-    return ids if len(ids) - 1 <= limit else [*ids[:limit], EOS]
+    return model.cut(ids)
 
 
 def _prefix(model: TrainedModel, prefix: str | Sequence[str]) -> list[int]:

@@ -21,7 +21,7 @@ import typer
 
 from seq2seq_attn.cli.app import app
 from seq2seq_attn.cli.console import ClosedPipeError, Interruption, say
-from seq2seq_attn.errors import UserError, shown
+from seq2seq_attn.errors import UserError, file_of, shown
 
 PROGRAM = "seq2seq-attn"
 
@@ -54,8 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def _say_of_thread(failure: threading.ExceptHookArgs) -> None:
     """A thread of a library that cannot write its file, as TensorBoard's: one line. Anything else is a bug."""
     if isinstance(failure.exc_value, OSError):
-        name = failure.exc_value.filename
-        say(f"warning: {os.fsdecode(name) if name else 'a file'}: cannot be written: {failure.exc_value.strerror}")
+        say(f"warning: {file_of(failure.exc_value, 'a file')}: cannot be written: {failure.exc_value.strerror}")
     else:
         threading.__excepthook__(failure)
 
@@ -75,7 +74,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         return 141  # as a program has that the signal SIGPIPE ended
     except OSError as error:  # of stdout, whose device may be full, or of a file
         _discard_stdout()
-        return _refuse(f"{error.filename or 'stdout'}: {error.strerror or error}")
+        return _refuse(f"{file_of(error, 'stdout')}: {error.strerror or error}")
     except (KeyboardInterrupt, typer.Abort):
         return Interruption.exit_code()
     except (MemoryError, RuntimeError) as error:

@@ -24,7 +24,7 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
-from seq2seq_attn.errors import UserError
+from seq2seq_attn.errors import UserError, file_of
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.lock import BusyError
 
@@ -130,7 +130,7 @@ def _attempt(run: ArmRun, runs: Path, if_exists: IfDone, say: Say, bar: bool | N
     except UserError as error:
         return _Attempt(failure=str(error))
     except OSError as error:
-        return _Attempt(failure=f"{error.filename or runs / run.folder}: {error.strerror or error}")
+        return _Attempt(failure=f"{file_of(error, runs / run.folder)}: {error.strerror or error}")
     except MemoryError:
         return _Attempt(failure="memory ran out; lower training.batch_size, or train fewer runs in parallel")
     except Exception as error:

@@ -35,11 +35,12 @@ def for_inference(model: Model) -> Model:
     if is_reference():
         return model
     modules = fusible_modules(model)
-    parts: dict[nn.Module, nn.Module] = {layer: InferenceLinear(layer) for layer in modules if _benefits(layer)}
-    for module in modules:
-        own: nn.Module | None = getattr(module, "for_inference", lambda: None)()
-        if own is not None:
-            parts[module] = own
+    # Some have a faster form of their own; what is within them then needs no preparation.
+    own = {module: getattr(module, "for_inference", lambda: None)() for module in modules}
+    parts: dict[nn.Module, nn.Module] = {module: form for module, form in own.items() if form is not None}
+    within = {part for module in parts for part in module.modules()}
+    modules = [module for module in modules if module not in within]
+    parts |= {layer: InferenceLinear(layer) for layer in modules if _benefits(layer)}
     if native.has_kernels(next(model.parameters(), torch.empty(0))):
         for attention in modules:
             if isinstance(attention, Attention) and why_not_softmax(attention) is None:

@@ -45,6 +45,14 @@ class PackedLayers(NamedTuple):
         return layers, self.size, self.heads, self.hidden_size, *options, self.packed, per_layer
 
 
+class SourceProjection(NamedTuple):
+    """The maps from a source to the keys and values of L layers of a decoder, one below the other."""
+
+    weight: Tensor  # (L * 2 * size, state size)
+    bias: Tensor
+    layers: int
+
+
 class StepSource(NamedTuple):
     """B sources as all layers of a decoder read them."""
 
@@ -124,12 +132,17 @@ def encode_layers(inputs: Tensor, lengths: Tensor, layers: PackedLayers) -> Tens
     return states
 
 
-def project_source(states: Tensor, lengths: Tensor, layers: Sequence[Any]) -> StepSource:
-    """The source with states (B, S, state size), as the layers of a decoder read it."""
+def source_projection(layers: Sequence[Any]) -> SourceProjection:
+    """The current parameters of the layers of a decoder that only depend on the source."""
     parts = [part for layer in layers for part in (layer.context.key_layer, layer.context.value_layer)]
-    weight, bias = torch.cat([part.weight for part in parts]), torch.cat([_bias(part) for part in parts])
-    projected = F.linear(states, weight, bias).float()
-    return StepSource(projected.view(*projected.shape[:2], len(layers), 2, -1), lengths)
+    weight, bias = _stacked(parts)
+    return SourceProjection(weight.detach(), bias.detach(), len(layers))
+
+
+def project_source(states: Tensor, lengths: Tensor, projection: SourceProjection) -> StepSource:
+    """The source with states (B, S, state size), as the layers of a decoder read it."""
+    projected = F.linear(states, projection.weight, projection.bias).float()
+    return StepSource(projected.view(*projected.shape[:2], projection.layers, 2, -1), lengths)
 
 
 def transformer_step(
@@ -173,10 +186,15 @@ def _packed(layer: Any) -> Tensor:
 
 def _panels(layers: Sequence[nn.Linear]) -> tuple[Tensor, Tensor]:
     """Weight (outputs / PANEL, inputs, PANEL) and bias of layers with the same input, padded to a multiple of PANEL."""
-    weight, bias = torch.cat([layer.weight for layer in layers]), torch.cat([_bias(layer) for layer in layers])
+    weight, bias = _stacked(layers)
     missing = -len(bias) % PANEL
     panels = F.pad(weight, (0, 0, 0, missing)).view(-1, PANEL, weight.shape[1]).transpose(1, 2)
     return panels, F.pad(bias, (0, missing))
+
+
+def _stacked(layers: Sequence[nn.Linear]) -> tuple[Tensor, Tensor]:
+    """Weight and bias of a layer with the outputs of all of these, which have the same input."""
+    return torch.cat([layer.weight for layer in layers]), torch.cat([_bias(layer) for layer in layers])
 
 
 def _bias(layer: nn.Linear) -> Tensor:

@@ -1,8 +1,8 @@
 """The folder of a run: its files, its metrics, and which of its files may be removed.
 
-A folder is a run if it contains the marker that `train` writes first, with the checksums of the data. Only files that
-the run wrote are ever removed from it: those in its `SHA256SUMS` and its logs. Any other file is reported by name, and
-nothing changes. Reading a file of a run checks it (`text/checksums.py`).
+A folder is a run if it contains the marker that `train` writes first. Only files that the run wrote are ever removed
+from it: those in its `SHA256SUMS` and its logs. Any other file is reported by name, and nothing changes. Reading a file
+of a run checks it (`text/checksums.py`).
 """
 
 from __future__ import annotations
@@ -248,9 +248,14 @@ def _own_at(name: str, before_sums: bool) -> Iterator[str]:
     return (pattern for pattern in patterns if pattern.count("/") == name.count("/"))
 
 
+def _first_session(folder: Path) -> dict[str, Any]:
+    """The record of the start of training; empty for a run of an earlier version."""
+    return next(iter(read_sessions(folder)), {})
+
+
 def changed_surroundings(folder: Path, provenance: Mapping[str, Any]) -> str | None:
     """In words, how version, device, threads or kernels differ from those at the start of training; None if not."""
-    before = next(iter(read_sessions(folder)), {})
+    before = _first_session(folder)
     changed = [key for key in ("version", "hardware") if before.get(key, provenance[key]) != provenance[key]]
     if not changed:
         return None
@@ -291,7 +296,7 @@ def refuse_other_config(config: Config, folder: Path) -> None:
                 f"{folder / CONFIG}: was trained with {key}={old.get(key)!r}, now it is {new.get(key)!r}; "
                 f"name another folder, or replace the run with --overwrite"
             )
-    recorded, data = next(iter(read_sessions(folder)), {}).get("data", {}), data_files(config)
+    recorded, data = _first_session(folder).get("data", {}), data_files(config)
     for key in sorted(recorded.keys() & data.keys()):
         if data[key].exists() and digest(data[key]) != recorded[key]:
             raise UserError(

@@ -293,7 +293,12 @@ class TrainedModel:
             line, length = next(iter(lengths.items()))
             more = "" if len(lengths) == 1 else f"; so are {len(lengths) - 1:,} more of these {len(sentences):,} lines"
             warn(f"line {line}: {length} tokens, cut to data.max_length={limit}{more}")
-        return [ids if len(ids) - 1 <= limit else [*ids[:limit], EOS] for ids in sentences]
+        return [self.cut(ids) for ids in sentences]
+
+    def cut(self, ids: list[int]) -> list[int]:
+        """The ids of a sentence with its first `data.max_length` tokens, and `</s>`."""
+        limit = self.config.data.max_length
+        return ids if len(ids) - 1 <= limit else [*ids[:limit], EOS]
 
 
 def with_lexicon(

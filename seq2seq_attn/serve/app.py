@@ -169,16 +169,9 @@ def _add_libretranslate(app: FastAPI, server: Server) -> None:
                 400, f"alternatives = {body.alternatives}: at most {server.settings.max_beam - 1} are searched"
             )
         served = server.pair(body.source, body.target)
-        base = served.model.config.search
-        beam: dict[str, Any] = (
-            {
-                "beam_size": max(base.beam_size, count),
-                "n_best": count,
-            }
-            if count > 1
-            else {}
-        )
-        options = served.model.search_options(**beam) if beam else base
+        options = served.model.config.search
+        if body.alternatives:
+            options = served.model.search_options(beam_size=max(options.beam_size, count), n_best=count)
         texts = as_lines(body.q)
         lines = [text.replace("\r\n", "\n").split("\n") for text in texts]
         found = iter(await server.translate(served, [line for each in lines for line in each], options))

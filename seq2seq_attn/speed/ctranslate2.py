@@ -5,19 +5,17 @@
 
 from __future__ import annotations
 
-import json
-import sys
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-
-from pydantic import TypeAdapter
 
 from seq2seq_attn.config import Config
 from seq2seq_attn.export import export_model, need
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.speed.common_task import MODELS, bench_corpus, untrained_model
 from seq2seq_attn.speed.measurements import BEAM_SIZE, Effort, Job, Outcome
-from seq2seq_attn.speed.workloads import elapsed_seconds, peak_bytes, timed_sentences
+from seq2seq_attn.speed.sitting import main
+from seq2seq_attn.speed.workloads import time_batches, time_sentences, timed_sentences
 
 
 def measure(job: Job, effort: Effort) -> Outcome:
@@ -32,8 +30,8 @@ def measure(job: Job, effort: Effort) -> Outcome:
         codec.vocabulary.lookup_tokens(corpus.test[index][:-1])  # the library adds </s> itself
         for index in timed_sentences([len(ids) for ids in corpus.test], job, effort)
     ]
-    single = job.what.startswith("sentence")
     options = {
+        "max_batch_size": job.batch,
         "beam_size": BEAM_SIZE if job.what.endswith("beam") else 1,
         "min_decoding_length": job.steps,
         "max_decoding_length": job.steps,
@@ -44,21 +42,10 @@ def measure(job: Job, effort: Effort) -> Outcome:
             str(path), device="cpu", compute_type="float32", inter_threads=1, intra_threads=job.threads
         )
 
-    def translate(batch: list[list[str]]) -> object:
-        return translator.translate_batch(batch, max_batch_size=job.batch, **options)
-
-    groups = [[source] for source in sources] if single else [sources]
-    translate(sources[: effort.warm_up if single else job.batch])
-    taken = elapsed_seconds(lambda: [translate(group) for group in groups], "cpu")
-    value = 1000 * taken / len(sources) if single else len(sources) * job.steps / taken
-    return Outcome(value, peak_bytes("cpu"))
-
-
-def main() -> None:
-    order = json.load(sys.stdin)
-    job, effort = TypeAdapter(Job).validate_python(order["job"]), TypeAdapter(Effort).validate_python(order["effort"])
-    print(json.dumps(measure(job, effort)._asdict()))
+    decode = partial(translator.translate_batch, **options)
+    timed = time_sentences if job.what.startswith("sentence") else time_batches
+    return timed(decode, sources, job, effort)
 
 
 if __name__ == "__main__":
-    main()
+    main(measure)

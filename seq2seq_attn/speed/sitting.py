@@ -319,7 +319,8 @@ def _measurement(task: Task, outcomes: Sequence[Outcome]) -> Measurement:
     )
 
 
-def main() -> None:
+def main(measure: Callable[[Job, Effort], Outcome] = measure) -> None:
+    """The process of one measurement: reads the order, prints the outcome."""
     order = json.load(sys.stdin)
     job, effort = TypeAdapter(Job).validate_python(order["job"]), TypeAdapter(Effort).validate_python(order["effort"])
     print(json.dumps(measure(job, effort)._asdict()))

@@ -184,7 +184,13 @@ def _enclosing_part(event: FunctionEvent) -> str:
 
 def measure_batched_decoding(job: Job, effort: Effort) -> Outcome:
     """Tokens/s over the test sentences in batches, every sentence decoded for the same number of steps."""
-    decode, sources = _decoder(job, effort)
+    return time_batches(*_decoder(job, effort), job, effort)
+
+
+def time_batches(
+    decode: Callable[[Sequence[Any]], object], sources: Sequence[Any], job: Job, effort: Effort
+) -> Outcome:
+    """Tokens/s of a function that decodes sentences in batches, after one batch."""
     decode(sources[: job.batch])
     taken = elapsed_seconds(lambda: decode(sources), effort.device)
     return Outcome(len(sources) * job.steps / taken, peak_bytes(effort.device))
@@ -192,7 +198,13 @@ def measure_batched_decoding(job: Job, effort: Effort) -> Outcome:
 
 def measure_single_sentences(job: Job, effort: Effort) -> Outcome:
     """Mean milliseconds per sentence, translated one at a time; the median could not be measured for the peers."""
-    decode, sources = _decoder(job, effort)
+    return time_sentences(*_decoder(job, effort), job, effort)
+
+
+def time_sentences(
+    decode: Callable[[Sequence[Any]], object], sources: Sequence[Any], job: Job, effort: Effort
+) -> Outcome:
+    """Mean milliseconds of a function that decodes one sentence, after some."""
     for source in sources[: effort.warm_up]:
         decode([source])
     taken = elapsed_seconds(lambda: [decode([source]) for source in sources], effort.device)

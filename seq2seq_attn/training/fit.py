@@ -26,7 +26,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from safetensors.torch import load_model
 from torch.utils.data import DataLoader
 
-from seq2seq_attn.errors import UserError
+from seq2seq_attn.errors import UserError, file_of
 from seq2seq_attn.models.translator import Translator
 from seq2seq_attn.ops.host import is_out_of_memory
 from seq2seq_attn.training import LAST
@@ -150,7 +150,7 @@ def fit(
         except (KeyboardInterrupt, SystemExit) as stop:  # Lightning turns the first into the second
             raise Interrupted from stop
         except OSError as error:  # of a logger: checkpoints have messages of their own
-            raise UserError(f"{_shown(error.filename) or folder}: cannot be written: {error.strerror}") from None
+            raise UserError(f"{file_of(error, folder)}: cannot be written: {error.strerror}") from None
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -172,11 +172,6 @@ def fit(
         skipped_steps=module.skipped_steps,
         split_steps=module.split_steps,
     )
-
-
-def _shown(name: object) -> str:
-    """The name of a file in an OSError, which may be bytes or missing."""
-    return "" if name is None else os.fsdecode(name) if isinstance(name, (str, bytes)) else str(name)
 
 
 class BestWeights(Callback):

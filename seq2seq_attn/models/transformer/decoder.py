@@ -11,7 +11,15 @@ from seq2seq_attn.attention import Context, PreparedSource
 from seq2seq_attn.models.transformer.layers import DecoderLayer, LayerState
 from seq2seq_attn.models.transformer.stack import LayerStack
 from seq2seq_attn.ops.dispatch import fusible
-from seq2seq_attn.ops.transformer import StepSource, StepState, packed_layers, project_source, transformer_step, why_not
+from seq2seq_attn.ops.transformer import (
+    StepSource,
+    StepState,
+    packed_layers,
+    project_source,
+    source_projection,
+    transformer_step,
+    why_not,
+)
 
 
 class TransformerState(NamedTuple):
@@ -84,10 +92,11 @@ class InferenceDecoder(TransformerDecoder):
         nn.Module.__init__(self)
         self.__dict__.update(decoder.__dict__)
         self.packed = packed_layers(self._layers())
+        self.source_projection = source_projection(self._layers())
 
     def prepare(self, states: Tensor, is_token: Tensor) -> tuple[PreparedSource, ...]:
         """The source as all layers read it."""
-        return (project_source(states, is_token.sum(dim=1), self._layers()),)
+        return (project_source(states, is_token.sum(dim=1), self.source_projection),)
 
     def start(self, sources: tuple[PreparedSource, ...]) -> StepState:
         return StepState((), torch.empty(sources[0].sentences, 0, dtype=torch.int64))
@@ -108,6 +117,3 @@ class InferenceDecoder(TransformerDecoder):
         inputs = self.below(embedded[:, None], len(state.caches)).squeeze(1)
         states, state, weights = transformer_step(inputs, state, cast(StepSource, sources[0]), self.packed)
         return self.final_norm(states), state, weights
-
-    def for_inference(self) -> None:
-        """None: it is the result."""

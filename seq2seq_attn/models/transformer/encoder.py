@@ -38,6 +38,3 @@ class InferenceEncoder(TransformerEncoder):
     def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:
         states: Tensor = self.final_norm(encode_layers(self.below(embedded), lengths, self.packed))
         return states
-
-    def for_inference(self) -> None:
-        """None: it is the result."""
