@@ -3,6 +3,8 @@
 The process that distributes the tests reads this file too, and needs no torch: imports are inside the fixtures.
 """
 
+import shutil
+
 import pytest
 
 EXPERIMENT = """
@@ -56,3 +58,21 @@ def values(experiment_file):
     from seq2seq_attn.strict import read_yaml
 
     return read_yaml(experiment_file)
+
+
+@pytest.fixture(scope="session")
+def train_once(tmp_path_factory):
+    """A function that puts a trained run into a folder: trained for the first test that asks for it, then copied."""
+    from seq2seq_attn.runs.train import train
+    from seq2seq_attn.strict import dump
+
+    made = {}
+
+    def train_once(config, folder):
+        key = dump(config)
+        if key not in made:
+            made[key] = tmp_path_factory.mktemp("trained") / "run"
+            train(config, made[key], bar=None)
+        shutil.copytree(made[key], folder)
+
+    return train_once

@@ -61,7 +61,7 @@ def test_a_signal_keeps_the_last_checkpoint_and_the_printed_command_continues(pr
     training = subprocess.Popen(
         [
             sys.executable, "-m", "seq2seq_attn", "train", toy / "toy.yaml", "--output", run,
-            "training.max_epochs=40", "training.batch_size=60", "data.test=null",
+            "training.max_epochs=15", "training.batch_size=60", "data.test=null",
         ],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
@@ -79,10 +79,10 @@ def test_a_signal_keeps_the_last_checkpoint_and_the_printed_command_continues(pr
     python, dash_m, package, *arguments = shlex.split(command)
     assert (python, dash_m, package) == (sys.executable, "-m", "seq2seq_attn")
     assert arguments[-1] == "--resume"
-    assert "40 epochs" in program(*arguments).out
+    assert "15 epochs" in program(*arguments).out
     before, after = (epochs(path) for path in sorted((run / "log").glob("*/metrics.csv")))
     assert before == list(range(len(before)))
-    assert after == list(range(after[0], 40))
+    assert after == list(range(after[0], 15))
     # It went on where it had stopped: an epoch that was validated but not yet in the checkpoint is trained again.
     assert after[0] in (len(before) - 1, len(before))
     assert after[0] > 0

@@ -22,10 +22,10 @@ def example(folder):
     return names
 
 
-QUICK, SLOW = ("recurrent", "mean", "peeking"), ("transformer", "history")
+QUICK, SLOW = ("mean", "peeking"), ("recurrent", "transformer", "history")  # exports to ONNX take ten seconds
 
 
-@pytest.mark.parametrize("name", [*QUICK[:2], *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
+@pytest.mark.parametrize("name", [QUICK[0], *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
 def test_a_loop_over_the_graphs_is_greedy_search(graphs, untrained, monkeypatch, name):
     to, values = GRAPHS[name]
     if to == "onnx":
@@ -61,8 +61,9 @@ def greedy(run, source, limit):
         yield {"tokens": written, "log_probability": scores[:end].sum(), "weights": weights[:end]}
 
 
+@pytest.mark.slow
 def test_inputs_and_outputs_are_named_in_order_with_their_sizes(graphs):
-    folder = graphs(*QUICK)[0] / "recurrent"
+    folder = graphs(*SLOW)[0] / "recurrent"
     description = json.loads((folder / "export.json").read_text())["graphs"]
     assert {path.name for path in folder.glob("*.onnx")} == {graph["file"] for graph in description.values()}
     carried = description["encoder"]["outputs"]

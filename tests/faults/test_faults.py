@@ -64,12 +64,10 @@ def test_the_shim_sees_every_kind_of_operation(undisturbed):
     [("kill", 0, False), ("torn", 0, False), ("fail", errno.ENOSPC, True), ("fail", errno.EIO, False)],
 )
 def test_a_fault_in_some_operations_of_a_run(forks, toy, tmp_path, undisturbed, fault, error, for_good):
-    """Two operations for each of four kinds of faults, and others for each kind."""
-    count, first = len(undisturbed[0]), 1 + 7 * KINDS.index((fault, error, for_good))
-    for at in range(first, count + 1, count // 2):
-        folder = tmp_path / str(at)
-        folder.mkdir()
-        check(forks, toy, folder, undisturbed, at, fault, error, for_good)
+    """One operation for each of four kinds of faults, another for each."""
+    kinds = len(KINDS)
+    at = (2 * KINDS.index((fault, error, for_good)) + 1) * len(undisturbed[0]) // (2 * kinds)
+    check(forks, toy, tmp_path, undisturbed, at, fault, error, for_good)
 
 
 @pytest.mark.slow

@@ -28,8 +28,9 @@ def config(grid):
 
 
 @pytest.fixture
-def trained(config, tmp_path):
-    return train(config, tmp_path / "run")
+def trained(train_once, config, tmp_path):
+    train_once(config, tmp_path / "run")
+    return TrainedModel.load(tmp_path / "run")
 
 
 def changed(config, **training):

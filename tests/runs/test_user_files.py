@@ -19,8 +19,8 @@ def config(grid):
 
 
 @pytest.fixture
-def run(config, tmp_path):
-    train(config, tmp_path / "run", bar=None)
+def run(train_once, config, tmp_path):
+    train_once(config, tmp_path / "run")
     return tmp_path / "run"
 
 
