@@ -1,15 +1,15 @@
 """A model with constant weights, prepared for the matrix products of decoding.
 
 A decoding step multiplies a few rows by every matrix of the decoder, so its time is mostly that of reading the
-matrices from memory. From a matrix in its own layout, oneDNN computes the product two to four times as fast as MKL
-from a row-major one; and autocast would cast every matrix again at every step. Here, each matrix is cast and reordered
+matrices from memory. From a packed matrix, oneDNN or a kernel computes the product two to four times as fast as MKL
+from a row-major one; and autocast would cast every matrix again at every step. Here, each matrix is cast and packed
 once. A kernel computes attention weights and contexts in one pass. Reference implementation: the model itself.
 """
 
 from __future__ import annotations
 
 import copy
-from typing import TypeGuard
+from typing import Literal, TypeGuard
 
 import torch
 import torch.nn.functional as F
@@ -21,7 +21,7 @@ from seq2seq_attn.ops import native
 from seq2seq_attn.ops.additive_decoder import why_not_softmax
 from seq2seq_attn.ops.dispatch import fusible, fusible_modules, is_reference
 from seq2seq_attn.ops.int8 import Int8Linear
-from seq2seq_attn.ops.linear import is_linear, onednn_is_faster, onednn_linear
+from seq2seq_attn.ops.linear import is_linear, onednn_is_faster, onednn_linear, panel_linear, panels, panels_are_faster
 from seq2seq_attn.ops.replace import Model, replace_modules
 
 
@@ -78,19 +78,25 @@ class InferenceLinear(nn.Linear):
 
     def __init__(self, layer: nn.Linear) -> None:
         super().__init__(layer.in_features, layer.out_features, layer.bias is not None, device="meta")
-        self.weight, self.bias = layer.weight, layer.bias
+        self.weight, self.bias, self.training = layer.weight, layer.bias, layer.training
         self.dtype = _product_dtype(layer.weight)
-        self.use_onednn = _use_onednn(layer)
+        self.product = _product(layer)
         with torch.no_grad():
-            self.cast_bias = None if layer.bias is None else layer.bias.to(self.dtype)
-            cast = layer.weight.to(self.dtype)
-            self.packed = torch.ops.mkldnn._reorder_linear_weight(cast) if self.use_onednn else cast
+            self.cast_bias = None if layer.bias is None else layer.bias.detach().to(self.dtype)
+            if self.product == "panels":
+                self.packed, self.cast_bias = panels([layer])
+            elif self.product == "onednn":
+                self.packed = torch.ops.mkldnn._reorder_linear_weight(layer.weight.to(self.dtype))
+            else:
+                self.packed = layer.weight.detach().to(self.dtype)
 
     def forward(self, input: Tensor) -> Tensor:
         input = input.to(self.dtype)
-        if not self.use_onednn:
-            return F.linear(input, self.packed, self.cast_bias)
-        return onednn_linear(input, self.packed, self.cast_bias)
+        if self.product == "onednn":
+            return onednn_linear(input, self.packed, self.cast_bias)
+        if self.product == "panels" and self.cast_bias is not None:
+            return panel_linear(input, self.packed, self.cast_bias, self.out_features)
+        return F.linear(input, self.packed, self.cast_bias)
 
 
 @fusible
@@ -124,11 +130,15 @@ class InferenceAttention(Attention):
 
 def _benefits(layer: nn.Module) -> TypeGuard[nn.Linear]:
     """Whether it is a linear layer whose weight can be cast or reordered beforehand."""
-    return is_linear(layer) and (_use_onednn(layer) or _product_dtype(layer.weight) != layer.weight.dtype)
+    return is_linear(layer) and (_product(layer) != "torch" or _product_dtype(layer.weight) != layer.weight.dtype)
 
 
-def _use_onednn(layer: nn.Linear) -> bool:
-    return layer.weight.device.type == "cpu" and onednn_is_faster(_product_dtype(layer.weight))
+def _product(layer: nn.Linear) -> Literal["onednn", "panels", "torch"]:
+    """What computes the product fastest with a weight that may be packed beforehand."""
+    dtype = _product_dtype(layer.weight)
+    if layer.weight.device.type == "cpu" and onednn_is_faster(dtype):
+        return "onednn"
+    return "panels" if dtype == torch.float32 and panels_are_faster(layer.weight) else "torch"
 
 
 def _product_dtype(tensor: Tensor) -> torch.dtype:

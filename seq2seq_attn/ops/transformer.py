@@ -21,9 +21,8 @@ from seq2seq_attn.attention import Attention, Context, MultiHead
 from seq2seq_attn.attention.attention import why_not_fused
 from seq2seq_attn.ops import native
 from seq2seq_attn.ops.dispatch import changed, unsupported
-from seq2seq_attn.ops.linear import is_linear
+from seq2seq_attn.ops.linear import is_linear, panels, stacked
 
-PANEL = 32  # outputs of a packed matrix that are neighbours in memory, as in native/transformer_layers.h
 ACTIVATIONS = ("relu", "gelu", "swiglu")  # in the order of the kernel's enumeration
 
 
@@ -135,7 +134,7 @@ def encode_layers(inputs: Tensor, lengths: Tensor, layers: PackedLayers) -> Tens
 def source_projection(layers: Sequence[Any]) -> SourceProjection:
     """The current parameters of the layers of a decoder that only depend on the source."""
     parts = [part for layer in layers for part in (layer.context.key_layer, layer.context.value_layer)]
-    weight, bias = _stacked(parts)
+    weight, bias = stacked(parts)
     return SourceProjection(weight.detach(), bias.detach(), len(layers))
 
 
@@ -178,24 +177,7 @@ def _packed(layer: Any) -> Tensor:
     sublayers.append((layer.around_feed_forward, [[part] for part in products if part is not None]))
     parts = []
     for around, products in sublayers:
-        matrices = [part for product in products for part in _panels(product)]
+        matrices = [part for product in products for part in panels(product)]
         norm = [around.norm.weight, around.norm.bias]
         parts += [*norm, *matrices] if around.is_pre else [*matrices, *norm]
     return torch.cat([part.detach().flatten() for part in parts])
-
-
-def _panels(layers: Sequence[nn.Linear]) -> tuple[Tensor, Tensor]:
-    """Weight (outputs / PANEL, inputs, PANEL) and bias of layers with the same input, padded to a multiple of PANEL."""
-    weight, bias = _stacked(layers)
-    missing = -len(bias) % PANEL
-    panels = F.pad(weight, (0, 0, 0, missing)).view(-1, PANEL, weight.shape[1]).transpose(1, 2)
-    return panels, F.pad(bias, (0, missing))
-
-
-def _stacked(layers: Sequence[nn.Linear]) -> tuple[Tensor, Tensor]:
-    """Weight and bias of a layer with the outputs of all of these, which have the same input."""
-    return torch.cat([layer.weight for layer in layers]), torch.cat([_bias(layer) for layer in layers])
-
-
-def _bias(layer: nn.Linear) -> Tensor:
-    return layer.weight.new_zeros(layer.out_features) if layer.bias is None else layer.bias

@@ -1,4 +1,4 @@
-"""Products by oneDNN and their gradients equal torch's."""
+"""Products by oneDNN and their gradients equal torch's, and so do those with a weight packed in panels."""
 
 import copy
 
@@ -9,7 +9,8 @@ from torch import nn
 
 from seq2seq_attn.attention import Additive, Attention
 from seq2seq_attn.ops import linear as products
-from seq2seq_attn.ops.linear import Linear, add_product, linear, product, weight_gradient
+from seq2seq_attn.ops import native
+from seq2seq_attn.ops.linear import Linear, add_product, linear, panel_linear, panels, product, weight_gradient
 from seq2seq_attn.ops.replace import use_fused_modules
 
 ROWS, INPUTS, OUTPUTS = 33, 129, 257  # at least `MIN_MULTIPLICATIONS`
@@ -102,3 +103,28 @@ def test_attention_gets_fused_linear_layers_with_its_own_parameters():
     query, keys = torch.randn(2, 3, INPUTS), torch.randn(2, 5, INPUTS)
     ours_seen, seen = (attention(query, attention.prepare(keys)) for attention in (ours, standard))
     torch.testing.assert_close(ours_seen, seen, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.skipif(not native.has_kernels(torch.empty(0)), reason="no compiler here")
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("outputs", [5, 31, 32, 33, OUTPUTS])
+@pytest.mark.parametrize("with_bias", [True, False])
+def test_a_product_with_panels_is_exact_and_a_row_does_not_depend_on_the_others(threads, outputs, with_bias):
+    torch.manual_seed(2)
+    layer, before = nn.Linear(INPUTS, outputs, bias=with_bias), torch.get_num_threads()
+    rows = torch.randn(2 * INPUTS, 131).t()  # more than a block of them, and not contiguous
+    packed = [part.detach() for part in panels([layer])]
+    torch.set_num_threads(threads)
+    try:
+        found = panel_linear(rows[:, :INPUTS], *packed, outputs)
+        alone = [panel_linear(row[None, :INPUTS], *packed, outputs) for row in rows]
+    finally:
+        torch.set_num_threads(before)
+    exact = F.linear(
+        rows[:, :INPUTS].double(), layer.weight.double(), None if layer.bias is None else layer.bias.double()
+    )
+    torch.testing.assert_close(found.double(), exact.detach(), atol=1e-5, rtol=1e-5)
+    assert torch.equal(found, torch.cat(alone))
+    shaped = panel_linear(rows[:130, :INPUTS].reshape(2, 65, INPUTS), *packed, outputs)
+    assert torch.equal(shaped.flatten(0, 1), found[:130])
+    assert panel_linear(rows[:0, :INPUTS], *packed, outputs).shape == (0, outputs)

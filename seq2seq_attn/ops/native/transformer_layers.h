@@ -1,49 +1,10 @@
-// What the kernels of transformer.cpp share: products, layer normalisation, attention, and a block of rows on its way
-// through the layers.
-//
-// Rows are vectors of the model, of tokens or of hypotheses. A matrix W (outputs, inputs) is packed in panels (outputs /
-// PANEL, inputs, PANEL), followed by its bias; both are padded with zeros to a multiple of PANEL outputs.
+// What the kernels of transformer.cpp share: the parameters of a layer, layer normalisation, attention, and a block of rows
+// on its way through the layers. Rows are vectors of the model, of tokens or of hypotheses.
 #pragma once
 
-#include "numbers.h"
+#include "panels.h"
 
 namespace {
-
-constexpr Index PANEL = 32;  // also in ops/transformer.py
-typedef float Lane __attribute__((vector_size(64), aligned(4), may_alias));
-constexpr Index LANES = PANEL / 16;
-#ifdef __AVX512F__
-constexpr int GROUP = 8;  // rows whose sums stay in registers
-#else
-constexpr int GROUP = 2;
-#endif
-constexpr Index MOST_ROWS = 64;  // at a time: enough to use a weight often, few enough for a cache
-
-Index padded(Index size) { return (size + PANEL - 1) / PANEL * PANEL; }
-
-template <int ROWS>
-void multiply(Index inputs, const float *x, Index x_stride, const float *panel, const float *bias, float *y,
-              Index y_stride) {
-    Lane sum[ROWS][LANES];
-    for (int r = 0; r < ROWS; r++)
-        for (Index l = 0; l < LANES; l++) sum[r][l] = reinterpret_cast<const Lane *>(bias)[l];
-    for (Index k = 0; k < inputs; k++) {
-        const Lane *w = reinterpret_cast<const Lane *>(panel + k * PANEL);
-        for (int r = 0; r < ROWS; r++)
-            for (Index l = 0; l < LANES; l++) sum[r][l] += x[r * x_stride + k] * w[l];
-    }
-    for (int r = 0; r < ROWS; r++)
-        for (Index l = 0; l < LANES; l++) reinterpret_cast<Lane *>(y + r * y_stride)[l] = sum[r][l];
-}
-
-template <int ROWS>
-void multiply_few(Index rows, Index inputs, const float *x, Index x_stride, const float *panel, const float *bias,
-                  float *y, Index y_stride) {
-    if (rows == ROWS)
-        multiply<ROWS>(inputs, x, x_stride, panel, bias, y, y_stride);
-    else if constexpr (ROWS > 1)
-        multiply_few<ROWS - 1>(rows, inputs, x, x_stride, panel, bias, y, y_stride);
-}
 
 // The parameters of a layer, one after the other.
 struct Parameters {
@@ -60,9 +21,7 @@ struct Parameters {
         const Index width = padded(outputs);
         const float *panels = take(width * inputs), *bias = take(width);
         for (Index column = 0; column < width; column += PANEL)
-            for (Index row = 0; row < rows; row += GROUP)
-                multiply_few<GROUP>(rows - row < GROUP ? rows - row : GROUP, inputs, x + row * x_stride, x_stride,
-                                    panels + column * inputs, bias + column, y + row * width + column, width);
+            multiply_all(rows, inputs, x, x_stride, panels + column * inputs, bias + column, y + column, width);
     }
 
     // Layer normalisation of each row; y may be x.
