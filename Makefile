@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint docs dist audit licences sbom matrix clean
+.PHONY: demo test lint docs page dist audit licences sbom matrix clean
 
 demo: .venv/ready
 	$(BIN)/seq2seq-attn demo
@@ -22,6 +22,10 @@ lint: .venv/ready
 # The documentation as a site that opens from disk: docs/_build/index.html.
 docs: .venv/ready
 	$(BIN)/sphinx-build -W --keep-going --quiet docs docs/_build
+
+# The page of the server, from seq2seq_attn/serve/frontend into seq2seq_attn/serve/page, which is committed. Needs Node 20.
+page:
+	cd seq2seq_attn/serve/frontend && npm ci && npm run build
 
 # The sdist and the wheel in dist/, tried out in an environment of their own. With URL=https://github.com/OWNER/NAME the
 # links of the README are absolute, as the package index needs them.

@@ -64,7 +64,11 @@ def check_contents(sdist: Path, wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as files:
         installed = set(files.namelist())
     missing = {*committed, *NEEDED} - packed - {"pyproject.toml"}
-    missing |= {path for path in committed if path.startswith("seq2seq_attn/")} - installed
+    package = {path for path in committed if path.startswith("seq2seq_attn/")}
+    sources = {path for path in package if path.startswith("seq2seq_attn/serve/frontend/")}  # shipped as serve/page
+    missing |= package - sources - installed
+    if extra := [path for path in installed if path.startswith("seq2seq_attn/serve/frontend/")]:
+        sys.exit(f"the wheel has sources of the page: {', '.join(sorted(extra)[:5])}")
     if missing:
         sys.exit(f"missing from the distributions: {', '.join(sorted(missing))}")
 

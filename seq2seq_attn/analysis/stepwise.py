@@ -115,9 +115,7 @@ def decode_steps(
     UserError: a side is blank, a token is unknown, or an intervention does not fit the sentence or the model.
     """
     ids = source_ids(model, source)
-    options = (options or model.config.search).model_copy(
-        update={"n_best": 1, "precision": "fp32", "shortlist": None, "mbr": None}
-    )
+    options = _exact(options or model.config.search).model_copy(update={"n_best": 1})
     decoder = _Decoder(model, ids, interventions)
     if target is not None:
         tokens = model.target.encode(target)
@@ -131,6 +129,45 @@ def decode_steps(
         return decoder.steps(first, limit, options.min_length)
     (found,) = search(_Continuing(decoder, first), [ids], rest)
     return decoder.steps([*first, *found[0].tokens, EOS], min(limit, len(first) + len(found[0].tokens) + 1))
+
+
+class Continuation(NamedTuple):
+    """A translation that a search found after a prefix."""
+
+    text: str
+    tokens: list[str]  # with the prefix; `</s>` last, unless the search reached its maximum length
+    log_probability: float  # of the tokens after the prefix
+    score: float  # by which the search ranks: that of the tokens after the prefix
+
+
+def continuations(
+    model: TrainedModel,
+    source: str,
+    *,
+    prefix: str | Sequence[str] = (),
+    interventions: Sequence[Intervention] = (),
+    options: SearchOptions | None = None,
+) -> list[Continuation]:
+    """The n best translations that begin with `prefix`, best first, or n samples; the arguments of `decode_steps`.
+
+    The first of them is the translation of `decode_steps`, if the search is a beam search. UserError as there.
+    """
+    ids = source_ids(model, source)
+    first = _prefix(model, prefix)
+    rest = _after(_exact(options or model.config.search), len(first))
+    (found,) = search(_Continuing(_Decoder(model, ids, interventions), first), [ids], rest)
+    limit = rest.limit(len(ids))
+    best = []
+    for each in found:
+        predicted = [*first, *each.tokens, *([EOS] if len(each.tokens) < limit else [])]
+        tokens = model.target.vocabulary.lookup_tokens(predicted)
+        best.append(Continuation(model.target.decode(predicted), tokens, each.log_probability, each.score))
+    return best
+
+
+def _exact(options: SearchOptions) -> SearchOptions:
+    """The options in single precision with the whole vocabulary."""
+    return options.model_copy(update={"precision": "fp32", "shortlist": None, "mbr": None})
 
 
 def decoded(model: TrainedModel, source: str, steps: Iterator[DecodedStep]) -> DecodedSteps:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from fastapi import FastAPI, Request
-from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
+from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from prometheus_client import generate_latest
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
@@ -18,7 +18,8 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 import seq2seq_attn
-from seq2seq_attn.analysis.stepwise import DecodedStep, source_tokens
+from seq2seq_attn import report
+from seq2seq_attn.analysis.stepwise import DecodedStep, Intervention, source_tokens
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.search.options import SearchOptions
 from seq2seq_attn.serve import Settings, requests
@@ -30,6 +31,7 @@ from seq2seq_attn.serve.tasks import (
     AlignTask,
     AttentionItem,
     AttentionTask,
+    HypothesesTask,
     NextStepTask,
     ScoreTask,
     ServedModel,
@@ -39,7 +41,8 @@ from seq2seq_attn.serve.tasks import (
     step_record,
 )
 
-PAGE = Path(__file__).parent / "page"  # static files of the page at /, if there are any
+PAGE = Path(__file__).parent / "page"  # built from frontend/
+FONTS = Path(report.__file__).parent / "fonts"  # Chinese characters, for systems without
 
 _Body = TypeVar("_Body", bound=requests._Body)
 
@@ -254,36 +257,49 @@ def _add_lines(app: FastAPI, server: Server) -> None:
 
 
 def _add_steps(app: FastAPI, server: Server) -> None:
-    async def item(body: requests.StepsBody, **defaults: Any) -> tuple[ServedModel, StepsItem]:
+    async def item(
+        body: requests.PrefixBody,
+        target: str | None = None,
+        interventions: tuple[Intervention, ...] = (),
+        **defaults: Any,
+    ) -> tuple[ServedModel, StepsItem]:
         served = server.model(body.model)
         options = served.model.search_options(**(defaults | body.options(server.settings)))
-        interventions = body.changes()
         others = [each.other for each in interventions if each.other is not None]
         await server.source_lengths(served, [body.source, *others])
         most = server.settings.max_tokens
-        texts = [text for text in (body.target, body.prefix) if isinstance(text, str)]
+        texts = [text for text in (target, body.prefix) if isinstance(text, str)]
         await server.lengths(served.target_tokens, texts, most)
         if not isinstance(body.prefix, str) and len(body.prefix) > most:
             raise ApiError(400, f"prefix: {len(body.prefix)} tokens; at most {most} are decoded")
-        return served, StepsItem(body.source, body.target, body.prefix, interventions, options)
+        return served, StepsItem(body.source, target, body.prefix, interventions, options)
 
     @app.post("/v1/steps", openapi_extra=schema(requests.StepsBody))
     async def steps(request: Request) -> Any:
         """Every step of decoding: weights by layer and head, scores, contributions to C, likely next tokens."""
-        served, given = await item(await server.body(request, requests.StepsBody))
+        body = await server.body(request, requests.StepsBody)
+        served, given = await item(body, body.target)
         return await _answer(served, await server.one(StepsTask(served), given))
 
     @app.post("/v1/intervene", openapi_extra=schema(requests.InterveneBody))
     async def intervene(request: Request) -> Any:
         """The same with interventions: weights of a step replaced, or its context; decoding goes on from there."""
-        served, given = await item(await server.body(request, requests.InterveneBody))
+        body = await server.body(request, requests.InterveneBody)
+        served, given = await item(body, body.target, body.interventions)
         return await _answer(served, await server.one(StepsTask(served), given))
+
+    @app.post("/v1/hypotheses", openapi_extra=schema(requests.HypothesesBody))
+    async def hypotheses(request: Request) -> Any:
+        """The n best translations that begin with a prefix, with or without interventions."""
+        body = await server.body(request, requests.HypothesesBody)
+        served, given = await item(body, None, body.interventions)
+        return await _answer(served, await server.one(HypothesesTask(served), given))
 
     @app.post("/v1/stream", openapi_extra=schema(requests.StreamBody))
     async def stream(request: Request) -> Any:
         """Server-sent events while decoding: a `step` for each token, then `end`; by default, greedy search."""
         body = await server.body(request, requests.StreamBody)
-        served, given = await item(body, beam_size=1)
+        served, given = await item(body, body.target, body.interventions, beam_size=1)
         task = NextStepTask(given.steps(served))
         (first,) = await server.batches.run(task, [None])  # a mistake in the request is an answer, not an event
         events = _events(server, served, given, task, first)
@@ -335,10 +351,5 @@ def _add_about(app: FastAPI, server: Server) -> None:
     async def docs() -> Any:
         return HTMLResponse(docs_page(app.openapi()))
 
-    if PAGE.is_dir():
-        app.mount("/", StaticFiles(directory=PAGE, html=True))
-    else:
-
-        @app.get("/", include_in_schema=False)
-        async def front() -> Any:
-            return RedirectResponse("/docs")
+    app.mount("/fonts", StaticFiles(directory=FONTS))
+    app.mount("/", StaticFiles(directory=PAGE, html=True))

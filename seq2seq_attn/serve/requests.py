@@ -116,25 +116,29 @@ class AttentionBody(_ModelBody):
     heads: bool = False  # also the weights of every layer and head, and of self-attention
 
 
-class StepsBody(_SearchBody):
-    """A sentence to decode step by step."""
+class PrefixBody(_SearchBody):
+    """A sentence, and how its translation begins."""
 
     source: str
-    target: str | None = None  # decode this translation; by default, search for one
     prefix: Lines = ()  # text or list of tokens with which the translation begins
 
-    def changes(self) -> tuple[Intervention, ...]:
-        """The interventions, if the request has any."""
-        return ()
+
+class HypothesesBody(PrefixBody):
+    """A sentence to search for the `n_best` translations that begin with a prefix."""
+
+    interventions: tuple[Intervention, ...] = Field(default=(), max_length=1000)
+
+
+class StepsBody(PrefixBody):
+    """A sentence to decode step by step."""
+
+    target: str | None = None  # decode this translation; by default, search for one
 
 
 class StreamBody(StepsBody):
     """A sentence to decode step by step, with or without interventions."""
 
     interventions: tuple[Intervention, ...] = Field(default=(), max_length=1000)
-
-    def changes(self) -> tuple[Intervention, ...]:
-        return self.interventions
 
 
 class InterveneBody(StreamBody):

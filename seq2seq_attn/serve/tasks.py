@@ -7,12 +7,17 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any, NamedTuple
 
-from seq2seq_attn.analysis.stepwise import DecodedStep, Intervention, decode_steps, decoded
+from seq2seq_attn.analysis.stepwise import DecodedStep, Intervention, continuations, decode_steps, decoded
 from seq2seq_attn.api.model import Model
+from seq2seq_attn.config import TestFiles
+from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.attention_weights import AlignmentRow
 from seq2seq_attn.runs import Say
+from seq2seq_attn.runs.corpora import read_test
 from seq2seq_attn.runs.model import with_lexicon
 from seq2seq_attn.search.options import SearchOptions
+
+EXAMPLE_LENGTHS = (5, 7, 10, 14, 18, 24, 32, 50)  # source words
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,13 +28,15 @@ class ServedModel:
     model: Model
     source: str  # language codes
     target: str
+    examples: Sequence[dict[str, Any]] = ()  # pairs of the test set
     _prepared: dict[str, Model] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
     @classmethod
     def load(cls, name: str, model: Model, languages: tuple[str, str], say: Say) -> ServedModel:
         """The model with its lexicon, if its configuration has a shortlist; both are ready for the first request."""
-        served = cls(name, replace(model, trained=with_lexicon(model.trained, model.folder, say=say)), *languages)
+        trained = with_lexicon(model.trained, model.folder, say=say)
+        served = cls(name, replace(model, trained=trained), *languages, sample_pairs(model.config.data.test))
         served.prepared(model.config.search)
         return served
 
@@ -67,7 +74,28 @@ class ServedModel:
             "heads": heads,  # of each layer that attends; empty without attention weights
             "max_length": config.data.max_length,  # source tokens
             "search": config.search.model_dump(mode="json"),
+            "examples": self.examples,
         }
+
+
+def sample_pairs(files: TestFiles | None) -> list[dict[str, Any]]:
+    """Pairs of the test set, one near each of EXAMPLE_LENGTHS, with their gold links; none where it cannot be read."""
+    if files is None:
+        return []
+    try:
+        pairs, _, gold = read_test(files)
+    except UserError:
+        return []  # the run was moved away from its data
+    lengths = [len(line.split()) for line in pairs.source]
+    nearest = {min(range(len(lengths)), key=lambda i: abs(lengths[i] - wanted)) for wanted in EXAMPLE_LENGTHS}
+    return [
+        {
+            "source": pairs.source[i],
+            "target": pairs.target[i],
+            "links": None if gold is None else sorted(gold.sure[i]),
+        }
+        for i in sorted(nearest, key=lambda i: lengths[i])
+    ]
 
 
 @dataclass(frozen=True)
@@ -193,6 +221,23 @@ class StepsTask:
             }
             for each in found
         ]
+
+
+@dataclass(frozen=True)
+class HypothesesTask:
+    """Sentences to the n best translations after their prefixes."""
+
+    served: ServedModel
+
+    def __call__(self, items: Sequence[StepsItem]) -> list[dict[str, Any]]:
+        trained = self.served.model.trained
+        found = (
+            continuations(
+                trained, each.source, prefix=each.prefix, interventions=each.interventions, options=each.options
+            )
+            for each in items
+        )
+        return [{"hypotheses": [each._asdict() for each in hypotheses]} for hypotheses in found]
 
 
 def step_record(step: DecodedStep) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from seq2seq_attn.analysis.interventions import intervene
-from seq2seq_attn.analysis.stepwise import Intervention, decode_steps, decoded
+from seq2seq_attn.analysis.stepwise import Intervention, continuations, decode_steps, decoded
 from seq2seq_attn.attention.contexts.counterfactual import uniform
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
@@ -123,6 +123,27 @@ def test_after_a_prefix_of_its_own_a_search_goes_on_as_before(model, beam_size):
     if beam_size == 1:
         assert again.tokens == whole.tokens
         assert again.log_probability == pytest.approx(whole.log_probability)
+
+
+def test_continuations_are_the_n_best_of_the_search(model):
+    wanted = options(model, beam_size=3, n_best=3)
+    found = continuations(model, SOURCE, options=wanted)
+    best = model.search([SOURCE], wanted)[0]
+    assert [each.text for each in found] == [model.text(each) for each in best]
+    assert len({tuple(each.tokens) for each in found}) > 1
+    for name in ("log_probability", "score"):
+        assert [getattr(each, name) for each in found] == pytest.approx([getattr(each, name) for each in best])
+
+
+def test_continuations_begin_with_the_prefix_and_read_what_the_steps_read(model):
+    mean = Intervention(replace="mean", step=1)
+    search = options(model, beam_size=3, n_best=2)
+    found = continuations(model, SOURCE, prefix=["w", "x"], interventions=[mean], options=search)
+    assert all(each.tokens[:2] == ["w", "x"] for each in found)
+    steps = run(model, SOURCE, None, mean.model_dump(), prefix=["w", "x"], beam_size=3)
+    assert found[0].tokens == steps.tokens
+    rest = [step.log_probability for step in steps.steps[2:]]
+    assert found[0].log_probability == pytest.approx(sum(rest), rel=1e-4)
 
 
 def test_a_prefix_is_text_or_tokens_and_must_be_known(model):

@@ -5,8 +5,10 @@ import json
 import pytest
 
 import seq2seq_attn as s2s
+from seq2seq_attn.analysis.stepwise import Intervention, continuations
+from seq2seq_attn.config import TestFiles as Files
 from seq2seq_attn.serve import Settings
-from seq2seq_attn.serve.tasks import ServedModel
+from seq2seq_attn.serve.tasks import ServedModel, sample_pairs
 
 
 def test_libretranslate_translates_a_text_and_a_list(post, model):
@@ -157,6 +159,33 @@ def test_a_dragged_weight_gives_the_translation_of_the_same_intervention_in_pyth
     )
 
 
+@pytest.mark.parametrize("options", [{}, {"prefix": ["b"], "interventions": [{"replace": "mean", "step": 1}]}])
+def test_hypotheses_are_the_continuations_of_the_model(post, model, options):
+    found = post("/v1/hypotheses", {"source": "a b c", "beam_size": 3, "n_best": 3, **options})["hypotheses"]
+    changes = [Intervention.model_validate(each) for each in options.get("interventions", ())]
+    search = model.search_options(beam_size=3, n_best=3)
+    wanted = continuations(
+        model.trained, "a b c", prefix=options.get("prefix", ()), interventions=changes, options=search
+    )
+    assert close(found, [each._asdict() for each in wanted])
+    assert len({tuple(each["tokens"]) for each in found}) == 3
+
+
+def test_examples_are_pairs_of_the_test_set_with_their_gold_links(tmp_path):
+    lines = {"source": ["a b c d e", "a b", "a b c d e f g"], "target": ["e d c b a", "b a", "g f"]}
+    for name, texts in (*lines.items(), ("links", ["0-4 4-0", "0-1", ""])):
+        (tmp_path / name).write_text("".join(f"{text}\n" for text in texts))
+    files = {"source": tmp_path / "source", "target": tmp_path / "target"}
+    found = sample_pairs(Files(**files, alignments=tmp_path / "links"))
+    assert found == [
+        {"source": "a b c d e", "target": "e d c b a", "links": [(0, 4), (4, 0)]},
+        {"source": "a b c d e f g", "target": "g f", "links": []},
+    ]
+    assert [each["links"] for each in sample_pairs(Files(**files))] == [None, None]
+    (tmp_path / "source").unlink()
+    assert sample_pairs(Files(**files)) == sample_pairs(None) == []
+
+
 def events(text):
     """The events of a stream: (name, data)."""
     return [
@@ -199,15 +228,13 @@ def test_docs_list_every_endpoint_and_its_fields_without_network(ask):
     assert "default-src 'none'" in page.headers["content-security-policy"]
 
 
-def test_the_root_is_the_page_if_there_is_one(ask, monkeypatch, tmp_path):
+def test_the_root_is_the_page_with_the_font_that_it_names(ask):
     answer = ask("GET", "/")
-    if answer.status_code == 307:
-        assert answer.headers["location"] == "/docs"
-    (tmp_path / "index.html").write_text("<p>page")
-    monkeypatch.setattr("seq2seq_attn.serve.app.PAGE", tmp_path)
-    answer = ask("GET", "/")
-    assert answer.text == "<p>page"
+    assert "<attention-page>" in answer.text
     assert answer.headers["content-security-policy"].startswith("default-src 'none'; script-src 'self'")
+    for path in ("/page.js", "/index.css", "/fonts/NotoSansSC-Subset.ttf"):
+        assert ask("GET", path).status_code == 200
+    assert "/fonts/NotoSansSC-Subset.ttf" in ask("GET", "/index.css").text
     assert ask("GET", "/health").json() == {"status": "ok"}
 
 

@@ -1,0 +1,142 @@
+/** The server's endpoints and the records that they exchange; docs/serving.md describes them. */
+
+import { readEvents } from "./events.ts";
+
+export interface Example {
+  source: string;
+  target: string;
+  links: [number, number][] | null; // gold, between words; null if the test set has none
+}
+
+export interface ModelInfo {
+  name: string;
+  source: string; // language codes
+  target: string;
+  kind: string;
+  parameters: number;
+  heads: number[]; // of each layer that attends; empty without attention weights
+  max_length: number;
+  search: { beam_size: number; length_penalty: number };
+  examples: Example[];
+}
+
+/** How one layer reads the source at a step; the lists are by head, then by source token. */
+export interface LayerReading {
+  weights: number[][];
+  scores: (number | null)[][] | null;
+  contributions: number[][];
+}
+
+export interface Step {
+  token: string;
+  log_probability: number;
+  weights: number[] | null; // mean over layers and heads
+  layers: LayerReading[];
+  likely: { token: string; probability: number }[];
+}
+
+export interface Intervention {
+  replace: "weights" | "mean" | "sentence" | "nothing";
+  step: number | null; // null: every step
+  layer: number | null;
+  head: number | null;
+  weights?: number[];
+  other?: string;
+}
+
+/** A translation with its steps; `text` and `log_probability` grow while it is decoded. */
+export interface Decoded {
+  source: string[];
+  text: string;
+  log_probability: number;
+  steps: Step[];
+}
+
+export interface Hypothesis {
+  text: string;
+  tokens: string[];
+  log_probability: number;
+  score: number;
+}
+
+/** The body of a request for steps. */
+export interface StepsRequest {
+  model: string;
+  source: string;
+  prefix?: string | string[];
+  interventions?: Intervention[];
+  beam_size?: number;
+  n_best?: number;
+  length_penalty?: number;
+  temperature?: number;
+  top_p?: number;
+  seed?: number;
+}
+
+export class ApiError extends Error {
+  constructor(
+    readonly status: number,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+export class Api {
+  key = ""; // sent if the server asks for one
+
+  async models(): Promise<ModelInfo[]> {
+    const answer = await this.send("v1/models");
+    return ((await answer.json()) as { models: ModelInfo[] }).models;
+  }
+
+  /** All steps, with interventions if there are any. */
+  async steps(request: StepsRequest, signal: AbortSignal): Promise<Decoded> {
+    const path = request.interventions?.length ? "v1/intervene" : "v1/steps";
+    return (await this.send(path, request, signal)).json() as Promise<Decoded>;
+  }
+
+  async hypotheses(request: StepsRequest, signal: AbortSignal): Promise<Hypothesis[]> {
+    const answer = await this.send("v1/hypotheses", request, signal);
+    return ((await answer.json()) as { hypotheses: Hypothesis[] }).hypotheses;
+  }
+
+  /** The translation after every token that is decoded. */
+  async *stream(request: StepsRequest, signal: AbortSignal): AsyncGenerator<Decoded> {
+    const { body } = await this.send("v1/stream", request, signal);
+    let found: Decoded = { source: [], text: "", log_probability: 0, steps: [] };
+    for await (const { name, data } of readEvents(body!)) {
+      const values = data as { error: string; source: string[]; text: string; log_probability: number } & Step;
+      if (name === "error") throw new ApiError(400, values.error);
+      if (name === "start") found = { ...found, source: values.source };
+      if (name === "step") {
+        const { text, ...step } = values;
+        found = {
+          ...found,
+          text,
+          log_probability: found.log_probability + step.log_probability,
+          steps: [...found.steps, step],
+        };
+      }
+      if (name === "end") found = { ...found, text: values.text, log_probability: values.log_probability };
+      yield found;
+    }
+  }
+
+  private async send(path: string, body?: object, signal?: AbortSignal): Promise<Response> {
+    const headers: Record<string, string> = body ? { "content-type": "application/json" } : {};
+    if (this.key) headers["authorization"] = `Bearer ${this.key}`;
+    const answer = await fetch(path, {
+      method: body ? "POST" : "GET",
+      headers,
+      ...(body && { body: JSON.stringify(body) }),
+      ...(signal && { signal }),
+    }).catch((error: unknown) => {
+      if (error instanceof DOMException && error.name === "AbortError") throw error;
+      throw new ApiError(0, "the server does not answer; is it still running?");
+    });
+    if (answer.ok) return answer;
+    const problem = (await answer.json().catch(() => null)) as { error?: string } | null;
+    throw new ApiError(answer.status, problem?.error ?? `the server answered with status ${answer.status}`);
+  }
+}

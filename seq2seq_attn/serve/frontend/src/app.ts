@@ -1,0 +1,219 @@
+/** The page: holds the state, asks the server through the session, and puts the parts together. */
+
+import { html, nothing, type PropertyValues, type TemplateResult } from "lit";
+import { Api, ApiError, type ModelInfo } from "./api.ts";
+import "./bands.ts";
+import "./controls.ts";
+import { saveJson } from "./download.ts";
+import { goingOn, intervened, placed, withoutStep } from "./edits.ts";
+import { shortNames } from "./format.ts";
+import "./heat-map.ts";
+import "./hypotheses.ts";
+import "./model-pane.ts";
+import { type Asks, Part } from "./part.ts";
+import { tokensOf } from "./reading.ts";
+import "./row-editor.ts";
+import "./sentence-form.ts";
+import { Pane } from "./session.ts";
+import { type Edit, NO_EDIT, parseState, type State, writeState } from "./state.ts";
+import "./step-panel.ts";
+import { forgetWidths } from "./text-width.ts";
+import { sameColumn } from "./translations.ts";
+import "./walk.ts";
+
+const FIRST = "Tom chases Jerry .";
+
+export class AttentionPage extends Part {
+  static override properties = {
+    state: { state: true },
+    models: { state: true },
+    problem: { state: true },
+    version: { state: true },
+    announced: { state: true },
+  };
+  declare state: State;
+  declare models: readonly ModelInfo[];
+  declare problem: ApiError | null;
+  declare version: number; // counts the server's answers
+  declare announced: string; // for screen readers
+  private readonly api = new Api();
+  private readonly panes = new Map<string, Pane>();
+  private timer = 0;
+
+  constructor() {
+    super();
+    this.state = parseState(location.hash.slice(1));
+    this.models = [];
+    this.problem = null;
+    this.version = 0;
+    this.announced = "";
+    this.listen("change-state", (patch) => this.change(patch));
+    this.listen("focus-step", (focus) => this.change({ focus }));
+    this.listen("set-row", ({ model, step, weights }) =>
+      this.intervene(model, step, { replace: "weights", weights }));
+    this.listen("intervene", ({ model, step, replace, other }) =>
+      this.intervene(model, step, other === undefined ? { replace } : { replace, other }));
+    this.listen("go-on", ({ model, prefix }) => {
+      this.change({ focus: { model, step: prefix.length - 1 }, ...this.edited(model, (edit) => goingOn(edit, prefix)) });
+    });
+    this.listen("reset", ({ model, step }) => {
+      this.change(this.edited(model, (edit) => (step === null ? NO_EDIT : withoutStep(edit, step))));
+    });
+    addEventListener("hashchange", () => {
+      if (location.hash.slice(1) !== writeState(this.state)) this.state = parseState(location.hash.slice(1));
+    });
+    void document.fonts.ready.then(() => {
+      forgetWidths();
+      this.version += 1;
+    });
+    void this.load();
+  }
+
+  private listen<Name extends keyof Asks>(name: Name, answer: (detail: Asks[Name]) => void): void {
+    this.addEventListener(name, (event) => answer((event as CustomEvent<Asks[Name]>).detail));
+  }
+
+  private async load(): Promise<void> {
+    try {
+      this.models = await this.api.models();
+      this.problem = null;
+    } catch (error) {
+      this.problem = error as ApiError;
+      return;
+    }
+    if (!this.state.source) this.change({ source: this.models[0]!.source === "en" ? FIRST : (this.models[0]!.examples[0]?.source ?? "") });
+  }
+
+  private change(patch: Partial<State>): void {
+    this.state = { ...this.state, ...patch };
+    clearTimeout(this.timer);
+    // While a weight is dragged, the address would change more often than browsers allow.
+    this.timer = window.setTimeout(() => history.replaceState(null, "", `#${writeState(this.state)}`), 100);
+  }
+
+  private edited(model: string, change: (edit: Edit) => Edit): Pick<State, "edits"> {
+    return { edits: { ...this.state.edits, [model]: change(this.state.edits[model] ?? NO_EDIT) } };
+  }
+
+  private intervene(model: string, step: number | null, replacement: Parameters<typeof placed>[2]): void {
+    const decoded = this.panes.get(model)?.current;
+    if (!decoded) return;
+    const added = placed(this.state, step, replacement);
+    this.change({
+      ...(step !== null && { focus: { model, step } }),
+      ...this.edited(model, (edit) => intervened(edit, tokensOf(decoded), added)),
+    });
+  }
+
+  /** The panes of the chosen models, in the order in which they are served. */
+  private get shown(): Pane[] {
+    const known = this.models.filter((each) => this.state.models.includes(each.name));
+    return (known.length > 0 ? known : this.models.slice(0, 1)).map((info) => {
+      const pane = this.panes.get(info.name) ?? new Pane(info, this.api, (error) => this.answered(error));
+      this.panes.set(info.name, pane);
+      return pane;
+    });
+  }
+
+  private answered(error?: ApiError): void {
+    if (error?.status === 401) this.problem = error;
+    this.version += 1;
+    const done = this.shown.filter((pane) => pane.busy === 0 && pane.current);
+    if (done.length === this.shown.length) {
+      this.announced = done.map((pane) => `${pane.info.name}: ${pane.current!.text}`).join("; ");
+    }
+  }
+
+  protected override willUpdate(changed: PropertyValues): void {
+    if (!changed.has("state") && !changed.has("models")) return;
+    if (this.state.tab !== "translate") return;
+    const shown = this.shown;
+    for (const pane of this.panes.values()) {
+      if (shown.includes(pane)) pane.sync(this.state);
+      else pane.stop();
+    }
+  }
+
+  protected override render(): TemplateResult {
+    const { tab } = this.state;
+    const link = (name: State["tab"], title: string): TemplateResult => html`<a href="#${name}" aria-current=${tab === name ? "page" : "false"}
+      @click=${(event: Event) => { event.preventDefault(); this.change({ tab: name }); }}>${title}</a>`;
+    return html`<header><h1>Attention in translation</h1>
+        <nav aria-label="Pages">${link("translate", "Translate")} ${link("walk", "Walk")} <a href="docs">Endpoints</a></nav></header>
+      <main>
+        ${this.problem ? this.error(this.problem) : nothing}
+        ${tab === "walk" ? html`<walk-page .state=${this.state.walk}></walk-page>` : this.translation()}
+      </main>
+      <p class="hidden" role="status" aria-live="polite">${this.announced}</p>`;
+  }
+
+  private translation(): TemplateResult | typeof nothing {
+    if (this.models.length === 0) return nothing;
+    const { state, shown, version } = this;
+    const names = shortNames(this.models.map((each) => each.name));
+    const heads = shown.map((pane) => pane.info.heads).sort((a, b) => b.length - a.length)[0] ?? [];
+    return html`<sentence-form .state=${state} .models=${this.models} .names=${names}></sentence-form>
+      <translator-controls .state=${state} .heads=${heads}></translator-controls>
+      <section class="result" aria-label="Translations">
+        <translation-rows .panes=${shown} .names=${names} .focusPlace=${this.placeIn(shown)} .version=${version}></translation-rows>
+        <div class="line">
+          <button type="button" ?disabled=${Object.keys(state.edits).length === 0}
+            @click=${() => this.change({ edits: {} })}>Reset all changes</button>
+          <button type="button" @click=${this.copyLink}>Copy link</button>
+          <button type="button" @click=${() => this.save(shown)}>Save as JSON</button>
+        </div>
+      </section>
+      <div class="panes">${shown.map((pane) => html`<model-pane .pane=${pane} .name=${names.get(pane.info.name)}
+        .step=${this.stepOf(pane, shown)} .view=${{ layer: state.layer, head: state.head }}
+        .sampled=${state.temperature !== null} .version=${version}></model-pane>`)}</div>`;
+  }
+
+  private placeIn(shown: readonly Pane[]): State["focus"] {
+    const { focus } = this.state;
+    return focus && shown.some((pane) => pane.info.name === focus.model) ? focus : null;
+  }
+
+  /** The step of a pane that is shown: the chosen one, or in other panes the one aligned with it. */
+  private stepOf(pane: Pane, shown: readonly Pane[]): number | null {
+    const focus = this.placeIn(shown);
+    const decoded = pane.current;
+    if (!focus || !decoded || decoded.steps.length === 0) return null;
+    const chosen = shown.find((each) => each.info.name === focus.model)!;
+    const step = Math.min(focus.step, (chosen.current?.steps.length ?? 1) - 1);
+    return chosen === pane || !chosen.current ? step : sameColumn(chosen.current, step, decoded);
+  }
+
+  private error(problem: ApiError): TemplateResult {
+    const asksForKey = problem.status === 401;
+    const enter = (event: SubmitEvent): void => {
+      event.preventDefault();
+      this.api.key = String(new FormData(event.target as HTMLFormElement).get("key"));
+      for (const pane of this.panes.values()) pane.stop();
+      this.problem = null;
+      void this.load().then(() => this.change({}));
+    };
+    return html`<div class="error" role="alert">${problem.message}
+      ${asksForKey ? html`<form class="line" @submit=${enter}><label>API key <input name="key" type="password" autocomplete="off"></label>
+        <button type="submit">Send</button></form>` : nothing}</div>`;
+  }
+
+  private async copyLink(): Promise<void> {
+    const address = `${location.origin}${location.pathname}#${writeState(this.state)}`;
+    history.replaceState(null, "", address);
+    try {
+      await navigator.clipboard.writeText(address);
+      this.announced = "The link was copied.";
+    } catch {
+      this.announced = "The address of the page is the link.";
+    }
+  }
+
+  private save(shown: readonly Pane[]): void {
+    const translations = shown.map((pane) => ({
+      model: pane.info.name, translation: pane.base, edit: pane.edit, changed: pane.changed, hypotheses: pane.hypotheses,
+    }));
+    saveJson("translations", { state: this.state, translations });
+  }
+}
+
+customElements.define("attention-page", AttentionPage);

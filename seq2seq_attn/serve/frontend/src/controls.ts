@@ -1,0 +1,62 @@
+/** Options of the translator as sliders: the search or the sampling, and which layer and head is shown. */
+
+import { html, nothing, type TemplateResult } from "lit";
+import { Part } from "./part.ts";
+import type { State } from "./state.ts";
+
+type Slider = "beam" | "penalty" | "temperature" | "topP" | "seed";
+
+export class TranslatorControls extends Part {
+  static override properties = { state: { attribute: false }, heads: { attribute: false } };
+  declare state: State;
+  declare heads: readonly number[]; // of each layer that attends
+
+  protected override render(): TemplateResult {
+    const { state } = this;
+    const samples = state.temperature !== null;
+    return html`<div class="controls" role="group" aria-label="Options of the translator">
+      <label>Decoding <select id="decoding" @change=${this.method}>
+        <option value="search" ?selected=${!samples}>search</option>
+        <option value="sampling" ?selected=${samples}>sampling</option></select></label>
+      ${samples
+        ? [
+            this.slider("temperature", "Temperature", 0.1, 2, 0.1, state.temperature!),
+            this.slider("topP", "Top p", 0.05, 1, 0.05, state.topP),
+            this.slider("seed", "Seed", 1, 50, 1, state.seed),
+          ]
+        : [
+            this.slider("beam", "Beam", 1, 16, 1, state.beam),
+            state.beam > 1 ? this.slider("penalty", "Length penalty", 0, 3, 0.1, state.penalty) : nothing,
+          ]}
+      ${this.heads.reduce((sum, count) => sum + count, 0) > 1 ? this.layers() : nothing}
+    </div>`;
+  }
+
+  private slider(name: Slider, label: string, low: number, high: number, step: number, value: number): TemplateResult {
+    return html`<label class="slider">${label}
+      <input type="range" id=${name} min=${low} max=${high} step=${step} .value=${String(value)}
+        @input=${(event: Event) => this.ask("change-state", { [name]: Number((event.target as HTMLInputElement).value) })}>
+      <output for=${name}>${value}</output></label>`;
+  }
+
+  private method(event: Event): void {
+    const samples = (event.target as HTMLSelectElement).value === "sampling";
+    this.ask("change-state", { temperature: samples ? 1 : null });
+  }
+
+  private layers(): TemplateResult {
+    const { layer, head } = this.state;
+    const choose = (event: Event): void => {
+      const [a, b] = (event.target as HTMLSelectElement).value.split(".").map(Number);
+      this.ask("change-state", Number.isInteger(a) ? { layer: a!, head: b! } : { layer: null, head: 0 });
+    };
+    return html`<label>Weights of <select id="head" @change=${choose}>
+      <option value="" ?selected=${layer === null}>all heads (mean)</option>
+      ${this.heads.flatMap((count, a) =>
+        Array.from({ length: count }, (_, b) => html`<option value="${a}.${b}" ?selected=${layer === a && head === b}>
+          layer ${a + 1}, head ${b + 1}</option>`),
+      )}</select></label>`;
+  }
+}
+
+customElements.define("translator-controls", TranslatorControls);

@@ -1,0 +1,57 @@
+/** How a user's actions change an edit: a row of weights, a context, another word. */
+
+import type { Intervention } from "./api.ts";
+import type { Edit, State } from "./state.ts";
+
+type Replacement = Omit<Intervention, "step" | "layer" | "head">;
+
+const samePlace = (a: Intervention, b: Intervention): boolean =>
+  a.step === b.step && a.layer === b.layer && a.head === b.head;
+
+/** Where an intervention applies: at a step, in the chosen layer and head or in all. */
+export function placed(state: State, step: number | null, replacement: Replacement): Intervention {
+  const isWhole = state.layer === null || replacement.replace === "sentence";
+  return { ...replacement, step, layer: state.layer, head: isWhole ? null : state.head };
+}
+
+/**
+ * The edit with this intervention in place of another one there. The tokens before its step are kept: with a beam or
+ * samples, the intervention could otherwise change them, too.
+ */
+export function intervened(edit: Edit, tokens: readonly string[], added: Intervention): Edit {
+  const others = edit.interventions.filter((each) => !samePlace(each, added));
+  const prefix = added.step === null ? edit.prefix : tokens.slice(0, added.step);
+  return { prefix, interventions: [...others, added] };
+}
+
+/** The edit that begins with this prefix; what was changed at later steps belonged to another translation. */
+export function goingOn(edit: Edit, prefix: string[]): Edit {
+  const isBefore = (each: Intervention): boolean => each.step === null || each.step < prefix.length;
+  return { prefix, interventions: edit.interventions.filter(isBefore) };
+}
+
+/** The edit without the interventions at a step. The prefix goes with the last of them. */
+export function withoutStep(edit: Edit, step: number): Edit {
+  const interventions = edit.interventions.filter((each) => each.step !== step);
+  return { prefix: interventions.length > 0 ? edit.prefix : [], interventions };
+}
+
+const rounded = (value: number): number => Math.round(value * 1e4) / 1e4; // a permalink holds four digits
+
+/**
+ * A row of weights in which some tokens have new weights. If the row is to sum to 1, the others share the rest in
+ * their old proportions; new weights that exceed 1 together are scaled down.
+ */
+export function withWeights(row: readonly number[], given: ReadonlyMap<number, number>, sumsToOne: boolean): number[] {
+  if (!sumsToOne) return row.map((weight, j) => rounded(given.get(j) ?? weight));
+  const total = [...given.values()].reduce((sum, weight) => sum + weight, 0);
+  const others = row.reduce((sum, weight, j) => (given.has(j) ? sum : sum + weight), 0);
+  const untouched = row.length - given.size;
+  const scale = total > 1 || untouched === 0 ? 1 / Math.max(total, 1e-9) : 1;
+  const rest = Math.max(0, 1 - total * scale);
+  return row.map((weight, j) => {
+    const own = given.get(j);
+    if (own !== undefined) return rounded(own * scale);
+    return rounded(others > 0 ? (weight / others) * rest : rest / untouched);
+  });
+}

@@ -1,0 +1,181 @@
+/** Attention weights as a matrix: a row for each target token, a column for each source token. */
+
+import { scaleBand } from "d3-scale";
+import { html, nothing, svg, type TemplateResult } from "lit";
+import { withWeights } from "./edits.ts";
+import { END } from "./format.ts";
+import { Part } from "./part.ts";
+import { widest } from "./text-width.ts";
+
+const LEVELS = 100; // of grey; the cells of a level are one path, so that 200 x 200 cells stay fluid
+const DRAG = 120; // pixels of a drag from a weight of 0 to 1
+
+export type Row = number[] | null;
+
+export interface Labels {
+  source: string; // language codes
+  target: string;
+}
+
+export class HeatMap extends Part {
+  static override properties = {
+    model: {},
+    source: { attribute: false },
+    target: { attribute: false },
+    weights: { attribute: false },
+    baseline: { attribute: false },
+    edited: { attribute: false },
+    links: { attribute: false },
+    languages: { attribute: false },
+    focusStep: { attribute: false },
+  };
+  declare model: string;
+  declare source: readonly string[];
+  declare target: readonly string[];
+  declare weights: readonly Row[];
+  declare baseline: readonly Row[]; // the weights without edits, of the same steps
+  declare edited: ReadonlySet<number>;
+  declare links: readonly (readonly [number, number])[]; // gold: source token, target token
+  declare languages: Labels;
+  declare focusStep: number | null;
+  private drag: { step: number; token: number; y: number; row: number[]; moved: boolean } | null = null;
+
+  private get cell(): number {
+    return Math.min(40, Math.max(13, Math.floor(540 / Math.max(1, this.source.length))));
+  }
+
+  /** Where cells begin: beside the target tokens, and below the source tokens. */
+  private get margin(): { left: number; top: number } {
+    return { left: widest(this.target) + 22, top: Math.min(170, widest(this.source) + 14) };
+  }
+
+  protected override render(): TemplateResult | typeof nothing {
+    if (this.weights.every((row) => row === null)) return nothing;
+    const { cell, margin, source, target } = this;
+    const x = scaleBand(source.map((_, j) => j), [margin.left, margin.left + cell * source.length]);
+    const y = scaleBand(target.map((_, i) => i), [margin.top, margin.top + cell * target.length]);
+    const [width, height] = [margin.left + cell * source.length + 8, margin.top + cell * target.length + 8];
+    const focused = this.focusStep !== null && this.focusStep < target.length ? this.focusStep : null;
+    return html`<div class="scroll" tabindex="0" role="region" aria-label="Heat map; arrow keys choose a step" @keydown=${this.step}>
+      <svg class="heat-map ${cell < 16 ? "dense" : ""}" width=${width} height=${height} viewBox="0 0 ${width} ${height}" role="img"
+        aria-label=${this.summary()} @pointerdown=${this.press} @pointermove=${this.move} @pointerup=${this.release}
+        @pointercancel=${this.release}>
+        <g class="columns" lang=${this.languages.source}>${source.map((token, j) => svg`
+          <text transform="translate(${x(j)! + cell / 2 + 4},${margin.top - 6}) rotate(-90)" class=${token === END ? "end" : ""}>${token}</text>`)}
+        </g>
+        <g class="rows" lang=${this.languages.target}>${target.map((token, i) => svg`
+          <text x=${margin.left - 8} y=${y(i)! + cell / 2} dy="0.35em" text-anchor="end"
+            class="${i === focused ? "now" : ""} ${token === END ? "end" : ""}">${token}</text>`)}
+        </g>
+        <g class="cells">${this.levels(x, y)}</g>
+        <path class="lattice" d=${this.lattice(x, y)} />
+        ${cell >= 34 ? svg`<g class="values">${this.values(x, y)}</g>` : nothing}
+        <path class="gold" d=${this.outlines(this.links.map(([j, i]) => [i, j]), x, y, 1)} />
+        <path class="changed" d=${this.outlines(this.changes(), x, y, 1.5)} />
+        ${[...this.edited].filter((i) => i < target.length).map((i) => svg`
+          <circle class="touched" cx=${margin.left - 3} cy=${y(i)! + cell / 2} r="2.5" />`)}
+        ${focused === null ? nothing : svg`
+          <rect class="now" x=${margin.left} y=${y(focused)} width=${cell * source.length} height=${cell} />`}
+      </svg>
+    </div>`;
+  }
+
+  private summary(): string {
+    const size = `${this.target.length} target tokens by ${this.source.length} source tokens`;
+    return `Attention weights, ${size}. The numbers of a step are in the table of the step.`;
+  }
+
+  private levels(x: Scale, y: Scale): TemplateResult[] {
+    const parts: string[][] = Array.from({ length: LEVELS + 1 }, () => []);
+    this.weights.forEach((row, i) =>
+      row?.forEach((weight, j) => {
+        const level = Math.min(LEVELS, Math.round(weight * LEVELS));
+        if (level > 0) parts[level]!.push(`M${x(j)},${y(i)}h${this.cell}v${this.cell}h${-this.cell}z`);
+      }),
+    );
+    return parts.flatMap((cells, level) =>
+      cells.length > 0 ? [svg`<path class="cell" fill-opacity=${level / LEVELS} d=${cells.join("")} />`] : [],
+    );
+  }
+
+  private lattice(x: Scale, y: Scale): string {
+    const { cell, margin, source, target } = this;
+    const across = Array.from({ length: target.length + 1 }, (_, i) => `M${margin.left},${margin.top + i * cell}h${cell * source.length}`);
+    const down = Array.from({ length: source.length + 1 }, (_, j) => `M${margin.left + j * cell},${margin.top}v${cell * target.length}`);
+    return x.domain().length * y.domain().length > 0 ? [...across, ...down].join("") : "";
+  }
+
+  private values(x: Scale, y: Scale): TemplateResult[] {
+    return this.weights.flatMap((row, i) =>
+      (row ?? []).flatMap((weight, j) =>
+        weight < 0.005 ? [] : [svg`
+          <text x=${x(j)! + this.cell / 2} y=${y(i)! + this.cell / 2} dy="0.35em" text-anchor="middle"
+            class=${weight > 0.5 ? "on-dark" : ""}>${weight.toFixed(2).replace(/^0/, "")}</text>`],
+      ),
+    );
+  }
+
+  /** The cells whose weights differ from those without edits, at the edited steps. */
+  private changes(): [number, number][] {
+    return [...this.edited].flatMap((i) =>
+      (this.weights[i] ?? []).flatMap((weight, j): [number, number][] =>
+        Math.abs(weight - (this.baseline[i]?.[j] ?? weight)) >= 0.005 ? [[i, j]] : [],
+      ),
+    );
+  }
+
+  private outlines(cells: [number, number][], x: Scale, y: Scale, inset: number): string {
+    const size = this.cell - 2 * inset;
+    return cells
+      .filter(([i, j]) => i < this.target.length && j < this.source.length)
+      .map(([i, j]) => `M${x(j)! + inset},${y(i)! + inset}h${size}v${size}h${-size}z`)
+      .join("");
+  }
+
+  /** The cell below the pointer; a label counts as its row's or column's first cell. */
+  private at(event: PointerEvent): { step: number; token: number } | null {
+    const box = (event.currentTarget as SVGElement).getBoundingClientRect();
+    const step = Math.floor((event.clientY - box.top - this.margin.top) / this.cell);
+    const token = Math.floor((event.clientX - box.left - this.margin.left) / this.cell);
+    const isInside = step >= 0 && step < this.target.length && token < this.source.length;
+    return isInside ? { step, token } : null;
+  }
+
+  private press(event: PointerEvent): void {
+    const place = this.at(event);
+    if (!place || event.button !== 0) return;
+    this.ask("focus-step", { model: this.model, step: place.step });
+    const row = this.weights[place.step];
+    // A finger scrolls; it draws weights in the row below the map.
+    if (!row || place.token < 0 || event.pointerType === "touch") return;
+    this.drag = { ...place, y: event.clientY, row: [...row], moved: false };
+    (event.currentTarget as SVGElement).setPointerCapture(event.pointerId);
+    event.preventDefault();
+  }
+
+  private move(event: PointerEvent): void {
+    if (!this.drag) return;
+    const { step, token, y, row } = this.drag;
+    this.drag.moved ||= Math.abs(event.clientY - y) > 3;
+    if (!this.drag.moved) return;
+    const weight = Math.min(1, Math.max(0, row[token]! + (y - event.clientY) / DRAG));
+    this.ask("set-row", { model: this.model, step, weights: withWeights(row, new Map([[token, weight]]), true) });
+  }
+
+  private release(): void {
+    this.drag = null;
+  }
+
+  private step(event: KeyboardEvent): void {
+    const move = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (move === undefined || this.target.length === 0) return;
+    const step = this.focusStep === null ? 0 : this.focusStep + move;
+    if (step < 0 || step >= this.target.length) return;
+    event.preventDefault();
+    this.ask("focus-step", { model: this.model, step });
+  }
+}
+
+type Scale = ReturnType<typeof scaleBand<number>>;
+
+customElements.define("heat-map", HeatMap);

@@ -1,0 +1,83 @@
+/** One model's figures: bands, heat map, the hypotheses of its search, and the chosen step. */
+
+import { html, nothing, type TemplateResult } from "lit";
+import { figureButtons } from "./download.ts";
+import { Part } from "./part.ts";
+import { editedSteps, rows, tokensOf, type View } from "./reading.ts";
+import type { Pane } from "./session.ts";
+
+export class ModelPane extends Part {
+  static override properties = {
+    pane: { attribute: false },
+    name: {},
+    step: { attribute: false },
+    view: { attribute: false },
+    sampled: { type: Boolean },
+    version: { attribute: false },
+  };
+  declare pane: Pane;
+  declare name: string;
+  declare step: number | null;
+  declare view: View;
+  declare sampled: boolean;
+  declare version: number; // changes with the content of the pane
+
+  protected override render(): TemplateResult | typeof nothing {
+    const { pane } = this;
+    const decoded = pane.current;
+    return html`<section class="pane" aria-label=${this.name} aria-busy=${pane.busy > 0}>
+      <h2>${this.name}</h2>
+      ${pane.error ? html`<p class="error" role="alert">${pane.error}</p>` : nothing}
+      ${decoded && decoded.steps.length > 0 ? this.figures() : nothing}
+    </section>`;
+  }
+
+  private figures(): TemplateResult {
+    const { pane, view, version } = this;
+    const decoded = pane.current!;
+    const { info, edit, base } = pane;
+    const weights = rows(decoded, edit, view);
+    const edited = editedSteps(edit, decoded.steps.length);
+    const target = tokensOf(decoded);
+    const languages = { source: info.source, target: info.target };
+    const tree = html`<hypothesis-tree .model=${info.name} .language=${info.target} .hypotheses=${pane.hypotheses}
+      .sampled=${this.sampled}></hypothesis-tree>`;
+    const detail = this.step === null ? nothing : html`<step-panel .pane=${pane} .step=${this.step} .view=${view}
+      .edited=${edited.has(this.step)} .version=${version}></step-panel>`;
+    if (weights.every((row) => row === null)) {
+      const text = pane.attends
+        ? "Every step reads the context of another sentence, so there are no weights over this one."
+        : "No attention weights: this model reads one context C at every step, or its initial state alone.";
+      return html`<p class="note">${text}</p>${tree}${detail}`;
+    }
+    const bands = html`<figure><figcaption>Attention between the sentences ${figureButtons("bands", () => this.querySelector("svg.bands"))}</figcaption>
+        <attention-bands .model=${info.name} .source=${decoded.source} .target=${target} .weights=${weights}
+          .edited=${edited} .languages=${languages} .focusStep=${this.step}></attention-bands></figure>`;
+    const isLong = decoded.source.length > 16 || target.length > 16;
+    return html`${isLong ? bands : nothing}
+      <div class="beside">
+        <div>${isLong ? nothing : bands}
+        <figure><figcaption>Weights a <small>drag a cell up or down to change it</small>
+            ${figureButtons("weights", () => this.querySelector("svg.heat-map"))}</figcaption>
+          <heat-map .model=${info.name} .source=${decoded.source} .target=${target} .weights=${weights}
+            .baseline=${base ? rows(base, { prefix: [], interventions: [] }, view) : []} .edited=${edited}
+            .links=${this.gold()} .languages=${languages} .focusStep=${this.step}></heat-map>
+          ${this.gold().length > 0 ? html`<p class="note"><span class="key gold">Outlined</span>: gold alignment</p>` : nothing}
+        </figure></div>
+        <div>${detail}</div>
+      </div>
+      ${tree}`;
+  }
+
+  /** The gold links, if the translation is the reference of an example whose tokens are words. */
+  private gold(): readonly (readonly [number, number])[] {
+    const decoded = this.pane.current!;
+    const source = decoded.source.slice(0, -1).join(" ");
+    const example = this.pane.info.examples.find((each) => each.source === source);
+    return example?.target === decoded.text && decoded.text.split(" ").length === decoded.steps.length - 1
+      ? (example.links ?? [])
+      : [];
+  }
+}
+
+customElements.define("model-pane", ModelPane);

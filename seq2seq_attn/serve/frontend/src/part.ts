@@ -1,0 +1,26 @@
+/** The base of the page's elements, and the events by which they ask for changes. */
+
+import { LitElement } from "lit";
+import type { Intervention } from "./api.ts";
+import type { State } from "./state.ts";
+
+/** What the elements ask of the page: the names of the events and what they carry. */
+export interface Asks {
+  "change-state": Partial<State>;
+  "focus-step": { model: string; step: number };
+  "set-row": { model: string; step: number; weights: number[] };
+  "go-on": { model: string; prefix: string[] };
+  intervene: { model: string; step: number | null; replace: Intervention["replace"]; other?: string };
+  reset: { model: string; step: number | null }; // null: everything
+}
+
+/** An element without a shadow root: one style sheet, labels and ids hold for the whole page. */
+export abstract class Part extends LitElement {
+  protected override createRenderRoot(): this {
+    return this;
+  }
+
+  protected ask<Name extends keyof Asks>(name: Name, detail: Asks[Name]): void {
+    this.dispatchEvent(new CustomEvent(name, { detail, bubbles: true }));
+  }
+}

@@ -1,0 +1,56 @@
+/** What is shown of a step: the chosen layer and head, or the mean of all. */
+
+import type { Decoded, Intervention, Step } from "./api.ts";
+import type { Edit, State } from "./state.ts";
+
+export interface Reading {
+  weights: number[];
+  scores: (number | null)[] | null; // before the normaliser; null for a mean, which has none
+  contributions: number[];
+}
+
+export type View = Pick<State, "layer" | "head">;
+
+/** The reading of a step; null without weights. */
+export function reading(step: Step, view: View): Reading | null {
+  const heads = step.layers.flatMap(({ weights, scores, contributions }) =>
+    weights.map((row, head) => ({
+      weights: row,
+      scores: scores?.[head] ?? null,
+      contributions: contributions[head]!,
+    })),
+  );
+  if (step.weights === null || heads.length === 0) return null;
+  if (view.layer !== null) {
+    const before = step.layers.slice(0, view.layer).reduce((count, layer) => count + layer.weights.length, 0);
+    return heads[before + view.head] ?? null;
+  }
+  if (heads.length === 1) return heads[0]!;
+  const mean = (j: number): number => heads.reduce((sum, each) => sum + each.contributions[j]!, 0) / heads.length;
+  return { weights: step.weights, scores: null, contributions: step.weights.map((_, j) => mean(j)) };
+}
+
+/** The weights given for a step of this view, if a user set them; they show at once, before the server answers. */
+export function givenRow(edit: Edit, step: number, view: View): number[] | null {
+  const head = view.layer === null ? null : view.head;
+  const applies = (each: Intervention): boolean =>
+    each.replace === "weights" && each.step === step && each.layer === view.layer && each.head === head;
+  return edit.interventions.findLast(applies)?.weights ?? null;
+}
+
+/** The rows of a heat map; a row without weights is null. */
+export function rows(decoded: Decoded, edit: Edit, view: View): (number[] | null)[] {
+  return decoded.steps.map((step, number) => {
+    const given = givenRow(edit, number, view);
+    return given?.length === decoded.source.length ? given : (reading(step, view)?.weights ?? null);
+  });
+}
+
+/** The steps that an edit changes directly. */
+export function editedSteps(edit: Edit, count: number): Set<number> {
+  const isEverywhere = edit.interventions.some((each) => each.step === null);
+  if (isEverywhere) return new Set(Array.from({ length: count }, (_, step) => step));
+  return new Set(edit.interventions.map((each) => each.step!));
+}
+
+export const tokensOf = (decoded: Decoded): string[] => decoded.steps.map((step) => step.token);

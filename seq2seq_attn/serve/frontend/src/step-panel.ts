@@ -1,0 +1,123 @@
+/** One step in detail: what was read, the numbers behind it, the next tokens, and what could be read instead. */
+
+import { html, nothing, type TemplateResult } from "lit";
+import type { ModelInfo, Step } from "./api.ts";
+import { END, few, share, spoken } from "./format.ts";
+import { meter } from "./meter.ts";
+import { Part } from "./part.ts";
+import { givenRow, reading, type Reading, type View } from "./reading.ts";
+import type { Pane } from "./session.ts";
+
+export class StepPanel extends Part {
+  static override properties = {
+    pane: { attribute: false },
+    step: { attribute: false },
+    view: { attribute: false },
+    edited: { attribute: false },
+    version: { attribute: false },
+  };
+  declare pane: Pane;
+  declare step: number;
+  declare view: View;
+  declare edited: boolean; // whether the step is
+  declare version: number; // changes with the content of the pane
+
+  protected override render(): TemplateResult | typeof nothing {
+    const decoded = this.pane.current;
+    const step = decoded?.steps[this.step];
+    if (!decoded || !step) return nothing;
+    const { info } = this.pane;
+    const found = reading(step, this.view);
+    const given = givenRow(this.pane.edit, this.step, this.view);
+    return html`<h3>Step ${this.step + 1}: <bdi lang=${info.target}>${step.token}</bdi>
+        <small>p = ${share(Math.exp(step.log_probability))}</small></h3>
+      <div class="step">
+        <div class="read">${this.read(decoded.source, found && given?.length === decoded.source.length ? { ...found, weights: given } : found)}</div>
+        <div>${this.next(step)} ${this.pane.attends ? this.whatIf(info) : nothing}</div>
+      </div>`;
+  }
+
+  private read(source: readonly string[], found: Reading | null): TemplateResult {
+    if (!this.pane.attends) {
+      return html`<p class="note">This model has no attention: every step reads the same context, or none.</p>`;
+    }
+    if (!found) return html`<p class="note">This step reads the context of another sentence, so it has no weights here.</p>`;
+    const baseline = this.pane.base?.steps[this.step];
+    const before = this.edited && baseline ? reading(baseline, this.view)?.weights : null;
+    const { info } = this.pane;
+    return html`<h4>Weights <small>drag a bar, or draw across</small></h4>
+      <row-editor .model=${info.name} .step=${this.step} .tokens=${source} .language=${info.source}
+        .weights=${found.weights} .baseline=${before ?? null}></row-editor>
+      <div class="scroll tall" tabindex="0" role="region" aria-label="Numbers of this step">${this.table(source, found)}</div>`;
+  }
+
+  private table(source: readonly string[], found: Reading): TemplateResult {
+    const most = Math.max(...found.contributions, 1e-9);
+    return html`<table class="numbers">
+      <thead><tr><th scope="col">source token</th>
+        <th scope="col" title="before the normaliser">score e</th><th scope="col">weight a</th>
+        <th scope="col" title="how far the token moves the context C">|a v|</th><th></th></tr></thead>
+      <tbody>${source.map((token, j) => html`<tr>
+        <th scope="row" lang=${this.pane.info.source} class=${token === END ? "end" : ""}>${token}</th>
+        <td>${found.scores?.[j] == null ? "–" : few(found.scores[j])}</td>
+        <td><data value=${found.weights[j]!}>${share(found.weights[j]!)}</data></td>
+        <td>${few(found.contributions[j]!)}</td>
+        <td class="bar">${meter(found.contributions[j]! / most)}</td>
+      </tr>`)}</tbody></table>
+      ${found.scores ? nothing : html`<p class="note">${this.whyNoScores()}</p>`}`;
+  }
+
+  private whyNoScores(): string {
+    const isMean = this.view.layer === null && this.pane.info.heads.reduce((sum, heads) => sum + heads, 0) > 1;
+    return isMean ? "A mean of several heads has no scores; choose one head to see them." : "These weights come from no scores.";
+  }
+
+  private next(step: Step): TemplateResult {
+    const tokens = this.pane.current!.steps.slice(0, this.step).map((each) => each.token);
+    return html`<h4>Next tokens <small>choose one to go on from it</small></h4>
+      <ol class="likely">${step.likely.map(({ token, probability }) => html`<li>
+        <button type="button" lang=${this.pane.info.target} ?disabled=${token === END || token === "<pad>" || token === "<s>"}
+          aria-pressed=${token === step.token} aria-label="${spoken(token)}, probability ${share(probability)}"
+          title=${token === END ? "the translation would end here" : "go on from this token"}
+          @click=${() => this.ask("go-on", { model: this.pane.info.name, prefix: [...tokens, token] })}>${token}</button>
+        ${meter(probability)}
+        <data value=${probability}>${share(probability)}</data>
+      </li>`)}</ol>`;
+  }
+
+  private whatIf(info: ModelInfo): TemplateResult {
+    return html`<form class="what-if" @submit=${this.replace}>
+      <h4>What if it read something else? <small>the context C is replaced</small></h4>
+      <div class="line">
+        <label>at <select name="where"><option value="here">this step</option><option value="all">every step</option></select></label>
+        <label>by <select name="what">
+          <option value="mean">the mean of the states</option>
+          <option value="nothing">nothing</option>
+          <option value="sentence">another sentence's context</option></select></label>
+        <button type="submit">Replace</button>
+      </div>
+      <label class="other">Other sentence
+        <input name="other" lang=${info.source} autocomplete="off" placeholder="for another sentence's context"></label>
+      <div class="line">
+        <button type="button" ?disabled=${!this.edited} @click=${() => this.ask("reset", { model: info.name, step: this.step })}>Reset this step</button>
+        <button type="button" @click=${() => this.ask("reset", { model: info.name, step: null })}>Reset all</button>
+      </div>
+    </form>`;
+  }
+
+  private replace(event: SubmitEvent): void {
+    event.preventDefault();
+    const form = event.target as HTMLFormElement;
+    const field = (name: string): string => String(new FormData(form).get(name) ?? "").trim();
+    const other = field("other");
+    const replace = field("what") as "mean" | "nothing" | "sentence";
+    if (replace === "sentence" && !other) {
+      form.querySelector<HTMLInputElement>("[name=other]")!.focus();
+      return;
+    }
+    const step = field("where") === "all" ? null : this.step;
+    this.ask("intervene", { model: this.pane.info.name, step, replace, ...(replace === "sentence" && { other }) });
+  }
+}
+
+customElements.define("step-panel", StepPanel);

@@ -1,0 +1,102 @@
+/** All translations of the sentence, aligned step by step: each model's, and beside it the one after changes. */
+
+import { html, nothing, type TemplateResult } from "lit";
+import { aligned, type Cell } from "./align.ts";
+import type { Decoded, Step } from "./api.ts";
+import { END, share, spoken } from "./format.ts";
+import { Part } from "./part.ts";
+import type { Pane } from "./session.ts";
+import type { Place } from "./state.ts";
+
+/** A translation in a row; `step` counts in this translation. */
+interface Line {
+  pane: Pane;
+  name: string;
+  decoded: Decoded;
+  isCurrent: boolean; // the one whose steps are shown
+}
+
+/** Whether a token was forced, drawn at random, or kept by a beam although another one was more probable. */
+const isForced = (step: Step): boolean => step.likely[0] !== undefined && step.likely[0].token !== step.token;
+
+export class TranslationRows extends Part {
+  static override properties = {
+    panes: { attribute: false },
+    names: { attribute: false },
+    focusPlace: { attribute: false },
+    version: { attribute: false },
+  };
+  declare panes: readonly Pane[];
+  declare names: ReadonlyMap<string, string>;
+  declare focusPlace: Place | null;
+  declare version: number;
+
+  protected override render(): TemplateResult | typeof nothing {
+    const lines = this.panes.flatMap((pane): Line[] => {
+      const name = this.names.get(pane.info.name) ?? pane.info.name;
+      const { base, changed } = pane;
+      return [
+        ...(base ? [{ pane, name, decoded: base, isCurrent: changed === null }] : []),
+        ...(changed ? [{ pane, name: `${name}, changed`, decoded: changed, isCurrent: true }] : []),
+      ];
+    });
+    if (lines.length === 0) return nothing;
+    const table = aligned(lines.map(({ decoded }) => decoded.steps.map((step) => step.token)));
+    return html`<div class="scroll">
+        <table class="translations" aria-label="Translations, step by step">
+          <tbody>${lines.map((line, row) => this.row(line, table[row]!))}</tbody>
+        </table>
+      </div>
+      <p class="note">${lines.length > 1 ? html`<span class="key differs">Marked</span> tokens differ from the first row. ` : nothing}
+        ${lines.some(({ decoded }) => decoded.steps.some(isForced))
+          ? html`<span class="key forced">Dotted</span> tokens are not the most probable ones of their step.`
+          : nothing}</p>`;
+  }
+
+  private row({ pane, name, decoded, isCurrent }: Line, cells: readonly (Cell | null)[]): TemplateResult {
+    const own = this.focusPlace?.model === pane.info.name ? this.focusPlace.step : null;
+    const kind = name.endsWith(", changed") ? "changed" : "base";
+    return html`<tr class=${kind} data-model=${pane.info.name} data-kind=${kind} lang=${pane.info.target}
+        @keydown=${this.move}>
+      <th scope="row" lang="en">${name}</th>
+      ${cells.map((cell) => {
+        if (!cell) return html`<td class="gap"></td>`;
+        return html`<td>${this.token(cell, decoded.steps[cell.step]!, pane, isCurrent, own)}</td>`;
+      })}
+      <td class="total" lang="en">${decoded.steps.length > 0 ? html`<small>ln p = <data value=${decoded.log_probability}>${decoded.log_probability.toFixed(2).replace("-", "−")}</data></small>` : nothing}</td>
+    </tr>`;
+  }
+
+  private token(cell: Cell, step: Step, pane: Pane, isCurrent: boolean, focused: number | null): TemplateResult {
+    const isFocused = isCurrent && focused === cell.step;
+    const notes = `${cell.differs ? ", differs from the first row" : ""}${isForced(step) ? ", not the most probable" : ""}`;
+    const probability = share(Math.exp(step.log_probability));
+    return html`<button type="button" class="token ${cell.differs ? "differs" : ""} ${isForced(step) ? "forced" : ""} ${cell.token === END ? "end" : ""}"
+      aria-pressed=${isFocused} aria-label="${spoken(cell.token)}${notes}" title="p = ${probability}"
+      tabindex=${cell.step === (isCurrent ? (focused ?? 0) : 0) ? 0 : -1}
+      @click=${() => this.ask("focus-step", { model: pane.info.name, step: cell.step })}>${cell.token}</button>`;
+  }
+
+  /** Arrow keys go from token to token within a row, and choose the step. */
+  private move(event: KeyboardEvent): void {
+    const direction = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (direction === undefined) return;
+    const row = event.currentTarget as HTMLElement;
+    const tokens = [...row.querySelectorAll<HTMLButtonElement>("button")];
+    const next = tokens[tokens.indexOf(event.target as HTMLButtonElement) + direction];
+    if (!next) return;
+    event.preventDefault();
+    next.focus();
+    next.click();
+  }
+}
+
+/** The step of `other` in the same column as a step of `own`, or the nearest one before it. */
+export function sameColumn(own: Decoded, step: number, other: Decoded): number {
+  const [first, second] = aligned([own, other].map((each) => each.steps.map(({ token }) => token)));
+  const column = first!.findIndex((cell) => cell?.step === step);
+  const before = second!.slice(0, column + 1).findLast((cell) => cell !== null);
+  return before?.step ?? 0;
+}
+
+customElements.define("translation-rows", TranslationRows);

@@ -1,0 +1,67 @@
+/** The state of the lesson: a query, four keys, a scorer with its parameters, a normaliser. */
+
+import { NORMALISERS, SCORERS, type Vector } from "./walk-math.ts";
+
+export interface WalkState {
+  scorer: string;
+  normaliser: string;
+  temperature: number;
+  query: Vector;
+  keys: readonly Vector[];
+  parameters: readonly Vector[]; // of the scorer
+}
+
+export const WORDS = ["Tom", "chases", "Jerry", "."];
+
+export const initialParameters = (scorer: string): Vector[] => SCORERS[scorer]!.parameters.map(({ initial }) => initial);
+
+export function walkDefaults(): WalkState {
+  return {
+    scorer: "dot",
+    normaliser: "softmax",
+    temperature: 1,
+    query: [1, 1.5],
+    keys: [[-1, 1.5], [2, 1], [1, -1.5], [-1.5, -1]],
+    parameters: [],
+  };
+}
+
+const written = (vectors: readonly Vector[]): string => vectors.map((vector) => vector.join(",")).join(";");
+
+/** The vectors of a text such as "1,2;3,4"; null unless their sizes are those of `like`. */
+function vectors(text: string | null, like: readonly Vector[]): Vector[] | null {
+  const found = (text ?? "").split(";").map((part) => part.split(",").map(Number));
+  const fits = found.length === like.length && found.every((each, i) => each.length === like[i]!.length && each.every(Number.isFinite));
+  return text !== null && fits ? found : null;
+}
+
+export function writeWalk(walk: WalkState): URLSearchParams {
+  const initial = walkDefaults();
+  const query = new URLSearchParams();
+  for (const name of ["scorer", "normaliser", "temperature"] as const) {
+    if (walk[name] !== initial[name]) query.set(name, String(walk[name]));
+  }
+  if (written([walk.query]) !== written([initial.query])) query.set("query", written([walk.query]));
+  if (written(walk.keys) !== written(initial.keys)) query.set("keys", written(walk.keys));
+  const own = written(walk.parameters);
+  if (own !== written(initialParameters(walk.scorer))) query.set("parameters", own);
+  return query;
+}
+
+/** What is missing or malformed takes its default. */
+export function parseWalk(query: URLSearchParams): WalkState {
+  const initial = walkDefaults();
+  const known = (name: "scorer" | "normaliser", all: object): string =>
+    Object.hasOwn(all, query.get(name) ?? "") ? query.get(name)! : initial[name];
+  const scorer = known("scorer", SCORERS);
+  const temperature = Number(query.get("temperature"));
+  const own = initialParameters(scorer);
+  return {
+    scorer,
+    normaliser: known("normaliser", NORMALISERS),
+    temperature: temperature > 0 && Number.isFinite(temperature) ? temperature : initial.temperature,
+    query: vectors(query.get("query"), [initial.query])?.[0] ?? initial.query,
+    keys: vectors(query.get("keys"), initial.keys) ?? initial.keys,
+    parameters: vectors(query.get("parameters"), own) ?? own,
+  };
+}
