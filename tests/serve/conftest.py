@@ -118,7 +118,7 @@ def _listening(application):
             application.server.batches.close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def listening():
     """An application at a port: `with listening(application) as address`."""
     return _listening

@@ -92,8 +92,11 @@ export class Api {
 
   /** All steps, with interventions if there are any. */
   async steps(request: StepsRequest, signal: AbortSignal): Promise<Decoded> {
-    const path = request.interventions?.length ? "v1/intervene" : "v1/steps";
-    return (await this.send(path, request, signal)).json() as Promise<Decoded>;
+    const { interventions, ...plain } = request;
+    const answer = interventions?.length
+      ? await this.send("v1/intervene", request, signal)
+      : await this.send("v1/steps", plain, signal);
+    return answer.json() as Promise<Decoded>;
   }
 
   async hypotheses(request: StepsRequest, signal: AbortSignal): Promise<Hypothesis[]> {

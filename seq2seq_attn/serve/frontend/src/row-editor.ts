@@ -30,7 +30,7 @@ export class RowEditor extends Part {
   declare baseline: readonly number[] | null; // without the edit, if the row is edited
   declare sumsToOne: boolean;
   declare current: number; // the token that Tab reaches
-  private stroke: { row: readonly number[]; given: Map<number, number>; last: number } | null = null;
+  private stroke: { row: readonly number[]; given: Map<number, number>; last: number; box: DOMRect } | null = null;
 
   constructor() {
     super();
@@ -73,9 +73,7 @@ export class RowEditor extends Part {
   }
 
   /** The token and weight below the pointer. */
-  private at(event: PointerEvent): [number, number] {
-    const svg = this.querySelector("svg")!;
-    const box = svg.getBoundingClientRect();
+  private at(event: PointerEvent, box: DOMRect): [number, number] {
     const token = Math.floor(((event.clientX - box.left) / box.width) * this.tokens.length);
     const weight = height.invert(TOP + HEIGHT - (event.clientY - box.top));
     return [Math.min(this.tokens.length - 1, Math.max(0, token)), Math.min(1, Math.max(0, weight))];
@@ -84,8 +82,9 @@ export class RowEditor extends Part {
   private press(event: PointerEvent): void {
     const box = this.querySelector("svg")!.getBoundingClientRect();
     if (event.button !== 0 || event.clientY - box.top > TOP + HEIGHT + 2) return;
-    const [token] = this.at(event);
-    this.stroke = { row: [...this.weights], given: new Map(), last: token };
+    const [token] = this.at(event, box);
+    // The page above may grow while weights change; the stroke keeps to where the bars stood when it began.
+    this.stroke = { row: [...this.weights], given: new Map(), last: token, box };
     this.querySelector("svg")!.setPointerCapture(event.pointerId);
     this.querySelector<SVGElement>(`[data-token="${token}"]`)?.focus({ preventScroll: true });
     event.preventDefault();
@@ -95,7 +94,7 @@ export class RowEditor extends Part {
   /** Sets the weights of all tokens between the last position of the pointer and this one. */
   private draw(event: PointerEvent): void {
     if (!this.stroke) return;
-    const [token, weight] = this.at(event);
+    const [token, weight] = this.at(event, this.stroke.box);
     const { row, given, last } = this.stroke;
     const direction = Math.sign(token - last);
     for (let j = last; j !== token; j += direction) if (j !== last) given.set(j, weight);

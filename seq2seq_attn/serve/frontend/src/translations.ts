@@ -5,6 +5,7 @@ import { aligned, type Cell } from "./align.ts";
 import type { Decoded, Step } from "./api.ts";
 import { END, share, spoken } from "./format.ts";
 import { Part } from "./part.ts";
+import { tokensOf } from "./reading.ts";
 import type { Pane } from "./session.ts";
 import type { Place } from "./state.ts";
 
@@ -12,7 +13,8 @@ import type { Place } from "./state.ts";
 interface Line {
   pane: Pane;
   name: string;
-  decoded: Decoded;
+  kind: "base" | "changed";
+  decoded: Decoded | null; // null: nothing was changed yet; the row keeps its place, so that the page stays still
   isCurrent: boolean; // the one whose steps are shown
 }
 
@@ -36,26 +38,30 @@ export class TranslationRows extends Part {
       const name = this.names.get(pane.info.name) ?? pane.info.name;
       const { base, changed } = pane;
       return [
-        ...(base ? [{ pane, name, decoded: base, isCurrent: changed === null }] : []),
-        ...(changed ? [{ pane, name: `${name}, changed`, decoded: changed, isCurrent: true }] : []),
+        { pane, name, kind: "base", decoded: base, isCurrent: changed === null },
+        { pane, name: `${name}, changed`, kind: "changed", decoded: changed, isCurrent: true },
       ];
     });
-    if (lines.length === 0) return nothing;
-    const table = aligned(lines.map(({ decoded }) => decoded.steps.map((step) => step.token)));
+    const known = lines.filter((line) => line.decoded !== null);
+    const columns = aligned(known.map(({ decoded }) => tokensOf(decoded!)));
     return html`<div class="scroll">
         <table class="translations" aria-label="Translations, step by step">
-          <tbody>${lines.map((line, row) => this.row(line, table[row]!))}</tbody>
+          <tbody>${lines.map((line) => this.row(line, columns[known.indexOf(line)]))}</tbody>
         </table>
       </div>
-      <p class="note">${lines.length > 1 ? html`<span class="key differs">Marked</span> tokens differ from the first row. ` : nothing}
-        ${lines.some(({ decoded }) => decoded.steps.some(isForced))
+      <p class="note">${known.length > 1 ? html`<span class="key differs">Marked</span> tokens differ from the first row. ` : nothing}
+        ${known.some(({ decoded }) => decoded!.steps.some(isForced))
           ? html`<span class="key forced">Dotted</span> tokens are not the most probable ones of their step.`
           : nothing}</p>`;
   }
 
-  private row({ pane, name, decoded, isCurrent }: Line, cells: readonly (Cell | null)[]): TemplateResult {
+  private row({ pane, name, kind, decoded, isCurrent }: Line, cells: readonly (Cell | null)[] = []): TemplateResult {
     const own = this.focusPlace?.model === pane.info.name ? this.focusPlace.step : null;
-    const kind = name.endsWith(", changed") ? "changed" : "base";
+    if (!decoded) {
+      const hint = pane.attends ? "choose a token, then drag a weight or go on from another token" : "choose a token, then go on from another";
+      return html`<tr class="none"><th scope="row">${name}</th>
+        <td colspan="99">${kind === "changed" ? html`<small>${hint}</small>` : nothing}</td></tr>`;
+    }
     return html`<tr class=${kind} data-model=${pane.info.name} data-kind=${kind} lang=${pane.info.target}
         @keydown=${this.move}>
       <th scope="row" lang="en">${name}</th>
@@ -93,7 +99,7 @@ export class TranslationRows extends Part {
 
 /** The step of `other` in the same column as a step of `own`, or the nearest one before it. */
 export function sameColumn(own: Decoded, step: number, other: Decoded): number {
-  const [first, second] = aligned([own, other].map((each) => each.steps.map(({ token }) => token)));
+  const [first, second] = aligned([own, other].map(tokensOf));
   const column = first!.findIndex((cell) => cell?.step === step);
   const before = second!.slice(0, column + 1).findLast((cell) => cell !== null);
   return before?.step ?? 0;
