@@ -19,9 +19,12 @@ from urllib.parse import parse_qs, quote
 import pytest
 import torch
 
+import seq2seq_attn as s2s
+from seq2seq_attn.analysis.stepwise import continuations
 from seq2seq_attn.attention import normaliser_class, scorer_class
 from seq2seq_attn.serve import Settings, app
 from seq2seq_attn.serve.app import create_app
+from seq2seq_attn.serve.tasks import ServedModel
 
 FRONTEND = Path(app.__file__).parent / "frontend"
 AXE = FRONTEND / "node_modules" / "axe-core" / "axe.min.js"
@@ -81,6 +84,7 @@ def visit(browser, address):
         page.goto(f"{at}/#{fragment}")
         return page
 
+    open_page.problems = problems
     yield open_page
     for context in contexts:
         context.close()
@@ -281,3 +285,299 @@ def test_the_lesson_computes_what_the_scorers_and_normalisers_of_the_package_com
         assert values(page, "[data-name=a] data") == pytest.approx(weights.tolist(), rel=1e-5, abs=1e-6), normaliser
         context = weights.double() @ torch.tensor(KEYS).double()
         assert values(page, "data.c") == pytest.approx(context.tolist(), rel=1e-5, abs=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("where", "what", "other"),
+    [("here", "mean", ""), ("all", "nothing", ""), ("all", "mean", ""), ("here", "sentence", "c c b")],
+)
+def test_another_context_is_read_at_a_step_or_at_all(visit, model, where, what, other):
+    page = visit(start(step="1@backwards"))
+    wait_for_tokens(page, model.steps(SOURCE, beam_size=1).tokens)
+    page.locator("[name=where]").select_option(where)
+    page.locator("[name=what]").select_option(what)
+    page.locator("[name=other]").fill(other)
+    page.get_by_role("button", name="Replace").click()
+    (change,) = edit_of(page)["interventions"]
+    assert change == {"replace": what, "step": 1 if where == "here" else None, "layer": None, "head": None} | (
+        {"other": other} if other else {}
+    )
+    is_the_intervention(page, model, 1)
+    page.get_by_role("button", name="Reset all changes").click()
+    page.wait_for_selector("tr[data-kind=changed]", state="detached")
+    assert "edits" not in state(page)
+
+
+@pytest.mark.slow
+def test_a_row_is_drawn_by_dragging_across_and_a_cell_by_dragging_it(visit, model):
+    page = visit(start(step="0@backwards"))
+    wait_for_tokens(page, model.steps(SOURCE, beam_size=1).tokens)
+    page.get_by_label("so that the row sums to 1").uncheck()
+    first, last = (page.locator(f"row-editor [data-token='{j}'] .touch").bounding_box() for j in (0, 3))
+    floor = first["y"] + first["height"]
+    page.mouse.move(first["x"] + 5, floor - 48)
+    page.mouse.down()
+    page.mouse.move(last["x"] + 5, floor - 24, steps=40)
+    page.mouse.up()
+    drawn = edit_of(page)["interventions"][0]["weights"]
+    leaving = 0.5 - 0.25 * (first["width"] - 5) / (last["x"] - first["x"])  # the height where the pointer left the bar
+    assert drawn[0] == pytest.approx(leaving, abs=0.03)
+    assert drawn[3] == pytest.approx(0.25, abs=0.03)
+    assert drawn == sorted(drawn, reverse=True)
+    is_the_intervention(page, model, 0)
+
+    page.get_by_role("button", name="Reset all", exact=True).click()
+    page.wait_for_selector("tr[data-kind=changed]", state="detached")
+    box = page.locator(".heat-map rect.now").bounding_box()  # the first row, four cells wide
+    page.mouse.move(box["x"] + 2.5 * box["width"] / 4, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 2.5 * box["width"] / 4, box["y"] + box["height"] / 2 - 60, steps=4)
+    page.mouse.up()
+    before = model.steps(SOURCE, beam_size=1).steps[0].weights
+    weights = edit_of(page)["interventions"][0]["weights"]
+    assert weights[2] == pytest.approx(min(1, before[2] + 0.5), abs=0.01)
+    rest = (1 - weights[2]) / (1 - before[2])  # the others keep their proportions
+    assert weights == pytest.approx([w if j == 2 else rest * before[j] for j, w in enumerate(weights)], abs=1e-3)
+    is_the_intervention(page, model, 0)
+
+
+@pytest.mark.slow
+def test_the_beam_is_a_tree_of_hypotheses_to_go_on_from(visit, model):
+    page = visit(start())
+    page.locator("#beam").fill("4")
+    search = {"beam_size": 4, "length_penalty": 1.0}
+    found = continuations(model.trained, SOURCE, options=model.search_options(n_best=4, **search))
+    page.wait_for_selector(".tree")
+    scores = page.locator(".tree .score").all_text_contents()
+    assert sorted(scores) == sorted(f"{each.score:.3f}".replace("-", "−") for each in found)
+    wait_for_tokens(page, found[0].tokens)
+    page.locator(".tree button").last.click()
+    prefix = edit_of(page)["prefix"]
+    assert [each.tokens for each in found if each.tokens[: len(prefix)] == prefix] != []
+    assert found[0].tokens[: len(prefix)] != prefix
+    wanted = model.steps(SOURCE, prefix=prefix, **search)
+    wait_for_tokens(page, wanted.tokens, "changed")
+    page.locator("#penalty").fill("0")
+    assert state(page)["penalty"] == "0"
+    wait_for_tokens(page, model.steps(SOURCE, beam_size=4, length_penalty=0.0).tokens)
+
+
+@pytest.mark.slow
+def test_samples_are_drawn_at_a_temperature(visit, model):
+    page = visit(start())
+    page.locator("#decoding").select_option("sampling")
+    page.locator("#temperature").fill("1.7")
+    page.locator("#seed").fill("4")
+    wait_for_tokens(page, model.steps(SOURCE, temperature=1.7, seed=4).tokens)
+    page.wait_for_selector(".tree")
+    assert page.locator(".tree .score").count() == 5
+
+
+@pytest.mark.slow
+def test_a_typed_beginning_is_kept(visit, model):
+    page = visit(start())
+    page.locator("#prefix").fill("b b")
+    page.keyboard.press("Enter")
+    wait_for_tokens(page, model.steps(SOURCE, prefix="b b", beam_size=1).tokens, "changed")
+    page.locator("#prefix").fill("zzz")
+    page.keyboard.press("Tab")
+    assert "'zzz' is no token" in page.locator(".pane .error").text_content()
+    visit.problems.clear()  # the browser notes the answer 400
+
+
+@pytest.fixture(scope="module")
+def family(tmp_path_factory, run):
+    """Models beside the first one: without attention, and with two layers of two heads for long sentences."""
+    folder = tmp_path_factory.mktemp("family")
+    data = run.parent
+    pairs = {"source": str(data / "source"), "target": str(data / "target")}
+    models = {
+        "fixed": {
+            "embedding_size": 8,
+            "encoder": {"hidden_size": 10},
+            "decoder": {"hidden_size": 12},
+            "context": {"kind": "fixed"},
+        },
+        "heads": {
+            "kind": "transformer",
+            "embedding_size": 8,
+            "encoder": {"layers": 1, "heads": 2, "feed_forward_size": 12},
+            "decoder": {"layers": 2, "heads": 2, "feed_forward_size": 12},
+        },
+    }
+    for name, values in models.items():
+        config = {
+            "data": {"train": pairs, "validation": pairs, "max_length": 250},
+            "text": {"tokeniser": "word", "source_language": "en", "target_language": "zh"},
+            "model": values,
+            "search": {"max_length": 230},
+            "training": {"batch_size": 13, "max_epochs": 1, "monitor": "loss", "accelerator": "cpu"},
+        }
+        s2s.train(config, folder / name, silent=True)
+    return [ServedModel.load(name, s2s.load(folder / name), ("en", "zh"), print) for name in models]
+
+
+@pytest.fixture(scope="module")
+def several(family, served, listening):
+    with listening(create_app([served, *family], Settings())) as address:
+        yield address
+
+
+@pytest.mark.slow
+def test_models_stand_side_by_side_in_columns(visit, several, model, family):
+    page = visit(start() + "&model=backwards&model=fixed", at=several)
+    fixed = family[0].model.steps(SOURCE, beam_size=1)
+    wait_for_tokens(page, model.steps(SOURCE, beam_size=1).tokens)
+    wait_for_tokens(page, fixed.tokens, model="fixed")
+    assert "no attention" in page.locator("model-pane", has_text="fixed").text_content().lower()
+    own = model.steps(SOURCE, beam_size=1).tokens
+    differs = page.locator("tr[data-model=fixed] .differs").count()
+    assert differs == len(fixed.tokens) - common(own, fixed.tokens)
+    page.locator("tr[data-model=backwards] button").first.click()
+    assert page.locator("step-panel").count() == 2
+    page.get_by_role("checkbox", name=re.compile("^fixed")).uncheck()
+    page.wait_for_selector("tr[data-model=fixed]", state="detached")
+
+
+def common(first, second):
+    """The length of the longest common subsequence."""
+    if not first or not second:
+        return 0
+    if first[0] == second[0]:
+        return 1 + common(first[1:], second[1:])
+    return max(common(first[1:], second), common(first, second[1:]))
+
+
+@pytest.mark.slow
+def test_one_head_of_one_layer_is_shown_and_changed(visit, several, family):
+    heads = family[1].model
+    page = visit(start(step="0@heads") + "&model=heads", at=several)
+    page.locator("#head").select_option("1.0")
+    plain = heads.steps(SOURCE, beam_size=1)
+    wait_for_tokens(page, plain.tokens, model="heads")
+    assert values(page, ".step .numbers data") == pytest.approx(plain.steps[0].layers[1].weights[0], rel=1e-5)
+    drag(page, "row-editor", 1, 0.8)
+    (change,) = edit_of(page, "heads")["interventions"]
+    assert (change["layer"], change["head"]) == (1, 0)
+    wanted = heads.steps(SOURCE, prefix=[], interventions=[change], beam_size=1)
+    wait_for_tokens(page, wanted.tokens, "changed", "heads")
+    probabilities = [p for _, p in wanted.steps[0].likely]
+    page.wait_for_function(
+        "wanted => Math.abs(document.querySelector('.likely data').value - wanted) < 1e-5", arg=probabilities[0]
+    )
+    assert values(page, ".likely data") == pytest.approx(probabilities, rel=1e-4)
+
+
+@pytest.mark.slow
+def test_two_hundred_tokens_stay_legible_and_fluid(visit, several, family):
+    source = " ".join("abc"[i * i % 3] for i in range(200))
+    prefix = json.dumps({"heads": {"prefix": source, "interventions": []}})
+    fragment = start(source, step="3@heads", edits=prefix) + "&model=heads"
+    page = visit(fragment, at=several, viewport={"width": 1300, "height": 900})
+    page.set_default_timeout(60_000)
+    page.locator("model-pane section[aria-busy=false] .heat-map").wait_for()
+    assert len(tokens(page, "changed", "heads")) >= 200
+    assert page.locator(".heat-map .columns text").count() == 201
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    size = page.locator(".heat-map .columns text").first.evaluate("each => parseFloat(getComputedStyle(each).fontSize)")
+    assert size >= 11
+    assert page.locator(".heat-map .cell").count() <= 100  # one path for each level of grey
+    longest = page.evaluate("""async () => {
+        let [longest, last] = [0, performance.now()];
+        for (let step = 0; step < 20; step++) {
+            document.querySelectorAll('tr[data-kind=changed] button')[step].click();
+            await new Promise(requestAnimationFrame);
+            longest = Math.max(longest, performance.now() - last);
+            last = performance.now();
+        }
+        return longest;
+    }""")
+    assert longest < 500  # milliseconds between two frames while steps are chosen
+
+
+@pytest.mark.slow
+def test_the_keyboard_alone_suffices(visit, model):
+    page = visit(start())
+    plain = model.steps(SOURCE, beam_size=1)
+    wait_for_tokens(page, plain.tokens)
+
+    def tab_to(selector):
+        for _ in range(60):
+            page.keyboard.press("Tab")
+            if page.evaluate("selector => document.activeElement.matches(selector)", selector):
+                return
+        raise AssertionError(f"Tab does not reach {selector}")
+
+    page.locator("#source").focus()
+    tab_to("tr[data-kind=base] button")
+    page.keyboard.press("ArrowRight")
+    shows(page, plain, 1)
+    tab_to("row-editor [role=slider]")
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Weight of b"
+    page.keyboard.press("Home")
+    page.keyboard.press("PageUp")
+    weights = edit_of(page)["interventions"][0]["weights"]
+    assert weights[1] == pytest.approx(0.25)
+    is_the_intervention(page, model, 1)
+    tab_to(".likely button:not([aria-pressed=true])")
+    token = page.evaluate("document.activeElement.textContent")
+    page.keyboard.press("Enter")
+    assert edit_of(page)["prefix"] == [plain.tokens[0], token]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1300])
+@pytest.mark.parametrize("tab", ["translate", "walk"])
+def test_axe_finds_nothing_serious_and_the_page_fits_the_window(visit, several, tab, width, scheme):
+    if not AXE.exists():
+        pytest.skip("needs axe-core: npm ci in seq2seq_attn/serve/frontend")
+    changed = edits(interventions=[{"replace": "mean", "step": 1, "layer": None, "head": None}], prefix=["c"])
+    models = "&model=backwards&model=fixed&model=heads"
+    fragment = start(beam=3, step="1@backwards", edits=changed) + models if tab == "translate" else "walk?scorer=mlp"
+    page = visit(fragment, at=several, viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page.locator("tr[data-kind=changed] button, walk-page .sum").first.wait_for()
+    page.wait_for_timeout(300)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.evaluate(AXE.read_text())
+    found = page.evaluate("async () => (await axe.run()).violations")
+    serious = [each for each in found if each["impact"] in ("serious", "critical")]
+    assert [(each["id"], each["nodes"][0]["html"]) for each in serious] == []
+
+
+@pytest.mark.slow
+def test_figures_and_numbers_are_saved(visit, model, tmp_path):
+    page = visit(start(step="0@backwards"))
+    wanted = model.steps(SOURCE, beam_size=1)
+    wait_for_tokens(page, wanted.tokens)
+    saved = {}
+    for name, button in (
+        ("weights.svg", page.locator("[aria-label='Download weights'] button").first),
+        ("weights.png", page.locator("[aria-label='Download weights'] button").last),
+        ("bands.svg", page.locator("[aria-label='Download bands'] button").first),
+        ("translations.json", page.get_by_role("button", name="Save as JSON")),
+    ):
+        with page.expect_download() as download:
+            button.click()
+        assert download.value.suggested_filename == name
+        download.value.save_as(tmp_path / name)
+        saved[name] = (tmp_path / name).read_bytes()
+    assert b"<svg" in saved["weights.svg"]
+    assert b"fill-opacity" in saved["weights.svg"]
+    assert b"class=" not in saved["weights.svg"]
+    assert saved["weights.png"].startswith(b"\x89PNG")
+    (translation,) = json.loads(saved["translations.json"])["translations"]
+    assert [step["weights"] for step in translation["translation"]["steps"]] == [step.weights for step in wanted.steps]
+
+
+@pytest.mark.slow
+def test_a_server_with_keys_asks_for_one(visit, served, listening, browser):
+    with listening(create_app([served], Settings(api_keys=frozenset({"secret"})))) as address:
+        page = browser.new_page()
+        page.goto(f"{address}/#{start()}")
+        page.get_by_label("API key").fill("secret")
+        page.keyboard.press("Enter")
+        wait_for_tokens(page, served.model.steps(SOURCE, beam_size=1).tokens)
+        page.close()

@@ -16,8 +16,8 @@ export function few(value: number): string {
 
 export const END = "</s>";
 
-/** A token as it is read: the end of a sentence has a name. */
-export const spoken = (token: string): string => (token === END ? "end of sentence" : token);
+/** A token as it is read aloud: the end of a sentence has a name. */
+export const spoken = (token: string): string => (token === END ? `${END}, end of sentence` : token);
 
 /** Names without the last parts of their paths that all of them share, as /seed-1. */
 export function shortNames(names: readonly string[]): Map<string, string> {

@@ -8,6 +8,7 @@ import { Part } from "./part.ts";
 import { widest } from "./text-width.ts";
 
 const LEVELS = 100; // of grey; the cells of a level are one path, so that 200 x 200 cells stay fluid
+const LARGE = 700; // pixels; a wider map can be scaled down
 const DRAG = 120; // pixels of a drag from a weight of 0 to 1
 
 export type Row = number[] | null;
@@ -28,6 +29,7 @@ export class HeatMap extends Part {
     links: { attribute: false },
     languages: { attribute: false },
     focusStep: { attribute: false },
+    fits: { state: true },
   };
   declare model: string;
   declare source: readonly string[];
@@ -38,7 +40,13 @@ export class HeatMap extends Part {
   declare links: readonly (readonly [number, number])[]; // gold: source token, target token
   declare languages: Labels;
   declare focusStep: number | null;
+  declare fits: boolean; // whether the map is scaled down to the window
   private drag: { step: number; token: number; y: number; row: number[]; moved: boolean } | null = null;
+
+  constructor() {
+    super();
+    this.fits = false;
+  }
 
   private get cell(): number {
     return Math.min(40, Math.max(13, Math.floor(540 / Math.max(1, this.source.length))));
@@ -57,7 +65,7 @@ export class HeatMap extends Part {
     const [width, height] = [margin.left + cell * source.length + 8, margin.top + cell * target.length + 8];
     const focused = this.focusStep !== null && this.focusStep < target.length ? this.focusStep : null;
     return html`<div class="scroll" tabindex="0" role="region" aria-label="Heat map; arrow keys choose a step" @keydown=${this.step}>
-      <svg class="heat-map ${cell < 16 ? "dense" : ""}" width=${width} height=${height} viewBox="0 0 ${width} ${height}" role="img"
+      <svg class="heat-map ${cell < 16 ? "dense" : ""} ${this.fits ? "fits" : ""}" width=${width} height=${height} viewBox="0 0 ${width} ${height}" role="img"
         aria-label=${this.summary()} @pointerdown=${this.press} @pointermove=${this.move} @pointerup=${this.release}
         @pointercancel=${this.release}>
         <g class="columns" lang=${this.languages.source}>${source.map((token, j) => svg`
@@ -77,7 +85,9 @@ export class HeatMap extends Part {
         ${focused === null ? nothing : svg`
           <rect class="now" x=${margin.left} y=${y(focused)} width=${cell * source.length} height=${cell} />`}
       </svg>
-    </div>`;
+    </div>
+    ${width < LARGE ? nothing : html`<label class="check"><input type="checkbox" .checked=${this.fits}
+      @change=${() => (this.fits = !this.fits)}>Fit into the window</label>`}`;
   }
 
   private summary(): string {
@@ -135,8 +145,9 @@ export class HeatMap extends Part {
   /** The cell below the pointer; a label counts as its row's or column's first cell. */
   private at(event: PointerEvent): { step: number; token: number } | null {
     const box = (event.currentTarget as SVGElement).getBoundingClientRect();
-    const step = Math.floor((event.clientY - box.top - this.margin.top) / this.cell);
-    const token = Math.floor((event.clientX - box.left - this.margin.left) / this.cell);
+    const scale = box.width / (this.margin.left + this.cell * this.source.length + 8); // 1 unless the map fits
+    const step = Math.floor(((event.clientY - box.top) / scale - this.margin.top) / this.cell);
+    const token = Math.floor(((event.clientX - box.left) / scale - this.margin.left) / this.cell);
     const isInside = step >= 0 && step < this.target.length && token < this.source.length;
     return isInside ? { step, token } : null;
   }
