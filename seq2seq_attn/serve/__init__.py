@@ -1,8 +1,9 @@
-"""A REST server for trained models: translation, scores, alignments, attention, and decoding step by step.
+"""A REST server for trained models: translation, scores, alignments, attention, and decoding step by step; its page.
 
 `settings` (here) and `requests.py` say what is accepted, `tasks.py` what is computed, `batches.py` which lines are
 computed together, `guard.py` what holds for every request, `app.py` the endpoints, `pages.py` how they are
-described, `server.py` the process. The decoding itself is that of the package: `Model` and `analysis/stepwise.py`.
+described, `server.py` the process. `frontend/` has the sources of the page, `page/` the page as built. The decoding
+itself is that of the package: `Model` and `analysis/stepwise.py`.
 """
 
 from __future__ import annotations

@@ -297,7 +297,8 @@ def test_another_context_is_read_at_a_step_or_at_all(visit, model, where, what, 
     wait_for_tokens(page, model.steps(SOURCE, beam_size=1).tokens)
     page.locator("[name=where]").select_option(where)
     page.locator("[name=what]").select_option(what)
-    page.locator("[name=other]").fill(other)
+    if other:
+        page.locator("[name=other]").fill(other)
     page.get_by_role("button", name="Replace").click()
     (change,) = edit_of(page)["interventions"]
     assert change == {"replace": what, "step": 1 if where == "here" else None, "layer": None, "head": None} | (
@@ -331,6 +332,8 @@ def test_a_row_is_drawn_by_dragging_across_and_a_cell_by_dragging_it(visit, mode
     page.wait_for_selector("tr[data-kind=changed]", state="detached")
     box = page.locator(".heat-map rect.now").bounding_box()  # the first row, four cells wide
     page.mouse.move(box["x"] + 2.5 * box["width"] / 4, box["y"] + box["height"] / 2)
+    shown = page.locator(".step .numbers data").nth(2).text_content()
+    assert page.locator(".readout").text_content().split() == [tokens(page)[0], "reads", "c:", *shown.split()]
     page.mouse.down()
     page.mouse.move(box["x"] + 2.5 * box["width"] / 4, box["y"] + box["height"] / 2 - 60, steps=4)
     page.mouse.up()
@@ -383,6 +386,7 @@ def test_a_typed_beginning_is_kept(visit, model):
     page.locator("#prefix").fill("zzz")
     page.keyboard.press("Tab")
     assert "'zzz' is no token" in page.locator(".pane .error").text_content()
+    page.wait_for_timeout(200)
     visit.problems.clear()  # the browser notes the answer 400
 
 

@@ -34,6 +34,7 @@ export default defineConfig({
   build: {
     outDir: "../page",
     emptyOutDir: true,
+    license: { fileName: "licences.md" }, // of the bundled packages, which ask that their notices are kept
     modulePreload: { polyfill: false },
     // Names without hashes: a change of the page is a change of the same files. The server sends ETags.
     rollupOptions: {

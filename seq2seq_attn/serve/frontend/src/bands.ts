@@ -5,31 +5,34 @@ import { linkVertical } from "d3-shape";
 import { html, nothing, svg, type TemplateResult } from "lit";
 import { END } from "./format.ts";
 import type { Labels, Row } from "./heat-map.ts";
-import { Part } from "./part.ts";
+import { Part, reveal } from "./part.ts";
 import { textWidth } from "./text-width.ts";
 
-const GAP = { least: 14, most: 44 }; // between tokens: short sentences spread over WIDTH
-const WIDTH = 560;
+const GAP = { least: 14, most: 44 }; // between the tokens of the longer sentence; the other one is spread as wide
+const WIDTH = 560; // that a short sentence is spread over, if the page has it
 const HEIGHT = 150;
 const LEAST = 0.03; // smaller weights are not drawn
 const width = scaleSqrt([0, 1], [0, 12]);
 const opacity = scaleSqrt([0, 1], [0.08, 0.5]);
 
-interface Line {
-  centres: number[];
-  length: number;
+const widths = (tokens: readonly string[]): number[] => tokens.map((token) => Math.max(16, 1.15 * textWidth(token)));
+const total = (all: readonly number[]): number => all.reduce((sum, each) => sum + each, 0);
+
+/** The width of the figure: both sentences fit, and a short one is not spread too thin. */
+function figureWidth(sides: readonly (readonly number[])[], room: number): number {
+  const least = Math.max(...sides.map((side) => total(side) + GAP.least * side.length));
+  const most = Math.max(...sides.map((side) => total(side) + GAP.most * side.length));
+  return Math.max(least, Math.min(most, room, WIDTH));
 }
 
-function line(tokens: readonly string[]): Line {
-  const widths = tokens.map((token) => Math.max(16, 1.15 * textWidth(token)));
-  const room = (WIDTH - widths.reduce((sum, each) => sum + each, 0)) / Math.max(1, tokens.length);
-  const gap = Math.min(GAP.most, Math.max(GAP.least, room));
-  let length = 0;
-  const centres = widths.map((own) => {
-    length += own + gap;
-    return length - gap / 2 - own / 2;
+/** Where tokens of these widths have their centres, evenly spread. */
+function centres(side: readonly number[], size: number): number[] {
+  const gap = (size - total(side)) / Math.max(1, side.length);
+  let end = 0;
+  return side.map((own) => {
+    end += own + gap;
+    return end - (own + gap) / 2;
   });
-  return { centres, length };
 }
 
 export class AttentionBands extends Part {
@@ -50,6 +53,7 @@ export class AttentionBands extends Part {
   declare edited: ReadonlySet<number>;
   declare languages: Labels;
   declare focusStep: number | null;
+  private revealed = ""; // what the figure was scrolled to
   declare hovered: { side: "source" | "target"; place: number } | null;
 
   constructor() {
@@ -58,11 +62,9 @@ export class AttentionBands extends Part {
   }
 
   protected override render(): TemplateResult | typeof nothing {
-    const above = line(this.source);
-    const below = line(this.target);
-    const size = Math.max(above.length, below.length);
-    const from = above.centres.map((x) => x + (size - above.length) / 2);
-    const to = below.centres.map((x) => x + (size - below.length) / 2);
+    const [above, below] = [widths(this.source), widths(this.target)];
+    const size = figureWidth([above, below], this.clientWidth || WIDTH);
+    const [from, to] = [centres(above, size), centres(below, size)];
     return html`<div class="scroll" tabindex="0" role="region" aria-label="Bands between the sentences">
       <svg class="bands" width=${size} height=${HEIGHT + 50} viewBox="0 0 ${size} ${HEIGHT + 50}" role="img"
         aria-label="Bands from source tokens to target tokens, as wide as the attention weights">
@@ -71,6 +73,12 @@ export class AttentionBands extends Part {
         <g lang=${this.languages.target}>${this.tokens("target", this.target, to, HEIGHT + 38)}</g>
       </svg>
     </div>`;
+  }
+
+  protected override updated(): void {
+    const [now, key] = [this.querySelector("text.now"), `${this.focusStep} of ${this.target.length}`];
+    if (now && key !== this.revealed) reveal(this.querySelector(".scroll")!, Number(now.getAttribute("x")));
+    this.revealed = key;
   }
 
   private tokens(side: "source" | "target", tokens: readonly string[], centres: readonly number[], y: number): TemplateResult[] {

@@ -7,6 +7,7 @@ const DRAWN = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity
 /** A copy of an <svg> that looks the same without the style sheet. */
 export function standalone(svg: SVGSVGElement): string {
   const copy = svg.cloneNode(true) as SVGSVGElement;
+  copy.querySelector(".rows")?.removeAttribute("transform"); // by which a scrolled map keeps its labels in view
   const originals = [svg, ...svg.querySelectorAll<SVGElement>("*")];
   const copies = [copy, ...copy.querySelectorAll<SVGElement>("*")];
   copies.forEach((element, i) => {

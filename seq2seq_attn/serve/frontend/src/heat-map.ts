@@ -1,10 +1,10 @@
 /** Attention weights as a matrix: a row for each target token, a column for each source token. */
 
 import { scaleBand } from "d3-scale";
-import { html, nothing, svg, type TemplateResult } from "lit";
+import { html, nothing, type PropertyValues, svg, type TemplateResult } from "lit";
 import { withWeights } from "./edits.ts";
-import { END } from "./format.ts";
-import { Part } from "./part.ts";
+import { END, share } from "./format.ts";
+import { largest, Part, reveal } from "./part.ts";
 import { widest } from "./text-width.ts";
 
 const LEVELS = 100; // of grey; the cells of a level are one path, so that 200 x 200 cells stay fluid
@@ -12,6 +12,11 @@ const LARGE = 700; // pixels; a wider map can be scaled down
 const DRAG = 120; // pixels of a drag from a weight of 0 to 1
 
 export type Row = number[] | null;
+
+interface Cell {
+  step: number;
+  token: number;
+}
 
 export interface Labels {
   source: string; // language codes
@@ -30,6 +35,7 @@ export class HeatMap extends Part {
     languages: { attribute: false },
     focusStep: { attribute: false },
     fits: { state: true },
+    pointed: { state: true },
   };
   declare model: string;
   declare source: readonly string[];
@@ -41,11 +47,13 @@ export class HeatMap extends Part {
   declare languages: Labels;
   declare focusStep: number | null;
   declare fits: boolean; // whether the map is scaled down to the window
-  private drag: { step: number; token: number; y: number; row: number[]; moved: boolean } | null = null;
+  declare pointed: Cell | null; // the cell below the pointer
+  private drag: (Cell & { y: number; row: number[]; moved: boolean }) | null = null;
 
   constructor() {
     super();
     this.fits = false;
+    this.pointed = null;
   }
 
   private get cell(): number {
@@ -64,30 +72,54 @@ export class HeatMap extends Part {
     const y = scaleBand(target.map((_, i) => i), [margin.top, margin.top + cell * target.length]);
     const [width, height] = [margin.left + cell * source.length + 8, margin.top + cell * target.length + 8];
     const focused = this.focusStep !== null && this.focusStep < target.length ? this.focusStep : null;
-    return html`<div class="scroll" tabindex="0" role="region" aria-label="Heat map; arrow keys choose a step" @keydown=${this.step}>
+    return html`<div class="scroll" tabindex="0" role="region" aria-label="Heat map; arrow keys choose a step"
+        @keydown=${this.step} @scroll=${this.keepLabels}>
       <svg class="heat-map ${cell < 16 ? "dense" : ""} ${this.fits ? "fits" : ""}" width=${width} height=${height} viewBox="0 0 ${width} ${height}" role="img"
         aria-label=${this.summary()} @pointerdown=${this.press} @pointermove=${this.move} @pointerup=${this.release}
-        @pointercancel=${this.release}>
+        @pointercancel=${this.release} @pointerleave=${() => (this.pointed = null)}>
         <g class="columns" lang=${this.languages.source}>${source.map((token, j) => svg`
           <text transform="translate(${x(j)! + cell / 2 + 4},${margin.top - 6}) rotate(-90)" class=${token === END ? "end" : ""}>${token}</text>`)}
-        </g>
-        <g class="rows" lang=${this.languages.target}>${target.map((token, i) => svg`
-          <text x=${margin.left - 8} y=${y(i)! + cell / 2} dy="0.35em" text-anchor="end"
-            class="${i === focused ? "now" : ""} ${token === END ? "end" : ""}">${token}</text>`)}
         </g>
         <g class="cells">${this.levels(x, y)}</g>
         <path class="lattice" d=${this.lattice(x, y)} />
         ${cell >= 34 ? svg`<g class="values">${this.values(x, y)}</g>` : nothing}
         <path class="gold" d=${this.outlines(this.links.map(([j, i]) => [i, j]), x, y, 1)} />
         <path class="changed" d=${this.outlines(this.changes(), x, y, 1.5)} />
-        ${[...this.edited].filter((i) => i < target.length).map((i) => svg`
-          <circle class="touched" cx=${margin.left - 3} cy=${y(i)! + cell / 2} r="2.5" />`)}
         ${focused === null ? nothing : svg`
           <rect class="now" x=${margin.left} y=${y(focused)} width=${cell * source.length} height=${cell} />`}
+        <g class="rows" lang=${this.languages.target}>
+          <rect class="ground" y=${margin.top} width=${margin.left - 1} height=${cell * target.length} />
+          ${target.map((token, i) => svg`<text x=${margin.left - 8} y=${y(i)! + cell / 2} dy="0.35em" text-anchor="end"
+            class="${i === focused ? "now" : ""} ${token === END ? "end" : ""}">${token}</text>`)}
+          ${[...this.edited].filter((i) => i < target.length).map((i) => svg`
+            <circle class="touched" cx=${margin.left - 3} cy=${y(i)! + cell / 2} r="2.5" />`)}
+        </g>
       </svg>
     </div>
+    <p class="note readout" aria-hidden="true">${this.readout()}</p>
     ${width < LARGE ? nothing : html`<label class="check"><input type="checkbox" .checked=${this.fits}
       @change=${() => (this.fits = !this.fits)}>Fit into the window</label>`}`;
+  }
+
+  protected override updated(changed: PropertyValues): void {
+    const row = this.weights[this.focusStep ?? -1];
+    const scroller = this.querySelector(".scroll");
+    if (!changed.has("focusStep") || !row || !scroller || this.fits) return;
+    reveal(scroller, this.margin.left + (largest(row) + 0.5) * this.cell);
+  }
+
+  /** Target tokens stay in view while a large map is scrolled. */
+  private keepLabels(event: Event): void {
+    const { scrollLeft } = event.currentTarget as Element;
+    this.querySelector(".rows")?.setAttribute("transform", `translate(${this.fits ? 0 : scrollLeft},0)`);
+  }
+
+  private readout(): TemplateResult | typeof nothing {
+    const { step, token } = this.pointed ?? { step: -1, token: -1 };
+    const weight = this.weights[step]?.[token];
+    if (weight === undefined) return nothing;
+    return html`<bdi lang=${this.languages.target}>${this.target[step]}</bdi> reads
+      <bdi lang=${this.languages.source}>${this.source[token]}</bdi>: ${share(weight)}`;
   }
 
   private summary(): string {
@@ -143,7 +175,7 @@ export class HeatMap extends Part {
   }
 
   /** The cell below the pointer; a label counts as its row's or column's first cell. */
-  private at(event: PointerEvent): { step: number; token: number } | null {
+  private at(event: PointerEvent): Cell | null {
     const box = (event.currentTarget as SVGElement).getBoundingClientRect();
     const scale = box.width / (this.margin.left + this.cell * this.source.length + 8); // 1 unless the map fits
     const step = Math.floor(((event.clientY - box.top) / scale - this.margin.top) / this.cell);
@@ -165,6 +197,8 @@ export class HeatMap extends Part {
   }
 
   private move(event: PointerEvent): void {
+    const place = this.at(event);
+    if (place?.step !== this.pointed?.step || place?.token !== this.pointed?.token) this.pointed = place;
     if (!this.drag) return;
     const { step, token, y, row } = this.drag;
     this.drag.moved ||= Math.abs(event.clientY - y) > 3;

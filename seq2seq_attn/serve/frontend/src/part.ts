@@ -14,6 +14,15 @@ export interface Asks {
   reset: { model: string; step: number | null }; // null: everything
 }
 
+/** Scrolls sideways until a place is in view. */
+export function reveal(scroller: Element, x: number): void {
+  const isInView = x > scroller.scrollLeft + 20 && x < scroller.scrollLeft + scroller.clientWidth - 20;
+  if (!isInView) scroller.scrollLeft = x - scroller.clientWidth / 2;
+}
+
+/** The place of the largest number. */
+export const largest = (numbers: readonly number[]): number => numbers.indexOf(Math.max(...numbers));
+
 /** An element without a shadow root: one style sheet, labels and ids hold for the whole page. */
 export abstract class Part extends LitElement {
   protected override createRenderRoot(): this {

@@ -1,10 +1,10 @@
 /** The weights of a step as bars that can be dragged, or drawn by dragging across; each is a slider for the keyboard. */
 
 import { scaleLinear } from "d3-scale";
-import { html, nothing, svg, type TemplateResult } from "lit";
+import { html, nothing, type PropertyValues, svg, type TemplateResult } from "lit";
 import { withWeights } from "./edits.ts";
 import { END, share, spoken } from "./format.ts";
-import { Part } from "./part.ts";
+import { largest, Part, reveal } from "./part.ts";
 import { widest } from "./text-width.ts";
 
 const HEIGHT = 96;
@@ -39,7 +39,7 @@ export class RowEditor extends Part {
   }
 
   protected override render(): TemplateResult {
-    const bar = Math.min(44, Math.max(14, Math.floor(520 / this.tokens.length)));
+    const bar = this.barWidth;
     const labels = Math.min(120, widest(this.tokens) + 10);
     const [width, bottom] = [bar * this.tokens.length, TOP + HEIGHT];
     return html`<div class="scroll">
@@ -54,6 +54,14 @@ export class RowEditor extends Part {
       <label class="check"><input type="checkbox" .checked=${this.sumsToOne}
         @change=${(event: Event) => (this.sumsToOne = (event.target as HTMLInputElement).checked)}>
         The other weights share the rest, so that the row sums to 1</label>`;
+  }
+
+  protected override updated(changed: PropertyValues): void {
+    if (changed.has("step")) reveal(this.querySelector(".scroll")!, (largest(this.weights) + 0.5) * this.barWidth);
+  }
+
+  private get barWidth(): number {
+    return Math.min(44, Math.max(14, Math.floor(520 / this.tokens.length)));
   }
 
   private bar(token: string, j: number, bar: number, bottom: number): TemplateResult {

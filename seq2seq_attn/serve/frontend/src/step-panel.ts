@@ -1,7 +1,7 @@
 /** One step in detail: what was read, the numbers behind it, the next tokens, and what could be read instead. */
 
 import { html, nothing, type TemplateResult } from "lit";
-import type { ModelInfo, Step } from "./api.ts";
+import type { Intervention, ModelInfo, Step } from "./api.ts";
 import { END, few, share, spoken } from "./format.ts";
 import { meter } from "./meter.ts";
 import { Part } from "./part.ts";
@@ -15,12 +15,19 @@ export class StepPanel extends Part {
     view: { attribute: false },
     edited: { attribute: false },
     version: { attribute: false },
+    replacement: { state: true },
   };
   declare pane: Pane;
   declare step: number;
   declare view: View;
   declare edited: boolean; // whether the step is
   declare version: number; // changes with the content of the pane
+  declare replacement: Intervention["replace"]; // chosen in the form
+
+  constructor() {
+    super();
+    this.replacement = "mean";
+  }
 
   protected override render(): TemplateResult | typeof nothing {
     const decoded = this.pane.current;
@@ -90,14 +97,14 @@ export class StepPanel extends Part {
       <h4>What if it read something else? <small>the context C is replaced</small></h4>
       <div class="line">
         <label>at <select name="where"><option value="here">this step</option><option value="all">every step</option></select></label>
-        <label>by <select name="what">
+        <label>by <select name="what"
+          @change=${(event: Event) => (this.replacement = (event.target as HTMLSelectElement).value as Intervention["replace"])}>
           <option value="mean">the mean of the states</option>
           <option value="nothing">nothing</option>
           <option value="sentence">another sentence's context</option></select></label>
         <button type="submit">Replace</button>
       </div>
-      <label class="other">Other sentence
-        <input name="other" lang=${info.source} autocomplete="off" placeholder="for another sentence's context"></label>
+      ${this.replacement === "sentence" ? html`<label class="other">Sentence <input name="other" lang=${info.source} autocomplete="off" required></label>` : nothing}
       <div class="line">
         <button type="button" ?disabled=${!this.edited} @click=${() => this.ask("reset", { model: info.name, step: this.step })}>Reset this step</button>
         <button type="button" @click=${() => this.ask("reset", { model: info.name, step: null })}>Reset all</button>
@@ -107,16 +114,11 @@ export class StepPanel extends Part {
 
   private replace(event: SubmitEvent): void {
     event.preventDefault();
-    const form = event.target as HTMLFormElement;
-    const field = (name: string): string => String(new FormData(form).get(name) ?? "").trim();
-    const other = field("other");
-    const replace = field("what") as "mean" | "nothing" | "sentence";
-    if (replace === "sentence" && !other) {
-      form.querySelector<HTMLInputElement>("[name=other]")!.focus();
-      return;
-    }
-    const step = field("where") === "all" ? null : this.step;
-    this.ask("intervene", { model: this.pane.info.name, step, replace, ...(replace === "sentence" && { other }) });
+    const fields = new FormData(event.target as HTMLFormElement);
+    const step = fields.get("where") === "all" ? null : this.step;
+    const other = fields.get("other");
+    const { replacement: replace, pane } = this;
+    this.ask("intervene", { model: pane.info.name, step, replace, ...(replace === "sentence" && { other: String(other) }) });
   }
 }
 

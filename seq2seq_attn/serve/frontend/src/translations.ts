@@ -39,7 +39,9 @@ export class TranslationRows extends Part {
       const { base, changed } = pane;
       return [
         { pane, name, kind: "base", decoded: base, isCurrent: changed === null },
-        { pane, name: `${name}, changed`, kind: "changed", decoded: changed, isCurrent: true },
+        ...(changed || this.panes.length === 1
+          ? [{ pane, name: `${name}, changed`, kind: "changed" as const, decoded: changed, isCurrent: true }]
+          : []),
       ];
     });
     const known = lines.filter((line) => line.decoded !== null);
