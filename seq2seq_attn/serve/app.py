@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from fastapi import FastAPI, Request
-from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response, StreamingResponse
 from prometheus_client import generate_latest
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
@@ -351,5 +351,9 @@ def _add_about(app: FastAPI, server: Server) -> None:
     async def docs() -> Any:
         return HTMLResponse(docs_page(app.openapi()))
 
+    @app.get("/", include_in_schema=False)
+    async def page() -> Any:
+        return FileResponse(PAGE / "index.html")
+
+    app.mount("/assets", StaticFiles(directory=PAGE / "assets"))
     app.mount("/fonts", StaticFiles(directory=FONTS))
-    app.mount("/", StaticFiles(directory=PAGE, html=True))

@@ -232,9 +232,9 @@ def test_the_root_is_the_page_with_the_font_that_it_names(ask):
     answer = ask("GET", "/")
     assert "<attention-page>" in answer.text
     assert answer.headers["content-security-policy"].startswith("default-src 'none'; script-src 'self'")
-    for path in ("/page.js", "/index.css", "/fonts/NotoSansSC-Subset.ttf"):
+    for path in ("/assets/page.js", "/assets/index.css", "/fonts/NotoSansSC-Subset.ttf"):
         assert ask("GET", path).status_code == 200
-    assert "/fonts/NotoSansSC-Subset.ttf" in ask("GET", "/index.css").text
+    assert "/fonts/NotoSansSC-Subset.ttf" in ask("GET", "/assets/index.css").text
     assert ask("GET", "/health").json() == {"status": "ok"}
 
 

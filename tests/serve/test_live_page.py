@@ -13,6 +13,7 @@ import json
 import math
 import re
 import shutil
+import threading
 from pathlib import Path
 from urllib.parse import parse_qs, quote
 
@@ -22,7 +23,7 @@ import torch
 import seq2seq_attn as s2s
 from seq2seq_attn.analysis.stepwise import continuations
 from seq2seq_attn.attention import normaliser_class, scorer_class
-from seq2seq_attn.serve import Settings, app
+from seq2seq_attn.serve import Settings, app, tasks
 from seq2seq_attn.serve.app import create_app
 from seq2seq_attn.serve.tasks import ServedModel
 
@@ -118,7 +119,7 @@ def values(page, selector):
 
 def state(page):
     """What the address holds, once it has been written."""
-    page.wait_for_timeout(200)
+    page.wait_for_timeout(150)
     return {name: found[0] for name, found in parse_qs(page.url.partition("?")[2]).items()}
 
 
@@ -311,6 +312,24 @@ def test_another_context_is_read_at_a_step_or_at_all(visit, model, where, what, 
 
 
 @pytest.mark.slow
+def test_a_token_appears_before_the_next_one_is_decoded(visit, model, monkeypatch):
+    wanted = model.steps("c c a", beam_size=1).tokens
+    may_go, decode = threading.Event(), tasks.decode_steps
+
+    def waiting(*arguments, **options):
+        for number, step in enumerate(decode(*arguments, **options)):
+            assert number < 2 or may_go.wait(10)
+            yield step
+
+    monkeypatch.setattr(tasks, "decode_steps", waiting)
+    page = visit(start("c c a"))
+    wait_for_tokens(page, wanted[:2])
+    assert page.locator(".heat-map .rows text").count() == 2
+    may_go.set()
+    wait_for_tokens(page, wanted)
+
+
+@pytest.mark.slow
 def test_a_row_is_drawn_by_dragging_across_and_a_cell_by_dragging_it(visit, model):
     page = visit(start(step="0@backwards"))
     wait_for_tokens(page, model.steps(SOURCE, beam_size=1).tokens)
@@ -442,6 +461,8 @@ def test_models_stand_side_by_side_in_columns(visit, several, model, family):
     assert page.locator("step-panel").count() == 2
     page.get_by_role("checkbox", name=re.compile("^fixed")).uncheck()
     page.wait_for_selector("tr[data-model=fixed]", state="detached")
+    page.get_by_role("checkbox", name=re.compile("^backwards")).click()
+    assert page.get_by_role("checkbox", name=re.compile("^backwards")).is_checked()  # one is always shown
 
 
 def common(first, second):
@@ -454,7 +475,7 @@ def common(first, second):
 
 
 @pytest.mark.slow
-def test_one_head_of_one_layer_is_shown_and_changed(visit, several, family):
+def test_one_head_of_one_layer_is_shown_and_changed(visit, several, family, served):
     heads = family[1].model
     page = visit(start(step="0@heads") + "&model=heads", at=several)
     page.locator("#head").select_option("1.0")
@@ -471,6 +492,12 @@ def test_one_head_of_one_layer_is_shown_and_changed(visit, several, family):
         "wanted => Math.abs(document.querySelector('.likely data').value - wanted) < 1e-5", arg=probabilities[0]
     )
     assert values(page, ".likely data") == pytest.approx(probabilities, rel=1e-4)
+    page.get_by_role("checkbox", name=re.compile("^backwards")).check()  # it has no such head, and shows its own
+    page.locator("step-panel").nth(1).wait_for()
+    panel = page.locator("step-panel").first
+    step = int(re.search(r"\d+", panel.locator("h3").text_content()).group()) - 1  # the one in the same column
+    own = served.model.steps(SOURCE, beam_size=1).steps[step].weights
+    assert values(panel, ".numbers data") == pytest.approx(own, rel=1e-5)
 
 
 @pytest.mark.slow

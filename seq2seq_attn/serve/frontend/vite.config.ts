@@ -38,7 +38,7 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     // Names without hashes: a change of the page is a change of the same files. The server sends ETags.
     rollupOptions: {
-      output: { entryFileNames: "page.js", chunkFileNames: "[name].js", assetFileNames: "[name][extname]" },
+      output: { entryFileNames: "assets/page.js", assetFileNames: "assets/[name][extname]" },
     },
   },
   server: { proxy: { "/v1": "http://127.0.0.1:5000", "/fonts": "http://127.0.0.1:5000" } },

@@ -11,7 +11,7 @@ import "./heat-map.ts";
 import "./hypotheses.ts";
 import "./model-pane.ts";
 import { type Asks, Part } from "./part.ts";
-import { tokensOf } from "./reading.ts";
+import { tokensOf, viewOf } from "./reading.ts";
 import "./row-editor.ts";
 import "./sentence-form.ts";
 import { Pane } from "./session.ts";
@@ -60,7 +60,10 @@ export class AttentionPage extends Part {
       this.change(this.edited(model, (edit) => (step === null ? NO_EDIT : withoutStep(edit, step))));
     });
     addEventListener("hashchange", () => {
-      if (location.hash.slice(1) !== writeState(this.state)) this.state = parseState(location.hash.slice(1));
+      const next = parseState(location.hash.slice(1));
+      if (location.hash.slice(1) === writeState(this.state)) return;
+      // A link to one tab says nothing of the other.
+      this.state = next.tab === "walk" ? { ...this.state, tab: "walk", walk: next.walk } : { ...next, walk: this.state.walk };
     });
     void document.fonts.ready.then(() => {
       forgetWidths();
@@ -98,7 +101,7 @@ export class AttentionPage extends Part {
   private intervene(model: string, step: number | null, replacement: Parameters<typeof placed>[2]): void {
     const decoded = this.panes.get(model)?.current;
     if (!decoded) return;
-    const added = placed(this.state, step, replacement);
+    const added = placed(viewOf(this.state, this.panes.get(model)!.info), step, replacement);
     this.change({
       ...(step !== null && { focus: { model, step } }),
       ...this.edited(model, (edit) => intervened(edit, tokensOf(decoded), added)),
@@ -164,7 +167,7 @@ export class AttentionPage extends Part {
         </div>
       </section>
       <div class="panes">${shown.map((pane) => html`<model-pane .pane=${pane} .name=${names.get(pane.info.name)}
-        .step=${this.stepOf(pane, shown)} .view=${{ layer: state.layer, head: state.head }}
+        .step=${this.stepOf(pane, shown)} .view=${viewOf(state, pane.info)}
         .sampled=${state.temperature !== null} .version=${version}></model-pane>`)}</div>`;
   }
 

@@ -1,7 +1,8 @@
 /** How a user's actions change an edit: a row of weights, a context, another word. */
 
 import type { Intervention } from "./api.ts";
-import type { Edit, State } from "./state.ts";
+import type { View } from "./reading.ts";
+import type { Edit } from "./state.ts";
 
 type Replacement = Omit<Intervention, "step" | "layer" | "head">;
 
@@ -9,9 +10,9 @@ const samePlace = (a: Intervention, b: Intervention): boolean =>
   a.step === b.step && a.layer === b.layer && a.head === b.head;
 
 /** Where an intervention applies: at a step, in the chosen layer and head or in all. */
-export function placed(state: State, step: number | null, replacement: Replacement): Intervention {
-  const isWhole = state.layer === null || replacement.replace === "sentence";
-  return { ...replacement, step, layer: state.layer, head: isWhole ? null : state.head };
+export function placed(view: View, step: number | null, replacement: Replacement): Intervention {
+  const isWhole = view.layer === null || replacement.replace === "sentence";
+  return { ...replacement, step, layer: view.layer, head: isWhole ? null : view.head };
 }
 
 /**

@@ -1,6 +1,6 @@
 /** What is shown of a step: the chosen layer and head, or the mean of all. */
 
-import type { Decoded, Intervention, Step } from "./api.ts";
+import type { Decoded, Intervention, ModelInfo, Step } from "./api.ts";
 import type { Edit, State } from "./state.ts";
 
 export interface Reading {
@@ -10,6 +10,11 @@ export interface Reading {
 }
 
 export type View = Pick<State, "layer" | "head">;
+
+/** What is shown of a model: the chosen layer and head, if it has them. */
+export function viewOf({ layer, head }: View, { heads }: ModelInfo): View {
+  return layer !== null && head < (heads[layer] ?? 0) ? { layer, head } : { layer: null, head: 0 };
+}
 
 /** The reading of a step; null without weights. */
 export function reading(step: Step, view: View): Reading | null {

@@ -1,6 +1,7 @@
 /** What is translated and by what: the sentence, examples, the models, the beginning of the translation. */
 
 import { html, nothing, type TemplateResult } from "lit";
+import { live } from "lit/directives/live.js";
 import type { ModelInfo } from "./api.ts";
 import { Part } from "./part.ts";
 import type { State } from "./state.ts";
@@ -38,7 +39,7 @@ export class SentenceForm extends Part {
       </div>
       ${this.models.length < 2 ? nothing : html`<fieldset class="models"><legend>Models</legend>
         ${this.models.map((each) => html`<label><input type="checkbox" name="model" value=${each.name}
-          .checked=${this.chosen.includes(each.name)} @change=${this.pick}>
+          .checked=${live(this.chosen.includes(each.name))} @change=${this.pick}>
           ${this.names.get(each.name)} <small>${count(each.parameters)}</small></label>`)}</fieldset>`}
     </form>`;
   }
@@ -98,6 +99,7 @@ export class SentenceForm extends Part {
     const boxes = [...this.querySelectorAll<HTMLInputElement>("[name=model]")];
     const models = boxes.filter((box) => box.checked).map((box) => box.value);
     this.ask("change-state", { models });
+    this.requestUpdate(); // without any, the first is used and stays ticked
   }
 }
 
