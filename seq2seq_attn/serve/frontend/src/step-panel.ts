@@ -36,18 +36,16 @@ export class StepPanel extends Part {
     const { info } = this.pane;
     const found = reading(step, this.view);
     const given = givenRow(this.pane.edit, this.step, this.view);
+    const shown = found && given?.length === decoded.source.length ? { ...found, weights: given } : found;
     return html`<h3>Step ${this.step + 1}: <bdi lang=${info.target}>${step.token}</bdi>
         <small>p = ${share(Math.exp(step.log_probability))}</small></h3>
       <div class="step">
-        <div class="read">${this.read(decoded.source, found && given?.length === decoded.source.length ? { ...found, weights: given } : found)}</div>
+        ${this.pane.attends ? html`<div>${this.read(decoded.source, shown)}</div>` : nothing}
         <div>${this.next(step)} ${this.pane.attends ? this.whatIf(info) : nothing}</div>
       </div>`;
   }
 
   private read(source: readonly string[], found: Reading | null): TemplateResult {
-    if (!this.pane.attends) {
-      return html`<p class="note">This model has no attention: every step reads the same context, or none.</p>`;
-    }
     if (!found) return html`<p class="note">This step reads the context of another sentence, so it has no weights here.</p>`;
     const baseline = this.pane.base?.steps[this.step];
     const before = this.edited && baseline ? reading(baseline, this.view)?.weights : null;
