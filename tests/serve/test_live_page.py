@@ -1,6 +1,6 @@
 """The page in a real browser: what it shows and what it sends are the numbers of the Python API.
 
-Without playwright or Chromium, all but the first test are skipped. The slow ones, which are every interaction, long
+Without Chromium, all but the first test are skipped. The slow ones, which are every interaction, long
 sentences and accessibility, run with
 
     python -m pytest -m slow tests/serve/test_live_page.py
