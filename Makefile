@@ -4,10 +4,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint docs page dist audit licences sbom matrix clean
+.PHONY: demo demo-models test lint docs page dist audit licences sbom matrix clean
 
 demo: .venv/ready
 	$(BIN)/seq2seq-attn demo
+
+# The trained models that the package ships, seq2seq_attn/demo_models/, trained again.
+demo-models: .venv/ready
+	$(BIN)/python .ci/demo_models.py
 
 test: .venv/ready
 	$(BIN)/python -m pytest

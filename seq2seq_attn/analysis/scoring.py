@@ -12,7 +12,7 @@ from seq2seq_attn.evaluation.alignment import GoldCorpus, Links, format_links, r
 from seq2seq_attn.evaluation.attention_weights import attention_entropy
 from seq2seq_attn.evaluation.groups import Band, score_by_length
 from seq2seq_attn.evaluation.metrics import ForcedTest, TranslatedTest, score_forced, score_translations
-from seq2seq_attn.runs import Say
+from seq2seq_attn.runs import DEMO, Say, is_shipped
 from seq2seq_attn.runs.corpora import read_test
 from seq2seq_attn.runs.folder import read_metrics, write_metrics
 from seq2seq_attn.runs.lock import locked
@@ -85,8 +85,14 @@ def evaluate(
     """Translate the test set, write translations and attention record to the run folder, and add scores to its metrics.
 
     Metrics of translations are {key: {value, signature}}, those of forced decoding {key: value}; `bleu_by_length` is a
-    list of length bands. UserError: the configuration has no test set, or another process writes to the folder.
+    list of length bands. UserError: the configuration has no test set, another process writes to the folder, or the
+    folder is part of the package.
     """
+    if is_shipped(folder):
+        raise UserError(
+            f"{folder}: part of the package, where nothing is written; to score it again, use: "
+            f"seq2seq-attn verify {DEMO}/{folder.name} --score"
+        )
     with locked(folder):
         tested = score_test(model, folder, progress, say)
         write_recorded(folder, {TRANSLATIONS: "".join(f"{line}\n" for line in tested.translations).encode()})

@@ -11,7 +11,8 @@ import seq2seq_attn
 from seq2seq_attn.analysis.scoring import TRANSLATIONS, score_test
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.runs import CONFIG, Say, require_run
+from seq2seq_attn.runs import CONFIG, Say, find_run
+from seq2seq_attn.runs.corpora import provide_corpus
 from seq2seq_attn.runs.folder import check_files, read_config, read_metrics
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.runs.provenance import code_digest, data_files, hardware, packages, read_sessions
@@ -53,9 +54,7 @@ def verify(
     device are noted. With `score`, the test set is translated and scored again: translations and scores must be equal,
     which is only to be expected with the same versions on the same device. UserError: the folder is not a run.
     """
-    folder = Path(folder)
-    require_run(folder)
-    return Verification(tuple(_verify(folder, score, progress, say)))
+    return Verification(tuple(_verify(find_run(Path(folder)), score, progress, say)))
 
 
 def _verify(folder: Path, score: bool, progress: Progress | None, say: Say) -> Iterator[VerifiedItem]:
@@ -104,6 +103,7 @@ def _against(recorded: Mapping[str, Any], config: Config) -> Iterator[VerifiedIt
 
 def _data(recorded: Mapping[str, str], config: Config) -> Iterator[VerifiedItem]:
     files = data_files(config)
+    provide_corpus(files.values())
     sound = 0
     for key, checksum in recorded.items():
         path = files.get(key)

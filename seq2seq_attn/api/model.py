@@ -26,7 +26,7 @@ from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import GoldCorpus, Links, Method, flipped, read_gold_of, symmetrise
 from seq2seq_attn.evaluation.attention_weights import AlignmentRow
-from seq2seq_attn.runs import Say, warn
+from seq2seq_attn.runs import Say, find_run, warn
 from seq2seq_attn.runs.folder import read_metrics
 from seq2seq_attn.runs.model import TrainedModel, with_lexicon
 from seq2seq_attn.search.batched import Progress
@@ -76,9 +76,12 @@ class Model:
     def load(cls, folder: Path | str, device: str | torch.device | None = None) -> Model:
         """The model of a run folder, by default on the GPU if there is one. Nothing is unpickled.
 
-        UserError: the folder is not a run, its training has not finished, or a file is damaged.
+        "demo" is a trained model that the package ships, as are "demo/distracted" and "demo/transformer"; a folder
+        `demo` in the current folder takes precedence. UserError: the folder is not a run, its training has not
+        finished, or a file is damaged.
         """
-        return cls(TrainedModel.load(Path(folder), device), Path(folder))
+        run = find_run(Path(folder))
+        return cls(TrainedModel.load(run, device), run)
 
     @property
     def config(self) -> Config:
@@ -449,7 +452,7 @@ def align_by_eflomal(run: Path | str, pairs: Pairs, *, symmetrise: Method, say: 
     from seq2seq_attn.analysis import word_alignment
 
     corpus = _corpus(pairs)
-    found = word_alignment.align_by_eflomal(Path(run), corpus, say)
+    found = word_alignment.align_by_eflomal(find_run(Path(run)), corpus, say)
     return _alignments(corpus, _joined(found.forward, found.backward, symmetrise))
 
 

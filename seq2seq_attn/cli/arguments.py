@@ -14,7 +14,7 @@ import typer
 
 import seq2seq_attn as s2s
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.runs import require_run
+from seq2seq_attn.runs import find_run, shipped_runs
 
 
 def argument(
@@ -50,11 +50,12 @@ DEPTH = 4  # levels below what was typed: runs/EXPERIMENT/ARM/seed-N
 
 
 def complete_runs(incomplete: str) -> list[str]:
-    """Run folders with a model, at most `DEPTH` levels below the folder typed so far."""
+    """Run folders with a model, at most `DEPTH` levels below the folder typed so far, and those of the package."""
     start = Path(incomplete if incomplete.endswith("/") else incomplete.rpartition("/")[0])
     levels = ["/".join("*" * depth) for depth in range(1, DEPTH + 1)]
     found = (path.parent for level in levels for path in start.glob(f"{level}/{MODEL}"))
-    return [str(path) for path in sorted(found) if str(path).startswith(incomplete)]
+    names = [*(str(path) for path in sorted(found)), *shipped_runs()]
+    return [name for name in names if name.startswith(incomplete)]
 
 
 def complete_corpora(incomplete: str) -> list[str]:
@@ -74,13 +75,14 @@ def complete_scorers(incomplete: str) -> list[str]:
 
 
 def check_run(given: Path | None) -> Path | None:
-    """The `check` of arguments that name a run folder."""
-    if given is not None:
-        require_run(given)
-    return given
+    """The `check` of arguments that name a run: its folder."""
+    return None if given is None else find_run(given)
 
 
-RunFolder = Annotated[Path, argument("RUN", "A run folder, as written by train.", complete_runs, check_run)]
+RunFolder = Annotated[
+    Path,
+    argument("RUN", "A run folder, as written by train; or demo, which the package ships.", complete_runs, check_run),
+]
 Overrides = Annotated[
     list[str] | None,
     argument(
@@ -102,10 +104,8 @@ AttentionFile = Annotated[
 
 
 def check_runs(given: list[Path] | None) -> list[Path] | None:
-    """The `check` of options that name several run folders."""
-    for run in given or ():
-        require_run(run)
-    return given
+    """The `check` of options that name several runs: their folders."""
+    return given and [find_run(run) for run in given]
 
 
 Ensemble = Annotated[

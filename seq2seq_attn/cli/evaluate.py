@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import seq2seq_attn as s2s
-from seq2seq_attn.cli.arguments import AsJson, Plugin, argument, check_run, file, load_model
+from seq2seq_attn.cli.arguments import AsJson, Plugin, argument, file, load_model
 from seq2seq_attn.cli.console import answer, answer_json, progress, rates, say
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.runs import find_run
 
 if TYPE_CHECKING:
     from seq2seq_attn.api.scores import Scores
@@ -77,8 +78,7 @@ def evaluate(
 
 
 def _score_run(run: Path, plugin: list[Path] | None) -> Scores:
-    check_run(run)
-    model = load_model(run, plugin)
+    model = load_model(find_run(run), plugin)
     with progress("test set") as advance:
         return model.evaluate(progress=advance, say=say)
 

@@ -10,13 +10,19 @@ import typer
 from seq2seq_attn.cli.arguments import Plugin, argument, check_runs, complete_runs, file, load_plugins
 from seq2seq_attn.cli.console import say
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.runs import shipped_runs
 
 
 def serve(
     runs: Annotated[
-        list[Path],
-        argument("RUN", "Run folders, as written by train. The first is the default.", complete_runs, check_runs),
-    ],
+        list[Path] | None,
+        argument(
+            "RUN",
+            "Run folders, as written by train, or demo. The first is the default. Without any: the demo's models.",
+            complete_runs,
+            check_runs,
+        ),
+    ] = None,
     host: Annotated[str, typer.Option(help="The address to listen on; 0.0.0.0 for all.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any that is free.")] = 5000,
     workers: Annotated[int, typer.Option(min=1, help="Threads that decode, each one batch at a time.")] = 2,
@@ -40,7 +46,7 @@ def serve(
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for a request at most.")] = 60.0,
     plugin: Plugin = None,
 ) -> None:
-    """Serve trained runs over HTTP.
+    """Serve trained runs over HTTP; without RUN, the demo's trained models, which the package ships.
 
     Translates, scores, aligns, and returns attention weights and every step of decoding. POST /translate and GET
     /languages are those of LibreTranslate, so its clients work as they are; /v1/... are those of this package, listed
@@ -75,4 +81,4 @@ def serve(
     from seq2seq_attn.serve import server
 
     keep_freed_memory()
-    server.serve(server.load_models(runs, languages or (), say), settings, say)
+    server.serve(server.load_models(runs or list(shipped_runs().values()), languages or (), say), settings, say)

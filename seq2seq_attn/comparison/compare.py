@@ -26,7 +26,7 @@ from seq2seq_attn.results.observations import Curve, Reproduction, save_curves, 
 from seq2seq_attn.results.records import RUNS
 from seq2seq_attn.results.results import RESULTS, MissingRun, Results
 from seq2seq_attn.runs import Say
-from seq2seq_attn.runs.corpora import CACHE_FOLDER, Cache, TestSet, read_test
+from seq2seq_attn.runs.corpora import CACHE_FOLDER, CORPUS, Cache, TestSet, embedded_corpus, read_test
 from seq2seq_attn.runs.folder import COMPARISON, MARKER, is_run, is_vacant, refuse_folder
 from seq2seq_attn.runs.lock import locked
 from seq2seq_attn.strict import load, merge
@@ -167,7 +167,6 @@ def _reproduction(grid: RunGrid, command: str) -> Reproduction:
     return Reproduction(grid.experiment.question, command, configurations)
 
 
-CORPUS = "tom-and-jerry"
 SHORT = 10  # maximum source length in words in the quick demo
 QUICK_ARMS = ("distracted (C at every step)", "additive attention")
 QUICK: dict[str, Any] = {
@@ -229,11 +228,8 @@ def _demo(quick: bool) -> Experiment:
 
 def _corpus(folder: Path) -> Path:
     """The folder of the embedded corpus: the one in the checkout, or the same files generated in `folder`."""
-    committed = Path(__file__).resolve().parents[2] / "data" / CORPUS
-    if committed.is_dir():
-        return committed
-    generated = folder / "data" / CORPUS
-    return generated if (generated / "test.align").exists() else make_corpus(CORPUS, generated)
+    corpus = embedded_corpus(CORPUS, folder / "data" / CORPUS)
+    return corpus if (corpus / "test.align").exists() else make_corpus(CORPUS, corpus)
 
 
 def _short(corpus: Path, folder: Path) -> Path:

@@ -11,6 +11,8 @@ from pathlib import Path
 from seq2seq_attn.errors import UserError
 
 CONFIG = "config.yaml"  # of a run folder
+SHIPPED = Path(__file__).parents[1] / "demo_models"  # run folders that are part of the package
+DEMO = "demo"  # the name of the first of them; demo/distracted is that of another
 
 Say = Callable[[str], object]  # receives the progress messages of slow functions, one line per call
 
@@ -28,6 +30,38 @@ def _to_stderr(text: str) -> None:
 def warn(text: str) -> None:
     """A warning of Python, which the caller can catch or filter."""
     warnings.warn(text, stacklevel=2)
+
+
+def shipped_runs() -> dict[str, Path]:
+    """The trained models of the demo that the package ships, by name: demo/attention and those it is compared with."""
+    return {f"{DEMO}/{path.parent.name}": path.parent for path in sorted(SHIPPED.glob(f"*/{CONFIG}"))}
+
+
+def is_shipped(folder: Path) -> bool:
+    """Whether a run folder is part of the package. Nothing is written to it."""
+    return folder.resolve().parent == SHIPPED.resolve()
+
+
+def find_run(given: Path) -> Path:
+    """The run folder with this path or, for `demo` and `demo/NAME`, the one in the package.
+
+    A file or folder `demo` in the current folder takes precedence. UserError: there is no such run.
+    """
+    if given.parts[:1] != (DEMO,):
+        require_run(given)
+        return given
+    if Path(DEMO).exists():
+        if not (given / CONFIG).exists():
+            raise UserError(
+                f"{given}: not a run folder (no {CONFIG}), and {DEMO} means the models of the package only where there "
+                f"is no file or folder {DEMO}; rename yours, or use another current folder"
+            )
+        return given
+    runs = shipped_runs()
+    found = next(iter(runs.values()), None) if given == Path(DEMO) else runs.get(given.as_posix())
+    if found is None:
+        raise UserError(f"{given}: neither a run folder nor a model of the package, which has {', '.join(runs)}")
+    return found
 
 
 def require_run(folder: Path) -> None:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -25,7 +26,8 @@ from seq2seq_attn.runs.lock import LOCK, file_locked
 from seq2seq_attn.text.codec import Codec, load_codecs, save_codecs, train_codecs
 from seq2seq_attn.text.corpus import ParallelCorpus, read_parallel, read_tsv
 from seq2seq_attn.text.encoded import EncodedSentences
-from seq2seq_attn.text.files import digest, read_lines, write_bytes
+from seq2seq_attn.text.files import cache_folder, created_cache_folder, digest, read_lines, write_bytes
+from seq2seq_attn.text.synthetic import make_corpus
 from seq2seq_attn.training.guided_alignment import CorpusLinks
 
 CACHE_FOLDER = ".tokenised"  # beside the run folders that share it
@@ -38,8 +40,52 @@ _Value = TypeVar("_Value")
 _CHECKSUMS = "SHA256SUMS"  # the format of the command `sha256sum`
 
 
+CORPUS = "tom-and-jerry"  # the embedded one, which the models of the package were trained on
+
+
+def embedded_corpus(name: str, folder: Path) -> Path:
+    """The folder of a generated corpus: the one in the checkout, or `folder`, whether it has been generated or not."""
+    committed = Path(__file__).resolve().parents[2] / "data" / name
+    return committed if committed.is_dir() else folder
+
+
+def _corpus_of_shipped_runs() -> Path:
+    try:
+        return embedded_corpus(CORPUS, cache_folder() / CORPUS)
+    except OSError:  # there is no home folder, so no file of the corpus either
+        return Path(os.devnull) / CORPUS
+
+
+def shipped_paths(data: dict[str, Any]) -> dict[str, Any]:
+    """The section `data` of a configuration in the package, which was trained in a checkout, with the files as here."""
+    place = _corpus_of_shipped_runs()
+
+    def here(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: here(each) for key, each in value.items()}
+        return str(place / Path(value).name) if isinstance(value, str) else value  # all text in it is paths
+
+    return {key: here(value) for key, value in data.items()}
+
+
+def provide_corpus(files: Iterable[Path]) -> None:
+    """Generates the corpus of the models in the package, once and within seconds, if one of these files is of it.
+
+    The bytes are those of the checkout. UserError: the cache folder cannot be written.
+    """
+    place = _corpus_of_shipped_runs()
+    own = [path for path in files if path.parent == place]
+    if all(path.exists() for path in own):
+        return
+    created_cache_folder()
+    with file_locked(place.with_suffix(LOCK), wait=True):
+        if not all(path.exists() for path in own):
+            make_corpus(CORPUS, place)
+
+
 def read_pairs(files: PairFiles) -> ParallelCorpus:
     """The sentence pairs in the files of a configuration."""
+    provide_corpus(files.paths)
     if files.tsv is not None:
         return read_tsv(files.tsv, files.columns)
     if files.source is None or files.target is None:
@@ -220,6 +266,7 @@ def _load_encoded(entry: Path) -> EncodedCorpus:
 
 
 def _files_key(files: PairFiles) -> str:
+    provide_corpus(files.paths)
     return f"{files.columns} {[digest(path) for path in files.paths]}"
 
 

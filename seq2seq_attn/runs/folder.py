@@ -17,7 +17,8 @@ from typing import Any, Literal
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.plain import to_json
-from seq2seq_attn.runs import CONFIG, require_run
+from seq2seq_attn.runs import CONFIG, is_shipped, require_run
+from seq2seq_attn.runs.corpora import shipped_paths
 from seq2seq_attn.runs.lock import LOCK, locked
 from seq2seq_attn.runs.plugin import FOLDER, read_run_values, run_files, run_values
 from seq2seq_attn.runs.provenance import PROVENANCE, data_files, read_sessions
@@ -67,7 +68,8 @@ def read_config(folder: Path) -> Config:
     """The configuration of a run folder. UserError: it is not one."""
     require_run(folder)
     path = checked(folder, CONFIG)
-    return parse(Config, read_run_values(read_yaml(path), folder), path)
+    values = read_run_values(read_yaml(path), folder)
+    return parse(Config, values | {"data": shipped_paths(values["data"])} if is_shipped(folder) else values, path)
 
 
 def read_metrics(folder: Path) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from seq2seq_attn.models.ensemble import Ensemble
 from seq2seq_attn.models.translator import HeadWeights, Translator, weights_from_a_file
 from seq2seq_attn.ops.host import machine_memory
 from seq2seq_attn.ops.inference import for_inference
-from seq2seq_attn.runs import CONFIG, Say
+from seq2seq_attn.runs import CONFIG, Say, is_shipped
 from seq2seq_attn.runs.corpora import encode_pairs
 from seq2seq_attn.runs.folder import LEXICON, MODEL, read_config
 from seq2seq_attn.search.batched import Progress, force_corpus, force_heads_of_corpus, search
@@ -306,12 +306,14 @@ def with_lexicon(
 ) -> TrainedModel:
     """The model of a run folder with its lexicon, if these options (those of its configuration unless given) need it.
 
-    The lexicon is learnt from the training pairs and saved in the folder, unless it exists. UserError: the training
-    pairs are not where the configuration says.
+    The lexicon is learnt from the training pairs and saved in the folder, unless it exists or the run is part of the
+    package. UserError: the training pairs are not where the configuration says.
     """
     if (options or model.config.search).shortlist is None or model.lexicon is not None:
         return model
     path = checked(folder, LEXICON)
+    if is_shipped(folder):
+        return replace(model, lexicon=_learn_lexicon(model, say))
     if not path.exists():
         write_recorded(folder, {LEXICON: _learn_lexicon(model, say).content()})
     return replace(model, lexicon=Lexicon.load(path))

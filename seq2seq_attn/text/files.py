@@ -265,3 +265,21 @@ def explained(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise UserError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def cache_folder() -> Path:
+    """`$XDG_CACHE_HOME/seq2seq_attn`, or `~/.cache/seq2seq_attn`. OSError: the user has no home directory."""
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "seq2seq_attn"
+    except RuntimeError as error:
+        raise OSError(f"{error}; set XDG_CACHE_HOME") from None
+
+
+def created_cache_folder() -> Path:
+    """The same, created if need be, for nobody but the user. UserError: it cannot be created."""
+    try:
+        folder = cache_folder()
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"the user's cache folder cannot be written: {error}") from None
+    return folder

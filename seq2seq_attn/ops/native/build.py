@@ -24,6 +24,8 @@ from pathlib import Path
 
 import torch
 
+from seq2seq_attn.text.files import cache_folder
+
 SWITCH = "SEQ2SEQ_ATTN_NATIVE"  # environment variable; "0": no kernels
 COMPILERS = ("c++", "g++", "clang++")  # after $CXX
 FLAGS = ("-std=c++17", "-O3", "-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros", "-shared", "-fPIC")
@@ -97,14 +99,6 @@ def _compile(command: list[str]) -> None:
         if done.returncode == 0:
             return
     done.check_returncode()
-
-
-def cache_folder() -> Path:
-    """`$XDG_CACHE_HOME/seq2seq_attn`, or `~/.cache/seq2seq_attn`. OSError: the user has no home directory."""
-    try:
-        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "seq2seq_attn"
-    except RuntimeError as error:
-        raise OSError(f"{error}; set XDG_CACHE_HOME") from None
 
 
 def _private_folder() -> Path:
