@@ -60,9 +60,9 @@ def main() -> None:
             model = s2s.train(known[name], run)
             shutil.rmtree(SHIPPED / name, ignore_errors=True)
             shutil.copytree(run, SHIPPED / name, ignore=shutil.ignore_patterns(*LEFT_OUT))
+            print(f"{name}: BLEU {model.metrics['test']['bleu']['value']:.2f}")
         files = [path.relative_to(SHIPPED / name).as_posix() for path in (SHIPPED / name).rglob("*")]
         record(SHIPPED / name, sorted(files))
-        print(f"{name}: BLEU {model.metrics['test']['bleu']['value']:.2f}")
 
 
 if __name__ == "__main__":
