@@ -54,15 +54,15 @@ def main() -> None:
     os.chdir(ROOT)
     torch.set_num_threads(1)
     known = configurations()
-    for name in sys.argv[1:] or known:
-        with tempfile.TemporaryDirectory() as folder:
-            run = Path(folder) / name
-            model = s2s.train(known[name], run)
-            shutil.rmtree(SHIPPED / name, ignore_errors=True)
-            shutil.copytree(run, SHIPPED / name, ignore=shutil.ignore_patterns(*LEFT_OUT))
+    with tempfile.TemporaryDirectory() as folder:
+        names = sys.argv[1:] or known
+        for name in names:
+            model = s2s.train(known[name], Path(folder, name))
             print(f"{name}: BLEU {model.metrics['test']['bleu']['value']:.2f}")
-        files = [path.relative_to(SHIPPED / name).as_posix() for path in (SHIPPED / name).rglob("*")]
-        record(SHIPPED / name, sorted(files))
+        for name in names:  # at the end: provenance.json lists the files of the package that are not committed
+            shutil.rmtree(SHIPPED / name, ignore_errors=True)
+            shutil.copytree(Path(folder, name), SHIPPED / name, ignore=shutil.ignore_patterns(*LEFT_OUT))
+            record(SHIPPED / name, sorted(path.name for path in (SHIPPED / name).iterdir()))
 
 
 if __name__ == "__main__":
