@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import urllib.request
 import venv
 import zipfile
 from pathlib import Path
@@ -20,7 +21,15 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 NEEDED = ["tests/conftest.py", "data/tom-and-jerry/train.en.gz", "docs/index.md", "docs/conf.py", "examples/README.md"]
 NEEDED += ["experiments/tom-and-jerry/results/results.json", "benchmarks/README.md", "CHANGELOG.md", "CITATION.cff"]
-NEEDED += ["constraints.txt", "Makefile", ".ci/run", "LICENSE", "data/LICENSE", "CONTRIBUTING.md"]
+NEEDED += [
+    "seq2seq_attn/demo_models/attention/model.safetensors",
+    "constraints.txt",
+    "Makefile",
+    ".ci/run",
+    "LICENSE",
+    "data/LICENSE",
+    "CONTRIBUTING.md",
+]
 
 
 def repository(arguments: list[str]) -> str:
@@ -99,7 +108,29 @@ def check_installation(folder: Path, sdist: Path) -> None:
     where = "import seq2seq_attn; assert 'site-packages' in seq2seq_attn.__file__, seq2seq_attn.__file__"
     subprocess.run([python, "-c", where], cwd=folder, env=alone, check=True)
     subprocess.run([environment / "bin" / "seq2seq-attn", "--version"], cwd=folder, env=alone, check=True)
+    check_demo(environment / "bin" / "seq2seq-attn", folder / "empty", alone)
     subprocess.run([python, "-m", "pytest", "tests/attention"], cwd=tree, env=alone, check=True)
+
+
+def check_demo(program: Path, empty: Path, environment: dict[str, str]) -> None:
+    """From an empty folder, with an empty home: the models of the package translate, and are served."""
+    empty.mkdir()
+    alone = environment | {"HOME": str(empty / "home"), "XDG_CACHE_HOME": str(empty / "cache")}
+    ask = [program, "translate", "demo"]
+    done = subprocess.run(ask, input="Tom chases Jerry\n", cwd=empty, env=alone, capture_output=True, text=True)
+    if done.stdout != "汤姆 追逐 杰瑞 。\n":
+        sys.exit(f"translate demo: {done.stdout}{done.stderr}")
+    with subprocess.Popen([program, "serve", "--port", "0"], cwd=empty, env=alone, stderr=subprocess.PIPE) as server:
+        assert server.stderr is not None
+        said = server.stderr.readline().decode()
+        try:
+            address = re.search(r"attention, distracted, transformer at (http://\S+)", said)
+            if address is None:
+                sys.exit(f"serve: {said}")
+            with urllib.request.urlopen(f"{address[1]}v1/models", timeout=60) as answer:
+                print(answer.read().decode())
+        finally:
+            server.terminate()
 
 
 def main() -> None:

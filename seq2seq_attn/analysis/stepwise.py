@@ -122,7 +122,7 @@ def decode_steps(
         if len(tokens) == 1:
             raise UserError("a blank translation has no steps; give one with text, or none to search for it")
         return decoder.steps(tokens, len(tokens))
-    first = _prefix(model, prefix)
+    first = prefix_ids(model, prefix)
     rest = _after(options, len(first))
     limit = len(first) + rest.limit(len(ids))
     if options.beam_size == 1 and options.sampling is None:
@@ -194,7 +194,8 @@ def source_ids(model: TrainedModel, source: str) -> list[int]:
     return model.cut(ids)
 
 
-def _prefix(model: TrainedModel, prefix: str | Sequence[str]) -> list[int]:
+def prefix_ids(model: TrainedModel, prefix: str | Sequence[str]) -> list[int]:
+    """The ids of text, or of tokens, with which a translation begins. UserError: a token cannot be in it."""
     tokens = model.target.pieces(prefix) if isinstance(prefix, str) else list(prefix)
     vocabulary = model.target.vocabulary
     if unknown := [token for token in tokens if token not in vocabulary or token in SPECIALS[PAD:]]:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seq2seq_attn.analysis.attention_files import NO_WEIGHTS, TokenAttention
+from seq2seq_attn.analysis.neighbours import Neighbour
 from seq2seq_attn.api.tables import CELL, TABLE, Answers
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import Agreement, GoldCorpus, Links, agreement, format_links, read_gold_of
@@ -167,6 +168,19 @@ class Alignments(Answers[PairLinks]):
     def to_records(self) -> list[dict[str, Any]]:
         """One dictionary per pair, with its links in Pharaoh format."""
         return [{"source": each.source, "target": each.target, "links": str(each)} for each in self]
+
+
+class Neighbours(Answers[Neighbour]):
+    """The result of `Model.neighbours`: training pairs, or steps of their targets, the nearest first."""
+
+    @property
+    def distances(self) -> list[float]:
+        """Euclidean."""
+        return [each.distance for each in self]
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """One dictionary per neighbour."""
+        return [each._asdict() for each in self]
 
 
 @dataclass(frozen=True, eq=False)

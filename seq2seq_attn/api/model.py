@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,6 +15,7 @@ from seq2seq_attn.api.answers import (
     Alignments,
     AttentionMatrix,
     Candidate,
+    Neighbours,
     PairLinks,
     PairScore,
     PairScores,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     import torch
 
     from seq2seq_attn.analysis.faithfulness import Faithfulness
+    from seq2seq_attn.analysis.neighbours import StateIndex
     from seq2seq_attn.analysis.stepwise import DecodedSteps, Intervention
     from seq2seq_attn.api.heads import AttentionMaps, HeadAgreements
     from seq2seq_attn.api.scores import Scores
@@ -388,6 +390,34 @@ class Model:
         options = self.search_options(**search)
         steps = decode_steps(self.trained, source, target, prefix=prefix, interventions=changes, options=options)
         return decoded(self.trained, source, steps)
+
+    def neighbours(
+        self,
+        source: str,
+        target: str | Sequence[str] | None = None,
+        *,
+        step: int | None = None,
+        count: int = 10,
+        **search: Any,
+    ) -> Neighbours:
+        """The training pairs whose sources this model reads most alike or, with `step`, its most similar steps.
+
+        Sources are compared by the mean of their encoder states, steps by the features that the next token is predicted
+        from. `step` is one of the steps that predict `target`, which is text or a list of tokens, by default the best
+        translation of a search; it counts from 0. Distances are Euclidean, and the search is exact. On first use, all
+        training pairs are read once, and what the search needs is kept in the user's cache folder. `search` takes the
+        options of `translate`. UserError: a side is blank, there is no such step, or the training text is missing.
+        """
+        from seq2seq_attn.analysis.neighbours import find_neighbours
+
+        options = self.search_options(**search)
+        return Neighbours(find_neighbours(self.trained, self._state_index, source, target, step, count, options))
+
+    @cached_property
+    def _state_index(self) -> StateIndex:
+        from seq2seq_attn.analysis.neighbours import StateIndex
+
+        return StateIndex.of_run(self.trained, self.folder, warn)
 
     def evaluate(self, *, progress: Progress | None = None, say: Say = warn) -> Scores:
         """Translates the test set of the configuration and scores it, as the command `evaluate` does.

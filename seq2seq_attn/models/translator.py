@@ -261,6 +261,10 @@ class Translator(nn.Module, ABC):
         """
         raise self._missing("encode_embedded")
 
+    def encoder_states(self, source: Sentences) -> Tensor:
+        """h_1 .. h_S of each sentence (B, S, E). NotImplementedError if the model has no encoder with such states."""
+        raise self._missing("encoder_states")
+
     def embedding_tables(self) -> EmbeddingTables:
         """The tables that pretrained word vectors are copied into. NotImplementedError if the model has none."""
         raise self._missing("embedding_tables")

@@ -213,7 +213,9 @@ class Cache:
             save(value, entry)
             write_bytes(entry / _CHECKSUMS, _checksums(entry))
         except (UserError, OSError) as error:
-            self.say(f"warning: tokenised text is not cached, so the next run tokenises again: {error}")
+            self.say(
+                f"warning: {self.folder}: what was computed is not kept, so it is computed again the next time: {error}"
+            )
             return value
         cached = _load_entry(entry, load)  # memory-mapped from the files, as in every later run
         return value if cached is None else cached
@@ -238,7 +240,7 @@ def cached_codecs(config: Config, cache: Cache) -> Codecs:
     files = config.data.train
     learnt_from = config.text.model_copy(update={"sampling": None})
     return cache.get(
-        f"codecs {_code_version()} {learnt_from!r} {_files_key(files)}",
+        f"codecs {_code_version()} {learnt_from!r} {files_key(files)}",
         compute=lambda: learn_codecs(config, read_pairs(files)),
         save=lambda codecs, entry: save_codecs(*codecs, entry),
         load=load_codecs,
@@ -248,7 +250,7 @@ def cached_codecs(config: Config, cache: Cache) -> Codecs:
 def cached_pairs(files: PairFiles, codecs: Codecs, cache: Cache) -> EncodedCorpus:
     """`encode_pairs`, from the cache if possible."""
     return cache.get(
-        f"pairs {_code_version()} {[_codec_key(codec) for codec in codecs]} {_files_key(files)}",
+        f"pairs {_code_version()} {[_codec_key(codec) for codec in codecs]} {files_key(files)}",
         compute=lambda: encode_pairs(files, codecs),
         save=_save_encoded,
         load=_load_encoded,
@@ -265,7 +267,8 @@ def _load_encoded(entry: Path) -> EncodedCorpus:
     return EncodedSentences.load(entry, "source"), EncodedSentences.load(entry, "target")
 
 
-def _files_key(files: PairFiles) -> str:
+def files_key(files: PairFiles) -> str:
+    """What the text in these files is: its columns and checksums."""
     provide_corpus(files.paths)
     return f"{files.columns} {[digest(path) for path in files.paths]}"
 

@@ -128,5 +128,9 @@ class RecurrentTranslator(Translator):
     def sources_read(self, memory: RecurrentMemory) -> list[PreparedSource]:
         return [memory.source for _ in self.contexts_that_read()]
 
+    def encoder_states(self, source: Sentences) -> Tensor:
+        states: Tensor = self.encoder(self.embed_source(source), source.lengths)
+        return states
+
     def embedding_tables(self) -> EmbeddingTables:
         return EmbeddingTables(self.source_embedding.table, self.target_embedding.table)

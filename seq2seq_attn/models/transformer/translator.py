@@ -80,5 +80,9 @@ class TransformerTranslator(Translator):
         pairs = zip(self.decoder.contexts(), memory.sources, strict=True)
         return [source for context, source in pairs if context.reads_source]
 
+    def encoder_states(self, source: Sentences) -> Tensor:
+        states: Tensor = self.encoder(self.embed_source(source), source.lengths)
+        return states
+
     def embedding_tables(self) -> EmbeddingTables:
         return EmbeddingTables(self.source_embedding.table, self.target_embedding.table)
