@@ -108,14 +108,14 @@ class StateIndex:
         text = EncodedSentences.load(folder, "source"), EncodedSentences.load(folder, "target")
         return cls(sources, steps, lines, starts, text)
 
-    def nearest_sources(self, vector: _Vectors, count: int) -> list[Neighbour]:
+    def nearest_sources(self, vector: _Vectors, most: int) -> list[Neighbour]:
         """The pairs whose sources are nearest to a vector (E,), the nearest first."""
-        return [self._pair(row, distance) for row, distance in _nearest(self.sources, vector, count)]
+        return [self._pair(row, distance) for row, distance in _nearest(self.sources, vector, most)]
 
-    def nearest_steps(self, model: TrainedModel, vector: _Vectors, count: int) -> list[Neighbour]:
+    def nearest_steps(self, model: TrainedModel, vector: _Vectors, most: int) -> list[Neighbour]:
         """The steps that are nearest to a vector (R,), the nearest first; `model` is that of the index."""
         found = []
-        for row, distance in _nearest(self.steps, vector, count):
+        for row, distance in _nearest(self.steps, vector, most):
             number = int(np.searchsorted(self.starts, row, side="right")) - 1
             pair, step = self._pair(number, distance), row - int(self.starts[number])
             token = [*model.target.pieces(pair.target), SPECIALS[EOS]][step]
@@ -136,7 +136,7 @@ def find_neighbours(
     source: str,
     target: str | Sequence[str] | None = None,
     step: int | None = None,
-    count: int = 10,
+    most: int = 10,
     options: SearchOptions | None = None,
 ) -> list[Neighbour]:
     """The training sources nearest to a source or, with `step`, the steps nearest to that step of its translation.
@@ -144,22 +144,22 @@ def find_neighbours(
     The translation is `target`, text or a list of tokens, or the one that a search with these options finds. UserError:
     the source is blank, a token is unknown, or the translation has no such step.
     """
-    if count < 1 or (step is not None and step < 0):
-        raise UserError(f"count = {count}, step = {step}: give a count of at least 1, and a step of at least 0")
+    if most < 1 or (step is not None and step < 0):
+        raise UserError(f"most = {most}, step = {step}: give at least 1, and a step of at least 0")
     sources = pad([source_ids(model, source)], model.device)
     if step is None:
-        return index.nearest_sources(source_vectors(model.translator, sources)[0], count)
+        return index.nearest_sources(source_vectors(model.translator, sources)[0], most)
     tokens = model.search([source], options)[0][0].tokens if target is None else prefix_ids(model, target)
     if step > len(tokens):
         raise UserError(f"step {step}: this translation has steps 0 to {len(tokens)}, and the last predicts </s>")
     (rows,) = step_vectors(model.translator, sources, pad([[*tokens[:step], EOS]], model.device))
-    return index.nearest_steps(model, rows[step], count)
+    return index.nearest_steps(model, rows[step], most)
 
 
-def _nearest(vectors: _Vectors, query: _Vectors, count: int) -> Iterator[tuple[int, float]]:
+def _nearest(vectors: _Vectors, query: _Vectors, most: int) -> Iterator[tuple[int, float]]:
     """Rows and distances of the nearest vectors, the nearest first."""
-    library, count = _usearch(), min(count, len(vectors))
-    found = library.search(vectors, query, count, library.MetricKind.L2sq, exact=True, threads=torch.get_num_threads())
+    library, most = _usearch(), min(most, len(vectors))
+    found = library.search(vectors, query, most, library.MetricKind.L2sq, exact=True, threads=torch.get_num_threads())
     return zip(found.keys.tolist(), np.sqrt(found.distances).tolist(), strict=True)
 
 

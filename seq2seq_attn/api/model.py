@@ -397,7 +397,7 @@ class Model:
         target: str | Sequence[str] | None = None,
         *,
         step: int | None = None,
-        count: int = 10,
+        most: int = 10,
         **search: Any,
     ) -> Neighbours:
         """The training pairs whose sources this model reads most alike or, with `step`, its most similar steps.
@@ -411,7 +411,7 @@ class Model:
         from seq2seq_attn.analysis.neighbours import find_neighbours
 
         options = self.search_options(**search)
-        return Neighbours(find_neighbours(self.trained, self._state_index, source, target, step, count, options))
+        return Neighbours(find_neighbours(self.trained, self._state_index, source, target, step, most, options))
 
     @cached_property
     def _state_index(self) -> StateIndex:

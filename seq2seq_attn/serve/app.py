@@ -32,6 +32,8 @@ from seq2seq_attn.serve.tasks import (
     AttentionItem,
     AttentionTask,
     HypothesesTask,
+    NeighboursItem,
+    NeighboursTask,
     NextStepTask,
     ScoreTask,
     ServedModel,
@@ -130,6 +132,7 @@ def create_app(models: Sequence[ServedModel], settings: Settings) -> Application
     app = FastAPI(title="seq2seq_attn", version=seq2seq_attn.__version__, docs_url=None, redoc_url=None)
     _add_libretranslate(app, server)
     _add_lines(app, server)
+    _add_neighbours(app, server)
     _add_steps(app, server)
     _add_about(app, server)
     for kind in (UserError, ApiError, QueueFullError, ClientDisconnect, HTTPException, Exception):
@@ -254,6 +257,24 @@ def _add_lines(app: FastAPI, server: Server) -> None:
             await server.pair_lengths(served, [(body.source, body.target)])
         found = await server.one(AttentionTask(served, body.words, body.heads), AttentionItem(body.source, body.target))
         return await _answer(served, found)
+
+
+def _add_neighbours(app: FastAPI, server: Server) -> None:
+    @app.post("/v1/neighbours", openapi_extra=schema(requests.NeighboursBody))
+    async def neighbours(request: Request) -> Any:
+        """The training pairs with the nearest sources, or the nearest steps of decoding; 503 until they are read."""
+        body = await server.body(request, requests.NeighboursBody)
+        served = server.model(body.model)
+        await server.source_lengths(served, [body.source])
+        if isinstance(body.target, str):
+            await server.lengths(served.target_tokens, [body.target], server.settings.max_tokens)
+        elif body.target is not None and len(body.target) > server.settings.max_tokens:
+            raise ApiError(400, f"target: {len(body.target)} tokens; at most {server.settings.max_tokens} are decoded")
+        index = served.state_index()
+        if index is None:
+            raise ApiError(503, "the training sentences are read, once; ask again in a few seconds", retry_after="5")
+        given = NeighboursItem(body.source, body.target, body.step, body.most)
+        return await _answer(served, await server.one(NeighboursTask(served, index), given))
 
 
 def _add_steps(app: FastAPI, server: Server) -> None:

@@ -135,6 +135,15 @@ class StepsBody(PrefixBody):
     target: str | None = None  # decode this translation; by default, search for one
 
 
+class NeighboursBody(_ModelBody):
+    """A sentence, whose nearest training sentences are asked for, or a step of its translation."""
+
+    source: str
+    target: Lines | None = None  # text or list of tokens; by default, the best of the run's search
+    step: NonNegativeInt | None = None  # of the translation; by default, sources are compared
+    most: int = Field(default=10, ge=1, le=100)  # neighbours
+
+
 class StreamBody(StepsBody):
     """A sentence to decode step by step, with or without interventions."""
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from threading import Lock
+from threading import Lock, Thread
 from typing import Any, NamedTuple
 
+from seq2seq_attn.analysis.neighbours import StateIndex, find_neighbours
 from seq2seq_attn.analysis.stepwise import DecodedStep, Intervention, continuations, decode_steps, decoded
 from seq2seq_attn.api.model import Model
 from seq2seq_attn.config import TestFiles
@@ -30,6 +32,7 @@ class ServedModel:
     target: str
     examples: Sequence[dict[str, Any]] = ()  # pairs of the test set
     _prepared: dict[str, Model] = field(default_factory=dict)
+    _indices: list[Future[StateIndex]] = field(default_factory=list)  # none, or one
     _lock: Lock = field(default_factory=Lock)
 
     @classmethod
@@ -47,6 +50,23 @@ class ServedModel:
                 trained = self.model.trained.for_inference(options)
                 self._prepared[options.precision] = replace(self.model, trained=trained)
             return self._prepared[options.precision]
+
+    def state_index(self) -> StateIndex | None:
+        """What the search of neighbours needs, or None while it is prepared; the first call begins to prepare it.
+
+        That may take minutes, so a thread of its own does it. UserError: it cannot be prepared.
+        """
+        with self._lock:
+            if not self._indices:
+                self._indices.append(Future())
+                Thread(target=self._prepare_index, args=self._indices, daemon=True).start()
+        return self._indices[0].result() if self._indices[0].done() else None
+
+    def _prepare_index(self, found: Future[StateIndex]) -> None:
+        try:
+            found.set_result(StateIndex.of_run(self.model.trained, self.model.folder))
+        except BaseException as error:
+            found.set_exception(error)
 
     def source_tokens(self, lines: Sequence[str]) -> list[int]:
         """The number of tokens of each line, without `</s>`."""
@@ -180,6 +200,29 @@ class AttentionTask:
             record |= {name: [layer.tolist() for layer in layers] for name, layers in parts.items()}
             record |= {"source_tokens": maps.source, "target_tokens": maps.target}
         return record
+
+
+class NeighboursItem(NamedTuple):
+    """The arguments of `find_neighbours`."""
+
+    source: str
+    target: str | tuple[str, ...] | None
+    step: int | None
+    most: int
+
+
+@dataclass(frozen=True)
+class NeighboursTask:
+    """Sentences, or steps of their translations, to those of the training text that are nearest."""
+
+    served: ServedModel
+    index: StateIndex
+
+    def __call__(self, items: Sequence[NeighboursItem]) -> list[dict[str, Any]]:
+        return [
+            {"neighbours": [near._asdict() for near in find_neighbours(self.served.model.trained, self.index, *each)]}
+            for each in items
+        ]
 
 
 class StepsItem(NamedTuple):
