@@ -1,12 +1,15 @@
 """Every endpoint answers what the Python API answers."""
 
 import json
+import sys
+from contextlib import suppress
 
 import pytest
 
 import seq2seq_attn as s2s
 from seq2seq_attn.analysis.stepwise import Intervention, continuations
 from seq2seq_attn.config import TestFiles as Files
+from seq2seq_attn.errors import UserError
 from seq2seq_attn.serve import Settings
 from seq2seq_attn.serve.tasks import ServedModel, sample_pairs
 
@@ -207,6 +210,31 @@ def test_a_stream_has_every_step_and_the_whole_at_its_end(ask, model, options):
     assert end["tokens"] == [step["token"] for step in wanted["steps"]]
 
 
+@pytest.mark.parametrize("asked", [{}, {"step": 1}, {"target": ["b", "c"], "step": 2, "most": 3}, {"target": "c a"}])
+def test_neighbours_are_those_of_the_model(ask, post, served, model, asked, monkeypatch, tmp_path):
+    pytest.importorskip("usearch", reason="the extra [serve] is not installed")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    request = {"source": "a b c"} | asked
+    first = ask("POST", "/v1/neighbours", json=request)
+    assert first.status_code in (200, 503)
+    if first.status_code == 503:  # until the training sentences are read
+        assert first.headers["retry-after"] == "5"
+        served._indices[0].result(timeout=60)
+    answer = post("/v1/neighbours", request)
+    assert close(answer["neighbours"], model.neighbours("a b c", **asked).to_records())
+
+
+def test_neighbours_that_cannot_be_prepared_are_400(refused, model, monkeypatch):
+    monkeypatch.setitem(sys.modules, "usearch", None)
+    served = ServedModel.load("backwards", model, ("en", "zh"), print)
+    for _ in range(2):
+        with suppress(UserError):
+            served.state_index()
+            served._indices[0].result(timeout=60)
+    answer = refused(400, "POST", "/v1/neighbours", json={"source": "a"}, models=[served])
+    assert "pip install 'seq2seq_attn[serve]'" in answer
+
+
 def test_health_and_metrics(ask, served):
     assert ask("GET", "/health").json() == {"status": "ok"}
     text = ask("GET", "/metrics").text
@@ -222,7 +250,9 @@ def test_docs_list_every_endpoint_and_its_fields_without_network(ask):
             schema = methods[method].get("requestBody", {}).get("content", {}).get("application/json", {})
             for field in schema.get("schema", {}).get("properties", ()):
                 assert f"<td>{field}<td>" in page.text
-    assert {"/translate", "/v1/translate", "/v1/stream", "/v1/intervene", "/health"} <= described["paths"].keys()
+    assert {"/translate", "/v1/translate", "/v1/stream", "/v1/intervene", "/v1/neighbours", "/health"} <= described[
+        "paths"
+    ].keys()
     assert "$ref" not in json.dumps(described["paths"]["/v1/intervene"]["post"]["requestBody"])
     assert "http" not in page.text
     assert "default-src 'none'" in page.headers["content-security-policy"]

@@ -40,6 +40,8 @@ JSON = {"content-type": "application/json"}
         ("/v1/attention", b'{"source": ""}', "a blank sentence has no attention weights"),
         ("/v1/steps", b'{"source": ""}', "a blank sentence has no steps"),
         ("/v1/steps", b'{"source": "a", "prefix": ["q"]}', "'q' is no token"),
+        ("/v1/neighbours", b'{"source": "a", "most": 101}', "most = 101"),
+        ("/v1/neighbours", b'{"source": "a", "step": -1}', "step = -1"),
         ("/v1/intervene", b'{"source": "a", "interventions": []}', "interventions"),
         ("/v1/intervene", b'{"source": "a", "interventions": [null]}', "interventions.0 = null: a mapping of keys"),
         (
