@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 import seq2seq_attn
 from seq2seq_attn import attention, doctor
-from seq2seq_attn.analysis import stepwise, verify
+from seq2seq_attn.analysis import neighbours, stepwise, verify
 from seq2seq_attn.api import answers, data, experiments, heads, scores
 from seq2seq_attn.cli import PROGRAM
 from seq2seq_attn.cli.app import app
@@ -32,9 +32,10 @@ ROOT = Path(__file__).parents[1]
 RESULTS = {
     answers: [
         "Translations", "Translation", "Candidate", "PairScores", "PairScore", "Alignments", "PairLinks",
-        "AttentionMatrix",
+        "AttentionMatrix", "Steps", "Neighbours",
     ],
     heads: ["HeadAgreements", "BestHead", "AttentionMaps"],
+    neighbours: ["Neighbour"],
     stepwise: ["DecodedSteps", "DecodedStep", "LayerReading", "Intervention"],
     scores: ["Scores"],
     verify: ["Verification", "VerifiedItem"],

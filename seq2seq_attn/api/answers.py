@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from seq2seq_attn.analysis.attention_files import NO_WEIGHTS, TokenAttention
 from seq2seq_attn.analysis.neighbours import Neighbour
+from seq2seq_attn.analysis.stepwise import DecodedSteps
 from seq2seq_attn.api.tables import CELL, TABLE, Answers
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import Agreement, GoldCorpus, Links, agreement, format_links, read_gold_of
@@ -181,6 +182,16 @@ class Neighbours(Answers[Neighbour]):
     def to_records(self) -> list[dict[str, Any]]:
         """One dictionary per neighbour."""
         return [each._asdict() for each in self]
+
+
+class Steps(DecodedSteps):
+    """The result of `Model.steps`; in a notebook, a matrix whose rows are stepped through by mouse or arrow keys."""
+
+    def _repr_html_(self) -> str:
+        from seq2seq_attn.report.html_page import steps_html
+
+        steps = [step._asdict() | {"layers": [layer._asdict() for layer in step.layers]} for step in self.steps]
+        return steps_html(self.source, steps)
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,6 +19,7 @@ from seq2seq_attn.api.answers import (
     PairLinks,
     PairScore,
     PairScores,
+    Steps,
     Translation,
     Translations,
 )
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
     from seq2seq_attn.analysis.faithfulness import Faithfulness
     from seq2seq_attn.analysis.neighbours import StateIndex
-    from seq2seq_attn.analysis.stepwise import DecodedSteps, Intervention
+    from seq2seq_attn.analysis.stepwise import Intervention
     from seq2seq_attn.api.heads import AttentionMaps, HeadAgreements
     from seq2seq_attn.api.scores import Scores
     from seq2seq_attn.export import Target
@@ -375,7 +376,7 @@ class Model:
         prefix: str | Sequence[str] = (),
         interventions: Iterable[Intervention | Mapping[str, Any]] = (),
         **search: Any,
-    ) -> DecodedSteps:
+    ) -> Steps:
         """Everything that the model computes at each step of decoding, with interventions at some of them.
 
         The steps predict `target`, or the translation that a search finds after `prefix`, which is text or a list of
@@ -389,7 +390,7 @@ class Model:
         changes = [parse(Intervention, each) if isinstance(each, Mapping) else each for each in interventions]
         options = self.search_options(**search)
         steps = decode_steps(self.trained, source, target, prefix=prefix, interventions=changes, options=options)
-        return decoded(self.trained, source, steps)
+        return Steps(**vars(decoded(self.trained, source, steps)))
 
     def neighbours(
         self,

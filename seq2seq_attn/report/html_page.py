@@ -7,6 +7,7 @@ The templates, the style sheet and the scripts are in `html/`. The charts are SV
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -95,6 +96,16 @@ def html_page(contents: Contents) -> str:
         signature_header=signature_header,
         font=_font(attention, corpus),
     )
+
+
+def steps_html(source: Sequence[str], steps: Sequence[Mapping[str, object]]) -> str:
+    """A matrix for a notebook: one row for each step of decoding, which shows what was read and what could follow.
+
+    A step has `token`, `weights` or None, `layers` and `likely` as in `analysis/stepwise.py`. Without scripts, as on a
+    page of a repository, the matrix does not move.
+    """
+    short = json.loads(json.dumps(steps), parse_float=lambda digits: round(float(digits), 5))
+    return _ENVIRONMENT.get_template("steps.html").render(source=source, steps=short)
 
 
 def _font(sentences: Sequence[SentenceView], corpus: CorpusAttention | None) -> str:
