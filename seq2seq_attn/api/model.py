@@ -28,7 +28,7 @@ from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import GoldCorpus, Links, Method, flipped, read_gold_of, symmetrise
 from seq2seq_attn.evaluation.attention_weights import AlignmentRow
-from seq2seq_attn.runs import Say, find_run, warn
+from seq2seq_attn.runs import DEMO, Say, find_run, is_shipped, warn
 from seq2seq_attn.runs.folder import read_metrics
 from seq2seq_attn.runs.model import TrainedModel, with_lexicon
 from seq2seq_attn.search.batched import Progress
@@ -453,11 +453,15 @@ class Model:
 
         return export_model(self.trained, to, Path(output), overwrite=overwrite)
 
+    @property
+    def _name(self) -> str:
+        return f"{DEMO}/{self.folder.name}" if is_shipped(self.folder) else str(self.folder)
+
     def __repr__(self) -> str:
-        return f"Model({str(self.folder)!r}: {', '.join(f'{key} {value}' for key, value in self._facts().items())})"
+        return f"Model({self._name!r}: {', '.join(f'{key} {value}' for key, value in self._facts().items())})"
 
     def _repr_html_(self) -> str:
-        return f"<b>{html.escape(str(self.folder))}</b>{html_table([], list(self._facts().items()))}"
+        return f"<b>{html.escape(self._name)}</b>{html_table([], list(self._facts().items()))}"
 
     def _facts(self) -> dict[str, str]:
         model, metrics = self.config.model, self.metrics
