@@ -61,7 +61,7 @@ app.command(
 app.command(
     epilog=examples(
         "seq2seq-attn translate runs/x test.en > test.de",
-        "echo 'Tom chases Jerry' | seq2seq-attn translate runs/x",
+        "echo 'Tom chases Jerry' | seq2seq-attn translate demo",
         "seq2seq-attn translate runs/x test.en.gz --beam-size 10 --n-best 3 > test.nbest",
         "seq2seq-attn translate runs/x test.en --n-best 5 --json --attention attention.jsonl > test.jsonl",
         "seq2seq-attn translate runs/x test.en --with runs/y --with runs/z > test.de",
@@ -110,7 +110,7 @@ app.command(
 )(export.export)
 app.command(
     epilog=examples(
-        "seq2seq-attn serve runs/x",
+        "seq2seq-attn serve",
         "seq2seq-attn serve runs/x runs/y --port 8000 --languages en-zh --languages zh-en",
         "seq2seq-attn serve runs/x --host 0.0.0.0 --api-key-file keys.txt --cors https://example.org",
     )

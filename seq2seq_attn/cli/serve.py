@@ -46,12 +46,13 @@ def serve(
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for a request at most.")] = 60.0,
     plugin: Plugin = None,
 ) -> None:
-    """Serve trained runs over HTTP; without RUN, the demo's trained models, which the package ships.
+    """Serve trained runs over HTTP.
 
-    Translates, scores, aligns, and returns attention weights and every step of decoding. POST /translate and GET
-    /languages are those of LibreTranslate, so its clients work as they are; /v1/... are those of this package, listed
-    at /docs. Lines of different clients are decoded together. Ctrl-C or SIGTERM stops the server after it has answered
-    what it is working on. docs/serving.md describes everything.
+    Without RUN, serves the demo's trained models, which are part of the package. Translates, scores, aligns, and
+    returns attention weights and every step of decoding. POST /translate and GET /languages are those of
+    LibreTranslate, so its clients work as they are; /v1/... are those of this package, listed at /docs. Lines of
+    different clients are decoded together. Ctrl-C or SIGTERM stops the server after it has answered what it is working
+    on. docs/serving.md describes everything.
     """
     try:
         import fastapi
