@@ -153,7 +153,7 @@ def continuations(
     The first of them is the translation of `decode_steps`, if the search is a beam search. UserError as there.
     """
     ids = source_ids(model, source)
-    first = _prefix(model, prefix)
+    first = prefix_ids(model, prefix)
     rest = _after(_exact(options or model.config.search), len(first))
     (found,) = search(_Continuing(_Decoder(model, ids, interventions), first), [ids], rest)
     limit = rest.limit(len(ids))
