@@ -66,8 +66,8 @@ def only_laws(monkeypatch):
     from seq2seq_attn.doctor.laws import PREREQUISITES
 
     def only(*laws):
-        for law in LAWS["scorer"].keys() - PREREQUISITES["scorer"].keys() - set(laws):
-            monkeypatch.delitem(LAWS["scorer"], law)
+        kept = {*PREREQUISITES["scorer"], *laws}
+        monkeypatch.setitem(LAWS, "scorer", {law: each for law, each in LAWS["scorer"].items() if law in kept})
 
     return only
 
@@ -91,9 +91,9 @@ def parts_in_this_process(monkeypatch):
 
     for place in (doctor, isolation):
         monkeypatch.setattr(place, "IsolatedPart", InThisProcess)
-    for laws in doctor.LAWS.values():
-        for law in ("compiled", "exported"):
-            monkeypatch.delitem(laws, law)
+    for kind, laws in doctor.LAWS.items():
+        graphs = ("compiled", "exported")
+        monkeypatch.setitem(doctor.LAWS, kind, {law: each for law, each in laws.items() if law not in graphs})
 
 
 @pytest.fixture(params=["kernel", "torch"])
