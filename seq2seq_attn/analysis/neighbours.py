@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from seq2seq_attn.analysis.stepwise import prefix_ids, source_ids
+from seq2seq_attn.analysis.stepwise import continuations, prefix_ids, source_ids
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.translator import Sentences, Translator, pad, padded_batch
 from seq2seq_attn.runs import Say
@@ -55,6 +55,7 @@ class Neighbour(NamedTuple):
     target: str
     step: int | None = None  # counted from 0; None: the source was compared
     token: str | None = None  # the target token that follows at this step
+    tokens: tuple[str, ...] | None = None  # all of the target, `</s>` last
 
 
 @torch.inference_mode()
@@ -118,8 +119,8 @@ class StateIndex:
         for row, distance in _nearest(self.steps, vector, most):
             number = int(np.searchsorted(self.starts, row, side="right")) - 1
             pair, step = self._pair(number, distance), row - int(self.starts[number])
-            token = [*model.target.pieces(pair.target), SPECIALS[EOS]][step]
-            found.append(pair._replace(step=step, token=token))
+            tokens = (*model.target.pieces(pair.target), SPECIALS[EOS])
+            found.append(pair._replace(step=step, token=tokens[step], tokens=tokens))
         return found
 
     def _pair(self, number: int, distance: float) -> Neighbour:
@@ -133,7 +134,7 @@ class StateIndex:
 def find_neighbours(
     model: TrainedModel,
     index: StateIndex,
-    source: str,
+    source: str | Sequence[str],
     target: str | Sequence[str] | None = None,
     step: int | None = None,
     most: int = 10,
@@ -141,7 +142,8 @@ def find_neighbours(
 ) -> list[Neighbour]:
     """The training sources nearest to a source or, with `step`, the steps nearest to that step of its translation.
 
-    The translation is `target`, text or a list of tokens, or the one that a search with these options finds. UserError:
+    `source` is text or a list of tokens. The translation is `target`, which may be either as well, or the one that a
+    search with these options finds, in single precision with the whole vocabulary. UserError:
     the source is blank, a token is unknown, or the translation has no such step.
     """
     if most < 1 or (step is not None and step < 0):
@@ -149,7 +151,11 @@ def find_neighbours(
     sources = pad([source_ids(model, source)], model.device)
     if step is None:
         return index.nearest_sources(source_vectors(model.translator, sources)[0], most)
-    tokens = model.search([source], options)[0][0].tokens if target is None else prefix_ids(model, target)
+    if target is None:
+        best = continuations(model, source, options=options)[0].tokens
+        tokens = model.target.vocabulary.lookup_indices(token for token in best if token != SPECIALS[EOS])
+    else:
+        tokens = prefix_ids(model, target)
     if step > len(tokens):
         raise UserError(f"step {step}: this translation has steps 0 to {len(tokens)}, and the last predicts </s>")
     (rows,) = step_vectors(model.translator, sources, pad([[*tokens[:step], EOS]], model.device))

@@ -9,6 +9,7 @@ those that the model computes after all earlier interventions.
 from __future__ import annotations
 
 import copy
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import torch
-from pydantic import NonNegativeInt, model_validator
+from pydantic import Field, NonNegativeInt, model_validator
 from torch import Tensor, nn
 
 from seq2seq_attn.analysis.attention_files import NO_WEIGHTS
@@ -31,7 +32,7 @@ from seq2seq_attn.search.batched import search
 from seq2seq_attn.search.options import SearchOptions
 from seq2seq_attn.strict import Strict
 from seq2seq_attn.text.encoded import Ids
-from seq2seq_attn.text.vocabulary import EOS, PAD, SPECIALS
+from seq2seq_attn.text.vocabulary import EOS, PAD, SPECIALS, UNK, Vocabulary
 
 LIKELY = 10  # next tokens that a step lists
 
@@ -41,19 +42,23 @@ class Intervention(Strict):
 
     `weights`: the sum of the values under these weights, which are used as they are; they need not sum to 1.
     `mean`: under equal weights. `nothing`: under weights of 0. `sentence`: the context that the model reads at the same
-    step of the same translation of the sentence `other`.
+    step of the same translation of the sentence `other`. `temperature`: under the weights a_i = normalise(e_i / t),
+    where e_i are the model's own scores, `normalise` is its own normaliser, and t is `temperature`; with softmax,
+    a_ij = exp(e_ij / t) / Σ_k exp(e_ik / t) (Hinton et al. 2015, eq. 1). Below 1 the weights are more concentrated,
+    above 1 closer to equal. Other interventions at the same step apply to these weights.
     """
 
-    replace: Literal["weights", "mean", "sentence", "nothing"]  # by what
+    replace: Literal["weights", "mean", "sentence", "nothing", "temperature"]  # by what
     step: NonNegativeInt | None = None  # counted from 0, tokens of a prefix included; null: at every step
     layer: NonNegativeInt | None = None  # of the decoder; null: in every layer
     head: NonNegativeInt | None = None  # null: in every head
     weights: tuple[float, ...] | None = None  # one per source token, `</s>` included
     other: str | None = None  # a source sentence
+    temperature: float | None = Field(default=None, ge=0.001, le=1000)
 
     @model_validator(mode="after")
     def _has_what_it_needs(self) -> Intervention:
-        for name, needed in (("weights", "weights"), ("other", "sentence")):
+        for name, needed in (("weights", "weights"), ("other", "sentence"), ("temperature", "temperature")):
             is_given, is_needed = getattr(self, name) is not None, self.replace == needed
             if is_needed and not is_given:
                 raise ValueError(f"replace={needed} needs {name}")
@@ -70,7 +75,9 @@ class LayerReading(NamedTuple):
     """How one layer of the decoder read the S source tokens at a step, by each of its H heads."""
 
     weights: list[list[float]]  # (H, S)
-    scores: list[list[float | None]] | None  # (H, S) before the normaliser, null if excluded; None if there are several
+    scores: (
+        list[list[float | None]] | None
+    )  # (H, S) before temperature and normaliser, null if excluded; None if several
     contributions: list[list[float]]  # (H, S): |a_j v_j|, how far source token j moves C (Kobayashi et al. 2020)
 
 
@@ -101,7 +108,7 @@ class DecodedSteps:
 
 def decode_steps(
     model: TrainedModel,
-    source: str,
+    source: str | Sequence[str],
     target: str | None = None,
     *,
     prefix: str | Sequence[str] = (),
@@ -110,9 +117,10 @@ def decode_steps(
 ) -> Iterator[DecodedStep]:
     """The steps that predict `target`, or the translation that a search finds after `prefix`, one after the other.
 
-    `prefix` is text or a list of tokens. By default, the search is that of the configuration; with a beam of 1 every
-    step is returned as soon as it is decoded. Steps are computed in single precision with the whole vocabulary.
-    UserError: a side is blank, a token is unknown, or an intervention does not fit the sentence or the model.
+    `source` and `prefix` are text or lists of tokens. By default, the search is that of the configuration; with a beam
+    of 1 every step is returned as soon as it is decoded. Steps are computed in single precision with the whole
+    vocabulary. UserError: a side is blank, a token is unknown, or an intervention does not fit the sentence or the
+    model.
     """
     ids = source_ids(model, source)
     options = _exact(options or model.config.search).model_copy(update={"n_best": 1})
@@ -142,7 +150,7 @@ class Continuation(NamedTuple):
 
 def continuations(
     model: TrainedModel,
-    source: str,
+    source: str | Sequence[str],
     *,
     prefix: str | Sequence[str] = (),
     interventions: Sequence[Intervention] = (),
@@ -170,7 +178,7 @@ def _exact(options: SearchOptions) -> SearchOptions:
     return options.model_copy(update={"precision": "fp32", "shortlist": None, "mbr": None})
 
 
-def decoded(model: TrainedModel, source: str, steps: Iterator[DecodedStep]) -> DecodedSteps:
+def decoded(model: TrainedModel, source: str | Sequence[str], steps: Iterator[DecodedStep]) -> DecodedSteps:
     """The record of a translation with these steps."""
     found = tuple(steps)
     return DecodedSteps(
@@ -181,14 +189,18 @@ def decoded(model: TrainedModel, source: str, steps: Iterator[DecodedStep]) -> D
     )
 
 
-def source_tokens(model: TrainedModel, source: str) -> tuple[str, ...]:
+def source_tokens(model: TrainedModel, source: str | Sequence[str]) -> tuple[str, ...]:
     """The tokens that the decoder reads, `</s>` last."""
-    return *model.source.pieces(source)[: len(source_ids(model, source)) - 1], SPECIALS[EOS]
+    tokens = model.source.pieces(source) if isinstance(source, str) else source
+    return *tokens[: len(source_ids(model, source)) - 1], SPECIALS[EOS]
 
 
-def source_ids(model: TrainedModel, source: str) -> list[int]:
-    """The ids of a sentence, cut as in a search. UserError if it is blank."""
-    ids = model.source.encode(source)
+def source_ids(model: TrainedModel, source: str | Sequence[str]) -> list[int]:
+    """The ids of a sentence, text or tokens, cut as in a search. UserError: it is blank, or a token is unknown."""
+    if isinstance(source, str):
+        ids = model.source.encode(source)
+    else:
+        ids = [*_known_ids(model.source.vocabulary, source, "source"), EOS]
     if len(ids) == 1:
         raise UserError("a blank sentence has no steps; give one with text")
     return model.cut(ids)
@@ -196,10 +208,15 @@ def source_ids(model: TrainedModel, source: str) -> list[int]:
 
 def prefix_ids(model: TrainedModel, prefix: str | Sequence[str]) -> list[int]:
     """The ids of text, or of tokens, with which a translation begins. UserError: a token cannot be in it."""
-    tokens = model.target.pieces(prefix) if isinstance(prefix, str) else list(prefix)
-    vocabulary = model.target.vocabulary
-    if unknown := [token for token in tokens if token not in vocabulary or token in SPECIALS[PAD:]]:
-        raise UserError(f"prefix: {unknown[0]!r} is no token of this model's vocabulary that can begin a translation")
+    tokens = model.target.pieces(prefix) if isinstance(prefix, str) else prefix
+    return _known_ids(model.target.vocabulary, tokens, "prefix")
+
+
+def _known_ids(vocabulary: Vocabulary, tokens: Sequence[str], name: str) -> list[int]:
+    for token in tokens:
+        if token not in vocabulary or token in SPECIALS[PAD:]:
+            hint = f"give {SPECIALS[UNK]} for an unknown one"
+            raise UserError(f"{name}: {token!r} is no token of this model's vocabulary that may stand there; {hint}")
     return vocabulary.lookup_indices(tokens)
 
 
@@ -318,6 +335,10 @@ class _Decoder:
             heads = min(context.heads for context in self.contexts)
             if each.head is not None and each.head >= heads:
                 raise UserError(f"head {each.head}: this model has heads 0 to {heads - 1}")
+            if each.temperature is not None and not all(isinstance(one.reader(), Attention) for one in self.contexts):
+                raise UserError(
+                    "replace=temperature needs weights from one scorer; those of this model have none or several"
+                )
             if each.weights is not None and len(each.weights) != self.length:
                 raise UserError(
                     f"{len(each.weights)} weights for {self.length} source tokens: give one for each, `</s>` included"
@@ -337,10 +358,12 @@ class _Decoder:
             applied = [
                 each for each in self.interventions if self._applies(each, step) and each.layer in (None, number)
             ]
-            changes = [self._change(each, context.heads) for each in applied if each.other is None]
+            changes = [
+                self._change(each, context.heads) for each in applied if each.other is None and each.temperature is None
+            ]
             others = [1 + self.others.index(each.other) for each in applied if each.other is not None]
             replacements[reader] = Intervened(
-                self._scored(reader, number),
+                self._scored(reader, number, _temperatures(applied, context.heads)),
                 context.heads,
                 partial(_in_turn, changes) if changes else None,
                 others[-1] if others else None,
@@ -348,15 +371,23 @@ class _Decoder:
             )
         return replace_modules(self.translator, replacements).eval()
 
-    def _scored(self, reader: Context, number: int) -> Context:
-        """The reader with a copy of its scorer that leaves its scores behind; other threads use the original."""
+    def _scored(self, reader: Context, number: int, temperatures: Sequence[float]) -> Context:
+        """The reader with a copy of its scorer that leaves its scores behind; other threads use the original.
+
+        The reader itself gets the scores of the first sentence divided by the temperature of each head.
+        """
         if not isinstance(reader, Attention):
             return reader
         scorer = copy.copy(reader.scorer)
         scorer.__dict__["_forward_hooks"] = OrderedDict(scorer._forward_hooks)
 
-        def remember(_scorer: nn.Module, _inputs: object, scores: Tensor) -> None:
+        def remember(_scorer: nn.Module, _inputs: object, scores: Tensor) -> Tensor | None:
             self.scored[number] = scores
+            if all(each == 1 for each in temperatures):
+                return None
+            divisors = scores.new_ones(len(scores), 1, 1)  # (B * heads, 1, 1)
+            divisors[: len(temperatures), 0, 0] = scores.new_tensor(temperatures)
+            return scores / divisors
 
         scorer.register_forward_hook(remember)
         return replace_modules(reader, {reader.scorer: scorer})
@@ -369,6 +400,12 @@ class _Decoder:
         }
         change = changes[each.replace]
         return change if each.head is None else partial(_in_one_head, change, each.head, heads)
+
+
+def _temperatures(applied: Sequence[Intervention], heads: int) -> list[float]:
+    """The product of the temperatures of each head."""
+    given = [(each.head, each.temperature) for each in applied if each.temperature is not None]
+    return [math.prod(each for place, each in given if place in (None, head)) for head in range(heads)]
 
 
 def _given(row: Sequence[float], weights: Tensor, is_token: Tensor) -> Tensor:

@@ -370,7 +370,7 @@ class Model:
 
     def steps(
         self,
-        source: str,
+        source: str | Sequence[str],
         target: str | None = None,
         *,
         prefix: str | Sequence[str] = (),
@@ -379,11 +379,12 @@ class Model:
     ) -> Steps:
         """Everything that the model computes at each step of decoding, with interventions at some of them.
 
-        The steps predict `target`, or the translation that a search finds after `prefix`, which is text or a list of
-        tokens. `search` takes the options of `translate`. An intervention is a mapping with the keys of
-        `seq2seq_attn.analysis.stepwise.Intervention`: {"replace": "weights", "step": 2, "weights": [0, 1, 0]} replaces
-        the weights of step 2; "mean", "sentence" (with "other") and "nothing" replace the context. UserError: a side is
-        blank, a token is unknown, or an intervention does not fit the sentence or the model.
+        The steps predict `target`, or the translation that a search finds after `prefix`. `source` and `prefix` are
+        text or lists of tokens. `search` takes the options of `translate`. An intervention is a mapping with the keys
+        of `seq2seq_attn.analysis.stepwise.Intervention`: {"replace": "weights", "step": 2, "weights": [0, 1, 0]}
+        replaces the weights of step 2; "mean", "sentence" (with "other") and "nothing" replace the context;
+        "temperature" (with "temperature") divides the scores before the normaliser. UserError: a side is blank, a token
+        is unknown, or an intervention does not fit the sentence or the model.
         """
         from seq2seq_attn.analysis.stepwise import Intervention, decode_steps, decoded
 
@@ -394,7 +395,7 @@ class Model:
 
     def neighbours(
         self,
-        source: str,
+        source: str | Sequence[str],
         target: str | Sequence[str] | None = None,
         *,
         step: int | None = None,
@@ -404,10 +405,11 @@ class Model:
         """The training pairs whose sources this model reads most alike or, with `step`, its most similar steps.
 
         Sources are compared by the mean of their encoder states, steps by the features that the next token is predicted
-        from. `step` is one of the steps that predict `target`, which is text or a list of tokens, by default the best
-        translation of a search; it counts from 0. Distances are Euclidean, and the search is exact. On first use, all
-        training pairs are read once, and what the search needs is kept in the user's cache folder. `search` takes the
-        options of `translate`. UserError: a side is blank, there is no such step, or the training text is missing.
+        from. `step` is one of the steps that predict `target`, by default the best translation of a search; it counts
+        from 0. `source` and `target` are text or lists of tokens. Distances are Euclidean, and the search is exact. On
+        first use, all training pairs are read once, and what the search needs is kept in the user's cache folder.
+        `search` takes the options of `translate`. UserError: a side is blank, there is no such step, or the training
+        text is missing.
         """
         from seq2seq_attn.analysis.neighbours import find_neighbours
 

@@ -26,7 +26,7 @@ from seq2seq_attn.serve import Settings, requests
 from seq2seq_attn.serve.batches import Batches, BatchTask, QueueFullError
 from seq2seq_attn.serve.guard import Guard, Metrics, check_key, error_response
 from seq2seq_attn.serve.pages import docs_page, schema
-from seq2seq_attn.serve.requests import ApiError, as_lines
+from seq2seq_attn.serve.requests import ApiError, Lines, as_lines
 from seq2seq_attn.serve.tasks import (
     AlignTask,
     AttentionItem,
@@ -47,6 +47,7 @@ PAGE = Path(__file__).parent / "page"  # built from frontend/
 FONTS = Path(report.__file__).parent / "fonts"  # Chinese characters, for systems without
 
 _Body = TypeVar("_Body", bound=requests._Body)
+_Line = TypeVar("_Line")
 
 
 class Server:
@@ -82,7 +83,9 @@ class Server:
         known = ", ".join(dict.fromkeys(f"{each.source} to {each.target}" for each in self.models.values()))
         raise ApiError(400, f"no model translates from {source!r} to {target!r}; served: {known}")
 
-    async def lengths(self, count: Callable[[Sequence[str]], list[int]], lines: Sequence[str], most: int) -> list[int]:
+    async def lengths(
+        self, count: Callable[[Sequence[_Line]], list[int]], lines: Sequence[_Line], most: int
+    ) -> list[int]:
         """The tokens of each line. ApiError: there are too many lines, or too many tokens in one."""
         if len(lines) > self.settings.max_lines:
             limit = f"this server takes at most {self.settings.max_lines} at once"
@@ -93,8 +96,8 @@ class Server:
                 raise ApiError(400, f"line {number}: {length} tokens; at most {most} are translated, so split it")
         return lengths
 
-    async def source_lengths(self, served: ServedModel, lines: Sequence[str]) -> list[int]:
-        """As `lengths`, for lines that a model is to read; it reads no more tokens than in training."""
+    async def source_lengths(self, served: ServedModel, lines: Sequence[Lines]) -> list[int]:
+        """As `lengths`, for text or tokens that a model is to read; it reads no more tokens than in training."""
         most = min(self.settings.max_tokens, served.model.config.data.max_length)
         return await self.lengths(served.source_tokens, lines, most)
 

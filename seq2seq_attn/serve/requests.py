@@ -119,7 +119,7 @@ class AttentionBody(_ModelBody):
 class PrefixBody(_SearchBody):
     """A sentence, and how its translation begins."""
 
-    source: str
+    source: Lines  # text or list of tokens
     prefix: Lines = ()  # text or list of tokens with which the translation begins
 
 
@@ -138,7 +138,7 @@ class StepsBody(PrefixBody):
 class NeighboursBody(_ModelBody):
     """A sentence, whose nearest training sentences are asked for, or a step of its translation."""
 
-    source: str
+    source: Lines  # text or list of tokens
     target: Lines | None = None  # text or list of tokens; by default, the best of the run's search
     step: NonNegativeInt | None = None  # of the translation; by default, sources are compared
     most: int = Field(default=10, ge=1, le=100)  # neighbours

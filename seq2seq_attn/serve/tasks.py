@@ -68,9 +68,9 @@ class ServedModel:
         except BaseException as error:
             found.set_exception(error)
 
-    def source_tokens(self, lines: Sequence[str]) -> list[int]:
-        """The number of tokens of each line, without `</s>`."""
-        return [len(self.model.trained.source.pieces(line)) for line in lines]
+    def source_tokens(self, lines: Sequence[str | Sequence[str]]) -> list[int]:
+        """The number of tokens of each line, text or tokens, without `</s>`."""
+        return [len(self.model.trained.source.pieces(line) if isinstance(line, str) else line) for line in lines]
 
     def target_tokens(self, lines: Sequence[str]) -> list[int]:
         """The same for translations."""
@@ -205,7 +205,7 @@ class AttentionTask:
 class NeighboursItem(NamedTuple):
     """The arguments of `find_neighbours`."""
 
-    source: str
+    source: str | tuple[str, ...]
     target: str | tuple[str, ...] | None
     step: int | None
     most: int
@@ -228,7 +228,7 @@ class NeighboursTask:
 class StepsItem(NamedTuple):
     """A sentence to decode step by step; the arguments of `decode_steps`."""
 
-    source: str
+    source: str | tuple[str, ...]
     target: str | None
     prefix: str | tuple[str, ...]
     interventions: tuple[Intervention, ...]

@@ -95,14 +95,15 @@ def test_steps_are_found_as_numpy_finds_them(model):
         np.testing.assert_allclose(near.distances, np.sort(distances)[:5], atol=1e-5)
         assert near.to_records() == model.neighbours("a c b", ["y", "z"], step=step, most=5).to_records()
         for each in near:
-            assert each.token == [*TARGETS[each.line - 1].split(), "</s>"][each.step]
+            assert each.tokens == (*TARGETS[each.line - 1].split(), "</s>")
+            assert each.token == each.tokens[each.step]
             row = found.starts[KEPT.index(each.line - 1)] + each.step
             np.testing.assert_allclose(each.distance, distances[row], atol=1e-5)
 
 
 def test_a_training_pair_is_its_own_neighbour(model):
     nearest = model.neighbours("b a c")[0]
-    assert (nearest.line, nearest.step, nearest.token) == (2, None, None)
+    assert (nearest.line, nearest.step, nearest.token, nearest.tokens) == (2, None, None, None)
     assert nearest.distance < 1e-3
     (nearest,) = model.neighbours("b a c", "y x z", step=2, most=1)
     assert (nearest.line, nearest.step, nearest.token) == (2, 2, "z")

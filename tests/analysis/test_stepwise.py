@@ -4,7 +4,14 @@ import pytest
 import torch
 
 from seq2seq_attn.analysis.interventions import intervene
-from seq2seq_attn.analysis.stepwise import Intervention, continuations, decode_steps, decoded
+from seq2seq_attn.analysis.stepwise import (
+    Intervention,
+    continuations,
+    decode_steps,
+    decoded,
+    source_ids,
+    source_tokens,
+)
 from seq2seq_attn.attention.contexts.counterfactual import uniform
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
@@ -25,6 +32,12 @@ MODELS = {
         "encoder": {"layers": 1, "heads": 2, "feed_forward_size": 12},
         "decoder": {"layers": 2, "heads": 4, "feed_forward_size": 12},
     },
+    "sigmoid": SIZES
+    | {
+        "decoder": {"kind": "luong", "hidden_size": 10},
+        "context": {"scorer": "general", "normaliser": "sigmoid"},
+    },
+    "mean": SIZES | {"context": {"kind": "mean"}},
     "distracted": SIZES | {"context": {"kind": "fixed"}},
 }
 
@@ -137,8 +150,9 @@ def test_continuations_are_the_n_best_of_the_search(model):
         )
 
 
-def test_continuations_begin_with_the_prefix_and_read_what_the_steps_read(model):
-    mean = Intervention(replace="mean", step=1)
+@pytest.mark.parametrize("change", [{"replace": "mean", "step": 1}, {"replace": "temperature", "temperature": 0.2}])
+def test_continuations_begin_with_the_prefix_and_read_what_the_steps_read(model, change):
+    mean = Intervention.model_validate(change)
     search = options(model, beam_size=3, n_best=2)
     found = continuations(model, SOURCE, prefix=["w", "x"], interventions=[mean], options=search)
     assert all(each.tokens[:2] == ["w", "x"] for each in found)
@@ -153,6 +167,17 @@ def test_a_prefix_is_text_or_tokens_and_must_be_known(model):
     for prefix in ("x q", ["</s>"]):
         with pytest.raises(UserError, match="is no token of this model's vocabulary"):
             run(model, prefix=prefix)
+
+
+def test_a_source_is_text_or_tokens_and_must_be_known(model):
+    assert run(model, SOURCE.split()) == run(model, SOURCE)
+    assert run(model, ["a", "<unk>"]).steps == run(model, "a q").steps
+    assert run(model, ["a", "<unk>"]).source == ("a", "<unk>", "</s>")
+    most = model.config.data.max_length
+    assert len(source_ids(model, ["a"] * (most + 3))) == len(source_tokens(model, ["a"] * (most + 3))) == most + 1
+    for tokens, message in ((["q"], "'q' is no token .* <unk>"), (["a", "</s>"], "'</s>' is no token"), ([], "blank")):
+        with pytest.raises(UserError, match=message):
+            run(model, tokens)
 
 
 def test_its_own_weights_given_back_change_nothing(model):
@@ -202,6 +227,52 @@ def test_nothing_is_read_under_weights_of_0(model):
     first, second, *_ = run(model, SOURCE, "x y", {"replace": "nothing", "step": 0}).steps
     assert first.weights == [0.0] * 5
     assert sum(second.weights) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("temperature", [0.3, 4.0])
+def test_at_a_temperature_the_weights_are_the_softmax_of_the_divided_scores(model, temperature):
+    change = {"replace": "temperature", "temperature": temperature, "step": 1}
+    before, after = run(model, SOURCE, "x y z"), run(model, SOURCE, "x y z", change)
+    assert after.steps[0] == before.steps[0]
+    scores = torch.tensor(after.steps[1].layers[0].scores)
+    torch.testing.assert_close(scores, torch.tensor(before.steps[1].layers[0].scores))  # those of the model itself
+    for layer in after.steps[1].layers:
+        closed_form = torch.softmax(torch.tensor(layer.scores) / temperature, dim=1)
+        torch.testing.assert_close(torch.tensor(layer.weights), closed_form)
+    assert after.steps[1].likely != before.steps[1].likely
+
+
+def test_a_temperature_acts_through_the_normaliser_of_the_model():
+    model = untrained("sigmoid")
+    step = run(model, SOURCE, "x", {"replace": "temperature", "temperature": 2.5}).steps[1]
+    (layer,) = step.layers
+    torch.testing.assert_close(torch.tensor(layer.weights), torch.sigmoid(torch.tensor(layer.scores) / 2.5))
+    memory = model.translator.encode(decoder_source(model))
+    norms = memory.source.values[0].norm(dim=1)
+    torch.testing.assert_close(torch.tensor(layer.contributions), torch.tensor(layer.weights) * norms)
+
+
+def test_temperatures_multiply_each_in_its_layer_and_head():
+    model = untrained("heads")
+    changes = [
+        {"replace": "temperature", "temperature": 3.0, "layer": 1},
+        {"replace": "temperature", "temperature": 0.5, "layer": 1, "head": 2},
+    ]
+    first, second = run(model, SOURCE, "x", *changes).steps[0].layers
+    for layer, divisors in ((first, [1, 1, 1, 1]), (second, [3.0, 3.0, 1.5, 3.0])):
+        divided = torch.tensor(layer.scores) / torch.tensor(divisors)[:, None]
+        torch.testing.assert_close(torch.tensor(layer.weights), torch.softmax(divided, dim=1))
+
+
+def test_a_temperature_changes_no_other_sentence_and_nothing_where_it_is_1(model):
+    sentence = {"replace": "sentence", "step": 0, "other": OTHER}
+    for name, changes in (("temperature", [sentence]), ("one", [])):
+        temperature = {"replace": "temperature", "step": 0, "temperature": 0.2 if name == "temperature" else 1.0}
+        before, after = run(model, SOURCE, "x y", *changes), run(model, SOURCE, "x y", *changes, temperature)
+        if len(model.translator.contexts_that_read()) == 1:  # or a second layer reads with what the first one computes
+            assert after == before
+        else:
+            assert after.log_probability == pytest.approx(before.log_probability, abs=1e-4)
 
 
 def test_the_context_of_a_sentence_is_its_own_where_both_are_the_same(model):
@@ -263,6 +334,7 @@ def test_the_model_itself_is_not_changed(model):
         ({"replace": "mean", "head": 7}, "head 7: this model has heads 0 to"),
         (weights_at(0, [1.0]), "1 weights for 5 source tokens"),
         ({"replace": "sentence", "other": " "}, "a blank sentence has no steps"),
+        ({"replace": "temperature", "temperature": 2.0, "head": 4}, "head 4: this model has heads 0 to"),
     ],
 )
 def test_what_does_not_fit_is_refused(model, wrong, message):
@@ -279,6 +351,8 @@ def test_what_does_not_fit_is_refused(model, wrong, message):
         {"replace": "sentence", "other": "a", "head": 0},
         weights_at(0, [-1.0]),
         weights_at(0, [float("nan")]),
+        {"replace": "temperature"},
+        {"replace": "mean", "temperature": 2.0},
     ],
 )
 def test_a_contradictory_intervention_is_refused(wrong):
@@ -292,6 +366,17 @@ def test_a_model_without_weights_has_steps_but_takes_no_interventions():
     assert [(step.weights, step.layers) for step in steps] == [(None, [])] * 3
     with pytest.raises(UserError, match="does not attend"):
         run(model, SOURCE, "x y", {"replace": "mean"})
+
+
+@pytest.mark.parametrize("temperature", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_temperature_is_a_number_above_0(temperature):
+    with pytest.raises(ValueError, match="temperature"):
+        Intervention(replace="temperature", temperature=temperature)
+
+
+def test_weights_without_scores_have_no_temperature():
+    with pytest.raises(UserError, match="replace=temperature needs weights from one scorer"):
+        run(untrained("mean"), SOURCE, "x y", {"replace": "temperature", "temperature": 2.0})
 
 
 def test_blank_sides_have_no_steps(model):

@@ -143,6 +143,17 @@ def test_steps_are_those_of_the_model(post, model, options):
     assert close(post("/v1/steps", {"source": "a b c", **options}), record(model.steps("a b c", **options)))
 
 
+def test_a_source_may_be_given_as_tokens(ask, post, refused, model):
+    tokens = ["a", "<unk>", "c"]
+    for path in ("/v1/steps", "/v1/hypotheses", "/v1/stream"):
+        assert ask("POST", path, json={"source": tokens}).status_code == 200
+    found = post("/v1/steps", {"source": tokens})
+    assert close(found, record(model.steps(tokens)))
+    assert found["source"] == [*tokens, "</s>"]
+    assert "'zz' is no token" in refused(400, "POST", "/v1/steps", json={"source": ["a", "zz"]})
+    assert "21 tokens; at most 20" in refused(400, "POST", "/v1/steps", json={"source": ["a"] * 21})
+
+
 @pytest.mark.parametrize(
     "intervention",
     [
@@ -150,6 +161,7 @@ def test_steps_are_those_of_the_model(post, model, options):
         {"replace": "mean", "step": 1},
         {"replace": "nothing"},
         {"replace": "sentence", "other": "b b", "step": 0},
+        {"replace": "temperature", "temperature": 3.0},
     ],
     ids=lambda each: each["replace"],
 )
@@ -210,7 +222,17 @@ def test_a_stream_has_every_step_and_the_whole_at_its_end(ask, model, options):
     assert end["tokens"] == [step["token"] for step in wanted["steps"]]
 
 
-@pytest.mark.parametrize("asked", [{}, {"step": 1}, {"target": ["b", "c"], "step": 2, "most": 3}, {"target": "c a"}])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"source": ["a", "c"]},
+        {"step": 1},
+        {"source": ["b"], "step": 0},
+        {"target": ["b", "c"], "step": 2, "most": 3},
+        {"target": "c a"},
+    ],
+)
 def test_neighbours_are_those_of_the_model(ask, post, served, model, asked, monkeypatch, tmp_path):
     pytest.importorskip("usearch", reason="the extra [serve] is not installed")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -221,7 +243,7 @@ def test_neighbours_are_those_of_the_model(ask, post, served, model, asked, monk
         assert first.headers["retry-after"] == "5"
         served._indices[0].result(timeout=60)
     answer = post("/v1/neighbours", request)
-    assert close(answer["neighbours"], model.neighbours("a b c", **asked).to_records())
+    assert close(answer["neighbours"], model.neighbours(**request).to_records())
 
 
 def test_neighbours_that_cannot_be_prepared_are_400(refused, model, monkeypatch):
