@@ -151,7 +151,9 @@ def is_the_intervention(page, model, number):
 
 def drag(page, selector, token, weight):
     """Drags the bar of a source token to a weight."""
-    box = page.locator(f'{selector} [data-token="{token}"] .touch').bounding_box()
+    bar = page.locator(f'{selector} [data-token="{token}"] .touch')
+    bar.scroll_into_view_if_needed()
+    box = bar.bounding_box()
     x = box["x"] + box["width"] / 2
     page.mouse.move(x, box["y"] + box["height"] - 1)
     page.mouse.down()
@@ -493,6 +495,7 @@ def test_one_head_of_one_layer_is_shown_and_changed(visit, several, family, serv
     )
     assert values(page, ".likely data") == pytest.approx(probabilities, rel=1e-4)
     page.get_by_role("checkbox", name=re.compile("^backwards")).check()  # it has no such head, and shows its own
+    wait_for_tokens(page, served.model.steps(SOURCE, beam_size=1).tokens)
     page.locator("step-panel").nth(1).wait_for()
     panel = page.locator("step-panel").first
     step = int(re.search(r"\d+", panel.locator("h3").text_content()).group()) - 1  # the one in the same column
@@ -525,6 +528,213 @@ def test_two_hundred_tokens_stay_legible_and_fluid(visit, several, family):
         return longest;
     }""")
     assert longest < 500  # milliseconds between two frames while steps are chosen
+
+
+@pytest.fixture(scope="module")
+def indices(served, family, tmp_path_factory):
+    """The training sentences are read before the page asks for neighbours: a browser notes an answer of 503."""
+    pytest.importorskip("usearch", reason="the extra [serve] is not installed")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        for each in (served, *family):
+            each.state_index()
+            each._indices[0].result(timeout=60)
+        yield
+
+
+def unfold(page, summary):
+    page.locator("summary", has_text=summary).first.click()
+
+
+def shows_neighbours(page, place, wanted):
+    """Whether this table has these training pairs, with the token of their step marked."""
+    rows = [each.source for each in wanted]
+    page.wait_for_function(
+        "([place, rows]) => [...document.querySelectorAll(place + ' .pairs button')]"
+        ".map((each) => each.textContent).join() === rows",
+        arg=[place, ",".join(rows)],
+    )
+    assert values(page, f"{place} .pairs data") == pytest.approx(wanted.distances, rel=1e-4, abs=1e-5)
+    cells = page.locator(f"{place} .pairs td:last-child").all_text_contents()
+    if wanted[0].step is None:
+        assert cells == [each.target for each in wanted]
+        return
+    assert page.locator(f"{place} .pairs mark").all_text_contents() == [each.token for each in wanted]
+    for cell, each in zip(cells, wanted, strict=True):
+        is_end = each.step == len(each.tokens) - 1
+        assert cell.split() == list(each.tokens if is_end else each.tokens[:-1])
+    before = (
+        "all => all.map((mark) => { const range = new Range(); range.setStart(mark.parentNode, 0); "
+        "range.setEndBefore(mark); return range.toString(); })"
+    )
+    places = [len(text.split()) for text in page.locator(f"{place} .pairs mark").evaluate_all(before)]
+    assert places == [each.step for each in wanted]
+
+
+@pytest.mark.slow
+def test_the_nearest_training_sentences_are_those_of_the_model(visit, model, indices):
+    page = visit(start(step="1@backwards"))
+    asked = []
+    page.on("request", lambda request: asked.append(request.post_data_json) if "neighbours" in request.url else None)
+    plain = model.steps(SOURCE, beam_size=1)
+    wait_for_tokens(page, plain.tokens)
+    page.locator("#source").press_sequentially(" a")
+    longer = model.steps(f"{SOURCE} a", beam_size=1)
+    wait_for_tokens(page, longer.tokens)
+    page.locator("tr[data-kind=base] button").nth(1).click()
+    assert asked == []  # only when a list is opened
+
+    unfold(page, "Nearest training sentences")
+    whole, step = ".pane > nearest-pairs", "step-panel nearest-pairs"
+    shows_neighbours(page, whole, model.neighbours(f"{SOURCE} a"))
+    unfold(page, "Nearest steps of the training text")
+    for number in (1, 2, len(longer.tokens) - 1):
+        page.locator("tr[data-kind=base] button").nth(number).click()
+        shows_neighbours(page, step, model.neighbours(f"{SOURCE} a", longer.tokens[:number], step=number))
+    assert len(asked) == 4
+    drag(page, "row-editor", 0, 0.9)
+    assert "without the changes" in page.locator(step).text_content()
+    page.locator("#source").press_sequentially(" b b c")  # typed without a pause: one more question, not one per key
+    page.wait_for_selector("step-panel", state="detached")
+    shows_neighbours(page, whole, model.neighbours(f"{SOURCE} a b b c"))
+    assert [each["source"] for each in asked[4:]] == [f"{SOURCE} a b b c"]
+
+    chosen = page.locator(f"{whole} .pairs button").nth(2)
+    source = chosen.text_content()
+    chosen.click()
+    wait_for_tokens(page, model.steps(source, beam_size=1).tokens)
+    assert page.locator("#source").input_value() == source
+    assert state(page) == {"source": source}
+    shows_neighbours(page, whole, model.neighbours(source))
+    assert values(page, f"{whole} .pairs data")[0] < 1e-3  # a training sentence is nearest to itself
+
+
+@pytest.mark.slow
+def test_the_page_asks_again_until_the_training_text_is_read(visit, model, listening, indices, monkeypatch):
+    may_go, prepare = threading.Event(), tasks.StateIndex.of_run
+    monkeypatch.setattr(tasks.StateIndex, "of_run", lambda *given: may_go.wait(30) and prepare(*given))
+    served = ServedModel.load("backwards", model, ("en", "zh"), print)
+    with listening(create_app([served], Settings())) as address:
+        page = visit(start(), at=address)
+        unfold(page, "Nearest training sentences")
+        note = page.locator("nearest-pairs .note")
+        assert note.text_content() == "The server is reading the training text, once; the next attempt is in 5 seconds."
+        may_go.set()
+        shows_neighbours(page, ".pane > nearest-pairs", model.neighbours(SOURCE))
+        assert note.count() == 0
+        visit.problems.clear()  # the browser notes the answer 503
+
+
+@pytest.mark.slow
+def test_the_attention_has_a_temperature(visit, model):
+    page = visit(start(step="1@backwards"))
+    plain = model.steps(SOURCE, beam_size=1)
+    wait_for_tokens(page, plain.tokens)
+    for place, temperature in (("-0.5", 0.32), ("0.75", 5.6)):
+        page.locator("#attention-temperature").fill(place)
+        assert page.locator("[for=attention-temperature]").text_content() == str(temperature)
+        everywhere = {"step": None, "layer": None, "head": None}
+        change = {"replace": "temperature", "temperature": temperature} | everywhere
+        assert edit_of(page)["interventions"] == [change]
+        wanted = is_the_intervention(page, model, 1)
+        scores = torch.tensor(wanted.steps[1].layers[0].scores[0])
+        assert values(page, ".step .numbers data") == pytest.approx(
+            (scores / temperature).softmax(0).tolist(), abs=1e-5
+        )
+        assert page.locator(".heat-map circle.touched").count() == len(wanted.tokens)
+    page.locator("[name=where]").select_option("all")
+    page.get_by_role("button", name="Replace").click()  # by the mean: both hold
+    assert edit_of(page)["interventions"] == [change, {"replace": "mean"} | everywhere]
+    is_the_intervention(page, model, 1)
+    page.get_by_role("button", name="Reset all changes").click()
+    page.wait_for_selector("tr[data-kind=changed]", state="detached")
+    assert page.locator("[for=attention-temperature]").text_content() == "1"
+    page.locator("#attention-temperature").fill("-1")
+    page.wait_for_selector("tr[data-kind=changed]")
+    page.locator("#attention-temperature").fill("0")  # t = 1, that of the model
+    page.wait_for_selector("tr[data-kind=changed]", state="detached")
+    assert "edits" not in state(page)
+
+
+@pytest.mark.slow
+def test_one_head_has_a_temperature_and_a_model_without_attention_none(visit, several, family):
+    heads = family[1].model
+    page = visit(start(step="0@heads") + "&model=fixed&model=heads", at=several)
+    wait_for_tokens(page, heads.steps(SOURCE, beam_size=1).tokens, model="heads")
+    page.locator("#head").select_option("1.0")
+    page.locator("#attention-temperature").fill("1")
+    (change,) = edit_of(page, "heads")["interventions"]
+    assert change == {"replace": "temperature", "temperature": 10, "step": None, "layer": 1, "head": 0}
+    wanted = heads.steps(SOURCE, interventions=[change], beam_size=1)
+    wait_for_tokens(page, wanted.tokens, "changed", "heads")
+    assert values(page, ".step .numbers data") == pytest.approx(wanted.steps[0].layers[1].weights[0], rel=1e-5)
+    assert "fixed" not in json.loads(state(page)["edits"])
+    page.get_by_role("checkbox", name=re.compile("^heads")).uncheck()
+    page.wait_for_selector("#attention-temperature", state="detached")
+
+
+@pytest.fixture(scope="module")
+def subwords(tmp_path_factory, run):
+    """A model of pieces, of words such as "abc"."""
+    folder = tmp_path_factory.mktemp("subwords")
+    lines = [line.replace(" ", "") for line in (run.parent / "source").read_text().splitlines()]
+    (folder / "text").write_text(
+        "".join(f"{first} {second}\n" for first, second in zip(lines, lines[::-1], strict=True))
+    )
+    pairs = {"source": str(folder / "text"), "target": str(folder / "text")}
+    config = {
+        "data": {"train": pairs, "validation": pairs, "max_length": 20},
+        "text": {"tokeniser": "bpe", "vocabulary_size": 16, "source_language": "en", "target_language": "zh"},
+        "model": {"embedding_size": 8, "encoder": {"hidden_size": 10}, "decoder": {"hidden_size": 12}},
+        "search": {"max_length": 12},
+        "training": {"batch_size": 13, "max_epochs": 1, "monitor": "loss", "accelerator": "cpu"},
+    }
+    s2s.train(config, folder / "run", silent=True)
+    return ServedModel.load("subwords", s2s.load(folder / "run"), ("en", "zh"), print)
+
+
+@pytest.mark.slow
+def test_source_tokens_are_split_and_joined_by_hand(visit, listening, subwords):
+    model = subwords.model
+    with listening(create_app([subwords], Settings())) as address:
+        page = visit(start("abc ca", step="0@subwords"), at=address)
+        plain = model.steps("abc ca", beam_size=1)
+        wait_for_tokens(page, plain.tokens, model="subwords")
+        own = list(plain.source[:-1])
+        unfold(page, "source token")
+        field = page.get_by_label("Tokens", exact=True)
+        assert field.input_value() == " ".join(own)
+        drag(page, "row-editor", 0, 0.9)  # it belongs to these tokens, and goes with them
+        page.wait_for_selector("tr[data-kind=changed]")
+        by_hand = ["▁", *"abc", "▁", "c", "a"]
+        assert by_hand != own
+        field.fill(" ".join(by_hand))
+        field.press("Enter")
+        assert edit_of(page, "subwords") == {"prefix": [], "interventions": [], "source": by_hand}
+        wanted = model.steps(by_hand, beam_size=1)
+        assert wanted.source == (*by_hand, "</s>")
+        wait_for_tokens(page, wanted.tokens, "changed", "subwords")
+        shows(page, wanted, 0)
+        assert page.locator(".heat-map .columns text").all_text_contents() == list(wanted.source)
+        assert tokens(page, model="subwords") == plain.tokens  # the tokeniser's beside them
+        page.locator("#attention-temperature").fill("-0.5")
+        changes = edit_of(page, "subwords")
+        both = model.steps(by_hand, interventions=changes["interventions"], beam_size=1)
+        assert changes["source"] == by_hand
+        wait_for_tokens(page, both.tokens, "changed", "subwords")
+        again = visit(page.url.partition("#")[2], at=address)
+        wait_for_tokens(again, both.tokens, "changed", "subwords")
+
+        page.locator("#attention-temperature").fill("0")
+        field.fill("abcca")
+        field.press("Enter")
+        error = page.locator(".pane .error")
+        assert "'abcca' is no token of this model's vocabulary" in error.text_content()
+        visit.problems.clear()  # the browser notes the answer 400
+        page.get_by_role("button", name="Tokens of the tokeniser").click()
+        page.wait_for_selector("tr[data-kind=changed]", state="detached")
+        assert "edits" not in state(page)
+        assert error.count() == 0
 
 
 @pytest.mark.slow
@@ -562,7 +772,7 @@ def test_the_keyboard_alone_suffices(visit, model):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1300])
 @pytest.mark.parametrize("tab", ["translate", "walk"])
-def test_axe_finds_nothing_serious_and_the_page_fits_the_window(visit, several, tab, width, scheme):
+def test_axe_finds_nothing_serious_and_the_page_fits_the_window(visit, several, indices, tab, width, scheme):
     if not AXE.exists():
         pytest.skip("needs axe-core: npm ci in seq2seq_attn/serve/frontend")
     changed = edits(interventions=[{"replace": "mean", "step": 1, "layer": None, "head": None}], prefix=["c"])
@@ -570,7 +780,11 @@ def test_axe_finds_nothing_serious_and_the_page_fits_the_window(visit, several, 
     fragment = start(beam=3, step="1@backwards", edits=changed) + models if tab == "translate" else "walk?scorer=mlp"
     page = visit(fragment, at=several, viewport={"width": width, "height": 900}, color_scheme=scheme)
     page.locator("tr[data-kind=changed] button, walk-page .sum").first.wait_for()
+    for summary in page.locator("details.more > summary").all():
+        summary.click()
     page.wait_for_timeout(300)
+    if tab == "translate":
+        page.locator(".pairs mark").first.wait_for()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.evaluate(AXE.read_text())
     found = page.evaluate("async () => (await axe.run()).violations")

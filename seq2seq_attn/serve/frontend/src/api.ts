@@ -36,12 +36,13 @@ export interface Step {
 }
 
 export interface Intervention {
-  replace: "weights" | "mean" | "sentence" | "nothing";
+  replace: "weights" | "mean" | "sentence" | "nothing" | "temperature";
   step: number | null; // null: every step
   layer: number | null;
   head: number | null;
   weights?: number[];
   other?: string;
+  temperature?: number;
 }
 
 /** A translation with its steps; `text` and `log_probability` grow while it is decoded. */
@@ -59,10 +60,29 @@ export interface Hypothesis {
   score: number;
 }
 
+/** A training pair that is near, or a step in which the model predicts its target. */
+export interface Neighbour {
+  distance: number;
+  line: number; // of the training text, from 1
+  source: string;
+  target: string;
+  step: number | null; // null: sources were compared
+  tokens: string[] | null; // of the target, for a step
+}
+
+/** The body of a request for neighbours of a source or, with a step, of that step after the tokens of `target`. */
+export interface NeighboursRequest {
+  model: string;
+  source: string | string[];
+  target?: string[];
+  step?: number;
+  most: number;
+}
+
 /** The body of a request for steps. */
 export interface StepsRequest {
   model: string;
-  source: string;
+  source: string | string[]; // text, or tokens by hand
   prefix?: string | string[];
   interventions?: Intervention[];
   beam_size?: number;
@@ -77,6 +97,7 @@ export class ApiError extends Error {
   constructor(
     readonly status: number,
     message: string,
+    readonly retryAfter: number | null = null, // seconds
   ) {
     super(message);
   }
@@ -102,6 +123,11 @@ export class Api {
   async hypotheses(request: StepsRequest, signal: AbortSignal): Promise<Hypothesis[]> {
     const answer = await this.send("v1/hypotheses", request, signal);
     return ((await answer.json()) as { hypotheses: Hypothesis[] }).hypotheses;
+  }
+
+  async neighbours(request: NeighboursRequest, signal: AbortSignal): Promise<Neighbour[]> {
+    const answer = await this.send("v1/neighbours", request, signal);
+    return ((await answer.json()) as { neighbours: Neighbour[] }).neighbours;
   }
 
   /** The translation after every token that is decoded. */
@@ -140,6 +166,7 @@ export class Api {
     });
     if (answer.ok) return answer;
     const problem = (await answer.json().catch(() => null)) as { error?: string } | null;
-    throw new ApiError(answer.status, problem?.error ?? `the server answered with status ${answer.status}`);
+    const retryAfter = Number(answer.headers.get("retry-after")) || null;
+    throw new ApiError(answer.status, problem?.error ?? `the server answered with status ${answer.status}`, retryAfter);
   }
 }

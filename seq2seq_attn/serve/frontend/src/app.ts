@@ -5,7 +5,7 @@ import { Api, ApiError, type ModelInfo } from "./api.ts";
 import "./bands.ts";
 import "./controls.ts";
 import { saveJson } from "./download.ts";
-import { goingOn, intervened, placed, withoutStep } from "./edits.ts";
+import { atTemperature, goingOn, intervened, ofTokens, placed, temperatureOf, withoutStep } from "./edits.ts";
 import { shortNames } from "./format.ts";
 import "./heat-map.ts";
 import "./hypotheses.ts";
@@ -55,6 +55,18 @@ export class AttentionPage extends Part {
       this.intervene(model, step, other === undefined ? { replace } : { replace, other }));
     this.listen("go-on", ({ model, prefix }) => {
       this.change({ focus: { model, step: prefix.length - 1 }, ...this.edited(model, (edit) => goingOn(edit, prefix)) });
+    });
+    this.listen("set-tokens", ({ model, tokens }) => {
+      const own = this.panes.get(model)?.base?.source.slice(0, -1) ?? [];
+      const isOwn = tokens.length === 0 || tokens.join(" ") === own.join(" ");
+      this.change(this.edited(model, (edit) => ofTokens(edit, isOwn ? null : tokens)));
+    });
+    this.listen("set-temperature", (temperature) => {
+      const edits = this.attending.map(({ info }) => [
+        info.name,
+        atTemperature(this.state.edits[info.name] ?? NO_EDIT, viewOf(this.state, info), temperature),
+      ]);
+      this.change({ edits: { ...this.state.edits, ...Object.fromEntries(edits) } });
     });
     this.listen("reset", ({ model, step }) => {
       this.change(this.edited(model, (edit) => (step === null ? NO_EDIT : withoutStep(edit, step))));
@@ -118,6 +130,16 @@ export class AttentionPage extends Part {
     });
   }
 
+  private get attending(): Pane[] {
+    return this.shown.filter((pane) => pane.attends);
+  }
+
+  /** The temperature of attention that the slider shows: that of the first model; null if none attends. */
+  private get attentionTemperature(): number | null {
+    const [first] = this.attending;
+    return first ? temperatureOf(this.state.edits[first.info.name] ?? NO_EDIT, viewOf(this.state, first.info)) : null;
+  }
+
   private answered(error?: ApiError): void {
     if (error?.status === 401) this.problem = error;
     this.version += 1;
@@ -156,7 +178,8 @@ export class AttentionPage extends Part {
     const names = shortNames(this.models.map((each) => each.name));
     const heads = shown.map((pane) => pane.info.heads).sort((a, b) => b.length - a.length)[0] ?? [];
     return html`<sentence-form .state=${state} .models=${this.models} .names=${names}></sentence-form>
-      <translator-controls .state=${state} .heads=${heads}></translator-controls>
+      <translator-controls .state=${state} .heads=${heads}
+        .attentionTemperature=${this.attentionTemperature}></translator-controls>
       <section class="result" aria-label="Translations">
         <translation-rows .panes=${shown} .names=${names} .focusPlace=${this.placeIn(shown)} .version=${version}></translation-rows>
         <div class="line">

@@ -7,9 +7,14 @@ import type { State } from "./state.ts";
 type Slider = "beam" | "penalty" | "temperature" | "topP" | "seed";
 
 export class TranslatorControls extends Part {
-  static override properties = { state: { attribute: false }, heads: { attribute: false } };
+  static override properties = {
+    state: { attribute: false },
+    heads: { attribute: false },
+    attentionTemperature: { attribute: false },
+  };
   declare state: State;
   declare heads: readonly number[]; // of each layer that attends
+  declare attentionTemperature: number | null; // null: no model attends
 
   protected override render(): TemplateResult {
     const { state } = this;
@@ -28,6 +33,7 @@ export class TranslatorControls extends Part {
             this.slider("beam", "Beam", 1, 16, 1, state.beam),
             state.beam > 1 ? this.slider("penalty", "Length penalty", 0, 3, 0.1, state.penalty) : nothing,
           ]}
+      ${this.attentionTemperature === null ? nothing : this.sharpness(this.attentionTemperature)}
       ${this.heads.reduce((sum, count) => sum + count, 0) > 1 ? this.layers() : nothing}
     </div>`;
   }
@@ -37,6 +43,19 @@ export class TranslatorControls extends Part {
       <input type="range" id=${name} min=${low} max=${high} step=${step} .value=${String(value)}
         @input=${(event: Event) => this.ask("change-state", { [name]: Number((event.target as HTMLInputElement).value) })}>
       <output for=${name}>${value}</output></label>`;
+  }
+
+  /** On a logarithmic scale from 1/10 to 10, as dividing by 2 and multiplying by 2 are equally large changes. */
+  private sharpness(temperature: number): TemplateResult {
+    const choose = (event: Event): void => {
+      const found = 10 ** Number((event.target as HTMLInputElement).value);
+      this.ask("set-temperature", Number(found.toPrecision(2)));
+    };
+    const meaning = "The weights are normalise(e / t): below 1 sharper, above 1 closer to equal";
+    return html`<label class="slider" title=${meaning}>Attention temperature t
+      <input type="range" id="attention-temperature" min="-1" max="1" step="0.05" .value=${String(Math.log10(temperature))}
+        aria-valuetext=${temperature} @input=${choose}>
+      <output for="attention-temperature">${temperature}</output></label>`;
   }
 
   private method(event: Event): void {

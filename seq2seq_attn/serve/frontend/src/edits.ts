@@ -1,4 +1,4 @@
-/** How a user's actions change an edit: a row of weights, a context, another word. */
+/** How a user's actions change an edit: a row of weights, a context, a temperature, another word, source tokens. */
 
 import type { Intervention } from "./api.ts";
 import type { View } from "./reading.ts";
@@ -6,8 +6,12 @@ import type { Edit } from "./state.ts";
 
 type Replacement = Omit<Intervention, "step" | "layer" | "head">;
 
+/** Whether one takes the place of the other; a temperature and a replaced context hold together. */
 const samePlace = (a: Intervention, b: Intervention): boolean =>
-  a.step === b.step && a.layer === b.layer && a.head === b.head;
+  a.step === b.step &&
+  a.layer === b.layer &&
+  a.head === b.head &&
+  (a.replace === "temperature") === (b.replace === "temperature");
 
 /** Where an intervention applies: at a step, in the chosen layer and head or in all. */
 export function placed(view: View, step: number | null, replacement: Replacement): Intervention {
@@ -22,19 +26,38 @@ export function placed(view: View, step: number | null, replacement: Replacement
 export function intervened(edit: Edit, tokens: readonly string[], added: Intervention): Edit {
   const others = edit.interventions.filter((each) => !samePlace(each, added));
   const prefix = added.step === null ? edit.prefix : tokens.slice(0, added.step);
-  return { prefix, interventions: [...others, added] };
+  return { ...edit, prefix, interventions: [...others, added] };
+}
+
+/** The temperature of the normaliser at every step, in the chosen layer and head or in all. */
+export function temperatureOf(edit: Edit, view: View): number {
+  const place = placed(view, null, { replace: "temperature" });
+  return edit.interventions.find((each) => samePlace(each, place))?.temperature ?? 1;
+}
+
+/** The edit with this temperature there; 1 is that of the model. */
+export function atTemperature(edit: Edit, view: View, temperature: number): Edit {
+  const added = placed(view, null, { replace: "temperature", temperature });
+  const others = edit.interventions.filter((each) => !samePlace(each, added));
+  return { ...edit, interventions: temperature === 1 ? others : [...others, added] };
+}
+
+/** The edit with these source tokens, or with those of the tokeniser; rows of weights belonged to the tokens before. */
+export function ofTokens({ source: _, ...edit }: Edit, tokens: string[] | null): Edit {
+  const interventions = edit.interventions.filter((each) => each.replace !== "weights");
+  return { ...edit, interventions, ...(tokens && { source: tokens }) };
 }
 
 /** The edit that begins with this prefix; what was changed at later steps belonged to another translation. */
 export function goingOn(edit: Edit, prefix: string[]): Edit {
   const isBefore = (each: Intervention): boolean => each.step === null || each.step < prefix.length;
-  return { prefix, interventions: edit.interventions.filter(isBefore) };
+  return { ...edit, prefix, interventions: edit.interventions.filter(isBefore) };
 }
 
 /** The edit without the interventions at a step. The prefix goes with the last of them. */
 export function withoutStep(edit: Edit, step: number): Edit {
   const interventions = edit.interventions.filter((each) => each.step !== step);
-  return { prefix: interventions.length > 0 ? edit.prefix : [], interventions };
+  return { ...edit, prefix: interventions.length > 0 ? edit.prefix : [], interventions };
 }
 
 const rounded = (value: number): number => Math.round(value * 1e4) / 1e4; // a permalink holds four digits

@@ -3,8 +3,10 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { figureButtons } from "./download.ts";
 import { Part } from "./part.ts";
-import { editedSteps, rows, tokensOf, type View } from "./reading.ts";
+import "./nearest-pairs.ts";
+import { comparable, editedSteps, rows, tokensOf, type View } from "./reading.ts";
 import type { Pane } from "./session.ts";
+import "./source-tokens.ts";
 
 export class ModelPane extends Part {
   static override properties = {
@@ -28,14 +30,18 @@ export class ModelPane extends Part {
     return html`<section class="pane" aria-label=${this.name} aria-busy=${pane.busy > 0}>
       <h2>${this.name}</h2>
       ${pane.error ? html`<p class="error" role="alert">${pane.error}</p>` : nothing}
+      <source-tokens .model=${pane.info.name} .language=${pane.info.source} .isEdited=${pane.edit.source !== undefined}
+        .tokens=${pane.edit.source ?? decoded?.source.slice(0, -1) ?? null}></source-tokens>
       ${decoded && decoded.steps.length > 0 ? this.figures() : nothing}
+      <nearest-pairs .pane=${pane} .step=${null} .version=${this.version}></nearest-pairs>
     </section>`;
   }
 
   private figures(): TemplateResult {
     const { pane, view, version } = this;
     const decoded = pane.current!;
-    const { info, edit, base } = pane;
+    const { info, edit } = pane;
+    const base = comparable(pane.base, decoded);
     const weights = rows(decoded, edit, view);
     const edited = editedSteps(edit, decoded.steps.length);
     const target = tokensOf(decoded);

@@ -10,6 +10,8 @@ export interface Asks {
   "focus-step": { model: string; step: number };
   "set-row": { model: string; step: number; weights: number[] };
   "go-on": { model: string; prefix: string[] };
+  "set-tokens": { model: string; tokens: string[] };
+  "set-temperature": number; // of the normalisers of all shown models
   intervene: { model: string; step: number | null; replace: Intervention["replace"]; other?: string };
   reset: { model: string; step: number | null }; // null: everything
 }

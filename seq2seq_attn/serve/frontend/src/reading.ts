@@ -58,4 +58,9 @@ export function editedSteps(edit: Edit, count: number): Set<number> {
   return new Set(edit.interventions.map((each) => each.step!));
 }
 
+/** The unchanged translation, unless it reads other tokens of the sentence, whose weights are of other places. */
+export function comparable(base: Decoded | null, current: Decoded): Decoded | null {
+  return base?.source.join(" ") === current.source.join(" ") ? base : null;
+}
+
 export const tokensOf = (decoded: Decoded): string[] => decoded.steps.map((step) => step.token);

@@ -4,7 +4,7 @@ import { html, nothing, type TemplateResult } from "lit";
 import { live } from "lit/directives/live.js";
 import type { ModelInfo } from "./api.ts";
 import { Part } from "./part.ts";
-import type { State } from "./state.ts";
+import { NO_EDIT, type State } from "./state.ts";
 
 const PAUSE = 400; // milliseconds without a key before what was typed is translated
 
@@ -90,7 +90,7 @@ export class SentenceForm extends Part {
   private force(event: Event): void {
     const prefix = (event.target as HTMLInputElement).value.trim();
     const edits = Object.fromEntries(
-      this.chosen.map((name) => [name, { prefix, interventions: this.state.edits[name]?.interventions ?? [] }]),
+      this.chosen.map((name) => [name, { ...(this.state.edits[name] ?? NO_EDIT), prefix }]),
     );
     this.ask("change-state", { edits: { ...this.state.edits, ...edits } });
   }

@@ -1,12 +1,21 @@
 /** What the server answered for a state: for each model the translation, and the one after a user's changes. */
 
-import { Api, ApiError, type Decoded, type Hypothesis, type ModelInfo, type StepsRequest } from "./api.ts";
+import {
+  Api,
+  ApiError,
+  type Decoded,
+  type Hypothesis,
+  type ModelInfo,
+  type Neighbour,
+  type NeighboursRequest,
+  type StepsRequest,
+} from "./api.ts";
 import { isEdited, NO_EDIT, type Edit, type State } from "./state.ts";
 
 const SAMPLES = 5;
 
 /** One question to the server at a time; of those that come meanwhile, the last is asked next. */
-class Line {
+export class Line {
   private key = "";
   private running: AbortController | null = null;
   private waiting: (() => void) | null = null;
@@ -44,9 +53,10 @@ export class Pane {
   changed: Decoded | null = null; // null without an edit
   hypotheses: Hypothesis[] = []; // of the search that found `current`, if it keeps several
   busy = 0; // questions without an answer
-  error = "";
   edit: Edit = NO_EDIT;
+  source: string | string[] = ""; // that `current` translates
   private readonly lines = { base: new Line(), changed: new Line(), hypotheses: new Line() };
+  private readonly errors = { base: "", changed: "", hypotheses: "" };
 
   constructor(
     readonly info: ModelInfo,
@@ -56,6 +66,10 @@ export class Pane {
 
   get attends(): boolean {
     return this.info.heads.length > 0;
+  }
+
+  get error(): string {
+    return Object.values(this.errors).find((each) => each) ?? "";
   }
 
   /** The translation that the figures show. */
@@ -70,7 +84,7 @@ export class Pane {
     this.edit = state.edits[this.info.name] ?? NO_EDIT;
     const key = JSON.stringify(request);
     this.lines.base.ask(key, true, (signal) =>
-      this.work(signal, async () => {
+      this.work("base", signal, async () => {
         this.base = null;
         for await (const found of this.api.stream(request, signal)) {
           this.base = found;
@@ -78,43 +92,55 @@ export class Pane {
         }
       }),
     );
-    const edited = { ...request, prefix: this.edit.prefix, interventions: this.edit.interventions };
+    const { prefix, interventions, source = state.source } = this.edit;
+    this.source = source;
+    const edited = { ...request, source, prefix, interventions };
     const editedKey = isEdited(this.edit) ? JSON.stringify(edited) : "";
     if (editedKey) {
       this.lines.changed.ask(editedKey, false, (signal) =>
-        this.work(signal, async () => {
+        this.work("changed", signal, async () => {
           this.changed = await this.api.steps(edited, signal);
         }),
       );
     } else {
-      this.lines.changed.stop();
+      this.leave("changed");
       this.changed = null;
     }
     this.askForHypotheses(state, editedKey ? edited : request, editedKey || key);
   }
 
   stop(): void {
-    for (const line of Object.values(this.lines)) line.stop();
-    [this.base, this.changed, this.hypotheses, this.error] = [null, null, [], ""];
+    for (const name of ["base", "changed", "hypotheses"] as const) this.leave(name);
+    [this.base, this.changed, this.hypotheses] = [null, null, []];
+  }
+
+  private leave(name: keyof Pane["lines"]): void {
+    this.lines[name].stop();
+    this.errors[name] = "";
+  }
+
+  /** The nearest training pairs; ApiError with status 503 while the server reads them. */
+  neighbours(request: Omit<NeighboursRequest, "model">, signal: AbortSignal): Promise<Neighbour[]> {
+    return this.api.neighbours({ model: this.info.name, ...request }, signal);
   }
 
   private askForHypotheses(state: State, request: StepsRequest, key: string): void {
     const count = state.temperature === null ? state.beam : SAMPLES;
     if (count === 1) {
-      this.lines.hypotheses.stop();
+      this.leave("hypotheses");
       this.hypotheses = [];
       return;
     }
     this.lines.hypotheses.ask(key, false, (signal) =>
-      this.work(signal, async () => {
+      this.work("hypotheses", signal, async () => {
         this.hypotheses = await this.api.hypotheses({ ...request, n_best: count }, signal);
       }),
     );
   }
 
-  private async work(signal: AbortSignal, task: () => Promise<void>): Promise<void> {
+  private async work(name: keyof Pane["lines"], signal: AbortSignal, task: () => Promise<void>): Promise<void> {
     this.busy += 1;
-    this.error = "";
+    this.errors[name] = "";
     try {
       await task();
       this.busy -= 1;
@@ -123,7 +149,7 @@ export class Pane {
       this.busy -= 1;
       if (signal.aborted) return;
       const known = error instanceof ApiError ? error : new ApiError(0, String(error));
-      this.error = known.message;
+      this.errors[name] = known.message;
       this.update(known);
     }
   }

@@ -7,6 +7,7 @@ import { parseWalk, walkDefaults, type WalkState, writeWalk } from "./walk-state
 export interface Edit {
   prefix: string | string[]; // as typed, or as tokens
   interventions: Intervention[];
+  source?: string[]; // tokens by hand in place of those of the tokeniser
 }
 
 export interface Place {
@@ -32,7 +33,8 @@ export interface State {
 
 export const NO_EDIT: Edit = { prefix: [], interventions: [] };
 
-export const isEdited = (edit: Edit): boolean => edit.prefix.length > 0 || edit.interventions.length > 0;
+export const isEdited = (edit: Edit): boolean =>
+  edit.prefix.length > 0 || edit.interventions.length > 0 || edit.source !== undefined;
 
 export function defaults(): State {
   return {
@@ -121,12 +123,13 @@ function parseEdits(text: string | null): Record<string, Edit> {
 
 function isEdit(value: unknown): value is Edit {
   if (typeof value !== "object" || value === null) return false;
-  const { prefix, interventions } = value as Partial<Edit>;
-  const isPrefix =
-    typeof prefix === "string" || (Array.isArray(prefix) && prefix.every((token) => typeof token === "string"));
+  const { prefix, interventions, source } = value as Partial<Edit>;
+  const areTokens = (each: unknown): boolean =>
+    Array.isArray(each) && each.every((token) => typeof token === "string");
   const isRow = (row: unknown): boolean => Array.isArray(row) && row.every((each) => typeof each === "number");
   return (
-    isPrefix &&
+    (typeof prefix === "string" || areTokens(prefix)) &&
+    (source === undefined || areTokens(source)) &&
     Array.isArray(interventions) &&
     interventions.every((each) => each.replace !== "weights" || isRow(each.weights))
   );

@@ -4,8 +4,9 @@ import { html, nothing, type TemplateResult } from "lit";
 import type { Intervention, ModelInfo, Step } from "./api.ts";
 import { END, few, share, spoken } from "./format.ts";
 import { meter } from "./meter.ts";
+import "./nearest-pairs.ts";
 import { Part } from "./part.ts";
-import { givenRow, reading, type Reading, type View } from "./reading.ts";
+import { comparable, givenRow, reading, type Reading, type View } from "./reading.ts";
 import type { Pane } from "./session.ts";
 
 export class StepPanel extends Part {
@@ -42,12 +43,13 @@ export class StepPanel extends Part {
       <div class="step">
         ${this.pane.attends ? html`<div>${this.read(decoded.source, shown)}</div>` : nothing}
         <div>${this.next(step)} ${this.pane.attends ? this.whatIf(info) : nothing}</div>
-      </div>`;
+      </div>
+      <nearest-pairs .pane=${this.pane} .step=${this.step} .version=${this.version}></nearest-pairs>`;
   }
 
   private read(source: readonly string[], found: Reading | null): TemplateResult {
     if (!found) return html`<p class="note">This step reads the context of another sentence, so it has no weights here.</p>`;
-    const baseline = this.pane.base?.steps[this.step];
+    const baseline = comparable(this.pane.base, this.pane.current!)?.steps[this.step];
     const before = this.edited && baseline ? reading(baseline, this.view)?.weights : null;
     const { info } = this.pane;
     return html`<h4>Weights <small>drag a bar, or draw across</small></h4>
