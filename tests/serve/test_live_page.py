@@ -731,7 +731,7 @@ def test_source_tokens_are_split_and_joined_by_hand(visit, listening, subwords):
         error = page.locator(".pane .error")
         assert "'abcca' is no token of this model's vocabulary" in error.text_content()
         visit.problems.clear()  # the browser notes the answer 400
-        page.get_by_role("button", name="Tokens of the tokeniser").click()
+        page.get_by_role("button", name="Use those of the tokeniser").click()
         page.wait_for_selector("tr[data-kind=changed]", state="detached")
         assert "edits" not in state(page)
         assert error.count() == 0

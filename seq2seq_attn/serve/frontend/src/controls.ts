@@ -52,7 +52,7 @@ export class TranslatorControls extends Part {
       this.ask("set-temperature", Number(found.toPrecision(2)));
     };
     const meaning = "The weights are normalise(e / t): below 1 sharper, above 1 closer to equal";
-    return html`<label class="slider" title=${meaning}>Attention temperature t
+    return html`<label class="slider" title=${meaning}>Attention temperature
       <input type="range" id="attention-temperature" min="-1" max="1" step="0.05" .value=${String(Math.log10(temperature))}
         aria-valuetext=${temperature} @input=${choose}>
       <output for="attention-temperature">${temperature}</output></label>`;

@@ -59,7 +59,7 @@ export class NearestPairs extends Part {
             @click=${() => this.ask("change-state", { source: near.source, edits: {}, focus: null })}>${near.source}</button></td>
           <td lang=${info.target}>${near.tokens ? marked(near.tokens, near.step!) : near.target}</td>
         </tr>`)}</tbody></table></div>
-      ${isChanged ? html`<p class="note">Compared are the same tokens without the changes of weights and contexts.</p>` : nothing}`;
+      ${isChanged ? html`<p class="note">The states are compared after the same tokens, without the changes of weights and contexts.</p>` : nothing}`;
   }
 
   override disconnectedCallback(): void {
