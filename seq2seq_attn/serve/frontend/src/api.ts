@@ -143,3 +143,6 @@ export class Api {
     throw new ApiError(answer.status, problem?.error ?? `the server answered with status ${answer.status}`);
   }
 }
+
+/** Who answers the page: the server, or in a file of its own the page itself. */
+export type Answers = Pick<Api, "key" | "models" | "steps" | "hypotheses" | "stream">;

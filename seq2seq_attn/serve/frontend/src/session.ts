@@ -1,6 +1,6 @@
 /** What the server answered for a state: for each model the translation, and the one after a user's changes. */
 
-import { Api, ApiError, type Decoded, type Hypothesis, type ModelInfo, type StepsRequest } from "./api.ts";
+import { type Answers, ApiError, type Decoded, type Hypothesis, type ModelInfo, type StepsRequest } from "./api.ts";
 import { isEdited, NO_EDIT, type Edit, type State } from "./state.ts";
 
 const SAMPLES = 5;
@@ -50,7 +50,7 @@ export class Pane {
 
   constructor(
     readonly info: ModelInfo,
-    private readonly api: Api,
+    private readonly api: Answers,
     private readonly update: (error?: ApiError) => void,
   ) {}
 
