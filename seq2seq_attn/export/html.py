@@ -119,11 +119,16 @@ def _document(records: list[dict[str, Any]], parts: Mapping[str, bytes]) -> str:
 <noscript>This page translates in the browser and needs JavaScript.</noscript>
 <script type="application/json" id="models">{models}</script>
 {packed}
-<details class="notices"><summary>Licences</summary><pre>{html.escape(_read("licences.md").decode())}</pre></details>
+<details class="notices"><summary>Licences</summary><pre>{html.escape(_notices())}</pre></details>
 <script type="module">{_read("live.js").decode()}</script>
 </body>
 </html>
 """
+
+
+def _notices() -> str:
+    """Of the packages in the page, which ask that they are kept."""
+    return "\n".join(_read(name).decode() for name in ("licences.md", "onnxruntime.LICENSE"))
 
 
 def _read(name: str) -> bytes:

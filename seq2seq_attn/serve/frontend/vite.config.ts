@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { defineConfig, type Plugin, type UserConfig } from "vite";
 
-const SOURCES = ["index.html", "package-lock.json", "package.json", "src", "tsconfig.json", "vite.config.ts"];
+const SOURCES = ["index.html", "onnxruntime.LICENSE", "package-lock.json", "package.json", "src", "tsconfig.json", "vite.config.ts"];
 
 /** The files below a path of this folder, with / between the parts of their paths. */
 function files(path: string): string[] {
@@ -44,6 +44,9 @@ const runtime: Plugin = {
     const file = join(import.meta.dirname, "node_modules/onnxruntime-web/dist/ort-wasm-simd-threaded.wasm");
     const source = gzipSync(readFileSync(file), { level: 9 });
     this.emitFile({ type: "asset", fileName: "onnxruntime.wasm.gz", source });
+    // Its package has no file with the licence, so licences.md lacks the text.
+    const licence = readFileSync(join(import.meta.dirname, "onnxruntime.LICENSE"));
+    this.emitFile({ type: "asset", fileName: "onnxruntime.LICENSE", source: licence });
   },
 };
 

@@ -171,7 +171,7 @@ var e=globalThis,t=e.ShadowRoot&&(e.ShadyCSS===void 0||e.ShadyCSS.nativeShadow)&
       </div>
       <p class="note">${t.length>1?E`<span class="key differs">Marked</span> tokens differ from the first row. `:k}
         ${t.some(({decoded:e})=>e.steps.some(yo))?E`<span class="key forced">Dotted</span> tokens are not the most probable ones of their step.`:k}</p>`}row({pane:e,name:t,kind:n,decoded:r,isCurrent:i},a=[]){let o=this.focusPlace?.model===e.info.name?this.focusPlace.step:null;if(!r){let r=e.attends?`choose a token, then drag a weight or go on from another token`:`choose a token, then go on from another`;return E`<tr class="none"><th scope="row">${t}</th>
-        <td colspan="99">${n===`changed`?E`<small>${r}</small>`:k}</td></tr>`}return E`<tr class=${n} data-model=${e.info.name} data-kind=${n} lang=${e.info.target}
+        <td colspan="99"><small>${n===`changed`?r:e.busy>0?`translating …`:``}</small></td></tr>`}return E`<tr class=${n} data-model=${e.info.name} data-kind=${n} lang=${e.info.target}
         @keydown=${this.move}>
       <th scope="row" lang="en">${t}</th>
       ${a.map(t=>t?E`<td>${this.token(t,r.steps[t.step],e,i,o)}</td>`:E`<td class="gap"></td>`)}

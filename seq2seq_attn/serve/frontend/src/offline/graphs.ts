@@ -12,6 +12,15 @@ async function loadRuntime(): Promise<void> {
   env.wasm.wasmBinary = await bytes("runtime");
 }
 
+let last: Promise<unknown> = Promise.resolve();
+
+/** Runs the work after all that was asked for before: the runtime fails if two of its calls overlap. */
+function inTurn<T>(work: () => Promise<T>): Promise<T> {
+  const done = last.then(work);
+  last = done.catch(() => undefined);
+  return done;
+}
+
 class Graph {
   private constructor(
     private readonly session: InferenceSession,
@@ -21,12 +30,13 @@ class Graph {
   static async load(info: GraphInfo): Promise<Graph> {
     await (runtime ??= loadRuntime());
     const file = new Uint8Array(await bytes(info.file));
-    return new Graph(await InferenceSession.create(file, { executionProviders: ["wasm"] }), info);
+    const options = { executionProviders: ["wasm"], logSeverityLevel: 3 } as const; // errors: it warns of unused weights
+    return new Graph(await inTurn(() => InferenceSession.create(file, options)), info);
   }
 
-  async run(given: Tensors): Promise<Tensors> {
+  run(given: Tensors): Promise<Tensors> {
     const feeds = Object.fromEntries(this.info.inputs.map(({ name }) => [name, given[name]!]));
-    return this.session.run(feeds);
+    return inTurn(() => this.session.run(feeds));
   }
 }
 
