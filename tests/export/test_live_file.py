@@ -285,7 +285,7 @@ def test_a_reader_types_a_sentence_and_drags_a_weight(visit, untrained):
         "JSON.parse(new URLSearchParams(location.hash.split('?')[1]).get('edits')).model.interventions"
     )
     assert edit["weights"][2] > 0.8
-    page.wait_for_function("document.querySelector('.pane').getAttribute('aria-busy') === 'false'")
+    page.wait_for_function("() => document.querySelector('.pane').getAttribute('aria-busy') === 'false'")
     changed = decoded(model, SOURCE, decode_steps(model, SOURCE, interventions=[Intervention(**edit)], options=options))
     total = float(page.locator('tr[data-kind="changed"] .total data').get_attribute("value"))
     assert total == pytest.approx(changed.log_probability, abs=1e-4)

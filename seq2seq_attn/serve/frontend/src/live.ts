@@ -12,5 +12,6 @@ if (!location.hash) {
   const first = models().slice(0, COMPARED).map(({ about }) => about.name);
   history.replaceState(null, "", `#${writeState({ ...defaults(), models: first })}`);
 }
+void document.fonts.load("1em Subset", "汤"); // before the first translation needs it
 AttentionPage.answers = new OfflineAnswers();
 document.body.prepend(document.createElement("attention-page"));
