@@ -18,7 +18,7 @@ from seq2seq_attn.report.table import markdown, notes, terminal
 from seq2seq_attn.report.write import CURVES, write_report
 from seq2seq_attn.results.records import RUNS, run_folder
 from seq2seq_attn.results.results import RESULTS, Results
-from seq2seq_attn.runs import messages
+from seq2seq_attn.runs import Say, messages
 from seq2seq_attn.strict import Override, Strict, parse_values, read_yaml
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ class Comparison:
         with locked(self.folder, wait=True):  # another process may be about to replace these files
             return replace(self, files=tuple(write_report(self.folder)))
 
-    def write_live(self, arms: Sequence[str] = ()) -> Path:
+    def write_live(self, arms: Sequence[str] = (), *, say: Say = lambda _: None) -> Path:
         """Writes live.html beside the report: one file that translates and shows attention in the browser, offline.
 
         It contains the models of these arms, by default of the best one and the baseline, each from its first seed. See
@@ -205,7 +205,7 @@ class Comparison:
             if not run.exists():
                 raise UserError(f"{run}: the page needs the model of arm {arm!r}, which is not here; train it again")
         path = self.folder / FILE
-        write_bytes(path, live_page({arm: TrainedModel.load(run, "cpu") for arm, run in runs.items()}))
+        write_bytes(path, live_page({arm: TrainedModel.load(run, "cpu") for arm, run in runs.items()}, say))
         return path
 
     def recompute(self) -> Recomputed:

@@ -139,10 +139,9 @@ def report(
         raise UserError("--arm names arms for the live page; give --live, too")
     found = s2s.Comparison.load(experiment)
     if not recompute:
+        page = found.write_live(arm or (), say=say) if live else None
         _show(found.write())
-        if live:
-            say("recording the models for live.html; this may take a minute")
-            page = found.write_live(arm or ())
+        if page:
             answer(f"open {page} ({page.stat().st_size / 1e6:.1f} MB, works offline)")
         return
     checked = found.recompute()

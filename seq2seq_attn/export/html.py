@@ -18,6 +18,7 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.export import Exported
 from seq2seq_attn.export.graphs import graphs_of
 from seq2seq_attn.export.onnx import need_packages, program_of
+from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import sample_pairs
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.text.codec import Codec
@@ -51,7 +52,7 @@ def write(model: TrainedModel, folder: Path) -> Exported:
     return Exported({"file": FILE, "model": model.about()}, _USAGE)
 
 
-def live_page(models: Mapping[str, TrainedModel]) -> bytes:
+def live_page(models: Mapping[str, TrainedModel], say: Say = lambda _: None) -> bytes:
     """The page of these models, by their names, the first of which is shown first.
 
     UserError: a library is not installed, the page does not know a tokeniser, or torch.export cannot record a model.
@@ -61,6 +62,7 @@ def live_page(models: Mapping[str, TrainedModel]) -> bytes:
         _refuse_tokenisers(name, model)
     records, parts = [], {"runtime": _read("onnxruntime.wasm.gz")}
     for number, (name, model) in enumerate(models.items()):
+        say(f"recording the graphs of {name}")
         record, graphs = _model(name, model, f"model-{number}")
         records.append(record)
         parts |= graphs

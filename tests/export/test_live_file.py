@@ -142,7 +142,7 @@ def test_the_page_of_a_comparison_has_its_best_arm_and_the_baseline(tmp_path, un
     for arm in BLEU:
         found.run(arm).mkdir(parents=True)
     monkeypatch.setattr(TrainedModel, "load", lambda run, device: f"model of {run.relative_to(tmp_path)}")
-    monkeypatch.setattr(html, "live_page", lambda models: json.dumps(models).encode())
+    monkeypatch.setattr(html, "live_page", lambda models, say: json.dumps(models).encode())
     assert json.loads(found.write_live().read_bytes()) == {
         arm: f"model of runs/{arm}/seed-7" for arm in ("additive", "fixed")
     }
