@@ -26,6 +26,7 @@ NEEDS = {
     "--peers": "the installed peers",
     "--from ../shared": "a folder that others have filled",
     "my_package": "an installed package",
+    "--live": "the runs of a comparison; tests/export writes the page",
     "seq2seq-attn serve": "a server runs until it is stopped; tests/serve starts it",
 }
 

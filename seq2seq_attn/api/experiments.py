@@ -18,7 +18,7 @@ from seq2seq_attn.report.table import markdown, notes, terminal
 from seq2seq_attn.report.write import CURVES, write_report
 from seq2seq_attn.results.records import RUNS, run_folder
 from seq2seq_attn.results.results import RESULTS, Results
-from seq2seq_attn.runs import messages
+from seq2seq_attn.runs import Say, messages
 from seq2seq_attn.strict import Override, Strict, parse_values, read_yaml
 
 if TYPE_CHECKING:
@@ -186,6 +186,27 @@ class Comparison:
 
         with locked(self.folder, wait=True):  # another process may be about to replace these files
             return replace(self, files=tuple(write_report(self.folder)))
+
+    def write_live(self, arms: Sequence[str] = (), *, say: Say = lambda _: None) -> Path:
+        """Writes live.html beside the report: one file that translates and shows attention in the browser, offline.
+
+        It contains the models of these arms, by default of the best one and the baseline, each from its first seed. See
+        docs/export.md. UserError: there is no such run, or it was removed; its tokeniser is learnt; torch.export cannot
+        record a part of the model; or the extra [export] is not installed.
+        """
+        from seq2seq_attn.export.html import FILE, live_page
+        from seq2seq_attn.runs.model import TrainedModel
+        from seq2seq_attn.text.files import write_bytes
+
+        best = max(self.results.arms, key=lambda arm: arm.bleu.mean).name
+        chosen = arms or dict.fromkeys([best, self.results.baseline or best])
+        runs = {arm: self.run(arm) for arm in chosen}
+        for arm, run in runs.items():
+            if not run.exists():
+                raise UserError(f"{run}: the page needs the model of arm {arm!r}, which is not here; train it again")
+        path = self.folder / FILE
+        write_bytes(path, live_page({arm: TrainedModel.load(run, "cpu") for arm, run in runs.items()}, say))
+        return path
 
     def recompute(self) -> Recomputed:
         """Recomputes all values from the evidence in the folder, without training; `.differences` lists what differs.

@@ -447,9 +447,9 @@ class Model:
     def export(self, to: Target, output: Path | str, *, overwrite: bool = False) -> Path:
         """Writes the model in the format of another program into the folder `output`, and returns the folder.
 
-        `to` is "ctranslate2" (Transformers only), "onnx" or "torch"; see docs/export.md. UserError: the other program
-        does not know a part of the model, its library is not installed, or the folder exists. With `overwrite`, an
-        earlier export is replaced.
+        `to` is "ctranslate2" (Transformers only), "html" (a page that works offline), "onnx" or "torch"; see
+        docs/export.md. UserError: the other program does not know a part of the model, its library is not installed, or
+        the folder exists. With `overwrite`, an earlier export is replaced.
         """
         from seq2seq_attn.export import export_model
 

@@ -83,7 +83,13 @@ app.command(
         "seq2seq-attn compare experiments/x/experiment.yaml seeds=[1,2,3] training.max_epochs=20 --jobs 2",
     )
 )(experiments.compare)
-app.command(epilog=examples("seq2seq-attn report experiments/multi30k-en-de"))(experiments.report)
+app.command(
+    epilog=examples(
+        "seq2seq-attn report experiments/multi30k-en-de",
+        "seq2seq-attn report comparisons/demo --live",
+        "seq2seq-attn report comparisons/demo --live --arm 'additive attention' --arm 'mean of states'",
+    )
+)(experiments.report)
 app.command(
     epilog=examples(
         "seq2seq-attn align runs/x test.en test.de > test.align",
@@ -106,6 +112,7 @@ app.command(
     epilog=examples(
         "seq2seq-attn export runs/x --to onnx --output exported",
         "seq2seq-attn export runs/x --to torch --output exported --overwrite",
+        "seq2seq-attn export runs/x --to html --output exported",
     )
 )(export.export)
 app.command(

@@ -117,16 +117,32 @@ def report(
             "--recompute", help="Compute all numbers again from evidence.json.gz and the corpora; write nothing."
         ),
     ] = False,
+    live: Annotated[
+        bool,
+        typer.Option("--live", help="Also write live.html: one file that translates and shows attention, offline."),
+    ] = False,
+    arm: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ARM", help="An arm for --live; default: the best and the baseline. Repeatable."),
+    ] = None,
 ) -> None:
     """Rewrite the report of a comparison, or check its numbers.
 
     Page, tables and plots are generated from the JSON files of the results; no model is loaded. report.html is a
-    single file that works offline. With --recompute, all numbers are computed again from the translations,
-    alignments and scores of the runs, and the command fails if any differs from results.json.
+    single file that works offline. With --live, the models of some arms are written into a page of their own, which
+    decodes in the browser; this needs the extra [export]. With --recompute, all numbers are computed again from the
+    translations, alignments and scores of the runs, and the command fails if any differs from results.json.
     """
+    if recompute and live:
+        raise UserError("--recompute writes nothing; give --live without it")
+    if arm and not live:
+        raise UserError("--arm names arms for the live page; give --live, too")
     found = s2s.Comparison.load(experiment)
     if not recompute:
+        page = found.write_live(arm or (), say=say) if live else None
         _show(found.write())
+        if page:
+            answer(f"open {page} ({page.stat().st_size / 1e6:.1f} MB, works offline)")
         return
     checked = found.recompute()
     for line in checked.differences:

@@ -1,4 +1,4 @@
-"""A trained model in the formats of other programs: torch.export, ONNX and CTranslate2.
+"""A trained model in the formats of other programs: torch.export, ONNX, CTranslate2, and a page for browsers.
 
 An export is a folder: the model, the run's tokeniser files, `export.json`, which describes the model to programs, and a
 README for people. It is written completely or not at all.
@@ -23,7 +23,7 @@ from seq2seq_attn.text.codec import save_codecs
 from seq2seq_attn.text.files import explained
 from seq2seq_attn.text.vocabulary import SPECIALS
 
-Target = Literal["torch", "onnx", "ctranslate2"]
+Target = Literal["torch", "onnx", "ctranslate2", "html"]
 TARGETS: tuple[Target, ...] = get_args(Target)
 
 DESCRIPTION = "export.json"  # marks a folder as an export: no other folder is ever replaced

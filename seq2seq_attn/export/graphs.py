@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.export.intervened import INPUTS, OUTPUTS, IntervenedModel
 from seq2seq_attn.export.padded import with_padded_encoders
 from seq2seq_attn.models.translator import Sentences, Translator
 from seq2seq_attn.ops import reference
@@ -52,6 +53,10 @@ class Port(NamedTuple):
     type: str  # of its numbers, as torch calls them
     shape: tuple[int | str, ...]  # a size that may vary has its name
 
+    def sizes(self, named: Mapping[str, int]) -> list[int]:
+        """The shape with these values of the sizes that vary."""
+        return [named[size] if isinstance(size, str) else size for size in self.shape]
+
 
 class Graph(NamedTuple):
     """A graph with its inputs and outputs in order."""
@@ -79,12 +84,16 @@ def quiet() -> Iterator[None]:
         logging.disable(before)
 
 
-def graphs_of(model: TrainedModel) -> dict[str, Graph]:
+def graphs_of(model: TrainedModel, *, with_interventions: bool = False) -> dict[str, Graph]:
     """The graphs `encoder` and `step` of a model, of reference implementations on the CPU.
 
+    `with_interventions` adds the inputs and outputs of `intervened.py` to the step of a model that attends.
     UserError, in one line, if torch.export cannot record a part of the model.
     """
     translator = copy.deepcopy(model.translator).cpu().eval().requires_grad_(False)
+    interventions = IntervenedModel(translator) if with_interventions and translator.attends else None
+    if interventions is not None:
+        translator = interventions.translator
     with torch.no_grad(), reference(), quiet():
         state, memory = _layouts(translator)
         carried = [*state.ports, *memory.ports]
@@ -96,15 +105,25 @@ def graphs_of(model: TrainedModel) -> dict[str, Graph]:
         tokens, *records = given.tokens[:, 0], *_records(translator, EXAMPLE)
         tensors = [layout.tensors(record, len(tokens)) for layout, record in zip((state, memory), records, strict=True)]
         encoder = _Encoder(with_padded_encoders(translator), state, memory)
+        inputs = [Port("tokens", "int64", ("sentences",)), *carried]
+        outputs = [logits, weights, *after]
+        further: list[Tensor] = []
+        if interventions is not None:
+            added = _ports(INPUTS, interventions)
+            further = [torch.zeros(port.sizes(EXAMPLE), dtype=getattr(torch, port.type)) for port in added]
+            inputs, outputs = [*inputs, *added], [*outputs, *_ports(OUTPUTS, interventions)]
+        step = _Step(translator, state, memory, interventions)
         return {
             "encoder": _graph(encoder, given, source, carried),
-            "step": _graph(
-                _Step(translator, state, memory),
-                (tokens, *tensors[0], *tensors[1]),
-                [Port("tokens", "int64", ("sentences",)), *carried],
-                [logits, weights, *after],
-            ),
+            "step": _graph(step, (tokens, *tensors[0], *tensors[1], *further), inputs, outputs),
         }
+
+
+def _ports(described: Mapping[str, tuple[str, tuple[str, ...]]], interventions: IntervenedModel) -> list[Port]:
+    sizes = interventions.sizes()
+    return [
+        Port(name, kind, tuple(sizes.get(size, size) for size in shape)) for name, (kind, shape) in described.items()
+    ]
 
 
 class _Layout(NamedTuple):
@@ -149,17 +168,26 @@ class _Encoder(nn.Module):
 
 
 class _Step(nn.Module):
-    def __init__(self, translator: Translator, state: _Layout, memory: _Layout) -> None:
+    def __init__(
+        self, translator: Translator, state: _Layout, memory: _Layout, interventions: IntervenedModel | None
+    ) -> None:
         super().__init__()
         self.translator, self.state, self.memory = translator, state, memory
+        self.interventions = interventions
 
     def forward(self, tokens: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
         for tensor in tensors:  # or the number of hypotheses per sentence would be a fraction of two sizes, not 1
             torch._check(tensor.shape[0] == tokens.shape[0])  # type: ignore[no-untyped-call]
         count = len(self.state.ports)
-        state, memory = self.state.record(tensors[:count]), self.memory.record(tensors[count:])
+        carried = count + len(self.memory.ports)
+        state, memory = self.state.record(tensors[:count]), self.memory.record(tensors[count:carried])
+        further: list[Tensor] = []
+        if self.interventions is not None:
+            self.interventions.begin(tensors[carried:])
         output = self.translator.step(tokens, state, memory)
-        return (output.logits, output.weights, *self.state.tensors(output.state, tokens.shape[0]))
+        if self.interventions is not None:
+            further = self.interventions.end()
+        return (output.logits, output.weights, *self.state.tensors(output.state, tokens.shape[0]), *further)
 
 
 def _graph(module: nn.Module, given: Sequence[Tensor], inputs: list[Port], outputs: list[Port]) -> Graph:
@@ -255,10 +283,7 @@ def _by_sentence(tensor: Tensor, rows: int) -> Tensor:
 
 
 def _empty(port: Port, sentences: int) -> Tensor:
-    sizes = {"sentences": sentences, "steps": 0}
-    return torch.zeros(
-        [sizes[size] if isinstance(size, str) else size for size in port.shape], dtype=getattr(torch, port.type)
-    )
+    return torch.zeros(port.sizes({"sentences": sentences, "steps": 0}), dtype=getattr(torch, port.type))
 
 
 def _refusal(reason: str) -> UserError:

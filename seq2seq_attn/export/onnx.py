@@ -7,8 +7,8 @@ from typing import cast
 
 import torch
 
-from seq2seq_attn.export import Exported, need
-from seq2seq_attn.export.graphs import GREEDY, graphs_of, quiet
+from seq2seq_attn.export import Exported, Target, need
+from seq2seq_attn.export.graphs import GREEDY, Graph, graphs_of, quiet
 from seq2seq_attn.runs.model import TrainedModel
 
 _USAGE = f"""
@@ -35,18 +35,28 @@ def run(name, given):
 
 def write(model: TrainedModel, folder: Path) -> Exported:
     """Write a file for each graph. UserError: a library is not installed, or torch.export cannot record the model."""
-    for package in ("onnx", "onnxscript"):
-        need(package, "onnx")
+    need_packages("onnx")
     files = {}
     for name, graph in graphs_of(model).items():
-        with quiet():
-            program = torch.onnx.export(
-                graph.program,
-                dynamo=True,
-                input_names=[port.name for port in graph.inputs],
-                output_names=[port.name for port in graph.outputs],
-                verbose=False,
-            )
-        cast(torch.onnx.ONNXProgram, program).save(folder / f"{name}.onnx")
+        program_of(graph).save(folder / f"{name}.onnx")
         files[name] = graph.description(f"{name}.onnx")
     return Exported({"graphs": files}, _USAGE)
+
+
+def need_packages(to: Target) -> None:
+    """UserError if a package is not installed that torch's exporter needs."""
+    for package in ("onnx", "onnxscript"):
+        need(package, to)
+
+
+def program_of(graph: Graph) -> torch.onnx.ONNXProgram:
+    """The graph in ONNX."""
+    with quiet():
+        program = torch.onnx.export(
+            graph.program,
+            dynamo=True,
+            input_names=[port.name for port in graph.inputs],
+            output_names=[port.name for port in graph.outputs],
+            verbose=False,
+        )
+    return cast(torch.onnx.ONNXProgram, program)

@@ -37,6 +37,8 @@ EncodedCorpus = tuple[EncodedSentences, EncodedSentences]  # source and target, 
 
 _Value = TypeVar("_Value")
 
+EXAMPLE_LENGTHS = (5, 7, 10, 14, 18, 24, 32, 50)  # source words
+
 _CHECKSUMS = "SHA256SUMS"  # the format of the command `sha256sum`
 
 
@@ -109,6 +111,26 @@ def read_test(files: TestFiles) -> TestSet:
         raise UserError(f"{files.lc_tok}: {len(lc_tok)} lines for the {len(pairs)} pairs of {pairs.name}")
     gold = None if files.alignments is None else read_gold_of(files.alignments, pairs.source, pairs.target)
     return TestSet(pairs, lc_tok, gold)
+
+
+def sample_pairs(files: TestFiles | None) -> list[dict[str, Any]]:
+    """Pairs of the test set, one near each of EXAMPLE_LENGTHS, with their gold links; none where it cannot be read."""
+    if files is None:
+        return []
+    try:
+        pairs, _, gold = read_test(files)
+    except UserError:
+        return []  # the run was moved away from its data
+    lengths = [len(line.split()) for line in pairs.source]
+    nearest = {min(range(len(lengths)), key=lambda i: abs(lengths[i] - wanted)) for wanted in EXAMPLE_LENGTHS}
+    return [
+        {
+            "source": pairs.source[i],
+            "target": pairs.target[i],
+            "links": None if gold is None else sorted(gold.sure[i]),
+        }
+        for i in sorted(nearest, key=lambda i: lengths[i])
+    ]
 
 
 def learn_codecs(config: Config, corpus: ParallelCorpus) -> Codecs:

@@ -266,6 +266,16 @@ class TrainedModel:
         """The number of trainable parameters, see `count_parameters`."""
         return count_parameters(self.translator)
 
+    def about(self) -> dict[str, Any]:
+        """What a page needs to know of the model, as JSON."""
+        return {
+            "kind": self.config.model.kind,
+            "parameters": self.parameters(),
+            "heads": [context.heads for context in self.translator.contexts_that_read()],  # of each layer that attends
+            "max_length": self.config.data.max_length,  # source tokens
+            "search": self.config.search.model_dump(mode="json"),
+        }
+
     def _shortlist(self, options: ShortlistOptions | None) -> Shortlist | None:
         if options is None:
             return None

@@ -11,15 +11,11 @@ from typing import Any, NamedTuple
 from seq2seq_attn.analysis.neighbours import StateIndex, find_neighbours
 from seq2seq_attn.analysis.stepwise import DecodedStep, Intervention, continuations, decode_steps, decoded
 from seq2seq_attn.api.model import Model
-from seq2seq_attn.config import TestFiles
-from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.attention_weights import AlignmentRow
 from seq2seq_attn.runs import Say
-from seq2seq_attn.runs.corpora import read_test
+from seq2seq_attn.runs.corpora import sample_pairs
 from seq2seq_attn.runs.model import with_lexicon
 from seq2seq_attn.search.options import SearchOptions
-
-EXAMPLE_LENGTHS = (5, 7, 10, 14, 18, 24, 32, 50)  # source words
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,39 +79,8 @@ class ServedModel:
 
     def about(self) -> dict[str, Any]:
         """What a client needs to know of the model."""
-        config, translator = self.model.config, self.model.trained.translator
-        heads = [context.heads for context in translator.contexts_that_read()]
-        return {
-            "name": self.name,
-            "source": self.source,
-            "target": self.target,
-            "kind": config.model.kind,
-            "parameters": self.model.parameters,
-            "heads": heads,  # of each layer that attends; empty without attention weights
-            "max_length": config.data.max_length,  # source tokens
-            "search": config.search.model_dump(mode="json"),
-            "examples": self.examples,
-        }
-
-
-def sample_pairs(files: TestFiles | None) -> list[dict[str, Any]]:
-    """Pairs of the test set, one near each of EXAMPLE_LENGTHS, with their gold links; none where it cannot be read."""
-    if files is None:
-        return []
-    try:
-        pairs, _, gold = read_test(files)
-    except UserError:
-        return []  # the run was moved away from its data
-    lengths = [len(line.split()) for line in pairs.source]
-    nearest = {min(range(len(lengths)), key=lambda i: abs(lengths[i] - wanted)) for wanted in EXAMPLE_LENGTHS}
-    return [
-        {
-            "source": pairs.source[i],
-            "target": pairs.target[i],
-            "links": None if gold is None else sorted(gold.sure[i]),
-        }
-        for i in sorted(nearest, key=lambda i: lengths[i])
-    ]
+        languages = {"source": self.source, "target": self.target}
+        return {"name": self.name, **languages, **self.model.trained.about(), "examples": self.examples}
 
 
 @dataclass(frozen=True)

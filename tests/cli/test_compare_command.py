@@ -182,3 +182,13 @@ def test_an_unknown_arm_or_key_is_refused_before_anything_is_trained(refused, ex
     message = refused(*compare, "baseline=distrcted")
     assert "command line: baseline 'distrcted' is not among the arms: attention, distracted" in message
     assert not list(tmp_path.iterdir())
+
+
+def test_a_live_page_is_refused_before_anything_is_written(refused):
+    published = Path(__file__).parents[2] / "experiments" / "tom-and-jerry" / "results"  # without its runs
+    assert "the page needs the model of arm 'additive attention', which is not here" in refused(
+        "report", published, "--live"
+    )
+    assert "no run of arm 'adative'" in refused("report", published, "--live", "--arm", "adative")
+    assert "give --live, too" in refused("report", published, "--arm", "additive attention")
+    assert "--recompute writes nothing" in refused("report", published, "--live", "--recompute")

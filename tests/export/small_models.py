@@ -35,12 +35,23 @@ TRANSFORMER = {
     "encoder": {"layers": 1, "heads": 2},
     "decoder": {"layers": 1, "heads": 4, "position": "learned"},
 }
+DEMO = {  # the sizes of the demo
+    "embedding_size": 64,
+    "encoder": {"hidden_size": 96},
+    "context": {"scorer": {"name": "additive", "hidden_size": 96}},
+    "decoder": {"hidden_size": 128},
+}
 GRAPHS = {
     "recurrent": ("onnx", RECURRENT | {"context": {"scorer": "additive"}}),
     "transformer": ("onnx", TRANSFORMER),
     "history": ("torch", RECURRENT | {"encoder": {"hidden_size": 3, "cell": "sru"}, "context": {"window": "local_p"}}),
     "mean": ("torch", TRANSFORMER | {"context": {"kind": "mean"}}),
     "peeking": ("torch", RECURRENT | {"context": {"scorer": "peeking"}}),
+    "page": ("html", RECURRENT | {"context": {"scorer": "additive"}}),
+    "page_layers": ("html", TRANSFORMER | {"decoder": {"layers": 2, "heads": 4}}),
+    "page_sigmoid": ("html", RECURRENT | {"context": {"normaliser": "sigmoid", "window": "local_p"}}),
+    "page_fixed": ("html", RECURRENT | {"context": {"kind": "fixed"}}),
+    "page_demo": ("html", DEMO),
 }
 
 

@@ -10,8 +10,9 @@ import seq2seq_attn as s2s
 from seq2seq_attn.analysis.stepwise import Intervention, continuations
 from seq2seq_attn.config import TestFiles as Files
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.runs.corpora import sample_pairs
 from seq2seq_attn.serve import Settings
-from seq2seq_attn.serve.tasks import ServedModel, sample_pairs
+from seq2seq_attn.serve.tasks import ServedModel
 
 
 def test_libretranslate_translates_a_text_and_a_list(post, model):

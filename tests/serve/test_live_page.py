@@ -21,6 +21,7 @@ import pytest
 import torch
 
 import seq2seq_attn as s2s
+from seq2seq_attn import export
 from seq2seq_attn.analysis.stepwise import continuations
 from seq2seq_attn.attention import normaliser_class, scorer_class
 from seq2seq_attn.serve import Settings, app, tasks
@@ -33,14 +34,17 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 SOURCE = "a b c"
 
 
-def test_the_bundle_is_built_from_these_sources():
+def test_the_bundles_are_built_from_these_sources():
     """As `sourcesHash` of vite.config.ts computes it. If this fails: make page."""
-    tops = ("index.html", "package-lock.json", "package.json", "src", "tsconfig.json", "vite.config.ts")
+    configured = ("onnxruntime.LICENSE", "package-lock.json", "package.json", "tsconfig.json", "vite.config.ts")
+    tops = ("index.html", "src", *configured)
     paths = [path for top in tops for path in (FRONTEND / top, *(FRONTEND / top).rglob("*")) if path.is_file()]
     content = hashlib.sha256()
     for name, path in sorted((path.relative_to(FRONTEND).as_posix(), path) for path in paths):
         content.update(name.encode() + b"\0" + path.read_bytes())
     assert f'<meta name="sources" content="{content.hexdigest()}">' in (app.PAGE / "index.html").read_text()
+    live = Path(export.__file__).parent / "page" / "live.js"
+    assert live.read_text().startswith(f"/* sources: {content.hexdigest()} */")
 
 
 @pytest.fixture(scope="module")

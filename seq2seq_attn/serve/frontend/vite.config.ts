@@ -1,9 +1,10 @@
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { defineConfig, type Plugin } from "vite";
+import { gzipSync } from "node:zlib";
+import { defineConfig, type Plugin, type UserConfig } from "vite";
 
-const SOURCES = ["index.html", "package-lock.json", "package.json", "src", "tsconfig.json", "vite.config.ts"];
+const SOURCES = ["index.html", "onnxruntime.LICENSE", "package-lock.json", "package.json", "src", "tsconfig.json", "vite.config.ts"];
 
 /** The files below a path of this folder, with / between the parts of their paths. */
 function files(path: string): string[] {
@@ -28,7 +29,29 @@ const stamp: Plugin = {
   ],
 };
 
-export default defineConfig({
+/** onnxruntime finds its parts beside its own address. In one file there is none, and the parts are given to it. */
+const withoutAddress: Plugin = {
+  name: "without-address",
+  enforce: "pre",
+  transform: (code, id) =>
+    id.includes("onnxruntime-web") ? code.replaceAll("import.meta.url", '"https://onnxruntime.invalid/"') : null,
+};
+
+/** The runtime, compressed: seq2seq_attn/export/live.py writes it into the file. */
+const runtime: Plugin = {
+  name: "runtime",
+  generateBundle() {
+    const file = join(import.meta.dirname, "node_modules/onnxruntime-web/dist/ort-wasm-simd-threaded.wasm");
+    const source = gzipSync(readFileSync(file), { level: 9 });
+    this.emitFile({ type: "asset", fileName: "onnxruntime.wasm.gz", source });
+    // Its package has no file with the licence, so licences.md lacks the text.
+    const licence = readFileSync(join(import.meta.dirname, "onnxruntime.LICENSE"));
+    this.emitFile({ type: "asset", fileName: "onnxruntime.LICENSE", source: licence });
+  },
+};
+
+/** The server's page, in an address of its own. */
+const page: UserConfig = {
   base: "./",
   plugins: [stamp],
   build: {
@@ -42,4 +65,27 @@ export default defineConfig({
     },
   },
   server: { proxy: { "/v1": "http://127.0.0.1:5000", "/fonts": "http://127.0.0.1:5000" } },
-});
+};
+
+/** The parts of a file that decodes in the page itself: one script, one style sheet with its font, the runtime. */
+const live: UserConfig = {
+  plugins: [withoutAddress, runtime],
+  resolve: { alias: { "/fonts": join(import.meta.dirname, "../../report/fonts") } },
+  build: {
+    outDir: "../../export/page",
+    emptyOutDir: true,
+    license: { fileName: "licences.md" }, // also written into the file
+    modulePreload: { polyfill: false },
+    assetsInlineLimit: 1 << 20,
+    rollupOptions: {
+      input: "src/live.ts",
+      output: {
+        entryFileNames: "live.js",
+        assetFileNames: "[name][extname]",
+        postBanner: `/* sources: ${sourcesHash()} */`,
+      },
+    },
+  },
+};
+
+export default defineConfig(({ mode }) => (mode === "live" ? live : page));

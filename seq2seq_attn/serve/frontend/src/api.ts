@@ -105,6 +105,7 @@ export class ApiError extends Error {
 
 export class Api {
   key = ""; // sent if the server asks for one
+  readonly isServer: boolean = true; // it has the training text, and computes weights at a temperature
 
   async models(): Promise<ModelInfo[]> {
     const answer = await this.send("v1/models");
@@ -170,3 +171,6 @@ export class Api {
     throw new ApiError(answer.status, problem?.error ?? `the server answered with status ${answer.status}`, retryAfter);
   }
 }
+
+/** Who answers the page: the server, or in a file of its own the page itself. */
+export type Answers = Pick<Api, "key" | "isServer" | "models" | "steps" | "hypotheses" | "neighbours" | "stream">;

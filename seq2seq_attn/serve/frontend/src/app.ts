@@ -1,7 +1,7 @@
 /** The page: holds the state, asks the server through the session, and puts the parts together. */
 
 import { html, nothing, type PropertyValues, type TemplateResult } from "lit";
-import { Api, ApiError, type ModelInfo } from "./api.ts";
+import { type Answers, Api, ApiError, type ModelInfo } from "./api.ts";
 import "./bands.ts";
 import "./controls.ts";
 import { saveJson } from "./download.ts";
@@ -36,7 +36,8 @@ export class AttentionPage extends Part {
   declare problem: ApiError | null;
   declare version: number; // counts the server's answers
   declare announced: string; // for screen readers
-  private readonly api = new Api();
+  static answers: Answers = new Api(); // replaced before the first page is made
+  private readonly api = AttentionPage.answers;
   private readonly panes = new Map<string, Pane>();
   private timer = 0;
 
@@ -134,10 +135,10 @@ export class AttentionPage extends Part {
     return this.shown.filter((pane) => pane.attends);
   }
 
-  /** The temperature of attention that the slider shows: that of the first model; null if none attends. */
+  /** The temperature of attention that the slider shows: that of the first model; null if there is none. */
   private get attentionTemperature(): number | null {
     const [first] = this.attending;
-    return first ? temperatureOf(this.state.edits[first.info.name] ?? NO_EDIT, viewOf(this.state, first.info)) : null;
+    return first?.hasServer ? temperatureOf(this.state.edits[first.info.name] ?? NO_EDIT, viewOf(this.state, first.info)) : null;
   }
 
   private answered(error?: ApiError): void {
@@ -164,7 +165,7 @@ export class AttentionPage extends Part {
     const link = (name: State["tab"], title: string): TemplateResult => html`<a href="#${name}" aria-current=${tab === name ? "page" : "false"}
       @click=${(event: Event) => { event.preventDefault(); this.change({ tab: name }); }}>${title}</a>`;
     return html`<header><h1>Attention in translation</h1>
-        <nav aria-label="Pages">${link("translate", "Translate")} ${link("walk", "Walk")} <a href="docs">Endpoints</a></nav></header>
+        <nav aria-label="Pages">${link("translate", "Translate")} ${link("walk", "Walk")} ${this.api instanceof Api ? html`<a href="docs">Endpoints</a>` : nothing}</nav></header>
       <main>
         ${this.problem ? this.error(this.problem) : nothing}
         ${tab === "walk" ? html`<walk-page .state=${this.state.walk}></walk-page>` : this.translation()}
@@ -224,7 +225,7 @@ export class AttentionPage extends Part {
   }
 
   private async copyLink(): Promise<void> {
-    const address = `${location.origin}${location.pathname}#${writeState(this.state)}`;
+    const address = `${location.href.split("#")[0]}#${writeState(this.state)}`;
     history.replaceState(null, "", address);
     try {
       await navigator.clipboard.writeText(address);

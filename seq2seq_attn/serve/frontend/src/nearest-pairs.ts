@@ -37,7 +37,8 @@ export class NearestPairs extends Part {
     this.busy = false;
   }
 
-  protected override render(): TemplateResult {
+  protected override render(): TemplateResult | typeof nothing {
+    if (!this.pane.hasServer) return nothing; // only a server has the training text
     const title = this.step === null ? "Nearest training sentences" : "Nearest steps of the training text";
     const measure = this.step === null ? "by the mean of the encoder's states" : "by what the next token is predicted from";
     return html`<details class="more near" ?open=${this.isOpen} @toggle=${this.toggle}><summary>${title} <small>${measure}</small></summary>

@@ -1,7 +1,7 @@
 /** What the server answered for a state: for each model the translation, and the one after a user's changes. */
 
 import {
-  Api,
+  type Answers,
   ApiError,
   type Decoded,
   type Hypothesis,
@@ -60,12 +60,16 @@ export class Pane {
 
   constructor(
     readonly info: ModelInfo,
-    private readonly api: Api,
+    private readonly api: Answers,
     private readonly update: (error?: ApiError) => void,
   ) {}
 
   get attends(): boolean {
     return this.info.heads.length > 0;
+  }
+
+  get hasServer(): boolean {
+    return this.api.isServer;
   }
 
   get error(): string {

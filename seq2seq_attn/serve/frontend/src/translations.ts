@@ -62,7 +62,7 @@ export class TranslationRows extends Part {
     if (!decoded) {
       const hint = pane.attends ? "choose a token, then drag a weight or go on from another token" : "choose a token, then go on from another";
       return html`<tr class="none"><th scope="row">${name}</th>
-        <td colspan="99">${kind === "changed" ? html`<small>${hint}</small>` : nothing}</td></tr>`;
+        <td colspan="99"><small>${kind === "changed" ? hint : pane.busy > 0 ? "translating …" : ""}</small></td></tr>`;
     }
     return html`<tr class=${kind} data-model=${pane.info.name} data-kind=${kind} lang=${pane.info.target}
         @keydown=${this.move}>

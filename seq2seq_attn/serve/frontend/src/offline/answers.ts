@@ -1,0 +1,153 @@
+/** The answers of the server's endpoints, computed in the page by the models in the file. */
+
+import { type Answers, ApiError, type Decoded, type Hypothesis, type ModelInfo, type Neighbour, type StepsRequest } from "../api.ts";
+import { Coder, EOS } from "./codec.ts";
+import { Decoder } from "./decoder.ts";
+import { type ModelFile, models } from "./file.ts";
+import { Graphs } from "./graphs.ts";
+import { type Options, search } from "./search.ts";
+
+const END = "</s>";
+
+/** A model with its graphs, which are loaded when they are first needed. */
+class Model {
+  readonly source: Coder;
+  readonly target: Coder;
+  private loading: Promise<Graphs> | null = null;
+
+  constructor(readonly file: ModelFile) {
+    this.source = new Coder(file.codecs.source);
+    this.target = new Coder(file.codecs.target);
+  }
+
+  graphs(): Promise<Graphs> {
+    return (this.loading ??= Graphs.load(this.file));
+  }
+
+  /** The tokens of a sentence, which is text or tokens, cut to what the model reads. */
+  tokens(given: string | readonly string[]): string[] {
+    const tokens = typeof given === "string" ? this.source.pieces(given) : given;
+    if (tokens.length === 0) throw new ApiError(400, "a blank sentence has no steps; give one with text");
+    if (typeof given !== "string") {
+      for (const token of tokens) {
+        if (this.source.id(token) === undefined) {
+          throw new ApiError(400, `source: '${token}' is no token of this model's vocabulary; <unk> stands for one`);
+        }
+      }
+    }
+    return tokens.slice(0, this.file.about.max_length);
+  }
+
+  /** Their ids, `</s>` last. */
+  ids(given: string | readonly string[]): number[] {
+    return [...this.source.encode(this.tokens(given)), EOS];
+  }
+
+  prefix(given: string | string[]): number[] {
+    return (typeof given === "string" ? this.target.pieces(given) : given).map((token) => {
+      const id = this.target.id(token);
+      if (id !== undefined) return id;
+      throw new ApiError(400, `prefix: '${token}' is no token of this model's vocabulary that can begin a translation`);
+    });
+  }
+}
+
+/** What a request asks for. */
+interface Question {
+  model: Model;
+  source: string[];
+  decoder: Decoder;
+  prefix: number[];
+  options: Options; // for what follows the prefix
+}
+
+export class OfflineAnswers implements Answers {
+  key = "";
+  readonly isServer = false;
+  private readonly byName = new Map(models().map((file) => [file.about.name, new Model(file)]));
+
+  async models(): Promise<ModelInfo[]> {
+    return [...this.byName.values()].map(({ file }) => file.about);
+  }
+
+  async steps(request: StepsRequest, signal: AbortSignal): Promise<Decoded> {
+    let found: Decoded | null = null;
+    for await (found of this.stream(request, signal));
+    return found!;
+  }
+
+  async hypotheses(request: StepsRequest, signal: AbortSignal): Promise<Hypothesis[]> {
+    const { model, decoder, prefix, options } = await this.asked(request, signal);
+    const found = await search(decoder, prefix, options);
+    return found.map(({ ids, isClosed, logProbability, score }) => {
+      const all = [...prefix, ...ids, ...(isClosed ? [EOS] : [])];
+      return { text: model.target.decode(all), tokens: all.map((id) => model.target.token(id)), log_probability: logProbability, score };
+    });
+  }
+
+  async neighbours(): Promise<Neighbour[]> {
+    throw new ApiError(400, "the training text is not in this file; seq2seq-attn serve finds neighbours");
+  }
+
+  async *stream(request: StepsRequest, signal: AbortSignal): AsyncGenerator<Decoded> {
+    const { model, source, decoder, prefix, options } = await this.asked({ ...request, n_best: 1 }, signal);
+    let given = prefix;
+    let limit = prefix.length + options.limit;
+    if (options.sampling || options.beamSize > 1) {
+      const [best] = await search(decoder, prefix, options);
+      given = [...prefix, ...best!.ids, EOS];
+      limit = Math.min(limit, given.length);
+    }
+    let found: Decoded = { source, text: "", log_probability: 0, steps: [] };
+    const ids: number[] = [];
+    for await (const { id, step } of decoder.steps(given, limit, prefix.length + options.minLength, model.target)) {
+      ids.push(id);
+      found = {
+        source,
+        text: model.target.decode(ids),
+        log_probability: found.log_probability + step.log_probability,
+        steps: [...found.steps, step],
+      };
+      yield found;
+    }
+  }
+
+  private async asked(request: StepsRequest, signal: AbortSignal): Promise<Question> {
+    const model = this.byName.get(request.model);
+    if (!model) throw new ApiError(400, `this file has no model ${request.model}`);
+    const { file } = model;
+    const ids = model.ids(request.source);
+    const source = [...model.tokens(request.source), END];
+    const interventions = request.interventions ?? [];
+    const others = [...new Set(interventions.flatMap(({ other }) => (other === undefined ? [] : [other])))];
+    const graphs = await model.graphs();
+    signal.throwIfAborted();
+    const decoder = new Decoder(
+      graphs,
+      file.about.heads,
+      file.start_token,
+      ids,
+      others.map((other) => model.ids(other)),
+      interventions.map((each) => (each.other === undefined ? each : { ...each, row: 1 + others.indexOf(each.other) })),
+      signal,
+    );
+    const prefix = model.prefix(request.prefix ?? []);
+    return { model, source, decoder, prefix, options: optionsOf(request, file, ids.length, prefix.length) };
+  }
+}
+
+/** The options of a search after a prefix of `count` tokens. */
+function optionsOf(request: StepsRequest, file: ModelFile, sourceLength: number, count: number): Options {
+  const { search: initial } = file.about;
+  const minLength = Math.max(1, initial.min_length - count);
+  const byRatio = initial.max_length_ratio === null ? Infinity : initial.max_length_ratio * sourceLength + initial.max_length_margin - count;
+  const { temperature, top_p: topP = 1, seed = 1 } = request;
+  return {
+    beamSize: request.beam_size ?? initial.beam_size,
+    nBest: request.n_best ?? 1,
+    minLength,
+    limit: Math.max(minLength, Math.trunc(Math.min(initial.max_length - count, byRatio))),
+    lengthPenalty: request.length_penalty ?? initial.length_penalty,
+    sampling: temperature === undefined ? null : { temperature, topP, seed },
+  };
+}

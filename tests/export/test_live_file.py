@@ -1,0 +1,314 @@
+"""The page in one file: it decodes in a browser what the Python API decodes, offline.
+
+The tests in Chromium are slow, and so are the exports:
+
+    python -m pytest -m slow tests/export/test_live_file.py
+"""
+
+import base64
+import gzip
+import json
+import re
+import shutil
+import statistics
+import sys
+from types import SimpleNamespace
+
+import pytest
+import torch
+from small_models import GRAPHS, LETTERS
+
+from seq2seq_attn.analysis.stepwise import Intervention, continuations, decode_steps, decoded, source_ids
+from seq2seq_attn.api.experiments import Comparison
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.export import export_model, html
+from seq2seq_attn.export.html import live_page
+from seq2seq_attn.export.intervened import IntervenedModel
+from seq2seq_attn.models.translator import pad
+from seq2seq_attn.runs.model import TrainedModel
+from seq2seq_attn.text.codec import Codec
+from seq2seq_attn.text.tokenisers import SentencePiece
+from seq2seq_attn.text.vocabulary import Vocabulary
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+PAGES = ("page", "page_layers", "page_sigmoid", "page_fixed", "page_demo")
+SOURCE, OTHER = "c a k e", "b e"
+ROW = [0.1, 0.0, 0.6, 0.0, 0.2]
+
+
+def parts(page):
+    """The texts of the page's elements with an id."""
+    return dict(re.findall(r'<script type="[\w/]+" id="([\w-]+)">(.*?)</script>', page, flags=re.DOTALL))
+
+
+def test_the_file_holds_everything_and_loads_nothing(untrained, monkeypatch):
+    graph = SimpleNamespace(description=lambda file: {"file": file, "inputs": [], "outputs": []})
+    monkeypatch.setattr(html, "graphs_of", lambda model, with_interventions: {"encoder": graph, "step": graph})
+    program = SimpleNamespace(model_proto=SimpleNamespace(SerializeToString=lambda: b"weights"))
+    monkeypatch.setattr(html, "program_of", lambda graph: program)
+    monkeypatch.setattr(html, "need_packages", lambda to: None)
+    models = {name: untrained(GRAPHS[name][1]) for name in ("page", "page_fixed")}
+    page = live_page(models).decode()
+    held = parts(page)
+    assert held.keys() == {"models", "runtime"} | {f"model-{n}-{kind}" for n in (0, 1) for kind in ("encoder", "step")}
+    unpacked = {name: gzip.decompress(base64.b64decode(held[name])) for name in held.keys() - {"models"}}
+    assert unpacked.pop("runtime").startswith(b"\0asm")
+    assert set(unpacked.values()) == {b"weights"}
+    assert len(page) < 6e6  # models are added to this
+    assert "<" not in held["models"]  # not even <unk>: it would be HTML
+    attending, fixed = json.loads(held["models"])
+    assert attending["codecs"]["source"]["tokens"] == ["<unk>", "<pad>", "<s>", "</s>", *LETTERS]
+    assert [(each["about"]["name"], each["about"]["heads"]) for each in (attending, fixed)] == [
+        ("page", [1]),
+        ("page_fixed", []),
+    ]
+    assert fixed["graphs"]["step"]["file"] == "model-1-step"
+    document = re.sub(r"<script.*?</script>|<style>.*?</style>", "", page, flags=re.DOTALL)
+    assert re.findall(r'(?:src|href)="([^"]*)"', document) == ["data:,"]
+    assert "default-src 'none'" in document
+    for holder in ("Copyright (c) Microsoft Corporation", "Copyright (c) 2017 Google LLC", "Mike Bostock"):
+        assert holder in document
+
+
+@pytest.mark.parametrize("name", ["page", "page_layers", "page_sigmoid"])
+@pytest.mark.parametrize(
+    "intervention",
+    [
+        None,
+        {"replace": "weights", "weights": ROW},
+        {"replace": "mean"},
+        {"replace": "mean", "layer": 0, "head": 0},
+        {"replace": "sentence", "other": OTHER},
+    ],
+)
+def test_inputs_of_a_step_are_the_interventions_of_python(untrained, name, intervention):
+    """At the first step of SOURCE; OTHER is decoded beside it."""
+    model = untrained(GRAPHS[name][1])
+    interventions = [] if intervention is None else [Intervention(**intervention)]
+    wanted = next(decode_steps(model, SOURCE, interventions=interventions))
+    opened = IntervenedModel(model.translator)
+    heads, layers = opened.sizes().values()
+    given = torch.zeros(2, heads, 5)
+    is_given, is_uniform = torch.zeros(2, 2, heads, dtype=torch.bool)
+    reads = torch.arange(2)[:, None].repeat(1, layers)
+    for each in interventions:
+        own = slice(None) if each.head is None else slice(1)
+        is_uniform[0, own] = each.replace == "mean"
+        is_given[0] = each.replace == "weights"
+        given[0] = torch.tensor(ROW)
+        reads[0] = each.replace == "sentence"
+    with torch.inference_mode():
+        memory = opened.translator.encode(pad([source_ids(model, SOURCE), source_ids(model, OTHER)]))
+        state = opened.translator.start(memory)
+        opened.begin([given, is_given, is_uniform, reads])
+        step = opened.translator.step(torch.full((2,), opened.translator.start_token), state, memory)
+        found = dict(zip(("weights", "scores", "contributions"), opened.end(), strict=True))
+    likely = step.logits[0].softmax(dim=0).topk(10).values.tolist()
+    assert likely == pytest.approx([probability for _, probability in wanted.likely], abs=1e-6)
+    if wanted.weights is None:
+        assert intervention["replace"] == "sentence"
+        return
+    assert step.weights[0].tolist() == pytest.approx(wanted.weights, abs=1e-6)
+    for key, rows in found.items():
+        expected = [row for layer in wanted.layers for row in layer._asdict()[key]]
+        for row, values in zip(rows[0].tolist(), expected, strict=True):
+            known = [None if abs(value) == float("inf") else value for value in row]
+            assert known == [value if value is None else pytest.approx(value, abs=1e-5) for value in values], key
+
+
+def test_a_learnt_tokeniser_is_refused_in_one_line(untrained):
+    model = untrained(GRAPHS["page"][1])
+    pieces = SentencePiece.train(["a b c d e"] * 5, 12)
+    learnt = model.__class__(model.config, Codec(pieces, Vocabulary(LETTERS)), model.target, model.translator)
+    with pytest.raises(UserError, match=r"^mine: its tokeniser is sentencepiece, .*seq2seq-attn serve"):
+        live_page({"mine": learnt})
+
+
+def test_without_the_extra_the_way_to_install_it_is_named(untrained, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    with pytest.raises(UserError, match=r"^export to html needs onnxscript .*seq2seq_attn\[export\]"):
+        export_model(untrained(GRAPHS["page"][1]), "html", tmp_path / "exported")
+    assert list(tmp_path.iterdir()) == []
+
+
+BLEU = {"fixed": 20.0, "additive": 40.0, "general": 30.0}
+
+
+def test_the_page_of_a_comparison_has_its_best_arm_and_the_baseline(tmp_path, untrained, monkeypatch):
+    arms = [SimpleNamespace(name=name, seeds=(7,), bleu=SimpleNamespace(mean=bleu)) for name, bleu in BLEU.items()]
+    found = Comparison(SimpleNamespace(arms=arms, baseline="fixed"), tmp_path)
+    with pytest.raises(UserError, match=r"needs the model of arm 'additive', which is not here"):
+        found.write_live()
+    for arm in BLEU:
+        found.run(arm).mkdir(parents=True)
+    monkeypatch.setattr(TrainedModel, "load", lambda run, device: f"model of {run.relative_to(tmp_path)}")
+    monkeypatch.setattr(html, "live_page", lambda models, say: json.dumps(models).encode())
+    assert json.loads(found.write_live().read_bytes()) == {
+        arm: f"model of runs/{arm}/seed-7" for arm in ("additive", "fixed")
+    }
+    assert list(json.loads(found.write_live(["general"]).read_bytes())) == ["general"]
+    with pytest.raises(UserError, match="no run of arm 'dot'"):
+        found.write_live(["dot"])
+
+
+# In a browser
+
+
+@pytest.fixture(scope="module")
+def browser():
+    sync_api = pytest.importorskip("playwright.sync_api")
+    if CHROMIUM is None:
+        pytest.skip("needs Chromium")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(browser, graphs):
+    """Opens the file of a model from the disk: it can make no request, and its console stays empty."""
+    contexts, problems = [], []
+
+    def open_file(name, **options):
+        file = graphs(*PAGES)[0] / name / "live.html"
+        context = browser.new_context(offline=True, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(8000)
+        page.on("request", lambda sent: sent.url == file.as_uri() or problems.append(sent.url))
+        page.on("console", lambda message: problems.append(message.text))
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.goto(file.as_uri())
+        return page
+
+    yield open_file
+    for context in contexts:
+        context.close()
+    assert problems == []
+
+
+def ask(page, question, **request):
+    """The page's own answer, as its parts get it, and the milliseconds that it took."""
+    script = """async ([question, request]) => {
+        const { api } = document.querySelector("attention-page"), start = performance.now();
+        const answer = await api[question](request, new AbortController().signal);
+        return [answer, performance.now() - start];
+    }"""
+    return page.evaluate(script, [question, {"model": "model", "source": SOURCE} | request])
+
+
+def same_steps(found, wanted):
+    assert [step["token"] for step in found["steps"]] == wanted.tokens
+    assert found["source"] == list(wanted.source)
+    assert found["text"] == wanted.text
+    for own, step in zip(found["steps"], wanted.steps, strict=True):
+        assert own["log_probability"] == pytest.approx(step.log_probability, abs=1e-4)
+        assert own["weights"] == (None if step.weights is None else pytest.approx(step.weights, abs=1e-4))
+        assert [each["probability"] for each in own["likely"]] == pytest.approx([p for _, p in step.likely], abs=1e-4)
+        for layer, expected in zip(own["layers"], step.layers, strict=True):
+            for name, rows in expected._asdict().items():
+                for row, values in zip(layer[name], rows, strict=True):
+                    assert row == pytest.approx(values, abs=1e-4), name
+
+
+EDITS = {
+    "nothing": [],
+    "weights": [{"replace": "weights", "step": 1, "layer": 0, "head": 0, "weights": ROW}],
+    "mean": [{"replace": "mean", "step": None, "layer": None, "head": None}],
+    "none": [{"replace": "nothing", "step": 0, "layer": None, "head": None}],
+    "sentences": [
+        {"replace": "sentence", "step": 1, "layer": 0, "head": None, "other": OTHER},
+        {"replace": "sentence", "step": 2, "layer": None, "head": None, "other": "k j i h g f e"},
+        {"replace": "weights", "step": 0, "layer": None, "head": None, "weights": ROW},
+        {"replace": "mean", "step": 0, "layer": None, "head": None},
+    ],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["page", "page_layers", "page_sigmoid", "page_fixed"])
+def test_the_page_decodes_what_python_decodes(visit, untrained, name):
+    model, page = untrained(GRAPHS[name][1]), visit(name)
+    for edit in ["nothing"] if name == "page_fixed" else EDITS:
+        changes = [Intervention(**each) for each in EDITS[edit]]
+        for beam, prefix in ((1, []), (1, ["d", "."]), (4, []), (3, ["k"])):
+            options = model.config.search.model_copy(update={"beam_size": beam, "n_best": beam})
+            request = {"interventions": EDITS[edit], "prefix": prefix, "beam_size": beam}
+            steps = decode_steps(model, SOURCE, prefix=prefix, interventions=changes, options=options)
+            same_steps(ask(page, "steps", **request)[0], decoded(model, SOURCE, steps))
+            found, _ = ask(page, "hypotheses", **request, n_best=beam)
+            wanted = continuations(model, SOURCE, prefix=prefix, interventions=changes, options=options)
+            assert [each["tokens"] for each in found] == [each.tokens for each in wanted]
+            assert [each["score"] for each in found] == pytest.approx([each.score for each in wanted], abs=1e-4)
+
+
+@pytest.mark.slow
+def test_samples_depend_on_the_seed_and_unknown_words_are_read(visit, untrained):
+    page = visit("page")
+    first, again, other = (
+        [each["text"] for each in ask(page, "hypotheses", n_best=5, temperature=1, top_p=0.9, seed=seed)[0]]
+        for seed in (1, 1, 2)
+    )
+    assert first == again != other
+    assert len(set(first)) > 1
+    model = untrained(GRAPHS["page"][1])
+    line = "c unknown k\u2003e </s>"
+    options = model.config.search.model_copy(update={"beam_size": 1})
+    wanted = decoded(model, line, decode_steps(model, line, options=options))
+    same_steps(ask(page, "steps", source=line, beam_size=1)[0], wanted)
+
+
+@pytest.mark.slow
+def test_a_reader_types_a_sentence_and_drags_a_weight(visit, untrained):
+    model, page = untrained(GRAPHS["page"][1]), visit("page")
+    page.locator("#source").fill(SOURCE)
+    page.keyboard.press("Enter")
+    options = model.config.search.model_copy(update={"beam_size": 1})
+    plain = decoded(model, SOURCE, decode_steps(model, SOURCE, options=options))
+    tokens = 'tr[data-kind="base"] button'
+    page.wait_for_function(
+        "([row, wanted]) => [...document.querySelectorAll(row)].map((e) => e.textContent).join(' ') === wanted",
+        arg=[tokens, " ".join(plain.tokens)],
+    )
+    page.locator(tokens).first.click()
+    bar = page.locator("row-editor [data-token='2'] .touch")
+    bar.scroll_into_view_if_needed()
+    box = bar.bounding_box()
+    page.mouse.move(box["x"] + 3, box["y"] + box["height"] - 1)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 3, box["y"] + 9, steps=4)
+    page.mouse.up()
+    page.wait_for_selector('tr[data-kind="changed"] .total data')
+    page.wait_for_function("() => location.hash.includes('edits')")
+    (edit,) = page.evaluate(
+        "JSON.parse(new URLSearchParams(location.hash.split('?')[1]).get('edits')).model.interventions"
+    )
+    assert edit["weights"][2] > 0.8
+    page.wait_for_function("() => document.querySelector('.pane').getAttribute('aria-busy') === 'false'")
+    changed = decoded(model, SOURCE, decode_steps(model, SOURCE, interventions=[Intervention(**edit)], options=options))
+    total = float(page.locator('tr[data-kind="changed"] .total data').get_attribute("value"))
+    assert total == pytest.approx(changed.log_probability, abs=1e-4)
+    assert total != pytest.approx(plain.log_probability, abs=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_fits_a_narrow_window(visit, scheme):
+    page = visit("page", viewport={"width": 360, "height": 800}, color_scheme=scheme)
+    page.locator("#source").fill(" ".join(LETTERS))
+    page.keyboard.press("Enter")
+    page.wait_for_selector('tr[data-kind="base"] button')
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.slow
+def test_a_model_of_the_size_of_the_demo_is_small_and_fast_enough(visit, graphs):
+    """Of 20 words, the translation is as long as the search allows: an untrained model hardly ends it."""
+    page = visit("page_demo")
+    assert (graphs(*PAGES)[0] / "page_demo" / "live.html").stat().st_size < 15e6
+    source = " ".join((LETTERS * 2)[:20])
+    prefix = list(LETTERS[:10]) * 2
+    times = [ask(page, "steps", source=source, prefix=prefix, beam_size=1) for _ in range(7)]
+    assert len(times[0][0]["steps"]) >= 20
+    assert statistics.median(milliseconds for _, milliseconds in times[1:]) < 300
