@@ -22,7 +22,7 @@ from libretranslatepy import LibreTranslateAPI
 from seq2seq_attn.cli import main
 from seq2seq_attn.serve import Settings, tasks
 from seq2seq_attn.serve.app import create_app
-from seq2seq_attn.serve.server import _names
+from seq2seq_attn.serve.server import _names, listen
 from seq2seq_attn.serve.tasks import ScoreTask
 
 ROOT = Path(__file__).parents[2]
@@ -360,6 +360,13 @@ def test_without_its_libraries_the_command_names_the_extra(run, capsys, monkeypa
     with pytest.raises(SystemExit):
         main(["serve", str(run)])
     assert "pip install 'seq2seq_attn[serve]'" in capsys.readouterr().err
+
+
+def test_an_answer_is_sent_at_once_without_waiting_for_an_acknowledgement():
+    with listen(Settings(port=0)) as listening, socket.create_connection(listening.getsockname()):
+        accepted, _ = listening.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
 
 
 def test_runs_have_the_shortest_names_that_tell_them_apart(tmp_path):
