@@ -29,7 +29,7 @@ settings.load_profile("suite")
 # As in a process of its own, the commands are built once; tests call the program hundreds of times.
 typer.main.get_command = cache(typer.main.get_command)
 
-pytest_plugins = ["toy_experiment"]
+pytest_plugins = ["toy_experiment", "chromium"]
 
 # What a shell starts in the background ignores Ctrl-C, and so would the programs that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -143,8 +143,8 @@ def find_neighbours(
     """The training sources nearest to a source or, with `step`, the steps nearest to that step of its translation.
 
     `source` is text or a list of tokens. The translation is `target`, which may be either as well, or the one that a
-    search with these options finds, in single precision with the whole vocabulary. UserError:
-    the source is blank, a token is unknown, or the translation has no such step.
+    search with these options finds, in single precision with the whole vocabulary. UserError if the source is blank, a
+    token is unknown, or the translation has no such step.
     """
     if most < 1 or (step is not None and step < 0):
         raise UserError(f"most = {most}, step = {step}: give at least 1, and a step of at least 0")

@@ -23,6 +23,7 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import GoldCorpus, read_gold_of
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.lock import LOCK, file_locked
+from seq2seq_attn.text.checksums import SUMS
 from seq2seq_attn.text.codec import Codec, load_codecs, save_codecs, train_codecs
 from seq2seq_attn.text.corpus import ParallelCorpus, read_parallel, read_tsv
 from seq2seq_attn.text.encoded import EncodedSentences
@@ -38,9 +39,6 @@ EncodedCorpus = tuple[EncodedSentences, EncodedSentences]  # source and target, 
 _Value = TypeVar("_Value")
 
 EXAMPLE_LENGTHS = (5, 7, 10, 14, 18, 24, 32, 50)  # source words
-
-_CHECKSUMS = "SHA256SUMS"  # the format of the command `sha256sum`
-
 
 CORPUS = "tom-and-jerry"  # the embedded one, which the models of the package were trained on
 
@@ -233,7 +231,7 @@ class Cache:
             for killed in entry.glob("*.part"):  # what a process was writing when it was killed
                 killed.unlink()
             save(value, entry)
-            write_bytes(entry / _CHECKSUMS, _checksums(entry))
+            write_bytes(entry / SUMS, _checksums(entry))
         except (UserError, OSError) as error:
             self.say(
                 f"warning: {self.folder}: what was computed is not kept, so it is computed again the next time: {error}"
@@ -246,14 +244,14 @@ class Cache:
 def _load_entry(entry: Path, load: Callable[[Path], _Value]) -> _Value | None:
     """None if the entry is missing or does not match its checksums."""
     try:
-        return load(entry) if (entry / _CHECKSUMS).read_bytes() == _checksums(entry) else None
+        return load(entry) if (entry / SUMS).read_bytes() == _checksums(entry) else None
     except (UserError, OSError, ValueError):
         return None
 
 
 def _checksums(entry: Path) -> bytes:
     """One line per file of the entry, without the temporary files of other processes."""
-    files = sorted(path for path in entry.iterdir() if path.name != _CHECKSUMS and path.suffix != ".part")
+    files = sorted(path for path in entry.iterdir() if path.name != SUMS and path.suffix != ".part")
     return "".join(f"{digest(path)}  {path.name}\n" for path in files).encode()
 
 

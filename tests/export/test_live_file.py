@@ -9,7 +9,6 @@ import base64
 import gzip
 import json
 import re
-import shutil
 import statistics
 import sys
 from types import SimpleNamespace
@@ -30,7 +29,6 @@ from seq2seq_attn.text.codec import Codec
 from seq2seq_attn.text.tokenisers import SentencePiece
 from seq2seq_attn.text.vocabulary import Vocabulary
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 PAGES = ("page", "page_layers", "page_sigmoid", "page_fixed", "page_demo")
 SOURCE, OTHER = "c a k e", "b e"
 ROW = [0.1, 0.0, 0.6, 0.0, 0.2]
@@ -152,17 +150,6 @@ def test_the_page_of_a_comparison_has_its_best_arm_and_the_baseline(tmp_path, un
 
 
 # In a browser
-
-
-@pytest.fixture(scope="module")
-def browser():
-    sync_api = pytest.importorskip("playwright.sync_api")
-    if CHROMIUM is None:
-        pytest.skip("needs Chromium")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import shutil
 
 import pytest
 
@@ -10,21 +9,6 @@ from seq2seq_attn.report.html_page import html_page
 from seq2seq_attn.report.write import read_contents
 
 pytestmark = pytest.mark.slow
-
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-QUIET = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-         "--disable-component-update", "--disable-sync")  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def browser():
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
-    if CHROMIUM is None:
-        pytest.skip("no Chromium on this machine")
-    with api.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture

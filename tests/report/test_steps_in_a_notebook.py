@@ -2,14 +2,12 @@
 
 import html
 import re
-import shutil
 
 import pytest
 
 import seq2seq_attn as s2s
 
 SENTENCE = "the lazy girl was kicked by Spike ."
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
 @pytest.fixture(scope="module")
@@ -36,45 +34,38 @@ def test_what_a_sentence_contains_is_text(found):
 
 
 @pytest.mark.slow
-def test_rows_and_heads_are_chosen_by_mouse_and_keyboard(found, tmp_path):
+def test_rows_and_heads_are_chosen_by_mouse_and_keyboard(browser, found, tmp_path):
     """In a page with two of them, as in a notebook; `python -m pytest -m slow tests/report`."""
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
-    if CHROMIUM is None:
-        pytest.skip("no Chromium on this machine")
     page_file, said = tmp_path / "notebook.html", []
     shown = "".join(steps._repr_html_() for steps in found.values())
     page_file.write_text(f"<!doctype html><meta charset=utf-8><body>{shown}", encoding="utf-8")
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        page = browser.new_page()
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.goto(f"file://{page_file}")
-        attention, distracted, transformer = page.locator(".s2s-steps").all()
-        for root, steps in zip((attention, distracted, transformer), found.values(), strict=True):
-            assert root.locator("[aria-current]").count() == 1
-            token, probability = (
-                root.locator(".panel table").last.locator("tr").nth(1).locator("td").all_text_contents()
-            )
-            assert (token, float(probability)) == pytest.approx(steps.steps[0].likely[0], abs=1e-3)
-        attention.locator("tbody button").first.focus()
-        page.keyboard.press("ArrowDown")
-        page.keyboard.press("ArrowDown")
-        step = found["attention"].steps[2]
-        assert attention.locator("[aria-current] button").text_content() == step.token
-        rows = attention.locator(".panel table").first.locator("tr").all()[1:]
-        layer = step.layers[0]
-        for place, row in enumerate(rows):
-            word, *numbers = row.locator("td").all_text_contents()
-            assert word == found["attention"].source[place]
-            share = layer.contributions[0][place] / sum(layer.contributions[0])
-            values = [float(number.replace("\u2212", "-")) for number in numbers]
-            assert values == pytest.approx([layer.scores[0][place], step.weights[place], share], abs=1e-3)
-        assert not attention.locator("select").is_visible()
-        transformer.locator("select").select_option("layer 1, head 3")
-        weight = found["transformer"].steps[1].layers[1].weights[3][4]
-        cell = transformer.locator("tbody tr").nth(1).locator("td").nth(4)
-        assert float(cell.get_attribute("title")) == pytest.approx(weight, abs=1e-3)
-        assert distracted.locator(".panel table").count() == 1
-        browser.close()
+    page = browser.new_page()
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.goto(f"file://{page_file}")
+    attention, distracted, transformer = page.locator(".s2s-steps").all()
+    for root, steps in zip((attention, distracted, transformer), found.values(), strict=True):
+        assert root.locator("[aria-current]").count() == 1
+        token, probability = root.locator(".panel table").last.locator("tr").nth(1).locator("td").all_text_contents()
+        assert (token, float(probability)) == pytest.approx(steps.steps[0].likely[0], abs=1e-3)
+    attention.locator("tbody button").first.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    step = found["attention"].steps[2]
+    assert attention.locator("[aria-current] button").text_content() == step.token
+    rows = attention.locator(".panel table").first.locator("tr").all()[1:]
+    layer = step.layers[0]
+    for place, row in enumerate(rows):
+        word, *numbers = row.locator("td").all_text_contents()
+        assert word == found["attention"].source[place]
+        share = layer.contributions[0][place] / sum(layer.contributions[0])
+        values = [float(number.replace("\u2212", "-")) for number in numbers]
+        assert values == pytest.approx([layer.scores[0][place], step.weights[place], share], abs=1e-3)
+    assert not attention.locator("select").is_visible()
+    transformer.locator("select").select_option("layer 1, head 3")
+    weight = found["transformer"].steps[1].layers[1].weights[3][4]
+    cell = transformer.locator("tbody tr").nth(1).locator("td").nth(4)
+    assert float(cell.get_attribute("title")) == pytest.approx(weight, abs=1e-3)
+    assert distracted.locator(".panel table").count() == 1
+    page.close()
     assert said == []

@@ -12,7 +12,6 @@ import hashlib
 import json
 import math
 import re
-import shutil
 import threading
 from pathlib import Path
 from urllib.parse import parse_qs, quote
@@ -30,7 +29,6 @@ from seq2seq_attn.serve.tasks import ServedModel
 
 FRONTEND = Path(app.__file__).parent / "frontend"
 AXE = FRONTEND / "node_modules" / "axe-core" / "axe.min.js"
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 SOURCE = "a b c"
 
 
@@ -45,17 +43,6 @@ def test_the_bundles_are_built_from_these_sources():
     assert f'<meta name="sources" content="{content.hexdigest()}">' in (app.PAGE / "index.html").read_text()
     live = Path(export.__file__).parent / "page" / "live.js"
     assert live.read_text().startswith(f"/* sources: {content.hexdigest()} */")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    sync_api = pytest.importorskip("playwright.sync_api")
-    if CHROMIUM is None:
-        pytest.skip("needs Chromium")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")
