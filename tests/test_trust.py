@@ -135,6 +135,7 @@ print(len(sys.modules), started)
 """
 
 
+@pytest.mark.slow  # seconds; .ci/run includes it
 def test_importing_every_module_opens_no_socket_and_starts_no_program():
     done = subprocess.run([sys.executable, "-c", IMPORT_ALL], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.endswith(" []\n")

@@ -2,7 +2,7 @@
 
 A program of its own: dynamo cannot look through the shape checks that are installed while tests run.
 
-    python compile_and_export.py BACKEND [NAME ...]
+    python compile_and_export.py BACKEND
 """
 
 import json
@@ -113,12 +113,12 @@ def failure(function, *arguments):
     return None
 
 
-def main(backend, *names):
+def main(backend):
     warnings.simplefilter("ignore")
     torch.manual_seed(6)
     failures = {}
-    for name in names or READERS:
-        reader = READERS[name]().eval()
+    for name, build in READERS.items():
+        reader = build().eval()
         failures[name] = {
             "compile": failure(compile_it, reader, backend),
             "export": failure(export_it, reader),

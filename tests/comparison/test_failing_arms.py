@@ -86,8 +86,12 @@ def test_a_comparison_whose_runs_all_fail_says_why(grid_with, tmp_path):
     ("error", "reason"),
     [
         (OSError(28, "No space left on device", "log.csv"), "log.csv: No space left on device"),
-        (MemoryError(), "memory ran out; lower training.batch_size, or train fewer runs in parallel"),
-        (ZeroDivisionError("by zero"), "ZeroDivisionError: by zero"),
+        pytest.param(
+            MemoryError(),
+            "memory ran out; lower training.batch_size, or train fewer runs in parallel",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(ZeroDivisionError("by zero"), "ZeroDivisionError: by zero", marks=pytest.mark.slow),
     ],
 )
 def test_whatever_stops_one_seed_is_its_reason_and_the_arm_keeps_its_other_seed(

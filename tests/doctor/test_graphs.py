@@ -1,4 +1,7 @@
-"""The laws of graphs, in a process without checks of shapes, which torch cannot trace."""
+"""The laws of graphs, in a process without checks of shapes, which torch cannot trace.
+
+Slow, as torch's compiler is: python -m pytest -m slow tests/doctor/test_graphs.py
+"""
 
 import json
 import subprocess
@@ -6,6 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+pytestmark = pytest.mark.slow
 
 HERE = Path(__file__).parent
 NAMES = ["SumsWeights", "BranchesOnValues", "FixesItsBatchSize"]

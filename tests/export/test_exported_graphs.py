@@ -1,6 +1,8 @@
 """The exported graphs, run by other programs, are a step of the model: the same tokens and log-probabilities.
 
-The examples of the READMEs are the loops: they use no class of this package.
+The examples of the READMEs are the loops: they use no class of this package. Slow, as the exports are:
+
+    python -m pytest -m slow tests/export/test_exported_graphs.py
 """
 
 import json
@@ -22,15 +24,17 @@ def example(folder):
     return names
 
 
-QUICK, SLOW = ("mean", "peeking"), ("recurrent", "transformer", "history")  # exports to ONNX take ten seconds
+pytestmark = pytest.mark.slow
+
+EXPORTED, REFUSED = ("mean", "recurrent", "transformer", "history"), "peeking"
 
 
-@pytest.mark.parametrize("name", [QUICK[0], *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
+@pytest.mark.parametrize("name", EXPORTED)
 def test_a_loop_over_the_graphs_is_greedy_search(graphs, untrained, monkeypatch, name):
     to, values = GRAPHS[name]
     if to == "onnx":
         pytest.importorskip("onnxruntime", reason="the extra [export] is not installed")
-    model, (folder, _) = untrained(values), graphs(*(QUICK if name in QUICK else SLOW))
+    model, (folder, _) = untrained(values), graphs(*EXPORTED, REFUSED)
     monkeypatch.chdir(folder / name)
     run, draw = example(folder / name)["run"], torch.Generator().manual_seed(1)
     for sentences, positions in ((1, 1), (4, 7)):
@@ -61,9 +65,8 @@ def greedy(run, source, limit):
         yield {"tokens": written, "log_probability": scores[:end].sum(), "weights": weights[:end]}
 
 
-@pytest.mark.slow
 def test_inputs_and_outputs_are_named_in_order_with_their_sizes(graphs):
-    folder = graphs(*SLOW)[0] / "recurrent"
+    folder = graphs(*EXPORTED, REFUSED)[0] / "recurrent"
     description = json.loads((folder / "export.json").read_text())["graphs"]
     assert {path.name for path in folder.glob("*.onnx")} == {graph["file"] for graph in description.values()}
     carried = description["encoder"]["outputs"]
@@ -76,8 +79,8 @@ def test_inputs_and_outputs_are_named_in_order_with_their_sizes(graphs):
 
 
 def test_a_part_that_cannot_be_recorded_is_refused_in_one_line(graphs):
-    folder, refused = graphs(*QUICK)
-    assert [name for name, message in refused.items() if message is not None] == ["peeking"]
-    assert refused["peeking"].startswith("torch.export cannot record a part of this model: ")
-    assert "\n" not in refused["peeking"]
-    assert "peeking" not in {path.name for path in folder.iterdir()}
+    folder, refused = graphs(*EXPORTED, REFUSED)
+    assert [name for name, message in refused.items() if message is not None] == [REFUSED]
+    assert refused[REFUSED].startswith("torch.export cannot record a part of this model: ")
+    assert "\n" not in refused[REFUSED]
+    assert REFUSED not in {path.name for path in folder.iterdir()}
