@@ -8,10 +8,11 @@ from typing import TypeVar, cast
 
 from torch import nn
 
-from seq2seq_attn.attention import Additive, Concat, NegativeSquaredDistance
+from seq2seq_attn.attention import Additive, Concat, MultiHead, NegativeSquaredDistance
 from seq2seq_attn.ops.dispatch import changed, fusible_modules
 from seq2seq_attn.ops.fused_scorers import FusedAdditive, FusedConcat, FusedNegativeSquaredDistance
 from seq2seq_attn.ops.linear import Linear
+from seq2seq_attn.ops.multi_head import FusedMultiHead
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -20,6 +21,7 @@ _FUSED: dict[type[nn.Module], type[nn.Module]] = {
     Additive: FusedAdditive,
     Concat: FusedConcat,
     NegativeSquaredDistance: FusedNegativeSquaredDistance,
+    MultiHead: FusedMultiHead,
 }
 
 

@@ -17,11 +17,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from seq2seq_attn.attention import Attention, Context, MultiHead
-from seq2seq_attn.attention.attention import why_not_fused
+from seq2seq_attn.attention import Context
 from seq2seq_attn.ops import native
 from seq2seq_attn.ops.dispatch import changed, unsupported
 from seq2seq_attn.ops.linear import is_linear, panels, stacked
+from seq2seq_attn.ops.multi_head import is_multi_head, why_not_softmax
 
 ACTIVATIONS = ("relu", "gelu", "swiglu")  # in the order of the kernel's enumeration
 
@@ -94,12 +94,10 @@ def why_not(stack: nn.Module, layers: Sequence[Any]) -> str | None:
 def _why_not_layer(layer: Any) -> str | None:
     contexts: list[Context] = [layer.self_attention.attention, *([layer.context] if hasattr(layer, "context") else [])]
     for context in contexts:
-        if type(context) is not MultiHead:
+        if not is_multi_head(context):
             return f"the context is {type(context).__name__}, not MultiHead"
-        if context.position is not None:
-            return f"the position is {type(context.position).__name__}, which acts within attention"
-        if type(context.attention) is not Attention or (reason := why_not_fused(context.attention)) is not None:
-            return f"attention is not softmax over scaled dot products: {reason}"
+        if (reason := why_not_softmax(context)) is not None:
+            return reason
     if len({context.heads for context in contexts}) > 1:
         return "self-attention and the context differ in their number of heads"
     if not all(is_linear(part) for part in layer.modules() if isinstance(part, nn.Linear)):
