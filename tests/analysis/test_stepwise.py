@@ -45,7 +45,7 @@ MODELS = {
         "decoder": {"kind": "luong", "hidden_size": 10},
         "context": {"scorer": "general", "normaliser": "sigmoid"},
     },
-    "local": SIZES | {"context": {"scorer": "general", "window": "local_p"}},
+    "local": SIZES | {"context": {"scorer": "general", "window": {"name": "local_p", "half_width": 1}}},
     "monotonic": SIZES | {"context": {"scorer": "general", "normaliser": "monotonic"}},
     "mean": SIZES | {"context": {"kind": "mean"}},
     "distracted": SIZES | {"context": {"kind": "fixed"}},
@@ -303,13 +303,13 @@ def test_a_normaliser_at_every_step_is_a_model_built_with_it(name, normaliser):
 def test_a_normaliser_at_one_step_changes_its_row_alone():
     """Luong's decoder without input feeding: given the tokens, no query depends on an earlier context."""
     model = untrained("unfed", normaliser="entmax15")
-    change = {"replace": "normaliser", "normaliser": "sparsemax", "step": 1}
+    change = {"replace": "normaliser", "normaliser": "sigmoid", "step": 1}
     before, after = run(model, SOURCE, "x y z"), run(model, SOURCE, "x y z", change)
     assert [a == b for a, b in zip(before.steps, after.steps, strict=True)] == [True, False, True, True]
     (row,) = after.steps[1].layers[0].weights
     (scores,) = after.steps[1].layers[0].scores
     assert scores == before.steps[1].layers[0].scores[0]  # those of the model itself
-    assert row == pytest.approx(sparsemax(scores), abs=1e-6)
+    assert row == pytest.approx(torch.tensor(scores).sigmoid().tolist(), abs=1e-6)
 
 
 def sparsemax(scores):
@@ -324,15 +324,14 @@ def sparsemax(scores):
 def test_a_normaliser_holds_in_its_head_and_the_last_one_given_counts():
     model = untrained("heads")
     changes = [
-        {"replace": "normaliser", "normaliser": "hard", "layer": 0},
+        {"replace": "normaliser", "normaliser": "sigmoid", "layer": 0},
         {"replace": "normaliser", "normaliser": "sparsemax", "layer": 0, "head": 2},
     ]
     before, after = (run(model, SOURCE, "x", *each).steps[0].layers for each in ([], changes))
-    scores = torch.tensor(after[0].scores)
     assert after[0].scores == before[0].scores
-    highest = torch.nn.functional.one_hot(scores.argmax(dim=1), 5).tolist()
-    for head, row in enumerate(after[0].weights):
-        assert row == pytest.approx(sparsemax(after[0].scores[2]) if head == 2 else highest[head], abs=1e-6)
+    for head, (row, scores) in enumerate(zip(after[0].weights, after[0].scores, strict=True)):
+        wanted = sparsemax(scores) if head == 2 else torch.tensor(scores).sigmoid().tolist()
+        assert row == pytest.approx(wanted, abs=1e-6)
     torch.testing.assert_close(torch.tensor(after[1].weights), torch.tensor(after[1].scores).softmax(dim=1))
 
 
@@ -360,6 +359,15 @@ def test_noise_is_for_training():
     model = untrained("luong")
     assert run(model, SOURCE, None, change).tokens == run(model).tokens
     assert run(model, SOURCE, "x", change).steps[0].weights == pytest.approx(run(model, SOURCE, "x").steps[0].weights)
+
+
+def test_another_normaliser_gives_padding_no_weight():
+    """The longer sentence, whose context step 0 reads, pads the shorter one."""
+    model = untrained("luong")
+    sentence = {"replace": "sentence", "step": 0, "other": SOURCE}
+    softmax = {"replace": "normaliser", "normaliser": {"name": "softmax", "temperature": 9.0}, "step": 1}
+    step = run(model, OTHER, "x y", sentence, softmax).steps[1]
+    assert sum(step.weights) == pytest.approx(1)
 
 
 def test_a_normaliser_changes_no_other_sentence():
