@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -21,9 +21,10 @@ from pydantic import Field, NonNegativeInt, model_validator
 from torch import Tensor, nn
 
 from seq2seq_attn.analysis.attention_files import NO_WEIGHTS
-from seq2seq_attn.attention import Attention, Change, Context, Intervened
+from seq2seq_attn.attention import Attention, Change, Context, Intervened, Normaliser
 from seq2seq_attn.attention.contexts.counterfactual import uniform, without_any
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.models.context_config import ReplacementNormaliserConfig, replacement_normalisers
 from seq2seq_attn.models.translator import Sentences, Step, Translator, pad
 from seq2seq_attn.ops.continuations import best_continuations
 from seq2seq_attn.ops.replace import replace_modules
@@ -35,6 +36,7 @@ from seq2seq_attn.text.encoded import Ids
 from seq2seq_attn.text.vocabulary import EOS, PAD, SPECIALS, UNK, Vocabulary
 
 LIKELY = 10  # next tokens that a step lists
+CHANGES: dict[str, Change] = {"mean": uniform, "nothing": without_any}  # of the weights that follow from the scores
 
 
 class Intervention(Strict):
@@ -45,20 +47,26 @@ class Intervention(Strict):
     step of the same translation of the sentence `other`. `temperature`: under the weights a_i = normalise(e_i / t),
     where e_i are the model's own scores, `normalise` is its own normaliser, and t is `temperature`; with softmax,
     a_ij = exp(e_ij / t) / Σ_k exp(e_ik / t) (Hinton et al. 2015, eq. 1). Below 1 the weights are more concentrated,
-    above 1 closer to equal. Other interventions at the same step apply to these weights.
+    above 1 closer to equal. `normaliser`: under the weights a_i = normalise'(e_i), where normalise' is `normaliser`, in
+    place of the model's own; with a temperature as well, a_i = normalise'(e_i / t). It is given by name, "sparsemax",
+    or with its options, {"name": "softmax", "temperature": 0.5}; see `ReplacementNormaliserConfig` for what is refused.
+    At one place, several temperatures multiply, and the last of several normalisers counts. Other interventions at the
+    same step apply to the weights that follow.
     """
 
-    replace: Literal["weights", "mean", "sentence", "nothing", "temperature"]  # by what
+    replace: Literal["weights", "mean", "sentence", "nothing", "temperature", "normaliser"]  # by what
     step: NonNegativeInt | None = None  # counted from 0, tokens of a prefix included; null: at every step
     layer: NonNegativeInt | None = None  # of the decoder; null: in every layer
     head: NonNegativeInt | None = None  # null: in every head
     weights: tuple[float, ...] | None = None  # one per source token, `</s>` included
     other: str | None = None  # a source sentence
     temperature: float | None = Field(default=None, ge=0.001, le=1000)
+    normaliser: ReplacementNormaliserConfig | None = None
 
     @model_validator(mode="after")
     def _has_what_it_needs(self) -> Intervention:
-        for name, needed in (("weights", "weights"), ("other", "sentence"), ("temperature", "temperature")):
+        for name in ("weights", "other", "temperature", "normaliser"):
+            needed = "sentence" if name == "other" else name
             is_given, is_needed = getattr(self, name) is not None, self.replace == needed
             if is_needed and not is_given:
                 raise ValueError(f"replace={needed} needs {name}")
@@ -186,6 +194,16 @@ def decoded(model: TrainedModel, source: str | Sequence[str], steps: Iterator[De
         sum(step.log_probability for step in found),
         found,
     )
+
+
+def normalisers_for(model: TrainedModel) -> list[str]:
+    """The names that `replace=normaliser` takes for this model; none if its weights are not those of one scorer."""
+    contexts = model.translator.contexts_that_read()
+    return replacement_normalisers() if contexts and _have_scores(contexts) else []
+
+
+def _have_scores(contexts: Sequence[Context]) -> bool:
+    return all(isinstance(context.reader(), Attention) for context in contexts)
 
 
 def source_tokens(model: TrainedModel, source: str | Sequence[str]) -> tuple[str, ...]:
@@ -334,9 +352,9 @@ class _Decoder:
             heads = min(context.heads for context in self.contexts)
             if each.head is not None and each.head >= heads:
                 raise UserError(f"head {each.head}: this model has heads 0 to {heads - 1}")
-            if each.temperature is not None and not all(isinstance(one.reader(), Attention) for one in self.contexts):
+            if each.replace in ("temperature", "normaliser") and not _have_scores(self.contexts):
                 raise UserError(
-                    "replace=temperature needs weights from one scorer; those of this model have none or several"
+                    f"replace={each.replace} needs weights from one scorer; those of this model have none or several"
                 )
             if each.weights is not None and len(each.weights) != self.length:
                 raise UserError(
@@ -353,32 +371,31 @@ class _Decoder:
         """The model with what applies at this step; `None`: what applies at every step."""
         replacements: dict[nn.Module, nn.Module] = {}
         for number, context in enumerate(self.contexts):
-            reader = context.reader()
+            reader, heads = context.reader(), context.heads
             applied = [
                 each for each in self.interventions if self._applies(each, step) and each.layer in (None, number)
             ]
-            changes = [
-                self._change(each, context.heads) for each in applied if each.other is None and each.temperature is None
-            ]
+            changes = [self._change(each, heads) for each in applied if each.replace in ("weights", *CHANGES)]
             others = [1 + self.others.index(each.other) for each in applied if each.other is not None]
             replacements[reader] = Intervened(
-                self._scored(reader, number, _temperatures(applied, context.heads)),
-                context.heads,
+                self._scored(reader, number, _temperatures(applied, heads), _normalisers(applied, heads)),
+                heads,
                 partial(_in_turn, changes) if changes else None,
                 others[-1] if others else None,
                 lambda _, weights, values: self.read.append((weights, values)),
             )
         return replace_modules(self.translator, replacements).eval()
 
-    def _scored(self, reader: Context, number: int, temperatures: Sequence[float]) -> Context:
+    def _scored(
+        self, reader: Context, number: int, temperatures: Sequence[float], normalisers: Mapping[int, Normaliser]
+    ) -> Context:
         """The reader with a copy of its scorer that leaves its scores behind; other threads use the original.
 
-        The reader itself gets the scores of the first sentence divided by the temperature of each head.
+        The reader itself gets the scores of the first sentence divided by the temperature of each head, and normalises
+        them by the normaliser of each head, if there is one.
         """
         if not isinstance(reader, Attention):
             return reader
-        scorer = copy.copy(reader.scorer)
-        scorer.__dict__["_forward_hooks"] = OrderedDict(scorer._forward_hooks)
 
         def remember(_scorer: nn.Module, _inputs: object, scores: Tensor) -> Tensor | None:
             self.scored[number] = scores
@@ -388,16 +405,13 @@ class _Decoder:
             divisors[: len(temperatures), 0, 0] = scores.new_tensor(temperatures)
             return scores / divisors
 
-        scorer.register_forward_hook(remember)
-        return replace_modules(reader, {reader.scorer: scorer})
+        parts: dict[nn.Module, nn.Module] = {reader.scorer: _with_hook(reader.scorer, remember)}
+        if normalisers:
+            parts[reader.normaliser] = _with_hook(reader.normaliser, partial(_normalised_by, normalisers))
+        return replace_modules(reader, parts)
 
     def _change(self, each: Intervention, heads: int) -> Change:
-        changes: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-            "mean": uniform,
-            "nothing": without_any,
-            "weights": partial(_given, each.weights or ()),
-        }
-        change = changes[each.replace]
+        change = partial(_given, each.weights) if each.weights is not None else CHANGES[each.replace]
         return change if each.head is None else partial(_in_one_head, change, each.head, heads)
 
 
@@ -405,6 +419,37 @@ def _temperatures(applied: Sequence[Intervention], heads: int) -> list[float]:
     """The product of the temperatures of each head."""
     given = [(each.head, each.temperature) for each in applied if each.temperature is not None]
     return [math.prod(each for place, each in given if place in (None, head)) for head in range(heads)]
+
+
+def _normalisers(applied: Sequence[Intervention], heads: int) -> dict[int, Normaliser]:
+    """The last normaliser given for each head that gets another than the model's own."""
+    return {
+        head: each.normaliser().eval()
+        for each in applied
+        if each.normaliser is not None
+        for head in range(heads)
+        if each.head in (None, head)
+    }
+
+
+def _with_hook(part: nn.Module, hook: Callable[..., Tensor | None]) -> nn.Module:
+    """A copy of the part with this hook and those that it has."""
+    copied = copy.copy(part)
+    copied.__dict__["_forward_hooks"] = OrderedDict(part._forward_hooks)
+    copied.register_forward_hook(hook)
+    return copied
+
+
+def _normalised_by(
+    normalisers: Mapping[int, Normaliser], _own: nn.Module, inputs: tuple[Any, ...], weights: Tensor
+) -> Tensor:
+    """The weights (B * heads, K, S) with those of these normalisers in these heads of the first sentence."""
+    scores, is_token, *_ = inputs
+    changed = weights.clone()
+    for head, normaliser in normalisers.items():
+        mask = None if is_token is None else is_token.expand_as(scores)[head]
+        changed[head] = normaliser(scores[head], mask)
+    return changed
 
 
 def _given(row: Sequence[float], weights: Tensor, is_token: Tensor) -> Tensor:

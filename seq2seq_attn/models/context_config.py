@@ -133,6 +133,55 @@ class NormaliserConfig(PartConfig):
         return self.part(**self.options)
 
 
+class ReplacementNormaliserConfig(NormaliserConfig):
+    """A normaliser that can replace the one of a trained model: `sparsemax`, `{name: softmax, temperature: 0.5}`.
+
+    Its weights depend on the scores of a step alone. It is one of the catalogue, as `seq2seq-attn scorers` lists it:
+    the name may come from a client of a server, so no file or module is imported for it.
+    """
+
+    key = "normaliser"
+
+    @property
+    def part(self) -> type[attention.Normaliser]:
+        known = attention.normaliser_classes()
+        choices = [name for name, part in known.items() if not part.needs_history]
+        if self.name in choices:
+            return known[self.name]
+        if self.name in known:
+            raise ValueError(f"{self.name} needs the weights of earlier steps; choose from {', '.join(choices)}")
+        near = difflib.get_close_matches(self.name, choices, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(choices)}"
+        raise ValueError(f"there is no normaliser {shown(self.name)} in the catalogue; {hint}")
+
+    @model_validator(mode="after")
+    def _is_complete(self) -> ReplacementNormaliserConfig:
+        own = own_options(self.part).items()
+        missing = [name for name, option in own if option.default is Parameter.empty and name not in self.options]
+        if missing:
+            raise ValueError(f"{self.name} needs options: give a mapping with the keys {', '.join(['name', *missing])}")
+        if next(self().parameters(), None) is not None:
+            raise ValueError(f"{self.name} has parameters, which the model has not learnt; choose one without")
+        return self
+
+    def _way_out(self, name: str, own: list[str]) -> str:
+        near = difflib.get_close_matches(name, own, n=1)
+        return f"did you mean {near[0]!r}?" if near else f"it has: {', '.join(own) or 'none'}"
+
+
+def replacement_normalisers() -> list[str]:
+    """The names that `ReplacementNormaliserConfig` accepts without options."""
+    return [name for name in attention.normaliser_classes() if _is_replacement(name)]
+
+
+def _is_replacement(name: str) -> bool:
+    try:
+        ReplacementNormaliserConfig(name=name)
+    except ValidationError:
+        return False
+    return True
+
+
 class WindowConfig(PartConfig):
     """`{name: local_p, half_width: 5}`."""
 

@@ -9,7 +9,14 @@ from threading import Lock, Thread
 from typing import Any, NamedTuple
 
 from seq2seq_attn.analysis.neighbours import StateIndex, find_neighbours
-from seq2seq_attn.analysis.stepwise import DecodedStep, Intervention, continuations, decode_steps, decoded
+from seq2seq_attn.analysis.stepwise import (
+    DecodedStep,
+    Intervention,
+    continuations,
+    decode_steps,
+    decoded,
+    normalisers_for,
+)
 from seq2seq_attn.api.model import Model
 from seq2seq_attn.evaluation.attention_weights import AlignmentRow
 from seq2seq_attn.runs import Say
@@ -80,7 +87,9 @@ class ServedModel:
     def about(self) -> dict[str, Any]:
         """What a client needs to know of the model."""
         languages = {"source": self.source, "target": self.target}
-        return {"name": self.name, **languages, **self.model.trained.about(), "examples": self.examples}
+        trained = self.model.trained
+        choices = {"normalisers": normalisers_for(trained)}  # by which its own can be replaced
+        return {"name": self.name, **languages, **trained.about(), **choices, "examples": self.examples}
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import re
 import statistics
 import sys
 from types import SimpleNamespace
+from urllib.parse import quote
 
 import pytest
 import torch
@@ -228,6 +229,23 @@ def test_the_page_decodes_what_python_decodes(visit, untrained, name):
             wanted = continuations(model, SOURCE, prefix=prefix, interventions=changes, options=options)
             assert [each["tokens"] for each in found] == [each.tokens for each in wanted]
             assert [each["score"] for each in found] == pytest.approx([each.score for each in wanted], abs=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change", [{"temperature": 2.0}, {"normaliser": "sparsemax"}])
+def test_what_computes_weights_anew_from_scores_needs_a_server(visit, change):
+    (name,) = change
+    page = visit("page")
+    page.locator("#source").fill(SOURCE)
+    page.keyboard.press("Enter")
+    page.wait_for_selector('tr[data-kind="base"] button')
+    assert page.locator(f"#attention-{name}").count() == 0
+    everywhere = {"replace": name, "step": None, "layer": None, "head": None}
+    edits = {"model": {"prefix": [], "interventions": [everywhere | change]}}
+    fragment = f"translate?source={quote(SOURCE)}&edits={quote(json.dumps(edits))}"
+    page.evaluate("fragment => { location.hash = fragment }", fragment)
+    error = page.locator(".pane .error")
+    assert error.text_content() == f"the {name} of attention needs a server: seq2seq-attn serve"
 
 
 @pytest.mark.slow

@@ -56,6 +56,13 @@ def test_the_model_is_chosen_by_its_languages_or_by_name(post, ask, served, mode
     assert names == ["backwards", "other"]
 
 
+def test_a_model_lists_the_normalisers_that_an_intervention_takes(ask, post):
+    (about,) = ask("GET", "/v1/models").json()["models"]
+    assert {"entmax15", "hard", "sigmoid", "softmax", "sparsemax"} <= set(about["normalisers"])
+    for name in about["normalisers"]:
+        post("/v1/intervene", {"source": "a", "interventions": [{"replace": "normaliser", "normaliser": name}]})
+
+
 def test_translations_come_with_scores_tokens_weights_and_links(post, model):
     options = {"beam_size": 4, "n_best": 2, "length_penalty": 0.5}
     (found,) = post("/v1/translate", {"source": "a b c", "weights": True, "align": True, **options})["results"]
@@ -163,6 +170,8 @@ def test_a_source_may_be_given_as_tokens(ask, post, refused, model):
         {"replace": "nothing"},
         {"replace": "sentence", "other": "b b", "step": 0},
         {"replace": "temperature", "temperature": 3.0},
+        {"replace": "normaliser", "normaliser": "sparsemax"},
+        {"replace": "normaliser", "normaliser": {"name": "softmax", "temperature": 4.0}, "step": 0},
     ],
     ids=lambda each: each["replace"],
 )

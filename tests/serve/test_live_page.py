@@ -22,7 +22,7 @@ import torch
 import seq2seq_attn as s2s
 from seq2seq_attn import export
 from seq2seq_attn.analysis.stepwise import continuations
-from seq2seq_attn.attention import normaliser_class, scorer_class
+from seq2seq_attn.attention import normaliser_class, normaliser_classes, scorer_class
 from seq2seq_attn.serve import Settings, app, tasks
 from seq2seq_attn.serve.app import create_app
 from seq2seq_attn.serve.tasks import ServedModel
@@ -645,6 +645,62 @@ def test_the_attention_has_a_temperature(visit, model):
     page.locator("#attention-temperature").fill("0")  # t = 1, that of the model
     page.wait_for_selector("tr[data-kind=changed]", state="detached")
     assert "edits" not in state(page)
+
+
+@pytest.mark.slow
+def test_the_normaliser_can_be_replaced(visit, model):
+    page = visit(start(step="1@backwards"))
+    plain = model.steps(SOURCE, beam_size=1)
+    wait_for_tokens(page, plain.tokens)
+    choice = page.get_by_label("Normaliser")
+    stateless = [name for name, part in normaliser_classes().items() if not part.needs_history]
+    assert choice.locator("option").all_text_contents() == ["the model's own", *stateless]
+    everywhere = {"step": None, "layer": None, "head": None}
+    for name in ("hard", "sparsemax"):
+        choice.select_option(name)
+        change = {"replace": "normaliser", "normaliser": name} | everywhere
+        assert edit_of(page)["interventions"] == [change]
+        wanted = is_the_intervention(page, model, 1)
+        scores = torch.tensor(wanted.steps[1].layers[0].scores[0])
+        assert values(page, ".step .numbers data") == pytest.approx(normaliser_class(name)()(scores).tolist(), abs=1e-5)
+    page.locator("#attention-temperature").fill("0.75")  # normalise'(e / 5.6)
+    assert edit_of(page)["interventions"] == [change, {"replace": "temperature", "temperature": 5.6} | everywhere]
+    is_the_intervention(page, model, 1)
+    assert values(page, ".step .numbers data") == pytest.approx(
+        normaliser_class("sparsemax")()(scores / 5.6).tolist(), abs=1e-5
+    )
+    again = visit(page.url.partition("#")[2])
+    is_the_intervention(again, model, 1)
+    assert again.get_by_label("Normaliser").input_value() == "sparsemax"
+    page.locator("#attention-temperature").fill("0")
+    assert edit_of(page)["interventions"] == [change]
+    page.get_by_role("button", name="Reset all changes").click()
+    page.wait_for_selector("tr[data-kind=changed]", state="detached")
+    assert choice.input_value() == ""
+    choice.select_option("sigmoid")
+    page.wait_for_selector("tr[data-kind=changed]")
+    choice.select_option("the model's own")
+    page.wait_for_selector("tr[data-kind=changed]", state="detached")
+    assert "edits" not in state(page)
+
+
+@pytest.mark.slow
+def test_one_head_has_a_normaliser_and_a_model_without_attention_none(visit, several, family):
+    heads = family[1].model
+    page = visit(start(step="0@heads") + "&model=fixed&model=heads", at=several)
+    wait_for_tokens(page, heads.steps(SOURCE, beam_size=1).tokens, model="heads")
+    page.locator("#head").select_option("1.0")
+    page.get_by_label("Normaliser").select_option("hard")
+    (change,) = edit_of(page, "heads")["interventions"]
+    assert change == {"replace": "normaliser", "normaliser": "hard", "step": None, "layer": 1, "head": 0}
+    wanted = heads.steps(SOURCE, interventions=[change], beam_size=1)
+    wait_for_tokens(page, wanted.tokens, "changed", "heads")
+    assert values(page, ".step .numbers data") == wanted.steps[0].layers[1].weights[0]
+    page.locator("#head").select_option("1.1")
+    assert page.get_by_label("Normaliser").input_value() == ""
+    assert "fixed" not in json.loads(state(page)["edits"])
+    page.get_by_role("checkbox", name=re.compile("^heads")).uncheck()
+    page.wait_for_selector("#attention-normaliser", state="detached")
 
 
 @pytest.mark.slow

@@ -56,6 +56,16 @@ JSON = {"content-type": "application/json"}
         ),
         ("/v1/intervene", b'{"source": "a", "interventions": [{"replace": "mean", "layer": 3}]}', "layer 3"),
         ("/v1/intervene", b'{"source": "a", "interventions": [{"replace": "al"}]}', "replace"),
+        (
+            "/v1/intervene",
+            b'{"source": "a", "interventions": [{"replace": "normaliser", "normaliser": "monotonic"}]}',
+            "interventions.0.normaliser = 'monotonic': monotonic needs the weights of earlier steps; choose from",
+        ),
+        (
+            "/v1/intervene",
+            b'{"source": "a", "interventions": [{"replace": "normaliser", "normaliser": "/tmp/a.py:A"}]}',
+            "there is no normaliser '/tmp/a.py:A' in the catalogue; choose from",
+        ),
         ("/v1/stream", b'{"source": " "}', "a blank sentence has no steps"),
     ],
     ids=lambda each: each[:60] if isinstance(each, bytes) else None,

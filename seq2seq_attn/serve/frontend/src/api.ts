@@ -17,6 +17,7 @@ export interface ModelInfo {
   heads: number[]; // of each layer that attends; empty without attention weights
   max_length: number;
   search: { beam_size: number; length_penalty: number };
+  normalisers?: string[]; // that can replace its own; none without weights from scores, or without a server
   examples: Example[];
 }
 
@@ -36,13 +37,14 @@ export interface Step {
 }
 
 export interface Intervention {
-  replace: "weights" | "mean" | "sentence" | "nothing" | "temperature";
+  replace: "weights" | "mean" | "sentence" | "nothing" | "temperature" | "normaliser";
   step: number | null; // null: every step
   layer: number | null;
   head: number | null;
   weights?: number[];
   other?: string;
   temperature?: number;
+  normaliser?: string | { name: string };
 }
 
 /** A translation with its steps; `text` and `log_probability` grow while it is decoded. */
@@ -105,7 +107,7 @@ export class ApiError extends Error {
 
 export class Api {
   key = ""; // sent if the server asks for one
-  readonly isServer: boolean = true; // it has the training text, and computes weights at a temperature
+  readonly isServer: boolean = true; // it has the training text
 
   async models(): Promise<ModelInfo[]> {
     const answer = await this.send("v1/models");

@@ -3,15 +3,26 @@
 import { html, nothing, type PropertyValues, type TemplateResult } from "lit";
 import { type Answers, Api, ApiError, type ModelInfo } from "./api.ts";
 import "./bands.ts";
+import type { Normalisation } from "./controls.ts";
 import "./controls.ts";
 import { saveJson } from "./download.ts";
-import { atTemperature, goingOn, intervened, ofTokens, placed, temperatureOf, withoutStep } from "./edits.ts";
+import {
+  atTemperature,
+  goingOn,
+  intervened,
+  normaliserOf,
+  ofTokens,
+  placed,
+  temperatureOf,
+  withNormaliser,
+  withoutStep,
+} from "./edits.ts";
 import { shortNames } from "./format.ts";
 import "./heat-map.ts";
 import "./hypotheses.ts";
 import "./model-pane.ts";
 import { type Asks, Part } from "./part.ts";
-import { tokensOf, viewOf } from "./reading.ts";
+import { tokensOf, type View, viewOf } from "./reading.ts";
 import "./row-editor.ts";
 import "./sentence-form.ts";
 import { Pane } from "./session.ts";
@@ -62,13 +73,10 @@ export class AttentionPage extends Part {
       const isOwn = tokens.length === 0 || tokens.join(" ") === own.join(" ");
       this.change(this.edited(model, (edit) => ofTokens(edit, isOwn ? null : tokens)));
     });
-    this.listen("set-temperature", (temperature) => {
-      const edits = this.attending.map(({ info }) => [
-        info.name,
-        atTemperature(this.state.edits[info.name] ?? NO_EDIT, viewOf(this.state, info), temperature),
-      ]);
-      this.change({ edits: { ...this.state.edits, ...Object.fromEntries(edits) } });
-    });
+    this.listen("set-temperature", (temperature) =>
+      this.renormalise((edit, view) => atTemperature(edit, view, temperature)));
+    this.listen("set-normaliser", (normaliser) =>
+      this.renormalise((edit, view) => withNormaliser(edit, view, normaliser)));
     this.listen("reset", ({ model, step }) => {
       this.change(this.edited(model, (edit) => (step === null ? NO_EDIT : withoutStep(edit, step))));
     });
@@ -131,14 +139,29 @@ export class AttentionPage extends Part {
     });
   }
 
-  private get attending(): Pane[] {
-    return this.shown.filter((pane) => pane.attends);
+  /** The shown models whose weights can be computed anew from their scores. */
+  private get normalising(): ModelInfo[] {
+    return this.shown.map(({ info }) => info).filter(({ normalisers = [] }) => normalisers.length > 0);
   }
 
-  /** The temperature of attention that the slider shows: that of the first model; null if there is none. */
-  private get attentionTemperature(): number | null {
-    const [first] = this.attending;
-    return first?.hasServer ? temperatureOf(this.state.edits[first.info.name] ?? NO_EDIT, viewOf(this.state, first.info)) : null;
+  /** What the controls show: the choices for the first of these models; null if there is none. */
+  private get normalisation(): Normalisation | null {
+    const [first] = this.normalising;
+    if (!first) return null;
+    const [edit, view] = [this.state.edits[first.name] ?? NO_EDIT, viewOf(this.state, first)];
+    return {
+      temperature: temperatureOf(edit, view),
+      normaliser: normaliserOf(edit, view),
+      normalisers: first.normalisers!,
+    };
+  }
+
+  private renormalise(change: (edit: Edit, view: View) => Edit): void {
+    const edits = this.normalising.map((info) => [
+      info.name,
+      change(this.state.edits[info.name] ?? NO_EDIT, viewOf(this.state, info)),
+    ]);
+    this.change({ edits: { ...this.state.edits, ...Object.fromEntries(edits) } });
   }
 
   private answered(error?: ApiError): void {
@@ -180,7 +203,7 @@ export class AttentionPage extends Part {
     const heads = shown.map((pane) => pane.info.heads).sort((a, b) => b.length - a.length)[0] ?? [];
     return html`<sentence-form .state=${state} .models=${this.models} .names=${names}></sentence-form>
       <translator-controls .state=${state} .heads=${heads}
-        .attentionTemperature=${this.attentionTemperature}></translator-controls>
+        .normalisation=${this.normalisation}></translator-controls>
       <section class="result" aria-label="Translations">
         <translation-rows .panes=${shown} .names=${names} .focusPlace=${this.placeIn(shown)} .version=${version}></translation-rows>
         <div class="line">

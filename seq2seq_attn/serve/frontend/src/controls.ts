@@ -1,8 +1,16 @@
-/** Options of the translator as sliders: the search or the sampling, and which layer and head is shown. */
+/** Options of the translator: the search or the sampling, from scores to weights, and which layer and head is shown. */
 
 import { html, nothing, type TemplateResult } from "lit";
+import { live } from "lit/directives/live.js";
 import { Part } from "./part.ts";
 import type { State } from "./state.ts";
+
+/** How weights follow from scores: what is chosen, and by what the normaliser can be replaced. */
+export interface Normalisation {
+  temperature: number;
+  normaliser: string; // empty: the model's own
+  normalisers: readonly string[];
+}
 
 type Slider = "beam" | "penalty" | "temperature" | "topP" | "seed";
 
@@ -10,11 +18,11 @@ export class TranslatorControls extends Part {
   static override properties = {
     state: { attribute: false },
     heads: { attribute: false },
-    attentionTemperature: { attribute: false },
+    normalisation: { attribute: false },
   };
   declare state: State;
   declare heads: readonly number[]; // of each layer that attends
-  declare attentionTemperature: number | null; // null: no model attends
+  declare normalisation: Normalisation | null; // null: no model has weights from scores that are computed anew
 
   protected override render(): TemplateResult {
     const { state } = this;
@@ -33,7 +41,9 @@ export class TranslatorControls extends Part {
             this.slider("beam", "Beam", 1, 16, 1, state.beam),
             state.beam > 1 ? this.slider("penalty", "Length penalty", 0, 3, 0.1, state.penalty) : nothing,
           ]}
-      ${this.attentionTemperature === null ? nothing : this.sharpness(this.attentionTemperature)}
+      ${this.normalisation === null
+        ? nothing
+        : [this.normaliser(this.normalisation), this.sharpness(this.normalisation.temperature)]}
       ${this.heads.reduce((sum, count) => sum + count, 0) > 1 ? this.layers() : nothing}
     </div>`;
   }
@@ -43,6 +53,14 @@ export class TranslatorControls extends Part {
       <input type="range" id=${name} min=${low} max=${high} step=${step} .value=${String(value)}
         @input=${(event: Event) => this.ask("change-state", { [name]: Number((event.target as HTMLInputElement).value) })}>
       <output for=${name}>${value}</output></label>`;
+  }
+
+  private normaliser({ normaliser, normalisers }: Normalisation): TemplateResult {
+    const choose = (event: Event): void => this.ask("set-normaliser", (event.target as HTMLSelectElement).value);
+    return html`<label title="The weights are normalise(e), where e are the model's own scores">Normaliser
+      <select id="attention-normaliser" @change=${choose}>
+        <option value="" .selected=${live(normaliser === "")}>the model's own</option>
+        ${normalisers.map((name) => html`<option .selected=${live(name === normaliser)}>${name}</option>`)}</select></label>`;
   }
 
   /** On a logarithmic scale from 1/10 to 10, as dividing by 2 and multiplying by 2 are equally large changes. */

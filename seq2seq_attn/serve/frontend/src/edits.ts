@@ -1,4 +1,4 @@
-/** How a user's actions change an edit: a row of weights, a context, a temperature, another word, source tokens. */
+/** How a user's actions change an edit: a row of weights, a context, a temperature, a normaliser, another word, source tokens. */
 
 import type { Intervention } from "./api.ts";
 import type { View } from "./reading.ts";
@@ -6,12 +6,13 @@ import type { Edit } from "./state.ts";
 
 type Replacement = Omit<Intervention, "step" | "layer" | "head">;
 
-/** Whether one takes the place of the other; a temperature and a replaced context hold together. */
+/** What an intervention changes: a temperature, a normaliser and a replaced context hold together. */
+const subject = ({ replace }: Intervention): string =>
+  replace === "temperature" || replace === "normaliser" ? replace : "context";
+
+/** Whether one takes the place of the other. */
 const samePlace = (a: Intervention, b: Intervention): boolean =>
-  a.step === b.step &&
-  a.layer === b.layer &&
-  a.head === b.head &&
-  (a.replace === "temperature") === (b.replace === "temperature");
+  a.step === b.step && a.layer === b.layer && a.head === b.head && subject(a) === subject(b);
 
 /** Where an intervention applies: at a step, in the chosen layer and head or in all. */
 export function placed(view: View, step: number | null, replacement: Replacement): Intervention {
@@ -29,18 +30,36 @@ export function intervened(edit: Edit, tokens: readonly string[], added: Interve
   return { ...edit, prefix, interventions: [...others, added] };
 }
 
-/** The temperature of the normaliser at every step, in the chosen layer and head or in all. */
-export function temperatureOf(edit: Edit, view: View): number {
-  const place = placed(view, null, { replace: "temperature" });
-  return edit.interventions.find((each) => samePlace(each, place))?.temperature ?? 1;
+/** What replaces the temperature or the normaliser at every step, in the chosen layer and head or in all. */
+function everywhere(edit: Edit, view: View, replace: "temperature" | "normaliser"): Intervention | undefined {
+  const place = placed(view, null, { replace });
+  return edit.interventions.find((each) => samePlace(each, place));
 }
 
-/** The edit with this temperature there; 1 is that of the model. */
-export function atTemperature(edit: Edit, view: View, temperature: number): Edit {
-  const added = placed(view, null, { replace: "temperature", temperature });
+/** The edit with this replacement there, or with none. */
+function withEverywhere(edit: Edit, view: View, replacement: Replacement, isNone: boolean): Edit {
+  const added = placed(view, null, replacement);
   const others = edit.interventions.filter((each) => !samePlace(each, added));
-  return { ...edit, interventions: temperature === 1 ? others : [...others, added] };
+  return { ...edit, interventions: isNone ? others : [...others, added] };
 }
+
+/** The temperature of the normaliser at every step, in the chosen layer and head or in all. */
+export const temperatureOf = (edit: Edit, view: View): number =>
+  everywhere(edit, view, "temperature")?.temperature ?? 1;
+
+/** The edit with this temperature there; 1 is that of the model. */
+export const atTemperature = (edit: Edit, view: View, temperature: number): Edit =>
+  withEverywhere(edit, view, { replace: "temperature", temperature }, temperature === 1);
+
+/** The name of the normaliser there; empty: the model's own. */
+export function normaliserOf(edit: Edit, view: View): string {
+  const given = everywhere(edit, view, "normaliser")?.normaliser;
+  return typeof given === "string" ? given : (given?.name ?? "");
+}
+
+/** The edit with this normaliser there; empty: with the model's own. */
+export const withNormaliser = (edit: Edit, view: View, normaliser: string): Edit =>
+  withEverywhere(edit, view, { replace: "normaliser", normaliser }, normaliser === "");
 
 /** The edit with these source tokens, or with those of the tokeniser; rows of weights belonged to the tokens before. */
 export function ofTokens({ source: _, ...edit }: Edit, tokens: string[] | null): Edit {

@@ -12,6 +12,7 @@ export interface Asks {
   "go-on": { model: string; prefix: string[] };
   "set-tokens": { model: string; tokens: string[] };
   "set-temperature": number; // of the normalisers of all shown models
+  "set-normaliser": string; // of all shown models; empty: their own
   intervene: { model: string; step: number | null; replace: Intervention["replace"]; other?: string };
   reset: { model: string; step: number | null }; // null: everything
 }
