@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from pathlib import Path
 
 import pytest
@@ -154,7 +155,7 @@ def test_the_url_restores_sentence_arms_filters_and_step(opened):
     page = opened()
     page.fill("#search", "spike")
     page.select_option("#sentence", label=page.locator("#sentence option").first.inner_text())
-    page.wait_for_function("location.hash.includes('line=2')")
+    page.wait_for_url(re.compile("line=2"))
     page.locator(".panel").nth(1).locator("select").first.select_option(label="distracted (C at every step)")
     page.locator("#on").click()
     address = page.url.partition("#")[2]
@@ -197,7 +198,7 @@ def test_the_heat_map_has_glosses_and_gold_links_and_moves_by_mouse_and_keyboard
     assert gold.count("M") == 2
     page.fill("#search", "tom chases")
     page.locator("#sentence").select_option(label=page.locator("#sentence option").first.inner_text())
-    page.wait_for_function("location.hash.includes('line=4')")
+    page.wait_for_url(re.compile("line=4"))
     rows = heat.locator(".rows text")
     assert [row.text_content() for row in rows.all()] == ["汤姆Tom", "追逐chase", "</s>"]
     assert rows.nth(1).locator("tspan").get_attribute("lang") == "en"
