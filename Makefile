@@ -27,8 +27,8 @@ lint: .venv/ready
 docs: .venv/ready
 	$(BIN)/sphinx-build -W --keep-going --quiet docs docs/_build
 
-# The page of the server and the parts of the page that works offline, from seq2seq_attn/serve/frontend into
-# seq2seq_attn/serve/page and seq2seq_attn/export/page, which are committed. Needs Node 20.
+# The page of the server, the parts of the page that works offline, and the script of a report, from
+# seq2seq_attn/serve/frontend into serve/page, export/page and report/page of the package, which are committed. Needs Node 20.
 page:
 	cd seq2seq_attn/serve/frontend && npm ci && npm run build
 

@@ -147,8 +147,9 @@ def views_of_maps(maps: Sequence[AttentionMap]) -> list[SentenceView]:
 
 
 def as_data(sentences: Sequence[SentenceView], corpus: CorpusAttention | None) -> dict[str, Any]:
-    """The data that attention.js reads, except for the weights on the corpus; in columns, which compress well.
+    """The data of the viewer, but for the weights on the corpus; in columns, which compress well.
 
+    serve/frontend/src/report/corpus.ts reads it, as `Packed`.
     A translation that is identical to the reference is written as 0.
     """
     views = {sentence.line or place: _data_of_views(sentence) for place, sentence in enumerate(sentences, start=1)}
@@ -197,6 +198,10 @@ def _data_of_views(sentence: SentenceView) -> list[dict[str, Any]]:
             "sourceWords": list(view.source_words),
             "steps": view.steps,  # each step is a list of its fields
             "paths": [path._asdict() | {"steps": list(path.steps), "words": list(path.words)} for path in view.paths],
+            "tree": [
+                [len(view.paths[0].steps) + node.place, node.row, node.column, node.parent_row, node.rank]
+                for node in view.tree
+            ],
         }
         for view in sentence.views
     ]

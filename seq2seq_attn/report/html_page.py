@@ -1,7 +1,8 @@
 """The report as one HTML file: it needs no network and works without JavaScript, in print, by keyboard and on a phone.
 
-The templates, the style sheet and the scripts are in `html/`. The charts are SVG drawings whose coordinates
-`html_charts` computes.
+The templates and the style sheet are in `html/`. The charts are SVG drawings whose coordinates `html_charts` computes.
+The script and the styles of the parts that this page shares with the server's are in `page/`, built from the sources
+in `serve/frontend/`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import yaml
@@ -87,7 +89,6 @@ def html_page(contents: Contents) -> str:
             "glosses": words,
         },
         packed=packed(as_data(attention, corpus)),
-        has_gold=any(sentence.gold for sentence in attention),
         has_beams=contents.examples is not None,
         sentences=contents.sentences,
         ends=SHOWN,
@@ -95,6 +96,9 @@ def html_page(contents: Contents) -> str:
         seeds=seeds(results.arms),
         signature_header=signature_header,
         font=_font(attention, corpus),
+        script=_built("report.js"),
+        shared_style=_built("report.css"),
+        licences=_built("licences.md"),
     )
 
 
@@ -106,6 +110,10 @@ def steps_html(source: Sequence[str], steps: Sequence[Mapping[str, object]]) -> 
     """
     short = json.loads(json.dumps(steps), parse_float=lambda digits: round(float(digits), 5))
     return _ENVIRONMENT.get_template("steps.html").render(source=source, steps=short)
+
+
+def _built(name: str) -> str:
+    return (Path(__file__).parent / "page" / name).read_text(encoding="utf-8")
 
 
 def _font(sentences: Sequence[SentenceView], corpus: CorpusAttention | None) -> str:

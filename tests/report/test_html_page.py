@@ -5,10 +5,12 @@ import json
 import re
 import zlib
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from html_tree import parse
 
+from seq2seq_attn.report import html_page as html_page_module
 from seq2seq_attn.report.conclusion import conclusion
 from seq2seq_attn.report.html_attention import ArmView, StepView, TranslationPath
 from seq2seq_attn.report.html_page import html_page
@@ -344,6 +346,15 @@ def test_the_script_gets_every_translation_with_its_scores_and_weights(tree, all
     assert data(tree)["best"] == "注意力"
 
 
+def test_the_script_gets_the_tree_of_each_beam(tree):
+    """Per step: its index, row, column, row of its parent, and rank; the reference has three steps."""
+    attention, distracted = views(tree)
+    assert sorted(attention["tree"]) == [
+        [3, 1, 2, 1, 1], [4, 2, 2, 1, None], [5, 1, 3, 1, 1], [6, 2, 3, 1, 2], [7, 1, 4, 1, 1], [8, 2, 4, 2, 2],
+    ]  # fmt: skip
+    assert distracted["tree"] == [[3, 1, 2, 1, 1], [4, 1, 3, 1, 1]]
+
+
 def test_the_share_of_a_source_token_is_its_weight_times_the_norm_of_its_value(tree):
     attention, distracted = views(tree)
     shares = [attention["steps"][place][4] for place in attention["paths"][0]["steps"]]
@@ -392,15 +403,24 @@ def test_the_page_needs_no_network(render_page):
     assert "default-src 'none'" in text
 
 
+def test_the_notices_of_the_packages_in_the_script_are_in_the_page(tree):
+    notices = tree.one("details", "notices").text
+    for owner in ("Google LLC", "Mike Bostock"):  # Lit and D3, which ask for them
+        assert owner in notices
+
+
+FRONTEND = Path(html_page_module.__file__).parents[1] / "serve" / "frontend" / "src"
+SOURCES = [FRONTEND / "report.ts", *sorted((FRONTEND / "report").glob("*.ts"))]
 ODD = "</script><img src=x onerror=alert(1)> & \"quotes\" 'x' {{ 7*7 }} مرحبا \u2028 <!--"
 
 
 def test_all_elements_that_the_script_selects_exist(render_page):
     text = render_page()
-    script = parse(text).all("script")[-1].parts[0]
+    script = "".join(path.read_text(encoding="utf-8") for path in SOURCES)
     ids = {element.attributes.get("id") for element in parse(text)}
-    assert set(re.findall(r'byId\("([\w-]+)"\)', script)) <= ids
-    assert ids >= {"beam-0-0", "beam-0-1"}
+    selected = set(re.findall(r'byId\("([\w-]+)"\)', script))
+    assert "packed" in selected
+    assert selected <= ids
     sections = {link.attributes["href"] for link in parse(text).one("nav").all("a")}
     assert {address.removeprefix("#") for address in sections} <= ids
 

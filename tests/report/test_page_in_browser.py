@@ -2,23 +2,28 @@
 
 import csv
 import io
+import re
+from pathlib import Path
 
 import pytest
 
+from seq2seq_attn import serve
 from seq2seq_attn.report.html_page import html_page
 from seq2seq_attn.report.write import read_contents
 
 pytestmark = pytest.mark.slow
+AXE = Path(serve.__file__).parent / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
 
 
 @pytest.fixture
 def opened(browser, all_values, corpus, write, tmp_path):
     """A function that opens the page at a URL in a new window; errors on the page fail the test."""
     file = tmp_path / "report.html"
-    file.write_text(html_page(read_contents(write(all_values | {"corpus_attention.json": corpus}))), encoding="utf-8")
     said, asked, pages = [], [], []
 
     def opened(address="", **options):
+        contents = read_contents(write(all_values | {"corpus_attention.json": corpus}))
+        file.write_text(html_page(contents), encoding="utf-8")
         page = browser.new_context(**({"viewport": {"width": 1200, "height": 900}} | options)).new_page()
         page.on("console", lambda message: said.append(message.text))
         page.on("pageerror", lambda error: said.append(str(error)))
@@ -114,15 +119,24 @@ def test_sentences_are_filtered_by_text_length_and_score(opened):
 
 
 def weights(page, panel=0):
-    tips = (
-        page.locator(".panel").nth(panel).locator(".heat td[data-tip]").evaluate_all("c => c.map(x => x.dataset.tip)")
-    )
-    return [float(tip.rpartition(" ")[2]) for tip in tips]
+    """The weights of all cells as the map says them, row by row, by pointing at each."""
+    heat = page.locator(".panel").nth(panel).locator("heat-map")
+    heat.scroll_into_view_if_needed()
+    rows, columns = (heat.locator(f".heat-map .{side} text").count() for side in ("rows", "columns"))
+    row = heat.locator("rect.now").bounding_box()
+    width, height = row["width"] / columns, row["height"]
+    top = row["y"] - height * heat.evaluate("map => map.focusStep")
+    found = []
+    for y in range(rows):
+        for x in range(columns):
+            page.mouse.move(row["x"] + width * (x + 0.5), top + height * (y + 0.5))
+            found.append(float(heat.locator(".readout").inner_text().rpartition(" ")[2]))
+    return found
 
 
 def test_word_weights_are_summed_over_source_pieces_and_averaged_over_target_pieces(opened):
     page = opened("#attention?line=2&arm1=注意力")
-    assert page.locator(".panel .heat thead bdi").all_inner_texts()[:4] == ["Spike", "is", "asleep", "</s>"]
+    assert page.locator(".panel .heat-map .columns text").all_text_contents()[:4] == ["Spike", "is", "asleep", "</s>"]
     by_word = weights(page)
     # Of the rows 0.2 0.4 0.2 0.2 0 and 0 0.2 0.2 0.4 0.2 of 睡 着, with "asleep" of two pieces.
     assert by_word[4:8] == pytest.approx([0.1, 0.3, 0.5, 0.1], abs=0.004)
@@ -141,7 +155,7 @@ def test_the_url_restores_sentence_arms_filters_and_step(opened):
     page = opened()
     page.fill("#search", "spike")
     page.select_option("#sentence", label=page.locator("#sentence option").first.inner_text())
-    page.wait_for_function("location.hash.includes('line=2')")
+    page.wait_for_url(re.compile("line=2"))
     page.locator(".panel").nth(1).locator("select").first.select_option(label="distracted (C at every step)")
     page.locator("#on").click()
     address = page.url.partition("#")[2]
@@ -176,6 +190,50 @@ def test_arrow_keys_move_in_the_tree_and_enter_shows_the_attention_of_a_step(ope
     assert page.locator(".panel h4").first.text_content().startswith("看 is row 2 of 3")
 
 
+def test_the_heat_map_has_glosses_and_gold_links_and_moves_by_mouse_and_keyboard(opened, corpus):
+    corpus["pairs"][0]["reference"] = "汤姆 追逐"  # all words of all references have glosses
+    page = opened("#attention?line=2&arm1=注意力")
+    heat = page.locator(".panel heat-map").first
+    gold = heat.locator(".gold").get_attribute("d")
+    assert gold.count("M") == 2
+    page.fill("#search", "tom chases")
+    page.locator("#sentence").select_option(label=page.locator("#sentence option").first.inner_text())
+    page.wait_for_url(re.compile("line=4"))
+    rows = heat.locator(".rows text")
+    assert [row.text_content() for row in rows.all()] == ["汤姆Tom", "追逐chase", "</s>"]
+    assert rows.nth(1).locator("tspan").get_attribute("lang") == "en"
+    box = rows.nth(1).bounding_box()
+    page.mouse.click(box["x"] + 2, box["y"] + box["height"] / 2)
+    assert page.locator(".panel h4").first.text_content().startswith("追逐 is row 2 of 3")
+    heat.locator(".scroll").focus()
+    for key, row in (("End", 3), ("ArrowUp", 2), ("Home", 1), ("ArrowUp", 1), ("ArrowDown", 2)):
+        page.keyboard.press(key)
+        assert f"is row {row} of 3" in page.locator(".panel h4").first.text_content()
+        assert f"step={row}" in page.url
+
+
+def test_weights_of_a_report_cannot_be_dragged(opened):
+    page = opened("#attention?line=4&arm1=注意力")
+    before = weights(page)
+    x, y = middle(page.locator(".panel rect.now").first)
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x, y - 60, steps=4)
+    page.mouse.up()
+    assert weights(page) == before
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(opened, scheme):
+    if not AXE.exists():
+        pytest.skip("needs axe-core: npm ci in seq2seq_attn/serve/frontend")
+    page = opened(color_scheme=scheme)
+    page.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))")
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    found = page.evaluate("async () => (await axe.run()).violations")
+    assert [(each["id"], each["nodes"][0]["html"]) for each in found if each["impact"] in ("serious", "critical")] == []
+
+
 def test_figures_and_their_numbers_can_be_downloaded(opened):
     page = opened()
 
@@ -196,6 +254,7 @@ def test_figures_and_their_numbers_can_be_downloaded(opened):
     heat = list(csv.reader(io.StringIO(download(name, "csv", "#attention").decode())))
     assert heat[0] == ["target", "Tom", "chases", "</s>"]
     assert b"<rect" in download(name, "svg", "#attention")
+    assert download(name, "png", "#attention").startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize("width", [400, 1200])

@@ -20,7 +20,7 @@ import pytest
 import torch
 
 import seq2seq_attn as s2s
-from seq2seq_attn import export
+from seq2seq_attn import export, report
 from seq2seq_attn.analysis.stepwise import continuations
 from seq2seq_attn.attention import normaliser_class, normaliser_classes, scorer_class
 from seq2seq_attn.serve import Settings, app, tasks
@@ -42,7 +42,8 @@ def test_the_bundles_are_built_from_these_sources():
         content.update(name.encode() + b"\0" + path.read_bytes())
     assert f'<meta name="sources" content="{content.hexdigest()}">' in (app.PAGE / "index.html").read_text()
     live = Path(export.__file__).parent / "page" / "live.js"
-    assert live.read_text().startswith(f"/* sources: {content.hexdigest()} */")
+    for script in (live, Path(report.__file__).parent / "page" / "report.js"):
+        assert script.read_text().startswith(f"/* sources: {content.hexdigest()} */")
 
 
 @pytest.fixture(scope="module")
@@ -367,7 +368,7 @@ def test_the_beam_is_a_tree_of_hypotheses_to_go_on_from(visit, model):
     scores = page.locator(".tree .score").all_text_contents()
     assert sorted(scores) == sorted(f"{each.score:.3f}".replace("-", "−") for each in found)
     wait_for_tokens(page, found[0].tokens)
-    page.locator(".tree button").last.click()
+    page.locator(".tree .free").last.click()
     prefix = edit_of(page)["prefix"]
     assert [each.tokens for each in found if each.tokens[: len(prefix)] == prefix] != []
     assert found[0].tokens[: len(prefix)] != prefix

@@ -22,6 +22,8 @@ function sourcesHash(): string {
   return hash.digest("hex");
 }
 
+const banner = (): string => `/* sources: ${sourcesHash()} */`;
+
 const stamp: Plugin = {
   name: "stamp",
   transformIndexHtml: () => [
@@ -82,10 +84,24 @@ const live: UserConfig = {
       output: {
         entryFileNames: "live.js",
         assetFileNames: "[name][extname]",
-        postBanner: `/* sources: ${sourcesHash()} */`,
+        postBanner: banner(),
       },
     },
   },
 };
 
-export default defineConfig(({ mode }) => (mode === "live" ? live : page));
+/** The scripts of a report, and the styles of the parts that it shares with the page: report/html_page.py inlines them. */
+const report: UserConfig = {
+  build: {
+    outDir: "../../report/page",
+    emptyOutDir: true,
+    license: { fileName: "licences.md" }, // also written into the file
+    modulePreload: { polyfill: false },
+    rollupOptions: {
+      input: "src/report.ts",
+      output: { entryFileNames: "report.js", assetFileNames: "[name][extname]", postBanner: banner() },
+    },
+  },
+};
+
+export default defineConfig(({ mode }) => ({ live, report })[mode] ?? page);

@@ -1,11 +1,15 @@
-/** Downloads: a figure as SVG or PNG, as drawn on the page, and numbers as JSON. */
+/** Downloads: a figure as SVG or PNG, as drawn on the page, and numbers as CSV or JSON. */
 
-import { html, type TemplateResult } from "lit";
+import { html, nothing, type TemplateResult } from "lit";
 
-const DRAWN = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "font-family", "font-size", "font-weight", "text-anchor"];
+const DRAWN = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "paint-order", "opacity", "font-family", "font-size", "font-weight", "text-anchor"];
+const OF_THE_PAGE = /^(class|tabindex|role|aria-.*|data-.*)$/; // attributes that mean nothing outside of it
+
+type Figure = SVGSVGElement | null;
+export type Table = readonly (readonly (string | number)[])[];
 
 /** A copy of an <svg> that looks the same without the style sheet. */
-export function standalone(svg: SVGSVGElement): string {
+function standalone(svg: SVGSVGElement): string {
   const copy = svg.cloneNode(true) as SVGSVGElement;
   copy.querySelector(".rows")?.removeAttribute("transform"); // by which a scrolled map keeps its labels in view
   const originals = [svg, ...svg.querySelectorAll<SVGElement>("*")];
@@ -13,14 +17,17 @@ export function standalone(svg: SVGSVGElement): string {
   copies.forEach((element, i) => {
     const style = getComputedStyle(originals[i]!);
     for (const name of DRAWN) element.setAttribute(name, style.getPropertyValue(name));
-    for (const name of ["class", "tabindex", "role", "aria-label"]) element.removeAttribute(name);
+    if (style.scale !== "none") element.style.scale = style.scale; // which is no attribute
+    for (const name of element.getAttributeNames()) if (OF_THE_PAGE.test(name)) element.removeAttribute(name);
   });
   const ground = document.createElementNS(svg.namespaceURI, "rect") as SVGRectElement;
   ground.setAttribute("width", "100%");
   ground.setAttribute("height", "100%");
   ground.setAttribute("fill", getComputedStyle(document.body).backgroundColor);
   copy.prepend(ground);
-  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+  const { width, height } = svg.viewBox.baseVal;
+  copy.setAttribute("width", String(width));
+  copy.setAttribute("height", String(height));
   return new XMLSerializer().serializeToString(copy);
 }
 
@@ -37,6 +44,14 @@ async function png(svg: SVGSVGElement): Promise<Blob> {
   });
 }
 
+function csv(rows: Table): string {
+  const quoted = (value: string | number): string => {
+    const text = String(value);
+    return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  };
+  return rows.map((row) => `${row.map(quoted).join(",")}\n`).join("");
+}
+
 function save(name: string, content: Blob): void {
   const link = document.createElement("a");
   link.download = name;
@@ -45,18 +60,19 @@ function save(name: string, content: Blob): void {
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
-/** Buttons that save a figure; `find` gives it when one of them is pressed. */
-export function figureButtons(name: string, find: () => SVGSVGElement | null): TemplateResult {
-  const asSvg = (): void => {
-    const svg = find();
-    if (svg) save(`${name}.svg`, new Blob([standalone(svg)], { type: "image/svg+xml" }));
-  };
-  const asPng = async (): Promise<void> => {
-    const svg = find();
-    if (svg) save(`${name}.png`, await png(svg));
-  };
-  return html`<span class="downloads" role="group" aria-label="Download ${name}">
-    <button type="button" @click=${asSvg}>SVG</button> <button type="button" @click=${asPng}>PNG</button></span>`;
+/** Saves the figure (kind svg or png) or its numbers (csv) as NAME.KIND. */
+export async function download(name: string, kind: string, figure: Figure, rows: Table = []): Promise<void> {
+  if (kind === "csv") save(`${name}.csv`, new Blob([csv(rows)], { type: "text/csv" }));
+  else if (figure && kind === "svg") save(`${name}.svg`, new Blob([standalone(figure)], { type: "image/svg+xml" }));
+  else if (figure && kind === "png") save(`${name}.png`, await png(figure));
+}
+
+/** Buttons that save a figure, and its numbers if there is `rows`; `find` gives it when one of them is pressed. */
+export function figureButtons(name: string, find: () => Figure, rows?: () => Table): TemplateResult {
+  const button = (kind: string): TemplateResult => html`<button type="button" data-kind=${kind}
+    @click=${() => void download(name, kind, find(), rows?.())}>${kind.toUpperCase()}</button>`;
+  return html`<span class="downloads" role="group" data-name=${name} aria-label="Download ${name}">
+    ${button("svg")} ${button("png")} ${rows ? button("csv") : nothing}</span>`;
 }
 
 export function saveJson(name: string, values: unknown): void {

@@ -6,6 +6,10 @@ export function share(value: number): string {
   return value.toFixed(3);
 }
 
+/** A number with so many decimals, a minus sign, and no sign at what is rounded to zero. */
+export const fixed = (value: number, decimals: number): string =>
+  value.toFixed(decimals).replace(/^-(?=[0.]+$)/, "").replace("-", "−");
+
 /** A number of any size with a few digits. */
 export function few(value: number): string {
   if (value === 0) return "0";

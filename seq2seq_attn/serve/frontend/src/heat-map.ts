@@ -4,12 +4,15 @@ import { scaleBand } from "d3-scale";
 import { html, nothing, type PropertyValues, svg, type TemplateResult } from "lit";
 import { withWeights } from "./edits.ts";
 import { END, share } from "./format.ts";
+import "./heat-map.css";
 import { largest, Part, reveal } from "./part.ts";
-import { widest } from "./text-width.ts";
+import { textWidth } from "./text-width.ts";
 
 const LEVELS = 100; // of grey; the cells of a level are one path, so that 200 x 200 cells stay fluid
 const LARGE = 700; // pixels; a wider map can be scaled down
 const DRAG = 120; // pixels of a drag from a weight of 0 to 1
+const ROOM = 540; // pixels that the cells of a row share, if no other number is given
+const GLOSS = { gap: 5, scale: 0.85 }; // between a token and its gloss, and the size of the gloss
 
 export type Row = number[] | null;
 
@@ -33,6 +36,9 @@ export class HeatMap extends Part {
     edited: { attribute: false },
     links: { attribute: false },
     languages: { attribute: false },
+    glosses: { attribute: false },
+    room: { type: Number },
+    isFixed: { type: Boolean, attribute: "fixed" },
     focusStep: { attribute: false },
     fits: { state: true },
     pointed: { state: true },
@@ -45,6 +51,9 @@ export class HeatMap extends Part {
   declare edited: ReadonlySet<number>;
   declare links: readonly (readonly [number, number])[]; // gold: source token, target token
   declare languages: Labels;
+  declare glosses: ReadonlyMap<string, string>; // English, of tokens
+  declare room: number;
+  declare isFixed: boolean; // whether no weight can be dragged
   declare focusStep: number | null;
   declare fits: boolean; // whether the map is scaled down to the window
   declare pointed: Cell | null; // the cell below the pointer
@@ -52,17 +61,36 @@ export class HeatMap extends Part {
 
   constructor() {
     super();
+    this.baseline = [];
+    this.edited = new Set();
+    this.links = [];
+    this.languages = { source: "", target: "" };
+    this.glosses = new Map();
+    this.room = ROOM;
+    this.isFixed = false;
     this.fits = false;
     this.pointed = null;
   }
 
   private get cell(): number {
-    return Math.min(40, Math.max(13, Math.floor(540 / Math.max(1, this.source.length))));
+    return Math.min(40, Math.max(13, Math.floor(this.room / Math.max(1, this.source.length))));
   }
 
   /** Where cells begin: beside the target tokens, and below the source tokens. */
   private get margin(): { left: number; top: number } {
-    return { left: widest(this.target) + 22, top: Math.min(170, widest(this.source) + 14) };
+    return { left: this.widest(this.target) + 22, top: Math.min(170, this.widest(this.source) + 14) };
+  }
+
+  private widest(tokens: readonly string[]): number {
+    return Math.ceil(Math.max(0, ...tokens.map((token) => {
+      const gloss = this.glosses.get(token);
+      return textWidth(token) + (gloss === undefined ? 0 : GLOSS.gap + GLOSS.scale * textWidth(gloss));
+    })));
+  }
+
+  private label(token: string): TemplateResult | string {
+    const gloss = this.glosses.get(token);
+    return gloss === undefined ? token : svg`${token}<tspan class="gloss" lang="en" dx=${GLOSS.gap}>${gloss}</tspan>`;
   }
 
   protected override render(): TemplateResult | typeof nothing {
@@ -72,13 +100,13 @@ export class HeatMap extends Part {
     const y = scaleBand(target.map((_, i) => i), [margin.top, margin.top + cell * target.length]);
     const [width, height] = [margin.left + cell * source.length + 8, margin.top + cell * target.length + 8];
     const focused = this.focusStep !== null && this.focusStep < target.length ? this.focusStep : null;
-    return html`<div class="scroll" tabindex="0" role="region" aria-label="Heat map; arrow keys choose a step"
+    return html`<div class="scroll" tabindex="0" role="region" aria-label="Heat map of ${this.model}; arrow keys choose a step"
         @keydown=${this.step} @scroll=${this.keepLabels}>
-      <svg class="heat-map ${cell < 16 ? "dense" : ""} ${this.fits ? "fits" : ""}" width=${width} height=${height} viewBox="0 0 ${width} ${height}" role="img"
+      <svg class="heat-map ${cell < 16 ? "dense" : ""} ${this.fits ? "fits" : ""} ${this.isFixed ? "fixed" : ""}" width=${width} height=${height} viewBox="0 0 ${width} ${height}" role="img"
         aria-label=${this.summary()} @pointerdown=${this.press} @pointermove=${this.move} @pointerup=${this.release}
         @pointercancel=${this.release} @pointerleave=${() => (this.pointed = null)}>
         <g class="columns" lang=${this.languages.source}>${source.map((token, j) => svg`
-          <text transform="translate(${x(j)! + cell / 2 + 4},${margin.top - 6}) rotate(-90)" class=${token === END ? "end" : ""}>${token}</text>`)}
+          <text transform="translate(${x(j)! + cell / 2 + 4},${margin.top - 6}) rotate(-90)" class=${token === END ? "end" : ""}>${this.label(token)}</text>`)}
         </g>
         <g class="cells">${this.levels(x, y)}</g>
         <path class="lattice" d=${this.lattice(x, y)} />
@@ -90,7 +118,7 @@ export class HeatMap extends Part {
         <g class="rows" lang=${this.languages.target}>
           <rect class="ground" y=${margin.top} width=${margin.left - 1} height=${cell * target.length} />
           ${target.map((token, i) => svg`<text x=${margin.left - 8} y=${y(i)! + cell / 2} dy="0.35em" text-anchor="end"
-            class="${i === focused ? "now" : ""} ${token === END ? "end" : ""}">${token}</text>`)}
+            class="${i === focused ? "now" : ""} ${token === END ? "end" : ""}">${this.label(token)}</text>`)}
           ${[...this.edited].filter((i) => i < target.length).map((i) => svg`
             <circle class="touched" cx=${margin.left - 3} cy=${y(i)! + cell / 2} r="2.5" />`)}
         </g>
@@ -190,7 +218,7 @@ export class HeatMap extends Part {
     this.ask("focus-step", { model: this.model, step: place.step });
     const row = this.weights[place.step];
     // A finger scrolls; it draws weights in the row below the map.
-    if (!row || place.token < 0 || event.pointerType === "touch") return;
+    if (this.isFixed || !row || place.token < 0 || event.pointerType === "touch") return;
     this.drag = { ...place, y: event.clientY, row: [...row], moved: false };
     (event.currentTarget as SVGElement).setPointerCapture(event.pointerId);
     event.preventDefault();
@@ -212,10 +240,10 @@ export class HeatMap extends Part {
   }
 
   private step(event: KeyboardEvent): void {
-    const move = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    if (move === undefined || this.target.length === 0) return;
-    const step = this.focusStep === null ? 0 : this.focusStep + move;
-    if (step < 0 || step >= this.target.length) return;
+    const now = this.focusStep ?? -1;
+    const last = this.target.length - 1;
+    const step = { ArrowDown: now + 1, ArrowUp: Math.max(now, 1) - 1, Home: 0, End: last }[event.key];
+    if (step === undefined || step > last || step === this.focusStep) return;
     event.preventDefault();
     this.ask("focus-step", { model: this.model, step });
   }

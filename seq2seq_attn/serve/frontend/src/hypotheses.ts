@@ -2,36 +2,32 @@
 
 import { html, nothing, type TemplateResult } from "lit";
 import type { Hypothesis } from "./api.ts";
-import { END, spoken } from "./format.ts";
+import "./beam-tree.ts";
+import type { TreeNode } from "./beam-tree.ts";
+import { END, fixed } from "./format.ts";
 import { Part } from "./part.ts";
 
-/** Tokens that several hypotheses begin with stand once. */
-interface Node {
-  tokens: string[]; // without a branch between them
-  before: string[]; // all tokens that lead here
-  children: Node[];
-  ends: Hypothesis[]; // that end here
+interface Branch extends TreeNode {
+  prefix: string[]; // all tokens up to this one
 }
 
-function tree(hypotheses: readonly Hypothesis[], before: string[]): Node[] {
+/** The nodes below a prefix. Tokens that several hypotheses begin with stand once; the first branch stays in the row. */
+function branches(hypotheses: readonly Hypothesis[], before: readonly string[] = [], parentRow = 1): Branch[] {
   const groups = new Map<string, Hypothesis[]>();
   for (const each of hypotheses) {
     const token = each.tokens[before.length];
     if (token !== undefined) groups.set(token, [...(groups.get(token) ?? []), each]);
   }
-  return [...groups.values()].map((group) => {
-    const [first] = group;
-    let end = before.length + 1;
-    const token = (each: Hypothesis): string | undefined => each.tokens[end];
-    while (token(first!) !== undefined && group.every((each) => token(each) === token(first!))) end += 1;
-    const here = first!.tokens.slice(0, end);
-    return {
-      tokens: here.slice(before.length),
-      before,
-      children: tree(group, here),
-      ends: group.filter((each) => each.tokens.length === end),
-    };
-  });
+  const nodes: Branch[] = [];
+  let row = parentRow;
+  for (const [token, group] of groups) {
+    const prefix = [...before, token];
+    const ends = group.filter((each) => each.tokens.length === prefix.length).map(({ score }) => fixed(score, 3));
+    const below = branches(group, prefix, row);
+    nodes.push({ token, row, column: prefix.length + 1, parentRow, isKept: true, isFree: token !== END, note: "", ends, prefix }, ...below);
+    row = Math.max(row, ...below.map((node) => node.row)) + 1;
+  }
+  return nodes;
 }
 
 export class HypothesisTree extends Part {
@@ -49,23 +45,12 @@ export class HypothesisTree extends Part {
   protected override render(): TemplateResult | typeof nothing {
     if (this.hypotheses.length === 0) return nothing;
     const kind = this.sampled ? "samples" : "hypotheses of the beam, the best first";
-    return html`<details open class="tree"><summary>${this.hypotheses.length} ${kind}
+    const nodes = branches(this.hypotheses);
+    return html`<details open class="beam"><summary>${this.hypotheses.length} ${kind}
         <small>choose a token to go on from it</small></summary>
-      ${this.branch(tree(this.hypotheses, []))}</details>`;
-  }
-
-  private branch(nodes: readonly Node[]): TemplateResult {
-    return html`<ul>${nodes.map((node) => html`<li>
-      <span class="run">${node.tokens.map((token, i) => this.token(token, [...node.before, ...node.tokens.slice(0, i + 1)]))}
-        ${node.ends.map((end) => html`<small class="score">${end.score.toFixed(3).replace("-", "−")}</small>`)}</span>
-      ${node.children.length > 0 ? this.branch(node.children) : nothing}
-    </li>`)}</ul>`;
-  }
-
-  private token(token: string, path: string[]): TemplateResult {
-    if (token === END) return html`<span class="end">${token}</span>`;
-    return html`<button type="button" class="token" lang=${this.language} aria-label="Go on from ${spoken(token)}"
-      @click=${() => this.ask("go-on", { model: this.model, prefix: path })}>${token}</button>`;
+      <beam-tree name="Hypotheses" .language=${this.language} .nodes=${nodes}
+        @choose-node=${({ detail }: CustomEvent<number>) =>
+          this.ask("go-on", { model: this.model, prefix: nodes[detail]!.prefix })}></beam-tree></details>`;
   }
 }
 

@@ -9,6 +9,7 @@ export interface Asks {
   "change-state": Partial<State>;
   "focus-step": { model: string; step: number };
   "set-row": { model: string; step: number; weights: number[] };
+  "choose-node": number; // its place in the nodes of a tree
   "go-on": { model: string; prefix: string[] };
   "set-tokens": { model: string; tokens: string[] };
   "set-temperature": number; // of the normalisers of all shown models
