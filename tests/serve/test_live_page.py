@@ -110,8 +110,8 @@ def values(page, selector):
 
 
 def state(page):
-    """What the address holds, once it has been written."""
-    page.wait_for_timeout(150)
+    """What the address holds, once it has been written: by a timer of the page, which fires before this later one."""
+    page.evaluate("() => new Promise((done) => setTimeout(done, 150))")
     return {name: found[0] for name, found in parse_qs(page.url.partition("?")[2]).items()}
 
 
