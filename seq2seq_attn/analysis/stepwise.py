@@ -1,82 +1,29 @@
 """Decoding step by step: everything that a model computes at a step, with interventions at some of them.
 
 The translation is given, found by any search, or found while its steps are read, by greedy search. An intervention
-replaces what the decoder reads at one step, or at all; the decoder goes on from the state that follows. The changes of
-the weights are those of `faithfulness.py`; there they apply to the weights that the unchanged model computes, here to
-those that the model computes after all earlier interventions.
+(`step_interventions.py`) replaces what the decoder reads; the decoder goes on from the state that follows.
 """
 
 from __future__ import annotations
 
-import copy
-import math
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
-from pydantic import Field, NonNegativeInt, model_validator
-from torch import Tensor, nn
+from torch import Tensor
 
-from seq2seq_attn.analysis.attention_files import NO_WEIGHTS
-from seq2seq_attn.attention import Attention, Change, Context, Intervened, Normaliser
-from seq2seq_attn.attention.contexts.counterfactual import uniform, without_any
+from seq2seq_attn.analysis.step_interventions import IntervenedModels, Intervention
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.models.context_config import ReplacementNormaliserConfig, replacement_normalisers
 from seq2seq_attn.models.translator import Sentences, Step, Translator, pad
 from seq2seq_attn.ops.continuations import best_continuations
-from seq2seq_attn.ops.replace import replace_modules
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.search.batched import search
 from seq2seq_attn.search.options import SearchOptions
-from seq2seq_attn.strict import Strict
 from seq2seq_attn.text.encoded import Ids
 from seq2seq_attn.text.vocabulary import EOS, PAD, SPECIALS, UNK, Vocabulary
 
 LIKELY = 10  # next tokens that a step lists
-CHANGES: dict[str, Change] = {"mean": uniform, "nothing": without_any}  # of the weights that follow from the scores
-
-
-class Intervention(Strict):
-    """What replaces the context at a step.
-
-    `weights`: the sum of the values under these weights, which are used as they are; they need not sum to 1.
-    `mean`: under equal weights. `nothing`: under weights of 0. `sentence`: the context that the model reads at the same
-    step of the same translation of the sentence `other`. `temperature`: under the weights a_i = normalise(e_i / t),
-    where e_i are the model's own scores, `normalise` is its own normaliser, and t is `temperature`; with softmax,
-    a_ij = exp(e_ij / t) / Σ_k exp(e_ik / t) (Hinton et al. 2015, eq. 1). Below 1 the weights are more concentrated,
-    above 1 closer to equal. `normaliser`: under the weights a_i = normalise'(e_i), where normalise' is `normaliser`, in
-    place of the model's own; with a temperature as well, a_i = normalise'(e_i / t). It is given by name, "sparsemax",
-    or with its options, {"name": "softmax", "temperature": 0.5}; see `ReplacementNormaliserConfig` for what is refused.
-    At one place, several temperatures multiply, and the last of several normalisers counts. Other interventions at the
-    same step apply to the weights that follow.
-    """
-
-    replace: Literal["weights", "mean", "sentence", "nothing", "temperature", "normaliser"]  # by what
-    step: NonNegativeInt | None = None  # counted from 0, tokens of a prefix included; null: at every step
-    layer: NonNegativeInt | None = None  # of the decoder; null: in every layer
-    head: NonNegativeInt | None = None  # null: in every head
-    weights: tuple[float, ...] | None = None  # one per source token, `</s>` included
-    other: str | None = None  # a source sentence
-    temperature: float | None = Field(default=None, ge=0.001, le=1000)
-    normaliser: ReplacementNormaliserConfig | None = None
-
-    @model_validator(mode="after")
-    def _has_what_it_needs(self) -> Intervention:
-        for name in ("weights", "other", "temperature", "normaliser"):
-            needed = "sentence" if name == "other" else name
-            is_given, is_needed = getattr(self, name) is not None, self.replace == needed
-            if is_needed and not is_given:
-                raise ValueError(f"replace={needed} needs {name}")
-            if is_given and not is_needed:
-                raise ValueError(f"{name} is for replace={needed} alone, not for replace={self.replace}")
-        if self.weights is not None and not all(0 <= weight < float("inf") for weight in self.weights):
-            raise ValueError("weights must be finite numbers of at least 0")
-        if self.replace == "sentence" and self.head is not None:
-            raise ValueError("replace=sentence replaces the context of all heads of a layer; leave head out")
-        return self
 
 
 class LayerReading(NamedTuple):
@@ -196,16 +143,6 @@ def decoded(model: TrainedModel, source: str | Sequence[str], steps: Iterator[De
     )
 
 
-def normalisers_for(model: TrainedModel) -> list[str]:
-    """The names that `replace=normaliser` takes for this model; none if its weights are not those of one scorer."""
-    contexts = model.translator.contexts_that_read()
-    return replacement_normalisers() if contexts and _have_scores(contexts) else []
-
-
-def _have_scores(contexts: Sequence[Context]) -> bool:
-    return all(isinstance(context.reader(), Attention) for context in contexts)
-
-
 def source_tokens(model: TrainedModel, source: str | Sequence[str]) -> tuple[str, ...]:
     """The tokens that the decoder reads, `</s>` last."""
     tokens = model.source.pieces(source) if isinstance(source, str) else source
@@ -262,34 +199,23 @@ class _Decoder:
     def __init__(self, model: TrainedModel, source: Ids, interventions: Sequence[Intervention]) -> None:
         self.model = model
         self.translator = model.translator
-        self.contexts = self.translator.contexts_that_read()
-        others = dict.fromkeys(each.other for each in interventions if each.other is not None)
-        self.others = list(others)
-        self.sources = pad([source, *(source_ids(model, each) for each in others)], model.device)
         self.length = len(source)
-        self.interventions = interventions
-        self._check()
-        self.read: list[tuple[Tensor, Tensor]] = []  # at the current step: weights and values of each layer
-        self.scored: dict[int, Tensor] = {}  # likewise, the scores by number of the layer
-        # One model for every step that has interventions of its own, made when it is reached; None: for all others.
-        self.own_steps = {each.step for each in interventions}
-        self.models: dict[int | None, Translator] = {}
+        self.models = IntervenedModels(self.translator, interventions, self.length)
+        self.sources = pad([source, *(source_ids(model, each) for each in self.models.others)], model.device)
 
     def step(self, tokens: Tensor, state: _State, memory: Any) -> Step:
         """One step of N hypotheses of the first sentence; every other sentence reads the same tokens."""
-        self.read.clear()
-        self.scored.clear()
-        step = self._at(state.steps).step(tokens.repeat(state.copies), state.inner, memory)
+        step = self.models.at(state.steps).step(tokens.repeat(state.copies), state.inner, memory)
         after = state._replace(inner=step.state, steps=state.steps + 1)
         count = state.hypotheses
         return Step(step.logits[:count], after, step.weights[:count, : self.length])
 
     def start(self, memory: Any) -> _State:
-        return _State(self._at(None).start(memory), 0, 1, len(self.sources.lengths))
+        return _State(self.models.at(None).start(memory), 0, 1, len(self.sources.lengths))
 
     @torch.inference_mode()
     def encode(self) -> Any:
-        return self._at(None).encode(self.sources)
+        return self.models.at(None).encode(self.sources)
 
     def steps(self, given: Sequence[int], limit: int, min_length: int = 1) -> Iterator[DecodedStep]:
         """The steps of the given tokens, then those of greedy search, until `</s>` or `limit`."""
@@ -316,161 +242,26 @@ class _Decoder:
             raise UserError("the predictions are no numbers any more; give smaller weights")
         likely = log_probabilities.exp().topk(min(LIKELY, len(log_probabilities)))
         words = self.model.target.vocabulary.lookup_tokens([chosen, *likely.indices.tolist()])
-        reads_another = any(self._applies(each, state.steps) and each.other is not None for each in self.interventions)
-        has_weights = bool(self.contexts) and not reads_another
+        has_weights = bool(self.models.contexts) and not self.models.reads_another(state.steps)
         record = DecodedStep(
             token=words[0],
             log_probability=float(log_probabilities[chosen]),
             weights=output.weights[0].tolist() if has_weights else None,
-            layers=[self._layer(number) for number in range(len(self.read))] if has_weights else [],
+            layers=[self._layer(number) for number in range(len(self.models.read))] if has_weights else [],
             likely=list(zip(words[1:], likely.values.tolist(), strict=True)),
         )
         return record, output.state, chosen
 
     def _layer(self, number: int) -> LayerReading:
         """What a layer read, with one hypothesis for each sentence."""
-        weights, values = self.read[number]
+        weights, values = self.models.read[number]
         own, heads = weights[0, :, : self.length], weights.shape[1]
         norms = torch.linalg.vector_norm(values[:heads, : self.length].float(), dim=-1)
         scores: list[list[float | None]] | None = None
-        if (raw := self.scored.get(number)) is not None:
+        if (raw := self.models.scored.get(number)) is not None:
             rows = raw[:heads, 0, : self.length].float().tolist()
             scores = [[score if abs(score) < float("inf") else None for score in row] for row in rows]
         return LayerReading(own.tolist(), scores, (own.abs() * norms).tolist())
-
-    def _applies(self, each: Intervention, step: int | None) -> bool:
-        return each.step is None or each.step == step
-
-    def _check(self) -> None:
-        if self.interventions and not self.contexts:
-            raise UserError(NO_WEIGHTS)
-        for each in self.interventions:
-            if each.layer is not None and each.layer >= len(self.contexts):
-                raise UserError(
-                    f"layer {each.layer}: this model reads the source in layers 0 to {len(self.contexts) - 1}"
-                )
-            heads = min(context.heads for context in self.contexts)
-            if each.head is not None and each.head >= heads:
-                raise UserError(f"head {each.head}: this model has heads 0 to {heads - 1}")
-            if each.replace in ("temperature", "normaliser") and not _have_scores(self.contexts):
-                raise UserError(
-                    f"replace={each.replace} needs weights from one scorer; those of this model have none or several"
-                )
-            if each.weights is not None and len(each.weights) != self.length:
-                raise UserError(
-                    f"{len(each.weights)} weights for {self.length} source tokens: give one for each, `</s>` included"
-                )
-
-    def _at(self, step: int | None) -> Translator:
-        key = step if step in self.own_steps else None
-        if key not in self.models:
-            self.models[key] = self._intervened(key)
-        return self.models[key]
-
-    def _intervened(self, step: int | None) -> Translator:
-        """The model with what applies at this step; `None`: what applies at every step."""
-        replacements: dict[nn.Module, nn.Module] = {}
-        for number, context in enumerate(self.contexts):
-            reader, heads = context.reader(), context.heads
-            applied = [
-                each for each in self.interventions if self._applies(each, step) and each.layer in (None, number)
-            ]
-            changes = [self._change(each, heads) for each in applied if each.replace in ("weights", *CHANGES)]
-            others = [1 + self.others.index(each.other) for each in applied if each.other is not None]
-            replacements[reader] = Intervened(
-                self._scored(reader, number, _temperatures(applied, heads), _normalisers(applied, heads)),
-                heads,
-                partial(_in_turn, changes) if changes else None,
-                others[-1] if others else None,
-                lambda _, weights, values: self.read.append((weights, values)),
-            )
-        return replace_modules(self.translator, replacements).eval()
-
-    def _scored(
-        self, reader: Context, number: int, temperatures: Sequence[float], normalisers: Mapping[int, Normaliser]
-    ) -> Context:
-        """The reader with a copy of its scorer that leaves its scores behind; other threads use the original.
-
-        The reader itself gets the scores of the first sentence divided by the temperature of each head, and normalises
-        them by the normaliser of each head, if there is one.
-        """
-        if not isinstance(reader, Attention):
-            return reader
-
-        def remember(_scorer: nn.Module, _inputs: object, scores: Tensor) -> Tensor | None:
-            self.scored[number] = scores
-            if all(each == 1 for each in temperatures):
-                return None
-            divisors = scores.new_ones(len(scores), 1, 1)  # (B * heads, 1, 1)
-            divisors[: len(temperatures), 0, 0] = scores.new_tensor(temperatures)
-            return scores / divisors
-
-        parts: dict[nn.Module, nn.Module] = {reader.scorer: _with_hook(reader.scorer, remember)}
-        if normalisers:
-            parts[reader.normaliser] = _with_hook(reader.normaliser, partial(_normalised_by, normalisers))
-        return replace_modules(reader, parts)
-
-    def _change(self, each: Intervention, heads: int) -> Change:
-        change = partial(_given, each.weights) if each.weights is not None else CHANGES[each.replace]
-        return change if each.head is None else partial(_in_one_head, change, each.head, heads)
-
-
-def _temperatures(applied: Sequence[Intervention], heads: int) -> list[float]:
-    """The product of the temperatures of each head."""
-    given = [(each.head, each.temperature) for each in applied if each.temperature is not None]
-    return [math.prod(each for place, each in given if place in (None, head)) for head in range(heads)]
-
-
-def _normalisers(applied: Sequence[Intervention], heads: int) -> dict[int, Normaliser]:
-    """The last normaliser given for each head that gets another than the model's own."""
-    return {
-        head: each.normaliser().eval()
-        for each in applied
-        if each.normaliser is not None
-        for head in range(heads)
-        if each.head in (None, head)
-    }
-
-
-def _with_hook(part: nn.Module, hook: Callable[..., Tensor | None]) -> nn.Module:
-    """A copy of the part with this hook and those that it has."""
-    copied = copy.copy(part)
-    copied.__dict__["_forward_hooks"] = OrderedDict(part._forward_hooks)
-    copied.register_forward_hook(hook)
-    return copied
-
-
-def _normalised_by(
-    normalisers: Mapping[int, Normaliser], _own: nn.Module, inputs: tuple[Any, ...], weights: Tensor
-) -> Tensor:
-    """The weights (B * heads, K, S) with those of these normalisers in these heads of the first sentence."""
-    scores, is_token, *_ = inputs
-    changed = weights.clone()
-    for head, normaliser in normalisers.items():
-        mask = None if is_token is None else is_token.expand_as(scores)[head]
-        changed[head] = normaliser(scores[head], mask)
-    return changed
-
-
-def _given(row: Sequence[float], weights: Tensor, is_token: Tensor) -> Tensor:
-    """The weights (B, N, S) are this row, at every step of every head."""
-    given = torch.zeros_like(weights)
-    given[..., : len(row)] = weights.new_tensor(row)
-    return given
-
-
-def _in_one_head(change: Change, head: int, heads: int, weights: Tensor, is_token: Tensor) -> Tensor:
-    """The change in the rows of one head; rows (B, heads * T, S) are those of one head after the other."""
-    own = torch.unflatten(weights, 1, (heads, -1))
-    changed = torch.unflatten(change(weights, is_token), 1, (heads, -1))
-    is_changed = torch.arange(heads, device=weights.device) == head
-    return torch.where(is_changed[:, None, None], changed, own).flatten(1, 2)
-
-
-def _in_turn(changes: Sequence[Change], weights: Tensor, is_token: Tensor) -> Tensor:
-    for change in changes:
-        weights = change(weights, is_token)
-    return weights
 
 
 class _Continuing(Translator):

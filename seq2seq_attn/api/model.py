@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from seq2seq_attn.analysis.faithfulness import Faithfulness
     from seq2seq_attn.analysis.neighbours import StateIndex
-    from seq2seq_attn.analysis.stepwise import Intervention
+    from seq2seq_attn.analysis.step_interventions import Intervention
     from seq2seq_attn.api.heads import AttentionMaps, HeadAgreements
     from seq2seq_attn.api.scores import Scores
     from seq2seq_attn.export import Target
@@ -387,7 +387,8 @@ class Model:
         such as "sparsemax") replaces it. UserError: a side is blank, a token is unknown, or an intervention does not
         fit the sentence or the model.
         """
-        from seq2seq_attn.analysis.stepwise import Intervention, decode_steps, decoded
+        from seq2seq_attn.analysis.step_interventions import Intervention
+        from seq2seq_attn.analysis.stepwise import decode_steps, decoded
 
         changes = [parse(Intervention, each) if isinstance(each, Mapping) else each for each in interventions]
         options = self.search_options(**search)

@@ -19,7 +19,8 @@ from starlette.types import ASGIApp
 
 import seq2seq_attn
 from seq2seq_attn import report
-from seq2seq_attn.analysis.stepwise import DecodedStep, Intervention, source_tokens
+from seq2seq_attn.analysis.step_interventions import Intervention
+from seq2seq_attn.analysis.stepwise import DecodedStep, source_tokens
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.search.options import SearchOptions
 from seq2seq_attn.serve import Settings, requests

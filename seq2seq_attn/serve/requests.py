@@ -9,7 +9,7 @@ from urllib.parse import parse_qs
 from pydantic import ConfigDict, Field, NonNegativeInt, PositiveInt
 from starlette.requests import Request
 
-from seq2seq_attn.analysis.stepwise import Intervention
+from seq2seq_attn.analysis.step_interventions import Intervention
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.attention_weights import AlignmentRow
 from seq2seq_attn.serve import Settings

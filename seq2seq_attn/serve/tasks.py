@@ -9,13 +9,12 @@ from threading import Lock, Thread
 from typing import Any, NamedTuple
 
 from seq2seq_attn.analysis.neighbours import StateIndex, find_neighbours
+from seq2seq_attn.analysis.step_interventions import Intervention, normalisers_for
 from seq2seq_attn.analysis.stepwise import (
     DecodedStep,
-    Intervention,
     continuations,
     decode_steps,
     decoded,
-    normalisers_for,
 )
 from seq2seq_attn.api.model import Model
 from seq2seq_attn.evaluation.attention_weights import AlignmentRow

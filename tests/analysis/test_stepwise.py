@@ -6,12 +6,11 @@ import pytest
 import torch
 
 from seq2seq_attn.analysis.interventions import intervene
+from seq2seq_attn.analysis.step_interventions import Intervention, normalisers_for
 from seq2seq_attn.analysis.stepwise import (
-    Intervention,
     continuations,
     decode_steps,
     decoded,
-    normalisers_for,
     source_ids,
     source_tokens,
 )

@@ -18,7 +18,8 @@ import pytest
 import torch
 from small_models import GRAPHS, LETTERS
 
-from seq2seq_attn.analysis.stepwise import Intervention, continuations, decode_steps, decoded, source_ids
+from seq2seq_attn.analysis.step_interventions import Intervention
+from seq2seq_attn.analysis.stepwise import continuations, decode_steps, decoded, source_ids
 from seq2seq_attn.api.experiments import Comparison
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.export import export_model, html

@@ -7,7 +7,8 @@ from contextlib import suppress
 import pytest
 
 import seq2seq_attn as s2s
-from seq2seq_attn.analysis.stepwise import Intervention, continuations
+from seq2seq_attn.analysis.step_interventions import Intervention
+from seq2seq_attn.analysis.stepwise import continuations
 from seq2seq_attn.config import TestFiles as Files
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.runs.corpora import sample_pairs
