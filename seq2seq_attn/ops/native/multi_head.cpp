@@ -155,6 +155,24 @@ struct Head {
     }
 };
 
+// Calls work(head, each, at, key_at) for each head of each sentence: number `each` of all, whose first query and context
+// is `at` numbers from the beginning, and whose first key and value `key_at` numbers.
+template <class Work>
+void for_each_head(Index sentences, Index steps, Index positions, Index heads, Index size, bool causal, bool backward,
+                   const bool *is_token, Index threads, Work work) {
+    const Index stride = heads * size;
+#pragma omp parallel num_threads(team(sentences * steps * positions * stride, threads))
+    {
+        Head head(steps, positions, size, causal, backward);
+#pragma omp for schedule(static)
+        for (Index each = 0; each < sentences * heads; each++) {
+            const Index sentence = each / heads, first = each % heads * size;
+            head.exclude(is_token ? is_token + sentence * positions : nullptr);
+            work(head, each, sentence * steps * stride + first, sentence * positions * stride + first);
+        }
+    }
+}
+
 }  // namespace
 
 // Contexts (sentences, steps, heads * size), and log_sums (sentences, heads, steps) for the backward pass. is_token
@@ -163,21 +181,14 @@ extern "C" void multi_head(Index sentences, Index steps, Index positions, Index 
                            const Number *queries, const Number *keys, const Number *values, const bool *is_token,
                            Number *contexts, float *log_sums, Index threads) {
     const Index stride = heads * size;
-#pragma omp parallel num_threads(team(sentences * steps * positions * stride, threads))
-    {
-        Head head(steps, positions, size, causal != 0, false);
-#pragma omp for schedule(static)
-        for (Index each = 0; each < sentences * heads; each++) {
-            const Index b = each / heads, at = b * steps * stride + each % heads * size,
-                        key_at = b * positions * stride + each % heads * size;
-            head.exclude(is_token ? is_token + b * positions : nullptr);
-            read(steps, size, stride, queries + at, head.q);
-            read_transposed(positions, size, stride, keys + key_at, head.k_transposed);
-            read(positions, size, stride, values + key_at, head.v);
-            head.forward(log_sums + each * steps);
-            write(steps, size, stride, head.context, contexts + at);
-        }
-    }
+    const auto work = [&](Head &head, Index each, Index at, Index key_at) {
+        read(steps, size, stride, queries + at, head.q);
+        read_transposed(positions, size, stride, keys + key_at, head.k_transposed);
+        read(positions, size, stride, values + key_at, head.v);
+        head.forward(log_sums + each * steps);
+        write(steps, size, stride, head.context, contexts + at);
+    };
+    for_each_head(sentences, steps, positions, heads, size, causal != 0, false, is_token, threads, work);
 }
 
 // Gradients of queries, keys and values from that of the contexts, and the log_sums of the forward pass.
@@ -186,23 +197,16 @@ extern "C" void multi_head_backward(Index sentences, Index steps, Index position
                                     const bool *is_token, const float *log_sums, const Number *grad_contexts,
                                     Number *grad_queries, Number *grad_keys, Number *grad_values, Index threads) {
     const Index stride = heads * size;
-#pragma omp parallel num_threads(team(sentences * steps * positions * stride, threads))
-    {
-        Head head(steps, positions, size, causal != 0, true);
-#pragma omp for schedule(static)
-        for (Index each = 0; each < sentences * heads; each++) {
-            const Index b = each / heads, at = b * steps * stride + each % heads * size,
-                        key_at = b * positions * stride + each % heads * size;
-            head.exclude(is_token ? is_token + b * positions : nullptr);
-            read(steps, size, stride, queries + at, head.q);
-            read(positions, size, stride, keys + key_at, head.k);
-            read_transposed(positions, size, stride, keys + key_at, head.k_transposed);
-            read_transposed(positions, size, stride, values + key_at, head.v_transposed);
-            read(steps, size, stride, grad_contexts + at, head.grad_context);
-            head.backward(log_sums + each * steps);
-            write(steps, size, stride, head.grad_q, grad_queries + at);
-            write(positions, size, stride, head.grad_k, grad_keys + key_at);
-            write(positions, size, stride, head.grad_v, grad_values + key_at);
-        }
-    }
+    const auto work = [&](Head &head, Index each, Index at, Index key_at) {
+        read(steps, size, stride, queries + at, head.q);
+        read(positions, size, stride, keys + key_at, head.k);
+        read_transposed(positions, size, stride, keys + key_at, head.k_transposed);
+        read_transposed(positions, size, stride, values + key_at, head.v_transposed);
+        read(steps, size, stride, grad_contexts + at, head.grad_context);
+        head.backward(log_sums + each * steps);
+        write(steps, size, stride, head.grad_q, grad_queries + at);
+        write(positions, size, stride, head.grad_k, grad_keys + key_at);
+        write(positions, size, stride, head.grad_v, grad_values + key_at);
+    };
+    for_each_head(sentences, steps, positions, heads, size, causal != 0, true, is_token, threads, work);
 }
