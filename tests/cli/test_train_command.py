@@ -55,9 +55,8 @@ def epochs(path):
         return [int(row["epoch"]) for row in csv.DictReader(file) if row["validation_loss"]]
 
 
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow  # seconds; .ci/run includes it
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_keeps_the_last_checkpoint_and_the_printed_command_continues(program, toy, tmp_path, number, code):
     run, last = tmp_path / "a run", tmp_path / "a run/checkpoints/last.ckpt"
     training = subprocess.Popen(

@@ -1,4 +1,7 @@
-"""The scripts in examples/ run, and learn what they claim to learn."""
+"""The scripts in examples/ run, and learn what they claim to learn.
+
+They take seconds, and .ci/run includes them: python -m pytest -m slow tests/examples/test_examples.py
+"""
 
 import re
 import runpy
@@ -8,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from seq2seq_attn.attention import scorer, scorer_classes
+
+pytestmark = pytest.mark.slow
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -149,6 +149,7 @@ def tiny(_importable, tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow  # seconds; .ci/run includes it
 def test_each_part_writes_results_pictures_and_tables(tiny):
     from page import PLACE, fill
 
@@ -164,6 +165,7 @@ def test_each_part_writes_results_pictures_and_tables(tiny):
     assert all(value[0] > 0 for lists in results["speed"]["training"].values() for value in lists)
 
 
+@pytest.mark.slow  # seconds; .ci/run includes it
 def test_a_model_that_is_there_is_not_trained_again(tiny, monkeypatch):
     import tasks
 

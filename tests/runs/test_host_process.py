@@ -97,7 +97,8 @@ INSTRUMENTS = SCRIPT[
 COMPILER = 'torch.compile(torch.sin, backend="aot_eager")(torch.ones(2))\n'  # used by check
 
 
-@pytest.mark.parametrize("script", ["models", pytest.param("all of it", marks=pytest.mark.slow)])
+@pytest.mark.slow  # seconds; .ci/run includes it
+@pytest.mark.parametrize("script", ["models", "all of it"])
 def test_what_the_front_door_offers_does_not_change_the_process(script, values, tmp_path):
     text = SCRIPT if script == "all of it" else SCRIPT.replace(INSTRUMENTS, "").replace(COMPILER, "")
     done = subprocess.run(
