@@ -88,6 +88,7 @@ def test_a_mask_that_all_sentences_share_restricts_all_of_them():
         torch.testing.assert_close(one, other)
 
 
+@pytest.mark.usefixtures("fused")
 def test_prepared_weights_are_constant_and_parameters_are_shared():
     model = make()
     still = for_inference(model)
