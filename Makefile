@@ -28,7 +28,8 @@ docs: .venv/ready
 	$(BIN)/sphinx-build -W --keep-going --quiet docs docs/_build
 
 # The page of the server, the parts of the page that works offline, and the script of a report, from
-# seq2seq_attn/serve/frontend into serve/page, export/page and report/page of the package, which are committed. Needs Node 20.
+# seq2seq_attn/serve/frontend into serve/page, export/page and report/page of the package, which are committed. Needs
+# Node 20.
 page:
 	cd seq2seq_attn/serve/frontend && npm ci && npm run build
 

@@ -381,11 +381,11 @@ class Model:
 
         The steps predict `target`, or the translation that a search finds after `prefix`. `source` and `prefix` are
         text or lists of tokens. `search` takes the options of `translate`. An intervention is a mapping with the keys
-        of `seq2seq_attn.analysis.stepwise.Intervention`: {"replace": "weights", "step": 2, "weights": [0, 1, 0]}
-        replaces the weights of step 2; "mean", "sentence" (with "other") and "nothing" replace the context;
-        "temperature" (with "temperature") divides the scores before the normaliser; "normaliser" (with "normaliser",
-        such as "sparsemax") replaces it. UserError: a side is blank, a token is unknown, or an intervention does not
-        fit the sentence or the model.
+        of `seq2seq_attn.analysis.step_interventions.Intervention`:
+        {"replace": "weights", "step": 2, "weights": [0, 1, 0]} replaces the weights of step 2; "mean", "sentence" (with
+        "other") and "nothing" replace the context; "temperature" (with "temperature") divides the scores before the
+        normaliser; "normaliser" (with "normaliser", such as "sparsemax") replaces it. UserError: a side is blank, a
+        token is unknown, or an intervention does not fit the sentence or the model.
         """
         from seq2seq_attn.analysis.step_interventions import Intervention
         from seq2seq_attn.analysis.stepwise import decode_steps, decoded

@@ -1,7 +1,8 @@
 """Interventions in a graph of one step: weights that replace those of the model, and the context of another sentence.
 
-They are the interventions of `analysis/stepwise.py` for rows of a batch, given as inputs of the graph. Its further
-outputs are what a step reads: the weights of every head, the scores before the normaliser, and the contributions.
+They are the interventions of `analysis/step_interventions.py` for rows of a batch, given as inputs of the graph. Its
+further outputs are what a step reads: the weights of every head, the scores before the normaliser, and the
+contributions.
 """
 
 from __future__ import annotations
