@@ -12,7 +12,6 @@ import lightning
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import save_model
 
 from seq2seq_attn import ops
 from seq2seq_attn.config import Config, PairFiles
@@ -48,12 +47,12 @@ from seq2seq_attn.runs.folder import (
     write_metrics,
 )
 from seq2seq_attn.runs.lock import require_lock
-from seq2seq_attn.runs.model import TrainedModel, build_translator, require_memory
+from seq2seq_attn.runs.model import TrainedModel, build_translator, require_memory, weights_content
 from seq2seq_attn.runs.plugin import FOLDER, run_files
 from seq2seq_attn.runs.pretrained import Pretrained, start_from_vectors
 from seq2seq_attn.runs.provenance import PROVENANCE, config_content, on_cuda, provenance_content, session
 from seq2seq_attn.search.options import SearchOptions
-from seq2seq_attn.text.checksums import replacing_recorded, write_recorded
+from seq2seq_attn.text.checksums import write_recorded
 from seq2seq_attn.text.codec import codec_files, load_codecs
 from seq2seq_attn.text.corpus import ParallelCorpus, filter_pairs
 from seq2seq_attn.training.batches import EncodedPairs, SampledPairs, loader
@@ -177,8 +176,7 @@ def _train(
             raise
         write_recorded(folder, {SKIPPED: _batch_content(error.batch.rows, data.train)})
         raise UserError(f"{error}; the sentences of this batch are in {folder / SKIPPED}") from None
-    with replacing_recorded(folder, MODEL) as unfinished:
-        save_model(translator, str(unfinished), metadata={"format": "seq2seq_attn"})
+    write_recorded(folder, {MODEL: weights_content(translator)})
     record_logs(folder)
     metrics = {"parameters": model.parameters(), "training": fitted._asdict()}
     write_metrics(folder, metrics)

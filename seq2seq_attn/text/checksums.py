@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.text.files import explained, rename, replacing, write_bytes
+from seq2seq_attn.text.files import explained, write_bytes
 
 if sys.platform != "win32":
     import fcntl
@@ -103,18 +103,6 @@ def write_recorded(folder: Path, contents: Mapping[str, bytes]) -> None:
     with recording(folder, {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}):
         for name, content in contents.items():
             write_bytes(folder / name, content)
-
-
-@contextmanager
-def replacing_recorded(folder: Path, name: str) -> Iterator[Path]:
-    """As `files.replacing`, for a file of the folder that is recorded."""
-
-    def install(unfinished: Path, path: Path) -> None:
-        with recording(folder, {name: sha256(unfinished)}):
-            rename(unfinished, path)
-
-    with replacing(folder / name, install) as unfinished:
-        yield unfinished
 
 
 def record(folder: Path, names: Iterable[str]) -> None:

@@ -18,16 +18,17 @@ KINDS = [("kill", 0, False), ("torn", 0, False)] + [
 
 @pytest.fixture(scope="module")
 def undisturbed(forks, toy, tmp_path_factory):
-    """The operations of a run without faults, and the weights that it ends with."""
+    """The operations of a run without faults, the weights that it ends with, and the temporary files that it had."""
     folder = tmp_path_factory.mktemp("undisturbed")
     operations = forks.operations("train", toy, "--output", folder / "run", below=folder)
     relative = [line.replace(str(folder), "") for line in operations]
-    return relative, (folder / "run" / "model.safetensors").read_bytes()
+    gone = {path for path in (line.split(" ", 1)[1] for line in relative) if not (folder / path[1:]).exists()}
+    return relative, (folder / "run" / "model.safetensors").read_bytes(), gone
 
 
 def check(forks, toy, folder, undisturbed, at, fault, error, for_good):
     """Lets operation `at` of a run in the folder fail; an AssertionError says what was promised and did not hold."""
-    operations, weights = undisturbed
+    operations, weights, _ = undisturbed
     run = folder / "run"
     mine = folder / "notes.txt"
     mine.write_text("mine")
@@ -54,9 +55,16 @@ def check(forks, toy, folder, undisturbed, at, fault, error, for_good):
 
 
 def test_the_shim_sees_every_kind_of_operation(undisturbed):
-    operations, _ = undisturbed
+    operations, _, _ = undisturbed
     assert {line.split()[0] for line in operations} >= {"open", "write", "rename", "mkdir"}
     assert 50 < len(operations) < 1000
+
+
+def test_temporary_files_have_names_that_resume_removes(undisturbed):
+    _, _, gone = undisturbed
+    of_the_run = {path.removeprefix("/run/") for path in gone if path.startswith("/run/")} - {".lock"}
+    assert of_the_run
+    assert [name for name in of_the_run if not name.endswith(".part")] == []
 
 
 @pytest.mark.parametrize(

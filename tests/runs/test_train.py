@@ -1,11 +1,13 @@
 """One run: its folder is complete, and nothing is lost."""
 
+import copy
 import json
 import os
 from dataclasses import replace
 
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
 
 from seq2seq_attn.analysis.scoring import evaluate, score_references
@@ -14,7 +16,7 @@ from seq2seq_attn.comparison.compare import claim
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.runs.folder import read_metrics
-from seq2seq_attn.runs.model import TrainedModel, with_lexicon
+from seq2seq_attn.runs.model import TrainedModel, build_translator, weights_content, with_lexicon
 from seq2seq_attn.runs.train import train
 from seq2seq_attn.strict import load, parse
 from seq2seq_attn.text.corpus import ParallelCorpus
@@ -56,6 +58,27 @@ def test_a_run_folder_contains_everything_that_translation_needs(trained, tmp_pa
     metrics = read_metrics(tmp_path / "run")
     assert metrics["training"]["epochs"] == 2
     assert metrics["parameters"] == sum(p.numel() for p in trained.translator.parameters())
+
+
+def test_equal_models_with_tied_weights_have_equal_files_that_load_as_what_they_were(trained):
+    tied = build_translator(
+        parse(Config, trained.config.model_dump(mode="json") | {"model": {"tie_embeddings": "target"}}),
+        trained.source,
+        trained.target,
+    )
+    content = weights_content(tied)
+    assert weights_content(copy.deepcopy(tied)) == content
+    other = copy.deepcopy(tied)
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.zero_()
+    names = set(safetensors.torch.load(content))
+    assert names < set(tied.state_dict())
+    missing, unexpected = other.load_state_dict(safetensors.torch.load(content), strict=False)
+    assert not unexpected
+    assert set(missing) == set(tied.state_dict()) - names
+    for name, value in tied.state_dict().items():
+        torch.testing.assert_close(other.state_dict()[name], value, rtol=0, atol=0)
 
 
 def test_the_same_seed_trains_the_same_model_regardless_of_earlier_runs(trained, config, tmp_path):
