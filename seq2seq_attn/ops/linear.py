@@ -131,6 +131,14 @@ def weight_gradient(grad_y: Tensor, x: Tensor) -> Tensor:
     return result.addmm_(rest_y.t(), rest_x)
 
 
+def add_weight_gradient_(total: Tensor, grad_y: Tensor, x: Tensor) -> None:
+    """Adds `weight_gradient` of these rows to a total (N, K), whose dtype may be wider."""
+    if total.dtype != x.dtype or _use_onednn(grad_y, x.t()):
+        total += weight_gradient(grad_y, x)
+    else:
+        total.addmm_(grad_y.t(), x)
+
+
 def onednn_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """x W' + b (..., N) by oneDNN, with rows padded by `pad_rows`; the weight may be in oneDNN's own layout."""
     if x.dim() == 2 and len(x) <= FINE:  # without the reshaping, which is noticeable in a step of a search

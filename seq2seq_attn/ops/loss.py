@@ -2,9 +2,10 @@
 
 Reference implementation: `project`, then `torch.nn.functional.cross_entropy`.
 
-The logits of a batch are the largest tensor of training. The fused form allocates it once, in the dtype of the
-product. In chunks of tokens that fit the processor's cache, it converts logits to fp32 and overwrites them by their
-gradient. All gradients are computed in the forward pass; the backward pass only scales them.
+The logits of a batch would be the largest tensor of training. On a CPU, the fused form computes them for `ROWS` tokens
+at a time, in the dtype of the product, overwrites them by their gradient, and takes the gradients of features and
+weights from it while it is in the cache. All gradients are computed in the forward pass; the backward pass only scales
+them.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from torch import Tensor, nn
 
 from seq2seq_attn.ops import native
 from seq2seq_attn.ops.dispatch import changed, first_derivative_only, unsupported
-from seq2seq_attn.ops.linear import pad_rows_for, product, weight_gradient
+from seq2seq_attn.ops.linear import add_weight_gradient_, pad_rows_for, product
 
-CHUNK_VALUES = 1 << 18  # logits per chunk: 1 MB in fp32
+ROWS = 256  # tokens whose logits exist at a time: with fewer, adding up the weight's gradient costs more than it saves
+CHUNK_VALUES = 1 << 18  # logits per chunk of `softmax_` without kernels: 1 MB in fp32
 BLOCKS = 16  # of rows: the kernel sums each separately, so that results do not depend on the number of threads
 
 
@@ -75,25 +77,34 @@ class _VocabularyLoss(torch.autograd.Function):
         sum_dtype = torch.promote_types(weight.dtype, torch.float32)
         needs_gradients = ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
         with torch.autocast(device, enabled=False):
-            w, b = weight.to(dtype), bias.to(dtype)
+            w, b = weight.to(dtype), bias.to(sum_dtype)
             x = pad_rows_for(features.to(dtype), w)
             tokens, words = len(features), len(w)
-            logits = product(x, w, b)
-            target_logits = logits[:tokens].gather(1, targets[:, None]).sum(dtype=sum_dtype)
-            log_probabilities, sums = softmax_(logits[:tokens], targets, 1 - smoothing)
-            nll = -log_probabilities.sum()
+            target_logits, nll = (torch.zeros((), dtype=sum_dtype, device=x.device) for _ in range(2))
+            sums = torch.zeros(words, dtype=sum_dtype, device=x.device)
+            grad_features, grad_weight = (torch.zeros_like(each) if needs_gradients else None for each in (x, weight))
+            at_once = ROWS if device == "cpu" else max(1, len(x))
+            for start in range(0, len(x), at_once):
+                rows, labels = x[start : start + at_once], targets[start : start + at_once]
+                logits = product(rows, w)  # without the bias, which `softmax_` adds while it reads them
+                target_logits += logits[: len(labels)].gather(1, labels[:, None]).sum(dtype=sum_dtype) + b[labels].sum()
+                log_probabilities, probabilities = softmax_(logits[: len(labels)], b, labels, 1 - smoothing)
+                nll -= log_probabilities.sum()
+                sums += probabilities
+                if grad_features is not None and grad_weight is not None:
+                    logits[len(labels) :] = 0  # the others are now their gradient, but for the uniform part
+                    grad_features[start : start + at_once] = product(logits, w.t())
+                    add_weight_gradient_(grad_weight, logits, rows)
+                del logits  # the next ones take its place in the cache
             # The uniform part of the target distribution, e / V, needs sums of features and weights alone.
             uniform = smoothing / words
             feature_sum, weight_sum = (part.sum(dim=0, dtype=sum_dtype) for part in (x, weight))
-            mean_logits = (feature_sum @ weight_sum + tokens * bias.sum(dtype=sum_dtype)) / words
+            mean_logits = (feature_sum @ weight_sum + tokens * b.sum()) / words
             loss = nll + smoothing * (target_logits - mean_logits)
-            if needs_gradients:
-                grad_logits = logits  # overwritten by `softmax_`, but for the uniform part
-                grad_logits[tokens:] = 0
+            if grad_features is not None and grad_weight is not None:
                 counts = torch.bincount(targets, minlength=words)
                 grad_bias = sums - (1 - smoothing) * counts.to(sum_dtype) - tokens * uniform
-                grad_features = product(grad_logits, w.t())[:tokens].sub_((uniform * weight_sum).to(dtype))
-                grad_weight = torch.empty_like(weight).copy_(weight_gradient(grad_logits, x))
+                grad_features = grad_features[:tokens].sub_((uniform * weight_sum).to(dtype))
                 grad_weight -= (uniform * feature_sum).to(weight.dtype)
                 ctx.save_for_backward(grad_features.to(features.dtype), grad_weight, grad_bias.to(bias.dtype))
         ctx.mark_non_differentiable(nll)
@@ -106,10 +117,11 @@ class _VocabularyLoss(torch.autograd.Function):
         return features * grad_loss.to(features.dtype), weight * grad_loss, bias * grad_loss, None, None
 
 
-def softmax_(logits: Tensor, targets: Tensor, at_target: float) -> tuple[Tensor, Tensor]:
-    """log p(target) (M,) of logits (M, V), and the sum over rows of their softmax (V,), both in fp32 or better.
+def softmax_(logits: Tensor, bias: Tensor, targets: Tensor, at_target: float) -> tuple[Tensor, Tensor]:
+    """log p(target) (M,) of logits (M, V) + bias (V,), and the sum over rows of their softmax (V,), in fp32 or better.
 
-    Overwrites the logits by their softmax minus `at_target` at the target; the sum is that of the softmax itself.
+    Overwrites the logits by that softmax minus `at_target` at the target; the sum is that of the softmax itself. The
+    bias is in fp32 or better.
     """
     tokens, words = logits.shape
     sum_dtype = torch.promote_types(logits.dtype, torch.float32)
@@ -118,17 +130,19 @@ def softmax_(logits: Tensor, targets: Tensor, at_target: float) -> tuple[Tensor,
         sums = log_probabilities.new_empty(BLOCKS, words)
         results = log_probabilities, BLOCKS, sums
         native.run(
-            "vocabulary_loss", logits.dtype, tokens, words, logits, targets.contiguous(), float(at_target), *results
-        )
+            "vocabulary_loss", logits.dtype, tokens, words, logits, bias.contiguous(), targets.contiguous(),
+            float(at_target), *results,
+        )  # fmt: skip
         return log_probabilities, sums.sum(dim=0)
     sums = log_probabilities.new_zeros(words)
     rows = max(1, CHUNK_VALUES // words)
     parts = (torch.split(part, rows) for part in (logits, targets[:, None], log_probabilities[:, None]))
     for chunk, target, log_probability in zip(*parts, strict=True):
-        target_logit, largest = chunk.gather(-1, target), chunk.amax(dim=-1, keepdim=True)
-        probabilities = torch.softmax(chunk, dim=-1, dtype=sum_dtype)
+        biased = chunk + bias
+        target_logit, largest = biased.gather(-1, target), biased.amax(dim=-1, keepdim=True)
+        probabilities = torch.softmax(biased, dim=-1)
         # logsumexp is the largest logit minus the log of its probability, which is never tiny.
-        log_probability.copy_(target_logit.to(sum_dtype) - largest + probabilities.amax(dim=-1, keepdim=True).log_())
+        log_probability.copy_(target_logit - largest + probabilities.amax(dim=-1, keepdim=True).log_())
         sums += probabilities.sum(dim=0)
         chunk.copy_(probabilities.scatter_(-1, target, log_probability.exp().sub_(at_target)))
     return log_probabilities, sums

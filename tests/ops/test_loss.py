@@ -12,16 +12,17 @@ from seq2seq_attn.ops.loss import fused_loss, vocabulary_loss
 TOKENS, SIZE, WORDS = 7, 5, 13
 
 
-@pytest.fixture(params=[1 << 20, 30], ids=["one chunk", "chunks of two tokens"])
+@pytest.fixture(params=[(256, 1 << 20), (3, 1 << 20), (256, 30)], ids=["all at once", "3 tokens", "chunks of 2"])
 def chunked(request, monkeypatch):
-    monkeypatch.setattr(loss_file, "CHUNK_VALUES", request.param)
+    for name, value in zip(("ROWS", "CHUNK_VALUES"), request.param, strict=True):
+        monkeypatch.setattr(loss_file, name, value)
 
 
-def example(dtype=torch.double):
+def example(dtype=torch.double, tokens=TOKENS, words=WORDS):
     torch.manual_seed(5)
-    output = nn.Linear(SIZE, WORDS).to(dtype)
-    features = torch.randn(TOKENS, SIZE, dtype=dtype, requires_grad=True)
-    return output, features, torch.randint(0, WORDS, (TOKENS,))
+    output = nn.Linear(SIZE, words).to(dtype)
+    features = torch.randn(tokens, SIZE, dtype=dtype, requires_grad=True)
+    return output, features, torch.randint(0, words, (tokens,))
 
 
 @pytest.mark.usefixtures("chunked")
@@ -38,6 +39,26 @@ def test_values_and_gradients_equal_those_of_torch(smoothing):
         torch.autograd.grad(loss / 3, parameters), torch.autograd.grad(expected / 3, parameters), strict=True
     ):
         torch.testing.assert_close(got, wanted)
+
+
+@pytest.mark.usefixtures("kernel_or_torch")
+@pytest.mark.parametrize("tokens", [0, 256, 257, 600])  # none; and of the 256 that are computed at a time
+@pytest.mark.parametrize(("precision", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 2e-2)])
+def test_many_tokens_by_kernel_or_torch_equal_the_same_in_double(tokens, precision, tolerance):
+    output, features, targets = example(torch.float32, tokens, words=1031)
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == torch.bfloat16):
+        loss, negative = fused_loss(features, output.weight, output.bias, targets, 0.1)
+    gradients = torch.autograd.grad(loss, [features, output.weight, output.bias])
+    inputs = [each.detach().double().requires_grad_() for each in (features, output.weight, output.bias)]
+    logits = F.linear(*inputs)
+    expected = F.cross_entropy(logits, targets, label_smoothing=0.1, reduction="sum")
+    values = expected, F.cross_entropy(logits, targets, reduction="sum")
+    for got, wanted in zip(
+        [loss, negative, *gradients], [*values, *torch.autograd.grad(expected, inputs)], strict=True
+    ):
+        assert got.dtype == torch.float32
+        scale = wanted.abs().max() if wanted.numel() else 1.0
+        torch.testing.assert_close(got.double(), wanted, rtol=0, atol=float(tolerance * scale))
 
 
 def test_the_negative_log_likelihood_has_no_gradient():

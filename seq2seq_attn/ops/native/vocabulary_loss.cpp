@@ -1,11 +1,11 @@
 // Softmax over the vocabulary for the cross-entropy loss; the reference implementation is in ops/loss.py.
 #include "numbers.h"
 
-// log p(target) (rows) of the logits (rows, words). Overwrites the logits by their softmax minus `at_target` at the
-// target. `sums` (blocks, words) are the sums of the softmax over the rows of each block. The number of blocks is fixed
-// and threads take whole blocks, so that results do not depend on the number of threads.
-extern "C" void vocabulary_loss(Index rows, Index words, Number *logits, const Index *targets, double at_target,
-                                float *log_probabilities, Index blocks, float *sums, Index threads) {
+// log p(target) (rows) of the logits (rows, words) plus bias (words). Overwrites the logits by their softmax minus
+// `at_target` at the target. `sums` (blocks, words) are the sums of the softmax over the rows of each block. The number
+// of blocks is fixed and threads take whole blocks, so that results do not depend on the number of threads.
+extern "C" void vocabulary_loss(Index rows, Index words, Number *logits, const float *bias, const Index *targets,
+                                double at_target, float *log_probabilities, Index blocks, float *sums, Index threads) {
 #pragma omp parallel num_threads(team(rows * words, threads))
     {
         std::vector<float> exponentials(words);
@@ -18,14 +18,18 @@ extern "C" void vocabulary_loss(Index rows, Index words, Number *logits, const I
                 Number *logit = logits + row * words;
                 float highest = -INFINITY, total = 0;
 #pragma omp simd reduction(max : highest)
-                for (Index i = 0; i < words; i++) highest = load(logit[i]) > highest ? load(logit[i]) : highest;
-#pragma omp simd reduction(+ : total)
                 for (Index i = 0; i < words; i++) {
-                    e[i] = exponential(load(logit[i]) - highest);
-                    total += e[i];
+                    e[i] = load(logit[i]) + bias[i];
+                    highest = e[i] > highest ? e[i] : highest;
                 }
                 const Index target = targets[row];
-                const float log_probability = load(logit[target]) - highest - std::log(total);
+                const float target_logit = e[target];
+#pragma omp simd reduction(+ : total)
+                for (Index i = 0; i < words; i++) {
+                    e[i] = exponential(e[i] - highest);
+                    total += e[i];
+                }
+                const float log_probability = target_logit - highest - std::log(total);
                 log_probabilities[row] = log_probability;
                 const float scale = 1 / total;
 #pragma omp simd
