@@ -49,9 +49,8 @@ def test_every_arm_builds_a_model_that_predicts(path):
             assert model.eval()(source, target).isfinite().all(), run.arm
 
 
-@pytest.mark.parametrize("name", ["bahdanau2015", "luong2015", "britz2017"])
-def test_every_arm_of_a_published_table_names_the_paper_s_score(name):
-    folder = ROOT / "experiments" / name
+def test_every_arm_of_a_published_table_names_the_paper_s_score():
+    folder = ROOT / "experiments" / "bahdanau2015"
     page = (folder / "README.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| ([^|]+) \| \d+\.\d+(?: ± \d+\.\d+)? \|", page, flags=re.MULTILINE)
     assert rows == list(read_experiment(folder / "experiment.yaml").experiment.arms)
