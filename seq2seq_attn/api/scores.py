@@ -73,7 +73,7 @@ def evaluate(
 class Scores(dict[str, Any]):
     """Scores as in metrics.json: {key: {value, signature}} for translations, {key: value} for forced decoding.
 
-    `bleu_by_length` is a list of length bands; links have precision, recall and F1.
+    `bleu_by_length` is a list of length bands; links have precision, recall and F1, and their AER an interval.
     """
 
     def to_records(self) -> list[dict[str, Any]]:
@@ -91,7 +91,9 @@ class Scores(dict[str, Any]):
             if isinstance(self.get(key), Mapping):
                 yield _Row(metric.name, self[key]["value"], self[key]["signature"])
             elif self.get(key) is not None:
-                yield _Row(metric.name, self[key], metric.meaning, metric.digits)
+                ends = self.get(f"{key}_interval")
+                interval = "" if ends is None else f"; 95 % interval [{ends[0]:.3f}, {ends[1]:.3f}]"
+                yield _Row(metric.name, self[key], metric.meaning + interval, metric.digits)
         for key, (name, meaning) in _LINK_RATES.items():
             if key in self:
                 yield _Row(name, self[key], meaning, digits=3)

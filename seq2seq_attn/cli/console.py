@@ -104,11 +104,20 @@ def progress(task: str, total: int | None = None) -> Iterator[Callable[[int], No
         yield lambda done: bar.advance(identity, done)
 
 
-def rates(agreed: Agreement) -> dict[str, float]:
-    """The agreement of word links with gold links, by name of the rate."""
-    return {"aer": agreed.error_rate, "precision": agreed.precision, "recall": agreed.recall, "f1": agreed.f1}
+def rates(agreed: Agreement) -> dict[str, Any]:
+    """The agreement of word links with gold links, by name of the rate, and the interval of AER if it is known."""
+    interval = agreed.error_rate_interval
+    return {
+        "aer": agreed.error_rate,
+        **({} if interval is None else {"aer_interval": list(interval)}),
+        "precision": agreed.precision,
+        "recall": agreed.recall,
+        "f1": agreed.f1,
+    }
 
 
 def rates_line(agreed: Agreement) -> str:
     """The same rates as one line of text."""
-    return ", ".join(f"{name} {value:.4f}" for name, value in rates(agreed).items())
+    found = rates(agreed)
+    interval = "" if (ends := found.pop("aer_interval", None)) is None else f" [{ends[0]:.4f}, {ends[1]:.4f}]"
+    return ", ".join(f"{name} {value:.4f}{interval if name == 'aer' else ''}" for name, value in found.items())

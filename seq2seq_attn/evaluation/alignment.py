@@ -10,10 +10,12 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
+
+import numpy as np
 
 from seq2seq_attn.errors import UserError, shown
 from seq2seq_attn.limits import unpacked
@@ -138,6 +140,7 @@ class Agreement:
     sure: int  # |S|, at least 1
     predicted_and_sure: int  # |A & S|
     predicted_and_possible: int  # |A & P|
+    pairs: tuple[tuple[int, ...], ...] = field(default=(), repr=False, compare=False)  # the same of each, if known
 
     @property
     def precision(self) -> float:
@@ -160,6 +163,18 @@ class Agreement:
         """AER; lower is better."""
         return 1 - (self.predicted_and_sure + self.predicted_and_possible) / (self.predicted + self.sure)
 
+    @property
+    def error_rate_interval(self) -> tuple[float, float] | None:
+        """The central 95 % of AER over resampled sentence pairs; None if fewer than two pairs are known."""
+        if len(self.pairs) < 2:
+            return None
+        from seq2seq_attn.evaluation.resampling import rate_interval
+
+        predicted, sure, hits_of_sure, hits = np.array(self.pairs).T
+        links = predicted + sure
+        interval = rate_interval(np.stack((links - hits_of_sure - hits, links), axis=-1)[None])
+        return interval.low, interval.high
+
 
 def agreement(predicted: Sequence[Links], sure: Sequence[Links], possible: Sequence[Links] | None = None) -> Agreement:
     """Compare links, one set per sentence pair; without `possible`, only the sure links are possible.
@@ -175,8 +190,9 @@ def agreement(predicted: Sequence[Links], sure: Sequence[Links], possible: Seque
         )
     if not any(sure):
         raise UserError("nothing to score: the gold alignment has no sure link; check that it is the right file")
-    counts = map(count_links, predicted, sure, possible)
-    return Agreement(*map(sum, zip(*counts, strict=True)))
+    counts = tuple(map(count_links, predicted, sure, possible))
+    predicted_links, sure_links, of_sure, of_possible = map(sum, zip(*counts, strict=True))
+    return Agreement(predicted_links, sure_links, of_sure, of_possible, counts)
 
 
 def count_links(predicted: Links, sure: Links, possible: Links) -> tuple[int, int, int, int]:

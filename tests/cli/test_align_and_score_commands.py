@@ -53,17 +53,23 @@ def test_the_error_rate_against_gold_is_the_one_worked_by_hand(program, trained,
     f1 = 2 * precision * recall / (precision + recall)
 
     answer = program("align", trained, *pairs, "--gold", tmp_path / "gold")
-    assert answer.err == f"aer {aer:.4f}, precision {precision:.4f}, recall {recall:.4f}, f1 {f1:.4f}\n"
+    # A resample with the first pair alone has an AER of 1/3, one with the last alone 0.
+    rates = f"precision {precision:.4f}, recall {recall:.4f}, f1 {f1:.4f}"
+    assert answer.err == f"aer {aer:.4f} [0.0000, {1 / 3:.4f}], {rates}\n"
     assert [parse(line) for line in answer.out.removesuffix("\n").split("\n")] == found
 
     values = json.loads(program("align", trained, *pairs, "--gold", tmp_path / "gold", "--json").out)
     assert [[tuple(link) for link in line] for line in values.pop("links")] == found
+    assert values.pop("aer_interval") == pytest.approx([0, 1 / 3])
     assert values == pytest.approx({"aer": aer, "precision": precision, "recall": recall, "f1": f1})
 
     # `evaluate` gives the same rates for the links alone.
     (tmp_path / "links").write_text(answer.out)
     files = "--links", tmp_path / "links", "--gold", tmp_path / "gold"
-    assert json.loads(program("evaluate", *files, "--json").out) == pytest.approx(values)
+    again = json.loads(program("evaluate", *files, "--json").out)
+    assert again.pop("aer_interval") == pytest.approx([0, 1 / 3])
+    assert again == pytest.approx(values)
+    assert "95 % interval [0.000, 0.333]" in program("evaluate", *files).out
     assert f"AER               {aer:.3f}" in program("evaluate", *files).out
 
 

@@ -115,6 +115,24 @@ def test_the_rates_equal_those_of_link_matrices():
     assert found.error_rate == pytest.approx(1 - hits / (predicted.sum() + sure.sum()))
 
 
+def test_the_interval_of_the_error_rate_is_that_of_resampled_pairs():
+    draw = np.random.default_rng(6)
+    predicted, sure = draw.random((2, 60, 4, 5)) < 0.3
+    found = agreement(*([set(map(tuple, np.argwhere(pair))) for pair in side] for side in (predicted, sure)))
+    rates = []
+    for rows in np.random.default_rng(12345).choice(60, size=(1000, 60)):
+        both = (predicted[rows] & sure[rows]).sum()
+        rates.append(1 - 2 * both / (predicted[rows].sum() + sure[rows].sum()))
+    low, high = sorted(rates)[25], sorted(rates)[-26]
+    assert found.error_rate_interval == pytest.approx((low, high))
+    assert low < found.error_rate < high
+
+
+def test_one_pair_has_no_interval():
+    assert agreement([{(0, 0)}], [{(0, 0)}]).error_rate_interval is None
+    assert agreement([{(0, 0)}] * 2, [{(0, 0)}] * 2).error_rate_interval == (0, 0)
+
+
 def test_f1_is_symmetric():
     one, other = [parse_links("0-0 1-1 2-2").sure, set()], [parse_links("0-0 1-2").sure, parse_links("3-1").sure]
     assert agreement(one, other).f1 == agreement(other, one).f1 == pytest.approx(2 * 1 / (3 + 3))
