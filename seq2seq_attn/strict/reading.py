@@ -1,0 +1,154 @@
+"""Records from YAML and overrides, and back to YAML."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import ValidationError
+
+from seq2seq_attn.errors import UserError, shown
+from seq2seq_attn.plain import MAX_DEPTH, NotPlainError, YamlSyntaxError, parse_yaml
+from seq2seq_attn.strict.mistakes import explain, place_of
+from seq2seq_attn.strict.records import Strict
+
+
+class ConfigError(UserError):
+    """A mistake in the values of a record, at these keys."""
+
+    def __init__(self, message: str, keys: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.keys = keys
+
+
+Record = TypeVar("Record", bound=Strict)
+Parsed = TypeVar("Parsed")
+Override = str | tuple[str, Any]  # `key.path=value`, as typed, or `key.path` and a value
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The mapping in a YAML file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file") from None
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: cannot be read: {error}") from None
+    try:
+        values = parse_yaml(text)
+    except NotPlainError as error:
+        line = f":{error.line}" if error.line else ""
+        what = "not YAML" if isinstance(error, YamlSyntaxError) else "cannot be used"
+        raise UserError(f"{path}{line}: {what}: {error}") from None
+    if not isinstance(values, dict):
+        raise UserError(f"{path}: a configuration is a mapping of keys to values, got {type(values).__name__}")
+    return values
+
+
+def load(record: type[Record], path: Path, overrides: Iterable[str] = ()) -> Record:
+    """A record from a YAML file, with `key.path=value` overrides.
+
+    Raises UserError, in one line, for the first mistake: with file and line, or as one of the command line if it comes
+    from an override.
+    """
+    return parse_values(record, read_yaml(path), list(overrides), path)
+
+
+def parse_values(
+    record: type[Record], values: Mapping[str, Any], overrides: Sequence[Override], path: Path | None = None
+) -> Record:
+    """As `load`, for values that were read from a file or given in Python."""
+    return parse_overridden(
+        overrides, lambda given, origin: parse(record, override(values, given), path if origin else None)
+    )
+
+
+def parse_overridden(overrides: Sequence[Override], parse: Callable[[Sequence[Override], bool], Parsed]) -> Parsed:
+    """What `parse` makes of the overrides; its ConfigError is blamed on the command line if an override causes it.
+
+    Overrides that are no text were given in Python.
+
+    `parse(overrides, with_origin)` is also called without overrides, to find that out. It names the origin of the
+    values, such as their file, in its errors only if `with_origin` is true.
+    """
+    try:
+        return parse(overrides, False)
+    except ConfigError as error:
+        given = [tuple(overridden_key(each).split(".")) for each in overrides]
+        if any(keys[: len(error.keys)] == error.keys[: len(keys)] for keys in given):
+            try:
+                parse((), False)
+            except ConfigError as without:
+                if str(without) == str(error):
+                    return parse(overrides, True)
+            place = "command line" if isinstance(overrides[0], str) else "override"
+            raise UserError(f"{place}: {error}") from None
+    return parse(overrides, True)  # raises the error with the file
+
+
+def parse(record: type[Record], values: Mapping[str, Any], path: Path | None = None) -> Record:
+    """A record from plain values. Raises ConfigError, in one line, for the first mistake."""
+    try:
+        return record.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError(explain(record, error, values, path), place_of(error.errors()[0], values)) from None
+
+
+def dump(record: Strict | Mapping[str, Any]) -> str:
+    """The record as YAML, defaults included; `load` reads it back to an equal record. Plain values stay as they are."""
+    values = record.model_dump(mode="json") if isinstance(record, Strict) else dict(record)
+    return yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
+
+
+def override(values: Mapping[str, Any], overrides: Iterable[Override]) -> dict[str, Any]:
+    """The values with overrides applied: `key.path=value`, or `key.path` and a value.
+
+    The former is YAML, so `[1, 2]`, `true` and `null` work.
+    """
+    result = dict(values)
+    for each in overrides:
+        key, value = each if isinstance(each, tuple) else _parse_override(each)
+        keys = key.split(".")
+        if len(keys) > MAX_DEPTH:
+            raise UserError(
+                f"override {shown(key)}: {len(keys):,} nested keys; a configuration has {MAX_DEPTH} at most"
+            )
+        result = merge(result, _nested(keys, value))
+    return result
+
+
+def overridden_key(given: Override) -> str:
+    """The `key.path` of an override."""
+    return given.partition("=")[0] if isinstance(given, str) else given[0]
+
+
+def _parse_override(text: str) -> tuple[str, Any]:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise UserError(f"override {shown(text)}: give key.path=value, as in training.batch_size=32")
+    try:
+        return key, parse_yaml(value)
+    except YamlSyntaxError:
+        return key, value
+    except NotPlainError as error:
+        raise UserError(f"override {shown(text)}: {error}") from None
+
+
+def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    """The base with the change applied, mappings merged key by key; neither argument is modified.
+
+    A part that the base gives by name only keeps its name: `scorer: concat` is short for `scorer: {name: concat}`.
+    """
+    result = dict(base)
+    for key, value in change.items():
+        old = result.get(key)
+        if isinstance(old, str) and isinstance(value, Mapping):
+            old = {"name": old}
+        result[key] = merge(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return result
+
+
+def _nested(keys: list[str], value: Any) -> dict[str, Any]:
+    return {keys[0]: value if len(keys) == 1 else _nested(keys[1:], value)}
