@@ -6,6 +6,7 @@ state that carries the number of its step is enough to reconstruct the tree of a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -34,10 +35,11 @@ def example_lines(test_set: TestSet) -> list[int]:
     )
 
 
-def trace_pair(model: TrainedModel, arm: str, source: str, reference: str) -> DecodingTrace:
+def trace_pair(model: TrainedModel, arm: str, source: str, reference: str) -> DecodingTrace | None:
     """The beam search for a source sentence, and forced decoding of its reference, step by step.
 
-    The search is that of the model's configuration with a beam of TRACED_BEAM_SIZE.
+    The search is that of the model's configuration with a beam of TRACED_BEAM_SIZE. None if a number of it is not
+    finite, as after a training that has all but diverged.
     """
     ids, target = model.source.encode(source), model.target.encode(reference)
     changes = {"beam_size": TRACED_BEAM_SIZE, "n_best": TRACED_BEAM_SIZE, "sampling": None, "mbr": None}
@@ -51,6 +53,12 @@ def trace_pair(model: TrainedModel, arm: str, source: str, reference: str) -> De
     on_a_path = {edge for path in paths for edge in path}
     edges = list(dict.fromkeys([*searched.tree(), *(path[-1] for path in paths)]))
     place = {edge: index for index, edge in enumerate(edges)}
+    if not (
+        _is_finite(searched, edges)
+        and _is_finite(forced, forced.path(target))
+        and all(math.isfinite(each.log_probability) and math.isfinite(each.score) for each in hypotheses)
+    ):
+        return None
     return DecodingTrace(
         arm=arm,
         seed=model.config.seed,
@@ -68,6 +76,15 @@ def trace_pair(model: TrainedModel, arm: str, source: str, reference: str) -> De
         ),
         reference=tuple(_record(model, forced, edge) for edge in forced.path(target)),
     )
+
+
+def _is_finite(translator: TracingTranslator, edges: Iterable[Edge]) -> bool:
+    """Whether the recorded numbers of these steps, and the norms of the values, can be written as JSON."""
+    steps = [(translator.nodes[edge.node], edge.token) for edge in edges]
+    numbers = [each for node, token in steps for each in (node.log_probabilities[token], node.weights)]
+    if translator.value_norms is not None:
+        numbers.append(translator.value_norms)
+    return all(bool(each.isfinite().all()) for each in numbers)
 
 
 def _force_stepwise(translator: TracingTranslator, source: Sequence[int], target: Sequence[int]) -> None:

@@ -47,13 +47,14 @@ def train(
     with _resumable(f"{run} keeps what was trained up to its last checkpoint", "--resume"):
         from seq2seq_attn.api.scores import Scores
         from seq2seq_attn.ops.host import keep_freed_memory
-        from seq2seq_attn.runs.folder import IfExists
+        from seq2seq_attn.runs.folder import IfExists, refuse_source
         from seq2seq_attn.strict import load
 
+        if_exists: IfExists = "resume" if resume else "overwrite" if overwrite else "refuse"
+        refuse_source(run, config, if_exists)
         keep_freed_memory()
         load_plugins(plugin)
         settings = load(s2s.Config, config, overrides or ())
-        if_exists: IfExists = "resume" if resume else "overwrite" if overwrite else "refuse"
         metrics = s2s.train(settings, run, if_exists=if_exists).metrics
         trained = metrics["training"]
         best = math.inf if trained["best"] is None else trained["best"]

@@ -55,7 +55,8 @@ def walk(
         str | None, _option("A normaliser and its options, as in 'softmax temperature=2'; default: softmax.", "TEXT")
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="Random seed for the scorer's parameters, if it has any; default: 1.")
+        int | None,
+        typer.Option(min=0, max=2**32 - 1, help="Random seed for the scorer's parameters, if it has any; default: 1."),
     ] = None,
     as_json: AsJson = False,
     plugin: Plugin = None,

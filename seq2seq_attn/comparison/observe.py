@@ -72,14 +72,13 @@ def observe(grid: RunGrid, runs: Path, test_set: TestSet, output: Path, chrf_sig
         forced = dict(zip(examples, _force(model, pairs, examples), strict=True))
         segmentation, weights = None, ""
         if any(each is not None and each.weights.any() for each in forced.values()):
-            maps += [_map(model, arm, pairs, line, each, gold[line]) for line, each in forced.items() if each]
-            own = _segmentation(model, pairs, kept)
-            if own not in segmentations:
-                segmentations.append(own)
-            segmentation, weights = (
-                segmentations.index(own),
-                pack_weights([each.weights for each in _force(model, pairs, kept)]),
-            )
+            matrices = [each.weights for each in _force(model, pairs, kept)]
+            if all(bool(each.isfinite().all()) for each in matrices):  # a scorer of one's own may give anything
+                maps += [_map(model, arm, pairs, line, each, gold[line]) for line, each in forced.items() if each]
+                own = _segmentation(model, pairs, kept)
+                if own not in segmentations:
+                    segmentations.append(own)
+                segmentation, weights = segmentations.index(own), pack_weights(matrices)
         arms[arm] = ArmAttention(
             model.config.seed,
             tuple(translations[arm][line] for line in kept),
@@ -88,7 +87,8 @@ def observe(grid: RunGrid, runs: Path, test_set: TestSet, output: Path, chrf_sig
             weights,
         )
         for line in examples:
-            traces[line].append(trace_pair(model, arm, pairs.source[line], pairs.target[line]))
+            trace = trace_pair(model, arm, pairs.source[line], pairs.target[line])
+            traces[line] += [] if trace is None else [trace]
     _write_json(output / "attention.json", maps)
     shown = tuple(CorpusPair(line + 1, pairs.source[line], pairs.target[line], gold[line]) for line in kept)
     save_corpus_attention(
@@ -98,6 +98,7 @@ def observe(grid: RunGrid, runs: Path, test_set: TestSet, output: Path, chrf_sig
     decoded = [
         Example(line + 1, pairs.source[line], pairs.target[line], gold[line], tuple(each))
         for line, each in traces.items()
+        if each
     ]
     save_examples(decoded, output / "examples.json")
     if grid.experiment.baseline in translations:

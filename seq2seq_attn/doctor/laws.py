@@ -209,7 +209,7 @@ def make_subject(
     try:
         with torch.random.fork_rng(devices=[]):
             subject.make(query_size, key_size)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RuntimeError) as error:  # RuntimeError: of torch, as for more than fits in memory
         raise UserError(f"{subject.name} cannot be constructed: {error}") from error
     return subject
 

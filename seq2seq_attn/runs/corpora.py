@@ -102,8 +102,10 @@ class TestSet(NamedTuple):
 
 
 def read_test(files: TestFiles) -> TestSet:
-    """The test set in the files of a configuration. UserError: the files differ in length."""
+    """The test set in the files of a configuration. UserError: the files differ in length, or no pair has text."""
     pairs = read_pairs(files)
+    if not any(source.strip() and target.strip() for source, target in zip(pairs.source, pairs.target, strict=True)):
+        raise UserError(f"{pairs.name}: no pair with text on both sides, so nothing to test on; check the files")
     lc_tok = None if files.lc_tok is None else read_lines(files.lc_tok)
     if lc_tok is not None and len(lc_tok) != len(pairs):
         raise UserError(f"{files.lc_tok}: {len(lc_tok)} lines for the {len(pairs)} pairs of {pairs.name}")

@@ -8,6 +8,7 @@ of a run checks it (`text/checksums.py`).
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatch
@@ -129,16 +130,21 @@ def prepare_to_resume(folder: Path) -> None:
 
 def refuse_folder(folder: Path) -> None:
     """UserError if the folder is the current one or contains it: results get a folder of their own."""
-    if Path.cwd().is_relative_to(folder.resolve()):
+    if Path.cwd().is_relative_to(_real(folder)):
         raise UserError(f"{folder}: is the current folder, or contains it; name a folder of its own with --output")
 
 
 def refuse_source(folder: Path, source: Path, if_exists: IfExists) -> None:
     """UserError if the folder contains the file of the configuration, unless a run is resumed with its own."""
-    if if_exists == "resume" and source.resolve() == (folder / CONFIG).resolve() and is_run(folder):
+    if if_exists == "resume" and _real(source) == _real(folder / CONFIG) and is_run(folder):
         return
-    if source.resolve().is_relative_to(folder.resolve()):
+    if _real(source).is_relative_to(_real(folder)):
         raise UserError(f"{folder}: contains {source}; name a folder of its own with --output")
+
+
+def _real(path: Path) -> Path:
+    """The path without links. `Path.resolve` raises RuntimeError for a link to itself before Python 3.13."""
+    return Path(os.path.realpath(path))
 
 
 @contextmanager

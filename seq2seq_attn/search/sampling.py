@@ -68,7 +68,9 @@ def draw(logits: Tensor, uniform: Tensor, options: SamplingOptions, excluded: li
     """A token (N,) for each row of the logits (N, V), chosen by a number (N,) in [0, 1) that falls into its share."""
     scores = logits.clone()
     scores[:, excluded] = -torch.inf
-    scores = (scores - scores.amax(dim=1, keepdim=True)) / options.temperature  # at most 0: no overflow near t = 0
+    range_ = torch.finfo(scores.dtype)  # a temperature outside it would be 0 or infinite, and 0 / 0 is no number
+    temperature = min(max(options.temperature, range_.tiny), range_.max)
+    scores = (scores - scores.amax(dim=1, keepdim=True)) / temperature  # at most 0: no overflow near t = 0
     if options.top_k is not None and options.top_k < scores.shape[1]:
         best, tokens = scores.topk(options.top_k)
         scores = torch.full_like(scores, -torch.inf).scatter(1, tokens, best)

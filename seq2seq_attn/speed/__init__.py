@@ -90,6 +90,8 @@ def bench(
     precisions = _known("precision", precision, PRECISIONS)
     threads = threads or os.cpu_count() or 1
     folder = None if corpus is None else Path(corpus)
+    if output is not None and Path(output).is_dir():
+        raise UserError(f"{output}: a folder; name a file for the measurements")
     if peers is not None:
         if folder is not None or axes or device != "cpu":
             raise UserError(

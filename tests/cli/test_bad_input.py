@@ -92,6 +92,20 @@ def test_nothing_left_to_train_on_says_why(train, write, toy):
     assert "60 with more than 8 tokens" in train(f"data.train.source={long}")
 
 
+def test_a_test_set_without_text_is_refused_before_training(train, write):
+    blank = write("blank", b"\n \n")
+    message = train(f"data.test.source={blank}", f"data.test.target={write('text', b'a b' + bytes([10]) + b'c d')}")
+    assert f"{blank} and" in message
+    assert "no pair with text on both sides" in message
+
+
+@pytest.mark.parametrize("arguments", [["train", "{toy}", "--output", "{link}"], ["train", "{link}"]])
+def test_a_link_to_itself_is_refused(refused, toy, tmp_path, arguments):
+    link = tmp_path / "link"
+    link.symlink_to(link)
+    assert str(link) in refused(*(each.format(toy=toy / "toy.yaml", link=link) for each in arguments))
+
+
 def test_a_file_that_is_not_yaml_is_named_with_its_line(refused, write):
     assert "bad.yaml:2: not YAML" in refused("train", write("bad.yaml", b"seed: 1\ndata: a: b\n"))
 

@@ -49,6 +49,7 @@ def test_measurements_are_written_shown_and_plotted_on_a_page(program, tmp_path)
         (["--sweep", "lenght"], ["'length'"]),
         (["--device", "gpu"], ["--device", "'gpu'", "'cuda'"]),
         (["--page", "speed.md"], ["--page", "--output", "--from"]),
+        (["--output", "/"], ["/: a folder; name a file"]),
         (["/nowhere"], ["/nowhere/train.bpe.en", "no such file"]),
         (["--peers", "/nowhere"], ["/nowhere/venv/bin/python", "setup.sh"]),
         (["--peers", "/nowhere", "--sweep", "batch"], ["/nowhere/data", "leave out the corpus, sweep and device"]),

@@ -96,6 +96,7 @@ def test_the_exit_code_is_1_if_one_of_several_scorers_is_wrong(program, file, on
         (["additive", "hidden_sizes=5"], ["'hidden_sizes'", "'hidden_size'"]),
         (["{file}:Distance", "--key-size", "5"], ["Distance needs query_size == key_size, got 16 and 5"]),
         (["additive", "dto"], ["no scorer 'dto'"]),
+        (["additive", "--query-size", "99999999999"], ["Additive(query_size=99999999999", "cannot be constructed"]),
     ],
 )
 def test_what_cannot_be_examined_is_refused_in_one_line(refused, file, arguments, words):

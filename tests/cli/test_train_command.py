@@ -46,7 +46,11 @@ def test_a_run_is_replaced_or_continued_only_where_that_is_asked_for(program, re
     assert "model.embedding_size=6" in refused(*train, "--resume", "model.embedding_size=7")
     assert (tmp_path / "run/model.safetensors").read_bytes() == before
 
-    assert "2 epochs" in program(*train, "--resume", "training.max_epochs=2").out
+    own = "train", tmp_path / "run/config.yaml", *train[2:]
+    assert "run: contains" in refused(*own, "--overwrite")
+    assert (tmp_path / "run/model.safetensors").read_bytes() == before
+
+    assert "2 epochs" in program(*own, "--resume", "training.max_epochs=2").out
     assert program(*train, "--overwrite", "training.max_epochs=1", "model.embedding_size=7").code == 0
 
 

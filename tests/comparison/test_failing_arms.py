@@ -8,10 +8,12 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 from toy_experiment import EXPERIMENT
 
+from seq2seq_attn.comparison import observe
 from seq2seq_attn.comparison.compare import compare
 from seq2seq_attn.comparison.evidence import recompute
 from seq2seq_attn.comparison.experiment import experiment_grid
@@ -19,9 +21,11 @@ from seq2seq_attn.errors import FailedError
 from seq2seq_attn.report.conclusion import conclusion
 from seq2seq_attn.report.table import markdown
 from seq2seq_attn.report.write import write_report
+from seq2seq_attn.results.observations import load_attention, load_corpus_attention, load_examples
 from seq2seq_attn.results.results import Results
 from seq2seq_attn.runs import train as run_training
 from seq2seq_attn.runs.folder import read_metrics, write_metrics
+from seq2seq_attn.runs.model import TrainedModel
 
 pytestmark = pytest.mark.usefixtures("no_figures")
 
@@ -158,6 +162,29 @@ def test_an_infinite_perplexity_is_no_score_and_valid_json(grid_with, tmp_path, 
     results = compare(grid_with(), tmp_path / "mine")
     assert [arm.perplexity is None for arm in results.arms] == [False, True]
     write_report(tmp_path / "mine")
+
+
+def test_an_arm_whose_numbers_are_not_finite_is_compared_and_its_attention_is_not_shown(
+    grid_with, tmp_path, monkeypatch
+):
+    """As after a training that has all but diverged, or with a scorer of one's own that divides by 0."""
+
+    def load(folder):
+        model = TrainedModel.load(folder)
+        if "attention" in folder.parts:
+            for parameter in model.translator.parameters():
+                parameter.data.fill_(float("nan"))
+        return model
+
+    monkeypatch.setattr(observe, "TrainedModel", SimpleNamespace(load=load))
+    place = tmp_path / "mine"
+    results = compare(grid_with(), place)
+    assert [arm.name for arm in results.arms] == ["distracted", "attention"]
+    traced = {trace.arm for example in load_examples(place / "examples.json") for trace in example.readings}
+    assert traced == {"distracted"}
+    assert not load_attention(place / "attention.json")
+    assert load_corpus_attention(place / "corpus_attention.json").arms["attention"].weights == ""
+    write_report(place)
 
 
 def start(folder, toy_corpus, *overrides, jobs=1):

@@ -84,7 +84,7 @@ def test_weights_belong_to_the_sample_that_was_drawn_with_them():
             torch.testing.assert_close(each.weights, expected)
 
 
-@pytest.mark.parametrize("temperature", [1e-4, 1e-38])
+@pytest.mark.parametrize("temperature", [1e-4, 1e-38, 1e-300])
 def test_a_temperature_near_0_is_greedy_search(temperature):
     translator = GruTranslator(2)
     found = sample(translator, pad(SOURCES), sampling(2, temperature=temperature, min_length=3, max_length=9))
@@ -121,6 +121,7 @@ def test_each_option_changes_the_distribution_as_it_says():
     )
     squares = [0.0025, 0.01, 0.0004, 0.04, 0.1225, 0.0784]
     assert shares(temperature=0.5) == pytest.approx([each / sum(squares) for each in squares], abs=0.002)
+    assert shares(temperature=1e300, excluded=[PAD, BOS]) == pytest.approx([0.25, 0, 0, 0.25, 0.25, 0.25], abs=0.002)
     assert shares(top_k=2) == pytest.approx([0, 0, 0, 0, 0.35 / 0.63, 0.28 / 0.63], abs=0.002)
     assert shares(top_k=6) == shares(top_k=50) == shares(top_p=1.0) == shares()
     assert shares(top_p=0.6) == shares(top_k=2)  # 0.35 + 0.28 is the first sum of at least 0.6
