@@ -275,8 +275,9 @@ class Comparison:
             return
         if not console.is_terminal:
             console = Console(width=WIDTH)
-        console.print(terminal(self.results, console.width))
-        print("\n".join(["", *self.conclusion[:1], *filter(None, [self.results.note])]))
+        with console.capture() as table:  # rich would end the process if the reader of a pipe has closed it
+            console.print(terminal(self.results, console.width))
+        print("\n".join([table.get(), *self.conclusion[:1], *filter(None, [self.results.note])]))
 
     def __repr__(self) -> str:
         return "\n".join([repr(self.table()), "", *self.conclusion])

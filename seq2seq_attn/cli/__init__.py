@@ -7,8 +7,10 @@ keeps its traceback and exits with 1.
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
+import signal
 import sys
 import threading
 from collections.abc import Sequence
@@ -48,7 +50,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             stream.reconfigure(encoding="utf-8")  # in any locale: input is UTF-8 as well
     threading.excepthook = _say_of_thread
     with Interruption.heeding_sigterm():
-        sys.exit(_run(arguments))
+        code = _run(arguments)
+    if threading.current_thread() is threading.main_thread():
+        # A second Ctrl-C while libraries clean up would be a traceback. What is registered last is called first.
+        atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
+    sys.exit(code)
 
 
 def _say_of_thread(failure: threading.ExceptHookArgs) -> None:

@@ -20,7 +20,8 @@ class ClosedPipeError(Exception):
 
 
 @contextmanager
-def _to_stdout() -> Iterator[None]:
+def to_stdout() -> Iterator[None]:
+    """The block prints to stdout; ClosedPipeError if its reader has closed it."""
     try:
         yield
     except BrokenPipeError:
@@ -66,7 +67,7 @@ class Interruption:
 
 def answer(text: str) -> None:
     """Print a line of the answer to stdout."""
-    with _to_stdout():
+    with to_stdout():
         typer.echo(text)
 
 
@@ -82,8 +83,11 @@ def answer_rich(shown: Any, width: int | None = None) -> None:
     from rich.console import Console
 
     console = Console()
-    with _to_stdout():
-        (console if console.is_terminal else Console(width=width)).print(shown)
+    console = console if console.is_terminal else Console(width=width)
+    with console.capture() as text:  # rich itself would answer a closed pipe with exit 1
+        console.print(shown)
+    with to_stdout():
+        typer.echo(text.get(), nl=False)
 
 
 @contextmanager

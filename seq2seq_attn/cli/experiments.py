@@ -19,7 +19,7 @@ import typer
 
 import seq2seq_attn as s2s
 from seq2seq_attn.cli.arguments import Overrides, Plugin, argument, folder, load_plugins
-from seq2seq_attn.cli.console import Interruption, answer, say
+from seq2seq_attn.cli.console import Interruption, answer, say, to_stdout
 from seq2seq_attn.errors import UserError
 
 if TYPE_CHECKING:
@@ -197,7 +197,8 @@ def _fail_if_incomplete(found: s2s.Comparison) -> None:
 
 def _show(found: s2s.Comparison) -> None:
     """Print the table, the first conclusion and the path of the report."""
-    found.show()
+    with to_stdout():
+        found.show()
     answer(f"open {found.report}")
 
 

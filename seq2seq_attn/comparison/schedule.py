@@ -193,8 +193,9 @@ def complete(
 
 
 def _to_stderr(text: str) -> None:
-    sys.stderr.write(f"{text}\n")  # in one piece, as other workers write to it as well
-    sys.stderr.flush()
+    with suppress(OSError):  # a full disk or a closed terminal must not end a training
+        sys.stderr.write(f"{text}\n")  # in one piece, as other workers write to it as well
+        sys.stderr.flush()
 
 
 def _nothing(text: str) -> None:

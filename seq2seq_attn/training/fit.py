@@ -12,9 +12,9 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import IO, Any, Literal, NamedTuple, cast
 
 import lightning
 import numpy as np
@@ -279,6 +279,24 @@ def _loggers(folder: Path) -> list[Logger]:
 LOG_INTERVAL = 10.0  # minimum seconds between the lines of a log; a terminal gets a line for every epoch
 
 
+class _Stderr:
+    """stderr, where what cannot be written is lost: a full disk or a closed terminal must not end a training."""
+
+    def __init__(self) -> None:
+        self.stream = sys.stderr  # as long as it shows a bar, rich has something else in its place
+
+    def write(self, text: str) -> None:
+        with suppress(OSError):
+            self.stream.write(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self.stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
 class EpochLines(Callback):
     """A line on stderr for each epoch; on a terminal, also a bar with the time left, ignoring early stopping.
 
@@ -288,7 +306,7 @@ class EpochLines(Callback):
     def __init__(self, name: str, clock: Clock, best: BestWeights, bar: bool = True) -> None:
         self.name = name
         self.clock, self.best = clock, best
-        self.console = Console(file=sys.stderr)
+        self.console = Console(file=cast(IO[str], _Stderr()))
         self.wants_bar = bar and self.console.is_terminal
         self.bar: Progress | None = None
         self.task = TaskID(0)

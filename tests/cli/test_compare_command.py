@@ -61,6 +61,11 @@ def test_an_experiment_gives_a_table_a_conclusion_and_a_page(program, experiment
     for named in (made, experiment / "experiment.yaml"):
         shown = program("report", named)
         assert (shown.code, shown.out, shown.err) == (0, answer.out, "")
+    reader, writer = os.pipe()
+    os.close(reader)
+    with monkeypatch.context() as closed, os.fdopen(writer, "w") as pipe:
+        closed.setattr(sys, "stdout", pipe)
+        assert program("report", made).code == 141
 
     again = program(*compare, "--evidence", made / "evidence.json.gz", "--output", "again")
     assert (again.code, again.out.replace("again/", "comparisons/toy/")) == (0, answer.out)

@@ -136,10 +136,22 @@ def test_an_interruption_says_nothing_where_nothing_is_lost(program, monkeypatch
     assert program("data", "list") == (130, "", "")
 
 
-def test_a_reader_that_goes_away_is_no_error():
-    listing = subprocess.Popen(
-        [sys.executable, "-m", "seq2seq_attn", "data", "list", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+def test_a_second_ctrl_c_at_the_end_of_the_process_is_quiet():
+    code = """
+import atexit, os, signal
+from seq2seq_attn.cli import main
+signal.signal(signal.SIGINT, signal.default_int_handler)
+atexit.register(os.kill, os.getpid(), signal.SIGINT)  # while a library cleans up
+main(["--version"])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("options", [["--json"], []])  # without: a table, which rich prints
+def test_a_reader_that_goes_away_is_no_error(options):
+    command = [sys.executable, "-m", "seq2seq_attn", "data", "list", *options]
+    listing = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     listing.stdout.close()
     assert listing.stderr.read() == b""
     assert listing.wait() == 141

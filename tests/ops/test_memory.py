@@ -1,12 +1,16 @@
-"""The settings of the C library, observed from outside in a process of its own."""
+"""The settings of the C library, observed from outside in a process of its own; and garbage collection."""
 
 import json
+import os
 import resource
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from seq2seq_attn.ops.host import give_back_freed_memory
 
 # `at_start`, `kept`: how many pages the system zeroed for each of a few tensors of 24 MB, allocated and freed in turn,
 # before and after `keep_freed_memory`. `released`: by how many kB the process shrank in the end.
@@ -52,3 +56,24 @@ def test_kept_memory_is_not_zeroed_again_comes_in_huge_pages_and_is_given_back_o
     assert seen["released"] > 20 << 10
     if HUGE_PAGES.exists() and "[never]" not in HUGE_PAGES.read_text() and resource.getpagesize() == 4096:
         assert seen["kept"][0] < SMALL_PAGES / 2
+
+
+class Interrupting:
+    """A cycle during whose collection the user presses Ctrl-C."""
+
+    def __init__(self):
+        self.itself = self
+
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_ctrl_c_while_garbage_is_collected_is_not_lost():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        Interrupting()
+        with pytest.raises(KeyboardInterrupt):
+            give_back_freed_memory()
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -5,6 +5,8 @@ import logging
 import re
 import sys
 import warnings
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 import torch
@@ -337,6 +339,19 @@ def test_a_terminal_shows_a_line_per_epoch_with_the_time_left(tmp_path, capsys, 
     assert [bool(re.search(r"left$", line)) for line in lines] == [True, True, False, False]
     assert "epoch 2/9" in lines[1]
     assert "stopped: 2 validations without improvement (training.patience)" in lines[3]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_a_stderr_that_cannot_be_written_does_not_end_a_training(tmp_path, monkeypatch, is_terminal):
+    device = open("/dev/full", "w")  # noqa: SIM115 - closing it fails
+    with monkeypatch.context() as full:
+        full.setattr(device, "isatty", lambda: is_terminal)
+        full.setattr(sys, "stderr", device)
+        _, fitted = run(tmp_path, max_epochs=2)
+    assert fitted.epochs == 2
+    with suppress(OSError):
+        device.close()
 
 
 def test_a_training_that_would_never_be_validated_is_refused():
