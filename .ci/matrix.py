@@ -1,10 +1,11 @@
 """Run tests on other releases of Python and torch, each combination in a temporary environment.
 
-    python .ci/matrix.py [--python 3.10 3.11 ...] [--torch 2.6.0 2.13.0 newest] [--others pinned oldest newest]
+    python .ci/matrix.py [--python 3.10 3.11 ...] [--torch 2.6.0 2.13.0 newest] [--others pinned oldest newest] [--cuda]
 
 Pythons are those on the PATH and of pyenv. torch is installed as a CPU build (`torch==2.6.0+cpu`), from where pip finds
-one: set PIP_EXTRA_INDEX_URL or PIP_FIND_LINKS. PyPI has none for Linux, only builds that bring gigabytes of CUDA. Where
-there is none, the rooms that need no torch are tested: texts, scores and reports. `--others` are the releases of all
+one: set PIP_EXTRA_INDEX_URL or PIP_FIND_LINKS. PyPI has none for Linux, only builds that bring gigabytes of CUDA, which
+run without a GPU as well: `--cuda` takes them where there is no CPU build. Without either, the rooms that need no torch
+are tested: texts, scores and reports. `--others` are the releases of all
 other packages: those of constraints.txt, the lower bounds of setup.cfg, or the newest. The last lines are a table of
 what was run; the exit code is 1 if any test failed.
 """
@@ -89,9 +90,11 @@ class Environment:
         return re.sub(r" in [\d.]+s.*|=+", "", last).strip()
 
 
-def with_torch(environment: Environment, torch: str, others: str) -> str | None:
-    """The outcome with this release of torch; None if there is no CPU build of it."""
-    if environment.install(f"torch=={torch}+cpu") is not None:
+def with_torch(environment: Environment, torch: str, others: str, cuda: bool) -> str | None:
+    """The outcome with this release of torch; None if there is no build of it that may be taken."""
+    if environment.install(f"torch=={torch}+cpu") is not None and (
+        not cuda or environment.install(f"torch=={torch}") is not None
+    ):
         return None
     failure = environment.install(*requirements(others, with_torch=True))
     return f"failed: {failure}" if failure is not None else environment.test(*WITH_TORCH)
@@ -106,7 +109,7 @@ def without_torch(environment: Environment, others: str) -> str:
     return "; ".join(f"{path}: {outcome}" for path, outcome in outcomes.items())
 
 
-def rows(release: str, torches: list[str], others: str, folder: Path) -> Iterator[str]:
+def rows(release: str, torches: list[str], others: str, cuda: bool, folder: Path) -> Iterator[str]:
     """The rows of a Python release."""
     program = interpreter(release)
     if program is None:
@@ -115,12 +118,12 @@ def rows(release: str, torches: list[str], others: str, folder: Path) -> Iterato
     environment, missing = Environment(program, folder), []
     for torch in torches:
         used = environment.newest_torch() if torch == "newest" else torch
-        if (outcome := with_torch(environment, used, others)) is not None:
+        if (outcome := with_torch(environment, used, others, cuda)) is not None:
             yield f"| {release} | {used} | {others} | {outcome} |"
         else:
             missing.append(used)
     if missing:
-        yield f"| {release} | {', '.join(missing)} | {others} | not run: no CPU build is at hand |"
+        yield f"| {release} | {', '.join(missing)} | {others} | not run: no {'' if cuda else 'CPU '}build is at hand |"
     if len(missing) == len(torches):
         yield f"| {release} | none | {others} | {without_torch(environment, others)} |"
 
@@ -130,11 +133,12 @@ def main() -> int:
     parser.add_argument("--python", nargs="+", default=["3.10", "3.11", "3.12", "3.13"])
     parser.add_argument("--torch", nargs="+", default=["2.6.0", "2.13.0", "newest"])
     parser.add_argument("--others", nargs="+", default=["pinned"], choices=["pinned", "oldest", "newest"])
+    parser.add_argument("--cuda", action="store_true", help="take builds with CUDA where there is no CPU build")
     options = parser.parse_args()
     table = ["| Python | torch | other packages | tests |", "| --- | --- | --- | --- |"]
     for release, others in product(options.python, options.others):
         with tempfile.TemporaryDirectory() as folder:
-            for row in rows(release, options.torch, others, Path(folder)):
+            for row in rows(release, options.torch, others, options.cuda, Path(folder)):
                 print(row, file=sys.stderr, flush=True)
                 table.append(row)
     print("\n".join(table))

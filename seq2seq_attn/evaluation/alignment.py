@@ -15,8 +15,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
-import numpy as np
-
 from seq2seq_attn.errors import UserError, shown
 from seq2seq_attn.limits import unpacked
 
@@ -168,6 +166,8 @@ class Agreement:
         """The central 95 % of AER over resampled sentence pairs; None if fewer than two pairs are known."""
         if len(self.pairs) < 2:
             return None
+        import numpy as np  # here, because help texts import this file
+
         from seq2seq_attn.evaluation.resampling import rate_interval
 
         predicted, sure, hits_of_sure, hits = np.array(self.pairs).T
