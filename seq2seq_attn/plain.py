@@ -55,7 +55,7 @@ def parse_yaml(text: str) -> Any:
 def compose_yaml(text: str) -> Any:
     """The nodes of a YAML text with their places, checked as by `parse_yaml`; None for an empty text."""
     if len(text) > MAX_CHARACTERS:
-        raise NotPlainError(f"{len(text):,} characters; a configuration has at most {MAX_CHARACTERS:,}")
+        raise NotPlainError(f"too long: a configuration has at most {MAX_CHARACTERS:,} characters")
     try:
         node = _Loader(text).get_single_node()
     except yaml.YAMLError as error:

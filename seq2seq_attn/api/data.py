@@ -6,6 +6,7 @@ between a sentence and its translation; or two files, as in `("all.en", "all.de"
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from seq2seq_attn.api.tables import Listing, html_table
-from seq2seq_attn.errors import UserError
+from seq2seq_attn.errors import UserError, shown
 from seq2seq_attn.text.corpus import (
     CorpusStatistics,
     Languages,
@@ -292,6 +293,9 @@ def _languages(files: Sequence[Path], columns: tuple[int, int], source: str | No
     if left is None or right is None:
         names = " and ".join(map(str, files))
         raise UserError(f"{names}: no language codes in the names; give source_language and target_language")
+    for code in (left, right):
+        if not re.fullmatch(r"[\w-]+", code):
+            raise UserError(f"{shown(code)} is no language code: the suffix of files, of letters, digits and -")
     if left == right:
         raise UserError(f"both languages are {left}, so both sides would have the same file names; give two codes")
     return left, right

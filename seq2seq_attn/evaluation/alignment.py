@@ -7,6 +7,7 @@ target word j, both counted from 0. Gold alignments write a link that is possibl
 
 from __future__ import annotations
 
+import codecs
 import re
 import zlib
 from collections.abc import Iterable, Sequence, Set
@@ -72,6 +73,7 @@ def read_gold(path: Path, sentences: int | None = None) -> GoldCorpus:
         raise UserError(f"{path}: cannot read alignments ({error}); check the path and the file") from error
     if sentences is not None and len(lines) != sentences:
         raise UserError(f"{path}: {len(lines)} lines for {sentences} sentence pairs; each needs its line of links")
+    lines[:1] = [line.removeprefix(codecs.BOM_UTF8) for line in lines[:1]]
     # Bytes that are not UTF-8 are not links either, so they raise the error that names the line.
     gold = [
         parse_links(line.decode("utf-8", errors="replace"), f"{path}, line {number}")

@@ -33,6 +33,8 @@ Precision = Literal["fp32", "bf16"]
 Axis = Literal["length", "batch", "vocabulary", "threads"]
 Device = Literal["cpu", "cuda"]
 
+LARGEST_BATCH = 10_000
+
 WORKLOADS: tuple[Workload, ...] = get_args(Workload)
 MODEL_NAMES: tuple[ModelName, ...] = get_args(ModelName)
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
@@ -89,6 +91,8 @@ def bench(
     models = _known("model", model or (SWEPT_MODELS if axes else MODEL_NAMES), MODEL_NAMES)
     precisions = _known("precision", precision, PRECISIONS)
     threads = threads or os.cpu_count() or 1
+    if batch > LARGEST_BATCH:
+        raise UserError(f"batch={batch:,}: at most {LARGEST_BATCH:,} sentences, so that a batch fits into memory")
     folder = None if corpus is None else Path(corpus)
     if output is not None and Path(output).is_dir():
         raise UserError(f"{output}: a folder; name a file for the measurements")

@@ -10,7 +10,7 @@ import yaml
 from pydantic import ValidationError
 
 from seq2seq_attn.errors import UserError, shown
-from seq2seq_attn.plain import MAX_DEPTH, NotPlainError, YamlSyntaxError, parse_yaml
+from seq2seq_attn.plain import MAX_CHARACTERS, MAX_DEPTH, NotPlainError, YamlSyntaxError, parse_yaml
 from seq2seq_attn.strict.mistakes import explain, place_of
 from seq2seq_attn.strict.records import Strict
 
@@ -31,7 +31,8 @@ Override = str | tuple[str, Any]  # `key.path=value`, as typed, or `key.path` an
 def read_yaml(path: Path) -> dict[str, Any]:
     """The mapping in a YAML file."""
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open(encoding="utf-8") as file:
+            text = file.read(MAX_CHARACTERS + 1)  # one more than is allowed: some files have no end
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
     except (OSError, ValueError) as error:

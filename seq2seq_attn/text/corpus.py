@@ -67,8 +67,9 @@ def read_tsv(path: Path | str, columns: tuple[int, int] = (0, 1)) -> ParallelCor
     """A corpus from a file of tab-separated columns, plain or gzip.
 
     `columns` are the indices of the source and the target column, counted from 0. Raises UserError as `read_parallel`
-    does, and, with the line number, for a line that has too few columns.
+    does, for a column below 0, and, with the line number, for a line that has too few columns.
     """
+    _require_columns(columns)
     rows = [line.split("\t") for line in read_lines(path)]
     needed = max(columns) + 1
     for number, row in enumerate(rows, start=1):
@@ -76,6 +77,11 @@ def read_tsv(path: Path | str, columns: tuple[int, int] = (0, 1)) -> ParallelCor
             raise UserError(f"{path}, line {number}: {len(row)} tab-separated columns, at least {needed} are needed")
     source, target = columns
     return ParallelCorpus([row[source] for row in rows], [row[target] for row in rows], str(path))
+
+
+def _require_columns(columns: tuple[int, int]) -> None:
+    if min(columns) < 0:
+        raise UserError(f"columns {columns[0]} and {columns[1]}: columns are counted from 0")
 
 
 def find_pairs(folder: Path, names: Iterable[str] = ()) -> dict[str, tuple[Path, ...]]:
@@ -108,6 +114,7 @@ def languages_of(paths: Sequence[Path], columns: tuple[int, int] = (0, 1)) -> La
     Two files: their suffixes (`train.en.gz`, `train.de.gz`), or the beginnings of their names (`en_nheb.txt.gz`,
     `de_elb1905.txt.gz`). One TSV: the beginning of its name, a language for each column (`eng-fra.tsv.gz`).
     """
+    _require_columns(columns)
     names = [path.name.removesuffix(".gz") for path in paths]
     if len(names) == 1:
         match = re.match(r"([a-z]{2,3})-([a-z]{2,3})\b", names[0])

@@ -44,7 +44,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
-from seq2seq_attn.errors import UserError
+from seq2seq_attn.errors import UserError, shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     Options = Mapping[str, Any]
 
 SELF_ATTENTION: Final = "self-attention"
+LARGEST = 1_000  # size of a vector between query and score
 QUERY = ((10, 5, 10),)
 STATES = ((0, 1, 1), (5, 0, 1), (1, 1, 0), (0, 5, 1))
 SENTENCE = ("Tom", "chases", "Jerry")
@@ -185,6 +186,14 @@ def _matrix(name: str, rows: Rows, like: Tensor) -> Tensor:
     return matrix
 
 
+def _refuse_large(options: Mapping[str, Any]) -> None:
+    """UserError if a size among the options of a part would make vectors that nobody reads."""
+    for name, value in options.items():
+        sizes = value if isinstance(value, (list, tuple)) else [value]
+        if any(isinstance(size, int) and size > LARGEST for size in sizes):
+            raise UserError(f"{name}={shown(value)}: a walk shows every number, so sizes are {LARGEST:,} at most")
+
+
 def _attention(scorer: Any, normaliser: Any, query_size: int, key_size: int, seed: int) -> Attention:
     import torch
 
@@ -198,6 +207,7 @@ def _attention(scorer: Any, normaliser: Any, query_size: int, key_size: int, see
         raise UserError(f"{options['name']!r} is no scorer; give {SELF_ATTENTION!r} in its place, without options")
     if isinstance(options.get("name"), str):
         options["name"] = find_scorer(options["name"])
+    _refuse_large(options)
     make_scorer = parse(ScorerConfig, options)
     make_normaliser = parse(NormaliserConfig, normaliser if isinstance(normaliser, Mapping) else {"name": normaliser})
     with torch.random.fork_rng(devices=[]):

@@ -209,6 +209,11 @@ def test_yaml_that_surprises_is_refused_with_its_file(refused, write, content):
         assert "surprise.yaml" in refused(command, write("surprise.yaml", content))
 
 
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no such device here")
+def test_a_configuration_without_end_is_refused(refused):
+    assert "/dev/zero: cannot be used: too long" in refused("train", "/dev/zero")
+
+
 @pytest.mark.parametrize("key", ["embedding_size: 6", "hidden_size: 5", "hidden_size: 11"])
 def test_a_model_folder_of_4_000_000_units_is_refused_before_anything_is_allocated(refused, bad_run, toy, key):
     (bad_run / "SHA256SUMS").unlink()

@@ -49,6 +49,7 @@ def test_measurements_are_written_shown_and_plotted_on_a_page(program, tmp_path)
         (["--sweep", "lenght"], ["'length'"]),
         (["--device", "gpu"], ["--device", "'gpu'", "'cuda'"]),
         (["--page", "speed.md"], ["--page", "--output", "--from"]),
+        (["--batch", "99999999999"], ["batch=99,999,999,999: at most 10,000 sentences"]),
         (["--output", "/"], ["/: a folder; name a file"]),
         (["/nowhere"], ["/nowhere/train.bpe.en", "no such file"]),
         (["--peers", "/nowhere"], ["/nowhere/venv/bin/python", "setup.sh"]),

@@ -124,6 +124,9 @@ def test_a_split_that_cannot_be_made_is_refused_and_writes_nothing(refused, prog
         "data", "split", "--source", "all.en", "--target", "eng-deu.txt.gz"
     )
     assert "both languages are de" in refused("data", "split", *files, "--source-language", "de")
+    assert "'a/b' is no language code" in refused("data", "split", *files, "--source-language", "a/b")
+    assert "counted from 0" in refused("data", "split", "eng-deu.txt.gz", "--columns", "-1", "0")
+    assert "counted from 0" in refused("data", "stats", "eng-deu.txt.gz", "--columns", "0", "-1")
     assert "all.en, line 1: no tab" in refused("data", "stats", "all.en")
     assert "there is nothing to split" in refused("data", "split", "reverse")
     (all_pairs / "test.en").write_text("mine\n")

@@ -152,6 +152,11 @@ def test_what_self_attention_does_not_take_is_refused_in_one_line(refused, argum
         (["dto"], ["there is no scorer 'dto'; did you mean 'dot'?"]),
         (["dot", "general"], ["give one scorer, not 2: dot general"]),
         (["cosine", "temprature=1"], ["no option 'temprature'; did you mean 'temperature'?"]),
+        (
+            ["additive", "hidden_size=1000000000"],
+            ["hidden_size=1000000000: a walk shows every number", "1,000 at most"],
+        ),
+        (["mlp", "hidden_sizes=[4, 1001]"], ["hidden_sizes=[4, 1001]: a walk shows every number"]),
         (["cosine", "temperature=-1"], ["Cosine needs temperature > 0, got -1.0"]),
         (["nowhere.py:Mine"], ["nowhere.py"]),
         (["--normaliser", "softmax temprature=2"], ["no option 'temprature'; did you mean 'temperature'?"]),

@@ -64,6 +64,11 @@ def test_gold_links_are_read_plain_or_compressed_and_an_empty_line_has_none(tmp_
     assert alignment_error_rate(gold.sure, *gold) == 0
 
 
+def test_a_byte_order_mark_before_the_first_link_is_no_part_of_it(tmp_path):
+    (tmp_path / "gold.align").write_text("0-0\n1-1\n", encoding="utf-8-sig")
+    assert read_gold(tmp_path / "gold.align").sure == [{(0, 0)}, {(1, 1)}]
+
+
 def test_a_gold_file_of_another_length_is_refused_with_both_counts(tmp_path):
     path = tmp_path / "gold.align"
     path.write_text("0-0\n1-1\n", encoding="utf-8")
