@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from operator import is_
 from types import FunctionType
 from typing import Any, TypeVar
 
@@ -26,32 +25,9 @@ Class = TypeVar("Class", bound=type)
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _reference_blocks = 0
-_definitions: dict[type, list[_Definition]] = {}
+_methods: dict[type, dict[type, dict[str, object]]] = {}
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-
-
-class _Definition:
-    """What a class itself defined when `fusible` saw it."""
-
-    def __init__(self, cls: type) -> None:
-        self.cls = cls
-        self.attributes = dict(vars(cls))
-        self.functions = self._functions()
-
-    def is_current(self) -> bool:
-        """Whether the class has the same methods and properties still."""
-        # Every call of a fused form asks this, so first in a way that takes a microsecond: is every attribute the same?
-        now = vars(self.cls)
-        same = len(now) == len(self.attributes)
-        return (same and all(map(is_, map(now.get, self.attributes), self.attributes.values()))) or (
-            self._functions() == self.functions
-        )
-
-    def _functions(self) -> dict[str, object]:
-        """The methods and properties of the class, by name."""
-        kinds: tuple[Any, ...] = (FunctionType, staticmethod, classmethod, property)
-        return {name: value for name, value in vars(self.cls).items() if isinstance(value, kinds)}
 
 
 @contextmanager
@@ -80,7 +56,7 @@ def is_transformed() -> bool:
 
 def fusible(cls: Class) -> Class:
     """Class decorator: fused forms may cover modules of exactly this class as long as its methods are not replaced."""
-    _definitions[cls] = [_Definition(base) for base in cls.__mro__ if base not in nn.Module.__mro__]
+    _methods[cls] = {base: _functions(base) for base in cls.__mro__ if base not in nn.Module.__mro__}
     return cls
 
 
@@ -107,22 +83,26 @@ def transparent(wrapper: Function) -> Function:
 
 def _changed(module: nn.Module, place: str) -> str | None:
     cls = type(module)
-    definitions = _definitions.get(cls)
-    if definitions is None:
+    methods = _methods.get(cls)
+    if methods is None:
         return f"{cls.__name__}{place} is not a class of this package"
-    own = vars(module)
-    if any(map(own.get, _HOOKS)):
+    if any(getattr(module, name) for name in _HOOKS):
         return f"{cls.__name__}{place} has hooks"
+    own = vars(module)
     if own.get("_compiled_call_impl") is not None:
         return f"{cls.__name__}{place} is compiled"
-    for each in definitions:
-        if not each.is_current():
-            return f"a method of {each.cls.__name__} was replaced"
-        if not each.functions.keys().isdisjoint(own) and any(
-            not getattr(own[name], "_transparent", False) for name in each.functions.keys() & own.keys()
-        ):
+    for base, functions in methods.items():
+        if _functions(base) != functions:
+            return f"a method of {base.__name__} was replaced"
+        if any(not getattr(own[name], "_transparent", False) for name in functions.keys() & own.keys()):
             return f"{cls.__name__}{place} has a method replaced on the instance"
     for parameter in module._parameters.values():
         if parameter is not None and type(parameter) not in (Tensor, nn.Parameter):
             return f"{cls.__name__}{place} has a parameter of type {type(parameter).__name__}"
     return None
+
+
+def _functions(cls: type) -> dict[str, object]:
+    """The methods and properties that a class itself defines, by name."""
+    kinds: tuple[Any, ...] = (FunctionType, staticmethod, classmethod, property)
+    return {name: value for name, value in vars(cls).items() if isinstance(value, kinds)}
