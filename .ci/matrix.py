@@ -5,9 +5,9 @@
 Pythons are those on the PATH and of pyenv. torch is installed as a CPU build (`torch==2.6.0+cpu`), from where pip finds
 one: set PIP_EXTRA_INDEX_URL or PIP_FIND_LINKS. PyPI has none for Linux, only builds that bring gigabytes of CUDA, which
 run without a GPU as well: `--cuda` takes them where there is no CPU build. Without either, the rooms that need no torch
-are tested: texts, scores and reports. `--others` are the releases of all
-other packages: those of constraints.txt, the lower bounds of setup.cfg, or the newest. The last lines are a table of
-what was run; the exit code is 1 if any test failed.
+are tested: texts, scores and reports. `--others` are the releases of all other packages: those of constraints.txt, the
+lower bounds of setup.cfg, or the newest. The last lines are a table of what was run; the exit code is 1 if any test
+failed.
 """
 
 import argparse

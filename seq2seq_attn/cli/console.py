@@ -122,6 +122,7 @@ def rates(agreed: Agreement) -> dict[str, Any]:
 
 def rates_line(agreed: Agreement) -> str:
     """The same rates as one line of text."""
-    found = rates(agreed)
-    interval = "" if (ends := found.pop("aer_interval", None)) is None else f" [{ends[0]:.4f}, {ends[1]:.4f}]"
-    return ", ".join(f"{name} {value:.4f}{interval if name == 'aer' else ''}" for name, value in found.items())
+    ends = agreed.error_rate_interval
+    interval = "" if ends is None else f" [{ends[0]:.4f}, {ends[1]:.4f}]"
+    rest = f"precision {agreed.precision:.4f}, recall {agreed.recall:.4f}, f1 {agreed.f1:.4f}"
+    return f"aer {agreed.error_rate:.4f}{interval}, {rest}"

@@ -11,7 +11,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import sys
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,7 +24,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 from seq2seq_attn.errors import UserError, file_of
-from seq2seq_attn.runs import Say
+from seq2seq_attn.runs import Say, messages
 from seq2seq_attn.runs.lock import BusyError
 
 if TYPE_CHECKING:
@@ -107,7 +106,7 @@ def _attempts(
             numbered = lambda text, n=number: say(f"[{n}/{len(grid)}] {text}")  # noqa: E731
             yield run, _attempt(run, runs, if_exists, numbered, bar, waiting)
         return
-    worker_say, worker_bar = (_nothing, None) if bar is None else (_to_stderr, False)
+    worker_say, worker_bar = messages(silent=bar is None), None if bar is None else False
     work = partial(_attempt_in_worker, runs=runs, if_exists=if_exists, say=worker_say, bar=worker_bar, waiting=waiting)
     prepare = partial(_prepare_to_train, max(1, (os.cpu_count() or 1) // jobs), loaded_plugins())
     try:
@@ -190,16 +189,6 @@ def complete(
             return
         scores = evaluate(model, folder, say=lambda text: say(f"{run.name}: {text}"))
     say(f"{run.name}: BLEU {scores['bleu']['value']:.2f} on the test set")
-
-
-def _to_stderr(text: str) -> None:
-    with suppress(OSError):  # a full disk or a closed terminal must not end a training
-        sys.stderr.write(f"{text}\n")  # in one piece, as other workers write to it as well
-        sys.stderr.flush()
-
-
-def _nothing(text: str) -> None:
-    """Ignores the message. A function of the module, because workers cannot unpickle a lambda."""
 
 
 def _prepare_to_train(threads: int, plugins: Sequence[Path]) -> None:

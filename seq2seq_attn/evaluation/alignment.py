@@ -68,12 +68,12 @@ def read_gold(path: Path, sentences: int | None = None) -> GoldCorpus:
     """
     try:
         with path.open("rb") as file:
-            lines = (unpacked(file, str(path)) if path.suffix == ".gz" else file).read().splitlines()
+            text = (unpacked(file, str(path)) if path.suffix == ".gz" else file).read()
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise UserError(f"{path}: cannot read alignments ({error}); check the path and the file") from error
+    lines = text.removeprefix(codecs.BOM_UTF8).splitlines()
     if sentences is not None and len(lines) != sentences:
         raise UserError(f"{path}: {len(lines)} lines for {sentences} sentence pairs; each needs its line of links")
-    lines[:1] = [line.removeprefix(codecs.BOM_UTF8) for line in lines[:1]]
     # Bytes that are not UTF-8 are not links either, so they raise the error that names the line.
     gold = [
         parse_links(line.decode("utf-8", errors="replace"), f"{path}, line {number}")

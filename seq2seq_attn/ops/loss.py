@@ -82,7 +82,7 @@ class _VocabularyLoss(torch.autograd.Function):
             tokens, words = len(features), len(w)
             target_logits, nll = (torch.zeros((), dtype=sum_dtype, device=x.device) for _ in range(2))
             sums = torch.zeros(words, dtype=sum_dtype, device=x.device)
-            grad_features, grad_weight = (torch.zeros_like(each) if needs_gradients else None for each in (x, weight))
+            gradients = (torch.empty_like(x), torch.zeros_like(weight)) if needs_gradients else None
             at_once = ROWS if device == "cpu" else max(1, len(x))
             for start in range(0, len(x), at_once):
                 rows, labels = x[start : start + at_once], targets[start : start + at_once]
@@ -91,7 +91,8 @@ class _VocabularyLoss(torch.autograd.Function):
                 log_probabilities, probabilities = softmax_(logits[: len(labels)], b, labels, 1 - smoothing)
                 nll -= log_probabilities.sum()
                 sums += probabilities
-                if grad_features is not None and grad_weight is not None:
+                if gradients is not None:
+                    grad_features, grad_weight = gradients
                     logits[len(labels) :] = 0  # the others are now their gradient, but for the uniform part
                     grad_features[start : start + at_once] = product(logits, w.t())
                     add_weight_gradient_(grad_weight, logits, rows)
@@ -101,7 +102,8 @@ class _VocabularyLoss(torch.autograd.Function):
             feature_sum, weight_sum = (part.sum(dim=0, dtype=sum_dtype) for part in (x, weight))
             mean_logits = (feature_sum @ weight_sum + tokens * b.sum()) / words
             loss = nll + smoothing * (target_logits - mean_logits)
-            if grad_features is not None and grad_weight is not None:
+            if gradients is not None:
+                grad_features, grad_weight = gradients
                 counts = torch.bincount(targets, minlength=words)
                 grad_bias = sums - (1 - smoothing) * counts.to(sum_dtype) - tokens * uniform
                 grad_features = grad_features[:tokens].sub_((uniform * weight_sum).to(dtype))

@@ -18,13 +18,18 @@ Say = Callable[[str], object]  # receives the progress messages of slow function
 
 
 def messages(silent: bool) -> Say:
-    """Prints to stderr, as the command line does, or drops what it is called with."""
-    return (lambda _: None) if silent else _to_stderr
+    """Prints to stderr, as the command line does, or drops what it is called with. Both can be sent to a process."""
+    return _nothing if silent else _to_stderr
+
+
+def _nothing(text: str) -> None:
+    """Ignores the message. A function of the module, because a lambda cannot be pickled."""
 
 
 def _to_stderr(text: str) -> None:
     with suppress(OSError):  # a full disk or a closed terminal must not end a training
-        print(text, file=sys.stderr, flush=True)
+        sys.stderr.write(f"{text}\n")  # in one piece, as other processes may write to it as well
+        sys.stderr.flush()
 
 
 def warn(text: str) -> None:

@@ -150,6 +150,7 @@ def test_a_missing_plugin_is_named(refused, tmp_path):
     assert f"{tmp_path / 'nowhere.py'}: no such Python file" in refused("scorers", "--plugin", tmp_path / "nowhere.py")
 
 
+@pytest.mark.usefixtures("plugin")
 def test_a_file_that_no_configuration_names_is_not_executed(program, trained, tmp_path):
     """Neither in the folder of a run, nor in the current one."""
     run = shutil.copytree(trained, tmp_path / "run")
