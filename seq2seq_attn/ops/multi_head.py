@@ -155,16 +155,15 @@ class _MultiHead(torch.autograd.Function):
         sentences, steps, width = queries.shape
         ctx.sizes = sentences, steps, keys.shape[1], heads, width // heads, int(causal)
         contexts = torch.empty_like(queries)
-        log_sums = queries.new_empty(sentences, heads, steps, dtype=torch.float32)
-        native.run("multi_head", queries.dtype, *ctx.sizes, queries, keys, values, is_token, contexts, log_sums)
-        ctx.save_for_backward(queries, keys, values, is_token, log_sums)
+        native.run("multi_head", queries.dtype, *ctx.sizes, queries, keys, values, is_token, contexts)
+        ctx.save_for_backward(queries, keys, values, is_token)
         return contexts
 
     @staticmethod
     @first_derivative_only
     def backward(ctx: Any, grad_contexts: Tensor) -> tuple[Tensor | None, ...]:
-        queries, keys, values, is_token, log_sums = ctx.saved_tensors
+        queries, keys, values, is_token = ctx.saved_tensors
         gradients = [torch.empty_like(each) for each in (queries, keys, values)]
-        inputs = queries, keys, values, is_token, log_sums, grad_contexts.contiguous()
+        inputs = queries, keys, values, is_token, grad_contexts.contiguous()
         native.run("multi_head_backward", queries.dtype, *ctx.sizes, *inputs, *gradients)
         return *gradients, None, None, None

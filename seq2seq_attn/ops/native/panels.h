@@ -19,6 +19,17 @@ constexpr int REGISTER = 32, GROUP = 3;
 constexpr int REGISTER = 16, GROUP = 1;
 #endif
 typedef float Lane __attribute__((vector_size(REGISTER), aligned(4), may_alias));
+
+inline Lane load_register(const Number *from) {
+#ifdef BFLOAT16
+    typedef std::uint16_t Halves __attribute__((vector_size(REGISTER / 2), aligned(2), may_alias));
+    typedef std::uint32_t Bits __attribute__((vector_size(REGISTER)));
+    return (Lane)(__builtin_convertvector(*reinterpret_cast<const Halves *>(from), Bits) << 16);
+#else
+    return *reinterpret_cast<const Lane *>(from);
+#endif
+}
+
 constexpr Index LANES = PANEL * sizeof(float) / REGISTER;
 constexpr Index MOST_ROWS = 64;  // at a time: enough to use a weight often, few enough for a cache
 
