@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq_attn.ops import native
-from seq2seq_attn.ops.dispatch import first_derivative_only, fusible, unsupported
+from seq2seq_attn.ops.dispatch import changed, first_derivative_only, fusible, unsupported
 
 LEVELS = 1 << 16  # probabilities are quantised to this many
 
@@ -29,40 +29,68 @@ class Dropout(nn.Module):
         self.p = p
 
     def forward(self, x: Tensor) -> Tensor:
-        dropped = round(self.p * LEVELS)
-        if not self.training or dropped == 0:
+        dropped = self.dropped()
+        if dropped == 0:
             return x
+        if _has_kernel(dropped, x):
+            return _apply(x, None, dropped)
         if x.device.type != "cpu" or dropped == LEVELS or unsupported(x) is not None:
             return nn.functional.dropout(x, self.p)
-        if native.has_kernels(x):
-            seed = int(torch.empty((), dtype=torch.int64).random_())
-            result: Tensor = _Dropout.apply(x, seed, dropped)  # type: ignore[no-untyped-call]
-            return result
-        return x * _keep_mask(x, dropped).to(x.dtype).mul_(LEVELS / (LEVELS - dropped))
+        return x * _keep_mask(x, dropped).to(x.dtype).mul_(_scale(dropped))
 
     def extra_repr(self) -> str:
         return f"p={self.p}"
 
+    def dropped(self) -> int:
+        """The number of LEVELS at which an element is dropped."""
+        return round(self.p * LEVELS) if self.training else 0
+
+
+def add_dropped(x: Tensor, y: Tensor, dropout: nn.Module) -> Tensor:
+    """x + dropout(y), in one pass over memory if `dropout` is an unmodified `Dropout` that the kernel computes."""
+    if type(dropout) is Dropout and changed(dropout) is None:
+        dropped = dropout.dropped()
+        if x.shape == y.shape and x.dtype == y.dtype and _has_kernel(dropped, x, y):
+            return _apply(y, x, dropped)
+    added: Tensor = x + dropout(y)
+    return added
+
+
+def _has_kernel(dropped: int, *inputs: Tensor) -> bool:
+    return 0 < dropped < LEVELS and unsupported(*inputs) is None and all(map(native.has_kernels, inputs))
+
+
+def _apply(x: Tensor, addend: Tensor | None, dropped: int) -> Tensor:
+    seed = int(torch.empty((), dtype=torch.int64).random_())
+    result: Tensor = _Dropout.apply(x, addend, dropped, seed)  # type: ignore[no-untyped-call]
+    return result
+
 
 class _Dropout(torch.autograd.Function):
-    """Dropout by the kernel, which derives the mask from a seed, in the forward and again in the backward pass."""
+    """dropout(x) or a + dropout(x) by the kernel, which derives the mask from a seed in both passes."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, seed: int, dropped: int) -> Tensor:
-        ctx.seed, ctx.dropped = seed, dropped
-        return _kernel(x, seed, dropped)
+    def forward(ctx: Any, x: Tensor, addend: Tensor | None, dropped: int, seed: int) -> Tensor:
+        ctx.dropped, ctx.seed = dropped, seed
+        return _dropout(x, addend, dropped, seed)
 
     @staticmethod
     @first_derivative_only
-    def backward(ctx: Any, grad_y: Tensor) -> tuple[Tensor, None, None]:
-        return _kernel(grad_y, ctx.seed, ctx.dropped), None, None
+    def backward(ctx: Any, grad_y: Tensor) -> tuple[Tensor | None, ...]:
+        grad_x = _dropout(grad_y, None, ctx.dropped, ctx.seed) if ctx.needs_input_grad[0] else None
+        return grad_x, grad_y if ctx.needs_input_grad[1] else None, None, None
 
 
-def _kernel(x: Tensor, seed: int, dropped: int) -> Tensor:
-    x = x.contiguous()
+def _dropout(x: Tensor, addend: Tensor | None, dropped: int, seed: int) -> Tensor:
+    x, addend = x.contiguous(), None if addend is None else addend.contiguous()
     y = torch.empty_like(x)
-    native.run("dropout", x.dtype, x.numel(), x, y, seed, dropped, LEVELS / (LEVELS - dropped))
+    native.run("dropout", x.dtype, x.numel(), x, addend, y, seed, dropped, _scale(dropped))
     return y
+
+
+def _scale(dropped: int) -> float:
+    """Of what is kept."""
+    return LEVELS / (LEVELS - dropped)
 
 
 def _keep_mask(x: Tensor, dropped: int) -> Tensor:

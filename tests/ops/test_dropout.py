@@ -2,8 +2,9 @@
 
 import pytest
 import torch
+from torch import nn
 
-from seq2seq_attn.ops.dropout import Dropout
+from seq2seq_attn.ops.dropout import Dropout, add_dropped
 
 COUNT = 200_003  # not a multiple of the number of decisions per draw
 
@@ -47,6 +48,40 @@ def test_the_gradient_has_the_same_mask(dtype):
     assert torch.equal(gradient, dropped.detach())
     assert dropped.dtype == dtype
     assert 0 < (gradient == 0).sum() < gradient.numel()
+
+
+@pytest.mark.parametrize("dtype", [torch.double, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("p", [0.0, 0.25, 1.0])
+def test_added_to_a_tensor_it_has_the_mask_and_the_gradients_of_dropout_alone(p, dtype):
+    torch.manual_seed(1)
+    x, y = (torch.randn(5, 7, dtype=dtype, requires_grad=True) for _ in range(2))
+    weights, dropout = torch.randn(5, 7, dtype=dtype), Dropout(p).train()
+    torch.manual_seed(2)
+    together = add_dropped(x.t().contiguous().t(), y, dropout)
+    torch.manual_seed(2)
+    apart = x + dropout(y)
+    rounding = 2 * torch.finfo(dtype).eps
+    torch.testing.assert_close(together, apart, rtol=0, atol=rounding * apart.abs().max().item())
+    found, expected = (torch.autograd.grad(each, [x, y], weights) for each in (together, apart))
+    assert all(map(torch.equal, found, expected))
+
+
+def test_a_dropout_that_a_user_changed_is_called():
+    class Half(nn.Module):
+        def forward(self, y):
+            return y / 2
+
+    hooked = Dropout(0.5).train()
+    hooked.register_forward_hook(lambda module, inputs, output: output * 0)
+    x, y = torch.randn(3, 5), torch.randn(3, 5)
+    assert torch.equal(add_dropped(x, y, Half()), x + y / 2)
+    assert torch.equal(add_dropped(x, y, hooked), x)
+
+
+def test_what_is_added_may_have_another_shape_or_dtype():
+    x, y, dropout = torch.randn(5), torch.ones(3, 5), Dropout(0.5).train()
+    assert set((add_dropped(x, y, dropout) - x).round().unique().tolist()) == {0, 2}
+    assert add_dropped(x.double(), y, dropout).dtype == torch.double
 
 
 def test_the_seed_determines_the_mask():

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from seq2seq_attn.attention import Context, History, PreparedSource, SelfAttention, each_tensor
 from seq2seq_attn.models.translator import read_source, start_reading
 from seq2seq_attn.ops.dispatch import fusible
-from seq2seq_attn.ops.dropout import Dropout
+from seq2seq_attn.ops.dropout import Dropout, add_dropped
 from seq2seq_attn.ops.linear import Linear
 
 Activation = Literal["relu", "gelu", "swiglu"]
@@ -38,7 +38,7 @@ class Residual(nn.Module):
 
     def after(self, x: Tensor, y: Tensor) -> Tensor:
         """The output, from x and y = f(before(x))."""
-        added = x + self.dropout(y)
+        added = add_dropped(x, y, self.dropout)
         normed: Tensor = added if self.is_pre else self.norm(added)
         return normed
 
