@@ -84,6 +84,16 @@ def test_what_is_added_may_have_another_shape_or_dtype():
     assert add_dropped(x.double(), y, dropout).dtype == torch.double
 
 
+@pytest.mark.parametrize("count", [20, 30_001])
+def test_the_halves_of_a_tensor_are_dropped_independently(count):
+    """In the kernel, one hash decides on an element of each half."""
+    torch.manual_seed(1)
+    dropout, draws = Dropout(0.5).train(), 60_000 // count
+    kept = torch.stack([dropout(torch.ones(count)) > 0 for _ in range(draws)]).double()
+    halves = torch.stack([kept[:, : count // 2].flatten(), kept[:, count // 2 : count // 2 * 2].flatten()])
+    assert torch.corrcoef(halves)[0, 1].abs() < 5 / halves.shape[1] ** 0.5
+
+
 def test_the_seed_determines_the_mask():
     dropout, x = Dropout(0.3).train(), torch.ones(3, 11)
     torch.manual_seed(1)
