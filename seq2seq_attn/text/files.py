@@ -8,7 +8,7 @@ import io
 import os
 import select
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -79,12 +79,12 @@ def read_lines(path: Path | str) -> list[str]:
 
     Only `\\n` ends a line: `str.splitlines` also splits at U+2028 or a form feed, which would shift one side of a
     parallel corpus against the other. Raises UserError for a missing or empty file and, with the line number, for
-    bytes that are not UTF-8.
+    bytes that are not UTF-8 and for a line of more than `MAX_LINE` bytes.
     """
-    content = read_bytes(path)
-    if not content:
+    lines = list(iterate_lines(path))
+    if not lines:
         raise UserError(f"{path}: the file is empty")
-    return list(decoded_lines(io.BytesIO(content), str(path)))
+    return lines
 
 
 def read_json(path: Path) -> Any:
@@ -101,9 +101,11 @@ def iterate_lines(path: Path | str) -> Iterator[str]:
         yield from decoded_lines(file, str(path))
 
 
-def decoded_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
+def decoded_lines(stream: io.BufferedIOBase | BinaryIO, name: str) -> Iterator[str]:
     """Iterate over the lines of a binary stream as in `read_lines`; `name` is the stream's name in error messages."""
-    for number, line in enumerate(stream, start=1):
+    for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE + 1), b""), start=1):
+        if len(line) > MAX_LINE:
+            raise UserError(f"{name}, line {number}: more than {MAX_LINE:,} bytes; give one sentence per line")
         yield _decoded(line, number, name)
 
 

@@ -60,6 +60,23 @@ def test_a_signal_ends_it_without_a_traceback(trained, number, code):
     assert waiting.returncode == code
 
 
+def test_ctrl_c_while_the_program_is_imported_ends_it_without_a_traceback():
+    code = """
+import sys
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "typer":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupting())
+from seq2seq_attn.__main__ import main
+main()
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, b"", b"")
+
+
 def test_no_input_gives_no_output(program, trained):
     assert program("translate", trained, stdin=b"") == (0, "", "")
 

@@ -3,6 +3,7 @@
 import gzip
 import io
 import os
+from pathlib import Path
 
 import pytest
 
@@ -76,6 +77,19 @@ def test_lines_are_those_of_the_file_however_they_arrive():
     batches = list(line_batches(io.BufferedReader(io.BytesIO(content)), "file", 512))
     assert [line for batch in batches for line in batch] == [*map(str, range(30_000)), "end"]
     assert max(map(len, batches)) == 512
+
+
+def test_a_line_without_end_is_refused_with_its_number(monkeypatch, tmp_path):
+    monkeypatch.setattr(files, "MAX_LINE", 100)
+    (tmp_path / "file").write_bytes(b"a" * 99 + b"\n" + b"b" * 101)
+    with pytest.raises(UserError, match="file, line 2: more than 100 bytes; give one sentence per line"):
+        read_lines(tmp_path / "file")
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no such device here")
+def test_a_device_without_end_is_refused():
+    with pytest.raises(UserError, match="/dev/zero, line 1: more than 10,000,000 bytes"):
+        read_lines("/dev/zero")
 
 
 def test_a_line_without_end_is_refused_after_the_lines_before(monkeypatch):
