@@ -2,7 +2,8 @@
 
     python .ci/demo_models.py [NAME ...]
 
-`attention` and `distracted` are arms of the demo, as `make demo` trains them; `transformer` learns from the same text.
+`attention` and `distracted` are arms of the demo, but trained on sentences of all lengths and for fewer epochs, as is
+`transformer`.
 A run folder keeps what is needed to load and to verify it: no checkpoints, no logs. Each model is trained with one
 thread, so that one kind of processor gives the same weights again. Commit all changes before: provenance.json records
 the commit. Ten minutes.
@@ -24,6 +25,7 @@ from seq2seq_attn.text.checksums import record
 
 ROOT = Path(__file__).parents[1]
 ARMS = {"attention": "additive attention", "distracted": "distracted (C at every step)"}
+ALL_LENGTHS = {"data": {"max_training_length": None}, "training": {"max_epochs": 8, "monitor": "loss"}}
 TRANSFORMER = {
     "model": {
         "kind": "transformer",
@@ -44,10 +46,11 @@ LEFT_OUT = ("checkpoints", "log", "test.links.txt", "test.entropies.txt", "SHA25
 def configurations() -> dict[str, s2s.Config]:
     """By name, with paths relative to the checkout, so that they are the same in every one."""
     grid = read_experiment(Path("seq2seq_attn/comparison/demo.yaml"))
-    arms = {run.arm: run.config for run in grid.runs}
-    shared = arms[ARMS["attention"]].model_dump(mode="json", exclude={"model"})
-    transformer = s2s.Config.model_validate(merge(shared, TRANSFORMER))
-    return {name: arms[arm] for name, arm in ARMS.items()} | {"transformer": transformer}
+    arms = {run.arm: merge(run.config.model_dump(mode="json"), ALL_LENGTHS) for run in grid.runs}
+    values = {name: arms[arm] for name, arm in ARMS.items()}
+    shared = {key: section for key, section in values["attention"].items() if key != "model"}
+    values["transformer"] = merge(shared, TRANSFORMER)
+    return {name: s2s.Config.model_validate(each) for name, each in values.items()}
 
 
 def main() -> None:

@@ -245,9 +245,8 @@ def _short(corpus: Path, folder: Path) -> Path:
     return short
 
 
-def _paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:
+def _paths(value: Any, folder: Path) -> Any:
     """The data section with all files in `folder`."""
-    return {
-        key: _paths(value, folder) if isinstance(value, dict) else str(folder / Path(value).name)
-        for key, value in values.items()
-    }
+    if isinstance(value, dict):
+        return {key: _paths(each, folder) for key, each in value.items()}
+    return str(folder / Path(value).name) if isinstance(value, str) else value

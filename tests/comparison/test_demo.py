@@ -16,6 +16,8 @@ def test_the_arms_are_those_of_the_readme_and_their_files_exist(tmp_path):
     assert [run.config.model.context.kind for run in grid.runs] == ["fixed", "none", "mean", "attention"]
     data = grid.runs[0].config.data
     assert all(path.exists() for path in (data.train.source, data.validation.target, data.test.alignments))
+    longest = max(len(line.split()) for line in read_lines(data.test.source))
+    assert data.max_training_length < longest, "the test has longer sentences than the training"
     assert not list(tmp_path.iterdir()), "the committed corpus is used where it is"
 
 

@@ -14,6 +14,7 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.runs import SHIPPED, corpora, find_run, shipped_runs
 from seq2seq_attn.runs import model as runs_model
 from seq2seq_attn.runs.folder import check_files, read_config, read_metrics
+from seq2seq_attn.strict import merge
 from seq2seq_attn.text.checksums import SUMS, read_sums
 
 DATA = Path(__file__).parents[2] / "data/tom-and-jerry"
@@ -148,7 +149,8 @@ def test_a_cache_that_cannot_be_written_is_one_line(tmp_path, monkeypatch):
     assert s2s.load("demo").translate(SENTENCES[:1]).sentences == TRANSLATED[:1]
 
 
-def test_two_of_them_are_arms_of_the_demo(tmp_path):
-    arms = {run.arm: run.config for run in demo_grid(tmp_path).runs}
-    assert read_config(SHIPPED / "attention") == arms["additive attention"]
-    assert read_config(SHIPPED / "distracted") == arms["distracted (C at every step)"]
+def test_two_of_them_are_arms_of_the_demo_trained_on_sentences_of_all_lengths(tmp_path):
+    all_lengths = {"data": {"max_training_length": None}, "training": {"max_epochs": 8, "monitor": "loss"}}
+    arms = {run.arm: run.config.model_dump(mode="json") for run in demo_grid(tmp_path).runs}
+    for name, arm in ("attention", "additive attention"), ("distracted", "distracted (C at every step)"):
+        assert read_config(SHIPPED / name).model_dump(mode="json") == merge(arms[arm], all_lengths)
