@@ -50,6 +50,11 @@ class DataConfig(Strict):
     max_length: PositiveInt = 100  # tokens per side; longer pairs are left out of training and reported
     max_training_length: PositiveInt | None = None  # for training pairs only; None: max_length
 
+    @property
+    def longest_training(self) -> int:
+        """Longer training pairs are left out, in tokens."""
+        return self.max_training_length or self.max_length
+
 
 class SamplingConfig(Strict):
     """Subword regularisation: in every epoch, each training sentence is segmented at random, by sentencepiece.

@@ -147,13 +147,14 @@ def _intervals(arm: Arm, lc_tok: Sequence[str] | None) -> dict[str, Interval]:
 def _bands(arm: Arm, sources: Sequence[str]) -> list[BandResult]:
     """Scores by length band, or by length quantile if fewer than two of the tested bands have `ENOUGH` sentences."""
     lengths = [len(line.split()) for line in sources]
+    longest = max(run.config.data.longest_training for run in arm.runs)  # in tokens, hence at most as many words
     tested = [Band(band["low"], band["high"]) for band in arm.tests[0]["bleu_by_length"]]
     if sum(sum(length in band for length in lengths) >= ENOUGH for band in tested) < 2:
         tested = length_quantiles(lengths, ENOUGH) or tested
     bands = []
     for band in tested:
         score = group_score([row for row, length in enumerate(lengths) if length in band], arm.bleu, arm.chrf)
-        bands.append(BandResult(band.low, band.high, *score))
+        bands.append(BandResult(band.low, band.high, *score, longer_than_training=band.low > longest))
     return bands
 
 

@@ -225,6 +225,8 @@ def _lengths(arms: Sequence[ArmResult]) -> list[Column]:
     labels = ", ".join(band.label for band in bands)
     counts = ", ".join(str(band.sentences) for band in bands)
     meaning = f"{labels}: BLEU of the sentences with this many source words ({counts} sentences)"
+    if longer := [band.label for band in bands if band.longer_than_training]:
+        meaning += f"; {', '.join(longer)}: longer than all training sentences"
     return [
         Column(
             band.label,

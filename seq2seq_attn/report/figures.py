@@ -46,13 +46,15 @@ class Picture(Figure):
 LETTER = 0.07  # inches, of 9-point type; a Chinese character is as wide as two
 NAME_LETTER = 0.085  # inches, of 11-point type
 GOLD = "#D55E00"
+LONGER = "longer than in training"  # bands of sentences
 
 
 def bleu_by_length_figure(results: Results) -> Figure:
     """BLEU over the length bands with 95 % intervals (Bahdanau et al., 2015, Figure 2).
 
     One line per arm; with more than `MOST_LINES` arms or a single band, one row of dots per arm. Marks of bands with
-    fewer than `ENOUGH` sentences are hollow.
+    fewer than `ENOUGH` sentences are hollow. A vertical line separates the bands that are longer than all training
+    sentences.
     """
     bands = results.arms[0].bleu_by_length
     notes = ["95 % intervals over sentences"] if any(band.bleu_low is not None for band in bands) else []
@@ -75,14 +77,26 @@ def bleu_by_length_figure(results: Results) -> Figure:
             few = [(x, band.bleu) for x, band in enumerate(arm.bleu_by_length) if band.sentences < ENOUGH]
             hollow = {"linestyle": "none", "markersize": 7, "markerfacecolor": "white", "label": "_few"}
             axes.plot(*_columns(few), **{**look, **hollow})
+        longer = first_longer(bands)
+        if longer is not None:
+            axes.axvline(longer - 0.5, color="#777777", linestyle=":", linewidth=1.2, label="_divider")
+            top = axes.get_xaxis_transform()  # x of the data, y of the axes
+            axes.text(longer - 0.5, 1.01, f"{LONGER} →", transform=top, fontsize=9, color="#555555")
         axes.set_xticks(range(len(bands)), [f"{band.label}\n({band.sentences})" for band in bands])
         axes.set_xlabel("source length in words (number of test sentences)")
         axes.set_ylabel("BLEU, mean over seeds")
         axes.set_ylim(bottom=0)
         axes.grid(visible=False, axis="x")
-        axes.set_title("\n".join([f"{results.experiment}: BLEU by source length", *filter(None, ["; ".join(notes)])]))
+        title = "\n".join([f"{results.experiment}: BLEU by source length", *filter(None, ["; ".join(notes)])])
+        axes.set_title(title, pad=6 if longer is None else 18)
         legend_below(figure, axes)
     return figure
+
+
+def first_longer(bands: Sequence[BandResult]) -> int | None:
+    """The place of the first band that is longer than all training sentences; None if all or none are."""
+    place = sum(not band.longer_than_training for band in bands)
+    return place if 0 < place < len(bands) else None
 
 
 def _dots_by_length(results: Results, bands: Sequence[BandResult], notes: Sequence[str]) -> Figure:

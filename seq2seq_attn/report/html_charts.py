@@ -6,7 +6,15 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from seq2seq_attn.report.figures import MOST_LINES, Points, bleu_points, loss_points, mean_over_seeds
+from seq2seq_attn.report.figures import (
+    LONGER,
+    MOST_LINES,
+    Points,
+    bleu_points,
+    first_longer,
+    loss_points,
+    mean_over_seeds,
+)
 from seq2seq_attn.report.table import LENGTH, size
 from seq2seq_attn.results.observations import Curve
 from seq2seq_attn.results.results import ENOUGH, BandResult, Breakdown, Results
@@ -79,6 +87,7 @@ class Chart(NamedTuple):
     height: float
     panels: Sequence[Panel] = ()  # empty for a line chart
     over: str = "resampled sentences"  # what its intervals account for
+    divider: tuple[float, str] | None = None  # position of a vertical line, and what is on its right
 
     @property
     def has_few(self) -> bool:
@@ -242,9 +251,14 @@ def length_chart(results: Results) -> Chart:
         for style, arm in enumerate(results.arms)
     ]
     ticks = [(float(place), (band.label, f"({band.sentences:,})")) for place, band in enumerate(bands)]
-    return _lines_or_dots(
+    drawn = _lines_or_dots(
         "bleu_by_length", "BLEU by source length", "source words (test sentences)", series, ticks, LENGTH
     )
+    longer = first_longer(bands)
+    if longer is None or drawn.panels:
+        return drawn
+    (left, _), (right, _) = drawn.x_ticks[longer - 1 : longer + 1]
+    return drawn._replace(divider=(round((left + right) / 2, 2), LONGER))
 
 
 def breakdown_chart(results: Results, breakdown: Breakdown) -> Chart:

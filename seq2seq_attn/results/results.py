@@ -67,7 +67,7 @@ class Spread:
 class BandResult:
     """BLEU of the test sentences whose source has `low` to `high` words, both included; None: no upper bound.
 
-    Fields that were added later are omitted from the file if they are None.
+    Fields that were added later are omitted from the file if they are None or False.
     """
 
     low: NonNegativeInt
@@ -79,6 +79,7 @@ class BandResult:
     chrf: float | None = None
     chrf_low: float | None = None
     chrf_high: float | None = None
+    longer_than_training: bool = False  # whether all of its sources are longer than every training sentence
 
     @property
     def label(self) -> str:
@@ -86,8 +87,9 @@ class BandResult:
 
     @model_serializer(mode="wrap")
     def _without_none(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        added = "bleu_low", "bleu_high", "chrf", "chrf_low", "chrf_high"
-        return {key: value for key, value in dump(self).items() if value is not None or key not in added}
+        values = dump(self)
+        empty = [key for key, value in values.items() if value is None or value is False]
+        return {key: value for key, value in values.items() if key == "high" or key not in empty}
 
 
 @dataclass(frozen=True, config=STRICT)

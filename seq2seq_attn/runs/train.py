@@ -122,7 +122,7 @@ def _train(
     lightning.seed_everything(config.seed, workers=True, verbose=False)
     shared = Cache(cache or folder.parent / CACHE_FOLDER, say)
     source, target = codecs = load_codecs(folder) if resuming else cached_codecs(config, shared)
-    training, kept = _usable_pairs(data.train, data.max_training_length or data.max_length, codecs, shared)
+    training, kept = _usable_pairs(data.train, data.longest_training, codecs, shared)
     if (sampling := config.text.sampling) is not None:
         usual = training.source, training.target
         sample = sampled_pairs(read_pairs(data.train), usual, codecs, sampling, config.seed)

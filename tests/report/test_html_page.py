@@ -187,6 +187,19 @@ def test_known_intervals_of_length_bands_are_shaded_and_in_the_tooltip(render_pa
     assert not parse(render_page()).id("curves").all("path", "band")
 
 
+def test_a_line_halfway_between_two_bands_says_where_sentences_are_longer_than_in_training(render_page):
+    def change(values):
+        for arm in values["results.json"]["arms"]:
+            arm["bleu_by_length"][1]["longer_than_training"] = True
+
+    assert not parse(render_page()).id("length").all("g", "divider")
+    length = parse(render_page(change)).id("length")
+    ((x0, _, _), (x1, _, _)) = points(length.one("figure"))[0]
+    (divider,) = length.all("g", "divider")
+    assert divider.one("path").attributes["d"].startswith(f"M{(x0 + x1) / 2}")
+    assert divider.text == "longer than in training →"
+
+
 def test_each_breakdown_has_a_chart_to_scale_with_intervals_and_a_table(tree, all_values):
     section = tree.id("breakdowns")
     drawn = section.all("figure")

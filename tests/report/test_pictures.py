@@ -54,6 +54,18 @@ def test_bands_have_intervals_and_hollow_marks_for_few_sentences(values, write):
     assert "hollow: fewer than 30 sentences" in axes.get_title()
 
 
+@pytest.mark.parametrize(("longer", "divided"), [((False, True), [0.5]), ((False, False), []), ((True, True), [])])
+def test_a_line_separates_the_bands_that_are_longer_than_all_training_sentences(values, write, longer, divided):
+    for arm in values["results.json"]["arms"]:
+        for band, is_longer in zip(arm["bleu_by_length"], longer, strict=True):
+            band["longer_than_training"] = is_longer
+    axes = bleu_by_length_figure(Results.load(write(values) / "results.json")).axes[0]
+    assert [line.get_xdata()[0] for line in axes.get_lines() if line.get_label() == "_divider"] == divided
+    assert [(text.get_position()[0], text.get_text()) for text in axes.texts] == [
+        (x, "longer than in training →") for x in divided
+    ]
+
+
 def test_many_arms_are_rows_of_dots_with_intervals_the_best_on_top(values, write):
     first = values["results.json"]["arms"][0]
     first["bleu_by_length"][0] |= {"sentences": 30, "bleu_low": 35.0, "bleu_high": 41.5}
