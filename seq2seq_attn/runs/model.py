@@ -143,6 +143,7 @@ class TrainedModel:
     target: Codec
     translator: Translator
     lexicon: Lexicon | None = None  # needed for shortlists; see `with_lexicon`
+    is_prepared: bool = False  # for inference
 
     @classmethod
     def load(cls, folder: Path, device: str | torch.device | None = None) -> TrainedModel:
@@ -178,17 +179,22 @@ class TrainedModel:
         return next(self.translator.parameters()).device
 
     def for_inference(self, options: SearchOptions | None = None) -> TrainedModel:
-        """A copy for searches in the precision of these options, which cannot be trained."""
+        """A copy for searches in the precision of these options, which cannot be trained; itself if it is one."""
+        if self.is_prepared:
+            return self
         options = options or self.config.search
         with options.autocast(self.device.type):
-            return replace(self, translator=for_inference(options.quantised(self.translator)))
+            translator = for_inference(options.quantised(self.translator))
+        return replace(self, translator=translator, is_prepared=True)
 
     def averaged_with(self, others: Sequence[TrainedModel]) -> TrainedModel:
         """The ensemble of this model and others; everything but the translator is this model's.
 
         The others have the same codecs: see `Codec.difference`.
         """
-        return replace(self, translator=Ensemble([each.translator for each in (self, *others)])) if others else self
+        if not others:
+            return self
+        return replace(self, translator=Ensemble([each.translator for each in (self, *others)]), is_prepared=False)
 
     def search(
         self,

@@ -38,6 +38,14 @@ def test_models_translate_and_score_together(model, compared):
     np.testing.assert_allclose(found[0].attention.weights.sum(axis=1), 1, atol=1e-5)
 
 
+def test_a_model_is_prepared_for_inference_once_and_its_ensemble_again(model, compared):
+    prepared = model.trained.for_inference()
+    assert prepared.for_inference() is prepared
+    assert prepared.translate(["a b c", "b"]) == model.trained.translate(["a b c", "b"])
+    together = prepared.averaged_with([compared.model("attention").trained])
+    assert together.for_inference() is not together
+
+
 def test_models_on_two_devices_are_refused(model, compared):
     other = compared.model("attention")
     other.trained.translator.to("meta")
