@@ -7,6 +7,7 @@ tests, BLEU by source length, intervals and costs. Tables in every format are bu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from rich.cells import cell_len
@@ -62,20 +63,20 @@ def columns(results: Results) -> list[Column]:
         Column(
             "Parameters", [TableCell(f"{arm.parameters:,}", numbers=(arm.parameters,)) for arm in arms], _widened(arms)
         ),
-        *_scores(arms, [key for key in main_keys if key in translation_keys]),
+        *_scores(results, [key for key in main_keys if key in translation_keys]),
         *_differences(results),
         *_lengths(arms),
-        *_scores(arms, [key for key in main_keys if key not in translation_keys]),
+        *_scores(results, [key for key in main_keys if key not in translation_keys]),
         Column(
             "Training",
             [TableCell(_duration(arm.train_seconds), _stopped(arm), (arm.train_seconds,)) for arm in arms],
             "Training: time per run, mean over seeds",
             parts=("seconds",),
         ),
-        *_scores(arms, [key for key in translation_keys if key not in main_keys]),
+        *_scores(results, [key for key in translation_keys if key not in main_keys]),
         *_intervals(arms),
-        *_scores(arms, [key for key in METRICS if key not in main_keys and key not in translation_keys]),
-        *_scores(arms, unregistered),
+        *_scores(results, [key for key in METRICS if key not in main_keys and key not in translation_keys]),
+        *_scores(results, unregistered),
         *_speed(arms),
     ]
 
@@ -85,20 +86,22 @@ def signature_header(key: str) -> str:
     return METRICS[key].header if key in METRICS else TESTS.get(key, key)
 
 
-def _scores(arms: Sequence[ArmResult], keys: Iterable[str]) -> Iterator[Column]:
+def _scores(results: Results, keys: Iterable[str]) -> Iterator[Column]:
     """One column per metric that any arm has; the header of an unregistered metric is its key."""
     for key in keys:
-        scores = [arm.score(key) for arm in arms]
+        scores = [arm.score(key) for arm in results.arms]
         if not any(scores):
             continue
         header, digits, meaning, optional = key, 2, "", True
         if (metric := METRICS.get(key)) is not None:
+            if key == "bleu" and "|tok:none|" in results.signature:
+                metric = replace(metric, meaning="of the tokens between spaces, as the test set has them")
             header, digits, meaning, optional = metric.header, metric.digits, metric.explanation, not metric.is_main
         if key == "bleu":  # the first of all scores explains their format
             meaning = f"{meaning}; mean over seeds ± standard deviation"
         cells = [
             NOTHING if score is None else _over_seeds(arm, score, digits)
-            for arm, score in zip(arms, scores, strict=True)
+            for arm, score in zip(results.arms, scores, strict=True)
         ]
         yield Column(header, cells, meaning, optional, OVER_SEEDS)
 

@@ -141,6 +141,17 @@ def test_seeds_that_differ_between_arms_are_listed_by_arm(load):
     assert "Seeds: distracted (C at every step): 1, 2; mean of states: 1, 2, 3; 注意力: 1, 2" in markdown(load(another))
 
 
+def test_bleu_without_tokenisation_is_not_said_to_be_of_detokenised_text(load):
+    assert "- BLEU: cased, detokenised, higher is better" in markdown(load())
+
+    def untokenised(results):
+        results["signature"] = "nrefs:1|case:mixed|eff:no|tok:none|smooth:exp|version:2.6.0"
+
+    text = markdown(load(untokenised))
+    assert "- BLEU: of the tokens between spaces, as the test set has them, higher is better" in text
+    assert "detokenised" not in text
+
+
 def test_lowercased_bleu_has_a_column_only_if_an_arm_has_it(load):
     assert "BLEU lc" not in markdown(load())
 
