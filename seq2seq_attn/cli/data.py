@@ -54,7 +54,7 @@ def list_corpora(as_json: AsJson = False) -> None:
 @app.command(
     epilog=examples(
         "seq2seq-attn data get multi30k-en-de",
-        "seq2seq-attn data get bible --from ../shared/data --output data/bible",
+        "seq2seq-attn data get bible --from downloads --output data/bible",
     )
 )
 def get(
