@@ -213,12 +213,14 @@ def trivial_error_rates(gold: GoldCorpus, sources: Sequence[str], targets: Seque
     """AER of alignments that know nothing of the words; a useful alignment is below both.
 
     `diagonal` links target word j of n to source word ⌊(j + 1/2) m / n⌋ of m, counted from 0. `random` links every
-    target word to a source word drawn uniformly; its AER is that of the expected counts.
+    target word to a source word drawn uniformly; its AER is that of the expected counts. Neither links the words of a
+    target whose source is blank.
     """
-    lengths = [(len(source.split()), len(target.split())) for source, target in zip(sources, targets, strict=True)]
+    words = [(len(source.split()), len(target.split())) for source, target in zip(sources, targets, strict=True)]
+    lengths = [(m, n if m else 0) for m, n in words]
     diagonal = [frozenset(((2 * j + 1) * m // (2 * n), j) for j in range(n)) for m, n in lengths]
     predicted, sure = sum(n for _, n in lengths), sum(map(len, gold.sure))
-    hits = sum((len(s) + len(s | p)) / m for s, p, (m, _) in zip(gold.sure, gold.possible, lengths, strict=True))
+    hits = sum((len(s) + len(s | p)) / m for s, p, (m, _) in zip(gold.sure, gold.possible, lengths, strict=True) if m)
     return {
         "diagonal": alignment_error_rate(diagonal, gold.sure, gold.possible),
         "random": 1 - hits / (predicted + sure),
