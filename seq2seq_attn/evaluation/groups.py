@@ -153,8 +153,10 @@ def in_thirds(values: Sequence[float | None], digits: int = 2) -> list[Group]:
     first, second = (_up(ranked[math.ceil(len(ranked) * part / 3) - 1], digits) for part in (1, 2))
     limits = [(-math.inf, first), (first, second), (second, math.inf)]
     labels = [f"to {first:g}", f"{first:g} to {second:g}", f"over {second:g}"]
+    # Rounded like the bounds: a mean of 1.3500000000000003 belongs below the bound 1.35.
+    rounded = [None if value is None else _up(value, digits) for value in values]
     return [
-        Group(label, [row for row, value in enumerate(values) if value is not None and low < value <= high])
+        Group(label, [row for row, value in enumerate(rounded) if value is not None and low < value <= high])
         for label, (low, high) in zip(labels, limits, strict=True)
     ]
 

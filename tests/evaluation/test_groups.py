@@ -76,6 +76,8 @@ def test_thirds_have_the_bounds_of_their_labels():
 def test_equal_values_stay_together_even_if_a_group_is_empty_then():
     assert [rows for _, rows in in_thirds([0.0, 0.0, 0.0, 0.0, 1 / 3, 1 / 3])] == [[0, 1, 2, 3], [], [4, 5]]
     assert [rows for _, rows in in_thirds([0.1, 0.1, 0.1])] == [[0, 1, 2], [], []]
+    above = (1.35 + 1.35 + 1.35) / 3  # 1.3500000000000003
+    assert [rows for _, rows in in_thirds([1.0, 1.0, 1.35, above, 5.0, 6.0])] == [[0, 1], [2, 3], [4, 5]]
     assert in_thirds([None, None]) == []
 
 
