@@ -175,5 +175,6 @@ def are_paired(one: Arm, other: Arm) -> bool:
 def _beginning(run: ArmRun, metrics: Mapping[str, Any]) -> tuple[object, ...]:
     """Initial weights, and what determines the batches."""
     config, training = run.config, run.config.training
-    batches = config.data.train, config.text, training.batch_size, training.batch_unit
+    data = config.data.train, config.data.longest_training, config.text
+    batches = *data, training.batch_size, training.batch_unit
     return metrics["initial_weights"], run.seed, *batches

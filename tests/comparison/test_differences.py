@@ -18,6 +18,7 @@ RATES = {
     "much better": (0.1, 0.12, 0.11),
     "alike": (0.31, 0.32, 0.3),
 }
+OTHER = PairFiles(source="other", target="t")
 PAIRS = [(arm, "baseline") for arm in RATES if arm != "baseline"]
 
 
@@ -35,7 +36,7 @@ def arms(rates, sentences=70, weights=None):
     def arm(name, each):
         translations = [spoil(rate) for rate in each]
         start = {} if weights is None else {"initial_weights": weights[name]}
-        data = SimpleNamespace(train=PairFiles(source="s", target="t"))
+        data = SimpleNamespace(train=PairFiles(source="s", target="t"), longest_training=50)
         config = SimpleNamespace(data=data, text=TextConfig(), training=TrainingConfig())
         runs = [SimpleNamespace(seed=seed, config=config) for seed in range(len(each))]
         counts = BleuCounts.of(translations, references), ChrfCounts.of(translations, references)
@@ -113,7 +114,8 @@ def test_runs_that_began_alike_are_paired():
         lambda run: SimpleNamespace(seed=run.seed + 1, config=run.config),
         lambda run: run_with(run, training=TrainingConfig(batch_size=7)),
         lambda run: run_with(run, text=TextConfig(lowercase=True)),
-        lambda run: run_with(run, data=SimpleNamespace(train=PairFiles(source="other", target="t"))),
+        lambda run: run_with(run, data=SimpleNamespace(**vars(run.config.data) | {"train": OTHER})),
+        lambda run: run_with(run, data=SimpleNamespace(**vars(run.config.data) | {"longest_training": 20})),
     ],
 )
 def test_other_seeds_batches_or_texts_are_not_paired(change):
