@@ -125,6 +125,8 @@ def fit(
         if best.score is not None and not best.weights:
             best.weights = _weights_of_earlier_version(translator, folder)
         clock.load_state_dict(states["Clock"])
+        # Here, because a training that had ended does not load its checkpoint; not in those of earlier versions.
+        module.skipped_steps, module.split_steps = checkpoint.get("skipped_steps", 0), checkpoint.get("split_steps", 0)
         within_epoch = states.get("Checkpoints", {"done": 0})["done"]
         epochs, steps, start = checkpoint["epoch"] + (not within_epoch), checkpoint["global_step"], folder / LAST
     if epochs < config.max_epochs and not best.is_out_of_patience:

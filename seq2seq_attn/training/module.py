@@ -304,8 +304,6 @@ class TranslationModule(lightning.LightningModule):
         self._random_states = {key: state for key, state in checkpoint.items() if key.endswith("random_state")}
         self.restore_random_states()
         self._plateau_state = checkpoint["plateau"]
-        self.skipped_steps = checkpoint.get("skipped_steps", 0)  # not in earlier versions
-        self.split_steps = checkpoint.get("split_steps", 0)
         self.epoch_tokens, self._epoch_negative = checkpoint.get("epoch_so_far", (0, torch.zeros(())))
 
     def restore_random_states(self) -> None:

@@ -68,6 +68,8 @@ def test_skipped_steps_are_counted_over_an_interruption_and_shown_with_the_epoch
     _, fitted = run(tmp_path, max_epochs=2, resume=True)
     assert fitted.skipped_steps == 2
     assert capsys.readouterr().err.splitlines()[-1].endswith(" tokens/s, 2 steps skipped")
+    _, ended = run(tmp_path, max_epochs=2, resume=True)
+    assert ended.skipped_steps == 2
 
 
 def test_the_limit_ends_training_with_the_sentences_of_the_last_batch(grid, tmp_path, each_loss):
