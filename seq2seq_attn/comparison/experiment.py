@@ -165,18 +165,38 @@ def experiment_grid(values: Mapping[str, Any], path: Path | None = None, overrid
 
 
 def make_grid(experiment: Experiment, base: dict[str, Any], path: Path | None = None) -> RunGrid:
-    """Arms x seeds. UserError: a configuration is invalid; all are checked before any run is trained."""
-    runs = []
+    """Arms x seeds.
+
+    UserError: a configuration is invalid, or arms are not scored alike; all are checked before any run is trained.
+    """
+    place = f"{path}: " if path else ""
+    runs: list[ArmRun] = []
     for arm, change in experiment.arms.items():
         values = override(base, change) if isinstance(change, list) else merge(base, change)
         for seed in experiment.seeds:
             try:
                 config = parse(ArmConfig, values | {"seed": seed})
             except ConfigError as error:
-                raise ConfigError(f"{f'{path}: ' if path else ''}arm {arm!r}: {error}", error.keys) from None
+                raise ConfigError(f"{place}arm {arm!r}: {error}", error.keys) from None
             folder = run_folder(arm, seed)
             runs.append(ArmRun(arm, seed, config.run(), folder, config.match_parameters))
+        if key := _scored_otherwise(runs[-1].config, runs[0].config):
+            raise ConfigError(
+                f"{place}arm {arm!r} has another {key} than arm {runs[0].arm!r}; arms are compared on one test set and "
+                "scored alike: set it in base",
+                tuple(key.split(".")),
+            )
     return RunGrid(experiment, runs)
+
+
+def _scored_otherwise(one: Config, other: Config) -> str | None:
+    """The first key by which the scores of two arms would be of different things; None if they can be compared."""
+    kinds = (
+        ("data.test", one.data.test, other.data.test),
+        ("evaluation.tokenize", one.evaluation.tokenize, other.evaluation.tokenize),
+        ("evaluation.bands", one.evaluation.bands, other.evaluation.bands),
+    )
+    return next((key for key, ours, theirs in kinds if ours != theirs), None)
 
 
 def match_parameters(grid: RunGrid, cache: Cache, say: Say = lambda _: None) -> RunGrid:

@@ -67,6 +67,15 @@ def test_an_invalid_experiment_is_refused(tmp_path, values, change, message):
         read_experiment(write(tmp_path / "bad.yaml", values | change))
 
 
+@pytest.mark.parametrize("change", ["data.test=null", "evaluation.tokenize=char", "evaluation.bands=[2]"])
+def test_arms_that_would_be_scored_differently_are_refused(tmp_path, values, change):
+    key = change.partition("=")[0]
+    values["arms"]["attention"].append(change)
+    with pytest.raises(UserError, match=rf"bad.yaml: arm 'attention' has another {key} than arm 'distracted'; .*base$"):
+        read_experiment(write(tmp_path / "bad.yaml", values))
+    assert read_experiment(write(tmp_path / "good.yaml", values), [change]).runs
+
+
 def test_a_mistake_in_an_arm_names_the_arm_and_the_nearest_scorer(tmp_path, values):
     values["arms"]["attention"] = {"model": {"context": {"scorer": "aditive"}}}
     with pytest.raises(UserError, match=r"arm 'attention': .*did you mean 'additive'\?"):
