@@ -242,8 +242,9 @@ def _refuse_foreign_files(folder: Path) -> None:
 
 
 def _foreign_files(folder: Path) -> Iterator[Path]:
-    recorded = read_sums(folder)
-    for path in sorted(folder.rglob("*")):
+    paths = sorted(folder.rglob("*"))
+    recorded = read_sums(folder)  # after the listing: another process records a file before it writes it
+    for path in paths:
         name = path.relative_to(folder).as_posix()
         own = name in recorded or any(fnmatch(name, pattern) for pattern in _own_at(name, not recorded))
         if path.is_symlink() or not (own or path.is_dir()):  # a run writes no links

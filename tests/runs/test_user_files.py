@@ -5,11 +5,12 @@ import pytest
 import seq2seq_attn as s2s
 from seq2seq_attn.comparison.compare import claim
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.runs.folder import read_metrics
+from seq2seq_attn.runs import folder
+from seq2seq_attn.runs.folder import clear, may_resume, read_metrics
 from seq2seq_attn.runs.provenance import read_sessions
 from seq2seq_attn.runs.train import train
 from seq2seq_attn.strict import dump
-from seq2seq_attn.text.checksums import read_sums
+from seq2seq_attn.text.checksums import read_sums, write_recorded
 
 
 @pytest.fixture
@@ -166,3 +167,16 @@ def test_a_run_that_is_resumed_elsewhere_says_so_and_keeps_the_record_of_its_sta
         "differ in the last digits from one training on either"
     ]
     assert [each["hardware"] for each in read_sessions(run)] == [begun["hardware"]] * 2 + ["another processor"]
+
+
+def test_what_another_process_writes_into_its_run_meanwhile_is_not_the_users(config, tmp_path, monkeypatch):
+    """Two comparisons that share their runs look at the folder of a run while one of them trains it."""
+    clear(tmp_path / "run")
+
+    def read_just_before(path):
+        sums = read_sums(path)
+        write_recorded(path, {"metrics.json": b"{}"})
+        return sums
+
+    monkeypatch.setattr(folder, "read_sums", read_just_before)
+    assert not may_resume(config, tmp_path / "run", "resume")
