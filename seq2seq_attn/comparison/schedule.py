@@ -79,7 +79,7 @@ def complete_all(
             say(f"{run.name}: failed: {attempt.failure}")
             failed.append(FailedRun(run, attempt.failure))
         elif jobs > 1:
-            say(f"{number - len(busy)} of {len(grid)} runs done")
+            say(f"{number - len(busy) - len(failed)} of {len(grid)} runs done")
     for run, attempt in _attempts(busy, runs, if_exists, jobs, say, bar, waiting=True):
         if attempt.failure is not None:
             say(f"{run.name}: failed: {attempt.failure}")

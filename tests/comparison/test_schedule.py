@@ -71,6 +71,14 @@ def test_interrupted_workers_raise_interrupted(grid, tmp_path, monkeypatch):
         schedule.complete_all(grid.runs, tmp_path / "runs", "resume", jobs=2, say=print)
 
 
+def test_failed_runs_and_those_of_other_processes_are_not_done(grid, tmp_path, monkeypatch):
+    attempts = [schedule._Attempt(failure="no memory"), schedule._Attempt(busy="in use"), *[schedule._Attempt()] * 3]
+    monkeypatch.setattr(schedule, "_attempts", lambda runs, *_, **__: ((run, attempts.pop(0)) for run in runs))
+    said = []
+    schedule.complete_all(grid.runs, tmp_path, "resume", 2, said.append)
+    assert [line for line in said if "done" in line] == ["1 of 4 runs done", "2 of 4 runs done"]
+
+
 def test_importing_the_scheduler_does_not_import_torch():
     script = "import sys, seq2seq_attn.comparison.schedule; print({'torch', 'lightning', 'numpy'} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
