@@ -48,7 +48,8 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str], tokenize: str = "
     `tokenize` is one of sacrebleu's tokenisers: "13a" for most languages, "zh" for Chinese, "none" for lines
     that are already tokenised. With any but "none", sacrebleu warns if many lines look tokenised.
     An empty hypothesis is allowed.
-    UserError: the numbers of lines differ, there is no line, or sacrebleu has no such tokeniser.
+    UserError: the numbers of lines differ, there is no line, or sacrebleu has no such tokeniser or lacks its package or
+    model.
     """
     metric = bleu_metric(tokenize, lowercase, may_be_tokenised=tokenize == "none")
     return corpus_score(metric, hypotheses, references)
@@ -120,7 +121,10 @@ def bleu_metric(tokenize: str, lowercase: bool, may_be_tokenised: bool = True, *
         raise UserError(
             f"sacrebleu has no tokeniser {tokenize!r}; did you mean {nearest!r}? It has {', '.join(BLEU.TOKENIZERS)}"
         )
-    metric = BLEU(lowercase=lowercase, tokenize=tokenize, force=may_be_tokenised, effective_order=by_sentence)
+    try:
+        metric = BLEU(lowercase=lowercase, tokenize=tokenize, force=may_be_tokenised, effective_order=by_sentence)
+    except (RuntimeError, ImportError, OSError) as error:  # it needs a package, or downloads a model
+        raise UserError(f"sacrebleu's tokeniser {tokenize!r} cannot be used: {' '.join(str(error).split())}") from None
     metric.tokenizer = _TOKENISERS.setdefault(
         tokenize, metric.tokenizer
     )  # it caches tokenised lines, as long as the process

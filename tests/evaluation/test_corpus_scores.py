@@ -92,6 +92,13 @@ def test_an_unknown_tokeniser_is_refused_with_the_nearest_name():
         bleu(["a"], ["a"], tokenize="13")
 
 
+def test_a_tokeniser_whose_package_is_missing_is_refused_with_the_way_out(monkeypatch):
+    monkeypatch.setitem(sys.modules, "MeCab", None)
+    monkeypatch.delitem(sys.modules, "sacrebleu.tokenizers.tokenizer_ja_mecab", raising=False)
+    with pytest.raises(UserError, match=r"'ja-mecab' cannot be used: .* pip install sacrebleu\[ja\]$"):
+        bleu(["a"], ["a"], tokenize="ja-mecab")
+
+
 def test_bleu_warns_about_tokenised_lines_unless_they_are_expected(caplog):
     lines = ["Tom chases Jerry ."] * 100
     with caplog.at_level(logging.WARNING, logger="sacrebleu"):
