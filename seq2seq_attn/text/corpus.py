@@ -194,7 +194,7 @@ def filter_pairs(
     kept = np.flatnonzero(~(blank | too_long))
     filtered = FilteredPairs(kept, int(blank.sum()), int(too_long.sum()), max_length)
     if not len(kept):
-        raise UserError(f"{name}: nothing is left to train on: {filtered}; check the files, or raise the limit")
+        raise UserError(f"{name}: no pair is left: {filtered}; check the files, or raise the limit")
     return filtered
 
 

@@ -31,7 +31,7 @@ def test_a_pair_that_is_blank_and_long_is_counted_once():
 
 
 def test_a_filter_that_leaves_nothing_is_refused_with_its_reasons():
-    with pytest.raises(UserError, match=r"mine: nothing is left to train on: 0 of 5 pairs \(dropped: 1 with a blank"):
+    with pytest.raises(UserError, match=r"mine: no pair is left: 0 of 5 pairs \(dropped: 1 with a blank"):
         filtered_by([8, 9, 0, 9, 9], [1, 1, 1, 1, 1], max_length=7)
 
 
