@@ -34,15 +34,11 @@ PartName = Annotated[str, BeforeValidator(_name)]  # Python code may pass the cl
 
 
 def _find_part(find: Callable[[str], type[Part]], name: str) -> type[Part]:
-    """The class that `find` returns; its error also says how to name or register a class of the user's own."""
+    """The class that `find` returns; its error also says how to register a class of the user's own."""
     try:
         return find(name)
     except ValueError as error:
-        hint = (
-            ""
-            if ":" in name
-            else " (give a class of your own as my_file.py:MyClass, or load its file with --plugin FILE)"
-        )
+        hint = "" if ":" in name else " (or load its file with --plugin FILE)"
         raise ValueError(f"{error}{hint}") from None
 
 
