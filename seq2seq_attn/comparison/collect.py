@@ -40,7 +40,7 @@ def collect(
 ) -> Results:
     """The results of a grid, from the tested runs and the learning curves of each arm, one per seed.
 
-    `aligners` has links of the test pairs by aligners other than the arms, whose error rates stand beside theirs;
+    `aligners` has links of the test pairs by aligners other than the arms, whose error rates are reported too;
     `tuned`, the settings that were found for arms; `missing`, the runs that failed. An arm without any run has no part
     in comparisons and contrasts.
     """

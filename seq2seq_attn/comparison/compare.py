@@ -108,7 +108,7 @@ def _missing(run: ArmRun, reason: str) -> MissingRun:
 def _all_locked(folder: Path, runs: Sequence[Path]) -> Iterator[None]:
     """Waits for the lock of a comparison and those of its runs: nothing changes while the results are computed.
 
-    Who trains a run never waits for another lock. So this cannot block for ever.
+    A process that trains a run waits for no other run or comparison, so this cannot deadlock.
     """
     with ExitStack() as locks:
         for each in (folder, *runs):

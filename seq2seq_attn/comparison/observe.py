@@ -73,7 +73,7 @@ def observe(grid: RunGrid, runs: Path, test_set: TestSet, output: Path, chrf_sig
         segmentation, weights = None, ""
         if any(each is not None and each.weights.any() for each in forced.values()):
             matrices = [each.weights for each in _force(model, pairs, kept)]
-            if all(bool(each.isfinite().all()) for each in matrices):  # a scorer of one's own may give anything
+            if all(bool(each.isfinite().all()) for each in matrices):  # a user's own scorer may give anything
                 maps += [_map(model, arm, pairs, line, each, gold[line]) for line, each in forced.items() if each]
                 own = _segmentation(model, pairs, kept)
                 if own not in segmentations:

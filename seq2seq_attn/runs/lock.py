@@ -217,7 +217,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _kernel() -> str:
-    """What tells running kernels apart, whose processes share `flock`; containers on a host share its kernel."""
+    """An identifier of the running kernel. Its processes share `flock`, and containers on a host share its kernel."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:

@@ -61,7 +61,7 @@ def read_sums(folder: Path) -> Sums:
 def checked(folder: Path, name: str) -> Path:
     """The path of a file in the folder. UserError if its content is not the recorded one.
 
-    A file without record is accepted, and so is one that is missing: who reads it knows whether it may be.
+    A file without a record is accepted, and so is a missing one: the caller knows whether it may be missing.
     """
     path, known = folder / name, read_sums(folder).get(name)
     while known is not None and path.exists() and _sha256_of(path) not in known:

@@ -164,7 +164,7 @@ def _side_statistics(lines: Sequence[str]) -> SideStatistics:
 
 @dataclass(frozen=True, eq=False)
 class FilteredPairs:
-    """The pairs that were kept, and how many were dropped for which reason. `str()` says so in a few words."""
+    """The pairs that were kept, and how many were dropped for which reason. `str()` is a summary."""
 
     kept: NDArray[np.int64]  # indices into the corpus
     blank: int

@@ -123,7 +123,7 @@ def _decoded(line: bytes, number: int, name: str) -> str:
 
 
 def line_batches(stream: io.BufferedIOBase | BinaryIO, name: str, most: int) -> Iterator[list[str]]:
-    """The lines of a binary stream in lists of those that are at hand: at least one, and `most` at most.
+    """The lines of a binary stream, in lists of those that can be read without waiting: at least one, at most `most`.
 
     A list ends as soon as reading on would have to wait, so that a line written into a pipe is not held back until
     others follow. Errors as in `decoded_lines`, after the lines before, and for a line of more than `MAX_LINE` bytes.
@@ -148,7 +148,7 @@ def line_batches(stream: io.BufferedIOBase | BinaryIO, name: str, most: int) -> 
 def _raw_batches(stream: io.BufferedIOBase | BinaryIO, name: str, most: int) -> Iterator[list[bytes]]:
     lines: list[bytes] = []
     rest = b""
-    while piece := _read_at_hand(stream, name):
+    while piece := _read_available(stream, name):
         *whole, rest = (rest + piece).split(b"\n")
         lines += whole
         if len(rest) > MAX_LINE:
@@ -169,7 +169,7 @@ def _raw_batches(stream: io.BufferedIOBase | BinaryIO, name: str, most: int) -> 
 MAX_LINE = 10_000_000  # bytes
 
 
-def _read_at_hand(stream: io.BufferedIOBase | BinaryIO, name: str) -> bytes:
+def _read_available(stream: io.BufferedIOBase | BinaryIO, name: str) -> bytes:
     """What can be read without waiting for more; waits for the first byte. Empty at the end."""
     try:
         return stream.read1(1 << 16)  # type: ignore[union-attr]  # what stdin is has it

@@ -1,4 +1,4 @@
-"""Checkpoints: everything from which training continues exactly, at the end of each epoch and, by cost, within it.
+"""Checkpoints, from which training continues exactly: after each epoch, and within it as often as is cheap.
 
 A run has two: `last.ckpt`, and `previous.ckpt` in case the last one is damaged. Both are recorded in its `SHA256SUMS`.
 """
@@ -24,7 +24,7 @@ from seq2seq_attn.training import LAST, PREVIOUS
 from seq2seq_attn.training.batches import LengthBuckets
 from seq2seq_attn.training.module import TranslationModule
 
-# Within an epoch, a checkpoint is written at most once in this time, and so rarely that writing takes this share of it.
+# Within an epoch, checkpoints are written at least this long after each other, and take at most this share of the time.
 INTERVAL = 60.0  # seconds
 SHARE = 0.02
 

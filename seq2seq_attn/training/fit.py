@@ -210,7 +210,7 @@ class BestWeights(Callback):
 
 
 def _weights_of_earlier_version(translator: Translator, folder: Path) -> dict[str, torch.Tensor]:
-    """The best weights of a run of version 0.1, which kept them in files of their own, the latter at its end."""
+    """The best weights of a run of version 0.1: in a file of their own, after its end in that of the model."""
     for path in (folder / "checkpoints" / "best.safetensors", folder / "model.safetensors"):
         if path.exists():
             best = copy.deepcopy(translator)

@@ -61,7 +61,7 @@ class TranslationModule(lightning.LightningModule):
         self._epoch_negative = torch.zeros(())
         self._random_states: dict[str, Any] = {}  # of the checkpoint that was loaded
         self.skipped_steps = 0  # whose loss or gradient was not finite
-        self.split_steps = 0  # whose batch was halved for want of memory
+        self.split_steps = 0  # whose batch was halved because memory ran out
         self._unread: list[_Step] = []
         self._graph: tuple[Tensor, Tensor, int] | None = None  # of the forward pass, as from `training_loss`
 
