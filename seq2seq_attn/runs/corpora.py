@@ -102,7 +102,10 @@ class TestSet(NamedTuple):
 
 
 def read_test(files: TestFiles) -> TestSet:
-    """The test set in the files of a configuration. UserError: the files differ in length, or no pair has text."""
+    """The test set in the files of a configuration.
+
+    UserError: the files differ in length, no pair has text, or the gold alignments have no sure link.
+    """
     pairs = read_pairs(files)
     if not any(source.strip() and target.strip() for source, target in zip(pairs.source, pairs.target, strict=True)):
         raise UserError(f"{pairs.name}: no pair with text on both sides, so nothing to test on; check the files")
@@ -110,6 +113,8 @@ def read_test(files: TestFiles) -> TestSet:
     if lc_tok is not None and len(lc_tok) != len(pairs):
         raise UserError(f"{files.lc_tok}: {len(lc_tok)} lines for the {len(pairs)} pairs of {pairs.name}")
     gold = None if files.alignments is None else read_gold_of(files.alignments, pairs.source, pairs.target)
+    if gold is not None and not any(gold.sure):
+        raise UserError(f"{files.alignments}: no sure link, so nothing to measure an alignment by; check the file")
     return TestSet(pairs, lc_tok, gold)
 
 

@@ -39,6 +39,15 @@ def written(folder):
     return {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()}
 
 
+def test_gold_alignments_without_a_sure_link_are_refused_before_training(grid, tmp_path):
+    (tmp_path / "gold.align").write_text("\n" * 31 + "0p0\n")
+    change = f"data.test.alignments={tmp_path}/gold.align"
+    config = parse(Config, override(grid.runs[2].config.model_dump(mode="json"), [change]))
+    with pytest.raises(UserError, match=r"gold\.align: no sure link"):
+        train(config, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 def longer(config, epochs):
     return parse(Config, override(config.model_dump(mode="json"), [f"training.max_epochs={epochs}"]))
 
