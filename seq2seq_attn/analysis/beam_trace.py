@@ -17,7 +17,7 @@ from torch import Tensor
 from seq2seq_attn.attention import Attention, KeyValueAttention, Scorer, Source
 from seq2seq_attn.models.translator import Decoded, Sentences, Step, Translator, pad
 from seq2seq_attn.results.observations import BeamHypothesis, DecodingStep, DecodingTrace
-from seq2seq_attn.runs.corpora import TestSet
+from seq2seq_attn.runs.corpora import TestSet, nearest_lines
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.search.batched import search
 from seq2seq_attn.search.hypotheses import Hypothesis
@@ -28,11 +28,8 @@ EXAMPLE_LENGTHS = (8, 15, 24)  # source words of the examples
 
 
 def example_lines(test_set: TestSet) -> list[int]:
-    """The numbers, from 0, of the test pairs shown as examples: the first pair nearest to each of EXAMPLE_LENGTHS."""
-    lengths = [len(line.split()) for line in test_set.pairs.source]
-    return sorted(
-        {min(range(len(lengths)), key=lambda index: abs(lengths[index] - wanted)) for wanted in EXAMPLE_LENGTHS}
-    )
+    """The indices of the test pairs shown as examples: the first pair nearest to each of EXAMPLE_LENGTHS."""
+    return nearest_lines(test_set.pairs, EXAMPLE_LENGTHS)
 
 
 def trace_pair(model: TrainedModel, arm: str, source: str, reference: str) -> DecodingTrace | None:

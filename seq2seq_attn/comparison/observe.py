@@ -111,11 +111,7 @@ def kept_lines(pairs: ParallelCorpus, arms: int, source: Codec, target: Codec, a
 
     The pairs in `always` are kept in any case; pairs with a blank side have no attention.
     """
-    lines = [
-        i
-        for i, (left, right) in enumerate(zip(pairs.source, pairs.target, strict=True))
-        if left.strip() and right.strip()
-    ]
+    lines = pairs.filled
     counts = (len(source.encode(pairs.source[i])) * len(target.encode(pairs.target[i])) for i in lines)
     every = max(1, math.ceil(arms * sum(counts) / MOST_WEIGHTS))
     return sorted({*lines[::every], *always})

@@ -38,7 +38,7 @@ EncodedCorpus = tuple[EncodedSentences, EncodedSentences]  # source and target, 
 
 _Value = TypeVar("_Value")
 
-EXAMPLE_LENGTHS = (5, 7, 10, 14, 18, 24, 32, 50)  # source words
+SAMPLE_LENGTHS = (5, 7, 10, 14, 18, 24, 32, 50)  # source words
 
 CORPUS = "tom-and-jerry"  # the embedded one, which the models of the package were trained on
 
@@ -107,7 +107,7 @@ def read_test(files: TestFiles) -> TestSet:
     UserError: the files differ in length, no pair has text, or the gold alignments have no sure link.
     """
     pairs = read_pairs(files)
-    if not any(source.strip() and target.strip() for source, target in zip(pairs.source, pairs.target, strict=True)):
+    if not pairs.filled:
         raise UserError(f"{pairs.name}: no pair with text on both sides, so nothing to test on; check the files")
     lc_tok = None if files.lc_tok is None else read_lines(files.lc_tok)
     if lc_tok is not None and len(lc_tok) != len(pairs):
@@ -118,23 +118,30 @@ def read_test(files: TestFiles) -> TestSet:
     return TestSet(pairs, lc_tok, gold)
 
 
+def nearest_lines(pairs: ParallelCorpus, lengths: Iterable[int]) -> list[int]:
+    """The indices of the pairs whose sources have the numbers of words nearest to these, the first of equals.
+
+    Pairs with a blank side do not count: there is nothing to show.
+    """
+    words = {index: len(pairs.source[index].split()) for index in pairs.filled}
+    return sorted({min(words, key=lambda index: abs(words[index] - wanted)) for wanted in lengths})
+
+
 def sample_pairs(files: TestFiles | None) -> list[dict[str, Any]]:
-    """Pairs of the test set, one near each of EXAMPLE_LENGTHS, with their gold links; none where it cannot be read."""
+    """Pairs of the test set, one near each of SAMPLE_LENGTHS, with their gold links; none where it cannot be read."""
     if files is None:
         return []
     try:
         pairs, _, gold = read_test(files)
     except UserError:
         return []  # the run was moved away from its data
-    lengths = [len(line.split()) for line in pairs.source]
-    nearest = {min(range(len(lengths)), key=lambda i: abs(lengths[i] - wanted)) for wanted in EXAMPLE_LENGTHS}
     return [
         {
             "source": pairs.source[i],
             "target": pairs.target[i],
             "links": None if gold is None else sorted(gold.sure[i]),
         }
-        for i in sorted(nearest, key=lambda i: lengths[i])
+        for i in sorted(nearest_lines(pairs, SAMPLE_LENGTHS), key=lambda i: len(pairs.source[i].split()))
     ]
 
 

@@ -41,6 +41,12 @@ class ParallelCorpus:
     def __len__(self) -> int:
         return len(self.source)
 
+    @property
+    def filled(self) -> list[int]:
+        """The indices of the pairs with text on both sides."""
+        pairs = zip(self.source, self.target, strict=True)
+        return [index for index, (source, target) in enumerate(pairs) if source.strip() and target.strip()]
+
     def select(self, indices: Iterable[int]) -> ParallelCorpus:
         """The pairs with these indices, in this order."""
         indices = list(indices)

@@ -1,12 +1,13 @@
 """The trace of a beam search agrees with the search and with forced decoding."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
-from seq2seq_attn.analysis.beam_trace import trace_pair
+from seq2seq_attn.analysis.beam_trace import example_lines, trace_pair
 from seq2seq_attn.comparison.experiment import read_experiment
 from seq2seq_attn.config import Config
 from seq2seq_attn.models.translator import pad
@@ -16,6 +17,7 @@ from seq2seq_attn.runs.corpora import learn_codecs, read_pairs
 from seq2seq_attn.runs.model import TrainedModel, build_translator
 from seq2seq_attn.search.batched import search
 from seq2seq_attn.strict import override, parse
+from seq2seq_attn.text.corpus import ParallelCorpus
 
 PAIR = "a d e b", "b e d a"
 
@@ -129,3 +131,9 @@ def test_saved_examples_load_unchanged(model, tmp_path):
     shown = [Example(3, *PAIR, ((3, 0), (0, 3)), (trace_pair(model(), "attention", *PAIR),))]
     save_examples(shown, tmp_path / "examples.json")
     assert list(load_examples(tmp_path / "examples.json")) == shown
+
+
+def test_examples_have_text_on_both_sides():
+    """A pair with a blank side has no attention, so the first of these could not be shown."""
+    pairs = ParallelCorpus(["a b c d e f g h", "a b c", "", "a b c d e f"], ["", "x y", "z", "v w"])
+    assert example_lines(SimpleNamespace(pairs=pairs)) == [3]
