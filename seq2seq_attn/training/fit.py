@@ -196,10 +196,16 @@ class BestWeights(Callback):
     def on_validation_end(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
         score = float(trainer.callback_metrics[self.monitor])
         self.since += 1
-        if isinstance(module, TranslationModule) and (self.score is None or self.sign * (score - self.score) > 0):
+        if isinstance(module, TranslationModule) and self._is_better(score):
             self.score, self.epoch, self.since = score, trainer.current_epoch + 1, 0
             self.weights = copy.deepcopy(module.translator.state_dict())
         trainer.should_stop |= self.is_out_of_patience
+
+    def _is_better(self, score: float) -> bool:
+        """Whether a score is better than the best one; any number is better than a score that is not one."""
+        if self.score is None or math.isnan(self.score):
+            return self.score is None or not math.isnan(score)
+        return self.sign * (score - self.score) > 0
 
     def state_dict(self) -> dict[str, Any]:
         return {"score": self.score, "epoch": self.epoch, "since": self.since, "weights": self.weights}

@@ -2,6 +2,7 @@
 
 import csv
 import logging
+import math
 import re
 import sys
 import warnings
@@ -204,6 +205,8 @@ def outcome(folder, bleu, **options):
         ([1.0, 5.0, 4.0, 5.0], 2, ("patience", 2)),  # in the last of all epochs
         ([1.0, 5.0, 4.0], 2, ("max_epochs", 2)),
         ([1.0, 2.0, 3.0], 2, ("max_epochs", 3)),
+        ([math.nan, 2.0, 3.0], 2, ("max_epochs", 3)),
+        ([math.nan, math.nan, math.nan], 2, ("patience", 1)),
         ([1.0, 5.0, 4.0, 4.0, 4.0, 4.0, 4.0], None, ("max_epochs", 2)),
         ([1.0, 5.0, 4.0, 4.0, 4.0, 4.0], None, ("max_epochs", 2)),
     ],
