@@ -32,8 +32,8 @@ The package is MIT, its embedded corpus CC0 (`data/LICENSE`), and its font is un
 (`seq2seq_attn/report/fonts/OFL.txt`). The page of `serve` and that of a report contain Lit (BSD-3-Clause) and modules
 of D3 (ISC); the notices are in `seq2seq_attn/serve/page/licences.md` and at the end of a report. The page of
 `export --to html` and `report --live` also contains onnxruntime-web (MIT,
-`seq2seq_attn/export/page/onnxruntime.LICENSE`), and all of these notices. The tables list what is installed with the package,
-and the licences that the distributions state in their metadata (for sentencepiece: in its repository).
+`seq2seq_attn/export/page/onnxruntime.LICENSE`), and all of these notices. The tables list what is installed with the
+package, and the licences that the distributions state in their metadata (for sentencepiece: in its repository).
 `make licences` writes this page, here for Python {python} on Linux and the releases of `constraints.txt`.
 `make sbom` writes `dist/sbom.cdx.json`, a bill of materials (CycloneDX 1.6) of every installation.
 
