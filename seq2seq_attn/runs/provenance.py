@@ -180,7 +180,8 @@ def hardware(accelerator: str, threads: int | None = None) -> str:
     """
     if on_cuda(accelerator):
         return f"{torch.cuda.get_device_name()}; torch {torch.__version__}"
-    cores = f"{threads or torch.get_num_threads()} threads of {os.cpu_count()} cores"
+    threads = threads or torch.get_num_threads()
+    cores = f"{threads} thread{'' if threads == 1 else 's'} of {os.cpu_count()} cores"
     return f"{_processor()}, {cores}; torch {torch.__version__}, {ops.description()}"
 
 

@@ -29,7 +29,9 @@ def test_the_recorded_hardware_is_what_the_run_used(monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "the GPU")
     assert hardware("auto") == hardware("cuda") == f"the GPU; torch {torch.__version__}"
     assert "the GPU" not in hardware("cpu")
-    assert f"{torch.get_num_threads()} threads of " in hardware("cpu")
+    assert ", 1 thread of " in hardware("cpu", threads=1)
+    assert ", 3 threads of " in hardware("cpu", threads=3)
+    assert f", {torch.get_num_threads()} thread" in hardware("cpu")
     assert " compiled kernels" in hardware("cpu")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert hardware("auto") == hardware("cpu")
