@@ -144,6 +144,11 @@ def test_seeds_that_differ_between_arms_are_listed_by_arm(load):
 def test_bleu_without_tokenisation_is_not_said_to_be_of_detokenised_text(load):
     assert "- BLEU: cased, detokenised, higher is better" in markdown(load())
 
+    def lowercased_as_well(results):
+        results["signature"] = "nrefs:1|tok:13a|version:2.6.0; lowercased tokenised: nrefs:1|tok:none|version:2.6.0"
+
+    assert "- BLEU: cased, detokenised, higher is better" in markdown(load(lowercased_as_well))
+
     def untokenised(results):
         results["signature"] = "nrefs:1|case:mixed|eff:no|tok:none|smooth:exp|version:2.6.0"
 
