@@ -5,6 +5,7 @@ Here commands are parsed, configurations are checked and links are followed. `te
 
 import json
 import re
+import runpy
 
 import pytest
 import torch
@@ -130,6 +131,25 @@ def test_figures_of_the_demo_are_those_of_its_results():
         assert differences[pair["arm"]] == f"{pair['bleu_difference']:+.1f} [{low:+.1f}, {high:+.1f}]"
     shipped = json.loads((SHIPPED / "attention/metrics.json").read_text(encoding="utf-8"))["test"]["aer"]
     assert f"| argmax | {shipped:.3f} |" in (ROOT / "docs/alignment.md").read_text(encoding="utf-8")
+
+
+def test_figures_of_real_captions_are_those_of_their_results():
+    results = json.loads((ROOT / "experiments/multi30k-en-de/results/results.json").read_text(encoding="utf-8"))
+    distracted, attention = (f"{arm['bleu']['mean']:.1f} ± {arm['bleu']['std']:.1f}" for arm in results["arms"])
+    (pair,) = results["comparisons"]
+    difference = f"{pair['bleu_difference']:+.1f} [{pair['joint']['low']:+.1f}, {pair['joint']['high']:+.1f}]"
+    said = " ".join(README.split())
+    assert f"with attention reach {attention} BLEU and three distracted ones {distracted}: {difference}" in said
+    page = (ROOT / "experiments/multi30k-en-de/README.md").read_text(encoding="utf-8")
+    assert f"| **additive attention, this page**, mean of three seeds, one model | **{attention}** |" in page
+    assert f"| distracted, this page | {distracted} |" in page
+
+
+def test_the_effects_of_search_on_a_page_are_those_that_were_measured():
+    folder = ROOT / "experiments/multi30k-en-de"
+    table = runpy.run_path(str(folder / "search.py"))["table"]
+    found = json.loads((folder / "results/search.json").read_text(encoding="utf-8"))
+    assert table(found) in (folder / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", ["tom-and-jerry", "multi30k-en-de"])
