@@ -21,6 +21,7 @@ import seq2seq_attn as s2s
 from seq2seq_attn.evaluation.counts import BleuCounts
 from seq2seq_attn.evaluation.resampling import score_interval
 from seq2seq_attn.evaluation.significance import RunScores, holm, joint_test
+from seq2seq_attn.results.results import LEVEL
 from seq2seq_attn.runs.corpora import read_pairs
 
 ARM = "additive-attention"  # the folder of its runs
@@ -47,7 +48,10 @@ ENSEMBLE = "ensemble of all seeds"
 
 
 def with_weights_of_the_last_step(folder: Path, averaged: bool) -> s2s.Model:
-    """The run with the weights that its training ended with, or with their moving average."""
+    """The run with the weights that its training ended with, or with their moving average.
+
+    In a checkpoint, averages are numbered in the order of the trained parameters.
+    """
     model = s2s.load(folder)
     state = torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"]
     weights = {name: each for name, each in model.trained.translator.named_parameters() if each.requires_grad}
@@ -95,7 +99,7 @@ def scores(rows: dict[str, list[list[str]]], references: Sequence[str]) -> dict[
 
 
 def table(found: dict[str, dict[str, dict[str, Any]]]) -> str:
-    """Markdown; a difference whose corrected p is below 0.05 is bold."""
+    """Markdown; a difference whose corrected p is below `LEVEL` is bold."""
     header = "| change | BLEU, validation | BLEU, test | difference, test | same translation, test |"
     lines = [header, "| --- | ---: | ---: | ---: | ---: |"]
     for name in found["test"]:
@@ -108,7 +112,7 @@ def table(found: dict[str, dict[str, dict[str, Any]]]) -> str:
         if "difference" in row:
             middle, low, high = (round(row[key], 1) + 0.0 for key in ("difference", "low", "high"))  # not -0.0
             difference = f"{middle:+.1f} [{low:+.1f}, {high:+.1f}]"
-            difference = f"**{difference}**" if row["p_holm"] < 0.05 else difference
+            difference = f"**{difference}**" if row["p_holm"] < LEVEL else difference
         lines.append(f"| {name} | {' | '.join(cells)} | {difference} | {same} |")
     return "\n".join(lines)
 

@@ -87,9 +87,9 @@ class BandResult:
 
     @model_serializer(mode="wrap")
     def _without_none(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        values = dump(self)
-        empty = [key for key, value in values.items() if value is None or value is False]
-        return {key: value for key, value in values.items() if key == "high" or key not in empty}
+        return {
+            key: value for key, value in dump(self).items() if key == "high" or not (value is None or value is False)
+        }
 
 
 @dataclass(frozen=True, config=STRICT)
