@@ -49,7 +49,8 @@ def test_a_printed_configuration_is_valid(block):
     if "arms" in values:
         base = next(each for each in EVERY if each.language == "yaml" and each.name == values["base"])
         experiment = parse(Experiment, values)
-        assert len(make_grid(experiment, yaml.safe_load(base.text)).runs) == len(values["arms"]) * len(values["seeds"])
+        grid = make_grid(experiment, dict.fromkeys(experiment.arms, yaml.safe_load(base.text)))
+        assert len(grid.runs) == len(values["arms"]) * len(values["seeds"])
     else:
         parse(Config, values)
 

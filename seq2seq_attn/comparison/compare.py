@@ -212,7 +212,8 @@ def demo_grid(folder: Path, quick: bool = False) -> RunGrid:
     if isinstance(experiment.base, Path):
         raise UserError("demo.yaml must contain its base configuration, not the path of one")
     corpus = _short(_corpus(folder), folder) if quick else _corpus(folder)
-    return make_grid(experiment, merge(experiment.base, {"data": _paths(experiment.base["data"], corpus)}))
+    base = merge(experiment.base, {"data": _paths(experiment.base["data"], corpus)})
+    return make_grid(experiment, dict.fromkeys(experiment.arms, base))
 
 
 def _demo(quick: bool) -> Experiment:

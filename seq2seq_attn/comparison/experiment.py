@@ -57,16 +57,17 @@ class Experiment(Strict):
     """An experiment file.
 
     `base` is the configuration of a run, or the path of a file with one, relative to the experiment file. `arms` maps
-    the name of each arm to its changes to the base, given as a mapping or as `key.path=value` lines; these may include
-    `match_parameters: true`. Every arm is compared with the baseline, and the pairs in `contrasts` with each other, as
-    in `contrasts: [[dot, general]]`. `note` states what the results cannot show, and is repeated with the conclusions.
+    the name of each arm to its changes to the base, given as a mapping or as `key.path=value` lines, or to the file of
+    a configuration of its own; these may include `match_parameters: true`. Every arm is compared with the baseline, and
+    the pairs in `contrasts` with each other, as in `contrasts: [[dot, general]]`. `note` states what the results cannot
+    show, and is repeated with the conclusions.
     """
 
     name: str = Field(pattern=r"^[\w.-]+$")  # of its run folders and its report
     question: str = ""  # the heading of the report
     note: str = ""  # what the results cannot show; repeated with the conclusions
     base: dict[str, Any] | Path  # the configuration that arms change, or its file
-    arms: dict[str, dict[str, Any] | list[str]]  # changes by the name of the arm
+    arms: dict[str, dict[str, Any] | list[str] | Path]  # changes to the base, or another file, by the name of the arm
     baseline: str  # the name of the arm that the others are compared with
     seeds: tuple[Seed, ...] = (1,)  # each arm is trained once per seed
     contrasts: tuple[tuple[str, str], ...] = ()  # further pairs of arms to test, planned before training
@@ -156,34 +157,43 @@ def experiment_grid(values: Mapping[str, Any], path: Path | None = None, overrid
     """The grid of an experiment with these values, from the file `path` or given in Python."""
     own = [each for each in overrides if overridden_key(each).split(".")[0] in Experiment.model_fields]
     experiment = parse_values(Experiment, values, own, path)
-    base = experiment.base
-    values = read_yaml(path.parent / base if path else base) if isinstance(base, Path) else base
+
+    def values_of(given: dict[str, Any] | Path) -> dict[str, Any]:
+        return read_yaml(path.parent / given if path else given) if isinstance(given, Path) else given
+
+    base = values_of(experiment.base)
+    bases = {arm: values_of(each) if isinstance(each, Path) else base for arm, each in experiment.arms.items()}
     return parse_overridden(
         [each for each in overrides if each not in own],
-        lambda given, origin: make_grid(experiment, override(values, given), path if origin else None),
+        lambda given, origin: make_grid(
+            experiment, {arm: override(each, given) for arm, each in bases.items()}, path if origin else None
+        ),
     )
 
 
-def make_grid(experiment: Experiment, base: dict[str, Any], path: Path | None = None) -> RunGrid:
-    """Arms x seeds.
+def make_grid(experiment: Experiment, bases: Mapping[str, Mapping[str, Any]], path: Path | None = None) -> RunGrid:
+    """Arms x seeds. `bases` are the configurations that the arms change, by the name of the arm.
 
     UserError: a configuration is invalid, or arms are not scored alike; all are checked before any run is trained.
     """
     place = f"{path}: " if path else ""
     runs: list[ArmRun] = []
     for arm, change in experiment.arms.items():
-        values = override(base, change) if isinstance(change, list) else merge(base, change)
+        file = f" ({change})" if isinstance(change, Path) else ""
+        values = bases[arm]
+        if not isinstance(change, Path):
+            values = override(values, change) if isinstance(change, list) else merge(values, change)
         for seed in experiment.seeds:
             try:
-                config = parse(ArmConfig, values | {"seed": seed})
+                config = parse(ArmConfig, {**values, "seed": seed})
             except ConfigError as error:
-                raise ConfigError(f"{place}arm {arm!r}: {error}", error.keys) from None
+                raise ConfigError(f"{place}arm {arm!r}{file}: {error}", error.keys) from None
             folder = run_folder(arm, seed)
             runs.append(ArmRun(arm, seed, config.run(), folder, config.match_parameters))
         if key := _scored_otherwise(runs[-1].config, runs[0].config):
             raise ConfigError(
-                f"{place}arm {arm!r} has another {key} than arm {runs[0].arm!r}; arms are compared on one test set and "
-                "scored alike: set it in base",
+                f"{place}arm {arm!r}{file} has another {key} than arm {runs[0].arm!r}; arms are compared on one test "
+                f"set and scored alike: {f'give both files the same {key}' if file else 'set it in base'}",
                 tuple(key.split(".")),
             )
     return RunGrid(experiment, runs)

@@ -4,7 +4,9 @@ import pytest
 import yaml
 
 from seq2seq_attn.comparison.experiment import read_experiment
+from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.strict import parse
 
 
 def write(path, values):
@@ -41,6 +43,32 @@ def test_the_base_may_be_in_a_separate_file(tmp_path, values):
     whole = read_experiment(write(tmp_path / "whole.yaml", values))
     parts = read_experiment(write(tmp_path / "parts.yaml", values | {"base": "base.yaml"}))
     assert parts.runs == whole.runs
+
+
+def test_an_arm_may_be_a_file_of_another_model_family(tmp_path, values):
+    same = {key: values["base"][key] for key in ("data", "evaluation")}
+    own = {**same, "model": {"kind": "transformer", "embedding_size": 12}, "seed": 9}
+    write(tmp_path / "tiny.yaml", own | {"match_parameters": True})
+    path = write(tmp_path / "experiment.yaml", values | {"arms": values["arms"] | {"Transformer": "tiny.yaml"}})
+    *others, first, second = read_experiment(path, ("training.max_epochs=7",)).runs
+    assert first.config == parse(Config, own | {"training": {"max_epochs": 7}, "seed": 1})  # nothing of the base
+    assert (second.arm, second.seed) == ("Transformer", 2)
+    assert first.match_parameters
+    assert not others[0].match_parameters
+
+    for name, bad, message in (
+        ("no.yaml", None, "no.yaml: no such file"),
+        ("bad.yaml", own | {"model": {"kind": "transformer", "heads": 2}}, r"arm 'x' \(bad.yaml\): .*'model.heads'"),
+        (
+            "other.yaml",
+            own | {"evaluation": same["evaluation"] | {"bands": [2]}},
+            "give both files the same evaluation.bands",
+        ),
+    ):
+        if bad:
+            write(tmp_path / name, bad)
+        with pytest.raises(UserError, match=message):
+            read_experiment(write(tmp_path / "mixed.yaml", values | {"arms": values["arms"] | {"x": name}}))
 
 
 @pytest.mark.parametrize(
