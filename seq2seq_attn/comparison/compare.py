@@ -13,7 +13,15 @@ from typing import Any
 from seq2seq_attn.analysis.scoring import ScoredRun
 from seq2seq_attn.analysis.word_alignment import align_by_eflomal, eflomal_program
 from seq2seq_attn.comparison.collect import collect
-from seq2seq_attn.comparison.evidence import configuration, gather, other_aligners, portable, reusable, scored_run
+from seq2seq_attn.comparison.evidence import (
+    configuration,
+    gather,
+    known_settings,
+    other_aligners,
+    portable,
+    reusable,
+    scored_run,
+)
 from seq2seq_attn.comparison.experiment import ArmRun, Experiment, RunGrid, make_grid, match_parameters
 from seq2seq_attn.comparison.observe import observe, read_curve
 from seq2seq_attn.comparison.schedule import IfDone, complete_all, is_complete
@@ -63,7 +71,11 @@ def compare(
     claim(folder, grid.experiment.name)
     grid = match_parameters(grid, Cache(runs / CACHE_FOLDER, say), say)
     before = None if evidence is None else Evidence.load(evidence)
-    tuned, failed = (dict(before.tuned), []) if before else search_settings(grid, runs, if_exists, jobs, say, bar)
+    tuned, failed = (
+        (known_settings(before, evidence, grid.experiment.tune), [])
+        if before and evidence
+        else search_settings(grid, runs, if_exists, jobs, say, bar)
+    )
     missing = [_missing(*each) for each in failed]
     whole, grid = grid, with_settings(grid, tuned)
     missing += [_missing(run, "no trial of its settings finished") for run in whole.without(grid.runs).runs]
@@ -95,7 +107,9 @@ def compare(
             results.save(folder / RESULTS)
             gather(grid, tested, curves, aligners, tuned, missing).save(folder / EVIDENCE)
             save_curves(curves, folder / "curves.json")
-            observe(finished, runs, test, folder, results.signatures["chrf"])
+            translations = {arm: each[0].translations for arm, each in tested.items()}
+            earlier = evidence and evidence.parent
+            observe(finished, runs, test, folder, translations, results.signatures["chrf"], earlier)
             save_reproduction(_reproduction(grid, command), folder / "making.json")
             return results
 

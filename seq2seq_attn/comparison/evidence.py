@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from seq2seq_attn.analysis.scoring import AttentionRecord, ScoredRun
 from seq2seq_attn.comparison.collect import collect
-from seq2seq_attn.comparison.experiment import ArmRun, Experiment, RunGrid
+from seq2seq_attn.comparison.experiment import ArmRun, Experiment, RunGrid, Tune
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import Links, format_links, parse_links
@@ -117,6 +117,14 @@ def reusable(evidence: Evidence, path: Path, grid: RunGrid) -> dict[tuple[str, i
                 )
             found |= {(run.arm, each.seed): each for each in known[run.arm].runs if each.seed == run.seed}
     return found
+
+
+def known_settings(evidence: Evidence, path: Path, tune: Tune | None) -> dict[str, Tuned]:
+    """The settings that were found for the tuned arms. UserError: the file `path` has none for one of them."""
+    for arm in tune.arms if tune else ():
+        if arm not in evidence.tuned:
+            raise UserError(f"{path}: arm {arm!r} was not tuned; compare without --evidence, or leave it out of tune")
+    return dict(evidence.tuned)
 
 
 def other_aligners(evidence: Evidence) -> dict[str, list[Links]]:

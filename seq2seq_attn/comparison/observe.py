@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +16,24 @@ from seq2seq_attn.analysis.scoring import TRANSLATIONS
 from seq2seq_attn.analysis.word_alignment import merge_words
 from seq2seq_attn.comparison.experiment import ArmRun, RunGrid
 from seq2seq_attn.evaluation.corpus_scores import sentence_chrf
-from seq2seq_attn.plain import to_json
 from seq2seq_attn.results.observations import (
     SHOWN,
     ArmAttention,
+    AttentionMap,
     ContrastiveSentence,
     ContrastiveSentences,
     CorpusAttention,
     CorpusPair,
     Curve,
-    DecodingTrace,
     Example,
     LinkPairs,
     ScoredTranslation,
     Segmentation,
+    load_attention,
+    load_corpus_attention,
+    load_examples,
     pack_weights,
+    save_attention,
     save_corpus_attention,
     save_examples,
     save_sentences,
@@ -41,80 +44,118 @@ from seq2seq_attn.search.forced import Forced
 from seq2seq_attn.text.checksums import checked
 from seq2seq_attn.text.codec import Codec, load_codecs
 from seq2seq_attn.text.corpus import ParallelCorpus
-from seq2seq_attn.text.files import read_lines, write_bytes
+from seq2seq_attn.text.files import read_lines
 
 SENTENCE_METRIC = "chrF2"
 MOST_WEIGHTS = 10_000_000  # attention weights kept, over all arms: one to four MB on the page
+ATTENTION, CORPUS, EXAMPLES, SENTENCES = "attention.json", "corpus_attention.json", "examples.json", "sentences.json"
 
 
-def observe(grid: RunGrid, runs: Path, test_set: TestSet, output: Path, chrf_signature: str) -> None:
+class Observed:
+    """Attention maps, decoded examples and the attention on the test set, by arm."""
+
+    def __init__(self, folder: Path | None, arms: Collection[str]) -> None:
+        """What `observe` wrote about these arms into the folder, where not every file needs to be left; None: nothing.
+
+        UserError: a file is malformed.
+        """
+        maps, examples, corpus = (
+            folder / name if folder and (folder / name).exists() else None for name in (ATTENTION, EXAMPLES, CORPUS)
+        )
+        self.maps = [each for each in (load_attention(maps) if maps else ()) if each.arm in arms]
+        self.traces = {
+            example.line - 1: [trace for trace in example.readings if trace.arm in arms]
+            for example in (load_examples(examples) if examples else ())
+        }
+        attention = load_corpus_attention(corpus) if corpus else None
+        self.lines = [pair.line - 1 for pair in attention.pairs] if attention else []  # whose attention is held
+        self.segmentations = list(attention.segmentations) if attention else []
+        self.arms = {arm: each for arm, each in attention.arms.items() if arm in arms} if attention else {}
+
+    def save(self, folder: Path, pairs: ParallelCorpus, gold: Sequence[LinkPairs | None], arms: Sequence[str]) -> None:
+        """Writes the files, with the arms in this order; apart from the maps, only those with content."""
+        save_attention(sorted(self.maps, key=lambda each: arms.index(each.arm)), folder / ATTENTION)
+        if self.arms:
+            corpus = CorpusAttention(
+                len(pairs),
+                SENTENCE_METRIC,
+                tuple(CorpusPair(line + 1, pairs.source[line], pairs.target[line], gold[line]) for line in self.lines),
+                tuple(self.segmentations),
+                {arm: self.arms[arm] for arm in arms if arm in self.arms},
+            )
+            save_corpus_attention(corpus, folder / CORPUS)
+        examples = [
+            Example(line + 1, pairs.source[line], pairs.target[line], gold[line], traces)
+            for line, each in sorted(self.traces.items())
+            if (traces := tuple(sorted(each, key=lambda trace: arms.index(trace.arm))))
+        ]
+        if examples:
+            save_examples(examples, folder / EXAMPLES)
+
+
+def observe(
+    grid: RunGrid,
+    runs: Path,
+    test_set: TestSet,
+    output: Path,
+    translations: Mapping[str, Sequence[str]],
+    chrf_signature: str,
+    earlier: Path | None = None,
+) -> None:
     """Writes attention.json, corpus_attention.json, examples.json and sentences.json into `output`.
 
-    They cover the first run of each arm whose folder is in `runs`. Without any, attention.json is empty and the others
-    are not written.
+    The last compares the given translations, by arm. The others cover the first run of each arm in `grid`, whose
+    folders are in `runs`, and other arms as far as these files in the folder `earlier` do, those of a comparison on the
+    same test set. Without any arm, attention.json is empty and these others are not written.
     """
     pairs = test_set.pairs
-    gold = [tuple(sorted(links)) for links in test_set.gold.sure] if test_set.gold else [None] * len(pairs)
+    gold: list[LinkPairs | None] = [None] * len(pairs)
+    if test_set.gold:
+        gold = [tuple(sorted(links)) for links in test_set.gold.sure]
     examples = example_lines(test_set)
     first = {arm: runs / group[0].folder for arm, group in grid.arms()}
-    if not first:
-        _write_json(output / "attention.json", [])
-        return
-    kept = kept_lines(pairs, len(first), *load_codecs(next(iter(first.values()))), always=examples)
-    translations = {arm: read_lines(checked(folder, TRANSLATIONS)) for arm, folder in first.items()}
-    scores = _sentence_scores(translations, pairs.target)
-    maps: list[dict[str, Any]] = []
-    traces: dict[int, list[DecodingTrace]] = {line: [] for line in examples}
-    segmentations: list[Segmentation] = []
-    arms: dict[str, ArmAttention] = {}
+    known = Observed(earlier, translations.keys() - first.keys())
+    if first and not known.lines:
+        known.lines = kept_lines(pairs, len(first), *load_codecs(next(iter(first.values()))), always=examples)
+    lines = known.lines
     for arm, folder in first.items():
         model = TrainedModel.load(folder)
         forced = dict(zip(examples, _force(model, pairs, examples), strict=True))
         segmentation, weights = None, ""
         if any(each is not None and each.weights.any() for each in forced.values()):
-            matrices = [each.weights for each in _force(model, pairs, kept)]
-            if all(bool(each.isfinite().all()) for each in matrices):  # a user's own scorer may give anything
-                maps += [_map(model, arm, pairs, line, each, gold[line]) for line, each in forced.items() if each]
-                own = _segmentation(model, pairs, kept)
-                if own not in segmentations:
-                    segmentations.append(own)
-                segmentation, weights = segmentations.index(own), pack_weights(matrices)
-        arms[arm] = ArmAttention(
-            model.config.seed,
-            tuple(translations[arm][line] for line in kept),
-            tuple(scores[arm][line] for line in kept),
-            segmentation,
-            weights,
+            matrices = [each.weights for each in _force(model, pairs, lines) if each is not None]
+            # A user's own scorer may give anything, and another tokeniser may find no token in a line.
+            if len(matrices) == len(lines) and all(bool(each.isfinite().all()) for each in matrices):
+                known.maps += [_map(model, arm, pairs, line, each, gold[line]) for line, each in forced.items() if each]
+                own = _segmentation(model, pairs, lines)
+                if own not in known.segmentations:
+                    known.segmentations.append(own)
+                segmentation, weights = known.segmentations.index(own), pack_weights(matrices)
+        translated = ParallelCorpus(read_lines(checked(folder, TRANSLATIONS)), pairs.target).select(lines)
+        scores = _sentence_scores({arm: translated.source}, translated.target)[arm]
+        known.arms[arm] = ArmAttention(
+            model.config.seed, tuple(translated.source), tuple(scores), segmentation, weights
         )
         for line in examples:
             trace = trace_pair(model, arm, pairs.source[line], pairs.target[line])
-            traces[line] += [] if trace is None else [trace]
-    _write_json(output / "attention.json", maps)
-    shown = tuple(CorpusPair(line + 1, pairs.source[line], pairs.target[line], gold[line]) for line in kept)
-    save_corpus_attention(
-        CorpusAttention(len(pairs), SENTENCE_METRIC, shown, tuple(segmentations), arms),
-        output / "corpus_attention.json",
-    )
-    decoded = [
-        Example(line + 1, pairs.source[line], pairs.target[line], gold[line], tuple(each))
-        for line, each in traces.items()
-        if each
-    ]
-    save_examples(decoded, output / "examples.json")
+            known.traces.setdefault(line, []).extend([] if trace is None else [trace])
+    known.save(output, pairs, gold, list(translations))
     if grid.experiment.baseline in translations:
         shown_sentences = extremes(pairs, translations, grid.experiment.baseline, chrf_signature)
-        save_sentences(shown_sentences, output / "sentences.json")
+        save_sentences(shown_sentences, output / SENTENCES)
 
 
 def kept_lines(pairs: ParallelCorpus, arms: int, source: Codec, target: Codec, always: Sequence[int] = ()) -> list[int]:
     """The indices of the pairs whose attention is kept: all, or every n-th to keep at most about MOST_WEIGHTS weights.
 
-    The pairs in `always` are kept in any case; pairs with a blank side have no attention.
+    The pairs in `always` are kept in any case; pairs with a side without tokens have no attention.
     """
-    lines = pairs.filled
-    counts = (len(source.encode(pairs.source[i])) * len(target.encode(pairs.target[i])) for i in lines)
-    every = max(1, math.ceil(arms * sum(counts) / MOST_WEIGHTS))
-    return sorted({*lines[::every], *always})
+    lengths = {
+        line: (len(source.encode(pairs.source[line])), len(target.encode(pairs.target[line]))) for line in pairs.filled
+    }
+    lines = [line for line, sides in lengths.items() if min(sides) > 1]  # the one token of an empty line is `</s>`
+    every = max(1, math.ceil(arms * sum(math.prod(lengths[line]) for line in lines) / MOST_WEIGHTS))
+    return sorted({*lines[::every], *always} & {*lines})
 
 
 def _force(model: TrainedModel, pairs: ParallelCorpus, lines: Sequence[int]) -> list[Any]:
@@ -124,10 +165,10 @@ def _force(model: TrainedModel, pairs: ParallelCorpus, lines: Sequence[int]) -> 
 
 def _map(
     model: TrainedModel, arm: str, pairs: ParallelCorpus, line: int, forced: Forced, gold: LinkPairs | None
-) -> dict[str, Any]:
+) -> AttentionMap:
     words = merge_words(model, pairs.source[line], pairs.target[line], forced)
-    weights = np.round(words.weights, 4).tolist()
-    return {"arm": arm, "source": words.source, "target": words.target, "weights": weights, "gold": gold}
+    weights = tuple(tuple(row) for row in np.round(words.weights, 4).tolist())
+    return AttentionMap(arm, tuple(words.source), tuple(words.target), weights, gold)
 
 
 def _segmentation(model: TrainedModel, pairs: ParallelCorpus, lines: Sequence[int]) -> Segmentation:
@@ -191,7 +232,3 @@ def extremes(
 
 def _sentence_scores(translations: Mapping[str, Sequence[str]], references: Sequence[str]) -> dict[str, list[float]]:
     return {arm: [round(score, 2) for score in sentence_chrf(each, references)] for arm, each in translations.items()}
-
-
-def _write_json(path: Path, values: Any) -> None:
-    write_bytes(path, f"{to_json(values)}\n".encode())

@@ -112,6 +112,10 @@ def load_attention(path: Path) -> Sequence[AttentionMap]:
     return load_record(_ATTENTION, path)
 
 
+def save_attention(maps: Iterable[AttentionMap], path: Path) -> None:
+    save_record(_ATTENTION, tuple(maps), path)
+
+
 # Attention on the sentences of the test set: corpus_attention.json
 
 LEVELS = 255  # weights are rounded to multiples of 1/255

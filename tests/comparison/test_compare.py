@@ -35,6 +35,8 @@ from seq2seq_attn.runs.folder import read_metrics
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.strict import parse
 from seq2seq_attn.text.codec import load_codecs
+from seq2seq_attn.text.corpus import ParallelCorpus
+from seq2seq_attn.text.vocabulary import EOS
 
 
 @pytest.fixture(scope="module")
@@ -206,6 +208,16 @@ def test_every_nth_pair_of_a_large_test_set_is_kept_with_all_examples(results, g
     sizes = [len(codecs[0].encode(source)) * len(codecs[1].encode(target)) for source, target in both]
     monkeypatch.setattr(observe, "MOST_WEIGHTS", 2 * sum(sizes) // 3 + 1)
     assert kept_lines(pairs, 2, *codecs, always=[1]) == sorted({1, *range(0, len(pairs), 3)})
+
+
+def test_a_line_of_which_the_tokeniser_leaves_nothing_has_no_attention():
+    class Letters:
+        def encode(self, line):
+            return [*(ord(letter) for letter in line if letter.isalpha()), EOS]
+
+    pairs = ParallelCorpus(["ab", "\u200b", "a", " "], ["a", "b", "\u200b", "b"])  # zero-width space is no white space
+    assert pairs.filled == [0, 1, 2]
+    assert kept_lines(pairs, 1, Letters(), Letters(), always=[1]) == [0]
 
 
 def test_length_quantiles_replace_bands_if_only_one_has_enough_sentences(grid, results, tmp_path, monkeypatch):

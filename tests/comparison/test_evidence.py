@@ -43,6 +43,11 @@ def changed(folder, change):
     path.write_bytes(gzip.compress(json.dumps(values).encode()))
 
 
+def observed(folder):
+    names = ("attention.json", "corpus_attention.json", "examples.json", "sentences.json")
+    return {name: (folder / name).read_bytes() for name in names}
+
+
 def test_all_values_are_recomputed_without_the_runs(folder):
     shutil.rmtree(folder / "runs")
     checked = recompute(folder)
@@ -133,12 +138,30 @@ def test_with_evidence_of_all_runs_nothing_is_trained(folder, grid, tmp_path):
     assert again == Results.load(folder / "results.json")
     assert not list((tmp_path / "again/runs").glob("*/seed-*"))
     assert write_report(tmp_path / "again")
+    assert observed(tmp_path / "again") == observed(folder)
+
+
+@pytest.mark.parametrize("before", ["distracted", "attention"])
+def test_observations_of_earlier_arms_stand_beside_those_of_new_ones(folder, grid, tmp_path, before):
+    """One arm from its evidence and the other from its run folders: the files are those of a comparison of both."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    shutil.copytree(folder, first, ignore=shutil.ignore_patterns("runs"))
+    changed(first, lambda values: values.update(arms=[arm for arm in values["arms"] if arm["name"] == before]))
+    shutil.copytree(folder, second, ignore=shutil.ignore_patterns(before, *observed(folder)))
+    compare(grid, second, evidence=first / EVIDENCE, bar=None)
+    assert observed(second) == observed(folder)
 
 
 def test_evidence_of_another_configuration_is_refused(folder, values, tmp_path):
     grid = experiment_grid(values, overrides=("training.max_epochs=3",))
     with pytest.raises(UserError, match=r"arm 'distracted' was trained with training\.max_epochs=2, not 3"):
         compare(grid, tmp_path / "other", evidence=folder / EVIDENCE, bar=None)
+
+
+def test_evidence_without_the_search_that_the_experiment_asks_for_is_refused(folder, values, tmp_path):
+    tune = {"arms": ["attention"], "values": {"training.label_smoothing": [0.0, 0.1]}}
+    with pytest.raises(UserError, match=r"evidence.json.gz: arm 'attention' was not tuned; compare without --evidence"):
+        compare(experiment_grid({**values, "tune": tune}), tmp_path / "other", evidence=folder / EVIDENCE, bar=None)
 
 
 def test_the_links_of_an_installed_aligner_stand_beside_the_arms(grid, tmp_path, monkeypatch):
