@@ -17,7 +17,7 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,8 +91,7 @@ def comet(sources: Sequence[str], hypotheses: Sequence[str], references: Sequenc
     compared. UserError: the package or the checkpoint is missing; otherwise errors as in `bleu`.
     """
     require_pairs(hypotheses, references)
-    if not model.is_file():
-        raise UserError(f"{model}: no such file; evaluation.comet is the path of a COMET checkpoint")
+    require_comet(model)
     scorer = _comet_model(model)
     rows = [
         {"src": source, "mt": ours, "ref": theirs}
@@ -100,6 +99,16 @@ def comet(sources: Sequence[str], hypotheses: Sequence[str], references: Sequenc
     ]
     value = float(scorer.predict(rows, progress_bar=False).system_score)
     return Score("COMET", 100 * value, f"model:{model.stem}|scale:100|version:unbabel-comet-{version('unbabel-comet')}")
+
+
+def require_comet(model: Path) -> None:
+    """UserError: the checkpoint or the package is missing; to be called before a training that COMET will score."""
+    if not model.is_file():
+        raise UserError(f"{model}: no such file; evaluation.comet is the path of a COMET checkpoint")
+    try:
+        version("unbabel-comet")
+    except PackageNotFoundError:
+        raise UserError("COMET needs a package that is not installed: pip install unbabel-comet") from None
 
 
 @lru_cache(maxsize=1)  # it takes longer to load than to use

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from seq2seq_attn import ops
 from seq2seq_attn.config import Config, PairFiles
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.corpus_scores import bleu_metric, corpus_score
+from seq2seq_attn.evaluation.corpus_scores import bleu_metric, corpus_score, require_comet
 from seq2seq_attn.models.translator import Translator
 from seq2seq_attn.ops.host import give_back_freed_memory
 from seq2seq_attn.ops.int8 import require_int8
@@ -83,16 +83,18 @@ def train(
     Raises UserError for invalid data or a loss that is not finite, BusyError for a folder that another process trains
     into, and `training.fit.Interrupted` on Ctrl-C.
     """
-    _refuse_missing_device(config)
+    _require_device_and_packages(config)
     with reserved(config, folder, if_exists):
         return _train(config, folder, name, if_exists, say, bar, pretrained, cache)
 
 
-def _refuse_missing_device(config: Config) -> None:
+def _require_device_and_packages(config: Config) -> None:
     if config.training.accelerator == "cuda" and not torch.cuda.is_available():
         raise UserError("training.accelerator=cuda, but this machine has no CUDA device; set it to auto or cpu")
     if config.search.precision == "int8":  # the validation set is translated in this precision
         require_int8("cuda" if on_cuda(config.training.accelerator) else "cpu")
+    if config.evaluation.comet and config.data.test:  # which is scored after all training
+        require_comet(config.evaluation.comet)
 
 
 def _train(

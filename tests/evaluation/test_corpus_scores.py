@@ -198,9 +198,12 @@ def test_comet_scores_sentences_with_a_local_model_that_is_loaded_once(comet_pac
 def test_a_missing_comet_model_or_package_is_refused_with_the_way_out(tmp_path, monkeypatch):
     with pytest.raises(UserError, match=r"evaluation\.comet is the path of a COMET checkpoint"):
         comet(["s"], ["a"], ["a"], tmp_path / "missing.ckpt")
-    monkeypatch.setitem(sys.modules, "comet", None)
     (tmp_path / "m.ckpt").touch()
     with pytest.raises(UserError, match="pip install unbabel-comet"):
+        comet(["s"], ["a"], ["a"], tmp_path / "m.ckpt")
+    monkeypatch.setattr(corpus_scores, "version", lambda name: "2.2")  # installed, but something that it needs is not
+    monkeypatch.setitem(sys.modules, "comet", None)
+    with pytest.raises(UserError, match=r"COMET cannot be used \("):
         comet(["s"], ["a"], ["a"], tmp_path / "m.ckpt")
 
 

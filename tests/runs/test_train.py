@@ -281,6 +281,13 @@ def test_a_search_without_gpu_support_is_refused_before_anything_is_written(conf
     assert not (tmp_path / "run").exists()
 
 
+def test_a_missing_comet_model_is_refused_before_anything_is_written(config, tmp_path):
+    missing = config.evaluation.model_copy(update={"comet": tmp_path / "no.ckpt"})
+    with pytest.raises(UserError, match=r"no\.ckpt: no such file; evaluation\.comet is the path of a COMET checkpoint"):
+        train(config.model_copy(update={"evaluation": missing}), tmp_path / "run", bar=None)
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_run_with_a_shortlist_learns_its_lexicon_once_after_training(config, tmp_path):
     folder = tmp_path / "run"
     few = {"translations": 1, "frequent": 1}  # </s> is the most frequent token
