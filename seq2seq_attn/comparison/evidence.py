@@ -101,7 +101,8 @@ def scored_run(evidence: RunEvidence) -> ScoredRun:
 def reusable(evidence: Evidence, path: Path, grid: RunGrid) -> dict[tuple[str, int], RunEvidence]:
     """The runs of the grid that are in the evidence of the file `path`, by arm and seed.
 
-    UserError: an arm had another configuration, or a corpus is missing or another one.
+    Keys that an earlier version did not know count as their defaults. UserError: an arm had another configuration, or a
+    corpus is missing or another one.
     """
     for name, checksum in evidence.data.items():
         refuse_other_data(Path(name), checksum)
@@ -109,8 +110,9 @@ def reusable(evidence: Evidence, path: Path, grid: RunGrid) -> dict[tuple[str, i
     found: dict[tuple[str, int], RunEvidence] = {}
     for run in grid.runs:
         if run.arm in known:
-            trained = {**known[run.arm].configuration, "seed": run.seed}
-            for key, (before, now) in differing_keys([trained, portable(configuration(run.config))]).items():
+            trained = parse(Config, {**known[run.arm].configuration, "seed": run.seed})
+            both = [portable(configuration(each)) for each in (trained, run.config)]
+            for key, (before, now) in differing_keys(both).items():
                 raise UserError(
                     f"{path}: arm {run.arm!r} was trained with {key}={before}, not {now}; "
                     "compare without --evidence, or rename the arm"

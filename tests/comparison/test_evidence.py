@@ -134,6 +134,7 @@ def test_a_seed_is_added_to_earlier_runs_without_training_them_again(folder, val
 
 
 def test_with_evidence_of_all_runs_nothing_is_trained(folder, grid, tmp_path):
+    changed(folder, lambda values: [arm["configuration"]["model"]["encoder"].pop("kind") for arm in values["arms"]])
     again = compare(grid, tmp_path / "again", evidence=folder / EVIDENCE, bar=None)
     assert again == Results.load(folder / "results.json")
     assert not list((tmp_path / "again/runs").glob("*/seed-*"))
