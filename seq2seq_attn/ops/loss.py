@@ -1,6 +1,6 @@
-"""Cross-entropy over the vocabulary: projection, log-softmax and gradient in one pass over the tokens of a batch.
+"""Losses over the vocabulary: projection, log-softmax and gradient in one pass over the tokens of a batch.
 
-Reference implementation: `project`, then `torch.nn.functional.cross_entropy`.
+Reference implementation: `project`, then `torch.nn.functional.cross_entropy` or `r_drop_loss`.
 
 The logits of a batch would be the largest tensor of training. On a CPU, the fused form computes them for `ROWS` tokens
 at a time, in the dtype of the product, overwrites them by their gradient, and takes the gradients of features and
@@ -48,6 +48,46 @@ def vocabulary_loss(
     return fused_loss(features, output.weight, output.bias, targets, label_smoothing)
 
 
+def paired_loss(
+    model: nn.Module,
+    project: Callable[[Tensor], Tensor],
+    output: nn.Linear,
+    features: Tensor,
+    targets: Tensor,
+    alpha: float,
+    label_smoothing: float = 0.0,
+) -> tuple[Tensor, Tensor]:
+    """`r_drop_loss` of M tokens from features (2 M, R), those of the first dropout mask and then those of the second.
+
+    The other arguments and the results are those of `vocabulary_loss`.
+    """
+    count = len(targets)
+    if why_not(model, output) is not None or unsupported(features) is not None:
+        logits = project(features)
+        log_p = logits.log_softmax(dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))
+        return r_drop_loss(log_p.view(2, count, -1), targets, alpha, label_smoothing)
+    pairs = features.view(2, count, -1).transpose(0, 1).reshape(2 * count, -1)  # both rows of a token side by side
+    twice = targets.repeat_interleave(2)
+    loss, negative = fused_loss(pairs, output.weight, output.bias, twice, label_smoothing, alpha / 2)
+    return loss / 2, negative / 2
+
+
+def r_drop_loss(log_p: Tensor, targets: Tensor, alpha: float, label_smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
+    """R-Drop over M tokens, each predicted under two dropout masks: log_p (2, M, V), targets (M,).
+
+    L = ½ [L_NLL + α L_KL], with L_NLL = -log p_1(y) - log p_2(y) and L_KL = ½ [KL(p_1 ‖ p_2) + KL(p_2 ‖ p_1)], summed
+    over tokens: half of Liang et al. 2021, eq. 4 (with eq. 2 and 3), so that α = 0 is the mean of two usual losses.
+    Returns L, with label smoothing in L_NLL as in `vocabulary_loss`, and ½ L_NLL without it, which has no gradient.
+    """
+    first, second = log_p
+    negative = -log_p.gather(-1, targets.expand(2, -1).unsqueeze(-1)).sum() / 2
+    uniform = -log_p.mean(dim=-1).sum() / 2
+    # KL(p ‖ q) + KL(q ‖ p) = Σ (p - q) (log p - log q), as one dot product, which stores no further tensor of that size
+    divergence = torch.tensordot(first.exp() - second.exp(), first - second, dims=2) / 2
+    loss = (1 - label_smoothing) * negative + label_smoothing * uniform + alpha / 2 * divergence
+    return loss, negative.detach()
+
+
 def why_not(model: nn.Module, output: nn.Linear) -> str | None:
     """Why the loss is computed from `project`; None if the fused form is used."""
     reason = unsupported(*output.parameters()) or changed(model, deep=False) or changed(output)
@@ -55,14 +95,17 @@ def why_not(model: nn.Module, output: nn.Linear) -> str | None:
 
 
 def fused_loss(
-    features: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, label_smoothing: float
+    features: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, label_smoothing: float, divergence: float = 0.0
 ) -> tuple[Tensor, Tensor]:
     """`vocabulary_loss` of the logits W x + b as one autograd node: weight (V, R), bias (V,).
+
+    With a `divergence` above 0, rows 2i and 2i + 1 are predictions p and q of the same token, and `divergence` times
+    KL(p ‖ q) + KL(q ‖ p) is added.
 
     Products have autocast's dtype if it is enabled; everything else is computed in fp32 or better.
     """
     loss, nll = _VocabularyLoss.apply(  # type: ignore[no-untyped-call]
-        features, weight, bias, targets, label_smoothing
+        features, weight, bias, targets, label_smoothing, divergence
     )
     return loss, nll
 
@@ -70,7 +113,7 @@ def fused_loss(
 class _VocabularyLoss(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, features: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, smoothing: float
+        ctx: Any, features: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, smoothing: float, divergence: float
     ) -> tuple[Tensor, Tensor]:
         device = features.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
@@ -80,7 +123,7 @@ class _VocabularyLoss(torch.autograd.Function):
             w, b = weight.to(dtype), bias.to(sum_dtype)
             x = pad_rows_for(features.to(dtype), w)
             tokens, words = len(features), len(w)
-            target_logits, nll = (torch.zeros((), dtype=sum_dtype, device=x.device) for _ in range(2))
+            target_logits, nll, divergences = (torch.zeros((), dtype=sum_dtype, device=x.device) for _ in range(3))
             sums = torch.zeros(words, dtype=sum_dtype, device=x.device)
             gradients = (torch.empty_like(x), torch.zeros_like(weight)) if needs_gradients else None
             at_once = ROWS if device == "cpu" else max(1, len(x))
@@ -88,9 +131,15 @@ class _VocabularyLoss(torch.autograd.Function):
                 rows, labels = x[start : start + at_once], targets[start : start + at_once]
                 logits = product(rows, w)  # without the bias, which `softmax_` adds while it reads them
                 target_logits += logits[: len(labels)].gather(1, labels[:, None]).sum(dtype=sum_dtype) + b[labels].sum()
-                log_probabilities, probabilities = softmax_(logits[: len(labels)], b, labels, 1 - smoothing)
+                if divergence:
+                    log_probabilities, part, kl = paired_softmax_(
+                        logits[: len(labels)], b, labels, 1 - smoothing, divergence
+                    )
+                    divergences += kl
+                else:
+                    log_probabilities, part = softmax_(logits[: len(labels)], b, labels, 1 - smoothing)
                 nll -= log_probabilities.sum()
-                sums += probabilities
+                sums += part
                 if gradients is not None:
                     grad_features, grad_weight = gradients
                     logits[len(labels) :] = 0  # the others are now their gradient, but for the uniform part
@@ -101,7 +150,7 @@ class _VocabularyLoss(torch.autograd.Function):
             uniform = smoothing / words
             feature_sum, weight_sum = (part.sum(dim=0, dtype=sum_dtype) for part in (x, weight))
             mean_logits = (feature_sum @ weight_sum + tokens * b.sum()) / words
-            loss = nll + smoothing * (target_logits - mean_logits)
+            loss = nll + smoothing * (target_logits - mean_logits) + divergence * divergences
             if gradients is not None:
                 grad_features, grad_weight = gradients
                 counts = torch.bincount(targets, minlength=words)
@@ -116,7 +165,7 @@ class _VocabularyLoss(torch.autograd.Function):
     @first_derivative_only
     def backward(ctx: Any, grad_loss: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         features, weight, bias = ctx.saved_tensors
-        return features * grad_loss.to(features.dtype), weight * grad_loss, bias * grad_loss, None, None
+        return features * grad_loss.to(features.dtype), weight * grad_loss, bias * grad_loss, None, None, None
 
 
 def softmax_(logits: Tensor, bias: Tensor, targets: Tensor, at_target: float) -> tuple[Tensor, Tensor]:
@@ -148,3 +197,41 @@ def softmax_(logits: Tensor, bias: Tensor, targets: Tensor, at_target: float) ->
         sums += probabilities.sum(dim=0)
         chunk.copy_(probabilities.scatter_(-1, target, log_probability.exp().sub_(at_target)))
     return log_probabilities, sums
+
+
+def paired_softmax_(
+    logits: Tensor, bias: Tensor, targets: Tensor, at_target: float, weight: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`softmax_` of pairs of rows p and q, 2i and 2i + 1, and the sum of their divergences KL(p ‖ q) + KL(q ‖ p).
+
+    The gradient of `weight` times that sum is added to what overwrites the logits, and its sum over rows to the second
+    result.
+    """
+    tokens, words = logits.shape
+    sum_dtype = torch.promote_types(logits.dtype, torch.float32)
+    log_probabilities = logits.new_empty(tokens, dtype=sum_dtype)
+    if native.has_kernels(logits):
+        divergences, sums = log_probabilities.new_empty(tokens // 2), log_probabilities.new_empty(BLOCKS, words)
+        native.run(
+            "paired_loss", logits.dtype, tokens // 2, words, logits, bias.contiguous(), targets.contiguous(),
+            float(at_target), float(weight), log_probabilities, divergences, BLOCKS, sums,
+        )  # fmt: skip
+        return log_probabilities, sums.sum(dim=0), divergences.sum()
+    sums, total = log_probabilities.new_zeros(words), log_probabilities.new_zeros(())
+    pairs = max(1, CHUNK_VALUES // (2 * words))
+    parts = (torch.split(part, 2 * pairs) for part in (logits, targets[:, None], log_probabilities))
+    for chunk, target, log_probability in zip(*parts, strict=True):
+        first, second = chunk.to(sum_dtype).view(-1, 2, words).unbind(dim=1)
+        difference = first - second  # of log p and log q, up to a constant
+        found, part = softmax_(chunk, bias, target[:, 0], at_target)
+        log_probability.copy_(found)
+        both = chunk.to(sum_dtype, copy=True).scatter_(-1, target, log_probability.exp()[:, None])
+        p, q = both.view(-1, 2, words).unbind(dim=1)
+        log_p, log_q = log_probability.view(-1, 2, 1).unbind(dim=1)
+        difference += log_p - log_q - difference.gather(-1, target[::2])
+        kl_pq, kl_qp = ((each * difference).sum(dim=-1, keepdim=True) for each in (p, -q))
+        added = weight * torch.stack([p * (difference + 1 - kl_pq) - q, q * (1 - difference - kl_qp) - p], dim=1)
+        chunk += added.view_as(chunk)
+        sums += part + added.sum(dim=(0, 1))
+        total += kl_pq.sum() + kl_qp.sum()
+    return log_probabilities, sums, total

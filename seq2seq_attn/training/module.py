@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import lightning
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from torch.optim.lr_scheduler import ReduceLROnPlateau
@@ -19,7 +18,7 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.translator import Translator
 from seq2seq_attn.ops.dispatch import is_synchronous
 from seq2seq_attn.ops.host import free_memory, is_out_of_memory
-from seq2seq_attn.ops.loss import vocabulary_loss
+from seq2seq_attn.ops.loss import paired_loss, vocabulary_loss
 from seq2seq_attn.training.batches import Batch
 from seq2seq_attn.training.config import TrainingConfig, make_optimiser, plateau, rate_per_step
 from seq2seq_attn.training.guided_alignment import alignment_loss
@@ -98,10 +97,9 @@ class TranslationModule(lightning.LightningModule):
             return self.loss(batch, self.config.label_smoothing)
         batch = batch.twice()  # one pass over twice the rows is faster than two passes
         features, targets, weights = self._decode(batch)
-        log_p = log_probabilities(self.translator.project(features))
-        count = len(targets) // 2
-        pairs = log_p.view(2, count, -1)
-        loss, negative = r_drop_loss(pairs, targets[:count], self.config.r_drop, self.config.label_smoothing)
+        model, count = self.translator, len(targets) // 2
+        alpha, smoothing = self.config.r_drop, self.config.label_smoothing
+        loss, negative = paired_loss(model, model.project, model.output, features, targets[:count], alpha, smoothing)
         return loss + self._guidance(weights, batch) / 2, negative, count
 
     @torch.no_grad()
@@ -315,27 +313,6 @@ class TranslationModule(lightning.LightningModule):
             np.random.set_state(states["numpy_random_state"])
         if torch.cuda.is_available() and "cuda_random_state" in states:
             torch.cuda.set_rng_state_all([state.cpu() for state in states["cuda_random_state"]])
-
-
-def log_probabilities(logits: Tensor) -> Tensor:
-    """log softmax of logits (..., V), in fp32 or better."""
-    return F.log_softmax(logits, dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))
-
-
-def r_drop_loss(log_p: Tensor, targets: Tensor, alpha: float, label_smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
-    """R-Drop over M tokens, each predicted under two dropout masks: log_p (2, M, V), targets (M,).
-
-    L = ½ [L_NLL + α L_KL], with L_NLL = -log p_1(y) - log p_2(y) and L_KL = ½ [KL(p_1 ‖ p_2) + KL(p_2 ‖ p_1)], summed
-    over tokens: half of Liang et al. 2021, eq. 4 (with eq. 2 and 3), so that α = 0 is the mean of two usual losses.
-    Returns L, with label smoothing in L_NLL as in `vocabulary_loss`, and ½ L_NLL without it, which has no gradient.
-    """
-    first, second = log_p
-    negative = -log_p.gather(-1, targets.expand(2, -1).unsqueeze(-1)).sum() / 2
-    uniform = -log_p.mean(dim=-1).sum() / 2
-    # KL(p ‖ q) + KL(q ‖ p) = Σ (p - q) (log p - log q), as one dot product, which stores no further tensor of that size
-    divergence = torch.tensordot(first.exp() - second.exp(), first - second, dims=2) / 2
-    loss = (1 - label_smoothing) * negative + label_smoothing * uniform + alpha / 2 * divergence
-    return loss, negative.detach()
 
 
 class WeightAverage(nn.Module):

@@ -1,5 +1,7 @@
 """The fused loss against `torch.nn.functional.cross_entropy`, values and gradients."""
 
+from copy import deepcopy
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -7,7 +9,7 @@ from torch import nn
 
 from seq2seq_attn.ops import loss as loss_file
 from seq2seq_attn.ops import reference
-from seq2seq_attn.ops.loss import fused_loss, vocabulary_loss
+from seq2seq_attn.ops.loss import fused_loss, paired_loss, r_drop_loss, vocabulary_loss
 
 TOKENS, SIZE, WORDS = 7, 5, 13
 
@@ -60,6 +62,50 @@ def test_many_tokens_by_kernel_or_torch_equal_the_same_in_double(tokens, precisi
         torch.testing.assert_close(found.double(), exact.detach(), rtol=0, atol=tolerance * largest)
 
 
+def r_drop(features, output, targets, smoothing=0.1):
+    """Of the reference implementation: what `paired_loss` computes from the features of both dropout masks."""
+    log_p = output(features).log_softmax(-1).view(2, len(targets), -1)
+    return r_drop_loss(log_p, targets, 3.0, smoothing)
+
+
+@pytest.mark.usefixtures("chunked")
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_loss_of_pairs_equals_r_drop_by_autograd(smoothing):
+    output, features, targets = example(tokens=2 * TOKENS)
+    found = paired_loss(nn.Sequential(output), output, output, features, targets[:TOKENS], 3.0, smoothing)
+    wanted = r_drop(features, output, targets[:TOKENS], smoothing)
+    torch.testing.assert_close(found, wanted)
+    parameters = [features, output.weight, output.bias]
+    torch.testing.assert_close(*(torch.autograd.grad(each[0] / 3, parameters) for each in (found, wanted)))
+
+
+@pytest.mark.usefixtures("kernel_or_torch")
+@pytest.mark.parametrize("tokens", [1, 300])
+@pytest.mark.parametrize(("precision", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 2e-2)])
+def test_many_pairs_by_kernel_or_torch_equal_the_same_in_double(tokens, precision, tolerance):
+    output, features, targets = example(torch.float32, 2 * tokens, words=1031)
+    inputs = [features, output.weight, output.bias]
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == torch.bfloat16):
+        found = paired_loss(nn.Sequential(output), output, output, features, targets[:tokens], 3.0, 0.1)
+    exact = deepcopy(output).double()
+    doubles = [features.detach().double().requires_grad_(), *exact.parameters()]
+    wanted = r_drop(doubles[0], exact, targets[:tokens])
+    for one, other in zip(
+        [*found, *torch.autograd.grad(found[0], inputs)],
+        [*wanted, *torch.autograd.grad(wanted[0], doubles)],
+        strict=True,
+    ):
+        assert one.dtype == torch.float32
+        torch.testing.assert_close(one.double(), other.detach(), rtol=0, atol=tolerance * other.abs().max().item())
+
+
+def test_equal_pairs_have_the_loss_of_one_of_them():
+    output, features, targets = example()
+    twice = torch.cat([features, features])
+    found = paired_loss(nn.Sequential(output), output, output, twice, targets, 5.0, 0.1)
+    torch.testing.assert_close(found, fused_loss(features, output.weight, output.bias, targets, 0.1))
+
+
 def test_the_negative_log_likelihood_has_no_gradient():
     output, features, targets = example()
     _, negative = fused_loss(features, output.weight, output.bias, targets, 0.0)
@@ -96,8 +142,12 @@ def test_an_output_layer_that_a_user_changed_is_used():
     model = nn.Sequential(output)
     for smoothing in (0.0, 0.1):
         fused = vocabulary_loss(model, output, output, features, targets, smoothing)
+        pairs = paired_loss(model, output, output, features[:6], targets[:3], 2.0, smoothing)
         with reference():
             torch.testing.assert_close(vocabulary_loss(model, output, output, features, targets, smoothing), fused)
+            torch.testing.assert_close(
+                paired_loss(model, output, output, features[:6], targets[:3], 2.0, smoothing), pairs
+            )
     output.register_forward_hook(lambda layer, inputs, logits: 3 * logits)
     loss, negative = vocabulary_loss(model, output, output, features, targets)
     expected = F.cross_entropy(3 * F.linear(features, output.weight, output.bias), targets, reduction="sum")

@@ -9,9 +9,10 @@ import torch.nn.functional as F
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.translator import pad
+from seq2seq_attn.ops.loss import r_drop_loss
 from seq2seq_attn.training.batches import Batch
 from seq2seq_attn.training.config import TrainingConfig
-from seq2seq_attn.training.module import TranslationModule, log_probabilities, r_drop_loss
+from seq2seq_attn.training.module import TranslationModule
 
 TOKENS, WORDS = 5, 7
 
@@ -29,7 +30,7 @@ def test_value_and_gradient_equal_cross_entropy_and_kl_divergence_of_torch(smoot
     torch.manual_seed(3)
     logits = torch.randn(2, TOKENS, WORDS, dtype=torch.double, requires_grad=True)
     targets = torch.randint(0, WORDS, (TOKENS,))
-    loss, negative = r_drop_loss(log_probabilities(logits), targets, 4.0, smoothing)
+    loss, negative = r_drop_loss(logits.log_softmax(-1), targets, 4.0, smoothing)
     first, second = logits.log_softmax(-1)
     kl = [F.kl_div(q, p, log_target=True, reduction="sum") for p, q in ((first, second), (second, first))]
     options = {"label_smoothing": smoothing, "reduction": "sum"}
@@ -59,7 +60,7 @@ def test_a_training_step_compares_each_token_with_itself_under_another_mask():
     losses = []
     for sentence, length in enumerate(BATCH.target.lengths.tolist()):
         for position in range(length):
-            pair = log_probabilities(logits[[sentence, 3 + sentence], position]).unsqueeze(1)
+            pair = logits[[sentence, 3 + sentence], position].log_softmax(-1).unsqueeze(1)
             losses.append(r_drop_loss(pair, BATCH.target.tokens[sentence, position, None], 3.0, 0.1)[0])
     torch.manual_seed(2)
     loss, _, count = training.training_loss(BATCH)
