@@ -34,6 +34,8 @@ from seq2seq_attn.strict import (
     read_yaml,
 )
 
+BASE = "base"  # the key of an experiment, and of an arm that changes another configuration
+
 
 class Tune(Strict):
     """A search over settings for some of the arms; see `tuning.py`."""
@@ -57,17 +59,17 @@ class Experiment(Strict):
     """An experiment file.
 
     `base` is the configuration of a run, or the path of a file with one, relative to the experiment file. `arms` maps
-    the name of each arm to its changes to the base, given as a mapping or as `key.path=value` lines, or to the file of
-    a configuration of its own; these may include `match_parameters: true`. Every arm is compared with the baseline, and
-    the pairs in `contrasts` with each other, as in `contrasts: [[dot, general]]`. `note` states what the results cannot
-    show, and is repeated with the conclusions.
+    the name of each arm to its changes to the base, given as a mapping or as `key.path=value` lines. A mapping may also
+    have `match_parameters: true`, and a `base` of its own. Every arm is compared with the baseline, and the pairs in
+    `contrasts` with each other, as in `contrasts: [[dot, general]]`. `note` states what the results cannot show, and is
+    repeated with the conclusions.
     """
 
     name: str = Field(pattern=r"^[\w.-]+$")  # of its run folders and its report
     question: str = ""  # the heading of the report
     note: str = ""  # what the results cannot show; repeated with the conclusions
     base: dict[str, Any] | Path  # the configuration that arms change, or its file
-    arms: dict[str, dict[str, Any] | list[str] | Path]  # changes to the base, or another file, by the name of the arm
+    arms: dict[str, dict[str, Any] | list[str]]  # changes by the name of the arm
     baseline: str  # the name of the arm that the others are compared with
     seeds: tuple[Seed, ...] = (1,)  # each arm is trained once per seed
     contrasts: tuple[tuple[str, str], ...] = ()  # further pairs of arms to test, planned before training
@@ -101,9 +103,17 @@ class Experiment(Strict):
                     f"contrasts: {sorted(pair)} is an arm with itself, with the baseline (which is always tested), "
                     "or given twice"
                 )
+        for arm, own in self.own_bases().items():
+            if not isinstance(own, dict | Path | None):
+                raise ValueError(f"arm {arm!r}: base = {own!r} is neither a file nor a mapping")
         if not self.seeds or len(set(self.seeds)) < len(self.seeds):
             raise ValueError(f"seeds {list(self.seeds)}: give at least one, each once")
         return self
+
+    def own_bases(self) -> dict[str, dict[str, Any] | Path | None]:
+        """By arm, what it changes instead of the base of the experiment; None: that one."""
+        bases = {arm: change.get(BASE) if isinstance(change, dict) else None for arm, change in self.arms.items()}
+        return {arm: Path(own) if isinstance(own, str) else own for arm, own in bases.items()}
 
 
 class ArmConfig(Config):
@@ -162,7 +172,7 @@ def experiment_grid(values: Mapping[str, Any], path: Path | None = None, overrid
         return read_yaml(path.parent / given if path else given) if isinstance(given, Path) else given
 
     base = values_of(experiment.base)
-    bases = {arm: values_of(each) if isinstance(each, Path) else base for arm, each in experiment.arms.items()}
+    bases = {arm: base if own is None else values_of(own) for arm, own in experiment.own_bases().items()}
     return parse_overridden(
         [each for each in overrides if each not in own],
         lambda given, origin: make_grid(
@@ -179,21 +189,21 @@ def make_grid(experiment: Experiment, bases: Mapping[str, Mapping[str, Any]], pa
     place = f"{path}: " if path else ""
     runs: list[ArmRun] = []
     for arm, change in experiment.arms.items():
-        file = f" ({change})" if isinstance(change, Path) else ""
-        values = bases[arm]
-        if not isinstance(change, Path):
-            values = override(values, change) if isinstance(change, list) else merge(values, change)
+        if isinstance(change, list):
+            values = override(bases[arm], change)
+        else:
+            values = merge(bases[arm], {key: value for key, value in change.items() if key != BASE})
         for seed in experiment.seeds:
             try:
                 config = parse(ArmConfig, {**values, "seed": seed})
             except ConfigError as error:
-                raise ConfigError(f"{place}arm {arm!r}{file}: {error}", error.keys) from None
+                raise ConfigError(f"{place}arm {arm!r}: {error}", error.keys) from None
             folder = run_folder(arm, seed)
             runs.append(ArmRun(arm, seed, config.run(), folder, config.match_parameters))
         if key := _scored_otherwise(runs[-1].config, runs[0].config):
             raise ConfigError(
-                f"{place}arm {arm!r}{file} has another {key} than arm {runs[0].arm!r}; arms are compared on one test "
-                f"set and scored alike: {f'give both files the same {key}' if file else 'set it in base'}",
+                f"{place}arm {arm!r} has another {key} than arm {runs[0].arm!r}; arms are compared on one test set and "
+                "scored alike: set it in base, and alike where an arm has a base of its own",
                 tuple(key.split(".")),
             )
     return RunGrid(experiment, runs)

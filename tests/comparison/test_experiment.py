@@ -45,30 +45,31 @@ def test_the_base_may_be_in_a_separate_file(tmp_path, values):
     assert parts.runs == whole.runs
 
 
-def test_an_arm_may_be_a_file_of_another_model_family(tmp_path, values):
+def test_an_arm_may_have_a_base_of_its_own_such_as_another_family(tmp_path, values):
     same = {key: values["base"][key] for key in ("data", "evaluation")}
     own = {**same, "model": {"kind": "transformer", "embedding_size": 12}, "seed": 9}
-    write(tmp_path / "tiny.yaml", own | {"match_parameters": True})
-    path = write(tmp_path / "experiment.yaml", values | {"arms": values["arms"] | {"Transformer": "tiny.yaml"}})
+    write(tmp_path / "tiny.yaml", own)
+    arm = {"base": "tiny.yaml", "match_parameters": True, "model": {"encoder": {"layers": 1}}}
+    path = write(tmp_path / "experiment.yaml", values | {"arms": values["arms"] | {"Transformer": arm}})
     *others, first, second = read_experiment(path, ("training.max_epochs=7",)).runs
-    assert first.config == parse(Config, own | {"training": {"max_epochs": 7}, "seed": 1})  # nothing of the base
+    model = own["model"] | {"encoder": {"layers": 1}}
+    expected = parse(Config, {**own, "model": model, "training": {"max_epochs": 7}, "seed": 1})
+    assert first.config == expected  # nothing of the experiment's base
     assert (second.arm, second.seed) == ("Transformer", 2)
     assert first.match_parameters
     assert not others[0].match_parameters
+    inline = write(tmp_path / "inline.yaml", values | {"arms": values["arms"] | {"Transformer": arm | {"base": own}}})
+    assert read_experiment(inline, ("training.max_epochs=7",)).runs[-2] == first
 
-    for name, bad, message in (
-        ("no.yaml", None, "no.yaml: no such file"),
-        ("bad.yaml", own | {"model": {"kind": "transformer", "heads": 2}}, r"arm 'x' \(bad.yaml\): .*'model.heads'"),
-        (
-            "other.yaml",
-            own | {"evaluation": same["evaluation"] | {"bands": [2]}},
-            "give both files the same evaluation.bands",
-        ),
+    wrong = own | {"evaluation": same["evaluation"] | {"bands": [2]}}
+    for base, message in (
+        ("no.yaml", "no.yaml: no such file"),
+        (3, "arm 'x': base = 3 is neither a file nor a mapping"),
+        (own | {"model": {"kind": "transformer", "heads": 2}}, r"arm 'x': .*'model.heads'"),
+        (wrong, "another evaluation.bands than arm 'distracted'; .* alike where an arm has a base of its own"),
     ):
-        if bad:
-            write(tmp_path / name, bad)
         with pytest.raises(UserError, match=message):
-            read_experiment(write(tmp_path / "mixed.yaml", values | {"arms": values["arms"] | {"x": name}}))
+            read_experiment(write(tmp_path / "bad.yaml", values | {"arms": values["arms"] | {"x": {"base": base}}}))
 
 
 @pytest.mark.parametrize(
@@ -99,7 +100,9 @@ def test_an_invalid_experiment_is_refused(tmp_path, values, change, message):
 def test_arms_that_would_be_scored_differently_are_refused(tmp_path, values, change):
     key = change.partition("=")[0]
     values["arms"]["attention"].append(change)
-    with pytest.raises(UserError, match=rf"bad.yaml: arm 'attention' has another {key} than arm 'distracted'; .*base$"):
+    with pytest.raises(
+        UserError, match=rf"bad.yaml: arm 'attention' has another {key} than arm 'distracted'; .*set it in base"
+    ):
         read_experiment(write(tmp_path / "bad.yaml", values))
     assert read_experiment(write(tmp_path / "good.yaml", values), [change]).runs
 
