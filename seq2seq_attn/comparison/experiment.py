@@ -161,8 +161,16 @@ def experiment_grid(values: Mapping[str, Any], path: Path | None = None, overrid
     def values_of(given: dict[str, Any] | Path) -> dict[str, Any]:
         return read_yaml(path.parent / given if path else given) if isinstance(given, Path) else given
 
+    def own_base(arm: str, file: Path) -> dict[str, Any]:
+        try:
+            return values_of(file)
+        except UserError as error:
+            place = f"{path}: " if path else ""
+            way_out = f"; changes are a list, as in [{file}], or a mapping" if "=" in file.name else ""
+            raise UserError(f"{place}arm {arm!r}: {error}{way_out}") from None
+
     base = values_of(experiment.base)
-    bases = {arm: values_of(each) if isinstance(each, Path) else base for arm, each in experiment.arms.items()}
+    bases = {arm: own_base(arm, each) if isinstance(each, Path) else base for arm, each in experiment.arms.items()}
     return parse_overridden(
         [each for each in overrides if each not in own],
         lambda given, origin: make_grid(

@@ -57,7 +57,8 @@ def test_an_arm_may_be_a_file_of_another_model_family(tmp_path, values):
     assert not others[0].match_parameters
 
     for name, bad, message in (
-        ("no.yaml", None, "no.yaml: no such file"),
+        ("no.yaml", None, r"mixed.yaml: arm 'x': .*no.yaml: no such file$"),
+        ("model.layer_norm=true", None, r"no such file; changes are a list, as in \[model.layer_norm=true\], or a map"),
         ("bad.yaml", own | {"model": {"kind": "transformer", "heads": 2}}, r"arm 'x' \(bad.yaml\): .*'model.heads'"),
         (
             "other.yaml",
