@@ -211,6 +211,7 @@ class Model:
         trained = with_lexicon(self._averaged_with(ensemble, weights), self.folder, options, say).for_inference(options)
         done = 0
         for sources in batches:
+            _refuse_no_text(sources, "sentence", done)
             found = trained.search(
                 sources, options, with_weights=weights, progress=progress, warn=say, first_line=done + 1
             )
@@ -225,6 +226,8 @@ class Model:
     def _averaged_with(self, ensemble: Sequence[Model], weights: bool = False) -> TrainedModel:
         """The ensemble of this model and others. UserError if these cannot be averaged, or their `weights` cannot."""
         for other in ensemble:
+            if not isinstance(other, Model):
+                raise UserError(f"ensemble: {other!r} is not a model; load each run first, as with s2s.load(folder)")
             for side in ("source", "target"):
                 ours, theirs = (getattr(each.trained, side) for each in (self, other))
                 if (difference := ours.difference(theirs)) is not None:
@@ -510,9 +513,17 @@ def _corpus(pairs: Pairs) -> ParallelCorpus:
     for number, pair in enumerate(pairs):
         if isinstance(pair, str) or len(pair) != 2:
             raise UserError(f"pair {number}: {pair!r} is not a pair of sentences; give a list of (source, target)")
+        _refuse_no_text(pair, f"pair {number}, side")
         sources.append(pair[0])
         targets.append(pair[1])
     return ParallelCorpus(sources, targets, "pairs")
+
+
+def _refuse_no_text(texts: Iterable[object], name: str, first: int = 0) -> None:
+    """UserError for None, or the NaN of an empty cell in a table."""
+    for number, text in enumerate(texts, start=first):
+        if not isinstance(text, str):
+            raise UserError(f"{name} {number}: {text!r} is not text; give a string, '' for a sentence that is missing")
 
 
 def _scorer_name(scorer: Any) -> str:

@@ -171,8 +171,14 @@ def experiment_grid(values: Mapping[str, Any], path: Path | None = None, overrid
     def values_of(given: dict[str, Any] | Path) -> dict[str, Any]:
         return read_yaml(path.parent / given if path else given) if isinstance(given, Path) else given
 
+    def base_of(arm: str, own: dict[str, Any] | Path) -> dict[str, Any]:
+        try:
+            return values_of(own)
+        except UserError as error:
+            raise UserError(f"{f'{path}: ' if path else ''}arm {arm!r}: {error}") from None
+
     base = values_of(experiment.base)
-    bases = {arm: base if own is None else values_of(own) for arm, own in experiment.own_bases().items()}
+    bases = {arm: base if own is None else base_of(arm, own) for arm, own in experiment.own_bases().items()}
     return parse_overridden(
         [each for each in overrides if each not in own],
         lambda given, origin: make_grid(

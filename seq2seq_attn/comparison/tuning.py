@@ -27,7 +27,7 @@ from seq2seq_attn.results.records import slug
 from seq2seq_attn.results.results import Tuned
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.folder import read_metrics
-from seq2seq_attn.strict import override, parse
+from seq2seq_attn.strict import ConfigError, override, parse
 
 FOLDER = Path("tuning")  # in the folder of all runs
 
@@ -39,11 +39,14 @@ def search_settings(
 ) -> tuple[dict[str, Tuned], list[FailedRun]]:
     """The best setting of each tuned arm, and the trials that failed; trains those that are missing.
 
-    Nothing without `tune`. An arm all of whose trials failed has no setting.
+    Nothing without `tune`. An arm all of whose trials failed has no setting. UserError, before the first trial: a
+    setting does not fit an arm, or one of those that take the setting of `others`.
     """
     tune = grid.experiment.tune
     if tune is None:
         return {}, []
+    for setting in settings(tune):
+        with_settings(grid, dict.fromkeys(tune.arms, Tuned(setting, (None,), "")))
     trials = {arm: _trials(arm, group[0], tune) for arm, group in grid.arms() if arm in tune.arms}
     failed = complete_all([run for each in trials.values() for run in each], runs, if_exists, jobs, say, bar)
     found = {}
@@ -76,7 +79,7 @@ def _trials(arm: str, first: ArmRun, tune: Tune) -> list[ArmRun]:
     return [
         first._replace(
             arm=f"{arm}, trial {number}",
-            config=_changed(first.config, {**setting, **tune.trial, "data.test": None}),
+            config=_changed(first, {**setting, **tune.trial, "data.test": None}),
             folder=FOLDER / slug(arm) / f"trial-{number}",
         )
         for number, setting in enumerate(settings(tune), start=1)
@@ -90,12 +93,15 @@ def with_settings(grid: RunGrid, tuned: Mapping[str, Tuned]) -> RunGrid:
         return grid
     source = {arm: arm if arm in tune.arms else tune.others for arm in grid.experiment.arms}
     runs = [
-        run if arm is None else run._replace(config=_changed(run.config, tuned[arm].setting))
+        run if arm is None else run._replace(config=_changed(run, tuned[arm].setting))
         for run in grid.runs
         if (arm := source[run.arm]) is None or arm in tuned
     ]
     return grid._replace(runs=runs)
 
 
-def _changed(config: Config, setting: Setting) -> Config:
-    return parse(Config, override(config.model_dump(mode="json"), list(setting.items())))
+def _changed(run: ArmRun, setting: Setting) -> Config:
+    try:
+        return parse(Config, override(run.config.model_dump(mode="json"), list(setting.items())))
+    except ConfigError as error:
+        raise ConfigError(f"tune: arm {run.arm!r}: {error}", error.keys) from None

@@ -46,6 +46,18 @@ def test_a_model_is_prepared_for_inference_once_and_its_ensemble_again(model, co
     assert together.for_inference() is not together
 
 
+def test_what_is_no_text_and_no_model_is_refused_by_its_place(model):
+    nan = float("nan")  # an empty cell of a table
+    for attempt, message in (
+        (lambda: model.translate(["a", None]), "sentence 1: None is not text; give a string"),
+        (lambda: model.score([("a", "a"), ("b", nan)]), "pair 1, side 1: nan is not text"),
+        (lambda: model.align([(3, "a")]), "pair 0, side 0: 3 is not text"),
+        (lambda: model.translate(["a"], ensemble=["runs/x"]), "ensemble: 'runs/x' is not a model; load each run"),
+    ):
+        with pytest.raises(s2s.UserError, match=message):
+            attempt()
+
+
 def test_models_on_two_devices_are_refused(model, compared):
     other = compared.model("attention")
     other.trained.translator.to("meta")

@@ -63,7 +63,7 @@ def test_an_arm_may_have_a_base_of_its_own_such_as_another_family(tmp_path, valu
 
     wrong = own | {"evaluation": same["evaluation"] | {"bands": [2]}}
     for base, message in (
-        ("no.yaml", "no.yaml: no such file"),
+        ("no.yaml", r"bad.yaml: arm 'x': .*no.yaml: no such file$"),
         (3, "arm 'x': base = 3 is neither a file nor a mapping"),
         (own | {"model": {"kind": "transformer", "heads": 2}}, r"arm 'x': .*'model.heads'"),
         (wrong, "another evaluation.bands than arm 'distracted'; .* alike where an arm has a base of its own"),

@@ -1,11 +1,13 @@
 """An equal search over settings before training."""
 
+import json
+
 import pytest
 
 from seq2seq_attn.comparison.compare import compare
 from seq2seq_attn.comparison.evidence import recompute
 from seq2seq_attn.comparison.experiment import experiment_grid
-from seq2seq_attn.comparison.tuning import with_settings
+from seq2seq_attn.comparison.tuning import search_settings, with_settings
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.report.table import markdown
 from seq2seq_attn.results.evidence import EVIDENCE
@@ -84,3 +86,16 @@ def test_an_unknown_key_is_refused_before_anything_is_trained(tuned_values, tmp_
     with pytest.raises(UserError, match=r"unknown key 'training\.optimiser\.rate'"):
         compare(experiment_grid(tuned_values), tmp_path / "bad", bar=None)
     assert not list((tmp_path / "bad").glob("runs/*/*"))
+
+
+def test_a_setting_that_does_not_fit_an_arm_that_takes_it_from_others_is_refused_before_the_trials(
+    tuned_values, tmp_path, monkeypatch
+):
+    file = tmp_path / "transformer.yaml"
+    same = {key: tuned_values["base"][key] for key in ("data", "evaluation")}
+    file.write_text(json.dumps(same | {"model": {"kind": "transformer"}}))  # JSON is YAML
+    tuned_values["arms"]["mean"] = str(file)
+    tuned_values["tune"]["values"] = {"model.decoder.hidden_size": [5, 6]}
+    monkeypatch.setattr("seq2seq_attn.comparison.tuning.complete_all", lambda *_: pytest.fail("trials are trained"))
+    with pytest.raises(UserError, match=r"tune: arm 'mean': unknown key 'model\.decoder\.hidden_size'"):
+        search_settings(experiment_grid(tuned_values), tmp_path, "resume", 1, print)
