@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PositiveInt, SerializeAsAny, model_validator
 
+from seq2seq_attn.models.encoder import lowest
 from seq2seq_attn.models.translator import ModelConfig, default_model
 from seq2seq_attn.search.options import SearchOptions
 from seq2seq_attn.strict import Seed, Strict
@@ -134,7 +135,7 @@ class Config(Strict):
 
     @model_validator(mode="after")
     def _sentences_fit_into_the_model(self) -> Config:
-        limit = self.model.max_positions
+        limit = lowest(*self.model.max_positions)
         longest = {
             "data.max_length": self.data.max_length + 1,  # `</s>`
             "data.max_training_length": (self.data.max_training_length or 0) + 1,

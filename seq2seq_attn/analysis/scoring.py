@@ -127,8 +127,10 @@ def score_references(
 ) -> tuple[dict[str, float | None], AttentionRecord]:
     """Metrics of forced decoding of the references, with links and entropies of each pair.
 
-    A metric is None if the model has no attention weights or the test set no gold links to measure it by.
+    A metric is None if the model has no attention weights or the test set no gold links to measure it by. UserError: a
+    pair does not fit into the model's table of positions.
     """
+    model.require_positions(pairs.source, pairs.target, f"{pairs.name}, ")
     forced = model.force(pairs.source, pairs.target)
     known = [pair for pair in forced if pair is not None]
     weights = [pair and pair.weights.double().numpy() for pair in forced]

@@ -83,10 +83,12 @@ def decode_steps(
         tokens = model.target.encode(target)
         if len(tokens) == 1:
             raise UserError("a blank translation has no steps; give one with text, or none to search for it")
+        model.require_steps(len(tokens), "this translation")
         return decoder.steps(tokens, len(tokens))
     first = prefix_ids(model, prefix)
     rest = _after(options, len(first))
     limit = len(first) + rest.limit(len(ids))
+    model.require_steps(limit, "this prefix and what follows it")
     if options.beam_size == 1 and options.sampling is None:
         return decoder.steps(first, limit, options.min_length)
     (found,) = search(_Continuing(decoder, first), [ids], rest)
@@ -117,6 +119,7 @@ def continuations(
     ids = source_ids(model, source)
     first = prefix_ids(model, prefix)
     rest = _after(_exact(options or model.config.search), len(first))
+    model.require_steps(len(first) + rest.limit(len(ids)), "this prefix and what follows it")
     (found,) = search(_Continuing(_Decoder(model, ids, interventions), first), [ids], rest)
     limit = rest.limit(len(ids))
     best = []

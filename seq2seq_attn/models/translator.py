@@ -345,9 +345,9 @@ class ModelConfig(Tagged):
         """This configuration with another `decoder_size`."""
 
     @property
-    def max_positions(self) -> int | None:
-        """The number of tokens of the longest sentence that the model can take, `</s>` included; None: no limit."""
-        return None
+    def max_positions(self) -> tuple[int | None, int | None]:
+        """The numbers of tokens of the longest source and target that fit, `</s>` included; None: no limit."""
+        return None, None
 
     @model_validator(mode="after")
     def _tied_embeddings_have_one_file(self) -> ModelConfig:

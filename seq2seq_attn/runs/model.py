@@ -216,6 +216,7 @@ class TrainedModel:
         filled = [index for index, sentence in enumerate(ids) if len(sentence) > 1]
         found: list[list[Hypothesis]] = [[] for _ in lines]
         options = options or self.config.search
+        self.require_steps(options.max_length, "max_length")
         translator = self.for_inference(options).translator
         hypotheses = search(
             translator,
@@ -276,13 +277,38 @@ class TrainedModel:
         Attention weights take memory, and a recurrent decoder time, for every pair of tokens.
         """
         limit = max(self.config.data.max_length, self.config.search.max_length)
-        for side, codec, lines in (("source", self.source, sources), ("target", self.target, targets)):
+        self.require_positions(sources, targets)
+        reason = "the larger of data.max_length and search.max_length of its run"
+        self._refuse_longer((limit, limit), reason, sources, targets)
+
+    def require_positions(self, sources: Sequence[str], targets: Sequence[str], place: str = "") -> None:
+        """UserError, which starts with `place`, if a side of a pair does not fit into a table of positions.
+
+        Most models have no such table, and no limit.
+        """
+        limits = [None if limit is None else limit - 1 for limit in self.config.model.max_positions]
+        self._refuse_longer(limits, "as many as it has positions for beside `</s>`", sources, targets, place)
+
+    def require_steps(self, steps: int, what: str) -> None:
+        """UserError, which starts with `what`, if the decoder's table of positions is shorter than so many steps."""
+        _, positions = self.config.model.max_positions
+        if positions is not None and steps > positions:
+            raise UserError(f"{what}: {steps:,} tokens, and this model has {positions:,} positions; give fewer")
+
+    def _refuse_longer(
+        self, limits: Sequence[int | None], reason: str, sources: Sequence[str], targets: Sequence[str], place: str = ""
+    ) -> None:
+        """UserError if a line has more tokens, without `</s>`, than the limit of its side."""
+        sides = zip(limits, ("source", "target"), (self.source, self.target), (sources, targets), strict=True)
+        for limit, side, codec, lines in sides:
+            if limit is None:
+                continue
             for number, line in enumerate(lines, start=1):
                 # A piece is a character at least, but for the few that sentencepiece expands: most need no tokeniser.
                 if len(line) > limit and (length := len(codec.pieces(line))) > limit:
                     raise UserError(
-                        f"line {number} of the {side}: {length:,} tokens, and this model reads {limit:,} at most, the "
-                        f"larger of data.max_length and search.max_length of its run; leave the pair out, or split it"
+                        f"{place}line {number} of the {side}: {length:,} tokens, and this model reads {limit:,} at "
+                        f"most, {reason}; leave the pair out, or split it"
                     )
 
     def parameters(self) -> int:

@@ -110,8 +110,7 @@ def _train(
     """`train` in a folder that is locked."""
     data = config.data
     validation_pairs = read_pairs(data.validation)
-    if data.test is not None:
-        read_test(data.test)  # its errors should appear before training, not after it
+    test = None if data.test is None else read_test(data.test)  # its errors should appear before training, not after
     run_files(config)  # as above
     resuming = may_resume(config, folder, if_exists)
     started = session(config)  # files may change during training
@@ -142,6 +141,8 @@ def _train(
         )
     coverage = None if resuming else start_from_vectors(translator, config, source, target, pretrained, say)
     model = TrainedModel(config, source, target, translator)
+    if test is not None:
+        model.require_positions(test.pairs.source, test.pairs.target, f"{test.pairs.name}, ")
     sizes = "joint" if source is target else f"source, {len(target.vocabulary):,} target"
     say(
         f"{name}: {_device(config)}, {config.training.precision}; {model.parameters():,} parameters; {kept}, "

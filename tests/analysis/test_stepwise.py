@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from seq2seq_attn.analysis.interventions import intervene
+from seq2seq_attn.analysis.scoring import score_references
 from seq2seq_attn.analysis.step_interventions import Intervention, normalisers_for
 from seq2seq_attn.analysis.stepwise import (
     continuations,
@@ -21,8 +22,9 @@ from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.translator import pad
 from seq2seq_attn.runs.model import TrainedModel, build_translator
-from seq2seq_attn.strict import parse
+from seq2seq_attn.strict import merge, parse
 from seq2seq_attn.text.codec import Codec
+from seq2seq_attn.text.corpus import ParallelCorpus
 from seq2seq_attn.text.tokenisers import Word
 from seq2seq_attn.text.vocabulary import EOS, Vocabulary
 
@@ -56,11 +58,11 @@ def model(request):
     return untrained(request.param)
 
 
-def untrained(name, **context):
+def untrained(name, change=None, **context):
     pairs = {"source": "unused", "target": "unused"}
     model = MODELS[name] | {"context": MODELS[name].get("context", {}) | context}
     values = {"data": {"train": pairs, "validation": pairs}, "text": {"tokeniser": "word"}, "model": model}
-    config = Config.model_validate(values)
+    config = Config.model_validate(merge(values, change or {}))
     codecs = [Codec(Word(), Vocabulary(letters)) for letters in ("abcd", "vwxyz")]
     with torch.random.fork_rng():
         torch.manual_seed(3)
@@ -575,3 +577,34 @@ def test_blank_sides_have_no_steps(model):
     for source, target in ((" ", None), (SOURCE, " ")):
         with pytest.raises(UserError, match="blank"):
             run(model, source, target)
+
+
+def test_what_does_not_fit_into_a_table_of_positions_is_refused_in_one_line():
+    table = {"position": {"name": "learned", "max_positions": 9}}
+    lengths = {"data": {"max_length": 8}, "search": {"max_length": 9}}
+    model = untrained("heads", lengths | {"model": {"encoder": table, "decoder": table}})
+    source, target = " ".join("abcdabcda"), " ".join("vwxyzvwxy")  # 9 tokens, for which `</s>` would be the tenth
+    short = [source[:-2], target[:-2]]
+    for side, pair in (("source", (source, short[1])), ("target", (short[0], target))):
+        message = f"line 2 of the {side}: 9 tokens, and this model reads 8 at most"
+        lines = [short[0], pair[0]], [short[1], pair[1]]
+        with pytest.raises(UserError, match=rf"^{message}"):
+            model.require_short(*lines)
+        with pytest.raises(UserError, match=rf"^the test set, {message}"):
+            score_references(model, ParallelCorpus(*lines, "the test set"))
+    with pytest.raises(UserError, match=r"^this translation: 10 tokens, and this model has 9 positions"):
+        run(model, SOURCE, target)
+    for search in (run, lambda *_, **given: continuations(model, SOURCE, **given)):
+        with pytest.raises(UserError, match=r"^this prefix and what follows it: 10 tokens"):
+            search(model, prefix=target)
+    with pytest.raises(UserError, match=r"^max_length: 12 tokens, and this model has 9 positions"):
+        model.search([SOURCE], options(model, max_length=12))
+    model.require_short([short[0]], [short[1]])
+    assert len(run(model, SOURCE, short[1]).steps) == 9
+
+
+def test_a_table_of_positions_limits_its_own_side():
+    table = {"position": {"name": "learned", "max_positions": 9}}
+    model = untrained("heads", {"data": {"max_length": 8}, "search": {"max_length": 9}, "model": {"encoder": table}})
+    scores, _ = score_references(model, ParallelCorpus([SOURCE], [" ".join("v" * 12)]))
+    assert scores["perplexity"] > 1

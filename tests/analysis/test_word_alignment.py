@@ -73,6 +73,16 @@ def test_pieces_are_summed_over_source_words_and_averaged_over_target_words(untr
     np.testing.assert_allclose(words.weights.sum(axis=1) + lost, 1, rtol=1e-6)
 
 
+def test_words_without_tokens_have_weights_of_zero_at_the_end_of_a_line_too(untrained):
+    model = untrained(codec_of("bpe"), codec_of("bpe"))
+    without_tokens = "\u200b"  # a blank without width, which sentencepiece drops
+    (words,) = word_attention(model, [f"{without_tokens} {MORE} {without_tokens}"], [f"{MORE} {without_tokens}"])
+    assert words.weights.shape == (len(words.target), len(words.source)) == (3, 4)
+    assert words.weights[:2, 1:3].all()
+    assert not words.weights[2].any()
+    assert not words.weights[:, [0, 3]].any()
+
+
 def test_a_word_has_the_row_that_predicts_it_by_default(untrained):
     model = untrained(codec_of("word"), codec_of("word"))
     diagonal = Forced(torch.zeros(5), 0.0, torch.eye(5))  # row i attends to source word i, the last one to </s>

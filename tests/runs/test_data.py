@@ -48,6 +48,21 @@ def test_gold_alignments_without_a_sure_link_are_refused_before_training(grid, t
     assert not (tmp_path / "run").exists()
 
 
+def test_a_test_sentence_without_a_position_in_the_model_is_refused_before_training(grid, tmp_path):
+    table = "{name: learned, max_positions: 9}"
+    (tmp_path / "test").write_text("a b\n" * 31 + "a b c d a b c d a\n")
+    changes = [
+        "data.max_length=8",
+        "search.max_length=9",
+        f"data.test={{source: {tmp_path}/test, target: {tmp_path}/test, alignments: null}}",
+    ]
+    values = grid.runs[2].config.model_dump(mode="json") | {"model": {"kind": "transformer", "embedding_size": 8}}
+    config = parse(Config, override(values, [*changes, f"model.encoder={{layers: 1, position: {table}}}"]))
+    with pytest.raises(UserError, match="test, line 32 of the source: 9 tokens, and this model reads 8 at most"):
+        train(config, tmp_path / "run")
+    assert not (tmp_path / "run" / "checkpoints").exists()
+
+
 def longer(config, epochs):
     return parse(Config, override(config.model_dump(mode="json"), [f"training.max_epochs={epochs}"]))
 

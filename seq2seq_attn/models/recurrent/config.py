@@ -33,8 +33,8 @@ class RecurrentConfig(ModelConfig):
     dropout: DropoutConfig = DropoutConfig()
 
     @property
-    def max_positions(self) -> int | None:
-        return self.encoder.max_positions
+    def max_positions(self) -> tuple[int | None, int | None]:
+        return self.encoder.max_positions, None
 
     @property
     def decoder_size(self) -> int:

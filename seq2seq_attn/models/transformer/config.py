@@ -24,7 +24,7 @@ from seq2seq_attn.models.context_config import (
     build_part,
 )
 from seq2seq_attn.models.embedding import build_embeddings
-from seq2seq_attn.models.encoder import Encoder, EncoderConfig, lowest
+from seq2seq_attn.models.encoder import Encoder, EncoderConfig
 from seq2seq_attn.models.transformer.decoder import TransformerDecoder
 from seq2seq_attn.models.transformer.encoder import TransformerEncoder
 from seq2seq_attn.models.transformer.layers import Activation, DecoderLayer, EncoderLayer, FeedForward, Norm
@@ -145,8 +145,8 @@ class TransformerConfig(ModelConfig):
         return {**values, **{key: defaults[key] | given[key] for key in given}}
 
     @property
-    def max_positions(self) -> int | None:
-        return lowest(self.encoder.max_positions, self.decoder.max_positions)
+    def max_positions(self) -> tuple[int | None, int | None]:
+        return self.encoder.max_positions, self.decoder.max_positions
 
     @property
     def decoder_size(self) -> int:
