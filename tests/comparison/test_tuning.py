@@ -1,7 +1,5 @@
 """An equal search over settings before training."""
 
-import json
-
 import pytest
 
 from seq2seq_attn.comparison.compare import compare
@@ -91,10 +89,8 @@ def test_an_unknown_key_is_refused_before_anything_is_trained(tuned_values, tmp_
 def test_a_setting_that_does_not_fit_an_arm_that_takes_it_from_others_is_refused_before_the_trials(
     tuned_values, tmp_path, monkeypatch
 ):
-    file = tmp_path / "transformer.yaml"
     same = {key: tuned_values["base"][key] for key in ("data", "evaluation")}
-    file.write_text(json.dumps(same | {"model": {"kind": "transformer"}}))  # JSON is YAML
-    tuned_values["arms"]["mean"] = str(file)
+    tuned_values["arms"]["mean"] = {"base": {**same, "model": {"kind": "transformer"}}}
     tuned_values["tune"]["values"] = {"model.decoder.hidden_size": [5, 6]}
     monkeypatch.setattr("seq2seq_attn.comparison.tuning.complete_all", lambda *_: pytest.fail("trials are trained"))
     with pytest.raises(UserError, match=r"tune: arm 'mean': unknown key 'model\.decoder\.hidden_size'"):
