@@ -153,7 +153,7 @@ def test_the_effects_of_search_on_a_page_are_those_that_were_measured():
     assert table(found) in (folder / "README.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", ["tom-and-jerry", "multi30k-en-de"])
+@pytest.mark.parametrize("name", ["tom-and-jerry", "multi30k-en-de", "multi30k-de-en"])
 def test_a_table_that_a_page_repeats_is_the_one_that_was_made(name):
     folder = ROOT / "experiments" / name
     made = (folder / "results/table.md").read_text(encoding="utf-8").partition("\n## ")[0]
