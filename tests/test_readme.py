@@ -136,14 +136,18 @@ def test_figures_of_the_demo_are_those_of_its_results():
 
 def test_figures_of_real_captions_are_those_of_their_results():
     results = json.loads((ROOT / "experiments/multi30k-en-de/results/results.json").read_text(encoding="utf-8"))
-    distracted, attention = (f"{arm['bleu']['mean']:.1f} ± {arm['bleu']['std']:.1f}" for arm in results["arms"])
-    (pair,) = results["comparisons"]
+    scores = [arm["bleu"] for arm in results["arms"]]
+    distracted, attention, transformer = (f"{score['mean']:.1f} ± {score['std']:.1f}" for score in scores)
+    pair = results["comparisons"][0]
+    assert pair["arm"] == "additive attention"
     difference = f"{pair['bleu_difference']:+.1f} [{pair['joint']['low']:+.1f}, {pair['joint']['high']:+.1f}]"
     said = " ".join(README.split())
     assert f"with attention reach {attention} BLEU and three distracted ones {distracted}: {difference}" in said
+    assert f"a small Transformer, {transformer} (" in said
     page = (ROOT / "experiments/multi30k-en-de/README.md").read_text(encoding="utf-8")
     assert f"| **additive attention, this page**, mean of three seeds, one model | **{attention}** |" in page
     assert f"| distracted, this page | {distracted} |" in page
+    assert f"| Transformer, this page, mean of three seeds, one model | {transformer} |" in page
 
 
 def test_the_effects_of_search_on_a_page_are_those_that_were_measured():

@@ -51,7 +51,7 @@ MOST_WEIGHTS = 10_000_000  # attention weights kept, over all arms: one to four 
 ATTENTION, CORPUS, EXAMPLES, SENTENCES = "attention.json", "corpus_attention.json", "examples.json", "sentences.json"
 
 
-class Observed:
+class Observations:
     """Attention maps, decoded examples and the attention on the test set, by arm."""
 
     def __init__(self, folder: Path | None, arms: Collection[str]) -> None:
@@ -114,7 +114,7 @@ def observe(
         gold = [tuple(sorted(links)) for links in test_set.gold.sure]
     examples = example_lines(test_set)
     first = {arm: runs / group[0].folder for arm, group in grid.arms()}
-    known = Observed(earlier, translations.keys() - first.keys())
+    known = Observations(earlier, translations.keys() - first.keys())
     if first and not known.lines:
         known.lines = kept_lines(pairs, len(first), *load_codecs(next(iter(first.values()))), always=examples)
     lines = known.lines

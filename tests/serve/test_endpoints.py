@@ -171,7 +171,7 @@ def test_a_source_may_be_given_as_tokens(ask, post, refused, model):
         {"replace": "nothing"},
         {"replace": "sentence", "other": "b b", "step": 0},
         {"replace": "temperature", "temperature": 3.0},
-        {"replace": "normaliser", "normaliser": "sparsemax"},
+        {"replace": "normaliser", "normaliser": "sigmoid"},
         {"replace": "normaliser", "normaliser": {"name": "softmax", "temperature": 4.0}, "step": 0},
     ],
     ids=lambda each: each["replace"],
