@@ -80,10 +80,10 @@ def merge_words(
 
 def _merged(model: TrainedModel, source: str, target: str, tokens: Tensor, row: AlignmentRow) -> NDArray[np.float64]:
     weights: Any = tokens.numpy()
-    merged = merge_pieces(word_rows(weights, row), model.source.word_indices(source), model.target.word_indices(target))
-    # The last words of a line may have no pieces: sentencepiece drops characters without width.
-    words = len(target.split()), len(source.split())
-    return np.pad(merged, [(0, all_words - size) for all_words, size in zip(words, merged.shape, strict=True)])
+    words = len(target.split()), len(source.split())  # of which some may have no pieces: sentencepiece drops characters
+    return merge_pieces(
+        word_rows(weights, row), model.source.word_indices(source), model.target.word_indices(target), words
+    )
 
 
 def align_by_attention(

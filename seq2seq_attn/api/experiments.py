@@ -15,7 +15,7 @@ from seq2seq_attn.report.columns import columns
 from seq2seq_attn.report.conclusion import conclusion
 from seq2seq_attn.report.export import as_csv, as_latex, as_records
 from seq2seq_attn.report.table import markdown, notes, terminal
-from seq2seq_attn.report.write import CURVES, write_report
+from seq2seq_attn.report.write import write_report
 from seq2seq_attn.results.records import RUNS, run_folder
 from seq2seq_attn.results.results import RESULTS, Results
 from seq2seq_attn.runs import Say, messages
@@ -258,7 +258,7 @@ class Comparison:
     def plot_curves(self) -> Figure:
         """Validation BLEU and loss against epochs."""
         from seq2seq_attn.report.figures import learning_curve_figure
-        from seq2seq_attn.results.observations import load_curves
+        from seq2seq_attn.results.observations import CURVES, load_curves
 
         curves = load_curves(self.folder / CURVES)
         return learning_curve_figure({arm.name: curves.get(arm.name, ()) for arm in self.results.arms})

@@ -30,7 +30,14 @@ from seq2seq_attn.config import TestFiles
 from seq2seq_attn.errors import FailedError, UserError
 from seq2seq_attn.evaluation.alignment import Links, symmetrise
 from seq2seq_attn.results.evidence import EVIDENCE, Evidence
-from seq2seq_attn.results.observations import Curve, Reproduction, save_curves, save_reproduction
+from seq2seq_attn.results.observations import (
+    CURVES,
+    REPRODUCTION,
+    Curve,
+    Reproduction,
+    save_curves,
+    save_reproduction,
+)
 from seq2seq_attn.results.records import RUNS
 from seq2seq_attn.results.results import RESULTS, MissingRun, Results
 from seq2seq_attn.runs import Say
@@ -106,11 +113,11 @@ def compare(
             results = collect(grid, tested, test, curves, say, aligners=aligners, tuned=tuned, missing=missing)
             results.save(folder / RESULTS)
             gather(grid, tested, curves, aligners, tuned, missing).save(folder / EVIDENCE)
-            save_curves(curves, folder / "curves.json")
+            save_curves(curves, folder / CURVES)
             translations = {arm: each[0].translations for arm, each in tested.items()}
             earlier = evidence and evidence.parent
             observe(finished, runs, test, folder, translations, results.signatures["chrf"], earlier)
-            save_reproduction(_reproduction(grid, command), folder / "making.json")
+            save_reproduction(_reproduction(grid, command), folder / REPRODUCTION)
             return results
 
 

@@ -17,6 +17,10 @@ from seq2seq_attn.analysis.word_alignment import merge_words
 from seq2seq_attn.comparison.experiment import ArmRun, RunGrid
 from seq2seq_attn.evaluation.corpus_scores import sentence_chrf
 from seq2seq_attn.results.observations import (
+    ATTENTION,
+    CORPUS,
+    EXAMPLES,
+    SENTENCES,
     SHOWN,
     ArmAttention,
     AttentionMap,
@@ -48,7 +52,6 @@ from seq2seq_attn.text.files import read_lines
 
 SENTENCE_METRIC = "chrF2"
 MOST_WEIGHTS = 10_000_000  # attention weights kept, over all arms: one to four MB on the page
-ATTENTION, CORPUS, EXAMPLES, SENTENCES = "attention.json", "corpus_attention.json", "examples.json", "sentences.json"
 
 
 class Observations:
@@ -131,11 +134,10 @@ def observe(
                 if own not in known.segmentations:
                     known.segmentations.append(own)
                 segmentation, weights = known.segmentations.index(own), pack_weights(matrices)
-        translated = ParallelCorpus(read_lines(checked(folder, TRANSLATIONS)), pairs.target).select(lines)
-        scores = _sentence_scores({arm: translated.source}, translated.target)[arm]
-        known.arms[arm] = ArmAttention(
-            model.config.seed, tuple(translated.source), tuple(scores), segmentation, weights
-        )
+        all_translations = read_lines(checked(folder, TRANSLATIONS))
+        shown = [all_translations[line] for line in lines]
+        scores = _sentence_scores({arm: shown}, [pairs.target[line] for line in lines])[arm]
+        known.arms[arm] = ArmAttention(model.config.seed, tuple(shown), tuple(scores), segmentation, weights)
         for line in examples:
             trace = trace_pair(model, arm, pairs.source[line], pairs.target[line])
             known.traces.setdefault(line, []).extend([] if trace is None else [trace])

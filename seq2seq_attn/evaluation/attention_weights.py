@@ -37,12 +37,15 @@ def word_rows(weights: ArrayLike, row: AlignmentRow = "predicted") -> NDArray[np
     return rows[:, :-1]
 
 
-def merge_pieces(weights: ArrayLike, source_words: Sequence[int], target_words: Sequence[int]) -> NDArray[np.float64]:
+def merge_pieces(
+    weights: ArrayLike, source_words: Sequence[int], target_words: Sequence[int], words: tuple[int, int] = (0, 0)
+) -> NDArray[np.float64]:
     """Weights between words from weights between pieces: summed over source pieces, averaged over target pieces.
 
     So the row of a word is a distribution if those of its pieces are. `source_words[j]` is the word, counted from
     0, that source piece j belongs to, `target_words[i]` likewise; the result is (target words, source words).
-    A word without pieces has a row or column of zeros. ValueError: lists that do not match the matrix.
+    A word without pieces has a row or column of zeros; `words` are the numbers of target and source words, which matter
+    if the last ones have no pieces. ValueError: lists that do not match the matrix.
     """
     matrix = np.asarray(weights, dtype=np.float64)
     if matrix.shape != (len(target_words), len(source_words)):
@@ -50,15 +53,15 @@ def merge_pieces(weights: ArrayLike, source_words: Sequence[int], target_words: 
             f"weights of shape {matrix.shape} need one word index per target and source piece, got "
             f"{len(target_words)} and {len(source_words)}; cut </s> off the weights first"
         )
-    source, target = _membership(source_words), _membership(target_words)
+    target, source = (_membership(*side) for side in zip((target_words, source_words), words, strict=True))
     target_pieces = np.maximum(target.sum(axis=0), 1)[:, None]  # at least 1: no division by zero
     merged: NDArray[np.float64] = target.T @ matrix @ source / target_pieces
     return merged
 
 
-def _membership(words: Sequence[int]) -> NDArray[np.float64]:
-    """(pieces, words): 1 where the piece belongs to the word, else 0."""
-    return np.eye(max(words, default=-1) + 1)[np.asarray(words, dtype=np.intp)]
+def _membership(words: Sequence[int], count: int) -> NDArray[np.float64]:
+    """(pieces, words), for `count` words or as many as there are with pieces: 1 where the piece belongs to the word."""
+    return np.eye(max(count, max(words, default=-1) + 1))[np.asarray(words, dtype=np.intp)]
 
 
 def argmax_links(weights: ArrayLike) -> frozenset[Link]:

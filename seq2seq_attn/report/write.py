@@ -14,6 +14,12 @@ from seq2seq_attn.report.figures import attention_figure, bleu_by_length_figure,
 from seq2seq_attn.report.html_page import Contents, html_page
 from seq2seq_attn.report.table import markdown
 from seq2seq_attn.results.observations import (
+    ATTENTION,
+    CORPUS,
+    CURVES,
+    EXAMPLES,
+    REPRODUCTION,
+    SENTENCES,
     AttentionMap,
     Curve,
     load_attention,
@@ -26,9 +32,6 @@ from seq2seq_attn.results.observations import (
 from seq2seq_attn.results.records import slug
 from seq2seq_attn.results.results import RESULTS, Results
 from seq2seq_attn.text.files import write_bytes
-
-CURVES, ATTENTION = "curves.json", "attention.json"
-CORPUS, EXAMPLES, SENTENCES, REPRODUCTION = "corpus_attention.json", "examples.json", "sentences.json", "making.json"
 
 MOST_FIGURES = 6  # the most arms per sentence that get attention figures; with more, only the page shows them
 

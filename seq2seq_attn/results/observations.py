@@ -35,6 +35,9 @@ Weight = Annotated[
 ]  # may exceed 1 where rows need not sum to 1 (sigmoid) and the weights of a word's pieces are summed
 LinkPairs = tuple[tuple[NonNegativeInt, NonNegativeInt], ...]  # (source word, target word), from 0
 
+CURVES, ATTENTION = "curves.json", "attention.json"
+CORPUS, EXAMPLES, SENTENCES, REPRODUCTION = "corpus_attention.json", "examples.json", "sentences.json", "making.json"
+
 SHOWN = 5  # sentences with the largest, and with the smallest, gains per comparison in sentences.json
 
 

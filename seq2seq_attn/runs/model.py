@@ -290,7 +290,7 @@ class TrainedModel:
         self._refuse_longer(limits, "as many as it has positions for beside `</s>`", sources, targets, place)
 
     def require_steps(self, steps: int, what: str) -> None:
-        """UserError, which starts with `what`, if the decoder's table of positions is shorter than so many steps."""
+        """UserError, which starts with `what`, if the decoder's table has fewer positions than `steps`."""
         _, positions = self.config.model.max_positions
         if positions is not None and steps > positions:
             raise UserError(f"{what}: {steps:,} tokens, and this model has {positions:,} positions; give fewer")
