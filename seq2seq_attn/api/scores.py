@@ -124,7 +124,7 @@ class _Row(NamedTuple):
 
     @property
     def text(self) -> str:
-        return f"{self.score:<16}{self.number:>7}  {self.about}"
+        return f"{self.score:<17}{self.number:>7}  {self.about}"
 
 
 _LINK_RATES = {

@@ -203,7 +203,9 @@ def make_grid(experiment: Experiment, bases: Mapping[str, Mapping[str, Any]], pa
             try:
                 config = parse(ArmConfig, {**values, "seed": seed})
             except ConfigError as error:
-                raise ConfigError(f"{place}arm {arm!r}: {error}", error.keys) from None
+                file = _base_file(experiment, arm)
+                origin = f"{file}: " if file and not _is_changed(change, error.keys) else ""
+                raise ConfigError(f"{place}arm {arm!r}: {origin}{error}", error.keys) from None
             folder = run_folder(arm, seed)
             runs.append(ArmRun(arm, seed, config.run(), folder, config.match_parameters))
         if key := _scored_otherwise(runs[-1].config, runs[0].config):
@@ -213,6 +215,24 @@ def make_grid(experiment: Experiment, bases: Mapping[str, Mapping[str, Any]], pa
                 tuple(key.split(".")),
             )
     return RunGrid(experiment, runs)
+
+
+def _base_file(experiment: Experiment, arm: str) -> Path | None:
+    """The file of the configuration that an arm changes; None if it is part of the experiment."""
+    base = experiment.own_bases()[arm] or experiment.base
+    return base if isinstance(base, Path) else None
+
+
+def _is_changed(change: dict[str, Any] | list[Override], keys: Sequence[str]) -> bool:
+    """Whether an arm's change has a value at the place of these keys, or one that holds that place."""
+    changed: object = override({}, change) if isinstance(change, list) else change
+    for key in keys:
+        if not isinstance(changed, Mapping):
+            return True
+        if key not in changed:
+            return False
+        changed = changed[key]
+    return True
 
 
 def _scored_otherwise(one: Config, other: Config) -> str | None:

@@ -107,6 +107,21 @@ def test_arms_that_would_be_scored_differently_are_refused(tmp_path, values, cha
     assert read_experiment(write(tmp_path / "good.yaml", values), [change]).runs
 
 
+def test_a_mistake_is_reported_with_the_file_that_it_is_in(tmp_path, values):
+    wrong = values["base"] | {"training": {"batch_size": 0}}
+    write(tmp_path / "base.yaml", wrong)
+    for change, place in (
+        ({}, "arm 'x': .*base.yaml: training.batch_size = 0"),
+        (["training.max_epochs=3"], "arm 'x': .*base.yaml: training.batch_size = 0"),
+        ({"training": {"batch_size": -1}}, "arm 'x': training.batch_size = -1"),
+        (["training.batch_size=-1"], "arm 'x': training.batch_size = -1"),
+        ({"training": 3}, "arm 'x': training = 3"),
+    ):
+        path = write(tmp_path / "x.yaml", values | {"base": "base.yaml", "arms": {"x": change}, "baseline": "x"})
+        with pytest.raises(UserError, match=f"x.yaml: {place}"):
+            read_experiment(path)
+
+
 def test_a_mistake_in_an_arm_names_the_arm_and_the_nearest_scorer(tmp_path, values):
     values["arms"]["attention"] = {"model": {"context": {"scorer": "aditive"}}}
     with pytest.raises(UserError, match=r"arm 'attention': .*did you mean 'additive'\?"):
