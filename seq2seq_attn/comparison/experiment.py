@@ -223,9 +223,9 @@ def _base_file(experiment: Experiment, arm: str) -> Path | None:
     return base if isinstance(base, Path) else None
 
 
-def _is_changed(change: dict[str, Any] | list[Override], keys: Sequence[str]) -> bool:
+def _is_changed(change: dict[str, Any] | Sequence[Override], keys: Sequence[str]) -> bool:
     """Whether an arm's change has a value at the place of these keys, or one that holds that place."""
-    changed: object = override({}, change) if isinstance(change, list) else change
+    changed: object = change if isinstance(change, dict) else override({}, change)
     for key in keys:
         if not isinstance(changed, Mapping):
             return True

@@ -59,6 +59,8 @@ from seq2seq_attn.training.batches import EncodedPairs, SampledPairs, loader
 from seq2seq_attn.training.fit import fit, fork_random_state
 from seq2seq_attn.training.module import DivergenceError
 
+MANY_CUT_SHORT = 0.01  # of the training pairs: rare in translation, usual where a short input stands for a long output
+
 
 @fork_random_state()
 def train(
@@ -150,6 +152,8 @@ def _train(
     )
     if (unfused := ops.unfused(translator)) is not None:
         say(f"{name}: {unfused}")
+    if (cut := _cut_short(training, config.search)) is not None:
+        say(f"{name}: {cut}")
     files = {CONFIG: config_content(config)}
     if not resuming:
         clear(folder)
@@ -216,6 +220,21 @@ def _usable_pairs(files: PairFiles, max_length: int, codecs: Codecs, shared: Cac
     name = " and ".join(map(str, files.paths))
     filtered = filter_pairs(name, source.lengths - 1, target.lengths - 1, max_length)  # without `</s>`
     return EncodedPairs(source, target, filtered.kept), str(filtered)
+
+
+def _cut_short(pairs: EncodedPairs, options: SearchOptions) -> str | None:
+    """A warning if search must end before the targets of many pairs do; None if there are few such pairs."""
+    source, target = pairs.lengths
+    lengths, places = np.unique(source, return_inverse=True)
+    limits = np.array([options.limit(length) for length in lengths.tolist()])
+    count = int(np.count_nonzero(target > limits[places]))
+    if count < MANY_CUT_SHORT * len(pairs):
+        return None
+    rule, remedy = f"search.max_length={options.max_length}", "raise it"
+    if options.max_length_ratio is not None:
+        rule += f", and {options.max_length_ratio:g} S + {options.max_length_margin} for a source of S tokens"
+        remedy = "raise search.max_length, or set search.max_length_ratio=null"
+    return f"{count:,} of {len(pairs):,} training targets are longer than a translation may be ({rule}); {remedy}"
 
 
 def _validation_bleu(model: TrainedModel, pairs: ParallelCorpus, folder: Path) -> Callable[[Translator], float]:

@@ -218,6 +218,27 @@ def test_long_lines_are_reported_in_training_and_truncated_in_translation(config
     assert warned == ["line 1: 5 tokens, cut to data.max_length=3"]
 
 
+@pytest.mark.parametrize(
+    ("search", "rule"),
+    [
+        (
+            {"max_length": 4, "max_length_ratio": None},  # targets of 4 and 5 tokens, and `</s>`
+            "20 of 40 training targets are longer than a translation may be (search.max_length=4); raise it",
+        ),
+        (
+            {"max_length_ratio": 0.5, "max_length_margin": 2},  # limits of 4 and 5 for sources of 5 and 6
+            "20 of 40 training targets are longer than a translation may be (search.max_length=256, and 0.5 S + 2 for "
+            "a source of S tokens); raise search.max_length, or set search.max_length_ratio=null",
+        ),
+        ({"max_length": 6, "max_length_ratio": None}, None),
+    ],
+)
+def test_training_targets_that_search_would_cut_short_are_reported(config, tmp_path, search, rule):
+    said = []
+    train(searching(changed(config, max_epochs=1), **search), tmp_path / "run", say=said.append)
+    assert said[1:] == ([] if rule is None else [f"training: {rule}"])
+
+
 def test_one_warning_counts_all_truncated_lines(trained):
     model = replace(trained, config=with_data(trained.config, max_length=3))
     warned = []
