@@ -1,0 +1,236 @@
+"""Time to quality: validation BLEU after so many minutes of training, of this project, JoeyNMT and OpenNMT-py.
+
+Each system trains on Multi30k English to German, on lowercased, tokenised text; after every epoch its greedy
+translations of the validation set are scored. Minutes are those since its training command was started: of this project
+with these translations, of the peers without them (they keep a checkpoint of every epoch, translated afterwards).
+
+    benchmarks/peers/setup.sh peers                                             # first; then, on an idle machine:
+    python benchmarks/quality.py train peers seq2seq_attn --minutes 30
+    python benchmarks/quality.py train peers opennmt --minutes 60
+    python benchmarks/quality.py train peers joeynmt --minutes 60
+    python benchmarks/quality.py show                                           # the table and the picture
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+import yaml
+from matplotlib import pyplot
+
+from seq2seq_attn.evaluation.corpus_scores import bleu_metric, corpus_score
+from seq2seq_attn.runs.provenance import hardware
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+RECIPE = ROOT / "experiments" / "multi30k-en-de" / "best.yaml"
+EPOCH = 454  # updates of 64 sentences
+BLEU = bleu_metric("none", lowercase=False)
+GOALS = (30, 35, 38)
+NAMES = {"seq2seq_attn": "seq2seq_attn, bf16", "opennmt": "OpenNMT-py 3.5.1", "joeynmt": "JoeyNMT 2.3.0"}
+
+
+def main() -> None:
+    """The commands `train` and `show`."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    training = commands.add_parser("train", help="train one system and write its curve")
+    training.add_argument("peers", type=Path, help="folder of setup.sh")
+    training.add_argument("system", choices=NAMES)
+    training.add_argument("--minutes", type=float, default=60.0, help="stop after so many minutes")
+    training.add_argument("--threads", type=int, default=2)
+    training.set_defaults(run=train)
+    commands.add_parser("show", help="write the picture, and print the table of all curves").set_defaults(run=show)
+    options = parser.parse_args()
+    options.run(options)
+
+
+def train(options: argparse.Namespace) -> None:
+    """One system's curve, in `benchmarks/results/quality-SYSTEM.json`."""
+    peers, minutes = options.peers.resolve(), options.minutes
+    environment = os.environ | {name: str(options.threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
+    systems: dict[str, Callable[..., list[tuple[float, float]]]] = {
+        "seq2seq_attn": _ours,
+        "joeynmt": _joeynmt,
+        "opennmt": _opennmt,
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        curve = systems[options.system](peers, Path(folder), minutes, environment)
+    result = {
+        "system": NAMES[options.system],
+        "hardware": hardware("cpu", options.threads),
+        "minutes": minutes,
+        "signature": corpus_score(BLEU, ["a"], ["a"]).signature,
+        "curve": [{"minutes": round(at, 2), "bleu": round(score, 2)} for at, score in curve],
+    }
+    path = RESULTS / f"quality-{options.system}.json"
+    path.write_text(f"{json.dumps(result, indent=2)}\n", encoding="utf-8")
+    print(f"{path}: {curve[-1][1]:.1f} BLEU after {curve[-1][0]:.1f} minutes" if curve else f"{path}: no epoch ended")
+
+
+def _ours(peers: Path, folder: Path, minutes: float, environment: dict[str, str]) -> list[tuple[float, float]]:
+    text = {
+        part: {
+            side: str(peers / "data" / f"{name}.tok.{language}")
+            for side, language in (("source", "en"), ("target", "de"))
+        }
+        for part, name in (("train", "train"), ("validation", "val"))
+    }
+    config = yaml.safe_load(RECIPE.read_text(encoding="utf-8")) | {"data": text}
+    config["training"] |= {"precision": "bf16"}
+    (folder / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    command = [
+        sys.executable,
+        "-m",
+        "seq2seq_attn",
+        "train",
+        str(folder / "config.yaml"),
+        "--output",
+        str(folder / "run"),
+    ]
+    curve = []
+    for line, seconds in _lines(command, minutes, environment, cwd=folder):
+        if found := re.search(r"epoch \d+/\d+, .*BLEU ([\d.]+)", line):
+            curve.append((seconds / 60, float(found[1])))
+    return curve
+
+
+def _joeynmt(peers: Path, folder: Path, minutes: float, environment: dict[str, str]) -> list[tuple[float, float]]:
+    """The model of the common task, Bahdanau with input feeding, by its own command; a checkpoint after every epoch."""
+    config = _peer("joey").configuration("bahdanau", folder / "model")
+    config["training"] |= {"updates": 1_000_000, "validation_freq": EPOCH, "logging_freq": EPOCH, "keep_best_ckpts": -1}
+    config["testing"] |= {"beam_size": 1, "max_output_length": 80}
+    path = folder / "config.yaml"
+    path.write_text(yaml.safe_dump(config), encoding="utf-8")
+    python = peers / "venv" / "bin" / "python"
+    command = [str(python), "-m", "joeynmt", "train", str(path), "--skip-test"]
+
+    def translate(checkpoint: Path, output: Path) -> None:
+        path.write_text(yaml.safe_dump(config | {"load_model": str(checkpoint)}), encoding="utf-8")
+        done = [str(python), "-m", "joeynmt", "translate", str(path)]  # its option for a file fails in this release
+        with (peers / "data" / "val.bpe.en").open("rb") as lines, output.open("wb") as file:
+            subprocess.run(done, cwd=peers, env=environment, stdin=lines, stdout=file, check=True)
+
+    return _checkpoints(command, folder / "model", "[0-9]*.ckpt", translate, peers, minutes, environment)
+
+
+def _opennmt(peers: Path, folder: Path, minutes: float, environment: dict[str, str]) -> list[tuple[float, float]]:
+    """The model of the common task, MLP attention with input feeding, by its own command."""
+    settings = {"attention": "mlp", "input_feeding": True}
+    config = _peer("opennmt").configuration(settings) | {
+        "save_data": str(folder / "run"),
+        "save_model": str(folder / "model" / "model"),
+        "train_steps": 1_000_000,
+        "save_checkpoint_steps": EPOCH,
+        "keep_checkpoint": -1,
+    }
+    path = folder / "config.yaml"
+    path.write_text(yaml.safe_dump(config), encoding="utf-8")
+    commands = peers / "venv" / "bin"
+
+    def translate(checkpoint: Path, output: Path) -> None:
+        source = peers / "data" / "val.bpe.en"
+        words = f"-model {checkpoint} -src {source} -output {output} -beam_size 1 -batch_size 64 -max_length 80"
+        done = [str(commands / "onmt_translate"), *words.split()]
+        subprocess.run(done, cwd=peers, env=environment, check=True, capture_output=True)
+
+    command = [str(commands / "onmt_train"), "-config", str(path)]
+    return _checkpoints(command, folder / "model", "*.pt", translate, peers, minutes, environment)
+
+
+def _checkpoints(
+    command: list[str],
+    folder: Path,
+    pattern: str,
+    translate: Callable[[Path, Path], None],
+    peers: Path,
+    minutes: float,
+    environment: dict[str, str],
+) -> list[tuple[float, float]]:
+    """Trains, then translates the validation set with every checkpoint; minutes are those at which it was written."""
+    began = time.time()
+    for line, seconds in _lines(command, minutes, environment, cwd=peers):
+        print(f"{seconds / 60:6.1f} min  {line[-110:]}")
+    references = (peers / "data" / "val.tok.de").read_text(encoding="utf-8").splitlines()
+    curve = []
+    for checkpoint in sorted(folder.glob(pattern), key=lambda path: path.stat().st_mtime):
+        output = folder / "translations"
+        translate(checkpoint, output)
+        translations = output.read_text(encoding="utf-8").replace("@@ ", "").splitlines()
+        score = corpus_score(BLEU, translations, references).value
+        curve.append(((checkpoint.stat().st_mtime - began) / 60, score))
+        print(f"{checkpoint.name}: {curve[-1][0]:.1f} min, {score:.2f}")
+    return curve
+
+
+def _lines(command: list[str], minutes: float, environment: dict[str, str], cwd: Path) -> Iterator[tuple[str, float]]:
+    """The lines of a command's output, each with the seconds since its start; it is ended after so many minutes."""
+    began = time.monotonic()
+    paths = environment | {"PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), environment.get("PYTHONPATH"))))}
+    process = subprocess.Popen(
+        command, cwd=cwd, env=paths, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
+    if process.stdout is None:
+        raise RuntimeError("no output")
+    signal.signal(signal.SIGALRM, lambda *_: os.killpg(process.pid, signal.SIGTERM))
+    signal.alarm(round(60 * minutes))
+    for line in process.stdout:
+        yield line.rstrip(), time.monotonic() - began
+    signal.alarm(0)
+    if process.wait() not in (0, -signal.SIGTERM, 130, 143) and time.monotonic() - began < 60 * minutes:
+        raise SystemExit(f"{' '.join(command)} failed")
+
+
+def _peer(name: str) -> Any:
+    """A driver's module, for its configuration."""
+    sys.path.insert(0, str(ROOT / "benchmarks" / "peers"))
+    return __import__(name)
+
+
+def show(_: argparse.Namespace) -> None:
+    """The table, on standard output, and the picture, in `docs/speed`."""
+    results = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(RESULTS.glob("quality-*.json"))]
+    print(table(results))
+    figure, axes = pyplot.subplots(figsize=(7, 4), layout="constrained")
+    for result in results:
+        points = result["curve"]
+        axes.plot(
+            [each["minutes"] for each in points], [each["bleu"] for each in points], marker=".", label=result["system"]
+        )
+    axes.set_xlabel("minutes of training")
+    axes.set_ylabel("BLEU of the validation set, greedy")
+    axes.legend()
+    axes.grid(alpha=0.3)
+    figure.savefig(ROOT / "docs" / "speed" / "time-to-quality.png", dpi=150)
+
+
+def table(results: list[dict[str, Any]]) -> str:
+    """Minutes to each goal, and the best BLEU within the time given."""
+    lines = [
+        "| system | " + " | ".join(f"minutes to {goal} BLEU" for goal in GOALS) + " | best BLEU | minutes given |",
+        "| --- |" + " ---: |" * (len(GOALS) + 2),
+    ]
+    for result in results:
+        reached = [next((each["minutes"] for each in result["curve"] if each["bleu"] >= goal), None) for goal in GOALS]
+        cells = ["not reached" if at is None else f"{at:.1f}" for at in reached]
+        best = max(each["bleu"] for each in result["curve"])
+        lines.append(f"| {result['system']} | {' | '.join(cells)} | {best:.1f} | {result['minutes']:g} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()
