@@ -54,18 +54,11 @@ def test_the_validation_pairs_are_training_pairs_from_its_whole_length(folder):
     assert validation == train[::2]
 
 
-def test_the_two_experiments_differ_only_by_their_split_and_the_length_of_training():
+def test_the_two_experiments_differ_only_by_their_split():
     length, simple = (
         read_experiment(ROOT / f"experiments/scan-{split}/experiment.yaml") for split in ("length", "simple")
     )
     assert len(length.runs) == len(simple.runs)
     for one, other in zip(length.runs, simple.runs, strict=True):
-        epochs = {"max_epochs": 1, "validate_every": 1}
-        one, other = (
-            run._replace(
-                config=run.config.model_copy(update={"training": run.config.training.model_copy(update=epochs)})
-            )
-            for run in (one, other)
-        )
         text = one.config.model_dump_json().replace("/length/", "/simple/")
         assert (one.arm, text) == (other.arm, other.config.model_dump_json())
