@@ -1,0 +1,111 @@
+"""Exact match on SCAN, by the tests that `compare` has for BLEU: other trainings and other sentences.
+
+    python experiments/scan-length/exact.py experiments/scan-length/results  # or the folder of any comparison
+
+Reads the translations in evidence.json.gz, prints the table, and writes exact.json and exact.png beside them: exact
+match of each arm, its difference from the baseline, and exact match by the number of actions that a command stands for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seq2seq_attn.evaluation.corpus_scores import bleu_metric
+from seq2seq_attn.evaluation.counts import CorpusCounts
+from seq2seq_attn.evaluation.significance import RunScores, holm, joint_interval, joint_test
+from seq2seq_attn.report.figures import Picture, drawing, legend_below, line_styles, render
+from seq2seq_attn.results.evidence import Evidence
+
+
+class ExactCounts(CorpusCounts):
+    """Of exact matches: (runs, sentences, 2), whether a sentence is the reference, and 1."""
+
+    @classmethod
+    def of(cls, runs: Sequence[Sequence[str]], references: Sequence[str]) -> ExactCounts:
+        same = np.array([[line == reference for line, reference in zip(run, references, strict=True)] for run in runs])
+        return cls(np.stack([same, np.ones_like(same)], axis=-1).astype(np.int64), bleu_metric("none", lowercase=False))
+
+    def scores_of(self, sums: NDArray[Any]) -> NDArray[np.float64]:
+        return 100.0 * sums[:, 0] / sums[:, 1].astype(np.float64)
+
+
+def exact_matches(
+    arms: Mapping[str, Sequence[Sequence[str]]], references: Sequence[str], baseline: str
+) -> dict[str, Any]:
+    """By arm: the score of each run, and with two runs or more its interval and the joint test with the baseline."""
+    counts = {arm: ExactCounts.of(runs, references) for arm, runs in arms.items()}
+    scores = {arm: RunScores.of(each) for arm, each in counts.items()}
+    tests = {arm: joint_test(each, scores[baseline]) for arm, each in scores.items() if arm != baseline}
+    tested = {arm: test for arm, test in tests.items() if test is not None}
+    corrected = dict(zip(tested, holm([test.p_value for test in tested.values()]), strict=True))
+    lengths = np.array([len(line.split()) for line in references])
+    found: dict[str, Any] = {}
+    for arm, each in counts.items():
+        found[arm] = {"runs": scores[arm].scores.tolist(), "interval": joint_interval(scores[arm])}
+        if arm in tested:
+            test = tested[arm]
+            found[arm] |= {"difference": [test.difference, test.low, test.high], "p_holm": corrected[arm]}
+        found[arm]["by_length"] = {
+            str(length): each.select(np.flatnonzero(lengths == length).tolist()).scores().tolist()
+            for length in np.unique(lengths).tolist()
+        }
+    return found
+
+
+def table(found: Mapping[str, Any]) -> str:
+    """Markdown: one row per arm."""
+    lines = ["| Arm | Exact match, % | 95 % interval | Difference | p |", "| --- | ---: | ---: | ---: | ---: |"]
+    for arm, each in found.items():
+        runs = np.array(each["runs"])
+        deviation = f" ± {runs.std(ddof=1):.1f}" if len(runs) > 1 else ""
+        # A rate is between 0 and 100, which an interval of a normal distribution does not know.
+        low, high = (min(max(end, 0.0), 100.0) for end in each["interval"] or (np.nan, np.nan))
+        interval = f"[{low:.1f}, {high:.1f}]" if each["interval"] else ""
+        difference, p = "baseline", ""
+        if "difference" in each:
+            middle, low, high = each["difference"]
+            difference = f"{middle:+.1f} [{low:+.1f}, {high:+.1f}]"
+            p = "< 0.001" if each["p_holm"] < 0.001 else f"{each['p_holm']:.3f}"
+        lines.append(f"| {arm} | {runs.mean():.1f}{deviation} | {interval} | {difference} | {p} |")
+    return "\n".join(lines)
+
+
+def picture(found: Mapping[str, Any]) -> bytes:
+    """Exact match by the number of actions, mean over seeds, with the range over seeds behind it."""
+    styles = line_styles(list(found))
+    with drawing([]):
+        figure = Picture(figsize=(7.6, 4.8), layout="constrained")
+        axes = figure.subplots()
+        for arm, each in found.items():
+            lengths = [int(length) for length in each["by_length"]]
+            runs = np.array(list(each["by_length"].values()))
+            axes.plot(lengths, runs.mean(axis=1), label=arm, markersize=4, **styles[arm])
+            axes.fill_between(lengths, runs.min(axis=1), runs.max(axis=1), color=styles[arm]["color"], alpha=0.1)
+        axes.set(xlabel="actions that the command stands for", ylabel="exact match, %", ylim=(-2, 102))
+        legend_below(figure, axes)
+        return render(figure, "png")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", type=Path, help="a folder with evidence.json.gz")
+    folder = parser.parse_args(arguments).results
+    evidence = Evidence.load(folder / "evidence.json.gz")
+    target = Path(evidence.arms[0].configuration["data"]["test"]["target"])
+    references = target.read_text(encoding="utf-8").splitlines()
+    arms = {arm.name: [run.translations for run in arm.runs] for arm in evidence.arms}
+    found = exact_matches(arms, references, evidence.experiment["baseline"])
+    (folder / "exact.json").write_text(f"{json.dumps(found, indent=1)}\n", encoding="utf-8")
+    (folder / "exact.png").write_bytes(picture(found))
+    print(table(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""The experiments on SCAN: the parallel text that `prepare.py` writes, and exact match with its tests."""
+
+import gzip
+import json
+import runpy
+from pathlib import Path
+
+import pytest
+
+from seq2seq_attn.comparison.experiment import read_experiment
+
+ROOT = Path(__file__).parents[2]
+COMMITTED = sorted(ROOT.glob("experiments/scan-*/results/exact.json"))
+
+
+@pytest.fixture(scope="module")
+def prepare():
+    return runpy.run_path(str(ROOT / "experiments/scan-length/prepare.py"))
+
+
+@pytest.fixture(scope="module")
+def exact():
+    return runpy.run_path(str(ROOT / "experiments/scan-length/exact.py"))
+
+
+@pytest.fixture
+def folder(tmp_path, prepare):
+    for split in prepare["SPLITS"]:
+        (tmp_path / split).mkdir()
+        for part, count in (("train", 1_000), ("test", 3)):
+            lines = (f"IN: walk {number} times OUT: {'I_WALK ' * (number % 3)}I_STOP\n" for number in range(count))
+            with gzip.open(tmp_path / split / f"tasks_{part}_{split}.txt.gz", "wt", encoding="utf-8") as file:
+                file.writelines(lines)
+    prepare["main"]([str(tmp_path)])
+    return tmp_path
+
+
+@pytest.mark.parametrize("split", ["simple", "length"])
+def test_a_command_and_its_actions_stand_on_the_same_line(folder, split):
+    commands, actions = (
+        (folder / split / f"test.{side}").read_text("utf-8").splitlines() for side in ("commands", "actions")
+    )
+    assert commands == ["walk 0 times", "walk 1 times", "walk 2 times"]
+    assert actions == ["I_STOP", "I_WALK I_STOP", "I_WALK I_WALK I_STOP"]
+
+
+def test_the_validation_pairs_are_training_pairs_from_its_whole_length(folder):
+    train, validation = (
+        list(
+            zip(
+                *(
+                    (folder / "length" / f"{part}.{side}").read_text("utf-8").splitlines()
+                    for side in ("commands", "actions")
+                ),
+                strict=True,
+            )
+        )
+        for part in ("train", "validation")
+    )
+    assert len(train) == 1_000
+    assert validation == train[::2]
+
+
+def test_the_two_experiments_differ_only_by_their_split():
+    length, simple = (
+        read_experiment(ROOT / f"experiments/scan-{split}/experiment.yaml") for split in ("length", "simple")
+    )
+    assert len(length.runs) == len(simple.runs)
+    for one, other in zip(length.runs, simple.runs, strict=True):
+        text = one.config.model_dump_json().replace("/length/", "/simple/")
+        assert (one.arm, text) == (other.arm, other.config.model_dump_json())
+
+
+def test_exact_match_is_the_share_of_lines_that_are_the_reference(exact):
+    references = ["A", "A B", "B A", "A A A"] * 10
+    arms = {
+        "base": [["A", "A B", "A B", "A"] * 10, ["A", "B", "A B", "A"] * 10],
+        "good": [["A", "A B", "B A", "A"] * 10, ["A", "A B", "B A", "A A A"] * 10],
+        "same": [["A", "A B", "A B", "A"] * 10, ["A", "B", "A B", "A"] * 10],
+    }
+    found = exact["exact_matches"](arms, references, "base")
+    assert found["base"]["runs"] == [50, 25]
+    assert found["good"]["runs"] == [75, 100]
+    assert found["good"]["by_length"] == {"1": [100, 100], "2": [100, 100], "3": [0, 100]}
+    assert found["base"]["by_length"] == {"1": [100, 100], "2": [50, 0], "3": [0, 0]}
+    difference, low, high = found["good"]["difference"]
+    assert difference == 50
+    assert low < 50 < high
+    assert found["same"]["difference"][0] == 0
+    assert found["same"]["p_holm"] == 1
+    assert "difference" not in found["base"]
+    rows = exact["table"](found).splitlines()
+    assert rows[2].startswith("| base | 37.5 ± 17.7 | ")
+    assert rows[2].endswith(" | baseline |  |")
+
+
+def test_the_difference_of_two_arms_has_the_variance_of_trainings_and_of_sentences(exact):
+    # Ten lines of which runs get 8 and 6, against 4 and 4 of other lines: sd of the runs 14.1 and 0.
+    references = [str(line) for line in range(10)]
+    arms = {
+        name: [[str(line) if line in right else "-" for line in range(10)] for right in each]
+        for name, each in {"base": ({0, 1, 2, 3}, {0, 1, 2, 3}), "good": (set(range(2, 10)), set(range(4, 10)))}.items()
+    }
+    found = exact["exact_matches"](arms, references, "base")
+    assert found["good"]["difference"][0] == 30
+    one, other = found["good"]["difference"][1:]
+    assert one + other == pytest.approx(60)
+    assert (
+        found["base"]["interval"][0] < 40 < found["base"]["interval"][1]
+    )  # the same for both runs, not for other lines
+
+
+@pytest.mark.parametrize("path", COMMITTED, ids=[path.parts[-3] for path in COMMITTED])
+def test_the_committed_figures_are_those_of_the_evidence(exact, path):
+    evidence = exact["Evidence"].load(path.parent / "evidence.json.gz")
+    found = json.loads(path.read_text("utf-8"))
+    assert list(found) == [arm.name for arm in evidence.arms]
+    for arm in evidence.arms:
+        expected = [run.metrics["test"]["exact_match"]["value"] for run in arm.runs]
+        assert found[arm.name]["runs"] == pytest.approx(expected)
+    assert exact["table"](found) in (path.parents[1] / "README.md").read_text("utf-8")
