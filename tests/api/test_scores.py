@@ -34,7 +34,7 @@ def test_everything_that_is_scored_is_shown_as_the_command_shows_it(files, capsy
         main(["evaluate", *options])
     assert capsys.readouterr().out == f"{scores}\n"
     difference = scores["bleu"]["value"] - sacrebleu.corpus_bleu(BAD, [REFERENCES]).score
-    assert f"BLEU difference {difference:+7.2f}  95 % interval" in repr(scores)
+    assert f"BLEU difference  {difference:+7.2f}  95 % interval" in repr(scores)
     assert f">{difference:+.2f}</td>" in scores._repr_html_()
     assert "BLEU 1-10" in repr(scores)
 
@@ -42,7 +42,7 @@ def test_everything_that_is_scored_is_shown_as_the_command_shows_it(files, capsy
 def test_a_model_s_scores_are_shown_in_the_same_way(model):
     scores = model.evaluate()
     assert scores == model.metrics["test"]
-    assert f"AER             {scores['aer']:7.3f}  " in repr(scores)
+    assert f"AER              {scores['aer']:7.3f}  " in repr(scores)
 
 
 def test_numbers_of_lines_that_differ_are_named(files):

@@ -70,7 +70,7 @@ def test_the_error_rate_against_gold_is_the_one_worked_by_hand(program, trained,
     assert again.pop("aer_interval") == pytest.approx([0, 1 / 3])
     assert again == pytest.approx(values)
     assert "95 % interval [0.000, 0.333]" in program("evaluate", *files).out
-    assert f"AER               {aer:.3f}" in program("evaluate", *files).out
+    assert f"AER                {aer:.3f}" in program("evaluate", *files).out
 
 
 def links_of(program, trained, pairs, *options):
