@@ -1,4 +1,4 @@
-"""Time to quality: validation BLEU after so many minutes of training, of this project, JoeyNMT and OpenNMT-py.
+"""Time to quality: validation BLEU against minutes of training, for this project, JoeyNMT and OpenNMT-py.
 
 Each system trains on Multi30k English to German, on lowercased, tokenised text; after every epoch its greedy
 translations of the validation set are scored. Minutes are those since its training command was started: of this project
@@ -14,6 +14,7 @@ with these translations, of the peers without them (they keep a checkpoint of ev
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import re
@@ -21,18 +22,16 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")
 import yaml
-from matplotlib import pyplot
 
 from seq2seq_attn.evaluation.corpus_scores import bleu_metric, corpus_score
+from seq2seq_attn.report.figures import Picture, drawing, legend_below, line_styles, render
 from seq2seq_attn.runs.provenance import hardware
 
 ROOT = Path(__file__).parents[1]
@@ -43,6 +42,8 @@ BLEU = bleu_metric("none", lowercase=False)
 GOALS = (30, 35, 38)
 NAMES = {"seq2seq_attn": "seq2seq_attn, bf16", "opennmt": "OpenNMT-py 3.5.1", "joeynmt": "JoeyNMT 2.3.0"}
 
+Curve = list[tuple[float, float]]  # minutes since the start, validation BLEU
+
 
 def main() -> None:
     """The commands `train` and `show`."""
@@ -51,7 +52,7 @@ def main() -> None:
     training = commands.add_parser("train", help="train one system and write its curve")
     training.add_argument("peers", type=Path, help="folder of setup.sh")
     training.add_argument("system", choices=NAMES)
-    training.add_argument("--minutes", type=float, default=60.0, help="stop after so many minutes")
+    training.add_argument("--minutes", type=float, default=60.0, help="time limit of the training")
     training.add_argument("--threads", type=int, default=2)
     training.set_defaults(run=train)
     commands.add_parser("show", help="write the picture, and print the table of all curves").set_defaults(run=show)
@@ -63,7 +64,7 @@ def train(options: argparse.Namespace) -> None:
     """One system's curve, in `benchmarks/results/quality-SYSTEM.json`."""
     peers, minutes = options.peers.resolve(), options.minutes
     environment = os.environ | {name: str(options.threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
-    systems: dict[str, Callable[..., list[tuple[float, float]]]] = {
+    systems: dict[str, Callable[..., Curve]] = {
         "seq2seq_attn": _ours,
         "joeynmt": _joeynmt,
         "opennmt": _opennmt,
@@ -82,26 +83,16 @@ def train(options: argparse.Namespace) -> None:
     print(f"{path}: {curve[-1][1]:.1f} BLEU after {curve[-1][0]:.1f} minutes" if curve else f"{path}: no epoch ended")
 
 
-def _ours(peers: Path, folder: Path, minutes: float, environment: dict[str, str]) -> list[tuple[float, float]]:
+def _ours(peers: Path, folder: Path, minutes: float, environment: dict[str, str]) -> Curve:
+    data = peers / "data"
     text = {
-        part: {
-            side: str(peers / "data" / f"{name}.tok.{language}")
-            for side, language in (("source", "en"), ("target", "de"))
-        }
-        for part, name in (("train", "train"), ("validation", "val"))
+        "train": {"source": str(data / "train.tok.en"), "target": str(data / "train.tok.de")},
+        "validation": {"source": str(data / "val.tok.en"), "target": str(data / "val.tok.de")},
     }
     config = yaml.safe_load(RECIPE.read_text(encoding="utf-8")) | {"data": text}
     config["training"] |= {"precision": "bf16"}
     (folder / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
-    command = [
-        sys.executable,
-        "-m",
-        "seq2seq_attn",
-        "train",
-        str(folder / "config.yaml"),
-        "--output",
-        str(folder / "run"),
-    ]
+    command = [sys.executable, "-m", "seq2seq_attn", "train", f"{folder}/config.yaml", "--output", f"{folder}/run"]
     curve = []
     for line, seconds in _lines(command, minutes, environment, cwd=folder):
         if found := re.search(r"epoch \d+/\d+, .*BLEU ([\d.]+)", line):
@@ -109,7 +100,7 @@ def _ours(peers: Path, folder: Path, minutes: float, environment: dict[str, str]
     return curve
 
 
-def _joeynmt(peers: Path, folder: Path, minutes: float, environment: dict[str, str]) -> list[tuple[float, float]]:
+def _joeynmt(peers: Path, folder: Path, minutes: float, environment: dict[str, str]) -> Curve:
     """The model of the common task, Bahdanau with input feeding, by its own command; a checkpoint after every epoch."""
     config = _peer("joey").configuration("bahdanau", folder / "model")
     config["training"] |= {"updates": 1_000_000, "validation_freq": EPOCH, "logging_freq": EPOCH, "keep_best_ckpts": -1}
@@ -128,7 +119,7 @@ def _joeynmt(peers: Path, folder: Path, minutes: float, environment: dict[str, s
     return _checkpoints(command, folder / "model", "[0-9]*.ckpt", translate, peers, minutes, environment)
 
 
-def _opennmt(peers: Path, folder: Path, minutes: float, environment: dict[str, str]) -> list[tuple[float, float]]:
+def _opennmt(peers: Path, folder: Path, minutes: float, environment: dict[str, str]) -> Curve:
     """The model of the common task, MLP attention with input feeding, by its own command."""
     settings = {"attention": "mlp", "input_feeding": True}
     config = _peer("opennmt").configuration(settings) | {
@@ -160,7 +151,7 @@ def _checkpoints(
     peers: Path,
     minutes: float,
     environment: dict[str, str],
-) -> list[tuple[float, float]]:
+) -> Curve:
     """Trains, then translates the validation set with every checkpoint; minutes are those at which it was written."""
     began = time.time()
     for line, seconds in _lines(command, minutes, environment, cwd=peers):
@@ -178,44 +169,41 @@ def _checkpoints(
 
 
 def _lines(command: list[str], minutes: float, environment: dict[str, str], cwd: Path) -> Iterator[tuple[str, float]]:
-    """The lines of a command's output, each with the seconds since its start; it is ended after so many minutes."""
+    """The lines that a command prints, with the seconds since its start; it is terminated at the time limit."""
     began = time.monotonic()
     paths = environment | {"PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), environment.get("PYTHONPATH"))))}
-    process = subprocess.Popen(
+    with subprocess.Popen(
         command, cwd=cwd, env=paths, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
-    )
-    if process.stdout is None:
-        raise RuntimeError("no output")
-    signal.signal(signal.SIGALRM, lambda *_: os.killpg(process.pid, signal.SIGTERM))
-    signal.alarm(round(60 * minutes))
-    for line in process.stdout:
-        yield line.rstrip(), time.monotonic() - began
-    signal.alarm(0)
-    if process.wait() not in (0, -signal.SIGTERM, 130, 143) and time.monotonic() - began < 60 * minutes:
+    ) as process:
+        limit = threading.Timer(60 * minutes, os.killpg, (process.pid, signal.SIGTERM))
+        limit.start()
+        for line in process.stdout or ():
+            yield line.rstrip(), time.monotonic() - began
+        limit.cancel()
+    if process.returncode and time.monotonic() - began < 60 * minutes:
         raise SystemExit(f"{' '.join(command)} failed")
 
 
 def _peer(name: str) -> Any:
     """A driver's module, for its configuration."""
     sys.path.insert(0, str(ROOT / "benchmarks" / "peers"))
-    return __import__(name)
+    return importlib.import_module(name)
 
 
 def show(_: argparse.Namespace) -> None:
     """The table, on standard output, and the picture, in `docs/speed`."""
     results = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(RESULTS.glob("quality-*.json"))]
     print(table(results))
-    figure, axes = pyplot.subplots(figsize=(7, 4), layout="constrained")
-    for result in results:
-        points = result["curve"]
-        axes.plot(
-            [each["minutes"] for each in points], [each["bleu"] for each in points], marker=".", label=result["system"]
-        )
-    axes.set_xlabel("minutes of training")
-    axes.set_ylabel("BLEU of the validation set, greedy")
-    axes.legend()
-    axes.grid(alpha=0.3)
-    figure.savefig(ROOT / "docs" / "speed" / "time-to-quality.png", dpi=150)
+    styles = line_styles([result["system"] for result in results])
+    with drawing([]):
+        figure = Picture(figsize=(7.6, 4.4), layout="constrained")
+        axes = figure.subplots()
+        for result in results:
+            minutes, scores = ([each[key] for each in result["curve"]] for key in ("minutes", "bleu"))
+            axes.plot(minutes, scores, label=result["system"], markersize=4, **styles[result["system"]])
+        axes.set(xlabel="minutes of training", ylabel="BLEU of the validation set, greedy")
+        legend_below(figure, axes)
+        (ROOT / "docs" / "speed" / "time-to-quality.png").write_bytes(render(figure, "png"))
 
 
 def table(results: list[dict[str, Any]]) -> str:

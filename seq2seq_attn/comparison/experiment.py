@@ -219,7 +219,8 @@ def make_grid(experiment: Experiment, bases: Mapping[str, Mapping[str, Any]], pa
 
 def _base_file(experiment: Experiment, arm: str) -> Path | None:
     """The file of the configuration that an arm changes; None if it is part of the experiment."""
-    base = experiment.own_bases()[arm] or experiment.base
+    own = experiment.own_bases()[arm]
+    base = experiment.base if own is None else own
     return base if isinstance(base, Path) else None
 
 

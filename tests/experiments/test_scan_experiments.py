@@ -35,28 +35,24 @@ def folder(tmp_path, prepare):
     return tmp_path
 
 
+def pairs_of(folder, split, part):
+    commands, actions = (
+        (folder / split / f"{part}.{side}").read_text("utf-8").splitlines() for side in ("commands", "actions")
+    )
+    return list(zip(commands, actions, strict=True))
+
+
 @pytest.mark.parametrize("split", ["simple", "length"])
 def test_a_command_and_its_actions_stand_on_the_same_line(folder, split):
-    commands, actions = (
-        (folder / split / f"test.{side}").read_text("utf-8").splitlines() for side in ("commands", "actions")
-    )
-    assert commands == ["walk 0 times", "walk 1 times", "walk 2 times"]
-    assert actions == ["I_STOP", "I_WALK I_STOP", "I_WALK I_WALK I_STOP"]
+    assert pairs_of(folder, split, "test") == [
+        ("walk 0 times", "I_STOP"),
+        ("walk 1 times", "I_WALK I_STOP"),
+        ("walk 2 times", "I_WALK I_WALK I_STOP"),
+    ]
 
 
 def test_the_validation_pairs_are_training_pairs_from_its_whole_length(folder):
-    train, validation = (
-        list(
-            zip(
-                *(
-                    (folder / "length" / f"{part}.{side}").read_text("utf-8").splitlines()
-                    for side in ("commands", "actions")
-                ),
-                strict=True,
-            )
-        )
-        for part in ("train", "validation")
-    )
+    train, validation = (pairs_of(folder, "length", part) for part in ("train", "validation"))
     assert len(train) == 1_000
     assert validation == train[::2]
 
@@ -105,9 +101,8 @@ def test_the_difference_of_two_arms_has_the_variance_of_trainings_and_of_sentenc
     assert found["good"]["difference"][0] == 30
     one, other = found["good"]["difference"][1:]
     assert one + other == pytest.approx(60)
-    assert (
-        found["base"]["interval"][0] < 40 < found["base"]["interval"][1]
-    )  # the same for both runs, not for other lines
+    low, high = found["base"]["interval"]
+    assert low < 40 < high  # the same for both runs, not for other lines
 
 
 @pytest.mark.parametrize("path", COMMITTED, ids=[path.parts[-3] for path in COMMITTED])
