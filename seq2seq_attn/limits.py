@@ -19,6 +19,23 @@ SIZE = 20 << 30  # bytes that no file may exceed
 VARIABLE = "SEQ2SEQ_ATTN_MAX_UNPACKED"  # environment variable: a number of bytes that replaces both limits
 
 
+class _Counted(io.RawIOBase):
+    """A file, or a pipe, which has no position: counts the bytes that are read from it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        super().__init__()
+        self._file, self.count = file, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        content = self._file.read(len(buffer))
+        buffer[: len(content)] = content
+        self.count += len(content)
+        return len(content)
+
+
 class Unpacked(io.RawIOBase):
     """The decompressed content of a gzip file; UserError once there is more of it than the limits allow.
 
@@ -28,8 +45,8 @@ class Unpacked(io.RawIOBase):
 
     def __init__(self, file: BinaryIO, name: str) -> None:
         super().__init__()
-        self._file, self._name = file, name
-        self._gzip = gzip.GzipFile(fileobj=file)
+        self._file, self._name = _Counted(file), name
+        self._gzip = gzip.GzipFile(fileobj=io.BufferedReader(self._file))
         self._read = 0
         self._given = _given_limit()
 
@@ -39,7 +56,7 @@ class Unpacked(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         count = self._gzip.readinto(buffer)
         self._read += count
-        limit = self._given or min(SIZE, max(FREE, RATIO * self._file.tell()))
+        limit = self._given or min(SIZE, max(FREE, RATIO * self._file.count))
         if self._read > limit:
             raise UserError(
                 f"{self._name}: decompresses to more than {limit:,} bytes, unlike text of this compressed size; "

@@ -174,6 +174,8 @@ class Model:
         changes = {key: value for key, value in given.items() if value is not None}
         if not changes:
             return base
+        if "candidates" in changes and not ("mbr" in changes or base.mbr):
+            raise UserError("candidates: only minimum Bayes risk chooses among them; give mbr as well")
         values = base.model_dump()
         for record, names in _OPTIONS_OF_RECORDS.items():
             if own := {key: changes.pop(name) for name, key in names.items() if name in changes}:
@@ -483,7 +485,8 @@ class Model:
         }
         if "training" in metrics:
             best, epochs = metrics["training"]["best"], metrics["training"]["epochs"]
-            facts[f"validation {self.config.training.monitor}"] = f"{best:.2f} ({epochs} epochs)"
+            score = "not finite" if best is None else f"{best:.2f}"
+            facts[f"validation {self.config.training.monitor}"] = f"{score} ({epochs} epochs)"
         if "test" in metrics:
             facts["test BLEU"] = f"{metrics['test']['bleu']['value']:.2f}"
         return {name: fact for name, fact in facts.items() if fact}

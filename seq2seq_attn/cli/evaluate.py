@@ -25,10 +25,12 @@ def evaluate(
     lc_tok: Annotated[
         Path | None, file("References lowercased, normalised and tokenised; adds the BLEU that papers report.")
     ] = None,
-    language: Annotated[str, typer.Option(help="Language of the translations, for --lc-tok: en, de, ...")] = "en",
+    language: Annotated[
+        str | None, typer.Option(help="Language of the translations, for --lc-tok: en (the default), de, ...")
+    ] = None,
     tokenize: Annotated[
-        str, typer.Option(help="sacrebleu's tokeniser for BLEU: 13a, zh, intl, char, none, ...")
-    ] = "13a",
+        str | None, typer.Option(help="sacrebleu's tokeniser for BLEU: 13a (the default), zh, intl, char, none, ...")
+    ] = None,
     baseline: Annotated[
         Path | None, file("Translations by another system; adds the difference in BLEU with two paired tests.")
     ] = None,
@@ -50,26 +52,29 @@ def evaluate(
     For a run, the translations are saved in its folder and the scores in its metrics.json. Word links are scored by
     AER, precision, recall and F1. F1 against the links of another system is symmetric and measures agreement.
     """
-    files = (hypotheses, references, source, lc_tok, baseline, comet)
-    if run is not None and not any((*files, links, gold)):
+    of_files = any(
+        each is not None for each in (hypotheses, references, source, lc_tok, language, tokenize, baseline, comet)
+    )
+    of_links = any(each is not None for each in (links, gold, first_word))
+    if run is not None and not (of_files or of_links):
         scores = _score_run(run, plugin)
-    elif run is None and links is not None and gold is not None and not any(files):
+    elif not (run or of_files or plugin) and links is not None and gold is not None:
         scores = _score_links(links, gold, first_word)
-    elif run is None and hypotheses is not None and references is not None and not (links or gold):
+    elif not (run or of_links or plugin) and hypotheses is not None and references is not None:
         scores = s2s.evaluate(
             hypotheses,
             references,
             source=source,
             lc_tok=lc_tok,
-            language=language,
-            tokenize=tokenize,
+            language=language or "en",
+            tokenize=tokenize or "13a",
             baseline=baseline,
             comet=comet,
         )
     else:
         raise UserError(
-            "evaluate takes RUN alone, or --hypotheses FILE and --references FILE, or --links FILE and --gold FILE; "
-            "see --help"
+            "evaluate takes RUN and --plugin; or --hypotheses FILE and --references FILE, and the options for "
+            "translations; or --links FILE and --gold FILE, and --first-word; see --help"
         )
     if as_json:
         answer_json(scores)

@@ -24,6 +24,8 @@ from seq2seq_attn.results.records import run_folder
 from seq2seq_attn.results.results import RESULTS, MissingRun, Results, Tuned
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import read_test
+from seq2seq_attn.runs.plugin import class_files
+from seq2seq_attn.runs.provenance import data_files
 from seq2seq_attn.strict import parse
 from seq2seq_attn.text.files import digest
 
@@ -59,7 +61,7 @@ def gather(
         for name, group in grid.arms()
     ]
     experiment = grid.experiment.model_dump(mode="json", exclude=OWN_FIELDS)
-    files = dict.fromkeys(path for run in grid.runs for path in _data_files(run.config))
+    files = dict.fromkeys(path for run in grid.runs for path in _files(run.config))
     return Evidence(
         experiment,
         arms,
@@ -83,11 +85,9 @@ def portable(value: Any) -> Any:
     return value.removeprefix(f"{Path.cwd()}{os.sep}") if isinstance(value, str) else value
 
 
-def _data_files(config: Config) -> list[Path]:
-    data = config.data
-    test = data.test
-    annotation = [] if test is None else [path for path in (test.alignments, test.lc_tok) if path is not None]
-    return [*data.train.paths, *data.validation.paths, *(test.paths if test else ()), *annotation]
+def _files(config: Config) -> list[Path]:
+    """The files that a training depends on."""
+    return [*data_files(config).values(), *class_files(config)]
 
 
 def scored_run(evidence: RunEvidence) -> ScoredRun:
@@ -102,7 +102,7 @@ def reusable(evidence: Evidence, path: Path, grid: RunGrid) -> dict[tuple[str, i
     """The runs of the grid that are in the evidence of the file `path`, by arm and seed.
 
     Keys that an earlier version did not know count as their defaults. UserError: an arm had another configuration, or a
-    corpus is missing or another one.
+    file that a training read is missing or another one.
     """
     for name, checksum in evidence.data.items():
         refuse_other_data(Path(name), checksum)
@@ -148,9 +148,13 @@ def recompute(folder: Path, say: Say = lambda _: None) -> Recomputed:
     UserError: the evidence is missing or malformed, or a corpus is missing or is not the one of the evidence.
     """
     evidence = Evidence.load(folder / EVIDENCE)
-    for name, checksum in evidence.data.items():
-        refuse_other_data(Path(name), checksum)
     grid = _grid(evidence)
+    corpora = {
+        str(path) for run in grid.runs for key, path in data_files(run.config).items() if key.startswith("data.")
+    }
+    for name, checksum in evidence.data.items():
+        if name in corpora:  # the other files were only needed for training
+            refuse_other_data(Path(name), checksum)
     files = grid.runs[0].config.data.test
     if files is None:
         raise UserError(f"{folder / EVIDENCE}: the configuration has no data.test")

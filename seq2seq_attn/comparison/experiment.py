@@ -103,6 +103,9 @@ class Experiment(Strict):
                     f"contrasts: {sorted(pair)} is an arm with itself, with the baseline (which is always tested), "
                     "or given twice"
                 )
+        for arm, change in self.arms.items():
+            if "seed" in (change if isinstance(change, dict) else map(overridden_key, change)):
+                raise ValueError(f"arm {arm!r} has a seed; every arm is trained with each of the experiment's seeds")
         for arm, own in self.own_bases().items():
             if not isinstance(own, dict | Path | None):
                 raise ValueError(f"arm {arm!r}: base = {own!r} is neither a file nor a mapping")
@@ -166,6 +169,8 @@ def read_experiment(path: Path, overrides: Sequence[Override] = ()) -> RunGrid:
 def experiment_grid(values: Mapping[str, Any], path: Path | None = None, overrides: Sequence[Override] = ()) -> RunGrid:
     """The grid of an experiment with these values, from the file `path` or given in Python."""
     own = [each for each in overrides if overridden_key(each).split(".")[0] in Experiment.model_fields]
+    if any(overridden_key(each) == "seed" for each in overrides):
+        raise UserError("an experiment has no seed; give its seeds, as in seeds=[5]")
     experiment = parse_values(Experiment, values, own, path)
 
     def values_of(given: dict[str, Any] | Path) -> dict[str, Any]:
@@ -214,7 +219,19 @@ def make_grid(experiment: Experiment, bases: Mapping[str, Mapping[str, Any]], pa
                 "scored alike: set it in base, and alike where an arm has a base of its own",
                 tuple(key.split(".")),
             )
+    sizes = [key for key in (experiment.tune.values if experiment.tune else ()) if _may_change_sizes(key)]
+    if sizes and any(run.match_parameters for run in runs):
+        raise ConfigError(
+            f"{place}tune.values has {sizes[0]}, and an arm has match_parameters; arms are matched before any is "
+            "tuned: leave one of the two out",
+            ("tune", "values"),
+        )
     return RunGrid(experiment, runs)
+
+
+def _may_change_sizes(key: str) -> bool:
+    """Whether the parameter count of a model may depend on the value of this key."""
+    return key.split(".")[0] in ("model", "text") and not key.startswith("model.dropout")
 
 
 def _base_file(experiment: Experiment, arm: str) -> Path | None:

@@ -65,7 +65,7 @@ def complete_all(
     from seq2seq_attn.runs.folder import may_resume, refuse_other_config
 
     for run in grid:
-        if if_exists == "resume" and is_trained(runs / run.folder):
+        if if_exists == "resume" and is_trained(run, runs):
             refuse_other_config(run.config, runs / run.folder)
         else:
             may_resume(run.config, runs / run.folder, if_exists)
@@ -147,19 +147,21 @@ def _attempt_in_worker(run: ArmRun, **rest: Any) -> _Attempt:
         return _Attempt(failure="its process was terminated")
 
 
-def is_trained(folder: Path) -> bool:
-    """Whether the training of a run has ended."""
-    from seq2seq_attn.runs.folder import read_metrics
+def is_trained(run: ArmRun, runs: Path) -> bool:
+    """Whether the training of a run has ended, within the same limits: with others, as of epochs, it may go on."""
+    from seq2seq_attn.runs.folder import read_config, read_metrics
+    from seq2seq_attn.runs.plugin import run_values
 
-    return "training" in read_metrics(folder)
+    folder = runs / run.folder
+    return "training" in read_metrics(folder) and run_values(read_config(folder)) == run_values(run.config)
 
 
 def is_complete(run: ArmRun, runs: Path) -> bool:
     """Whether the run is trained, and tested if it has a test set: a trial is judged by its validation."""
     from seq2seq_attn.runs.folder import read_metrics
 
-    folder = runs / run.folder
-    return is_trained(folder) and (run.config.data.test is None or "test" in read_metrics(folder))
+    tested = run.config.data.test is None or "test" in read_metrics(runs / run.folder)
+    return tested and is_trained(run, runs)
 
 
 def complete(
@@ -180,7 +182,7 @@ def complete(
         if if_exists == "resume" and is_complete(run, runs):
             say(f"{run.name}: done by another process")
             return
-        if if_exists == "resume" and is_trained(folder):
+        if if_exists == "resume" and is_trained(run, runs):
             model = TrainedModel.load(folder)
         else:
             cache = runs / CACHE_FOLDER

@@ -56,7 +56,7 @@ class Evidence:
 
     experiment: Mapping[str, Any]  # the fields of the experiment file besides `base`, `arms` and `seeds`
     arms: NonEmpty[ArmEvidence]
-    data: Mapping[str, str]  # the SHA-256 of every file in the `data` section, by its path
+    data: Mapping[str, str]  # the SHA-256 of every file that a training read, by its path
     tuned: Mapping[str, Tuned] = Field(default_factory=dict)  # as in Results
     aligners: Mapping[str, Many[str]] = Field(default_factory=dict)  # links of other aligners, in the Pharaoh format
     missing: Many[MissingRun] = ()  # as in Results

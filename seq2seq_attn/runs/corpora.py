@@ -179,16 +179,20 @@ def linked_tokens(links: Path, files: PairFiles, codecs: Codecs) -> CorpusLinks:
 
 
 def sampled_pairs(
-    pairs: ParallelCorpus, encoded: EncodedCorpus, codecs: Codecs, sampling: SamplingConfig, seed: int
+    pairs: ParallelCorpus, encoded: EncodedCorpus, codecs: Codecs, sampling: SamplingConfig, seed: int, longest: int
 ) -> Callable[[int], EncodedCorpus]:
     """A function from an epoch to the token ids of all pairs, in a segmentation drawn for this seed and epoch.
 
-    `encoded` are the ids in the usual segmentation, for a side of which no other is drawn.
+    `encoded` are the ids in the usual segmentation, for a side of which no other is drawn, and for sentences of which
+    one with more than `longest` tokens is drawn.
     """
 
     def sample(side: int, epoch: int) -> EncodedSentences:
         random = np.random.default_rng((seed, epoch, 1 + side))
-        return EncodedSentences.of(codecs[side].sample((pairs.source, pairs.target)[side], sampling.alpha, random))
+        drawn = codecs[side].sample((pairs.source, pairs.target)[side], sampling.alpha, random)
+        return EncodedSentences.of(
+            ids if len(ids) - 1 <= longest else encoded[side].ids_of(row) for row, ids in enumerate(drawn)
+        )
 
     return lambda epoch: (sample(0, epoch), sample(1, epoch) if sampling.sides == "both" else encoded[1])
 

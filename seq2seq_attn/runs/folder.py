@@ -95,7 +95,9 @@ def _is_metrics(values: Any) -> bool:
     training, test = values.get("training", {}), values.get("test", {})
     if not isinstance(training, dict) or not isinstance(test, dict):
         return False
-    numbers = [training.get(key) for key in ("best", "epochs", "seconds")] if "training" in values else []
+    numbers = [training.get(key) for key in ("epochs", "seconds")] if "training" in values else []
+    if training.get("best") is not None:  # null: it is not finite
+        numbers.append(training["best"])
     if "test" in values:
         bleu = test.get("bleu")
         numbers.append(bleu.get("value") if isinstance(bleu, dict) else None)
@@ -292,7 +294,7 @@ def refuse_other_config(config: Config, folder: Path) -> None:
     """UserError if the run has another configuration, other data, or other files of its own.
 
     `training.patience` and `training.max_skipped_steps` may differ, and `training.max_epochs` unless the learning rates
-    of earlier epochs depend on it.
+    of earlier epochs depend on it, or a training that has ended has more epochs.
     """
     trained = read_config(folder)
     may_change = {"training.patience", "training.max_skipped_steps"}
@@ -319,6 +321,12 @@ def refuse_other_config(config: Config, folder: Path) -> None:
                 f"{folder / FOLDER / name}: differs from the {name} that is used now; "
                 f"name another folder, or replace the run with --overwrite"
             )
+    epochs = read_metrics(folder).get("training", {}).get("epochs", 0)
+    if trained.training.max_epochs > config.training.max_epochs < epochs:
+        raise UserError(
+            f"{folder}: has trained for {epochs} epochs, more than training.max_epochs={config.training.max_epochs}; "
+            f"give at least {epochs}, name another folder, or replace the run with --overwrite"
+        )
 
 
 def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -18,8 +18,9 @@ from torch.overrides import TorchFunctionMode
 
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.models.encoder import lowest
 from seq2seq_attn.models.ensemble import Ensemble
-from seq2seq_attn.models.translator import HeadWeights, Translator, weights_from_a_file
+from seq2seq_attn.models.translator import HeadWeights, ModelConfig, Translator, weights_from_a_file
 from seq2seq_attn.ops.host import machine_memory
 from seq2seq_attn.ops.inference import for_inference
 from seq2seq_attn.runs import CONFIG, Say, is_shipped
@@ -144,6 +145,7 @@ class TrainedModel:
     translator: Translator
     lexicon: Lexicon | None = None  # needed for shortlists; see `with_lexicon`
     is_prepared: bool = False  # for inference
+    others: tuple[ModelConfig, ...] = ()  # of an ensemble: the configurations of its other models
 
     @classmethod
     def load(cls, folder: Path, device: str | torch.device | None = None) -> TrainedModel:
@@ -174,6 +176,19 @@ class TrainedModel:
         return cls(config, source, target, translator.to(device).eval())
 
     @property
+    def max_positions(self) -> tuple[int | None, int | None]:
+        """The longest source and target that the tables of positions allow, `</s>` included; None: any length."""
+        sources, targets = zip(*(each.max_positions for each in (self.config.model, *self.others)), strict=True)
+        return lowest(*sources), lowest(*targets)
+
+    @property
+    def longest_source(self) -> int:
+        """The number of tokens after which a source sentence is cut, `</s>` not counted."""
+        source, _ = self.max_positions
+        limit = self.config.data.max_length
+        return limit if source is None else min(limit, source - 1)
+
+    @property
     def device(self) -> torch.device:
         """Where the parameters are."""
         return next(self.translator.parameters()).device
@@ -194,7 +209,10 @@ class TrainedModel:
         """
         if not others:
             return self
-        return replace(self, translator=Ensemble([each.translator for each in (self, *others)]), is_prepared=False)
+        translator = Ensemble([each.translator for each in (self, *others)])
+        return replace(
+            self, translator=translator, is_prepared=False, others=tuple(each.config.model for each in others)
+        )
 
     def search(
         self,
@@ -286,12 +304,12 @@ class TrainedModel:
 
         Most models have no such table, and no limit.
         """
-        limits = [None if limit is None else limit - 1 for limit in self.config.model.max_positions]
+        limits = [None if limit is None else limit - 1 for limit in self.max_positions]
         self._refuse_longer(limits, "as many as it has positions for beside `</s>`", sources, targets, place)
 
     def require_steps(self, steps: int, what: str) -> None:
         """UserError, which starts with `what`, if the decoder's table has fewer positions than `steps`."""
-        _, positions = self.config.model.max_positions
+        _, positions = self.max_positions
         if positions is not None and steps > positions:
             raise UserError(f"{what}: {steps:,} tokens, and this model has {positions:,} positions; give fewer")
 
@@ -345,18 +363,23 @@ class TrainedModel:
         return sorted(distinct.values(), key=lambda hypothesis: -hypothesis.score)
 
     def _cut(self, sentences: list[list[int]], first_line: int, warn: Say) -> list[list[int]]:
-        """The sentences with at most `data.max_length` tokens each; one warning for all that are cut."""
-        limit = self.config.data.max_length
+        """The sentences with at most `longest_source` tokens each; one warning for all that are cut."""
+        limit = self.longest_source
         lengths = {line: len(ids) - 1 for line, ids in enumerate(sentences, first_line) if len(ids) - 1 > limit}
         if lengths:
             line, length = next(iter(lengths.items()))
             more = "" if len(lengths) == 1 else f"; so are {len(lengths) - 1:,} more of these {len(sentences):,} lines"
-            warn(f"line {line}: {length} tokens, cut to data.max_length={limit}{more}")
+            reason = (
+                f"data.max_length={limit}"
+                if limit == self.config.data.max_length
+                else f"{limit}, as another model must"
+            )
+            warn(f"line {line}: {length} tokens, cut to {reason}{more}")
         return [self.cut(ids) for ids in sentences]
 
     def cut(self, ids: list[int]) -> list[int]:
-        """The ids of a sentence with its first `data.max_length` tokens, and `</s>`."""
-        limit = self.config.data.max_length
+        """The ids of a sentence with its first `longest_source` tokens, and `</s>`."""
+        limit = self.longest_source
         return ids if len(ids) - 1 <= limit else [*ids[:limit], EOS]
 
 

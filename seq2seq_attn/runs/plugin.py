@@ -66,24 +66,33 @@ def run_values(config: Strict) -> dict[str, Any]:
     return _with_places(config.model_dump(mode="json"), lambda file, part: f"{FOLDER}/{Path(file).name}:{part}")
 
 
+def class_files(config: Strict) -> dict[Path, bytes]:
+    """The files whose classes the configuration names, and the modules that they import from their folders.
+
+    UserError: a file is missing, or imports a package from its folder.
+    """
+    found: dict[Path, bytes] = {}
+
+    def add(file: str, part: str) -> str:
+        try:
+            found.update({Path(file).parent / name: source for name, source in file_sources(Path(file)).items()})
+        except ValueError as error:
+            raise UserError(str(error)) from error
+        return f"{file}:{part}"
+
+    _with_places(config.model_dump(mode="json"), add)
+    return found
+
+
 def run_files(config: Strict) -> dict[str, bytes]:
     """The files that the run of this configuration keeps in `plugins/`, by their names there.
 
-    UserError: two different files have the same name, or a file imports a package from its folder.
+    UserError: two different files have the same name, or as in `class_files`.
     """
     kept: dict[str, bytes] = {}
-
-    def keep(file: str, part: str) -> str:
-        try:
-            sources = file_sources(Path(file))
-        except ValueError as error:
-            raise UserError(str(error)) from error
-        for name, source in sources.items():
-            if kept.setdefault(name, source) != source:
-                raise UserError(f"{file}: another file named {name} belongs to the same run; rename one of them")
-        return f"{file}:{part}"
-
-    _with_places(config.model_dump(mode="json"), keep)
+    for path, source in class_files(config).items():
+        if kept.setdefault(path.name, source) != source:
+            raise UserError(f"{path}: another file of this name belongs to the same run; rename one of them")
     return kept
 
 

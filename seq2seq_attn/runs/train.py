@@ -42,6 +42,7 @@ from seq2seq_attn.runs.folder import (
     may_resume,
     metrics_content,
     prepare_to_resume,
+    read_metrics,
     record_logs,
     reserved,
     write_metrics,
@@ -128,7 +129,7 @@ def _train(
     training, kept = _usable_pairs(data.train, data.longest_training, codecs, shared)
     if (sampling := config.text.sampling) is not None:
         usual = training.source, training.target
-        sample = sampled_pairs(read_pairs(data.train), usual, codecs, sampling, config.seed)
+        sample = sampled_pairs(read_pairs(data.train), usual, codecs, sampling, config.seed, data.longest_training)
         training = SampledPairs(sample, training.kept)
     if (guided := config.training.guided_alignment) is not None:
         links = linked_tokens(guided.links, data.train, codecs)
@@ -155,7 +156,10 @@ def _train(
     if (cut := _cut_short(training, config.search)) is not None:
         say(f"{name}: {cut}")
     files = {CONFIG: config_content(config)}
-    if not resuming:
+    if resuming:  # a training that had ended may go on, and be interrupted: until its new end, it has no scores
+        unended = {key: each for key, each in read_metrics(folder).items() if key not in ("training", "test")}
+        files[METRICS] = metrics_content(unended)
+    else:
         clear(folder)
         start: dict[str, Any] = {"initial_weights": _checksum(translator)}
         if coverage:

@@ -51,6 +51,11 @@ class EncodedSentences:
         """(sentences,), `</s>` included."""
         return np.diff(self.offsets)
 
+    def ids_of(self, row: int) -> list[int]:
+        """The ids of one sentence."""
+        ids: list[int] = self.ids[self.offsets[row] : self.offsets[row + 1]].tolist()
+        return ids
+
     def padded(self, rows: Sequence[int] | NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Tokens (B, L) of these sentences, padded with `<pad>` on the right, and their lengths (B,)."""
         rows = np.asarray(rows)

@@ -104,10 +104,16 @@ finally:
         ["run", "--baseline", "b"],
         ["--links", "l"],
         ["--links", "l", "--gold", "g", "--references", "r"],
+        ["--links", "l", "--gold", "g", "--tokenize", "zh"],
+        ["run", "--tokenize", "zh"],
+        ["run", "--language", "de"],
+        ["run", "--first-word", "0"],
+        ["--hypotheses", "h", "--references", "r", "--first-word", "1"],
+        ["--hypotheses", "h", "--references", "r", "--plugin", "missing.py"],
     ],
 )
 def test_either_a_run_or_files(refused, given):
-    assert "RUN alone, or --hypotheses FILE and --references FILE, or --links" in refused("evaluate", *given)
+    assert "evaluate takes RUN and --plugin; or --hypotheses FILE and --references" in refused("evaluate", *given)
 
 
 def test_files_of_different_lengths_are_refused_with_both_counts(refused, good, tmp_path):

@@ -350,3 +350,19 @@ def test_a_comparison_without_a_test_set_is_refused_before_training(grid, tmp_pa
     with pytest.raises(UserError, match=r"data\.test is missing"):
         compare(grid._replace(runs=runs), tmp_path / "mine")
     assert not (tmp_path / "mine").exists()
+
+
+def test_runs_go_on_to_a_higher_limit_and_are_then_tested_again(compared, values, tmp_path):
+    shutil.copytree(compared / "mine", tmp_path / "mine")
+    grid = experiment_grid(values, overrides=["training.max_epochs=3", "seeds=[1]"])
+    results = compare(grid, tmp_path / "mine", bar=None)
+    for run in grid.runs:
+        folder = tmp_path / "mine" / "runs" / run.folder
+        assert read_metrics(folder)["training"]["epochs"] == 3
+        assert TrainedModel.load(folder).config == run.config
+    alone = compare(grid, tmp_path / "alone", bar=None)
+    for continued, whole in zip(results.arms, alone.arms, strict=True):
+        assert continued.bleu == whole.bleu
+    lower = experiment_grid(values, overrides=["seeds=[1]"])
+    with pytest.raises(UserError, match=r"has trained for 3 epochs, more than training\.max_epochs=2"):
+        compare(lower, tmp_path / "mine", bar=None)

@@ -159,6 +159,30 @@ def test_evidence_of_another_configuration_is_refused(folder, values, tmp_path):
         compare(grid, tmp_path / "other", evidence=folder / EVIDENCE, bar=None)
 
 
+def test_evidence_of_trainings_with_another_scorer_or_other_links_is_refused(values, tmp_path):
+    """The text of the configuration is the same; recomputing needs neither file."""
+    (tmp_path / "scorer.py").write_text(
+        "from seq2seq_attn.attention import Dot\n\n\nclass Mine(Dot):\n    pass\n", encoding="utf-8"
+    )
+    links = tmp_path / "links"
+    links.write_text("0-0\n" * 40, encoding="utf-8")
+    mine = {
+        "model": {"decoder": {"hidden_size": 12}, "context": {"scorer": f"{tmp_path}/scorer.py:Mine"}},
+        "training": {"max_epochs": 1, "guided_alignment": {"links": str(links)}},
+    }
+    experiment = values | {"seeds": [1], "arms": {"mine": mine}, "baseline": "mine"}
+    compare(experiment_grid(experiment), tmp_path / "first", bar=None)
+    grid, earlier = experiment_grid(experiment | {"seeds": [1, 2]}), tmp_path / "first" / EVIDENCE
+    for name in ("scorer.py", "links"):
+        before = (tmp_path / name).read_text(encoding="utf-8")
+        (tmp_path / name).write_text(f"{before}\n", encoding="utf-8")
+        with pytest.raises(UserError, match=f"{name}: not the file that the results were computed from"):
+            compare(grid, tmp_path / "second", evidence=earlier, bar=None)
+        (tmp_path / name).write_text(before, encoding="utf-8")
+    (tmp_path / "links").unlink()
+    assert recompute(tmp_path / "first").differences == []
+
+
 def test_evidence_without_the_search_that_the_experiment_asks_for_is_refused(folder, values, tmp_path):
     tune = {"arms": ["attention"], "values": {"training.label_smoothing": [0.0, 0.1]}}
     with pytest.raises(UserError, match=r"evidence.json.gz: arm 'attention' was not tuned; compare without --evidence"):

@@ -86,6 +86,15 @@ def test_an_arm_may_have_a_base_of_its_own_such_as_another_family(tmp_path, valu
         ({"tune": {"arms": ["attention"], "values": {"seed": []}}}, "seed has no values to try"),
         ({"tune": {"arms": ["attention"], "values": {"seed": [1]}, "others": "x"}}, "tune.others = 'x' is not among"),
         ({"seeds": [1, 1]}, r"seeds \[1, 1\]"),
+        ({"arms": {"distracted": {"seed": 5}}}, "arm 'distracted' has a seed; every arm is trained with each of"),
+        ({"arms": {"distracted": ["seed=5"]}}, "arm 'distracted' has a seed"),
+        (
+            {
+                "arms": {"distracted": {"match_parameters": True}, "attention": {}},
+                "tune": {"arms": ["attention"], "values": {"model.decoder.hidden_size": [12]}},
+            },
+            "tune.values has model.decoder.hidden_size, and an arm has match_parameters; .* leave one",
+        ),
         ({"name": "a/b"}, "name = 'a/b'"),
         ({"arms": {"distracted": {}, "Distracted!": {}}}, "would share a folder"),
         ({"arm": {}}, r"unknown key 'arm' \(did you mean 'arms'\?\)"),
@@ -94,6 +103,11 @@ def test_an_arm_may_have_a_base_of_its_own_such_as_another_family(tmp_path, valu
 def test_an_invalid_experiment_is_refused(tmp_path, values, change, message):
     with pytest.raises(UserError, match=message):
         read_experiment(write(tmp_path / "bad.yaml", values | change))
+
+
+def test_a_seed_for_all_runs_is_refused_with_the_key_that_an_experiment_has(experiment_file):
+    with pytest.raises(UserError, match=r"an experiment has no seed; give its seeds, as in seeds=\[5\]"):
+        read_experiment(experiment_file, ["seed=5"])
 
 
 @pytest.mark.parametrize("change", ["data.test=null", "evaluation.tokenize=char", "evaluation.bands=[2]"])

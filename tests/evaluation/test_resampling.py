@@ -174,6 +174,16 @@ def test_systems_that_differ_in_n_sentences_have_a_p_value_of_2_to_the_1_minus_n
     assert approximate_randomisation(ours, theirs).p_value == pytest.approx(p, rel=0.15)
 
 
+@pytest.mark.parametrize("runs", [7, 8, 9, 16])
+def test_rounding_does_not_make_systems_different_that_differ_in_one_sentence(references, spoil, runs):
+    """Every swap gives a difference of the same size, so that all trials tie with what was observed."""
+    spoilt = [spoil(references, 0.3, seed) for seed in range(runs)]
+    better = [[references[0], *run[1:]] for run in spoilt]
+    ours, theirs = (BleuCounts.of(each, references) for each in (better, spoilt))
+    for seed in range(5):
+        assert approximate_randomisation(ours, theirs, trials=200, seed=seed).p_value == 1
+
+
 def test_swapping_the_systems_negates_the_difference_and_keeps_the_p_value_of_randomisation(references, spoil):
     pair = counted(references, spoil(references, 0.3, seed=2), spoil(references, 0.35, seed=3))
     one, other = approximate_randomisation(*pair), approximate_randomisation(*reversed(pair))

@@ -174,7 +174,7 @@ def test_every_epoch_has_another_segmentation_of_the_same_lines(config, cache, s
     codecs = cached_codecs(config, cache)
     pairs, usual = read_pairs(config.data.train), cached_pairs(config.data.train, codecs, cache)
     options = sampling(config, sides=sides).text.sampling
-    sample = sampled_pairs(pairs, usual, codecs, options, seed=1)
+    sample = sampled_pairs(pairs, usual, codecs, options, seed=1, longest=100)
     for side, lines in enumerate((pairs.source, pairs.target)):
         first, again, second = (sample(epoch)[side] for epoch in (0, 0, 1))
         assert first.ids.tolist() == again.ids.tolist()
@@ -182,7 +182,18 @@ def test_every_epoch_has_another_segmentation_of_the_same_lines(config, cache, s
         assert (first.ids.tolist() != second.ids.tolist()) == is_sampled
         assert (first.ids.tolist() != usual[side].ids.tolist()) == is_sampled
         assert lines_of(codecs[side], first) == lines_of(codecs[side], second) == lines
-    assert sample(0)[0].ids.tolist() != sampled_pairs(pairs, usual, codecs, options, seed=2)(0)[0].ids.tolist()
+    assert sample(0)[0].ids.tolist() != sampled_pairs(pairs, usual, codecs, options, 2, 100)(0)[0].ids.tolist()
+
+
+def test_a_sentence_keeps_its_usual_segmentation_where_another_would_be_too_long(config, cache):
+    codecs = cached_codecs(config, cache)
+    pairs, usual = read_pairs(config.data.train), cached_pairs(config.data.train, codecs, cache)
+    options = sampling(config).text.sampling
+    free, bounded = (sampled_pairs(pairs, usual, codecs, options, 1, longest)(0)[0] for longest in (100, 6))
+    is_long = free.lengths - 1 > 6
+    assert 0 < is_long.sum() < len(free)
+    for row, long in enumerate(is_long.tolist()):
+        assert bounded.ids_of(row) == (usual[0] if long else free).ids_of(row)
 
 
 def test_a_training_with_sampled_segmentations_is_resumed_exactly_and_shares_the_codecs(config, cache, tmp_path):

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 import os
 from dataclasses import replace
 
@@ -10,18 +11,21 @@ import pytest
 import safetensors.torch
 import torch
 
+import seq2seq_attn as s2s
 from seq2seq_attn.analysis.scoring import evaluate, score_references
 from seq2seq_attn.analysis.word_alignment import word_attention
 from seq2seq_attn.comparison.compare import claim
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.runs.folder import read_metrics
+from seq2seq_attn.runs.folder import read_metrics, write_metrics
 from seq2seq_attn.runs.model import TrainedModel, build_translator, weights_content, with_lexicon
 from seq2seq_attn.runs.train import train
-from seq2seq_attn.strict import load, parse
+from seq2seq_attn.strict import load, override, parse
 from seq2seq_attn.text.corpus import ParallelCorpus
 from seq2seq_attn.text.vocabulary import EOS
-from seq2seq_attn.training.fit import BestWeights
+from seq2seq_attn.training.fit import BestWeights, Interrupted
+
+ONE_EPOCH = ("training.max_epochs=1",)
 
 
 @pytest.fixture
@@ -347,3 +351,52 @@ def test_training_first_reports_the_data_and_what_is_not_fused(config, tmp_path)
         f"training: CPU with {threads}, fp32; {sizes}",
         "training: computed step by step: decoder (the scorer is General, not additive)",
     ]
+
+
+def test_an_ensemble_has_the_fewest_positions_of_its_models(config, tmp_path):
+    table = "{name: learned, max_positions: 9}"
+    values = config.model_dump(mode="json") | {"model": {"kind": "transformer", "embedding_size": 8}}
+    changes = (f"model.{side}={{layers: 1, heads: 2, position: {table}}}" for side in ("encoder", "decoder"))
+    limited = parse(Config, override(values, ["data.max_length=8", "search.max_length=9", *changes, *ONE_EPOCH]))
+    members = train(config, tmp_path / "free"), train(limited, tmp_path / "limited")
+    for one, other in (members, members[::-1]):
+        together = one.averaged_with([other])
+        warnings = []
+        options = one.config.search.model_copy(update={"max_length": 9})
+        translations = together.translate(["a b c d e a b c d e", "a b"], options, warn=warnings.append)
+        assert translations == together.translate(["a b c d e a b c", "a b"], options)
+        assert len(warnings) == 1
+        assert warnings[0].startswith("line 1: 10 tokens, cut to ")
+        with pytest.raises(UserError, match=r"max_length: 20 tokens, and this model has 9 positions"):
+            together.translate(["a"], options.model_copy(update={"max_length": 20}))
+        with pytest.raises(UserError, match="line 1 of the source: 10 tokens, and this model reads 8 at most"):
+            together.require_short(["a b c d e a b c d e"], ["a"])
+
+
+def test_a_best_score_that_is_not_finite_is_part_of_a_finished_run(trained, tmp_path):
+    metrics = read_metrics(tmp_path / "run")
+    write_metrics(tmp_path / "run", {"training": metrics["training"] | {"best": math.nan}})
+    assert read_metrics(tmp_path / "run")["training"]["best"] is None
+    assert "not finite" in repr(s2s.load(tmp_path / "run"))
+
+
+def test_fewer_epochs_than_a_run_has_trained_are_refused(trained, config, tmp_path):
+    with pytest.raises(UserError, match=r"has trained for 2 epochs, more than training\.max_epochs=1; give at least 2"):
+        train(changed(config, max_epochs=1), tmp_path / "run", if_exists="resume")
+    assert TrainedModel.load(tmp_path / "run").config == config
+
+
+def test_a_training_that_goes_on_has_no_scores_until_its_end(trained, config, tmp_path, monkeypatch):
+    evaluate(trained, tmp_path / "run")
+
+    def interrupted(*_, **__):
+        raise Interrupted
+
+    with monkeypatch.context() as patch:
+        patch.setattr("seq2seq_attn.runs.train.fit", interrupted)
+        with pytest.raises(Interrupted):
+            train(changed(config, max_epochs=3), tmp_path / "run", if_exists="resume")
+    assert read_metrics(tmp_path / "run").keys() == {"initial_weights", "parameters"}
+    assert TrainedModel.load(tmp_path / "run").translate(["a b"]) == trained.translate(["a b"])
+    train(changed(config, max_epochs=3), tmp_path / "run", if_exists="resume")
+    assert read_metrics(tmp_path / "run")["training"]["epochs"] == 3

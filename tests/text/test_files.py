@@ -51,6 +51,22 @@ def test_a_cut_or_foreign_gzip_file_is_still_named(tmp_path):
             read_bytes(tmp_path / "a.gz")
 
 
+def test_gzip_is_read_from_a_pipe_within_the_same_limits(bomb):
+    content = gzip.compress(b"one\ntwo\n" * 2000)
+    for packed, expected in ((content, 4000), (bomb.read_bytes(), None)):
+        reading, writing = os.pipe()
+        with os.fdopen(writing, "wb") as pipe:
+            pipe.write(packed)
+        try:
+            if expected is None:
+                with pytest.raises(UserError, match="decompresses to more than"):
+                    read_lines(f"/dev/fd/{reading}")
+            else:
+                assert len(read_lines(f"/dev/fd/{reading}")) == expected
+        finally:
+            os.close(reading)
+
+
 def test_a_path_with_a_nul_is_refused():
     with pytest.raises(UserError, match="no NUL"):
         read_lines("a\0b")
