@@ -139,10 +139,13 @@ class _Lock:
         return False
 
     def _open(self) -> int:
+        folder = self.path.parent
         while True:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with suppress(FileNotFoundError):  # another owner has just removed the folder, see `file_locked`
+            with suppress(FileExistsError, FileNotFoundError):  # another owner removes the folder, see `file_locked`
+                folder.mkdir(parents=True, exist_ok=True)
                 return os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
+            if os.path.lexists(folder) and not folder.is_dir():
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
 
     def _flock(self) -> bool | None:
         """True if the kernel gave the lock to this process, False if another has it, None without such locks."""

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -166,4 +167,26 @@ def test_a_lock_file_of_anything_else_is_no_owner(tmp_path):
 def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="file: cannot be written: "), locked(tmp_path / "file"):
+        pass
+
+
+def test_a_folder_that_another_process_removes_meanwhile_is_created_again(tmp_path, monkeypatch):
+    """`Path.mkdir` raises FileExistsError if the folder exists when it begins, and is gone when it looks again."""
+    calls = []
+
+    def racing(path, *_, **__):
+        calls.append(path)
+        if len(calls) == 1:
+            raise FileExistsError
+        os.makedirs(path, exist_ok=True)
+
+    monkeypatch.setattr(Path, "mkdir", racing)
+    with locked(tmp_path / "run"):
+        assert (tmp_path / "run" / ".lock").exists()
+    assert len(calls) == 2
+
+
+def test_a_file_in_place_of_the_folder_is_refused(tmp_path):
+    (tmp_path / "run").write_text("")
+    with pytest.raises(UserError, match="run: cannot be written: File exists"), locked(tmp_path / "run"):
         pass
