@@ -97,9 +97,10 @@ class ArmView(NamedTuple):
     def between_words(self) -> HeatMap:
         """The weights on the reference."""
         path = self.paths[0]
-        steps = [step for step in self.along(path) if step.weights is not None]
+        steps = self.along(path)
+        nothing = [0.0] * len(self.source)  # as where monotonic attention has passed the end
         rows: Any = merge_pieces(
-            np.array([step.weights for step in steps]), self.source_words, path.words[: len(steps)]
+            np.array([step.weights or nothing for step in steps]), self.source_words, path.words[: len(steps)]
         )
         target = _joined([step.token for step in steps], path.words)
         return HeatMap(_joined(self.source, self.source_words), target, rows.round(4).tolist())

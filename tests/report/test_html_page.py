@@ -304,6 +304,12 @@ def test_rows_of_the_pieces_of_a_target_word_are_averaged():
     assert heat.weights == [[pytest.approx(0.6), pytest.approx(0.4)], [0, 1]]
 
 
+def test_a_step_that_reads_nothing_keeps_its_row():
+    steps = [StepView(token, -0.1, weights) for token, weights in (("a", (0.9, 0.1)), ("b", None), ("</s>", (0, 1)))]
+    view = ArmView("monotonic", ["x", "</s>"], [0, 1], steps, [TranslationPath("", range(3), [0, 1, 2])], ())
+    assert view.between_words() == (["x", "</s>"], ["a", "b", "</s>"], [[0.9, 0.1], [0, 0], [0, 1]])
+
+
 def test_only_words_of_the_embedded_corpus_have_glosses(tree, render_page):
     assert data(tree)["glosses"] == {"汤姆": "Tom", "追逐": "chase"}
     assert [each.text for each in tree.id("attention").all("ruby")] == ["汤姆 Tom", "追逐 chase"]
