@@ -71,6 +71,8 @@ def train(options: argparse.Namespace) -> None:
     }
     with tempfile.TemporaryDirectory() as folder:
         curve = systems[options.system](peers, Path(folder), minutes, environment)
+    if not curve:
+        raise SystemExit(f"no epoch ended within {minutes:g} minutes; give more with --minutes")
     result = {
         "system": NAMES[options.system],
         "hardware": hardware("cpu", options.threads),
@@ -80,7 +82,7 @@ def train(options: argparse.Namespace) -> None:
     }
     path = RESULTS / f"quality-{options.system}.json"
     path.write_text(f"{json.dumps(result, indent=2)}\n", encoding="utf-8")
-    print(f"{path}: {curve[-1][1]:.1f} BLEU after {curve[-1][0]:.1f} minutes" if curve else f"{path}: no epoch ended")
+    print(f"{path}: {curve[-1][1]:.1f} BLEU after {curve[-1][0]:.1f} minutes")
 
 
 def _ours(peers: Path, folder: Path, minutes: float, environment: dict[str, str]) -> Curve:
