@@ -297,7 +297,7 @@ def _serve(connection: Connection, work: Callable[[_Item], _Result], prepare: Ca
     """The life of a worker. It ends with its parent: a spawned process outlives a killed parent."""
     Thread(target=_end_with_parent, daemon=True).start()
     is_prepared = prepare is None
-    with suppress(EOFError):
+    with suppress(EOFError, BrokenPipeError):  # the parent has ended
         while True:
             item = connection.recv()
             try:
