@@ -148,7 +148,7 @@ def _attempt_in_worker(run: ArmRun, **rest: Any) -> _Attempt:
 
 
 def is_trained(run: ArmRun, runs: Path) -> bool:
-    """Whether the training of a run has ended, within the same limits: with others, as of epochs, it may go on."""
+    """Whether the training of a run has ended under its limits of epochs and patience; under higher ones it goes on."""
     from seq2seq_attn.runs.folder import read_config, read_metrics
     from seq2seq_attn.runs.plugin import run_values
 

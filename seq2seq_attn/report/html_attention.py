@@ -99,9 +99,7 @@ class ArmView(NamedTuple):
         path = self.paths[0]
         steps = self.along(path)
         nothing = [0.0] * len(self.source)  # as where monotonic attention has passed the end
-        rows: Any = merge_pieces(
-            np.array([step.weights or nothing for step in steps]), self.source_words, path.words[: len(steps)]
-        )
+        rows: Any = merge_pieces([step.weights or nothing for step in steps], self.source_words, path.words)
         target = _joined([step.token for step in steps], path.words)
         return HeatMap(_joined(self.source, self.source_words), target, rows.round(4).tolist())
 

@@ -96,8 +96,8 @@ def _is_metrics(values: Any) -> bool:
     if not isinstance(training, dict) or not isinstance(test, dict):
         return False
     numbers = [training.get(key) for key in ("epochs", "seconds")] if "training" in values else []
-    if training.get("best") is not None:  # null: it is not finite
-        numbers.append(training["best"])
+    if "training" in values and training.get("best", "missing") is not None:  # null: it is not finite
+        numbers.append(training.get("best"))
     if "test" in values:
         bleu = test.get("bleu")
         numbers.append(bleu.get("value") if isinstance(bleu, dict) else None)
