@@ -127,9 +127,9 @@ class Model:
 
         Options that are None default to the run's configuration. `beam_size=1` is greedy search; the `n_best` best
         hypotheses of the beam are returned. The score is log p divided by ((5 + tokens) / 6) to the power of
-        `length_penalty`. `min_length` and `max_length` count target tokens, including `</s>`. `shortlist` restricts the
-        search to likely tokens, with a lexicon that is learned on first use. With `weights`, the result includes the
-        attention weights.
+        `length_penalty`. `min_length` and `max_length` count target tokens, including `</s>`; the run's
+        `search.max_length_ratio` limits them as well. `shortlist` restricts the search to likely tokens, with a lexicon
+        that is learned on first use. With `weights`, the result includes the attention weights.
 
         With any of `temperature`, `top_k`, `top_p` and `seed`, `n_best` translations of each sentence are drawn at
         random instead (`search.sampling`); `temperature=1` draws from the distribution of the model. `mbr` chooses

@@ -47,7 +47,8 @@ def translate(
         int | None, typer.Option(min=1, help="Minimum number of target tokens, </s> included.")
     ] = None,
     max_length: Annotated[
-        int | None, typer.Option(min=1, help="Maximum number of target tokens, </s> included.")
+        int | None,
+        typer.Option(min=1, help="Maximum number of target tokens, </s> included; search.max_length_ratio also limits."),
     ] = None,
     precision: Annotated[
         Literal["fp32", "bf16", "int8"] | None,
