@@ -48,7 +48,7 @@ def translate(
     ] = None,
     max_length: Annotated[
         int | None,
-        typer.Option(min=1, help="Maximum number of target tokens, </s> included; search.max_length_ratio also limits."),
+        typer.Option(min=1, help="Maximum number of target tokens, </s> included; search.max_length_ratio limits too."),
     ] = None,
     precision: Annotated[
         Literal["fp32", "bf16", "int8"] | None,

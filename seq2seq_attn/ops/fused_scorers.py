@@ -1,9 +1,9 @@
-"""Scorers that need less memory than their equations, and a step of additive attention with its backward pass.
+"""Scorers that need less memory than their equations, and a step of attention with its backward pass.
 
 Reference implementations: `forward` of `Additive`, `Concat` and `NegativeSquaredDistance`, and `Attention` with an
-additive scorer and `Softmax`. The largest tensor of these equations has a vector for every pair of a query and a key,
-such as the hidden layer tanh(q + k): (B, T, S, A) numbers. The fused forms keep it in the cache or in registers, or do
-not compute it at all.
+additive scorer or a dot product and `Softmax`. The largest tensor of these equations has a vector for every pair of a
+query and a key, such as the hidden layer tanh(q + k): (B, T, S, A) numbers. The fused forms keep it in the cache or in
+registers, or do not compute it at all.
 """
 
 from __future__ import annotations
@@ -113,22 +113,31 @@ def _to_full_precision(prepared: Prepared) -> Prepared:
 
 
 def read_forward(
-    query: Tensor, keys: Tensor, v: Tensor, is_token: Tensor | None, values: Tensor, weights: Tensor, context: Tensor
+    query: Tensor,
+    keys: Tensor,
+    v: Tensor | None,
+    is_token: Tensor | None,
+    values: Tensor,
+    weights: Tensor,
+    context: Tensor,
 ) -> None:
-    """A step of additive attention outside autograd, with one query per sentence.
+    """A step of attention outside autograd, with one query per sentence; scores are additive, or dot products.
 
-    Writes a = softmax(v · tanh(q + k)) to `weights` (B, S) and Σ_s a_s value_s to `context` (B, V). query is q = W H
-    (B, A), keys are k = U h + b (B, S, A), v (A,), is_token (B, 1, S), values (B, S, V). Keys and v have the dtype of
-    the scores. All tensors except the queries are contiguous.
+    Writes a = softmax(v · tanh(q + k)), or softmax(q · k) if v is None, to `weights` (B, S), and Σ_s a_s value_s to
+    `context` (B, V). query is q (B, A), keys are k (B, S, A), v (A,), is_token (B, 1, S), values (B, S, V). Keys and v
+    have the dtype of the scores. All tensors except the queries are contiguous.
     """
     if _has_kernel(query, keys):
         sizes = *keys.shape, values.shape[2]
         source = keys, v, is_token, values
-        native.run("additive_forward", query.dtype, *sizes, query, query.stride(0), *source, weights, context)
+        native.run("read_forward", query.dtype, *sizes, query, query.stride(0), *source, weights, context)
         return
-    # v · tanh(x) = 2 v · σ(2 x) - Σ v, as in `fused_scores`
-    hidden = torch.add(keys, query[:, None]).mul_(2).sigmoid_()
-    scores = torch.matmul(hidden, 2 * v) - v.sum()
+    if v is None:
+        scores = torch.bmm(keys, query.to(keys.dtype)[:, :, None]).squeeze(2)
+    else:
+        # v · tanh(x) = 2 v · σ(2 x) - Σ v, as in `fused_scores`
+        hidden = torch.add(keys, query[:, None]).mul_(2).sigmoid_()
+        scores = torch.matmul(hidden, 2 * v) - v.sum()
     if is_token is not None:
         scores = torch.where(is_token.squeeze(1), scores, -torch.inf)
     weights.copy_(torch.softmax(scores, dim=-1))
@@ -138,14 +147,14 @@ def read_forward(
 def read_backward(
     query: Tensor,
     keys: Tensor,
-    v: Tensor,
+    v: Tensor | None,
     values: Tensor,
     weights: Tensor,
     grad_context: Tensor,
     grad_weights: Tensor | None,
     grad_query: Tensor,
     grad_keys: Tensor,
-    grad_v: Tensor,
+    grad_v: Tensor | None,
 ) -> None:
     """Backward pass of `read_forward`; recomputes the hidden layer. Writes dL/dq to `grad_query` (B, A).
 
@@ -156,13 +165,17 @@ def read_backward(
         sizes = *keys.shape, values.shape[2]
         source = keys, v, values, weights, grad_context, grad_weights
         written = grad_query, grad_query.stride(0), grad_keys, grad_v
-        native.run("additive_backward", query.dtype, *sizes, query, query.stride(0), *source, *written)
+        native.run("read_backward", query.dtype, *sizes, query, query.stride(0), *source, *written)
         return
     total_grad_weights = torch.bmm(grad_context[:, None], values.transpose(1, 2)).squeeze(1)
     if grad_weights is not None:
         total_grad_weights += grad_weights
     weighted = (total_grad_weights * weights).to(keys.dtype)
     grad_scores = torch.addcmul(weighted, weights.to(keys.dtype), weighted.sum(dim=1, keepdim=True), value=-1)[:, None]
+    if v is None or grad_v is None:
+        grad_query.copy_(torch.bmm(grad_scores, keys).squeeze(1))
+        grad_keys.addcmul_(grad_scores.transpose(1, 2), query[:, None])
+        return
     # With σ = σ(2 (q + k)): tanh(q + k) = 2 σ - 1, and its derivative is 4 σ (1 - σ).
     hidden = torch.add(keys, query[:, None]).mul_(2).sigmoid_()
     grad_v += torch.bmm(grad_scores, hidden).mul_(2).squeeze(1) - grad_scores.sum(dim=2)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from seq2seq_attn.attention import Attention, History, Source
 from seq2seq_attn.attention.shapes import Contexts, IsToken, Keys, Query, Values, Weights
 from seq2seq_attn.ops import native
-from seq2seq_attn.ops.additive_decoder import why_not_softmax
+from seq2seq_attn.ops.decoder import why_not_softmax
 from seq2seq_attn.ops.dispatch import fusible, fusible_modules, is_reference
 from seq2seq_attn.ops.int8 import Int8Linear
 from seq2seq_attn.ops.linear import is_linear, onednn_is_faster, onednn_linear, panel_linear, panels, panels_are_faster

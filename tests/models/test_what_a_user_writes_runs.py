@@ -319,7 +319,7 @@ def test_an_unmodified_model_is_fused_and_otherwise_the_reason_is_given():
     model.float().decoder.context.scorer.register_forward_hook(lambda *_: None)
     (reason,) = set(ops.reasons(model).values())
     assert reason == "FusedAdditive (context.scorer) has hooks"
-    assert "General" in ops.reasons(build("bahdanau", {"scorer": "general"}))["decoder"]
+    assert "Location" in ops.reasons(build("bahdanau", {"scorer": "location"}))["decoder"]
 
 
 @pytest.mark.parametrize(

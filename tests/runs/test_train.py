@@ -339,7 +339,7 @@ def test_a_saved_configuration_loads_unchanged(trained, tmp_path):
 @pytest.mark.usefixtures("fused")
 def test_training_first_reports_the_data_and_what_is_not_fused(config, tmp_path):
     values = config.model_dump(mode="json")
-    values["model"]["context"] = {"scorer": "general"}
+    values["model"]["context"] = {"scorer": "location"}
     said = []
     train(
         parse(Config, values | {"training": values["training"] | {"max_epochs": 1}}), tmp_path / "run", say=said.append
@@ -349,7 +349,7 @@ def test_training_first_reports_the_data_and_what_is_not_fused(config, tmp_path)
     threads = f"{torch.get_num_threads()} thread{'s' * (torch.get_num_threads() > 1)}"
     assert said == [
         f"training: CPU with {threads}, fp32; {sizes}",
-        "training: computed step by step: decoder (the scorer is General, not additive)",
+        "training: computed step by step: decoder (the scorer is Location, neither additive nor a dot product)",
     ]
 
 

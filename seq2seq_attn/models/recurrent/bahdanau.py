@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 from torch import Tensor, nn
 
 from seq2seq_attn.attention import Context, PreparedSource, Source
 from seq2seq_attn.models.recurrent.cells import Cell
 from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderConfig, DecoderOutput, DecoderState
-from seq2seq_attn.ops import additive_decoder
+from seq2seq_attn.ops.decoder import DecoderWeights, decoder_sequence, scoring, why_not
 from seq2seq_attn.ops.dispatch import changed, fusible
 from seq2seq_attn.ops.linear import Linear
 
@@ -40,11 +40,8 @@ class BahdanauDecoder(Decoder):
         return DecoderState(hidden, history), DecoderOutput(self.cell.output(hidden), context, weights)
 
     def run(self, input_gates: Tensor, state: DecoderState, source: PreparedSource) -> DecoderOutput:
-        if additive_decoder.why_not(self, self.cell, self.context) is None:
-            weights = additive_decoder.additive_weights(self.cell, self.context, self.from_context.map)
-            return DecoderOutput(
-                *additive_decoder.additive_sequence(input_gates, state.hidden, cast(Source, source), weights)
-            )
+        if why_not(self, [self.cell], self.context) is None:
+            return DecoderOutput(*decoder_sequence(input_gates, state.hidden, cast(Source, source), self._weights()))
         if self.context.reads_query or changed(self, deep=False) or changed(self.context):
             return super().run(input_gates, state, source)
         # The context is the same at every step, so one read before the first step is enough.
@@ -56,8 +53,14 @@ class BahdanauDecoder(Decoder):
     def why_not(self) -> str | None:
         """Why a known target is decoded by a loop over steps; None if it is decoded in one operation."""
         if self.context.reads_query:
-            return additive_decoder.why_not(self, self.cell, self.context)
+            return why_not(self, [self.cell], self.context)
         return changed(self, deep=False) or changed(self.context)
+
+    def _weights(self) -> DecoderWeights:
+        """Where `why_not` is None and the context reads the query."""
+        cell, context, from_context = (cast(Any, part) for part in (self.cell, self.context, self.from_context))
+        recurrent, query_and_v = cell.recurrent, scoring(context.scorer)
+        return DecoderWeights(from_context.map.weight, recurrent.weight, recurrent.bias, *query_and_v)
 
 
 @fusible

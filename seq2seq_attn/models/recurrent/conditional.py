@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal, cast
 
 from torch import Tensor, nn
 
-from seq2seq_attn.attention import Context, PreparedSource
+from seq2seq_attn.attention import Context, PreparedSource, Source
 from seq2seq_attn.models.recurrent.bahdanau import ContextGates
 from seq2seq_attn.models.recurrent.cells import Cell
 from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderConfig, DecoderOutput, DecoderState
+from seq2seq_attn.ops.decoder import DecoderWeights, decoder_sequence, scoring, why_not
 from seq2seq_attn.ops.dispatch import fusible
 from seq2seq_attn.ops.linear import Linear
 
@@ -42,6 +43,25 @@ class ConditionalDecoder(Decoder):
         gates = self.from_context(context, self.second_bias.to(context.dtype).expand(between.shape[0], -1))
         hidden = self.second(gates, between)
         return DecoderState(hidden, history), DecoderOutput(self.cell.output(hidden), context, weights)
+
+    def run(self, input_gates: Tensor, state: DecoderState, source: PreparedSource) -> DecoderOutput:
+        if self.why_not() is not None:
+            return super().run(input_gates, state, source)
+        return DecoderOutput(*decoder_sequence(input_gates, state.hidden, cast(Source, source), self._weights()))
+
+    def why_not(self) -> str | None:
+        """Why a known target is decoded by a loop over steps; None if it is decoded in one operation."""
+        return why_not(self, [self.cell, self.second], self.context)
+
+    def _weights(self) -> DecoderWeights:
+        """Where `why_not` is None."""
+        parts = self.cell, self.second, self.context, self.from_context
+        first, second, context, from_context = (cast(Any, part) for part in parts)
+        before, after = first.recurrent, second.recurrent
+        return DecoderWeights(
+            *(from_context.map.weight, after.weight, after.bias, *scoring(context.scorer)),
+            *(before.weight, before.bias, self.second_bias),
+        )
 
 
 class ConditionalConfig(DecoderConfig):

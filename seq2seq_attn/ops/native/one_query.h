@@ -1,4 +1,4 @@
-// Attention for one query: additive scores, softmax over tokens, and the weighted sum of the values.
+// Attention for one query: additive scores or dot products, softmax over tokens, and the weighted sum of the values.
 #pragma once
 
 #include "numbers.h"
@@ -8,6 +8,14 @@ inline float additive_score(Index size, const float *q, const float *k, const fl
     float score = 0;
 #pragma omp simd reduction(+ : score)
     for (Index i = 0; i < size; i++) score += v[i] * hyperbolic_tangent(q[i] + k[i]);
+    return score;
+}
+
+// q . k, both of length `size`.
+inline float dot(Index size, const float *q, const float *k) {
+    float score = 0;
+#pragma omp simd reduction(+ : score)
+    for (Index i = 0; i < size; i++) score += q[i] * k[i];
     return score;
 }
 

@@ -9,8 +9,8 @@ from torch.nn import functional as F
 
 from seq2seq_attn.attention import Additive, Attention, Source
 from seq2seq_attn.ops import native
-from seq2seq_attn.ops.additive_decoder import AdditiveWeights, additive_sequence
 from seq2seq_attn.ops.continuations import best_continuations
+from seq2seq_attn.ops.decoder import DecoderWeights, decoder_sequence
 from seq2seq_attn.ops.fused_scorers import read_backward, read_forward
 from seq2seq_attn.ops.gru import gru_sequence, gru_update, reference_gru_update, step_forward
 from seq2seq_attn.ops.loss import fused_loss
@@ -77,21 +77,28 @@ def test_a_gru_over_sentences_of_different_length_equals_the_reference(dtype, cl
         torch.testing.assert_close(ours.double(), theirs, rtol=0.02, atol=1e-5 if dtype == torch.float32 else 0.15)
 
 
+@pytest.mark.parametrize("cells", [1, 2])
+@pytest.mark.parametrize("scores", ["additive", "dot product"])
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("read", [(0,), (1,), (2,), (0, 1, 2)], ids=["states", "contexts", "weights", "all"])
-def test_the_decoder_of_bahdanau_under_teacher_forcing_equals_the_reference(dtype, padded, read):
+def test_a_decoder_under_teacher_forcing_equals_the_reference(dtype, padded, read, scores, cells):
     is_token = torch.tensor([[True] * 3, [True, True, False], [True, False, False], [True] * 3, [True] * 3])
     is_token = is_token[:, None] if padded else None
+    size = SCORES if scores == "additive" else DECODER
     shapes = [
-        *((TARGET, BATCH, 3 * DECODER), (BATCH, DECODER), (BATCH, SOURCE, SCORES), (BATCH, SOURCE, VALUES)),
-        *((SCORES, DECODER), (SCORES,), (3 * DECODER, VALUES), (3 * DECODER, DECODER), (3 * DECODER,)),
+        *((TARGET, BATCH, 3 * DECODER), (BATCH, DECODER), (BATCH, SOURCE, size), (BATCH, SOURCE, VALUES)),
+        *((3 * DECODER, VALUES), (3 * DECODER, DECODER), (3 * DECODER,)),
+        *([(SCORES, DECODER), (SCORES,)] if scores == "additive" else []),
+        *([(3 * DECODER, DECODER), (3 * DECODER,), (3 * DECODER,)] if cells == 2 else []),
     ]
     inputs = [drawn(dtype, *shape, scale=0.4) for shape in shapes]
     inputs[2] = inputs[2].detach().float().requires_grad_()  # scores have full precision
     exact = doubled(inputs)
 
-    def outputs(x, initial, keys, values, *weights):
-        results = additive_sequence(x, initial, Source(keys, values, is_token), AdditiveWeights(*weights))
+    def outputs(x, initial, keys, values, *parameters):
+        if scores == "dot product":
+            parameters = *parameters[:3], None, None, *parameters[3:]
+        results = decoder_sequence(x, initial, Source(keys, values, is_token), DecoderWeights(*parameters))
         return [results[part] for part in read]
 
     got, expected = outputs(*inputs), outputs(*exact)

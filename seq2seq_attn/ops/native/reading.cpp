@@ -1,15 +1,16 @@
-// A step of additive attention, forward and backward; the reference implementations are in ops/fused_scorers.py.
+// A step of attention, forward and backward, with additive scores v . tanh(q + k), or with dot products q . k where v is
+// null; the reference implementations are in ops/fused_scorers.py.
 //
 // The hidden layer tanh(q + k) is never stored: it is summed while it is in registers, and recomputed in the backward
 // pass. Padding is skipped.
 #include "one_query.h"
 
 // One query per sentence: query (sentences, size) with rows `query_stride` apart, keys (sentences, length, size),
-// v (size), is_token (sentences, length) or null for no padding, values (sentences, length, width). Writes the weights
+// v (size) or null, is_token (sentences, length) or null for no padding, values (sentences, length, width). Writes the weights
 // (sentences, length) and the contexts (sentences, width).
-extern "C" void additive_forward(Index sentences, Index length, Index size, Index width, const Number *query,
-                                 Index query_stride, const float *keys, const float *v, const bool *is_token,
-                                 const Number *values, Number *weights, Number *contexts, Index threads) {
+extern "C" void read_forward(Index sentences, Index length, Index size, Index width, const Number *query,
+                             Index query_stride, const float *keys, const float *v, const bool *is_token,
+                             const Number *values, Number *weights, Number *contexts, Index threads) {
 #pragma omp parallel num_threads(team(sentences * length * size, threads))
     {
         std::vector<float> query_buffer(size), score_buffer(length), sum_buffer(width);
@@ -20,7 +21,8 @@ extern "C" void additive_forward(Index sentences, Index length, Index size, Inde
             const bool *mask = is_token ? is_token + b * length : nullptr;
             for (Index s = 0; s < length; s++) {
                 if (mask && !mask[s]) continue;
-                score[s] = additive_score(size, q, keys + (b * length + s) * size, v);
+                const float *key = keys + (b * length + s) * size;
+                score[s] = v ? additive_score(size, q, key, v) : dot(size, q, key);
             }
             softmax_read(length, width, score, mask, values + b * length * width, weights + b * length, sum,
                          contexts + b * width);
@@ -29,12 +31,12 @@ extern "C" void additive_forward(Index sentences, Index length, Index size, Inde
 }
 
 // Writes the gradient of the query (sentences, size). Adds to the gradients of the keys (sentences, length, size) and
-// of v, one row per sentence (sentences, size). `grad_weights` (sentences, length) may be null.
-extern "C" void additive_backward(Index sentences, Index length, Index size, Index width, const Number *query,
-                                  Index query_stride, const float *keys, const float *v, const Number *values,
-                                  const Number *weights, const Number *grad_contexts, const Number *grad_weights,
-                                  Number *grad_query, Index grad_query_stride, float *grad_keys, float *grad_v,
-                                  Index threads) {
+// of v, one row per sentence (sentences, size), unless v is null. `grad_weights` (sentences, length) may be null.
+extern "C" void read_backward(Index sentences, Index length, Index size, Index width, const Number *query,
+                              Index query_stride, const float *keys, const float *v, const Number *values,
+                              const Number *weights, const Number *grad_contexts, const Number *grad_weights,
+                              Number *grad_query, Index grad_query_stride, float *grad_keys, float *grad_v,
+                              Index threads) {
 #pragma omp parallel num_threads(team(sentences * length * size, threads))
     {
         std::vector<float> query_buffer(size), sum_buffer(size), context_buffer(width), score_buffer(length);
@@ -58,13 +60,21 @@ extern "C" void additive_backward(Index sentences, Index length, Index size, Ind
                 grad_score[s] = a * grad_weight;
                 mean += grad_score[s];
             }
-            float *grad_v_row = grad_v + b * size;
             for (Index s = 0; s < length; s++) {
                 const float a = load(weight[s]);
                 if (a == 0) continue;  // e.g. on padding: the score has no gradient
                 const float g = grad_score[s] - a * mean;
                 const float *key = keys + (b * length + s) * size;
                 float *grad_key = grad_keys + (b * length + s) * size;
+                if (!v) {
+#pragma omp simd
+                    for (Index i = 0; i < size; i++) {
+                        grad_key[i] += g * q[i];
+                        grad_q[i] += g * key[i];
+                    }
+                    continue;
+                }
+                float *grad_v_row = grad_v + b * size;
 #pragma omp simd
                 for (Index i = 0; i < size; i++) {
                     const float t = hyperbolic_tangent(q[i] + key[i]);

@@ -1,0 +1,240 @@
+"""A recurrent decoder under teacher forcing as one autograd node: GRU cells with attention between them.
+
+Reference implementation: the decoder's own steps, `Decoder.run` in models/recurrent/decoders.py.
+
+In the reference implementation, autograd saves the hidden layer of additive scores of every step, (T, B, S, A) numbers,
+and traverses about sixty small operations per step. Here the loops contain only what depends on the previous step; the
+gradients of the weights and of the values take one product each, after the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from seq2seq_attn.attention import (
+    Attention,
+    Context,
+    Dot,
+    General,
+    NormalisedAdditive,
+    ScaledDot,
+    Scorer,
+    Softmax,
+    Source,
+)
+from seq2seq_attn.ops.dispatch import changed, first_derivative_only, unsupported
+from seq2seq_attn.ops.fused_scorers import FusedAdditive, FusedConcat, read_backward, read_forward, values_backward
+from seq2seq_attn.ops.gru import accumulation_dtype, step_backward, step_forward, why_not_sequence
+from seq2seq_attn.ops.linear import add_product, product, weight_gradient
+
+
+class DecoderWeights(NamedTuple):
+    """The parameters of a decoder with one cell, or with two and the reading between them; gates in the order r, z, n.
+
+    The cell after the reading has all but the last three, which a conditional GRU has in addition.
+    """
+
+    context: Tensor  # (3H, V): from C_i to the gates
+    recurrent: Tensor  # (3H, H): from the state that reads to the gates
+    recurrent_bias: Tensor  # (3H,)
+    query: Tensor | None  # W (A, H) of the scores v · tanh(W q + k); None: the scores are dot products q · k
+    v: Tensor | None  # (A,)
+    first: Tensor | None = None  # (3H, H): from H_{i-1} to the gates of the cell before the reading, if there is one
+    first_bias: Tensor | None = None  # (3H,)
+    gates_bias: Tensor | None = None  # (3H,): replaces the inputs from tokens, which are those of the first cell
+
+
+def why_not(decoder: nn.Module, cells: Sequence[nn.Module], context: Context) -> str | None:
+    """Why `decoder_sequence` cannot replace the steps of a decoder with these cells; None if it can."""
+    if (reason := unsupported(*decoder.parameters()) or changed(decoder)) is not None:
+        return reason
+    if (reason := next(filter(None, map(why_not_sequence, cells)), None) or why_not_softmax(context)) is not None:
+        return reason
+    return why_not_scorer(cast(Attention, context).scorer)
+
+
+def why_not_softmax(context: Context) -> str | None:
+    """Why a context is not softmax attention over the whole source, independent of earlier steps; None if it is."""
+    if type(context) is not Attention:
+        return f"the context is {type(context).__name__}"
+    if (reason := changed(context, deep=False) or changed(context.normaliser)) is not None:
+        return reason
+    if type(context.normaliser) is not Softmax or context.normaliser.temperature != 1:
+        return f"the normaliser is {type(context.normaliser).__name__}, not softmax of temperature 1"
+    if context.window is not None:
+        return f"attention has a window, {type(context.window).__name__}"
+    if context.dropout and context.training:
+        return "attention has dropout"
+    return "attention depends on earlier steps" if context.needs_history else None
+
+
+def why_not_scorer(scorer: Scorer) -> str | None:
+    """Why the scores are neither dot products with what the scorer prepares nor additive; None if they are."""
+    inner = scorer.additive if isinstance(scorer, NormalisedAdditive) else scorer
+    if type(inner) in (FusedAdditive, FusedConcat, Dot, ScaledDot, General):
+        return None
+    return f"the scorer is {type(scorer).__name__}, neither additive nor a dot product"
+
+
+def scoring(scorer: Any) -> tuple[Tensor | None, Tensor | None]:
+    """W and v of additive scores, None for dot products, where `why_not_scorer` is None.
+
+    Without the offset of `NormalisedAdditive`, to which softmax is invariant.
+    """
+    if isinstance(scorer, NormalisedAdditive):
+        inner: Any = scorer.additive
+        return inner.query_weight, inner.v * (scorer.gain / torch.linalg.vector_norm(inner.v))
+    return (scorer.query_weight, scorer.v) if isinstance(scorer, (FusedAdditive, FusedConcat)) else (None, None)
+
+
+def decoder_sequence(
+    inputs: Tensor, initial: Tensor, source: Source, weights: DecoderWeights
+) -> tuple[Tensor, Tensor, Tensor]:
+    """States (T, B, H), contexts (T, B, V) and attention weights (T, B, S) of all T steps:
+
+    a_i = softmax_j(v · tanh(W H_{i-1} + k_j)) or softmax_j(H_{i-1} · k_j);  C_i = Σ_j a_ij value_j;
+    H_i = gru_update(inputs_i + W_C C_i, W_H H_{i-1} + b_H, H_{i-1})   (Bahdanau et al. 2015, A.1.2 and A.2.2).
+
+    With a first cell, H'_i = gru_update(inputs_i, W_1 H_{i-1} + b_1, H_{i-1}) replaces H_{i-1} in these equations, and
+    a bias replaces inputs_i: the conditional GRU (Sennrich et al. 2017, sec. 2).
+
+    inputs (T, B, 3H) are the gates' inputs from the embedded tokens, initial (B, H) is H_0. `source` is what
+    `Attention` prepares for the scorer: k (B, S, A), with A = H for dot products, values (B, S, V) and the mask
+    (B, 1, S). The dtype is that of `inputs`; scores and softmax are computed in fp32 at least.
+    """
+    dtype, keys = inputs.dtype, source.prepared.to(accumulation_dtype(source.prepared))
+    # One product with the state that reads gives the gates and, for additive scores, the query.
+    state_weight, state_bias = weights.recurrent, weights.recurrent_bias
+    if weights.query is not None:
+        state_weight = torch.cat((state_weight, weights.query))
+        state_bias = F.pad(state_bias, (0, len(weights.query)))
+    parameters = state_weight, state_bias, weights.context, *weights[5:]
+    results: tuple[Tensor, Tensor, Tensor] = _DecoderSequence.apply(  # type: ignore[no-untyped-call]
+        *(inputs, initial.to(dtype), keys.contiguous(), source.values.to(dtype).contiguous(), source.is_token),
+        None if weights.v is None else weights.v.to(keys.dtype),
+        *(None if each is None else each.to(dtype) for each in parameters),
+    )
+    return results
+
+
+class _DecoderSequence(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        inputs: Tensor,
+        initial: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        is_token: Tensor | None,
+        v: Tensor | None,
+        state_weight: Tensor,
+        state_bias: Tensor,
+        context_weight: Tensor,
+        first_weight: Tensor | None,
+        first_bias: Tensor | None,
+        gates_bias: Tensor | None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        ctx.set_materialize_grads(False)
+        (steps, sentences, _), size = inputs.shape, initial.shape[1]
+
+        def empty(width: int) -> Tensor:
+            return inputs.new_empty(steps, sentences, width)
+
+        states = torch.cat((initial[None], empty(size)))  # H_0 .. H_T
+        gates, candidates, contexts, attention = map(empty, (2 * size, size, values.shape[2], values.shape[1]))
+        of_first = () if first_weight is None else (empty(2 * size), empty(size), empty(size))  # r and z, n, H'
+        reading = of_first[2] if of_first else states  # the states that read the source
+        products, first_products = [], []
+        with torch.autocast(inputs.device.type, enabled=False):
+            for t in range(steps):
+                if first_weight is not None:
+                    first_products.append(product(states[t], first_weight, first_bias))
+                    step_forward(inputs[t], first_products[t], states[t], *(part[t] for part in of_first))
+                products.append(product(reading[t], state_weight, state_bias))
+                query = reading[t] if v is None else products[t][:, 3 * size :]
+                read_forward(query, keys, v, is_token, values, attention[t], contexts[t])
+                if first_weight is None:
+                    x = add_product(inputs[t], contexts[t], context_weight)
+                else:
+                    x = product(contexts[t], context_weight, gates_bias)
+                step_forward(x, products[t][:, : 3 * size], reading[t], gates[t], candidates[t], states[t + 1])
+        ctx.save_for_backward(
+            states, gates, candidates, attention, contexts, keys, values, v, state_weight, context_weight, first_weight,
+            *products, *first_products, *of_first,
+        )  # fmt: skip
+        return states[1:], contexts, attention
+
+    @staticmethod
+    @first_derivative_only
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
+        grad_states, grad_contexts, grad_attention = gradients
+        states, gates, candidates, attention, contexts, keys, values, v, *rest = ctx.saved_tensors
+        (state_weight, context_weight, first_weight), rest = rest[:3], rest[3:]
+        previous: Tensor = states[:-1]
+        dtype = states.dtype
+        steps, sentences, size = previous.shape
+        products, first_products, of_first = rest[:steps], rest[steps : 2 * steps], rest[2 * steps :]
+        reading = of_first[2] if of_first else previous
+
+        def empty(width: int) -> Tensor:
+            return previous.new_empty(steps, sentences, width)
+
+        def at_step(gradient: Tensor | None, t: int) -> Tensor | None:
+            return None if gradient is None else gradient[t].to(dtype)
+
+        grad_gates, grad_products = empty(3 * size), empty(len(state_weight))
+        grad_inputs, grad_first_products = (empty(3 * size), empty(3 * size)) if of_first else (grad_gates, None)
+        total_grad_contexts = torch.empty_like(contexts)
+        grad_keys, grad_v = torch.zeros_like(keys), None if v is None else keys.new_zeros(sentences, len(v))
+        grad_carry = previous.new_zeros(sentences, size, dtype=accumulation_dtype(previous))
+        grad_next = None
+        for t in reversed(range(steps)):
+            step_backward(
+                at_step(grad_states, t), grad_next, grad_carry, products[t], reading[t], gates[t], candidates[t],
+                grad_gates[t], grad_products[t, :, : 3 * size],
+            )  # fmt: skip
+            grad_context, grad_weights = product(grad_gates[t], context_weight.t()), at_step(grad_attention, t)
+            total_grad_contexts[t] = grad_context if grad_contexts is None else grad_context.add_(grad_contexts[t])
+            if v is None:
+                query, grad_query = reading[t], torch.empty_like(reading[t])
+            else:
+                query, grad_query = products[t][:, 3 * size :], grad_products[t, :, 3 * size :]
+            read_backward(
+                query, keys, v, values, attention[t], total_grad_contexts[t],
+                None if grad_weights is None else grad_weights.contiguous(), grad_query, grad_keys, grad_v,
+            )  # fmt: skip
+            grad_next = product(grad_products[t], state_weight.t())
+            if v is None:
+                grad_next += grad_query
+            if grad_first_products is not None:
+                step_backward(
+                    None, grad_next, grad_carry, first_products[t], previous[t], of_first[0][t], of_first[1][t],
+                    grad_inputs[t], grad_first_products[t],
+                )  # fmt: skip
+                grad_next = product(grad_first_products[t], first_weight.t())
+        grad_context_weight, grad_gates_bias = _layer_gradients(grad_gates, contexts)
+        of_first_cell: tuple[Tensor | None, ...] = (None, None, None)
+        if grad_first_products is not None:
+            of_first_cell = *_layer_gradients(grad_first_products, previous), grad_gates_bias
+        return (
+            grad_inputs,
+            grad_carry if grad_next is None else grad_carry + grad_next,
+            grad_keys,
+            values_backward(attention, total_grad_contexts),
+            None,
+            None if grad_v is None else grad_v.sum(dim=0),
+            *_layer_gradients(grad_products, reading),
+            grad_context_weight,
+            *of_first_cell,
+        )
+
+
+def _layer_gradients(grad_outputs: Tensor, inputs: Tensor) -> tuple[Tensor, Tensor]:
+    """The gradients of the weight and the bias of a linear layer (T, B, K) to (T, B, N)."""
+    flat = grad_outputs.flatten(0, 1)
+    return weight_gradient(flat, inputs.flatten(0, 1)), flat.sum(dim=0)
