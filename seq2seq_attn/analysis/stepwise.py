@@ -264,7 +264,10 @@ class _Decoder:
         if (raw := self.models.scored.get(number)) is not None:
             rows = raw[:heads, 0, : self.length].float().tolist()
             scores = [[score if abs(score) < float("inf") else None for score in row] for row in rows]
-        return LayerReading(own.tolist(), scores, (own.abs() * norms).tolist())
+        contributions = own.abs() * norms
+        if not contributions.isfinite().all():
+            raise UserError("the contributions of the weights are no numbers any more; give smaller weights")
+        return LayerReading(own.tolist(), scores, contributions.tolist())
 
 
 class _Continuing(Translator):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from seq2seq_attn.analysis.attention_files import END, NO_WEIGHTS, TokenAttention, forced_attention, searched_attention
 from seq2seq_attn.api.answers import (
@@ -295,12 +295,13 @@ class Model:
         and heads, with `layer` the mean over the heads of that layer, and with `head` those of that head; both count
         from 0. The links of `reverse`, a model for the opposite direction, are combined with these by the method
         `symmetrise`; `layer` and `head` are then those of both models. `write` is called with the weights between the
-        tokens of each pair. UserError: a model has no such layer or head.
+        tokens of each pair. UserError: a model has no such layer or head, or `threshold` is not between 0 and 1.
         """
         from seq2seq_attn.analysis.word_alignment import align_by_attention
 
         if head is not None and layer is None:
             raise UserError(f"head {head} needs the number of its layer, from 0")
+        _refuse_no_links(threshold, row)
         corpus = self._short(pairs)
         aligned = partial(align_by_attention, threshold=threshold, row=row, layer=layer, head=head, progress=progress)
         links = aligned(self.trained, corpus, write=write)
@@ -326,6 +327,7 @@ class Model:
         from seq2seq_attn.analysis.word_alignment import agreement_by_head
         from seq2seq_attn.api.heads import HeadAgreements
 
+        _refuse_no_links(threshold, row)
         corpus = self._short(pairs)
         known = gold if isinstance(gold, GoldCorpus) else read_gold_of(Path(gold), corpus.source, corpus.target)
         return HeadAgreements(
@@ -527,6 +529,14 @@ def _refuse_no_text(texts: Iterable[object], name: str, first: int = 0) -> None:
     for number, text in enumerate(texts, start=first):
         if not isinstance(text, str):
             raise UserError(f"{name} {number}: {text!r} is not text; give a string, '' for a sentence that is missing")
+
+
+def _refuse_no_links(threshold: float | None, row: str) -> None:
+    """UserError for a threshold that no weight has, and for an unknown row."""
+    if threshold is not None and not 0 <= threshold <= 1:
+        raise UserError(f"threshold {threshold:g}: give a weight between 0 and 1")
+    if row not in get_args(AlignmentRow):
+        raise UserError(f"row {row!r}: give {' or '.join(map(repr, get_args(AlignmentRow)))}")
 
 
 def _scorer_name(scorer: Any) -> str:

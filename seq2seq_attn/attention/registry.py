@@ -49,7 +49,10 @@ class Registry(Generic[Part]):
         self._classes: dict[str, type[Part]] = {}
 
     def add(self, part: type[Part]) -> None:
-        if inspect.isabstract(part):
+        # Not a class statement: torch derives classes to record a graph or to parametrise a module, and calls the
+        # metaclass for it.
+        derived = part.__module__ == "abc"
+        if inspect.isabstract(part) or derived:
             return
         if part.__module__ in _unlisted:
             _unlisted[part.__module__].append(partial(self._enter, part))

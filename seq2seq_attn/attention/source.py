@@ -150,6 +150,12 @@ def check_query(part: nn.Module, query: Query, sentences: int | None = None, que
         raise ValueError(f"{name} needs queries for the {sentences} sentences of the source, got {tuple(query.shape)}")
 
 
+def check_bias(name: str, bias: Tensor) -> None:
+    """ValueError if a bias is a mask."""
+    if not bias.dtype.is_floating_point:
+        raise ValueError(f"{name} needs a floating-point bias, got {bias.dtype}; a bool mask is given as may_read")
+
+
 def restricted(
     part: nn.Module,
     query: Query,
@@ -184,8 +190,7 @@ def restricted(
     if causal:
         masks.append(_causal(name, query, source.values))
     if bias is not None:
-        if not bias.dtype.is_floating_point:
-            raise ValueError(f"{name} needs a floating-point bias, got {bias.dtype}; a bool mask is given as may_read")
+        check_bias(name, bias)
         bias = _per_query(name, "bias", bias, shape)
         masks.append(bias > -torch.inf)
     is_open = masks[0]

@@ -125,7 +125,7 @@ def align(
                 pairs, threshold=threshold, row=row, layer=layer, head=head,
                 reverse=other, symmetrise=method, write=write, progress=advance,
             )  # fmt: skip
-        if threshold is None and not any(found.links):
+        if not model.trained.translator.attends:
             say(f"no links: the model of {run} does not attend to single source words (model.context.kind)")
     agreed = found.agreement(known) if known else None
     if as_json:

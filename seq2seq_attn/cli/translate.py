@@ -60,11 +60,11 @@ def translate(
     ] = None,
     temperature: Annotated[
         float | None,
-        typer.Option(min=0, help="Draw translations at random, from p^(1/T), normalised; 1: the model's distribution."),
+        typer.Option(help="Draw translations at random, from p^(1/T), normalised, T > 0; 1: the model's distribution."),
     ] = None,
     top_k: Annotated[int | None, typer.Option(min=1, help="Draw from the k most probable tokens only.")] = None,
     top_p: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Draw from the fewest tokens with this probability in total.")
+        float | None, typer.Option(help="Draw from the fewest tokens with this probability in total, above 0 up to 1.")
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="The seed of what is drawn.")] = None,
     mbr: Annotated[

@@ -148,8 +148,8 @@ def _scorer(scorer: type[Scorer], query_size: int, key_size: int, positions: int
     entry = _entry("scorer", scorer)._replace(notes=tuple(_notes_on_scorer(scorer)))
     try:
         made = scorer(query_size, key_size)
-    except (TypeError, ValueError) as error:
-        return entry._replace(error=str(error))
+    except Exception as error:  # user code may raise anything
+        return entry._replace(error=entry.error or _reason(error))
     entry = entry._replace(parameters=sum(parameter.numel() for parameter in made.parameters()))
     try:
         cost = measure_cost(made, positions)
@@ -173,8 +173,12 @@ def _normaliser(normaliser: type[Normaliser]) -> Entry:
 
 
 def _window(window: type[Window], query_size: int) -> Entry:
-    made = window(query_size)
-    return _entry("window", window)._replace(
+    entry = _entry("window", window)
+    try:
+        made = window(query_size)
+    except Exception as error:  # as above
+        return entry._replace(error=entry.error or _reason(error))
+    return entry._replace(
         parameters=sum(parameter.numel() for parameter in made.parameters()),
         notes=("depends on the number of previous steps",) if window.needs_steps else (),
     )
@@ -184,8 +188,8 @@ def _position(position: type[Position], size: int) -> Entry:
     entry = _entry("position", position)
     try:
         made = position(size, 1)
-    except (TypeError, ValueError) as error:
-        return entry._replace(error=str(error))
+    except Exception as error:  # as above
+        return entry._replace(error=entry.error or _reason(error))
     return entry._replace(
         parameters=sum(parameter.numel() for parameter in made.parameters()),
         notes=("acts within every self-attention",) if position.in_attention else ("added to the embeddings",),
@@ -194,7 +198,11 @@ def _position(position: type[Position], size: int) -> Entry:
 
 def _entry(kind: ListedKind, part: type[Scorer] | type[Normaliser] | type[Window] | type[Position]) -> Entry:
     """An entry with the information in the class itself."""
-    defaults = {name: parameter.default for name, parameter in own_options(part).items()}
+    error, defaults = None, {}
+    try:
+        defaults = {name: parameter.default for name, parameter in own_options(part).items()}
+    except ValueError as failure:
+        error = str(failure)
     return Entry(
         kind=kind,
         name=config_name(part),
@@ -205,8 +213,14 @@ def _entry(kind: ListedKind, part: type[Scorer] | type[Normaliser] | type[Window
         parameters=None,
         prepare=None,
         step=None,
-        error=None,
+        error=error,
     )
+
+
+def _reason(error: Exception) -> str:
+    """In one line; without the type where the message is about an argument."""
+    message = " ".join(str(error).split())
+    return message if isinstance(error, (TypeError, ValueError)) else f"{type(error).__name__}: {message}"
 
 
 def _plain(value: Any) -> Any:

@@ -209,8 +209,9 @@ def make_subject(
     try:
         with torch.random.fork_rng(devices=[]):
             subject.make(query_size, key_size)
-    except (TypeError, ValueError, RuntimeError) as error:  # RuntimeError: of torch, as for more than fits in memory
-        raise UserError(f"{subject.name} cannot be constructed: {error}") from error
+    except Exception as error:  # whatever third-party code raises
+        reason = str(error) if isinstance(error, (TypeError, ValueError)) else _in_one_line(error, _file_of(cls))
+        raise UserError(f"{subject.name} cannot be constructed: {reason}") from error
     return subject
 
 
@@ -249,7 +250,10 @@ def _check_class(kind: Kind, cls: type[nn.Module], options: Mapping[str, Any]) -
     if inspect.isabstract(cls):
         missing = ", ".join(sorted(getattr(cls, "__abstractmethods__", ())))
         raise UserError(f"{cls.__name__} is an abstract {kind}; implement {missing}")
-    own = list(own_options(cls))
+    try:
+        own = list(own_options(cls))
+    except ValueError as error:
+        raise UserError(str(error)) from error
     for name in options:
         if name not in own:
             raise UserError(f"{cls.__name__} has no option {name!r}; it has: {', '.join(own) or 'none'}")
@@ -295,7 +299,11 @@ def check_law(subject: Subject, law: str) -> Finding:
         try:
             return LAWS[subject.kind][law](subject)
         except Exception as error:  # user code may raise anything
-            return wrong(_in_one_line(error, getattr(sys.modules.get(subject.part.__module__), "__file__", None)))
+            return wrong(_in_one_line(error, _file_of(subject.part)))
+
+
+def _file_of(cls: type) -> str | None:
+    return getattr(sys.modules.get(cls.__module__), "__file__", None)
 
 
 def _in_one_line(error: Exception, file: str | None) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import cast
 
 import torch
 
+from seq2seq_attn.errors import UserError
 from seq2seq_attn.export import Exported, Target, need
 from seq2seq_attn.export.graphs import GREEDY, Graph, graphs_of, quiet
 from seq2seq_attn.runs.model import TrainedModel
@@ -51,12 +53,17 @@ def need_packages(to: Target) -> None:
 
 def program_of(graph: Graph) -> torch.onnx.ONNXProgram:
     """The graph in ONNX."""
-    with quiet():
-        program = torch.onnx.export(
-            graph.program,
-            dynamo=True,
-            input_names=[port.name for port in graph.inputs],
-            output_names=[port.name for port in graph.outputs],
-            verbose=False,
-        )
+    try:
+        with quiet():
+            program = torch.onnx.export(
+                graph.program,
+                dynamo=True,
+                input_names=[port.name for port in graph.inputs],
+                output_names=[port.name for port in graph.outputs],
+                verbose=False,
+            )
+    except torch.onnx.errors.OnnxExporterError as error:
+        unknown = re.search(r"No ONNX function found for (\S+)", str(error))
+        reason = f"it has no {unknown[1].rstrip('.')}" if unknown else str(error).strip().partition("\n")[0]
+        raise UserError(f"ONNX cannot express a part of this model: {reason}; export to torch instead") from error
     return cast(torch.onnx.ONNXProgram, program)

@@ -7,7 +7,6 @@ copied to a row of its own, and its context back.
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any, TypeGuard
 
 import torch
@@ -33,18 +32,24 @@ class JoinedSource:
         self.keys = keys  # (B, S, heads * size), projected, as are the values
         self.values = values
         self.is_token = is_token  # (B, S)
+        self._split: MultiHeadSource | None = None
 
     @property
     def sentences(self) -> int:
         """B."""
         return len(self.keys)
 
-    @cached_property
+    @property
     def split(self) -> MultiHeadSource:
         """The source that `MultiHead` prepares."""
+        if self._split is not None:
+            return self._split
         is_token = None if self.is_token is None else self.is_token.repeat_interleave(self.heads, dim=0)
         keys, values = split_heads(self.keys, self.heads), split_heads(self.values, self.heads)
-        return MultiHeadSource(self.attention.prepare(keys, values, is_token), self.heads)
+        source = MultiHeadSource(self.attention.prepare(keys, values, is_token), self.heads)
+        if torch.is_grad_enabled():  # otherwise later calls would get keys and values without their gradients
+            self._split = source
+        return source
 
     def select(self, rows: Tensor) -> JoinedSource:
         """The record with these sentences only, in this order; `rows` (M,) int64 may repeat one."""
@@ -76,7 +81,7 @@ class FusedMultiHead(MultiHead):
         need_weights: bool = True,
     ) -> Any:
         is_plain = history is None and may_read is None and bias is None and not need_weights
-        if not is_plain or not isinstance(source, JoinedSource) or not self._is_fused(query, source):
+        if not is_plain or not isinstance(source, JoinedSource) or not self._is_fused(query, source, causal):
             return super().forward(
                 query, _split(source), history, may_read=may_read, causal=causal, bias=bias, need_weights=need_weights
             )
@@ -96,8 +101,11 @@ class FusedMultiHead(MultiHead):
     def head_weights(self, query: Query, source: Any, **options: Any) -> Tensor:
         return super().head_weights(query, _split(source), **options)
 
-    def _is_fused(self, query: Tensor, source: JoinedSource) -> bool:
+    def _is_fused(self, query: Tensor, source: JoinedSource, causal: bool) -> bool:
         few = query.dim() == 3 and query.shape[1] * source.keys.shape[1] <= MOST_SCORES
+        if causal:  # the kernel does not check that every query has a position to read
+            few = few and query.shape[1] <= source.keys.shape[1]
+            few = few and (source.is_token is None or bool(source.is_token[:, 0].all()))
         return few and why_not(self) is None and unsupported(query, source.keys, source.values) is None
 
 

@@ -36,8 +36,8 @@ def load_models(runs: Sequence[Path], languages: Sequence[str], say: Say) -> lis
         pair = (text.source_language, text.target_language)
         if number < len(languages):
             source, dash, target = languages[number].partition("-")
-            if not (source and dash and target):
-                raise UserError(f"languages {languages[number]!r}: give codes as in en-zh")
+            if not (source and dash and target) or "-" in target:
+                raise UserError(f"languages {languages[number]!r}: give codes as in en-zh, with one hyphen")
             pair = (source, target)
         served.append(ServedModel.load(name, model, pair, say))
     return served

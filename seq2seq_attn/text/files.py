@@ -113,6 +113,10 @@ def _decoded(line: bytes, number: int, name: str) -> str:
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError as error:
+        if number == 1 and line.startswith(b"\x1f\x8b"):
+            raise UserError(
+                f"{name}: compressed with gzip; give the file by its name, or decompress it with zcat"
+            ) from None
         raise UserError(
             f"{name}, line {number}: not UTF-8 (byte 0x{line[error.start]:02x}); "
             f"convert the file, for example with iconv -f LATIN1 -t UTF-8"

@@ -198,7 +198,7 @@ class SentencePiece(Tokeniser):
         return cls(trained.getvalue())
 
     def encode(self, line: str) -> list[str]:
-        pieces: list[str] = self._processor.encode(line, out_type=str)
+        pieces: list[str] = self._processor.encode(line, out_type=str) if line.strip() else []
         return pieces
 
     def sample(self, lines: Sequence[str], alpha: float, random: np.random.Generator) -> Iterable[list[str]]:
@@ -226,7 +226,7 @@ class SentencePiece(Tokeniser):
     def word_indices(self, line: str) -> list[int]:
         """As `Tokeniser.word_indices`, from sentencepiece's own offsets, because normalisation may rewrite the line."""
         words = word_of_character(line)
-        pieces = self._processor.encode(line, out_type="immutable_proto").pieces
+        pieces = self._processor.encode(line, out_type="immutable_proto").pieces if line.strip() else []
         # A piece never spans two words and includes the white space before its word, so its start decides.
         return [words[piece.begin] for piece in pieces]
 

@@ -1,5 +1,6 @@
 """The results of a model as records: translations, scores, links and weights."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 
 import seq2seq_attn as s2s
 from seq2seq_attn.api.answers import AttentionMatrix
+from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import GoldCorpus
 from seq2seq_attn.search import SearchOptions
 from seq2seq_attn.strict import parse
@@ -152,6 +154,15 @@ def test_a_model_with_one_head_aligns_by_it(model):
     assert found.best[:2] == (0, 0)
     assert columns(found.to_records())["layer"] == [0, 0, None]
     assert model.align(pairs, layer=0, head=0).links == model.align(pairs).links
+
+
+@pytest.mark.parametrize("options", [{"row": "reads"}, {"threshold": 2.0}, {"threshold": math.nan}])
+def test_links_by_an_unknown_rule_are_refused(model, options):
+    (name,) = options
+    with pytest.raises(UserError, match=name):
+        model.align([("a b", "b a")], **options)
+    with pytest.raises(UserError, match=name):
+        model.align_heads([("a b", "b a")], GoldCorpus([set()], [set()]), **options)
 
 
 def test_maps_of_all_heads_have_the_tokens_on_their_axes(model):

@@ -149,6 +149,9 @@ def test_sizes_that_do_not_fit_are_refused():
         Rotary(6, 2)
     with pytest.raises(ValueError, match="Learned needs max_positions > 0, got 0"):
         Learned(8, 2, max_positions=0)
+    for added in (Sinusoidal(SIZE), Learned(SIZE, 2)):
+        with pytest.raises(ValueError, match=f"{type(added).__name__} acts on the embeddings, not within MultiHead"):
+            MultiHead(Attention(General(4, 4)), 2, SIZE, SIZE, position=added)
     monotonic = Attention(General(4, 4), Monotonic())
     with pytest.raises(ValueError, match="MultiHead takes a position with Attention only, got ChunkwiseAttention"):
         MultiHead(ChunkwiseAttention(monotonic, General(4, 4), 2), 2, SIZE, SIZE, position=Rotary(SIZE, 2))

@@ -16,6 +16,7 @@ query, keys = torch.randn(B, T, Q), torch.randn(B, S, K)
 mask = torch.ones(B, S, dtype=torch.bool)
 attention = Attention(Additive(Q, K))
 heads = MultiHead(Attention(Dot(3, 3)), 2, Q, K)
+located = MultiHead(Attention(Dot(3, 3)), 2, Q, K, position=RelativeBias(6, 2))
 chunks = ChunkwiseAttention(Attention(General(Q, K), Monotonic()), General(Q, K))
 mean = MeanContext(K)
 
@@ -54,6 +55,7 @@ CASES = {
     "float may_read": ask(attention, may_read=torch.zeros(T, S)),
     "may_read of other queries": ask(attention, may_read=torch.ones(T + 1, S, dtype=torch.bool)),
     "bool bias": ask(attention, bias=torch.ones(T, S, dtype=torch.bool)),
+    "bool bias, heads with a position": ask(located, bias=torch.ones(T, S, dtype=torch.bool)),
     "bias of other positions": ask(heads, bias=torch.zeros(T, S + 1)),
     "bias of other heads": ask(heads, bias=torch.zeros(B, 3, T, S)),
     "nothing left": ask(attention, may_read=torch.eye(S, dtype=torch.bool)[:T], is_token=mask & (torch.arange(S) != 1)),
@@ -127,6 +129,7 @@ def test_what_fits_is_read(messages, name):
             "may_read that broadcasts to (sentences, queries, positions) = (2, 3, 4), got (4, 4)",
         ),
         ("bool bias", "Attention needs a floating-point bias, got torch.bool; a bool mask is given as may_read"),
+        ("bool bias, heads with a position", "MultiHead needs a floating-point bias, got torch.bool; a bool mask"),
         ("bias of other positions", "needs a bias that broadcasts to (sentences, queries, positions) = (4, 3, 4), got"),
         ("bias of other heads", "MultiHead needs a bias (sentences, queries, positions) or (sentences, heads, queries"),
         ("nothing left", "Attention: query 1 of row 0 may read no position, one of 2 such"),

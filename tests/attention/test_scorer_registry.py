@@ -4,10 +4,12 @@ from abc import abstractmethod
 from collections.abc import Sequence
 
 import pytest
+from torch import nn
 
 from seq2seq_attn.attention import (
     MLP,
     Additive,
+    Attention,
     Concat,
     Cosine,
     Dot,
@@ -127,3 +129,10 @@ def test_sizes_that_cannot_fit_say_the_way_out(cls):
 def test_an_option_out_of_range_is_named_with_its_value(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_classes_that_torch_derives_are_no_parts():
+    before = scorer_classes()
+    attention = Attention(Additive(3, 3))
+    nn.utils.parametrize.register_parametrization(attention.scorer, "v", nn.Identity())
+    assert scorer_classes() == before

@@ -33,6 +33,13 @@ def test_one_line_of_links_per_pair_and_a_blank_line_for_a_blank_side(program, t
     assert parse(last) == [(0, 0), (0, 1)]  # of one source word
 
 
+def test_pairs_without_links_are_no_sign_of_a_model_that_does_not_attend(program, trained, tmp_path):
+    (tmp_path / "a").write_text("a b\n")
+    (tmp_path / "b").write_text("\n")
+    answer = program("align", trained, tmp_path / "a", tmp_path / "b")
+    assert (answer.code, answer.out, answer.err) == (0, "\n", "")
+
+
 def test_links_are_those_of_the_weights(program, trained, pairs):
     from seq2seq_attn.analysis.word_alignment import word_attention
     from seq2seq_attn.runs.model import TrainedModel

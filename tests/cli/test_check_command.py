@@ -108,3 +108,39 @@ def test_what_cannot_be_examined_is_refused_in_one_line(refused, file, arguments
 def test_a_file_that_fails_to_import_is_refused_with_its_line(refused, tmp_path):
     (tmp_path / "broken.py").write_text("import math\n\nmath.sqrt(-1)\n")
     assert "broken.py, line 3: ValueError: " in refused("check", "--in-process", f"{tmp_path / 'broken.py'}:Distance")
+
+
+MISTAKES = """
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from seq2seq_attn.attention import Dot
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Typo(Dot):
+    def __init__(self, query_size: int, key_size: int) -> None:
+        super().__init__(query_size, query_size)
+        self.size = self.keysize
+
+
+class Typed(Dot):
+    def __init__(self, query_size: int, key_size: int, sizes: Sequence[int] = ()) -> None:
+        super().__init__(query_size, query_size)
+"""
+
+
+def test_the_commonest_mistakes_in_a_scorer_are_one_line_and_the_others_are_still_listed(refused, program, tmp_path):
+    file = tmp_path / "mistakes.py"
+    file.write_text(MISTAKES)
+    typo = "mistakes.py, line 15: AttributeError: 'Typo' object has no attribute 'keysize'"
+    assert typo in refused("check", "--in-process", f"{file}:Typo")
+    typed = "Typed: the type of an option cannot be evaluated: name 'Sequence' is not defined"
+    assert typed in refused("check", "--in-process", f"{file}:Typed")
+    listed = {each["name"]: each for each in json.loads(program("scorers", "--plugin", str(file), "--json").out)}
+    assert listed["typo"]["error"].startswith("AttributeError: 'Typo' object has no attribute 'keysize'")
+    assert listed["typed"]["error"] == typed
+    assert listed["dot"]["error"] is None or "use General" in listed["dot"]["error"]

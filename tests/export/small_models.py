@@ -45,6 +45,10 @@ GRAPHS = {
     "recurrent": ("onnx", RECURRENT | {"context": {"scorer": "additive"}}),
     "transformer": ("onnx", TRANSFORMER),
     "history": ("torch", RECURRENT | {"encoder": {"hidden_size": 3, "cell": "sru"}, "context": {"window": "local_p"}}),
+    "tied": ("torch", RECURRENT | {"encoder": {"hidden_size": 3}, "tie_embeddings": "all"}),
+    "tied_transformer": ("onnx", TRANSFORMER | {"tie_embeddings": "all"}),
+    "location": ("torch", RECURRENT | {"context": {"scorer": {"name": "location", "max_length": 4}}}),
+    "shuffled": ("onnx", RECURRENT | {"context": {"normaliser": "shuffled"}}),
     "mean": ("torch", TRANSFORMER | {"context": {"kind": "mean"}}),
     "peeking": ("torch", RECURRENT | {"context": {"scorer": "peeking"}}),
     "page": ("html", RECURRENT | {"context": {"scorer": "additive"}}),
@@ -58,9 +62,11 @@ GRAPHS = {
 def untrained(model):
     """A model with these values of `model` and random parameters."""
     pairs = {"source": "a", "target": "b"}
-    values = {"data": {"train": pairs, "validation": pairs}, "model": model, "search": SEARCH}
-    config = parse(Config, values)
+    joint = model.get("tie_embeddings") == "all"
+    data = {"train": pairs, "validation": pairs}
+    config = parse(Config, {"data": data, "text": {"joint": joint}, "model": model, "search": SEARCH})
     source, target = Codec(Word(), Vocabulary(LETTERS)), Codec(Word(), Vocabulary(LETTERS[::-1] + "."))
+    target = source if joint else target
     torch.manual_seed(5)
     return TrainedModel(config, source, target, build_translator(config, source, target).eval())
 

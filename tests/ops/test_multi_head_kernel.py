@@ -226,3 +226,26 @@ def test_a_transformer_trains_by_it(monkeypatch):
     assert calls == [False] * 4 + [True, False] * 4
     with reference():
         torch.testing.assert_close(found, gradients(), rtol=1e-3, atol=1e-4)
+
+
+def test_a_look_at_the_weights_without_gradients_leaves_later_gradients_alone():
+    attention, (query, keys, is_token) = make(), example(4, 5)
+    expected = outcome(attention, query, keys, is_token)
+    source = attention.prepare(keys, is_token=is_token)
+    with torch.no_grad():
+        attention.head_weights(query, source)
+    contexts, _ = attention(query, source)
+    weighted = (contexts * torch.arange(contexts.numel()).view_as(contexts).sin()).sum()
+    gradients = torch.autograd.grad(weighted, [query, keys, *attention.parameters()])
+    torch.testing.assert_close([contexts, *gradients], list(expected))
+
+
+@pytest.mark.parametrize(
+    ("steps", "positions", "message"), [(5, 3, "5 causal queries"), (4, 4, "may read no position")]
+)
+def test_causal_queries_with_nothing_to_read_are_refused_as_by_the_reference(steps, positions, message):
+    attention, (query, keys, is_token) = make(), example(steps, positions)
+    is_token[1, 0] = False
+    source = attention.prepare(keys, is_token=is_token)
+    with pytest.raises(ValueError, match=message):
+        attention(query, source, causal=True, need_weights=False)

@@ -341,7 +341,8 @@ def test_the_command_refuses_what_cannot_be_served(run, capsys):
     assert "or --insecure" in command(str(run), "--host", "0.0.0.0")
     assert "not a run folder" in command("nowhere")
     assert "a run is given twice" in command(str(run), str(run))
-    assert "give codes as in en-zh" in command(str(run), "--languages", "english")
+    for wrong in ("english", "zh-Hans-en"):
+        assert "give codes as in en-zh" in command(str(run), "--languages", wrong)
     assert "2 pairs of languages for 1 runs" in command(str(run), "--languages", "en-zh", "--languages", "zh-en")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

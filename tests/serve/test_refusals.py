@@ -51,6 +51,11 @@ JSON = {"content-type": "application/json"}
         ),
         (
             "/v1/intervene",
+            b'{"source": "a", "interventions": [{"replace": "weights", "weights": [3.4e38, 0]}]}',
+            "give smaller weights",
+        ),
+        (
+            "/v1/intervene",
             b'{"source": "a", "interventions": [{"replace": "weights", "weights": [1e308, 1e308]}]}',
             "give smaller weights",
         ),

@@ -223,3 +223,8 @@ def test_unigram_samples_segmentations_in_proportion_to_their_probabilities_to_t
 
 def test_fixed_rules_have_one_segmentation():
     assert samples(Word(), ["a b", "c"], 0.5) == [["a", "b"], ["c"]]
+
+
+def test_a_line_of_what_only_python_takes_for_white_space_has_no_pieces():
+    tokeniser = SentencePiece.train(LINES, 83, "bpe")
+    assert (tokeniser.encode("\x85"), tokeniser.word_indices("\x85")) == ([], [])

@@ -18,7 +18,7 @@ from seq2seq_attn.attention.registry import need_positive
 from seq2seq_attn.attention.scorer import ScorerFactory
 from seq2seq_attn.attention.scorers.scaled_dot import ScaledDot
 from seq2seq_attn.attention.shapes import Bias, Contexts, IsToken, Keys, MayRead, Query, Values, Weights
-from seq2seq_attn.attention.source import check_extension, check_query, check_source
+from seq2seq_attn.attention.source import check_bias, check_extension, check_query, check_source
 
 
 class MultiHeadSource(NamedTuple):
@@ -71,6 +71,11 @@ class MultiHead(Context):
         need_positive(self, heads=heads, query_size=query_size, key_size=key_size, value_size=value_size)
         if position is not None and not isinstance(attention, Attention):
             raise ValueError(f"MultiHead takes a position with Attention only, got {type(attention).__name__}")
+        if position is not None and not position.in_attention:
+            raise ValueError(
+                f"{type(position).__name__} acts on the embeddings, not within MultiHead; add it to the keys and the "
+                f"queries: position.add(vectors)"
+            )
         self.attention = attention
         self.heads = heads
         self.query_size, self.key_size, self.value_size = query_size, key_size, value_size
@@ -168,6 +173,7 @@ class MultiHead(Context):
             return bias
         if bias is None:
             return of_heads[None]
+        check_bias(type(self).__name__, bias)
         return of_heads[None] + (bias[:, None] if bias.dim() == 3 else bias)
 
     def _per_row(self, name: str, tensor: Tensor | None, query: Query) -> Tensor | None:

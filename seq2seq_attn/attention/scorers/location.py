@@ -33,6 +33,8 @@ class Location(Scorer):
 
     def forward(self, query: Query, prepared: Prepared) -> Scores:
         positions = prepared.shape[1]
+        if torch.compiler.is_compiling():  # one graph for any number of positions
+            return F.pad(self.position_layer(query), (0, positions), value=-torch.inf)[..., :positions]
         scores = F.linear(query, self.position_layer.weight[:positions])
         out_of_reach = positions - scores.shape[-1]
         return F.pad(scores, (0, out_of_reach), value=-torch.inf) if out_of_reach else scores
