@@ -213,7 +213,7 @@ def gradients(subject: Subject) -> Finding:
     unreached = [
         name if each.is_parameter else f"the {name}"
         for name, each in derivatives.items()
-        if each.analytic == 0 and (each.is_parameter or not each.is_flat)
+        if each.analytic == 0 and (each.is_parameter or (each.is_measured and not each.is_flat))
     ]
     if unreached:
         return wrong(f"no gradient reaches {', '.join(unreached)}")
@@ -229,6 +229,8 @@ def gradients(subject: Subject) -> Finding:
         gap = abs(single.analytic - double)
         if gap > 0.02 * max(abs(double), 0.1 * derivatives[name].scale):
             return wrong(f"the gradient of {name} in float32 differs by {gap:.2g} from {double:.2g} in float64")
+    if not all(each.is_measured for each in derivatives.values()):
+        return note("results are not in float64 where all inputs are: gradients cannot be compared with differences")
     if straight_through:
         names = ", ".join(straight_through)
         return note(f"results do not depend on {names}, yet there is a gradient; a straight-through estimator?")
@@ -247,7 +249,8 @@ class _Derivative:
     def __init__(self, analytic: float, numeric: list[float], scale: float, is_parameter: bool) -> None:
         self.analytic, self.scale, self.is_parameter = analytic, scale, is_parameter
         self.numeric = min(numeric, key=lambda each: abs(each - analytic), default=analytic)
-        self.is_flat = not any(numeric)
+        self.is_measured = bool(numeric)
+        self.is_flat = self.is_measured and not any(numeric)
         # The last but one term allows for cancellation in the difference of two sums of magnitude `scale`.
         self.error = abs(analytic - self.numeric) / max(abs(analytic), abs(self.numeric), 1e-4 * scale, 1e-12)
 
@@ -311,7 +314,8 @@ def _cancelled_by_softmax(subject: Subject, names: list[str]) -> list[str]:
     if not parameters:
         return []
     scores = subject.run(scorer, subject.inputs())
-    through_scores, through_weights = (_gradient_norms(each, parameters) for each in (scores, scores.softmax(dim=-1)))
+    weights = (scores / scores.detach().std().clamp(min=1)).softmax(dim=-1)  # large scores would saturate it
+    through_scores, through_weights = (_gradient_norms(each, parameters) for each in (scores, weights))
     return [name for name in parameters if through_weights[name] <= _CANCELLED * through_scores[name]]
 
 

@@ -211,3 +211,26 @@ def test_a_part_that_cannot_be_checked_is_refused(scorer, sizes, message):
 def test_nan_in_a_variable_of_the_module_is_not_a_change(broken, monkeypatch):
     monkeypatch.setattr(broken, "nan", math.nan, raising=False)
     assert check_law(make_subject(broken.Sound), "memory").verdict == "ok"
+
+
+class Large(General, registered=False):
+    """Scores at which softmax is saturated."""
+
+    def forward(self, query, prepared):
+        return 100 * super().forward(query, prepared)
+
+
+class Single(General, registered=False):
+    """In float32, whatever the inputs are."""
+
+    def forward(self, query, prepared):
+        return super().forward(query, prepared).float()
+
+
+def test_a_saturated_softmax_is_not_taken_for_a_parameter_without_effect():
+    assert check_law(make_subject(Large), "gradients").verdict == "ok"
+
+
+def test_gradients_that_cannot_be_measured_are_not_said_to_be_measured():
+    found = check_law(make_subject(Single), "gradients")
+    assert (found.verdict, "cannot be compared with differences" in found.message) == ("note", True)

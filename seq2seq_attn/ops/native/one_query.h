@@ -28,7 +28,7 @@ inline void softmax_read(Index length, Index width, float *score, const bool *is
     for (Index s = 0; s < length; s++)
         if (is_open(s)) highest = score[s] < highest ? highest : score[s];
     for (Index s = 0; s < length; s++) {
-        score[s] = is_open(s) ? exponential(score[s] - highest) : 0;
+        score[s] = is_open(s) && score[s] != -INFINITY ? exponential(score[s] - highest) : 0;
         total += score[s];
     }
     for (Index i = 0; i < width; i++) sum[i] = 0;

@@ -173,6 +173,10 @@ def test_results_computed_by_hand(dtype, close):
     native.run("attention_read", dtype, 1, 1, 2, 1, scores, None, values, weights, context)
     close(weights, torch.tensor([[[0.25, 0.75]]]).double())
     close(context, torch.tensor([[[5.0]]]).double())
+    # A score of minus infinity gives a weight of exactly 0.
+    scores = torch.tensor([[[0.0, -math.inf]]]).to(dtype)
+    native.run("attention_read", dtype, 1, 1, 2, 1, scores, None, values, weights, context)
+    assert (weights.tolist(), context.tolist()) == ([[[1.0, 0.0]]], [[[8.0]]])
     # With pre-activations of 0, both gates are 1/2 and the candidate is 0: the state is halved.
     nothing, state = torch.zeros(1, 6).to(dtype), torch.tensor([[0.5, -2.0]]).to(dtype)
     close(gru_update(nothing, nothing, state), torch.tensor([[0.25, -1.0]]).double())
