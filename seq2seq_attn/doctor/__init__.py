@@ -24,6 +24,8 @@ of scores), `numerics.py` (numbers and gradients), `parts.py` (normalisers, wind
 - whether a gradient that is not the derivative is a straight-through estimator or an error, unless the results are
   constant (a note). Otherwise it reports an error;
 - whether a position table repeats or extends its last entry, since every position then has a valid score;
+- whether `prepare` depends on the position of a key although `can_extend` is True, and what a context of your own does
+  with `extend`, `may_read`, `causal`, `bias` and values that are not the keys;
 - faults of kernels on other devices, and data races;
 - whether the part can be trained for anything useful.
 """
