@@ -113,7 +113,8 @@ def decoder_sequence(
     if weights.query is not None:
         state_weight = torch.cat((state_weight, weights.query))
         state_bias = F.pad(state_bias, (0, len(weights.query)))
-    parameters = state_weight, state_bias, weights.context, *weights[5:]
+    of_first_cell = weights.first, weights.first_bias, weights.gates_bias
+    parameters = state_weight, state_bias, weights.context, *of_first_cell
     results: tuple[Tensor, Tensor, Tensor] = _DecoderSequence.apply(  # type: ignore[no-untyped-call]
         *(inputs, initial.to(dtype), keys.contiguous(), source.values.to(dtype).contiguous(), source.is_token),
         None if weights.v is None else weights.v.to(keys.dtype),
@@ -217,10 +218,9 @@ class _DecoderSequence(torch.autograd.Function):
                     grad_inputs[t], grad_first_products[t],
                 )  # fmt: skip
                 grad_next = product(grad_first_products[t], first_weight.t())
-        grad_context_weight, grad_gates_bias = _layer_gradients(grad_gates, contexts)
         of_first_cell: tuple[Tensor | None, ...] = (None, None, None)
         if grad_first_products is not None:
-            of_first_cell = *_layer_gradients(grad_first_products, previous), grad_gates_bias
+            of_first_cell = *_layer_gradients(grad_first_products, previous), grad_gates.flatten(0, 1).sum(dim=0)
         return (
             grad_inputs,
             grad_carry if grad_next is None else grad_carry + grad_next,
@@ -229,7 +229,7 @@ class _DecoderSequence(torch.autograd.Function):
             None,
             None if grad_v is None else grad_v.sum(dim=0),
             *_layer_gradients(grad_products, reading),
-            grad_context_weight,
+            weight_gradient(grad_gates.flatten(0, 1), contexts.flatten(0, 1)),
             *of_first_cell,
         )
 
