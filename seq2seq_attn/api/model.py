@@ -301,7 +301,7 @@ class Model:
 
         if head is not None and layer is None:
             raise UserError(f"head {head} needs the number of its layer, from 0")
-        _refuse_no_links(threshold, row)
+        _refuse_unknown_rule(threshold, row)
         corpus = self._short(pairs)
         aligned = partial(align_by_attention, threshold=threshold, row=row, layer=layer, head=head, progress=progress)
         links = aligned(self.trained, corpus, write=write)
@@ -327,7 +327,7 @@ class Model:
         from seq2seq_attn.analysis.word_alignment import agreement_by_head
         from seq2seq_attn.api.heads import HeadAgreements
 
-        _refuse_no_links(threshold, row)
+        _refuse_unknown_rule(threshold, row)
         corpus = self._short(pairs)
         known = gold if isinstance(gold, GoldCorpus) else read_gold_of(Path(gold), corpus.source, corpus.target)
         return HeadAgreements(
@@ -531,7 +531,7 @@ def _refuse_no_text(texts: Iterable[object], name: str, first: int = 0) -> None:
             raise UserError(f"{name} {number}: {text!r} is not text; give a string, '' for a sentence that is missing")
 
 
-def _refuse_no_links(threshold: float | None, row: str) -> None:
+def _refuse_unknown_rule(threshold: float | None, row: str) -> None:
     """UserError for a threshold that no weight has, and for an unknown row."""
     if threshold is not None and not 0 <= threshold <= 1:
         raise UserError(f"threshold {threshold:g}: give a weight between 0 and 1")

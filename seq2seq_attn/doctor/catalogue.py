@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from inspect import Parameter
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import torch
+from torch import nn
 
 from seq2seq_attn.api.tables import Listing, described
 from seq2seq_attn.attention import (
@@ -30,6 +31,7 @@ from seq2seq_attn.runs import Say, warn
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+Made = TypeVar("Made", bound=nn.Module)
 ListedKind = Kind | Literal["position"]
 
 _KINDS: tuple[ListedKind, ...] = ("scorer", "normaliser", "window", "position")
@@ -146,11 +148,9 @@ class Catalogue(Listing[Entry]):
 
 def _scorer(scorer: type[Scorer], query_size: int, key_size: int, positions: int) -> Entry:
     entry = _entry("scorer", scorer)._replace(notes=tuple(_notes_on_scorer(scorer)))
-    try:
-        made = scorer(query_size, key_size)
-    except Exception as error:  # user code may raise anything
-        return entry._replace(error=entry.error or _reason(error))
-    entry = entry._replace(parameters=sum(parameter.numel() for parameter in made.parameters()))
+    entry, made = _constructed(entry, scorer, query_size, key_size)
+    if made is None:
+        return entry
     try:
         cost = measure_cost(made, positions)
     except Exception as error:  # user code may raise anything
@@ -173,27 +173,15 @@ def _normaliser(normaliser: type[Normaliser]) -> Entry:
 
 
 def _window(window: type[Window], query_size: int) -> Entry:
-    entry = _entry("window", window)
-    try:
-        made = window(query_size)
-    except Exception as error:  # as above
-        return entry._replace(error=entry.error or _reason(error))
-    return entry._replace(
-        parameters=sum(parameter.numel() for parameter in made.parameters()),
-        notes=("depends on the number of previous steps",) if window.needs_steps else (),
-    )
+    entry, made = _constructed(_entry("window", window), window, query_size)
+    notes = ("depends on the number of previous steps",) if window.needs_steps else ()
+    return entry if made is None else entry._replace(notes=notes)
 
 
 def _position(position: type[Position], size: int) -> Entry:
-    entry = _entry("position", position)
-    try:
-        made = position(size, 1)
-    except Exception as error:  # as above
-        return entry._replace(error=entry.error or _reason(error))
-    return entry._replace(
-        parameters=sum(parameter.numel() for parameter in made.parameters()),
-        notes=("acts within every self-attention",) if position.in_attention else ("added to the embeddings",),
-    )
+    entry, made = _constructed(_entry("position", position), position, size, 1)
+    notes = ("acts within every self-attention",) if position.in_attention else ("added to the embeddings",)
+    return entry if made is None else entry._replace(notes=notes)
 
 
 def _entry(kind: ListedKind, part: type[Scorer] | type[Normaliser] | type[Window] | type[Position]) -> Entry:
@@ -217,10 +205,16 @@ def _entry(kind: ListedKind, part: type[Scorer] | type[Normaliser] | type[Window
     )
 
 
-def _reason(error: Exception) -> str:
-    """In one line; without the type where the message is about an argument."""
-    message = " ".join(str(error).split())
-    return message if isinstance(error, (TypeError, ValueError)) else f"{type(error).__name__}: {message}"
+def _constructed(entry: Entry, make: Callable[..., Made], *sizes: int) -> tuple[Entry, Made | None]:
+    """The entry with its number of parameters and the part, or with the reason why there is none and None."""
+    try:
+        made = make(*sizes)
+    except Exception as error:  # user code may raise anything
+        reason = " ".join(str(error).split())
+        if not isinstance(error, (TypeError, ValueError)):  # whose messages are about an argument
+            reason = f"{type(error).__name__}: {reason}"
+        return entry._replace(error=entry.error or reason), None
+    return entry._replace(parameters=sum(parameter.numel() for parameter in made.parameters())), made
 
 
 def _plain(value: Any) -> Any:

@@ -32,7 +32,7 @@ class JoinedSource:
         self.keys = keys  # (B, S, heads * size), projected, as are the values
         self.values = values
         self.is_token = is_token  # (B, S)
-        self._split: MultiHeadSource | None = None
+        self._prepared: MultiHeadSource | None = None
 
     @property
     def sentences(self) -> int:
@@ -42,13 +42,13 @@ class JoinedSource:
     @property
     def split(self) -> MultiHeadSource:
         """The source that `MultiHead` prepares."""
-        if self._split is not None:
-            return self._split
+        if self._prepared is not None:
+            return self._prepared
         is_token = None if self.is_token is None else self.is_token.repeat_interleave(self.heads, dim=0)
         keys, values = split_heads(self.keys, self.heads), split_heads(self.values, self.heads)
         source = MultiHeadSource(self.attention.prepare(keys, values, is_token), self.heads)
         if torch.is_grad_enabled():  # otherwise later calls would get keys and values without their gradients
-            self._split = source
+            self._prepared = source
         return source
 
     def select(self, rows: Tensor) -> JoinedSource:
@@ -103,10 +103,11 @@ class FusedMultiHead(MultiHead):
 
     def _is_fused(self, query: Tensor, source: JoinedSource, causal: bool) -> bool:
         few = query.dim() == 3 and query.shape[1] * source.keys.shape[1] <= MOST_SCORES
-        if causal:  # the kernel does not check that every query has a position to read
-            few = few and query.shape[1] <= source.keys.shape[1]
-            few = few and (source.is_token is None or bool(source.is_token[:, 0].all()))
-        return few and why_not(self) is None and unsupported(query, source.keys, source.values) is None
+        # The kernel does not check that every query has a position to read; the reference does.
+        readable = not causal or (
+            query.shape[1] <= source.keys.shape[1] and (source.is_token is None or bool(source.is_token[:, 0].all()))
+        )
+        return few and readable and why_not(self) is None and unsupported(query, source.keys, source.values) is None
 
 
 def _split(source: MultiHeadSource | JoinedSource) -> MultiHeadSource:

@@ -1,13 +1,13 @@
-// A step of attention, forward and backward, with additive scores v . tanh(q + k), or with dot products q . k where v is
-// null; the reference implementations are in ops/fused_scorers.py.
+// A step of attention, forward and backward, with additive scores v . tanh(q + k), or with dot products q . k where v
+// is null; the reference implementations are in ops/fused_scorers.py.
 //
 // The hidden layer tanh(q + k) is never stored: it is summed while it is in registers, and recomputed in the backward
 // pass. Padding is skipped.
 #include "one_query.h"
 
 // One query per sentence: query (sentences, size) with rows `query_stride` apart, keys (sentences, length, size),
-// v (size) or null, is_token (sentences, length) or null for no padding, values (sentences, length, width). Writes the weights
-// (sentences, length) and the contexts (sentences, width).
+// v (size) or null, is_token (sentences, length) or null for no padding, values (sentences, length, width). Writes the
+// weights (sentences, length) and the contexts (sentences, width).
 extern "C" void read_forward(Index sentences, Index length, Index size, Index width, const Number *query,
                              Index query_stride, const float *keys, const float *v, const bool *is_token,
                              const Number *values, Number *weights, Number *contexts, Index threads) {
