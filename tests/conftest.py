@@ -44,6 +44,13 @@ def pytest_collection_finish():
     gc.enable()
 
 
+@pytest.fixture(autouse=True)
+def the_same_random_numbers_in_every_run():
+    import torch
+
+    torch.manual_seed(1)
+
+
 @pytest.fixture
 def fused():
     """For tests of fused forms: skips the test under SEQ2SEQ_ATTN_FAST=0."""

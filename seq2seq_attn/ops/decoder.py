@@ -220,7 +220,7 @@ class _DecoderSequence(torch.autograd.Function):
                 grad_next = product(grad_first_products[t], first_weight.t())
         of_first_cell: tuple[Tensor | None, ...] = (None, None, None)
         if grad_first_products is not None:
-            of_first_cell = *_layer_gradients(grad_first_products, previous), grad_gates.flatten(0, 1).sum(dim=0)
+            of_first_cell = *layer_gradients(grad_first_products, previous), grad_gates.flatten(0, 1).sum(dim=0)
         return (
             grad_inputs,
             grad_carry if grad_next is None else grad_carry + grad_next,
@@ -228,13 +228,13 @@ class _DecoderSequence(torch.autograd.Function):
             values_backward(attention, total_grad_contexts),
             None,
             None if grad_v is None else grad_v.sum(dim=0),
-            *_layer_gradients(grad_products, reading),
+            *layer_gradients(grad_products, reading),
             weight_gradient(grad_gates.flatten(0, 1), contexts.flatten(0, 1)),
             *of_first_cell,
         )
 
 
-def _layer_gradients(grad_outputs: Tensor, inputs: Tensor) -> tuple[Tensor, Tensor]:
+def layer_gradients(grad_outputs: Tensor, inputs: Tensor) -> tuple[Tensor, Tensor]:
     """The gradients of the weight and the bias of a linear layer (T, B, K) to (T, B, N)."""
     flat = grad_outputs.flatten(0, 1)
     return weight_gradient(flat, inputs.flatten(0, 1)), flat.sum(dim=0)

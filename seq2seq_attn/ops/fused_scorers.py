@@ -8,6 +8,8 @@ registers, or do not compute it at all.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -15,7 +17,7 @@ from torch import Tensor
 from seq2seq_attn.attention import Additive, Concat, NegativeSquaredDistance
 from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores
 from seq2seq_attn.ops import native
-from seq2seq_attn.ops.dispatch import fusible, unsupported
+from seq2seq_attn.ops.dispatch import first_derivative_only, fusible, unsupported
 
 CACHE_NUMBERS = 1 << 18  # float32 numbers in 1 MB, which fits a core's cache
 
@@ -77,24 +79,47 @@ class FusedNegativeSquaredDistance(NegativeSquaredDistance, registered=False):
 def fused_scores(queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
     """v · tanh(q + k) (B, T, S) of projected queries q (B, T, A), projected keys k (B, S, A) and v (A,).
 
-    Computed as 2 v · σ(2 (q + k)) - Σ v, which is equal and takes a fifth of the time on a CPU, where tanh is the most
-    expensive elementwise operation. In float32, which is no slower than bfloat16 here.
+    Without a kernel computed as 2 v · σ(2 (q + k)) - Σ v, which is equal and takes a fifth of the time on a CPU, where
+    tanh is the most expensive elementwise operation. In float32, which is no slower than bfloat16 here.
     """
-    keys = keys.float()
-    if not torch.is_grad_enabled() and native.has_kernels(queries):
-        return _kernel_scores(queries, keys, v)
+    keys, v = keys.float(), v.float()
+    if native.has_kernels(queries):
+        if not torch.is_grad_enabled():
+            return _kernel_scores(queries.contiguous(), keys.contiguous(), v.contiguous())
+        scores: Tensor = _AdditiveScores.apply(queries, keys, v)  # type: ignore[no-untyped-call]
+        return scores
     with torch.autocast(queries.device.type, enabled=False):
-        doubled, v = 2 * queries.float()[:, :, None], v.float()
+        doubled = 2 * queries.float()[:, :, None]
         chunks = _chunks_in_cache(doubled, keys[:, None])
-        scores = [torch.matmul(torch.add(q, k, alpha=2).sigmoid_(), 2 * v) for q, k in chunks]
-        return (torch.cat(scores) - v.sum()).to(queries.dtype)
+        computed = [torch.matmul(torch.add(q, k, alpha=2).sigmoid_(), 2 * v) for q, k in chunks]
+        return (torch.cat(computed) - v.sum()).to(queries.dtype)
+
+
+class _AdditiveScores(torch.autograd.Function):
+    """`_kernel_scores` as one autograd node, which saves nothing but its inputs."""
+
+    @staticmethod
+    def forward(ctx: Any, queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
+        inputs = queries.contiguous(), keys.contiguous(), v.contiguous()
+        ctx.save_for_backward(*inputs)
+        return _kernel_scores(*inputs)
+
+    @staticmethod
+    @first_derivative_only
+    def backward(ctx: Any, grad_scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        queries, keys, v = ctx.saved_tensors
+        grad_queries, grad_keys = torch.empty_like(queries), torch.zeros_like(keys)
+        grad_v = v.new_zeros(len(queries), len(v))
+        sizes = *queries.shape[:2], *keys.shape[1:]
+        inputs = queries, keys, v, grad_scores.contiguous()
+        native.run("additive_scores_backward", queries.dtype, *sizes, *inputs, grad_queries, grad_keys, grad_v)
+        return grad_queries, grad_keys, grad_v.sum(dim=0)
 
 
 def _kernel_scores(queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
-    sentences, steps, size = queries.shape
-    scores = queries.new_empty(sentences, steps, keys.shape[1])
-    arguments = queries.contiguous(), keys.contiguous(), v.detach().float().contiguous(), scores
-    native.run("additive_scores", queries.dtype, sentences, steps, keys.shape[1], size, *arguments)
+    scores = queries.new_empty(*queries.shape[:2], keys.shape[1])
+    sizes = *queries.shape[:2], *keys.shape[1:]
+    native.run("additive_scores", queries.dtype, *sizes, queries, keys, v, scores)
     return scores
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor
 
-from seq2seq_attn.attention import Context, PreparedSource
+from seq2seq_attn.attention import Context, PreparedSource, Source
 from seq2seq_attn.models.recurrent.cells import Cell
 from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderConfig, DecoderOutput, DecoderState
+from seq2seq_attn.ops.decoder import scoring, why_not
 from seq2seq_attn.ops.dispatch import changed, fusible
+from seq2seq_attn.ops.input_feeding import FeedingWeights, feeding_sequence
 from seq2seq_attn.ops.linear import Linear
 
 
@@ -50,11 +52,25 @@ class LuongDecoder(Decoder):
         return DecoderState(hidden, history, feed), DecoderOutput(attentional, context, weights)
 
     def run(self, input_gates: Tensor, state: DecoderState, source: PreparedSource) -> DecoderOutput:
-        if self.from_feed is not None or changed(self, deep=False):
+        if self.why_not() is not None:
             return super().run(input_gates, state, source)
+        if self.from_feed is not None:
+            initial = state.hidden, torch.zeros_like(state.hidden) if state.feed is None else state.feed
+            return DecoderOutput(*feeding_sequence(input_gates, *initial, cast(Source, source), self._weights()))
         hidden = self.cell.output(self.cell.run(input_gates, state.hidden))
         context, weights = (part.transpose(0, 1) for part in self.context(hidden.transpose(0, 1), source))
         return DecoderOutput(self.attentional(context, hidden), context, weights)
+
+    def why_not(self) -> str | None:
+        """Why a known target is decoded by a loop over steps; None if it is decoded in one operation."""
+        return changed(self, deep=False) if self.from_feed is None else why_not(self, [self.cell], self.context)
+
+    def _weights(self) -> FeedingWeights:
+        """Where `why_not` is None, with input feeding."""
+        cell, context, from_feed = (cast(Any, part) for part in (self.cell, self.context, self.from_feed))
+        recurrent, combine, query_and_v = cell.recurrent, self.combine, scoring(context.scorer)
+        of_state = recurrent.weight, recurrent.bias
+        return FeedingWeights(from_feed.weight, *of_state, combine.weight, combine.bias, *query_and_v)
 
     def attentional(self, context: Tensor, hidden: Tensor) -> Tensor:
         """H~ = tanh(W [C; H]), eq. 5."""

@@ -11,6 +11,19 @@ inline float additive_score(Index size, const float *q, const float *k, const fl
     return score;
 }
 
+// Adds g times the gradients of `additive_score` to those of q, k and v.
+inline void additive_score_backward(Index size, float g, const float *q, const float *k, const float *v, float *grad_q,
+                                    float *grad_k, float *grad_v) {
+#pragma omp simd
+    for (Index i = 0; i < size; i++) {
+        const float t = hyperbolic_tangent(q[i] + k[i]);
+        const float slope = g * v[i] * (1 - t * t);
+        grad_v[i] += g * t;
+        grad_k[i] += slope;
+        grad_q[i] += slope;
+    }
+}
+
 // q . k, both of length `size`.
 inline float dot(Index size, const float *q, const float *k) {
     float score = 0;

@@ -66,22 +66,14 @@ extern "C" void read_backward(Index sentences, Index length, Index size, Index w
                 const float g = grad_score[s] - a * mean;
                 const float *key = keys + (b * length + s) * size;
                 float *grad_key = grad_keys + (b * length + s) * size;
-                if (!v) {
-#pragma omp simd
-                    for (Index i = 0; i < size; i++) {
-                        grad_key[i] += g * q[i];
-                        grad_q[i] += g * key[i];
-                    }
+                if (v) {
+                    additive_score_backward(size, g, q, key, v, grad_q, grad_key, grad_v + b * size);
                     continue;
                 }
-                float *grad_v_row = grad_v + b * size;
 #pragma omp simd
                 for (Index i = 0; i < size; i++) {
-                    const float t = hyperbolic_tangent(q[i] + key[i]);
-                    const float slope = g * v[i] * (1 - t * t);
-                    grad_v_row[i] += g * t;
-                    grad_key[i] += slope;
-                    grad_q[i] += slope;
+                    grad_key[i] += g * q[i];
+                    grad_q[i] += g * key[i];
                 }
             }
             for (Index i = 0; i < size; i++) store(grad_query[b * grad_query_stride + i], grad_q[i]);

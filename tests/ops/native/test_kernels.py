@@ -11,8 +11,9 @@ from seq2seq_attn.attention import Additive, Attention, Source
 from seq2seq_attn.ops import native
 from seq2seq_attn.ops.continuations import best_continuations
 from seq2seq_attn.ops.decoder import DecoderWeights, decoder_sequence
-from seq2seq_attn.ops.fused_scorers import read_backward, read_forward
+from seq2seq_attn.ops.fused_scorers import fused_scores, read_backward, read_forward
 from seq2seq_attn.ops.gru import gru_sequence, gru_update, reference_gru_update, step_forward
+from seq2seq_attn.ops.input_feeding import FeedingWeights, feeding_sequence
 from seq2seq_attn.ops.loss import fused_loss
 from seq2seq_attn.text.vocabulary import BOS, PAD
 
@@ -110,6 +111,72 @@ def test_a_decoder_under_teacher_forcing_equals_the_reference(dtype, padded, rea
         assert (our is None) == (their is None)
         if our is not None:
             torch.testing.assert_close(our.double(), their, rtol=1e-4, atol=2e-5 if exactly else 0.1)
+
+
+@pytest.mark.parametrize("scores", ["additive", "dot product"])
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("read", [(0,), (1,), (2,), (0, 1, 2)], ids=["states", "contexts", "weights", "all"])
+def test_input_feeding_under_teacher_forcing_follows_the_equations_of_the_paper(dtype, padded, read, scores):
+    is_token = torch.tensor([[True] * 3, [True, True, False], [True, False, False], [True] * 3, [True] * 3])
+    is_token = is_token[:, None] if padded else None
+    additive = scores == "additive"
+    shapes = [
+        *((TARGET, BATCH, 3 * DECODER), (BATCH, DECODER), (BATCH, DECODER)),
+        *((BATCH, SOURCE, SCORES if additive else DECODER), (BATCH, SOURCE, VALUES)),
+        *((3 * DECODER, DECODER), (3 * DECODER, DECODER), (3 * DECODER,)),
+        *((DECODER, VALUES + DECODER), (DECODER,)),
+        *([(SCORES, DECODER), (SCORES,)] if additive else []),
+    ]
+    inputs = [drawn(dtype, *shape, scale=0.4) for shape in shapes]
+    inputs[3] = inputs[3].detach().float().requires_grad_()  # scores have full precision
+    exact = doubled(inputs)
+
+    def by_kernels(x, state, fed, keys, values, *parameters):
+        weights = FeedingWeights(*parameters) if additive else FeedingWeights(*parameters, None, None)
+        return feeding_sequence(x, state, fed, Source(keys, values, is_token), weights)
+
+    def by_equations(x, state, fed, keys, values, feed, recurrent, bias, combine, combine_bias, query=None, v=None):
+        steps = []
+        for gates in x:
+            state = reference_gru_update(gates + fed @ feed.t(), state @ recurrent.t() + bias, state)
+            if additive:
+                scores = torch.tanh((state @ query.t())[:, None] + keys) @ v
+            else:
+                scores = (keys @ state[:, :, None]).squeeze(2)
+            weights = (scores if is_token is None else scores.masked_fill(~is_token[:, 0], -torch.inf)).softmax(dim=1)
+            context = (weights[:, None] @ values).squeeze(1)
+            fed = torch.tanh(torch.cat((context, state), dim=1) @ combine.t() + combine_bias)
+            steps.append((fed, context, weights))
+        return [torch.stack(part) for part in zip(*steps, strict=True)]
+
+    got, expected = ([outputs[part] for part in read] for outputs in (by_kernels(*inputs), by_equations(*exact)))
+    exactly = dtype == torch.float32
+    for ours, theirs in zip(got, expected, strict=True):
+        torch.testing.assert_close(ours.double(), theirs, rtol=1e-4, atol=1e-5 if exactly else 0.02)
+    for our, their in zip(gradients(got, inputs), gradients(expected, exact), strict=True):
+        their = torch.zeros_like(our).double() if their is None else their
+        tolerance = {"rtol": 1e-4, "atol": 2e-5} if exactly else {"rtol": 0.05, "atol": 0.2}
+        torch.testing.assert_close(our.double(), their, **tolerance)
+
+
+def test_additive_scores_and_their_gradients_equal_the_equation(dtype, close):
+    queries, keys, v = (
+        drawn(dtype, BATCH, TARGET, SCORES),
+        drawn(torch.float32, BATCH, SOURCE, SCORES),
+        drawn(dtype, SCORES),
+    )
+    inputs = [queries, keys, v]
+    exact = doubled(inputs)
+    is_read = torch.arange(SOURCE) < torch.tensor([3, 1, 2, 3, 2])[:, None, None]  # the others have no gradient
+    got = fused_scores(*inputs)
+    expected = torch.tanh(exact[0][:, :, None] + exact[1][:, None]) @ exact[2]
+    torch.testing.assert_close(got.double(), expected, rtol=1e-2 if dtype == torch.bfloat16 else 1e-5, atol=1e-5)
+    for ours, theirs in zip(gradients([got * is_read], inputs), gradients([expected * is_read], exact), strict=True):
+        close(ours, theirs)
+    with torch.no_grad():
+        assert torch.equal(fused_scores(*inputs), got)
+    with pytest.raises(RuntimeError, match="first derivatives only"):
+        torch.autograd.grad(fused_scores(*inputs).sum(), queries, create_graph=True)
 
 
 def test_a_step_of_additive_attention_equals_the_attention_module(dtype, close):

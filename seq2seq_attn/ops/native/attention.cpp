@@ -1,5 +1,7 @@
-// Attention in decoding: additive scores, and weights and contexts from any scores; the reference implementations are
-// `Additive` and `Attention` in attention/.
+// Attention with any number of queries: additive scores, forward and backward, and weights and contexts from any scores;
+// the reference implementations are `Additive` and `Attention` in attention/.
+//
+// The hidden layer tanh(q + k) is never stored, as in reading.cpp.
 #include "one_query.h"
 
 // Scores v . tanh(q + k) (sentences, queries, length) of queries (sentences, queries, size), keys (sentences, length,
@@ -17,6 +19,32 @@ extern "C" void additive_scores(Index sentences, Index queries, Index length, In
             const float *key = keys + row / queries * length * size;
             for (Index s = 0; s < length; s++)
                 store(scores[row * length + s], additive_score(size, q, key + s * size, v));
+        }
+    }
+}
+
+// Writes the gradients of the queries (sentences, queries, size). Adds to those of the keys (sentences, length, size) and
+// of v, one row per sentence (sentences, size). Scores without a gradient, e.g. those of padding, cost nothing.
+extern "C" void additive_scores_backward(Index sentences, Index queries, Index length, Index size, const Number *query,
+                                         const float *keys, const float *v, const Number *grad_scores,
+                                         Number *grad_query, float *grad_keys, float *grad_v, Index threads) {
+#pragma omp parallel num_threads(team(sentences * queries * length * size, threads))
+    {
+        std::vector<float> query_buffer(size), sum_buffer(size);
+        float *q = query_buffer.data(), *grad_q = sum_buffer.data();
+#pragma omp for
+        for (Index b = 0; b < sentences; b++) {
+            for (Index row = b * queries; row < (b + 1) * queries; row++) {
+                for (Index i = 0; i < size; i++) q[i] = load(query[row * size + i]);
+                for (Index i = 0; i < size; i++) grad_q[i] = 0;
+                for (Index s = 0; s < length; s++) {
+                    const float g = load(grad_scores[row * length + s]);
+                    const Index key = (b * length + s) * size;
+                    if (g == 0) continue;
+                    additive_score_backward(size, g, q, keys + key, v, grad_q, grad_keys + key, grad_v + b * size);
+                }
+                for (Index i = 0; i < size; i++) store(grad_query[row * size + i], grad_q[i]);
+            }
         }
     }
 }
