@@ -9,8 +9,9 @@
 
 A law is a function of a `Subject` that returns a `Finding`. `laws.py` lists the laws by kind and runs them in this
 process, `isolation.py` in another. The laws are in `calls.py` (calls and copies), `positions.py` (shapes and positions
-of scores), `numerics.py` (numbers and gradients), `parts.py` (normalisers, windows and contexts) and `integration.py`
-(graphs and translators). `catalogue.py` lists all parts with their costs (`cost.py`).
+of scores), `numerics.py` (numbers and gradients), `parts.py` (normalisers, windows and contexts), `reading.py` (masks,
+values and growing sources) and `integration.py` (graphs and translators). `catalogue.py` lists all parts with their
+costs (`cost.py`).
 
 **Limits.** A part is a black box that is called with random numbers on the CPU. The doctor does not find out
 
@@ -24,8 +25,6 @@ of scores), `numerics.py` (numbers and gradients), `parts.py` (normalisers, wind
 - whether a gradient that is not the derivative is a straight-through estimator or an error, unless the results are
   constant (a note). Otherwise it reports an error;
 - whether a position table repeats or extends its last entry, since every position then has a valid score;
-- whether `prepare` depends on the position of a key although `can_extend` is True, and what a context of your own does
-  with `extend`, `may_read`, `causal`, `bias` and values that are not the keys;
 - faults of kernels on other devices, and data races;
 - whether the part can be trained for anything useful.
 """

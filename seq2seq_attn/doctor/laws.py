@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from seq2seq_attn.api.tables import html_table
 from seq2seq_attn.attention import Attention, General, MeanState, own_options
-from seq2seq_attn.doctor import calls, integration, numerics, parts, positions
+from seq2seq_attn.doctor import calls, integration, numerics, parts, positions, reading
 from seq2seq_attn.doctor.subject import (
     BASES,
     KEY_SIZE,
@@ -68,6 +68,7 @@ LAWS: dict[Kind, dict[str, Law]] = {
         positions.queries,
         positions.hypotheses,
         positions.long_source,
+        reading.extend,
         *_LEARNING,
         positions.reads_query,
         positions.reads_keys,
@@ -95,6 +96,7 @@ LAWS: dict[Kind, dict[str, Law]] = {
         numerics.precision,
         *_COPIES,
         parts.inside_attention,
+        reading.extend,
         integration.translator,
         *_GRAPHS,
     ),
@@ -119,6 +121,12 @@ LAWS: dict[Kind, dict[str, Law]] = {
         parts.steps,
         parts.select,
         parts.history,
+        reading.values,
+        reading.may_read,
+        reading.causal,
+        reading.bias,
+        reading.need_weights,
+        reading.extend,
         *_CALLS,
         *_LEARNING,
         parts.reads_query,

@@ -210,3 +210,61 @@ class KeepsTheLastSentence(Reads):
 
     def forward(self, query, source, history=None):
         return super().forward(query, self.source, history)
+
+
+class IgnoresItsMask(Reads):
+    def forward(self, query, source, history=None, *, may_read=None, **options):
+        return super().forward(query, source, history, **options)
+
+
+class IgnoresTheFuture(Reads):
+    def forward(self, query, source, history=None, *, causal=False, **options):
+        return super().forward(query, source, history, **options)
+
+
+class IgnoresItsBias(Reads):
+    def forward(self, query, source, history=None, *, bias=None, **options):
+        closed = None if bias is None else torch.where(bias > -torch.inf, 0.0, -torch.inf)
+        return super().forward(query, source, history, bias=closed, **options)
+
+
+class CountsFromTheFirst(Reads):
+    """Causal queries begin at the first position, not so that the last query is at the last one."""
+
+    def forward(self, query, source, history=None, *, causal=False, **options):
+        if causal:
+            options["may_read"] = torch.ones(query.shape[1], source.values.shape[1], dtype=torch.bool).tril(1)
+        return super().forward(query, source, history, **options)
+
+
+class DoublesWithoutWeights(Reads):
+    def forward(self, query, source, history=None, *, need_weights=True, **options):
+        contexts, *others = super().forward(query, source, history, **options)
+        return (contexts, *others) if need_weights else (2 * contexts, None, *others[1:])
+
+
+class StartsAgain(Reads):
+    def extend(self, source, keys, values=None, is_token=None):
+        return self.prepare(keys, values, is_token)
+
+
+class ReadsItsKeys(Reads):
+    def prepare(self, keys, values=None, is_token=None):
+        return super().prepare(keys, None, is_token)
+
+
+class RefusesAll(Reads):
+    """Sound: what it does not support is refused."""
+
+    def prepare(self, keys, values=None, is_token=None):
+        if values is not None:
+            raise ValueError("RefusesAll takes no values")
+        return super().prepare(keys, None, is_token)
+
+    def extend(self, source, keys, values=None, is_token=None):
+        raise ValueError("RefusesAll cannot append to a source")
+
+    def forward(self, query, source, history=None, *, may_read=None, causal=False, bias=None, need_weights=True):
+        if may_read is not None or causal or bias is not None:
+            raise ValueError("RefusesAll takes no masks")
+        return super().forward(query, source, history, need_weights=need_weights)

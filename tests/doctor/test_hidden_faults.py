@@ -57,6 +57,7 @@ FAULTS = {
         "finite",
         ["LogOfNegatives", "RootOfNegatives", "HidesLogOfNegatives", "ExcludesLogOfNegatives", "LogOfTheKeys"],
     ),
+    "growing sources": ("extend", ["HasATableOf64"]),
     "tables of limited length": (
         "long_source",
         ["HasATableOf64", "ScoresZeroBeyondItsTable", "DropsPositionsBeyondItsTable", "HasATableOf64Steps"],

@@ -22,6 +22,7 @@ def findings(scorer, **sizes):
 
 # Other laws that the same defect breaks.
 ALSO = {
+    "CachesKeys": ["extend"],
     "MixesSentences": ["queries", "training"],
     "ChangesKeys": ["strides"],
     "ChangesQuery": ["strides"],
@@ -82,7 +83,13 @@ def test_a_defect_breaks_its_law_and_no_other(broken, name, law, words):
         ("ShiftsRows", {"more_padding": "warning", "positions": "note", "finite": "wrong"}),
         (
             "LooksAround",
-            {"more_padding": "wrong", "positions": "note", "queries": "wrong", "long_source": "wrong"},
+            {
+                "more_padding": "wrong",
+                "positions": "note",
+                "queries": "wrong",
+                "long_source": "wrong",
+                "extend": "wrong",
+            },
         ),
         ("RemembersWeights", {"memory": "warning"}),
         ("HasAnInvisibleBias", {"gradients": "note"}),

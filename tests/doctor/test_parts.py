@@ -44,7 +44,9 @@ def test_a_context_around_another_size_of_keys_is_checked_as_an_instance():
     assert "wrong" not in findings(context, query_size=16, key_size=24).values()
 
 
-@pytest.mark.parametrize("name", ["Shares", "DeclaresItsSum", "DeclaresPositions", "ReadsOnce", "LastTokens", "Reads"])
+@pytest.mark.parametrize(
+    "name", ["Shares", "DeclaresItsSum", "DeclaresPositions", "ReadsOnce", "LastTokens", "Reads", "RefusesAll"]
+)
 def test_a_sound_part_keeps_all_laws(broken_parts, name):
     assert findings(getattr(broken_parts, name)) == {}
 
@@ -76,10 +78,24 @@ def test_a_sound_part_keeps_all_laws(broken_parts, name):
         ("WrongWidth", "shapes"),
         ("HalvesItsGradient", "gradients"),
         ("KeepsTheLastSentence", "memory"),
+        ("IgnoresItsMask", "may_read"),
+        ("IgnoresItsBias", "bias"),
+        ("CountsFromTheFirst", "causal"),
+        ("IgnoresTheFuture", "causal"),
+        ("DoublesWithoutWeights", "need_weights"),
+        ("StartsAgain", "extend"),
+        ("ReadsItsKeys", "values"),
     ],
 )
 def test_a_defect_breaks_its_law(broken_parts, name, law):
     assert check_law(make_subject(getattr(broken_parts, name)), law).verdict == "wrong"
+
+
+@pytest.mark.parametrize("law", ["may_read", "causal", "bias", "need_weights"])
+def test_a_context_without_an_option_gets_a_note(broken_parts, law):
+    finding = check_law(make_subject(broken_parts.StepsDiffer), law)
+    assert finding.verdict == "note"
+    assert finding.message.startswith(f"the context has no {law};")
 
 
 def test_a_context_with_unknown_constructor_arguments_must_be_an_instance(broken_parts):
