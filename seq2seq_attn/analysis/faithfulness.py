@@ -53,8 +53,10 @@ def faithfulness(
     """Interventions on all pairs, and correlations on a sample of `sentences` of them.
 
     `seed` determines the sample and the random changes of the weights. Pairs with a blank side are left out. UserError:
-    fewer than two pairs are left, or the model has no attention weights.
+    fewer than two pairs are left, `sentences` is not positive, or the model has no attention weights.
     """
+    if sentences < 1:
+        raise UserError(f"sentences = {sentences}: correlations are measured on 1 or more")
     if not model.translator.attends:
         raise UserError(NO_WEIGHTS)
     encoded = [

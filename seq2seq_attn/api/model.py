@@ -397,6 +397,8 @@ class Model:
         from seq2seq_attn.analysis.step_interventions import Intervention
         from seq2seq_attn.analysis.stepwise import decode_steps, decoded
 
+        if isinstance(interventions, Mapping):
+            raise UserError("interventions is one mapping, and takes a list of them; give [mapping]")
         changes = [parse(Intervention, each) if isinstance(each, Mapping) else each for each in interventions]
         options = self.search_options(**search)
         steps = decode_steps(self.trained, source, target, prefix=prefix, interventions=changes, options=options)

@@ -47,6 +47,10 @@ class Tune(Strict):
 
     @model_validator(mode="after")
     def _names_values_and_arms(self) -> Tune:
+        if "seed" in self.values or "seed" in self.trial:
+            raise ValueError(
+                "tune has a seed; trials are made with the first of seeds, and compared for their settings"
+            )
         empty = [key for key, values in self.values.items() if not values]
         if empty:
             raise ValueError(f"tune.values: {empty[0]} has no values to try")

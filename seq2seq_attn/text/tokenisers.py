@@ -212,10 +212,9 @@ class SentencePiece(Tokeniser):
             # A thread reads the seed when it first draws. A call for several lines always draws in a new thread.
             set_random_generator_seed(int(random.integers(2**31)))
             options = {"enable_sampling": True, "alpha": alpha, "nbest_size": -1, "num_threads": 1}
-            chunk: list[list[str]] = self._processor.encode(
-                list(lines[start : start + self._CHUNK]), out_type=str, **options
-            )
-            return chunk
+            chunk = list(lines[start : start + self._CHUNK])
+            drawn: list[list[str]] = self._processor.encode(chunk, out_type=str, **options)
+            return [each if line.strip() else [] for line, each in zip(chunk, drawn, strict=True)]
 
         return chain.from_iterable(map(pieces, range(0, len(lines), self._CHUNK)))
 

@@ -202,9 +202,14 @@ class BestWeights(Callback):
         trainer.should_stop |= self.is_out_of_patience
 
     def _is_better(self, score: float) -> bool:
-        """Whether a score is better than the best one; any number is better than a score that is not one."""
+        """Whether a score is better than the best one; any number is better than a score that is not one.
+
+        A BLEU of 0 tells nothing of what was learnt, and the first epochs may have no other: the latest is the best.
+        """
         if self.score is None or math.isnan(self.score):
             return self.score is None or not math.isnan(score)
+        if self.sign > 0 and self.score == 0:
+            return not math.isnan(score)
         return self.sign * (score - self.score) > 0
 
     def state_dict(self) -> dict[str, Any]:

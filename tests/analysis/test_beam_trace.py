@@ -68,6 +68,17 @@ def test_traced_hypotheses_equal_those_of_the_search(model, change):
         np.testing.assert_allclose([step.weights for step in steps], hypothesis.weights, atol=1e-4)
 
 
+def test_a_source_is_cut_as_in_a_search(model):
+    trained = model("data.max_length=3")
+    reading = trace_pair(trained, "attention", *PAIR)
+    assert reading.source == ("a", "d", "e", "</s>")
+    assert len(reading.source_words) == 3
+    assert {len(step.weights) for step in reading.beam if step.weights} == {4}
+    options = trained.config.search.model_copy(update={"beam_size": 4, "n_best": 4})
+    (found,) = trained.search([PAIR[0]], options)
+    assert [each.score for each in reading.hypotheses] == pytest.approx([each.score for each in found], rel=1e-5)
+
+
 def test_the_tree_contains_all_extended_steps_and_only_tokens_of_abandoned_ones(model):
     reading = trace_pair(model(), "attention", *PAIR)
     on_a_path = {place for found in reading.hypotheses for place in reading.path(found)}

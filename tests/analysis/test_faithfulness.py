@@ -206,6 +206,13 @@ def test_the_seed_determines_all_figures(trained):
     assert found[0].interventions.effects["uniform"] == found[2].interventions.effects["uniform"]
 
 
+@pytest.mark.parametrize("sentences", [0, -1])
+def test_a_sample_of_no_sentences_is_refused(trained, sentences):
+    pairs = ParallelCorpus(["a b c", "d e"], ["c b a", "e d"], "letters")
+    with pytest.raises(UserError, match=f"^sentences = {sentences}: correlations are measured on 1 or more$"):
+        faithfulness(trained(2), pairs, sentences=sentences)
+
+
 def test_a_model_without_weights_or_a_single_pair_is_refused(trained):
     pairs = ParallelCorpus(["a b", "c"], ["b a", ""], "letters")
     with pytest.raises(UserError, match=r"^model\.context\.kind: this model does not attend"):

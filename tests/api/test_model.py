@@ -61,6 +61,11 @@ def test_what_is_no_text_and_no_model_is_refused_by_its_place(model):
             attempt()
 
 
+def test_one_intervention_instead_of_a_list_is_refused(model):
+    with pytest.raises(s2s.UserError, match=r"interventions is one mapping, .* give \[mapping\]"):
+        model.steps("a b c", interventions={"replace": "nothing", "step": 1})
+
+
 def test_models_on_two_devices_are_refused(model, compared):
     other = compared.model("attention")
     other.trained.translator.to("meta")

@@ -80,11 +80,25 @@ def test_an_arm_may_have_a_base_of_its_own_such_as_another_family(tmp_path, valu
         ({"contrasts": [["attention", "distracted"]]}, r"with the baseline \(which is always tested\)"),
         ({"contrasts": [["attention", "attention"]]}, "an arm with itself"),
         (
-            {"tune": {"arms": ["nobody"], "values": {"seed": [1]}}},
+            {"tune": {"arms": ["nobody"], "values": {"training.label_smoothing": [0.1]}}},
             "tune.arms names 'nobody', which is not among",
         ),
-        ({"tune": {"arms": ["attention"], "values": {"seed": []}}}, "seed has no values to try"),
-        ({"tune": {"arms": ["attention"], "values": {"seed": [1]}, "others": "x"}}, "tune.others = 'x' is not among"),
+        (
+            {"tune": {"arms": ["attention"], "values": {"search.beam_size": []}}},
+            "search.beam_size has no values to try",
+        ),
+        (
+            {"tune": {"arms": ["attention"], "values": {"search.beam_size": [1]}, "others": "x"}},
+            "tune.others = 'x' is not among",
+        ),
+        (
+            {"tune": {"arms": ["attention"], "values": {"seed": [1, 2]}}},
+            "tune has a seed; trials are made with the first",
+        ),
+        (
+            {"tune": {"arms": ["attention"], "values": {"search.beam_size": [1]}, "trial": {"seed": 2}}},
+            "tune has a seed; trials are made with the first",
+        ),
         ({"seeds": [1, 1]}, r"seeds \[1, 1\]"),
         ({"arms": {"distracted": {"seed": 5}}}, "arm 'distracted' has a seed; every arm is trained with each of"),
         ({"arms": {"distracted": ["seed=5"]}}, "arm 'distracted' has a seed"),

@@ -228,3 +228,4 @@ def test_fixed_rules_have_one_segmentation():
 def test_a_line_of_what_only_python_takes_for_white_space_has_no_pieces():
     tokeniser = SentencePiece.train(LINES, 83, "bpe")
     assert (tokeniser.encode("\x85"), tokeniser.word_indices("\x85")) == ([], [])
+    assert list(tokeniser.sample(["\x85", " "], 0.1, np.random.default_rng(1))) == [[], []]

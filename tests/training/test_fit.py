@@ -207,6 +207,8 @@ def outcome(folder, bleu, **options):
         ([1.0, 2.0, 3.0], 2, ("max_epochs", 3)),
         ([math.nan, 2.0, 3.0], 2, ("max_epochs", 3)),
         ([math.nan, math.nan, math.nan], 2, ("patience", 1)),
+        ([0.0, 0.0, 0.0, 0.0, 1.0, 0.5], 2, ("max_epochs", 5)),  # a BLEU of 0 does not count against patience
+        ([0.0, 0.0, math.nan, 0.0], 2, ("max_epochs", 4)),
         ([1.0, 5.0, 4.0, 4.0, 4.0, 4.0, 4.0], None, ("max_epochs", 2)),
         ([1.0, 5.0, 4.0, 4.0, 4.0, 4.0], None, ("max_epochs", 2)),
     ],
