@@ -17,6 +17,8 @@ mask = torch.ones(B, S, dtype=torch.bool)
 attention = Attention(Additive(Q, K))
 heads = MultiHead(Attention(Dot(3, 3)), 2, Q, K)
 located = MultiHead(Attention(Dot(3, 3)), 2, Q, K, position=RelativeBias(6, 2))
+like_torch = MultiheadAttention(6, 2, batch_first=True)
+steps_first = MultiheadAttention(6, 2)
 chunks = ChunkwiseAttention(Attention(General(Q, K), Monotonic()), General(Q, K))
 mean = MeanContext(K)
 
@@ -29,7 +31,22 @@ def ask(context, keys=keys, is_token=None, **options):
     return lambda: attend(context, query, keys, is_token=is_token, **options)
 
 
+def torchs(module=like_torch, query=torch.randn(B, T, 6), keys=torch.randn(B, S, 6), values=None, **masks):
+    return lambda: module(query, keys, keys if values is None else values, **masks)
+
+
 CASES = {
+    "fits, torch's masks": torchs(key_padding_mask=~mask, attn_mask=torch.zeros(2 * B, T, S)),
+    "fits, one sentence": torchs(query=torch.randn(T, 6), keys=torch.randn(S, 6), key_padding_mask=torch.zeros(S)),
+    "fits, steps first": torchs(steps_first, torch.randn(T, B, 6), torch.randn(S, B, 6), key_padding_mask=~mask),
+    "torch's mask, transposed": torchs(key_padding_mask=~mask.t()),
+    "torch's mask of integers": torchs(key_padding_mask=mask.long()),
+    "torch's mask of everything": torchs(key_padding_mask=mask),
+    "torch's mask per sentence": torchs(attn_mask=torch.zeros(B, T, S)),
+    "torch's keys, of other sentences": torchs(steps_first, torch.randn(T, B, 6), torch.randn(S, 3, 6)),
+    "torch's keys, of one sentence": torchs(keys=torch.randn(S, 6)),
+    "torch's query, narrow": torchs(query=torch.randn(B, T, 5)),
+    "torch's values, fewer": torchs(values=torch.randn(B, 3, 6)),
     "fits": read(attention, is_token=mask),
     "fits, heads": read(heads, is_token=mask),
     "fits, chunks": read(chunks, is_token=mask),
@@ -84,7 +101,9 @@ def messages():
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("name", ["fits", "fits, heads", "fits, chunks"])
+@pytest.mark.parametrize(
+    "name", ["fits", "fits, heads", "fits, chunks", "fits, torch's masks", "fits, one sentence", "fits, steps first"]
+)
 def test_what_fits_is_read(messages, name):
     assert messages[name] is None
 
@@ -136,6 +155,17 @@ def test_what_fits_is_read(messages, name):
         ("nothing left by the bias", "Attention: query 1 of row 0 may read no position, one of 1 such"),
         ("padding on the left", "(causal queries on padding have none if padding is on the left)"),
         ("more causal queries than positions", "3 causal queries need at least as many positions, since they are"),
+        ("torch's mask, transposed", "MultiheadAttention needs key_padding_mask (2, 4), got (4, 2)"),
+        (
+            "torch's mask of integers",
+            "key_padding_mask as a bool tensor, True where a position is not read, or a float",
+        ),
+        ("torch's mask of everything", "no token in row(s) [0, 1] of the source"),
+        ("torch's mask per sentence", "MultiheadAttention needs attn_mask (3, 4) or (4, 3, 4), got (2, 3, 4)"),
+        ("torch's keys, of other sentences", "MultiheadAttention needs key (4, 2, 6), got (4, 3, 6)"),
+        ("torch's keys, of one sentence", "of 3 dimensions, or all of 2, got (2, 3, 6), (4, 6), (4, 6)"),
+        ("torch's query, narrow", "MultiheadAttention needs query (2, 3, 6), got (2, 3, 5)"),
+        ("torch's values, fewer", "MultiheadAttention needs value (2, 4, 6), got (2, 3, 6)"),
         ("causal hypotheses", "queries with a history are hypotheses of one step and cannot be causal"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -18,7 +19,7 @@ from seq2seq_attn.attention.registry import need_positive
 from seq2seq_attn.attention.scorer import ScorerFactory
 from seq2seq_attn.attention.scorers.scaled_dot import ScaledDot
 from seq2seq_attn.attention.shapes import Bias, Contexts, IsToken, Keys, MayRead, Query, Values, Weights
-from seq2seq_attn.attention.source import check_bias, check_extension, check_query, check_source
+from seq2seq_attn.attention.source import check_bias, check_extension, check_query, check_source, jit_traced
 
 
 class MultiHeadSource(NamedTuple):
@@ -294,6 +295,7 @@ class MultiheadAttention(nn.MultiheadAttention):
                 "MultiheadAttention does not support nested tensors; create nn.TransformerEncoder with "
                 "enable_nested_tensor=False"
             )
+        self._check(query, key, value, key_padding_mask, attn_mask)
         is_batch, heads = query.dim() == 3, self.num_heads
         if not is_batch:
             query, key, value = query[None], key[None], value[None]
@@ -303,6 +305,7 @@ class MultiheadAttention(nn.MultiheadAttention):
         queries, keys, values = (split_heads(each, heads) for each in self._projected(query, key, value))
 
         is_token, key_bias = _from_torch(key_padding_mask)
+        check_source(self, key, value, is_token)  # here, where its errors count sentences and not rows of heads
         may_read, bias = _from_torch(attn_mask)
         if key_bias is not None:
             key_bias = key_bias.repeat_interleave(heads, dim=0)[:, None]
@@ -319,6 +322,40 @@ class MultiheadAttention(nn.MultiheadAttention):
         if not is_batch:
             return output[0], None if weights is None else weights[0]
         return output if self.batch_first else output.transpose(0, 1), weights
+
+    def _check(self, query: Tensor, key: Tensor, value: Tensor, *masks: Tensor | None) -> None:
+        """ValueError in one line, with the names and shapes that the caller knows, for what does not fit."""
+        if jit_traced():
+            return
+        if query.dim() not in (2, 3) or not query.dim() == key.dim() == value.dim():
+            got = ", ".join(str(tuple(each.shape)) for each in (query, key, value))
+            raise ValueError(f"MultiheadAttention needs query, key and value of 3 dimensions, or all of 2, got {got}")
+        axis = 1 if self.batch_first and query.dim() == 3 else 0  # of the positions
+        steps, positions = query.shape[axis], key.shape[axis]
+
+        def like_query(length: int, width: int | None) -> tuple[int | None, ...]:
+            return (*query.shape[:axis], length, *query.shape[axis + 1 : -1], width)
+
+        batch = query.shape[1 - axis : 2 - axis] if query.dim() == 3 else ()
+        rows = math.prod(batch) * self.num_heads
+        expected: dict[str, tuple[Tensor | None, list[Any]]] = {
+            "query": (query, [like_query(steps, self.embed_dim)]),
+            "key": (key, [like_query(positions, self.kdim)]),
+            "value": (value, [like_query(positions, self.vdim)]),
+            "key_padding_mask": (masks[0], [(*batch, positions)]),
+            "attn_mask": (masks[1], [(steps, positions), (rows, steps, positions)]),
+        }
+        for name, (tensor, shapes) in expected.items():
+            if tensor is None:
+                continue
+            if tuple(tensor.shape) not in shapes:
+                wanted = " or ".join(map(str, shapes))
+                raise ValueError(f"MultiheadAttention needs {name} {wanted}, got {tuple(tensor.shape)}")
+            if name.endswith("mask") and tensor.dtype != torch.bool and not tensor.dtype.is_floating_point:
+                raise ValueError(
+                    f"MultiheadAttention needs {name} as a bool tensor, True where a position is not read, or a float "
+                    f"tensor that is added to the scores, got {tensor.dtype}"
+                )
 
     def _projected(self, query: Tensor, key: Tensor, value: Tensor) -> list[Tensor]:
         in_proj_weight = cast("Tensor | None", self.in_proj_weight)
