@@ -23,7 +23,8 @@ from seq2seq_attn.runs.train import train
 from seq2seq_attn.strict import load, override, parse
 from seq2seq_attn.text.corpus import ParallelCorpus
 from seq2seq_attn.text.vocabulary import EOS
-from seq2seq_attn.training.fit import BestWeights, Interrupted
+from seq2seq_attn.training.callbacks import BestWeights
+from seq2seq_attn.training.fit import Interrupted
 
 ONE_EPOCH = ("training.max_epochs=1",)
 
