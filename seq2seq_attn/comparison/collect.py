@@ -159,5 +159,8 @@ def _bands(arm: Arm, sources: Sequence[str]) -> list[BandResult]:
 
 
 def _distinct(runs: Iterable[dict[str, Any]], key: str) -> str:
-    """The distinct values of a key over all runs."""
-    return "; ".join(dict.fromkeys(str(each[key]) for each in runs if key in each))
+    """The distinct values of a key over all runs; a run that was continued may have several."""
+    values = [str(each[key]) for each in runs if key in each]
+    if key != "hardware":  # whose descriptions contain semicolons
+        values = [value for joined in values for value in joined.split("; ")]
+    return "; ".join(dict.fromkeys(values))
