@@ -30,6 +30,7 @@ from seq2seq_attn.attention import (
 from seq2seq_attn.ops.dispatch import changed, first_derivative_only, unsupported
 from seq2seq_attn.ops.fused_scorers import FusedAdditive, FusedConcat, read_backward, read_forward, values_backward
 from seq2seq_attn.ops.gru import accumulation_dtype, step_backward, step_forward, why_not_sequence
+from seq2seq_attn.ops.int8 import Int8Linear
 from seq2seq_attn.ops.linear import add_product, product, weight_gradient
 
 
@@ -53,6 +54,8 @@ def why_not(decoder: nn.Module, cells: Sequence[nn.Module], context: Context) ->
     """Why `decoder_sequence` cannot replace the steps of a decoder with these cells; None if it can."""
     if (reason := unsupported(*decoder.parameters()) or changed(decoder)) is not None:
         return reason
+    if any(isinstance(part, Int8Linear) for part in decoder.modules()):
+        return "the products of its steps are in int8"
     if (reason := next(filter(None, map(why_not_sequence, cells)), None) or why_not_softmax(context)) is not None:
         return reason
     return why_not_scorer(cast(Attention, context).scorer)
@@ -107,7 +110,7 @@ def decoder_sequence(
     `Attention` prepares for the scorer: k (B, S, A), with A = H for dot products, values (B, S, V) and the mask
     (B, 1, S). The dtype is that of `inputs`; scores and softmax are computed in fp32 at least.
     """
-    dtype, keys = inputs.dtype, source.prepared.to(accumulation_dtype(source.prepared))
+    dtype, source = inputs.dtype, for_kernels(source, inputs, weights.query, initial)
     # One product with the state that reads gives the gates and, for additive scores, the query.
     state_weight, state_bias = weights.recurrent, weights.recurrent_bias
     if weights.query is not None:
@@ -116,11 +119,25 @@ def decoder_sequence(
     of_first_cell = weights.first, weights.first_bias, weights.gates_bias
     parameters = state_weight, state_bias, weights.context, *of_first_cell
     results: tuple[Tensor, Tensor, Tensor] = _DecoderSequence.apply(  # type: ignore[no-untyped-call]
-        *(inputs, initial.to(dtype), keys.contiguous(), source.values.to(dtype).contiguous(), source.is_token),
-        None if weights.v is None else weights.v.to(keys.dtype),
+        *(inputs, initial.to(dtype), source.prepared, source.values, source.is_token),
+        None if weights.v is None else weights.v.to(source.prepared.dtype),
         *(None if each is None else each.to(dtype) for each in parameters),
     )
     return results
+
+
+def for_kernels(source: Source, inputs: Tensor, query: Tensor | None, state: Tensor) -> Source:
+    """The source with values of the dtype of `inputs`, keys of that of the scores, and every row in one piece.
+
+    ValueError: it is not that of these sentences, or was prepared by another scorer; kernels would read other memory.
+    """
+    expected = inputs.shape[1], state.shape[1] if query is None else query.shape[0]
+    given = source.sentences, source.prepared.shape[2]
+    if given != expected:
+        raise ValueError(f"the decoder needs prepared keys (sentences, size) = {expected}, got {given}")
+    keys, is_token = source.prepared.to(accumulation_dtype(source.prepared)), source.is_token
+    values = source.values.to(inputs.dtype).contiguous()
+    return Source(keys.contiguous(), values, None if is_token is None else is_token.contiguous())
 
 
 class _DecoderSequence(torch.autograd.Function):

@@ -83,7 +83,8 @@ def fused_scores(queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
     tanh is the most expensive elementwise operation. In float32, which is no slower than bfloat16 here.
     """
     keys, v = keys.float(), v.float()
-    if native.has_kernels(queries):
+    sizes_agree = queries.shape[0] == keys.shape[0] and queries.shape[2] == keys.shape[2] == v.shape[0]
+    if sizes_agree and native.has_kernels(queries):  # torch broadcasts, or says what does not fit
         if not torch.is_grad_enabled():
             return _kernel_scores(queries.contiguous(), keys.contiguous(), v.contiguous())
         scores: Tensor = _AdditiveScores.apply(queries, keys, v)  # type: ignore[no-untyped-call]

@@ -123,7 +123,7 @@ class InferenceAttention(Attention):
             return super()._step(query, source, history)
         (sentences, queries, length), width = scores.shape, values.shape[2]
         weights, contexts = torch.empty_like(scores), values.new_empty(sentences, queries, width)
-        inputs = scores.contiguous(), source.is_token, values
+        inputs = scores.contiguous(), None if mask is None else mask.contiguous(), values
         native.run("attention_read", scores.dtype, sentences, queries, length, width, *inputs, weights, contexts)
         return contexts, weights, history
 

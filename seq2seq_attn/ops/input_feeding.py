@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from seq2seq_attn.attention import Source
-from seq2seq_attn.ops.decoder import layer_gradients
+from seq2seq_attn.ops.decoder import for_kernels, layer_gradients
 from seq2seq_attn.ops.dispatch import first_derivative_only
 from seq2seq_attn.ops.fused_scorers import read_backward, read_forward, values_backward
 from seq2seq_attn.ops.gru import accumulation_dtype, step_backward, step_forward
@@ -43,7 +43,7 @@ def feeding_sequence(
     inputs (T, B, 3H) are the gates' inputs from the embedded tokens, initial (B, H) is H_0, initial_feed (B, H) H~_0.
     `source` and dtypes are as in `decoder_sequence`.
     """
-    dtype, keys = inputs.dtype, source.prepared.to(accumulation_dtype(source.prepared))
+    dtype, source = inputs.dtype, for_kernels(source, inputs, weights.query, initial)
     # One product with H_i gives its part of the next step's gates, of H~_i and, for additive scores, the query.
     from_context, from_state = weights.combine.tensor_split([source.values.shape[2]], dim=1)
     of_state, biases = [weights.recurrent, from_state], [weights.recurrent_bias, weights.combine_bias]
@@ -52,9 +52,8 @@ def feeding_sequence(
         biases.append(weights.query.new_zeros(len(weights.query)))
     parameters = torch.cat(of_state), torch.cat(biases), weights.feed, from_context.contiguous()
     results: tuple[Tensor, Tensor, Tensor] = _FeedingSequence.apply(  # type: ignore[no-untyped-call]
-        *(inputs, initial.to(dtype), initial_feed.to(dtype)),
-        *(keys.contiguous(), source.values.to(dtype).contiguous(), source.is_token),
-        None if weights.v is None else weights.v.to(keys.dtype),
+        *(inputs, initial.to(dtype), initial_feed.to(dtype), source.prepared, source.values, source.is_token),
+        None if weights.v is None else weights.v.to(source.prepared.dtype),
         *(each.to(dtype) for each in parameters),
     )
     return results

@@ -63,7 +63,7 @@ class TrainingConfig(Strict):
     max_epochs: PositiveInt = 50  # an upper limit
     validate_every: PositiveInt = 1  # epochs
     monitor: Literal["bleu", "loss"] = "bleu"  # validation metric for best weights, early stopping and plateau
-    patience: PositiveInt | None = 5  # validations without improvement before training stops
+    patience: PositiveInt | None = 5  # validations without improvement, once BLEU is above 0, before training stops
     precision: Literal["fp32", "bf16"] = "fp32"  # of matrix products
     accelerator: Literal["auto", "cpu", "cuda"] = "auto"  # auto: a GPU if there is one
 

@@ -253,6 +253,55 @@ class ReadsItsKeys(Reads):
         return super().prepare(keys, None, is_token)
 
 
+class ReadsItsOwnPositionAlone(Reads):
+    """Takes no masks but a causal one, of which a query reads the last position alone."""
+
+    def forward(self, query, source, history=None, *, causal=False, need_weights=True):
+        own = torch.eye(source.values.shape[1], dtype=torch.bool)[-query.shape[1] :] if causal else None
+        return super().forward(query, source, history, may_read=own, need_weights=need_weights)
+
+
+class CentresItsBias(Reads):
+    """NaN where a bias is -inf."""
+
+    def forward(self, query, source, history=None, *, bias=None, **options):
+        contexts, weights, *later = super().forward(query, source, history, **options)
+        if bias is None:
+            return contexts, weights, *later
+        weights = (weights.log() + bias - bias.mean(dim=-1, keepdim=True)).softmax(dim=-1)
+        return torch.bmm(weights, source.values), weights, *later
+
+
+class GivesUpOnInfinity(Reads):
+    """All weights are 0 if a bias is -inf."""
+
+    def forward(self, query, source, history=None, *, bias=None, **options):
+        contexts, weights, *later = super().forward(query, source, history, bias=bias, **options)
+        keeps = 1.0 if bias is None or bias.isfinite().all() else 0.0
+        return keeps * contexts, keeps * weights, *later
+
+
+class ReturnsThree(Reads):
+    def forward(self, query, source, history=None, *, need_weights=True, **options):
+        contexts, *others = super().forward(query, source, history, **options)
+        return (contexts, *others) if need_weights else (contexts, None, None)
+
+
+class AppendsNoPadding(Reads):
+    def extend(self, source, keys, values=None, is_token=None):
+        return source.append(self.prepare(keys, values, is_token))
+
+
+class TakesCausalAlone(Reads):
+    """Sound."""
+
+    def prepare(self, keys, is_token=None):
+        return super().prepare(keys, None, is_token)
+
+    def forward(self, query, source, history=None, *, causal=False, need_weights=True):
+        return super().forward(query, source, history, causal=causal, need_weights=need_weights)
+
+
 class RefusesAll(Reads):
     """Sound: what it does not support is refused."""
 

@@ -9,9 +9,11 @@ from seq2seq_attn.attention import (
     FixedContext,
     General,
     KeyValueAttention,
+    LocalM,
     MeanContext,
     MultiHead,
     NoContext,
+    RandomToken,
     normaliser_classes,
     window_classes,
 )
@@ -85,10 +87,26 @@ def test_a_sound_part_keeps_all_laws(broken_parts, name):
         ("DoublesWithoutWeights", "need_weights"),
         ("StartsAgain", "extend"),
         ("ReadsItsKeys", "values"),
+        ("ReadsItsOwnPositionAlone", "causal"),
+        ("CentresItsBias", "bias"),
+        ("GivesUpOnInfinity", "bias"),
+        ("ReturnsThree", "need_weights"),
+        ("AppendsNoPadding", "extend"),
     ],
 )
 def test_a_defect_breaks_its_law(broken_parts, name, law):
     assert check_law(make_subject(getattr(broken_parts, name)), law).verdict == "wrong"
+
+
+def test_a_law_of_one_option_does_not_need_another(broken_parts):
+    subject = make_subject(broken_parts.TakesCausalAlone)
+    verdicts = {law: check_law(subject, law).verdict for law in ("values", "may_read", "causal", "bias", "extend")}
+    assert verdicts == {"values": "note", "may_read": "note", "causal": "ok", "bias": "note", "extend": "ok"}
+
+
+@pytest.mark.parametrize("window", [LocalM(16, half_width=0), RandomToken(16)])
+def test_a_bias_need_not_change_the_weights_of_a_single_position(window):
+    assert check_law(make_subject(Attention(General(16, 24), window=window)), "bias").verdict == "ok"
 
 
 @pytest.mark.parametrize("law", ["may_read", "causal", "bias", "need_weights"])

@@ -191,6 +191,37 @@ def test_gradients_of_all_steps_in_one_call_equal_those_of_the_loop(decoder, con
             torch.testing.assert_close(fast[name], gradient, rtol=1e-4, atol=1e-5, msg=name)
 
 
+@pytest.mark.usefixtures("fused")
+@pytest.mark.parametrize("decoder", [DECODERS[0], DECODERS[1], DECODERS[3]], ids=lambda decoder: decoder["kind"])
+def test_masks_that_are_views_are_read_as_they_are(decoder):
+    """Transposed, cut from a wider one, expanded: kernels read the rows of a mask one after the other."""
+    decoder = make(decoder).float().decoder
+    keys, hidden, gates = torch.randn(3, 4, 10), torch.randn(3, 11), torch.randn(5, 3, 33)
+    tokens = torch.tensor([[True, True, True, True], [True, True, True, False], [True, False, False, False]])
+    for mask in (tokens.t().contiguous().t(), torch.cat((tokens, ~tokens), dim=1)[:, :4], tokens[1].expand(3, 4)):
+        assert not mask.is_contiguous()
+
+        def weights(mask):
+            source = decoder.context.prepare(keys, is_token=mask)
+            return decoder.run(gates, decoder.start(hidden, source), source).weights
+
+        with ops.reference():
+            expected = weights(mask)
+        torch.testing.assert_close(weights(mask), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.usefixtures("fused")
+@pytest.mark.parametrize("decoder", [DECODERS[0], DECODERS[1], DECODERS[3]], ids=lambda decoder: decoder["kind"])
+def test_the_source_of_other_sentences_or_of_another_scorer_is_refused(decoder):
+    one = make(decoder).float()
+    memory, state = one.encode(SOURCE), one.start(one.encode(SOURCE))
+    gates = one.decoder.input_gates(one.target_embedding(one.decoder_inputs(TARGET).t()))
+    other = make(decoder, {"kind": "attention", "scorer": {"name": "additive", "hidden_size": 3}}).float()
+    for source in (memory.source.select(torch.tensor([0])), other.encode(SOURCE).source):
+        with pytest.raises(ValueError, match=r"the decoder needs prepared keys \(sentences, size\) = \(3, 11\), got"):
+            one.decoder.run(gates, state, source)
+
+
 def test_additive_attention_in_one_call_in_bf16_is_close_to_fp32():
     model = make().float()
     exact = model(SOURCE, TARGET)

@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from seq2seq_attn.attention import Attention, scorer_classes
+from seq2seq_attn.attention import Additive, Attention, scorer_classes
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.translator import pad
 from seq2seq_attn.ops import inference
@@ -125,3 +125,14 @@ def test_a_model_without_anything_to_prepare_is_returned_itself():
 
     own = torch.nn.Sequential(Own(3, 2))
     assert for_inference(own) is own
+
+
+def test_a_mask_that_is_a_view_is_read_as_it_is():
+    attention = for_inference(torch.nn.Sequential(Attention(Additive(5, 6))).eval())[0]
+    query, keys = torch.randn(3, 2, 5), torch.randn(3, 4, 6)
+    mask = torch.tensor([[True, True, True], [True, True, False], [True, False, False], [True, False, False]]).t()
+    with torch.inference_mode():
+        _, weights = attention(query, attention.prepare(keys, is_token=mask))
+        _, expected = attention(query, attention.prepare(keys, is_token=mask.contiguous()))
+    assert (weights[~mask[:, None].expand_as(weights)] == 0).all()
+    torch.testing.assert_close(weights, expected)

@@ -111,6 +111,22 @@ def test_quantised_weights_are_constant_and_parameters_are_shared():
 
 
 @needs_int8
+@pytest.mark.parametrize("kind", ["bahdanau", "luong", "conditional"])
+def test_a_known_target_is_decoded_in_int8_as_well(kind):
+    near = quantised(make(decoder={"hidden_size": 19, "kind": kind}))
+    source, target = pad(corpus(5)), pad(corpus(5))
+    memory = near.encode(source)
+    state, steps = near.start(memory), []
+    for step in near.decoder_inputs(target).t():
+        output = near.step(step, state, memory)
+        state = output.state
+        steps.append(output.logits)
+    torch.testing.assert_close(
+        near.project(near.decode(near.decoder_inputs(target), memory).features), torch.stack(steps, 1)
+    )
+
+
+@needs_int8
 @pytest.mark.parametrize(
     ("decoder", "encoder_cell", "scale"),
     [

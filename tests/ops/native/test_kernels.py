@@ -179,6 +179,14 @@ def test_additive_scores_and_their_gradients_equal_the_equation(dtype, close):
         torch.autograd.grad(fused_scores(*inputs).sum(), queries, create_graph=True)
 
 
+def test_additive_scores_of_other_sizes_are_those_of_torch():
+    """A kernel would read, and in the backward pass write, other memory."""
+    queries, keys, v = torch.randn(1, TARGET, SCORES), torch.randn(BATCH, SOURCE, SCORES), torch.randn(SCORES)
+    torch.testing.assert_close(fused_scores(queries, keys, v), torch.tanh(queries[:, :, None] + keys[:, None]) @ v)
+    with pytest.raises(RuntimeError, match="must match the size"):
+        fused_scores(queries[..., 1:], keys, v)
+
+
 def test_a_step_of_additive_attention_equals_the_attention_module(dtype, close):
     attention = Attention(Additive(DECODER, VALUES, SCORES)).double()
     query, keys = drawn(dtype, BATCH, DECODER), drawn(dtype, BATCH, SOURCE, VALUES)
