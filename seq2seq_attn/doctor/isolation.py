@@ -59,7 +59,7 @@ def check(
     >>> report.is_wrong, report.findings["padding"].verdict
     (False, 'ok')
     >>> print(str(report).splitlines()[-1])
-    27 ok, 0 note, 1 warning, 0 wrong
+    28 ok, 0 note, 1 warning, 0 wrong
     """
     (report,) = check_all([part], query_size, key_size, full=full, timeout=timeout, in_process=in_process)
     return report
