@@ -238,7 +238,8 @@ class _Decoder:
         device = self.sources.tokens.device
         output = self.step(torch.tensor([token], device=device), state, memory)
         logits = output.logits.to(torch.promote_types(output.logits.dtype, torch.float32))
-        best = best_continuations(torch.zeros(1, 1, device=device), logits, 1, may_end)
+        start = torch.zeros(1, 1, dtype=torch.float32, device=device)
+        best = best_continuations(start, logits, 1, may_end)
         chosen = int(best.tokens) if forced is None else forced
         log_probabilities = torch.log_softmax(logits[0], dim=0)
         if not log_probabilities.isfinite().all():

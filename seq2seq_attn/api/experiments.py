@@ -340,6 +340,8 @@ def _grid(experiment: Path | str | Experiment | Mapping[str, Any] | RunGrid, ove
     from seq2seq_attn.comparison.experiment import RunGrid, experiment_grid
 
     if isinstance(experiment, RunGrid):
+        if overrides:
+            raise UserError(f"{', '.join(overrides)}: a RunGrid is complete; give the experiment, or read it with them")
         return experiment
     values, path = _values(experiment)
     return experiment_grid(values, path, _full(overrides))

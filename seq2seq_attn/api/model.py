@@ -527,10 +527,15 @@ def _corpus(pairs: Pairs) -> ParallelCorpus:
 
 
 def _refuse_no_text(texts: Iterable[object], name: str, first: int = 0) -> None:
-    """UserError for None, or the NaN of an empty cell in a table."""
+    """UserError for None, the NaN of an empty cell in a table, and half a surrogate pair, which no file can hold."""
     for number, text in enumerate(texts, start=first):
         if not isinstance(text, str):
             raise UserError(f"{name} {number}: {text!r} is not text; give a string, '' for a sentence that is missing")
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            half = f"{text[error.start]!r} at character {error.start}"
+            raise UserError(f"{name} {number}: {half} is half a surrogate pair; remove it") from None
 
 
 def _refuse_unknown_rule(threshold: float | None, row: str) -> None:

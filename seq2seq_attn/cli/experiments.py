@@ -126,6 +126,7 @@ def report(
         list[str] | None,
         typer.Option(metavar="ARM", help="An arm for --live; default: the best and the baseline. Repeatable."),
     ] = None,
+    plugin: Plugin = None,
 ) -> None:
     """Rewrite the report of a comparison, or check its numbers.
 
@@ -138,6 +139,7 @@ def report(
         raise UserError("--recompute writes nothing; give --live without it")
     if arm and not live:
         raise UserError("--arm names arms for the live page; give --live, too")
+    load_plugins(plugin)
     found = s2s.Comparison.load(experiment)
     if not recompute:
         page = found.write_live(arm or (), say=say) if live else None

@@ -90,14 +90,16 @@ def differences(arms: Mapping[str, Arm], pairs: Sequence[tuple[str, str]]) -> Di
         approximate_randomisation(bleu[arm], bleu[other]) if bleu[arm].runs == bleu[other].runs else None
         for arm, other in pairs
     ]
-    corrected = iter(holm([each.p_value for each in randomisations if each is not None]))
     joint = _joint_tests(arms, bleu, pairs)
     in_chrf = _chrf_differences(arms, pairs)
     rows = zip(
         pairs,
         bootstraps,
         holm([each.p_value for each in bootstraps]),
-        [each and Significance(each.p_value, next(corrected)) for each in randomisations],
+        [
+            each and Significance(each.p_value, p_holm)
+            for each, p_holm in zip(randomisations, _holm(randomisations), strict=True)
+        ],
         joint,
         in_chrf,
         strict=True,
@@ -139,27 +141,30 @@ def _chrf_differences(arms: Mapping[str, Arm], pairs: Sequence[tuple[str, str]])
 def _joint_tests(
     arms: Mapping[str, Arm], counts: Mapping[str, CorpusCounts], pairs: Sequence[tuple[str, str]]
 ) -> list[JointTest | None]:
-    """One per pair, in the metric of the counts; p-values are corrected over the pairs that have a test."""
+    """One per pair, in the metric of the counts; p-values are corrected over all pairs."""
     if next(iter(counts.values())).sentences < ENOUGH:
         return [None] * len(pairs)
     runs = {name: RunScores.of(counts[name]) for name in {name for pair in pairs for name in pair}}
     tests = [joint_test(runs[arm], runs[other], are_paired(arms[arm], arms[other])) for arm, other in pairs]
-    known = [test for test in tests if test is not None]
-    corrected = iter(holm([test.p_value for test in known]))
     return [
         None
         if test is None
         else JointTest(
             test.p_value,
-            next(corrected),
+            p_holm,
             test.low,
             test.high,
             test.degrees_of_freedom if math.isfinite(test.degrees_of_freedom) else None,
             test.paired,
-            detectable_difference(test, len(known)),
+            detectable_difference(test, len(pairs)),
         )
-        for test in tests
+        for test, p_holm in zip(tests, _holm(tests), strict=True)
     ]
+
+
+def _holm(tests: Sequence[Any | None]) -> list[float]:
+    """p-values corrected for the number of pairs, those without a test included: one number for the whole table."""
+    return holm([1.0 if each is None else each.p_value for each in tests])
 
 
 def are_paired(one: Arm, other: Arm) -> bool:

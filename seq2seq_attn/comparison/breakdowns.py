@@ -137,7 +137,9 @@ def _group_result(arm: Arm, sources: Sequence[Bag], rows: Sequence[int], bounds:
         return None
     score = group_score(rows, arm.bleu, arm.chrf)
     words = float(np.mean([sources[row].words.total() for row in rows]))
-    return GroupResult(len(rows), words, score.bleu, score.low, score.high, score.chrf, bounds)
+    return GroupResult(
+        len(rows), words, score.bleu, score.low, score.high, score.chrf, bounds, score.chrf_low, score.chrf_high
+    )
 
 
 def _found_words(arms: _Translated, references: Sequence[Bag], counts: Mapping[str, int]) -> Rates | None:

@@ -88,7 +88,7 @@ def compare(
     missing += [_missing(run, "no trial of its settings finished") for run in whole.without(grid.runs).runs]
     known = reusable(before, evidence, grid) if before and evidence else {}
     own = grid._replace(runs=[run for run in grid.runs if (run.arm, run.seed) not in known])
-    if known:
+    if before:
         say(f"{len(known)} of {len(grid.runs)} runs are in {evidence}")
     while True:
         failed = complete_all(own.runs, runs, if_exists, jobs, say, bar)

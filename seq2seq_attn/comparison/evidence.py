@@ -101,32 +101,51 @@ def scored_run(evidence: RunEvidence) -> ScoredRun:
 def reusable(evidence: Evidence, path: Path, grid: RunGrid) -> dict[tuple[str, int], RunEvidence]:
     """The runs of the grid that are in the evidence of the file `path`, by arm and seed.
 
-    Keys that an earlier version did not know count as their defaults. UserError: an arm had another configuration, or a
-    file that a training read is missing or another one.
+    Keys that an earlier version did not know count as their defaults. UserError: the evidence is of another test set,
+    an arm had another configuration, or a file that a training read is missing or another one.
     """
     for name, checksum in evidence.data.items():
         refuse_other_data(Path(name), checksum)
+    first = _config(evidence.arms[0]), grid.runs[0].config
+    before, now = (portable(configuration(each)["data"]["test"]) for each in first)
+    if before != now:
+        raise UserError(f"{path}: is of another test set, {before['source']}; compare without --evidence")
     known = {arm.name: arm for arm in evidence.arms}
     found: dict[tuple[str, int], RunEvidence] = {}
     for run in grid.runs:
         if run.arm in known:
-            trained = parse(Config, {**known[run.arm].configuration, "seed": run.seed})
+            trained = _config(known[run.arm], run.seed)
             both = [portable(configuration(each)) for each in (trained, run.config)]
-            for key, (before, now) in differing_keys(both).items():
+            for key, (old, new) in differing_keys(both).items():
                 raise UserError(
-                    f"{path}: arm {run.arm!r} was trained with {key}={before}, not {now}; "
+                    f"{path}: arm {run.arm!r} was trained with {key}={old}, not {new}; "
                     "compare without --evidence, or rename the arm"
                 )
             found |= {(run.arm, each.seed): each for each in known[run.arm].runs if each.seed == run.seed}
     return found
 
 
+def _config(arm: ArmEvidence, seed: int = 1) -> Config:
+    return parse(Config, {**arm.configuration, "seed": seed})
+
+
 def known_settings(evidence: Evidence, path: Path, tune: Tune | None) -> dict[str, Tuned]:
-    """The settings that were found for the tuned arms. UserError: the file `path` has none for one of them."""
-    for arm in tune.arms if tune else ():
+    """The settings that were found for the tuned arms.
+
+    UserError: the file `path` has none for one of them, or they were found among other values or in other trials.
+    """
+    if tune is None:
+        return {}
+    before, now = evidence.experiment.get("tune") or {}, tune.model_dump(mode="json")
+    for arm in tune.arms:
         if arm not in evidence.tuned:
             raise UserError(f"{path}: arm {arm!r} was not tuned; compare without --evidence, or leave it out of tune")
-    return dict(evidence.tuned)
+    for key in ("values", "trial"):
+        if before.get(key) != now[key]:
+            raise UserError(
+                f"{path}: was tuned with tune.{key}={before.get(key)}, not {now[key]}; compare without --evidence"
+            )
+    return {arm: found for arm, found in evidence.tuned.items() if arm in tune.arms}
 
 
 def other_aligners(evidence: Evidence) -> dict[str, list[Links]]:

@@ -76,8 +76,10 @@ class Observations:
         self.arms = {arm: each for arm, each in attention.arms.items() if arm in arms} if attention else {}
 
     def save(self, folder: Path, pairs: ParallelCorpus, gold: Sequence[LinkPairs | None], arms: Sequence[str]) -> None:
-        """Writes the files, with the arms in this order; apart from the maps, only those with content."""
+        """Writes the files, with the arms in this order; apart from the maps, only those with content are left."""
         save_attention(sorted(self.maps, key=lambda each: arms.index(each.arm)), folder / ATTENTION)
+        for name in (CORPUS, EXAMPLES, SENTENCES):  # of arms that this comparison may no longer have
+            (folder / name).unlink(missing_ok=True)
         if self.arms:
             corpus = CorpusAttention(
                 len(pairs),

@@ -55,6 +55,9 @@ def complete_all(
 ) -> list[FailedRun]:
     """Trains and tests every run of the grid, `jobs` at a time; finished runs are kept unless they are overwritten.
 
+    All runs to overwrite are deleted before the first is trained, so that what goes on after an interruption has none
+    of the earlier ones.
+
     The models are small: two runs in parallel with one thread each finish sooner than one after the other with two
     threads, which synchronise in every operation.
 
@@ -62,13 +65,19 @@ def complete_all(
     the runs that failed. UserError: a folder holds another run, or a file that the run did not write. In that case,
     nothing is trained.
     """
-    from seq2seq_attn.runs.folder import may_resume, refuse_other_config
+    from seq2seq_attn.runs.folder import clear, may_resume, refuse_other_config
+    from seq2seq_attn.runs.lock import locked
 
     for run in grid:
         if if_exists == "resume" and is_trained(run, runs):
             refuse_other_config(run.config, runs / run.folder)
         else:
             may_resume(run.config, runs / run.folder, if_exists)
+    if if_exists == "overwrite":
+        for folder in (runs / run.folder for run in grid):
+            with suppress(BusyError), locked(folder):  # another process is at work on it
+                clear(folder)
+        if_exists = "resume"
     failed: list[FailedRun] = []
     busy: list[ArmRun] = []
     for number, (run, attempt) in enumerate(_attempts(grid, runs, if_exists, jobs, say, bar), start=1):

@@ -41,7 +41,8 @@ def best_continuations(live: Tensor, logits: Tensor, count: int, may_end: bool) 
     excluded = [PAD, BOS] if may_end else [PAD, BOS, EOS]
     if unsupported(live, logits) is not None:
         return reference_continuations(live, logits, count, excluded)
-    if native.has_kernels(logits):
+    fits = live.dtype == torch.float32 and logits.dim() == 2 and len(logits) == live.numel() and logits.shape[1] > EOS
+    if fits and native.has_kernels(logits):  # the kernel trusts these sizes; torch says what does not fit
         return _by_kernel(live, logits, min(count, live.shape[1] * logits.shape[1]), excluded)
     scores = F.log_softmax(logits, dim=1, dtype=torch.promote_types(logits.dtype, torch.float32))
     scores[:, excluded] = -inf
@@ -65,7 +66,7 @@ def _by_kernel(live: Tensor, logits: Tensor, count: int, excluded: list[int]) ->
     parents, tokens = live.new_empty((2, sentences, count), dtype=torch.int64)
     native.run(
         "best_continuations", logits.dtype, sentences, hypotheses, vocabulary, count, logits.contiguous(),
-        live.contiguous(), EOS, len(excluded), torch.tensor(excluded), scores, parents, tokens, ends,
+        live.contiguous(), EOS, len(excluded), torch.tensor(excluded, device="cpu"), scores, parents, tokens, ends,
     )  # fmt: skip
     return Continuations(scores, parents, tokens, ends)
 

@@ -29,7 +29,8 @@ def gru_update(inputs: Tensor, recurrent: Tensor, state: Tensor) -> Tensor:
     g and u hold the blocks r, z, n in this order. Cho et al. 2014, eq. 5-8, but with the reset gate applied after the
     product with the state, as in `torch.nn.GRU`.
     """
-    if unsupported(inputs, recurrent, state) is not None:
+    sizes = (len(state), 3 * state.shape[1])  # which kernels trust
+    if unsupported(inputs, recurrent, state) is not None or not inputs.shape == recurrent.shape == sizes:
         return reference_gru_update(inputs, recurrent, state)
     if not torch.is_grad_enabled():
         return _forward(inputs, recurrent, state.contiguous())[-1]
@@ -143,7 +144,9 @@ class _GRUSequence(torch.autograd.Function):
             next_grad_u = grad_u
         grad_weight = weight_gradient(grad_products, previous).to(weight.dtype)
         grad_bias = grad_products.sum(dim=0).to(weight.dtype)
-        grad_initial = None if ctx.starts_at_zero or next_grad_u is None else grad_carry + product(next_grad_u, w)
+        grad_initial = None
+        if not ctx.starts_at_zero and next_grad_u is not None:  # the other rows of `grad_carry` began at later steps
+            grad_initial = grad_carry[: len(next_grad_u)] + product(next_grad_u, w)
         return grad_inputs, None, grad_initial, grad_weight, grad_bias, None
 
 

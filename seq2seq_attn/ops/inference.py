@@ -119,7 +119,8 @@ class InferenceAttention(Attention):
         if is_restricted or (self.dropout and self.training):
             return super()._step(query, source, history)
         scores = self.scorer(query, source.prepared)
-        if scores.dtype != values.dtype or not native.has_kernels(scores):
+        fits = scores.shape == (source.sentences, query.shape[1], values.shape[1])  # a scorer of others may broadcast
+        if not fits or scores.dtype != values.dtype or not native.has_kernels(scores):
             return super()._step(query, source, history)
         (sentences, queries, length), width = scores.shape, values.shape[2]
         weights, contexts = torch.empty_like(scores), values.new_empty(sentences, queries, width)

@@ -72,7 +72,7 @@ def has_int8() -> bool:
     """Whether torch and the processor support exact int8 products; without VNNI, sums saturate at 16 bits."""
     try:
         largest = torch.full((32, 64), MAX_INT8, dtype=torch.int8)
-        sums = _product(largest, torch.ops.onednn.qlinear_prepack(largest, None), torch.ones(32))
+        sums = _product(largest, torch.ops.onednn.qlinear_prepack(largest, None), torch.ones(32, dtype=torch.float32))
     except (AttributeError, RuntimeError):
         return False
     return bool((sums == 64 * MAX_INT8**2).all())

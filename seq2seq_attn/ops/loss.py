@@ -102,8 +102,11 @@ def fused_loss(
     With a `divergence` above 0, rows 2i and 2i + 1 are predictions p and q of the same token, and `divergence` times
     KL(p ‖ q) + KL(q ‖ p) is added.
 
-    Products have autocast's dtype if it is enabled; everything else is computed in fp32 or better.
+    Products have autocast's dtype if it is enabled; everything else is computed in fp32 or better. ValueError: there
+    are not as many targets as rows of features.
     """
+    if len(features) != len(targets):
+        raise ValueError(f"{len(features)} rows of features need as many targets, got {len(targets)}")
     loss, nll = _VocabularyLoss.apply(  # type: ignore[no-untyped-call]
         features, weight, bias, targets, label_smoothing, divergence
     )
@@ -118,7 +121,7 @@ class _VocabularyLoss(torch.autograd.Function):
         device = features.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
         sum_dtype = torch.promote_types(weight.dtype, torch.float32)
-        needs_gradients = ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
+        needs_gradients = any(ctx.needs_input_grad[:3])
         with torch.autocast(device, enabled=False):
             w, b = weight.to(dtype), bias.to(sum_dtype)
             x = pad_rows_for(features.to(dtype), w)

@@ -102,6 +102,9 @@ class FusedMultiHead(MultiHead):
         return super().head_weights(query, _split(source), **options)
 
     def _is_fused(self, query: Tensor, source: JoinedSource, causal: bool) -> bool:
+        sizes = self.heads, self.query_layer.out_features
+        if sizes != (source.heads, source.keys.shape[2]):
+            return False  # another module prepared it; the reference says so
         few = query.dim() == 3 and query.shape[1] * source.keys.shape[1] <= MOST_SCORES
         # The kernel does not check that every query has a position to read; the reference does.
         readable = not causal or (

@@ -120,11 +120,16 @@ def packed_layers(layers: Sequence[Any]) -> PackedLayers:
 
 
 def encode_layers(inputs: Tensor, lengths: Tensor, layers: PackedLayers) -> Tensor:
-    """States (B, S, size) of the last layer from the inputs (B, S, size) of the first, in float32; padding is 0."""
+    """States (B, S, size) of the last layer from the inputs (B, S, size) of the first, in float32; padding is 0.
+
+    ValueError: `lengths` are not B numbers from 1 to S.
+    """
     inputs = inputs.float().contiguous()
     states = torch.zeros_like(inputs)
     sentences, longest, _ = inputs.shape
-    sizes = sentences, longest, lengths.contiguous()
+    if lengths.shape != (sentences,) or not ((lengths > 0) & (lengths <= longest)).all():
+        raise ValueError(f"the encoder needs {sentences} lengths from 1 to {longest}, got {lengths.tolist()}")
+    sizes = sentences, longest, lengths.to(torch.int64).contiguous()
     native.run("transformer_encoder", torch.float32, *layers.arguments(), *sizes, inputs, states)
     return states
 
@@ -139,7 +144,7 @@ def source_projection(layers: Sequence[Any]) -> SourceProjection:
 def project_source(states: Tensor, lengths: Tensor, projection: SourceProjection) -> StepSource:
     """The source with states (B, S, state size), as the layers of a decoder read it."""
     projected = F.linear(states, projection.weight, projection.bias).float()
-    return StepSource(projected.view(*projected.shape[:2], projection.layers, 2, -1), lengths)
+    return StepSource(projected.view(*projected.shape[:2], projection.layers, 2, -1), lengths.to(torch.int64))
 
 
 def transformer_step(
@@ -148,20 +153,25 @@ def transformer_step(
     """States (N, size) of the last layer from the inputs (N, size) of the first, the next state, and weights (N, S).
 
     Computes in float32. The N = B * K hypotheses are K neighbours for each sentence; the weights are the mean over
-    layers and heads.
+    layers and heads. ValueError: the inputs are not those of N hypotheses.
     """
     inputs = inputs.float().contiguous()
     rows, longest = len(inputs), source.projected.shape[1]
+    if rows != len(state.slots) or rows % source.sentences:
+        raise ValueError(
+            f"the decoder needs one token for each of {len(state.slots)} hypotheses, as many for each of "
+            f"{source.sentences} sentences, got {rows}"
+        )
     states, weights = torch.empty_like(inputs), inputs.new_empty(rows, longest)
     cache = inputs.new_empty(len(layers.packed), rows, 2, layers.size)
     earlier = state.caches
     native.run(
         "transformer_step", torch.float32, *layers.arguments(), rows, inputs, len(earlier),
-        torch.tensor([each.data_ptr() for each in earlier], dtype=torch.int64),
-        torch.tensor([each.shape[1] for each in earlier], dtype=torch.int64),
+        torch.tensor([each.data_ptr() for each in earlier], dtype=torch.int64, device="cpu"),
+        torch.tensor([each.shape[1] for each in earlier], dtype=torch.int64, device="cpu"),
         state.slots.contiguous(), cache, source.sentences, longest, source.lengths, source.projected, states, weights,
     )  # fmt: skip
-    slots = torch.cat((state.slots, torch.arange(rows)[:, None]), dim=1)
+    slots = torch.cat((state.slots, torch.arange(rows, device=state.slots.device)[:, None]), dim=1)
     return states, StepState((*earlier, cache), slots), weights
 
 

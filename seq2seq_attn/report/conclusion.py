@@ -29,7 +29,7 @@ def conclusion(results: Results) -> list[str]:
     shown = [arm for arm in results.arms if arm is best or arm.name == results.baseline]
     runs = {arm.name: len(arm.seeds) for arm in results.arms}
     ordered = sorted(results.comparisons, key=lambda pair: -abs(pair.bleu_difference))
-    sentences = [_compared(pair, min(runs[pair.arm], runs[pair.baseline])) for pair in (*ordered, *results.contrasts)]
+    sentences = [_compared(pair, max(runs[pair.arm], runs[pair.baseline])) for pair in (*ordered, *results.contrasts)]
     sentences += filter(None, [_correction(results), *map(_by_length, shown)])
     sentences += _by_group(results.where, best.name, results.baseline)
     if best.aer is not None:
@@ -52,7 +52,7 @@ def missing_runs(results: Results) -> list[str]:
 
 
 def _compared(pair: PairedComparison, runs: int) -> str:
-    """The verdict on two arms with at least `runs` runs each; if there is none, what was seen in these runs."""
+    """The verdict on two arms with at most `runs` runs each; if there is none, what was seen in these runs."""
     low, high = pair.interval
     gap, arms = abs(pair.bleu_difference), f"{pair.arm} and {pair.baseline}"
     if pair.low == pair.high == pair.bleu_difference == 0:
@@ -67,7 +67,7 @@ def _compared(pair: PairedComparison, runs: int) -> str:
             else ""
         )
         return f"{arms} cannot be told apart: {pair.bleu_difference:+.1f} BLEU ({evidence}){power}."
-    p = pair.p_value if pair.randomisation is None else pair.randomisation.p_holm
+    p = pair.p_in_these_runs
     interval = "" if low == high else f"95 % interval {low:+.1f} to {high:+.1f} over test sentences, "  # of a sentence
     evidence = f"{interval}{_p(p)}"
     these = "this training" if runs == 1 else "these trainings"
@@ -110,7 +110,7 @@ def _aligned(arm: ArmResult, rate: float, rivals: Mapping[str, float]) -> str:
 def _correction(results: Results) -> str | None:
     """How the p-values in the other sentences are corrected."""
     count = len(results.tested)
-    if count < 2 or all(pair.randomisation is None for pair in results.tested):
+    if count < 2 or any(pair.p_holm is None for pair in results.tested):  # None in older files
         return None
     return f"All p-values are corrected for {count} comparisons (Holm); the intervals are not."
 

@@ -160,7 +160,7 @@ def _group_rows(breakdown: Breakdown) -> Iterator[_BreakdownRow]:
                 continue
             of, bounds = group.sentences, group.bounds
             yield _BreakdownRow(name, label, arm, "BLEU", group.bleu, group.low, group.high, of, bounds)
-            yield _BreakdownRow(name, label, arm, "chrF", group.chrf, of=of, bounds=bounds)
+            yield _BreakdownRow(name, label, arm, "chrF", group.chrf, group.chrf_low, group.chrf_high, of, bounds)
             if group.words is not None:
                 yield _BreakdownRow(name, label, arm, "source words", group.words, of=of, bounds=bounds)
 

@@ -70,7 +70,11 @@ def bleu_by_length_figure(results: Results) -> Figure:
             look = styles[arm.name]
             scores = [band.bleu for band in arm.bleu_by_length]
             axes.plot(range(len(bands)), scores, label=arm.name, linewidth=2, markersize=7, **look)
-            known = [(x, band.bleu_low, band.bleu_high) for x, band in enumerate(arm.bleu_by_length) if band.bleu_low]
+            known = [
+                (x, band.bleu_low, band.bleu_high)
+                for x, band in enumerate(arm.bleu_by_length)
+                if band.bleu_low is not None
+            ]
             if known:
                 x, low, high = zip(*known, strict=True)
                 axes.fill_between(x, low, high, color=look["color"], alpha=0.16, linewidth=0)
@@ -99,11 +103,11 @@ def first_longer(bands: Sequence[BandResult]) -> int | None:
     return place if 0 < place < len(bands) else None
 
 
-def _dots_by_length(results: Results, bands: Sequence[BandResult], notes: Sequence[str]) -> Figure:
+def _dots_by_length(results: Results, bands: Sequence[BandResult], notes: Sequence[str]) -> Picture:
     """One panel per band, one row per arm, the highest BLEU on top."""
     ranked = sorted(results.arms, key=lambda arm: arm.bleu.mean)
     with drawing([results.experiment, *(arm.name for arm in ranked)]):
-        figure = Figure(figsize=(3.2 + 1.7 * len(bands), 1.6 + 0.27 * len(ranked)), layout="constrained")
+        figure = Picture(figsize=(3.2 + 1.7 * len(bands), 1.6 + 0.27 * len(ranked)), layout="constrained")
         panels = figure.subplots(1, len(bands), sharey=True, sharex=True, squeeze=False)[0]
         for place, (axes, band) in enumerate(zip(panels, bands, strict=True)):
             for row, arm in enumerate(ranked):
@@ -280,6 +284,7 @@ SETTINGS = {
     "grid.color": "#DDDDDD",
     "legend.frameon": False,
     "savefig.dpi": 200,
+    "text.parse_math": False,  # tokens and names are text, also between two dollar signs
     "svg.fonttype": "path",  # text as paths: the viewer may lack the font
     "svg.hashsalt": "seq2seq_attn",  # equal figures have equal bytes
 }

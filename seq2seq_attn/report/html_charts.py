@@ -167,12 +167,12 @@ GAP = 26  # between panels
 def dot_plot(name: str, title: str, x_label: str, y_label: str, series: Sequence[Series], groups: Ticks) -> Chart:
     """One row per arm, the highest mean first, and one panel per group; all panels have the same scale.
 
-    The scale starts at 0 unless all values are far from it.
+    The scale starts at 0 unless all values are far from it and they differ.
     """
     ranked = sorted(series, key=lambda each: -sum(value.y for value in each.values) / max(len(each.values), 1))
     limits = [y for each in series for v in each.values for y in (v.y, v.low, v.high) if y is not None] or [0.0, 1.0]
     low, high = min(limits), max(limits) or 1.0
-    low = 0.0 if low < high / 2 else low
+    low = 0.0 if low < high / 2 or high - low < 1e-6 * high else low
     step = nice_step(high - low, at_least=4 if len(groups) == 1 else 2)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     top = 8 + 22 * max(len(heading) for _, heading in groups)

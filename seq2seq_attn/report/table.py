@@ -5,6 +5,7 @@ Each breakdown, each kind of rate and the link agreement have a table of their o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -133,7 +134,8 @@ def seeds(arms: Sequence[ArmResult]) -> str:
 
 
 def _line(cells: Iterable[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    escaped = (re.sub(r"<(?=[A-Za-z/!?])", r"\<", cell.replace("|", r"\|")) for cell in cells)  # a tag of HTML
+    return "| " + " | ".join(escaped) + " |"
 
 
 def _pack(all_columns: Sequence[Column], width: int) -> list[list[Column]]:

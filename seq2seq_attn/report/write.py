@@ -41,7 +41,8 @@ T = TypeVar("T")
 def write_report(folder: Path) -> list[Path]:
     """Write report.html, the tables as Markdown, LaTeX and CSV, and the figures (PNG and SVG) of the folder's JSON.
 
-    Returns the paths written. UserError: a file is missing or malformed. In that case, nothing is written.
+    Returns the paths written; figures of an earlier report that this one lacks are removed. UserError: a file is
+    missing or malformed. In that case, nothing is written.
     """
     contents = read_contents(folder)
     results = contents.results
@@ -60,6 +61,9 @@ def write_report(folder: Path) -> list[Path]:
             path = folder / f"{name}.{kind}"
             write_bytes(path, render(figure, kind))
             written.append(path)
+    for path in {folder / "where.csv", *folder.glob("attention_[0-9]*.png"), *folder.glob("attention_[0-9]*.svg")}:
+        if path not in written:
+            path.unlink(missing_ok=True)
     return written
 
 

@@ -210,14 +210,22 @@ class PairedComparison:
         return (self.low, self.high) if self.joint is None else (self.joint.low, self.joint.high)
 
     @property
+    def p_in_these_runs(self) -> float:
+        """The corrected p-value of these training runs: of approximate randomisation, without it of the bootstrap."""
+        if self.randomisation is not None:
+            return self.randomisation.p_holm
+        return self.p_value if self.p_holm is None else self.p_holm
+
+    @property
     def differs_in_these_runs(self) -> bool:
         """Whether these training runs differ on other sentences, at 5 % over the whole table.
 
-        By approximate randomisation, which keeps its level; without it, by the uncorrected interval.
+        By approximate randomisation, which keeps its level; without it, by the interval of the bootstrap, with which
+        its p-value has to agree where that was corrected.
         """
-        if self.randomisation is None:
-            return not self.low <= 0 <= self.high
-        return self.randomisation.p_holm < LEVEL
+        if self.randomisation is not None:
+            return self.randomisation.p_holm < LEVEL
+        return not self.low <= 0 <= self.high and (self.p_holm is None or self.p_holm < LEVEL)
 
     @model_serializer(mode="wrap")
     def _without_none(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:

@@ -188,7 +188,7 @@ def may_resume(config: Config, folder: Path, if_exists: IfExists) -> bool:
         raise UserError(f"{folder}: this run exists; continue it with --resume or replace it with --overwrite")
     if if_exists == "resume":
         trained = next((name for name in (LAST, PREVIOUS, MODEL) if (folder / name).exists()), None)
-        if (folder / CONFIG).exists():
+        if trained is not None and (folder / CONFIG).exists():
             refuse_other_config(config, folder)
         elif trained is not None:
             raise UserError(f"{folder / CONFIG}: no such file; restore it, or train the run again with --overwrite")

@@ -93,12 +93,12 @@ def beam_search(
 def _start(limits: Sequence[int], options: SearchOptions, device: torch.device) -> _Beam:
     count = len(limits)
     return _Beam(
-        live=torch.zeros(count, 1, device=device),
-        best=torch.full((count, options.n_best), -inf, device=device),
+        live=torch.zeros(count, 1, dtype=torch.float32, device=device),
+        best=torch.full((count, options.n_best), -inf, dtype=torch.float32, device=device),
         finished=torch.zeros(count, dtype=torch.long, device=device),
         running=torch.ones(count, dtype=torch.bool, device=device),
         limit=torch.tensor(limits, device=device),
-        limit_penalty=torch.tensor([options.penalty(limit) for limit in limits], device=device),
+        limit_penalty=torch.tensor([options.penalty(limit) for limit in limits], dtype=torch.float32, device=device),
     )
 
 
@@ -173,7 +173,7 @@ def greedy_search(
 
     sentences = list(range(len(lengths)))
     tokens = torch.full((len(sentences),), translator.start_token, device=device)
-    total = torch.zeros(len(sentences), device=device)  # log-probability so far
+    total = torch.zeros(len(sentences), dtype=torch.float32, device=device)  # log-probability so far
     limit = torch.tensor(limits, device=device)
     running = torch.ones_like(limit, dtype=torch.bool)
     history: list[Choice] = []

@@ -35,7 +35,7 @@ def sample(
     sentences = list(range(len(lengths)))
     tokens = torch.full((len(sentences) * count,), translator.start_token, device=device)
     uniform = _uniform_numbers(source, limits, count, sampling.seed).to(device)
-    total = torch.zeros(len(sentences), count, device=device)  # log-probability so far
+    total = torch.zeros(len(sentences), count, dtype=torch.float32, device=device)  # log-probability so far
     limit = torch.tensor(limits, device=device)
     running = torch.ones_like(total, dtype=torch.bool)
     parents = torch.arange(count, device=device).expand_as(total)

@@ -52,7 +52,8 @@ def walk_through(
         one = query[None, None]
         scores = attention.scorer.after(history[0], one, source.prepared)[0, 0]  # `attention` does not return them
         contexts, weights, history = attention(one, source, history)
-        if not (scores < torch.inf).all() or not contexts.isfinite().all():  # also false for NaN
+        some = (scores < torch.inf).all() and scores.max() > -torch.inf  # also false for NaN
+        if not some or not contexts.isfinite().all():
             raise UserError(f"query {number}: its scores or its context overflow; give smaller numbers")
         step = WalkStep(
             query=query,

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import seq2seq_attn as s2s
+from seq2seq_attn.comparison.experiment import experiment_grid
 
 
 def test_a_comparison_has_its_table_its_figures_and_its_models(compared, capsys):
@@ -62,6 +63,13 @@ def test_an_experiment_file_leads_to_its_default_folder_and_then_to_the_results_
 def test_an_error_for_an_unknown_arm_lists_the_known_arms(compared):
     with pytest.raises(s2s.UserError, match=r"'attention' with seeds \[3\]"):
         compared.model("atention")
+
+
+def test_overrides_beside_a_grid_are_refused(backwards, tmp_path):
+    grid = experiment_grid({"name": "x", "baseline": "a", "arms": {"a": {}}, "base": backwards[1]})
+    with pytest.raises(s2s.UserError, match="seeds: a RunGrid is complete"):
+        s2s.compare(grid, tmp_path / "other", seeds=[1, 2])
+    assert not (tmp_path / "other").exists()
 
 
 def test_a_wrong_override_of_an_experiment_is_refused_before_anything_is_trained(backwards, tmp_path):

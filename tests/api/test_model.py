@@ -235,3 +235,27 @@ def test_a_long_sentence_is_cut_with_a_warning(model):
 def test_loading_draws_no_orthogonal_matrices(model, monkeypatch):
     monkeypatch.setattr(torch.linalg, "qr", None)
     assert s2s.load(model.folder).translate(["a b"]).sentences == ["b a"]
+
+
+def test_half_a_surrogate_pair_is_refused_by_its_place(model):
+    with pytest.raises(s2s.UserError, match=r"sentence 1: '\\ud800' at character 2 is half a surrogate pair"):
+        model.translate(["a", "b \ud800 c"])
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+@pytest.mark.parametrize("name", ["demo", "demo/transformer"])
+def test_the_default_dtype_of_torch_changes_no_translation(name, dtype):
+    """The weights have this dtype then, so that log-probabilities change by its rounding errors."""
+    sentences = ["Tom chases Jerry", "Jerry sees the old cat ."]
+    options = [{"beam_size": 1}, {"beam_size": 3, "n_best": 2}, {"temperature": 0.5, "seed": 1}]
+    loaded = s2s.load(name)
+    expected = [loaded.translate(sentences, **each) for each in options]
+    before = torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(dtype)
+        found = [s2s.load(name).translate(sentences, **each) for each in options]
+    finally:
+        torch.set_default_dtype(before)
+    for ours, theirs in zip(found, expected, strict=True):
+        assert ours.sentences == theirs.sentences
+        assert ours.scores == pytest.approx(theirs.scores, abs=0.05)

@@ -4,6 +4,7 @@ import json
 import shutil
 
 import pytest
+import yaml
 
 from seq2seq_attn.attention import scorer, scorer_classes
 from seq2seq_attn.runs.plugin import loaded_plugins
@@ -70,6 +71,20 @@ def test_a_run_can_be_trained_with_it_and_used_with_it_and_not_without(program, 
     assert f"{run / 'config.yaml'}:" in message
     assert "there is no scorer 'distance'" in message
     assert "with --plugin FILE" in message
+
+
+def test_a_comparison_of_it_is_recomputed_with_it(program, refused, plugin, toy, tmp_path, monkeypatch):
+    file = plugin(SCORER)
+    arms = {"distance": ["model.context.scorer=distance", "model.decoder.hidden_size=10"]}
+    values = {"name": "mine", "baseline": "distance", "arms": arms, "base": str(toy / "toy.yaml")}
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(values))
+    folder = tmp_path / "mine"
+    made = program("compare", tmp_path / "mine.yaml", "--plugin", file, "--output", folder, "training.max_epochs=1")
+    assert made.code == 0
+    scorer._scorers._classes.pop("distance")  # as in another process
+    monkeypatch.setattr("seq2seq_attn.attention.registry._files", {})
+    assert "with --plugin FILE" in refused("report", folder, "--recompute")
+    assert program("report", folder, "--recompute", "--plugin", file).code == 0
 
 
 def test_a_class_named_by_its_file_needs_no_option(program, refused, tmp_path, toy):

@@ -10,6 +10,7 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import GoldCorpus, parse_links
 from seq2seq_attn.evaluation.corpus_scores import bleu
 from seq2seq_attn.evaluation.counts import BleuCounts, ChrfCounts
+from seq2seq_attn.evaluation.resampling import score_interval
 from seq2seq_attn.runs import corpora as data
 from seq2seq_attn.text.corpus import ParallelCorpus
 
@@ -59,6 +60,9 @@ def test_all_arms_are_scored_on_the_same_groups(where, arms):
             picked = [[run[row] for row in rows] for run in tested.translations]
             scores = [bleu(run, [REFERENCES[row] for row in rows], "none").value for run in picked]
             assert result.bleu == pytest.approx(np.mean(scores))
+            chosen = [counts.select(rows) for counts in (tested.bleu, tested.chrf)]
+            assert (result.low, result.high) == score_interval(chosen[0])
+            assert (result.chrf_low, result.chrf_high) == score_interval(chosen[1])
     assert "gold links" in by_jump.meaning
     assert list(by_entropy.arms) == ["attention"]
 

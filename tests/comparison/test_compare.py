@@ -33,10 +33,11 @@ from seq2seq_attn.runs import train as run_training
 from seq2seq_attn.runs.corpora import read_pairs, read_test
 from seq2seq_attn.runs.folder import read_metrics
 from seq2seq_attn.runs.model import TrainedModel
-from seq2seq_attn.strict import parse
+from seq2seq_attn.strict import parse, read_yaml
 from seq2seq_attn.text.codec import load_codecs
 from seq2seq_attn.text.corpus import ParallelCorpus
 from seq2seq_attn.text.vocabulary import EOS
+from seq2seq_attn.training.fit import Interrupted
 
 
 @pytest.fixture(scope="module")
@@ -328,6 +329,25 @@ def test_a_foreign_file_in_the_last_run_prevents_overwriting_the_first(results, 
     with pytest.raises(UserError, match=r"notes.txt: was not written by the run"):
         compare(grid, tmp_path / "mine", if_exists="overwrite")
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_overwriting_that_is_interrupted_leaves_no_earlier_run_to_go_on_with(results, grid, tmp_path, monkeypatch):
+    folder, real = tmp_path / "mine", run_training.train
+    changed = experiment_grid(read_yaml(tmp_path / "experiment.yaml"), overrides=("training.batch_size=9",))
+    trained = []
+
+    def interrupted(config, *rest, **options):
+        if len(trained) == 1:
+            raise Interrupted
+        trained.append(options["name"])
+        return real(config, *rest, **options)
+
+    monkeypatch.setattr(run_training, "train", interrupted)
+    with pytest.raises(Interrupted):
+        compare(changed, folder, if_exists="overwrite")
+    monkeypatch.setattr(run_training, "train", lambda *a, **b: trained.append(b["name"]) or real(*a, **b))
+    compare(changed, folder)
+    assert trained == [run.name for run in grid.runs]
 
 
 def test_a_finished_comparison_needs_no_checkpoints(results, grid, tmp_path):

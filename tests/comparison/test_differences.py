@@ -88,7 +88,7 @@ def test_one_run_or_few_sentences_allow_no_verdict():
     assert few.joint is None
 
 
-def test_a_pair_without_a_joint_test_does_not_count_in_the_correction(systems):
+def test_a_pair_without_a_joint_test_counts_in_the_correction_that_the_report_names(systems):
     """Equal runs, in the arm and in the baseline, and no difference between the arms: nothing varies."""
     same = systems["baseline"]
     counts = [type(each)(each.counts[[0, 0, 0]], each.metric) for each in (same.bleu, same.chrf)]
@@ -96,7 +96,16 @@ def test_a_pair_without_a_joint_test_does_not_count_in_the_correction(systems):
     compared = differences(systems | {"same": same, "baseline": same}, [("same", "baseline"), *PAIRS[:2]]).comparisons
     assert compared[0].joint is None
     known = [pair.joint for pair in compared[1:]]
-    assert [joint.p_holm for joint in known] == pytest.approx(holm([joint.p_value for joint in known]))
+    assert [joint.p_holm for joint in known] == pytest.approx(holm([1.0, *(joint.p_value for joint in known)])[1:])
+
+
+def test_a_pair_with_different_numbers_of_runs_counts_in_the_correction_of_the_others():
+    uneven = arms({name: rates[: 1 if name == "alike" else 3] for name, rates in RATES.items()})
+    compared = {pair.arm: pair for pair in differences(uneven, PAIRS).comparisons}
+    assert (compared["alike"].randomisation, compared["alike"].joint) == (None, None)
+    known = [pair.randomisation for pair in compared.values() if pair.randomisation is not None]
+    corrected = sorted(holm([1.0, *(each.p_value for each in known)])[1:])
+    assert sorted(each.p_holm for each in known) == pytest.approx(corrected)
 
 
 def test_runs_that_began_alike_are_paired():

@@ -159,6 +159,30 @@ def test_evidence_of_another_configuration_is_refused(folder, values, tmp_path):
         compare(grid, tmp_path / "other", evidence=folder / EVIDENCE, bar=None)
 
 
+def test_evidence_of_another_test_set_is_refused_before_training_even_if_no_arm_is_in_it(folder, values, tmp_path):
+    others = values | {"baseline": "new", "arms": {"new": {}, "mean": {"model": {"context": {"kind": "mean"}}}}}
+    said = []
+    compare(experiment_grid(others), tmp_path / "new", evidence=folder / EVIDENCE, say=said.append, bar=None)
+    assert f"0 of 4 runs are in {folder / EVIDENCE}" in said
+    grid = experiment_grid(others, overrides=("data.test.alignments=null",))
+    with pytest.raises(UserError, match=r"evidence\.json\.gz: is of another test set, .*; compare without --evidence"):
+        compare(grid, tmp_path / "other", evidence=folder / EVIDENCE, bar=None)
+    assert not list((tmp_path / "other").glob("runs/*"))
+
+
+def test_what_an_earlier_report_had_of_arms_that_are_gone_is_removed(folder, values, tmp_path):
+    """Evidence alone has no observations; the page would name arms that the results lack."""
+    write_report(folder)
+    assert (folder / "attention_1_attention.png").exists()
+    evidence = shutil.copy(folder / EVIDENCE, tmp_path / "earlier.json.gz")
+    alone = values | {"baseline": "distracted", "arms": {"distracted": values["arms"]["distracted"]}}
+    compare(experiment_grid(alone), folder, evidence=evidence, bar=None)
+    written = write_report(folder)
+    figures = {path for path in folder.iterdir() if path.suffix in (".png", ".svg")}
+    assert figures == {path for path in written if path.suffix in (".png", ".svg")}
+    assert not (folder / "corpus_attention.json").exists()
+
+
 def test_evidence_of_trainings_with_another_scorer_or_other_links_is_refused(values, tmp_path):
     """The text of the configuration is the same; recomputing needs neither file."""
     (tmp_path / "scorer.py").write_text(

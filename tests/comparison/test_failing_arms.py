@@ -81,6 +81,14 @@ def test_without_its_baseline_the_other_arms_are_reported_and_not_compared(grid_
     assert recompute(tmp_path / "mine").differences == []
 
 
+def test_an_arm_that_failed_before_its_first_checkpoint_can_be_tried_again_with_what_its_message_advises(
+    grid_with, tmp_path
+):
+    compare(grid_with(arms={"bad": DIVERGES}), tmp_path / "mine")
+    results = compare(grid_with(arms={"bad": {"training": {"clip_norm": 1.0}}}), tmp_path / "mine")
+    assert ([arm.name for arm in results.arms], results.missing) == (["distracted", "attention", "bad"], ())
+
+
 def test_a_comparison_whose_runs_all_fail_says_why(grid_with, tmp_path):
     with pytest.raises(FailedError, match=r"mine: no run finished; distracted, seed 1: training diverged"):
         compare(grid_with(arms={"distracted": DIVERGES, "attention": DIVERGES}), tmp_path / "mine")

@@ -41,8 +41,12 @@ def test_the_setting_with_the_best_validation_is_used_recorded_and_not_searched_
 
     monkeypatch.setattr("seq2seq_attn.runs.train.train", refuse)
     assert compare(grid, tmp_path / "mine", bar=None) == results
-    again = compare(grid, tmp_path / "again", evidence=tmp_path / "mine" / EVIDENCE, bar=None)
-    assert again == results
+    evidence = tmp_path / "mine" / EVIDENCE
+    assert compare(grid, tmp_path / "again", evidence=evidence, bar=None) == results
+    for key, other in (("values", {RATE: [0.03]}), ("trial", {"training.max_epochs": 2})):
+        searched = tuned_values | {"tune": tuned_values["tune"] | {key: other}}
+        with pytest.raises(UserError, match=rf"was tuned with tune\.{key}=.*; compare without --evidence"):
+            compare(experiment_grid(searched), tmp_path / "other", evidence=evidence, bar=None)
 
 
 def check_settings(results, tmp_path):

@@ -49,3 +49,26 @@ def test_probabilities_computed_by_hand():
     expected = torch.tensor([[8 / 20, 4 / 20]]).log() - 1
     torch.testing.assert_close(found.scores, expected)
     torch.testing.assert_close(found.ends, torch.tensor([[4 / 20]]).log())
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_live_scores_of_another_dtype_are_read_as_what_they_are(dtype):
+    live, logits = torch.tensor([[-1.5, -0.25]], dtype=dtype), torch.randn(2, 50)
+    found, expected = best_continuations(live, logits, 3, True), best_continuations(live.float(), logits, 3, True)
+    assert found.tokens.tolist() == expected.tokens.tolist()
+    torch.testing.assert_close(found.scores.float(), expected.scores, rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("logits", [torch.randn(2, 50), torch.randn(4, 1, 50), torch.randn(4, 2)])
+def test_logits_of_other_sizes_are_refused(logits):
+    """Of other hypotheses, with one dimension more, and of a vocabulary without `</s>`."""
+    with pytest.raises((RuntimeError, IndexError, ValueError)):
+        best_continuations(torch.zeros(2, 2), logits, 3, True)
+
+
+def test_the_default_device_of_torch_is_not_asked():
+    live, logits = torch.zeros(2, 1), torch.randn(2, 50)
+    expected = best_continuations(live, logits, 3, True)
+    with torch.device("meta"):
+        found = best_continuations(live, logits, 3, True)
+    assert found.tokens.tolist() == expected.tokens.tolist()

@@ -6,7 +6,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from seq2seq_attn.models.recurrent.cells import CELLS
 from seq2seq_attn.models.recurrent.encoder import LAYERS
-from seq2seq_attn.ops.gru import FusedGRUUpdate, gru_update, reference_gru_update, run_packed
+from seq2seq_attn.ops.gru import FusedGRUUpdate, gru_sequence, gru_update, reference_gru_update, run_packed
 
 BATCH, HIDDEN, INPUT = 4, 5, 3
 
@@ -43,3 +43,34 @@ def test_outputs_and_gradients_of_a_packed_layer_equal_those_of_torch(name, bidi
         strict=True,
     ):
         torch.testing.assert_close(got, wanted, atol=1e-5, rtol=1e-4)
+
+
+def test_rows_that_do_not_fit_are_refused_and_not_read():
+    state = torch.randn(BATCH, HIDDEN)
+    with torch.no_grad(), pytest.raises(RuntimeError, match="must match the size"):
+        gru_update(torch.randn(400, 3 * HIDDEN), torch.randn(BATCH, 3 * HIDDEN), state)
+
+
+@pytest.mark.parametrize(("counts", "reverse"), [([3, 2, 2], False), ([3, 2, 1], True), ([3, 3, 2], True)])
+def test_the_gradient_of_the_initial_state_is_that_of_single_steps(counts, reverse):
+    """With `reverse`, the first step that runs is the last one, and sentences begin at later steps from zeros."""
+    rows = counts[-1] if reverse else counts[0]
+    shapes = (sum(counts), 3 * HIDDEN), (rows, HIDDEN), (3 * HIDDEN, HIDDEN), (3 * HIDDEN,)
+    inputs, initial, weight, bias = (torch.randn(shape, dtype=torch.double, requires_grad=True) for shape in shapes)
+
+    def single_steps():
+        steps, state, states = torch.split(inputs, counts), initial, []
+        for step in steps[::-1] if reverse else steps:
+            missing = max(0, len(step) - len(state))
+            before = torch.cat((state, state.new_zeros(missing, HIDDEN)))[: len(step)]
+            state = reference_gru_update(step, before @ weight.T + bias, before)
+            states.append(state)
+        return torch.cat(states[::-1] if reverse else states)
+
+    def gradients(states):
+        weighted = (states * torch.arange(states.numel()).view_as(states).sin()).sum()
+        return torch.autograd.grad(weighted, [inputs, initial, weight, bias])
+
+    found = gru_sequence(inputs, counts, initial, weight, bias, reverse)
+    for ours, expected in zip(gradients(found), gradients(single_steps()), strict=True):
+        torch.testing.assert_close(ours, expected)

@@ -1,6 +1,8 @@
 """A model prepared for inference computes the same as the original."""
 
 import itertools
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -72,6 +74,43 @@ def test_attention_with_any_scorer_can_be_prepared(name):
         seen, weights = attention(query, attention.prepare(keys))
         again = for_inference(attention)
         torch.testing.assert_close(again(query, again.prepare(keys)), (seen, weights), rtol=1e-4, atol=1e-5)
+
+
+# A program of its own: while tests run, the shape checks of jaxtyping refuse such scores first.
+BROADCAST = """
+import torch
+from seq2seq_attn.attention import Attention, Scorer
+from seq2seq_attn.ops.inference import InferenceAttention
+
+class OfPositions(Scorer, registered=False):
+    def __init__(self, query_size, key_size, extra=0):
+        super().__init__(query_size, key_size)
+        self.scores, self.extra = torch.nn.Parameter(torch.arange(20.0).sin()), extra
+    def prepare(self, keys):
+        return keys
+    def forward(self, query, prepared):
+        return self.scores[: prepared.shape[1] + self.extra].expand(1, query.shape[1], -1)
+
+keys, query = torch.randn(3, 7, 5), torch.randn(3, 2, 4)
+is_token = torch.arange(7) < torch.tensor([[7], [4], [5]])
+attention = Attention(OfPositions(4, 5))
+with torch.no_grad():
+    expected, _ = attention(query, attention.prepare(keys, is_token=is_token))
+    prepared = InferenceAttention(attention)
+    found, _ = prepared(query, prepared.prepare(keys, is_token=is_token))
+    torch.testing.assert_close(found, expected)
+    more = InferenceAttention(Attention(OfPositions(4, 5, extra=3)))
+    try:
+        more(query, more.prepare(keys))
+    except (RuntimeError, ValueError) as error:
+        print("refused")
+"""
+
+
+def test_scores_that_torch_broadcasts_are_broadcast_and_others_are_refused():
+    """One score per position, (1, T, S), for all sentences; the mask has a row for each."""
+    done = subprocess.run([sys.executable, "-c", BROADCAST], capture_output=True, text=True)
+    assert (done.stdout.strip(), done.returncode) == ("refused", 0), done.stderr
 
 
 @pytest.mark.usefixtures("fused")

@@ -43,6 +43,25 @@ def test_values_and_gradients_equal_those_of_torch(smoothing):
         torch.testing.assert_close(got, wanted)
 
 
+@pytest.mark.parametrize("trained", [(0,), (1,), (2,), (0, 2)])
+def test_any_part_can_be_trained_alone(trained):
+    output, features, targets = example()
+    parts = [features, output.weight, output.bias]
+    inputs = [each.detach().requires_grad_(place in trained) for place, each in enumerate(parts)]
+    wanted = F.cross_entropy(F.linear(*inputs), targets, label_smoothing=0.1, reduction="sum")
+    chosen = [inputs[place] for place in trained]
+    expected = torch.autograd.grad(wanted, chosen)
+    found = torch.autograd.grad(fused_loss(*inputs, targets, 0.1)[0], chosen)
+    for ours, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_features_without_targets_are_refused():
+    output, features, targets = example()
+    with pytest.raises(ValueError, match="7 rows of features need as many targets, got 6"):
+        fused_loss(features, output.weight, output.bias, targets[:6], 0.1)
+
+
 @pytest.mark.usefixtures("kernel_or_torch")
 @pytest.mark.parametrize("tokens", [0, 256, 257, 600])  # none; and of the 256 that are computed at a time
 @pytest.mark.parametrize(("precision", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 2e-2)])

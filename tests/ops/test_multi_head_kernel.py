@@ -249,3 +249,11 @@ def test_causal_queries_with_nothing_to_read_are_refused_as_by_the_reference(ste
     source = attention.prepare(keys, is_token=is_token)
     with pytest.raises(ValueError, match=message):
         attention(query, source, causal=True, need_weights=False)
+
+
+def test_a_source_that_another_module_prepared_is_refused():
+    """Of wider heads, and of more heads of the same total width: the kernel would read past its end."""
+    small, wide = make(size=5), make(size=64)
+    query, keys, _ = example(4, 6)
+    with pytest.raises((ValueError, RuntimeError)):
+        wide(query, small.prepare(keys), need_weights=False)

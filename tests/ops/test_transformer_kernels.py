@@ -185,3 +185,23 @@ def test_reference_implementations_and_double_precision_prepare_nothing():
     assert is_prepared(for_inference(make().double())) == (False, False)
     with reference():
         assert is_prepared(for_inference(make())) == (False, False)
+
+
+def test_lengths_of_any_integer_dtype_are_read_and_others_refused():
+    model = for_inference(make())
+    with torch.inference_mode():
+        (expected,) = model.encode(SOURCE).sources
+        (found,) = model.encode(SOURCE._replace(lengths=SOURCE.lengths.int())).sources
+        assert torch.equal(found.projected, expected.projected)
+        for lengths in ([4], [4, 2, 60, 3], [4, 0, 6, 3]):
+            with pytest.raises(ValueError, match="4"):
+                model.encode(SOURCE._replace(lengths=torch.tensor(lengths)))
+
+
+def test_tokens_of_other_hypotheses_are_refused():
+    model = for_inference(make())
+    with torch.inference_mode():
+        memory = model.encode(SOURCE)
+        for count in (3, 8, 300):
+            with pytest.raises(ValueError, match=str(count)):
+                model.step(torch.full((count,), 2), model.start(memory), memory)

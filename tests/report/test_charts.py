@@ -50,3 +50,10 @@ def test_the_scale_of_dots_far_from_zero_does_not_start_at_zero_and_intervals_fi
     near_zero = dot_plot("", "", "", "", [Series("a", 0, [Value(0, 9.0, "", ""), Value(1, 1.0, "", "")])],
                          [(0.0, ("1-10",)), (1.0, ("11+",))])  # fmt: skip
     assert near_zero.panels[0].ticks[0][1] == "0"
+
+
+@pytest.mark.parametrize(("score", "ticks"), [(100.0, ["0", "20", "40", "60", "80", "100"]), (0.0, ["0", "0.2"])])
+def test_dots_that_all_lie_on_one_value_have_a_scale_from_zero(score, ticks):
+    rows = [Series(name, 0, [Value(0, score, "", "", score, score)]) for name in "ab"]
+    (panel,) = dot_plot("", "", "", "", rows, [(0.0, ("all",))]).panels
+    assert [text for _, text in panel.ticks][: len(ticks)] == ticks

@@ -117,11 +117,11 @@ def test_optional_columns_fill_the_remaining_width_and_start_no_table(load):
 
 def test_names_of_arms_are_printed_verbatim(load):
     def rename(results):
-        results["arms"][1]["name"] = results["comparisons"][0]["arm"] = "a|b [bold]c[/bold]"
+        results["arms"][1]["name"] = results["comparisons"][0]["arm"] = "a|b [bold]c[/bold] <i>d</i> < 1"
 
     results = load(rename)
     assert "a|b [bold]c[/bold]" in shown(results, 120)
-    assert "| a\\|b [bold]c[/bold] | 999 |" in markdown(results)
+    assert r"| a\|b [bold]c[/bold] \<i>d\</i> < 1 | 999 |" in markdown(results)
 
 
 def test_one_seed_has_no_standard_deviation(load):

@@ -108,6 +108,18 @@ def test_several_trainings_without_a_joint_test_are_described_as_such():
     assert "higher than b in these trainings (" in sentences_for(pair(2.0, 1.0, 3.0, 0.01))[0]
 
 
+def test_without_randomisation_the_corrected_p_value_of_the_bootstrap_decides_what_was_seen():
+    """Arms with different numbers of runs, one of them a single one."""
+    arms = (arm("a", 30.0, seeds=(1,)), arm("b", 20.0, seeds=(1, 2)))
+
+    def sentence(p, p_holm):
+        return sentences_for(PairedComparison("a", "b", 1.2, 0.1, 2.3, p, p_holm), arms=arms)[0]
+
+    assert sentence(0.04, 0.12).startswith("a and b cannot be told apart in these trainings: +1.2 BLEU")
+    assert sentence(0.04, 0.12).endswith("p = 0.120).")
+    assert sentence(0.01, 0.03).startswith("a scored 1.2 BLEU higher than b in these trainings")
+
+
 def test_in_older_files_the_interval_decides_what_was_seen():
     assert "cannot be told apart in these trainings" in sentences_for(pair(0.4, -0.3, 1.1, 0.03, is_old=True))[0]
     assert "scored 1.2 BLEU higher" in sentences_for(pair(1.2, 0.1, 2.3, 0.06, is_old=True))[0]

@@ -54,6 +54,17 @@ def test_bands_have_intervals_and_hollow_marks_for_few_sentences(values, write):
     assert "hollow: fewer than 30 sentences" in axes.get_title()
 
 
+def test_a_lower_limit_of_zero_is_a_limit(values, write):
+    for arm in values["results.json"]["arms"]:
+        for band in arm["bleu_by_length"]:
+            band |= {"sentences": 30, "bleu_low": 0.0, "bleu_high": band["bleu"] + 1}
+    axes = bleu_by_length_figure(Results.load(write(values) / "results.json")).axes[0]
+    assert axes.collections
+    for area in axes.collections:
+        limits = area.get_datalim(axes.transData)
+        assert (limits.x0, limits.x1, limits.y0) == (0, 1, 0)
+
+
 @pytest.mark.parametrize(("longer", "divided"), [((False, True), [0.5]), ((False, False), []), ((True, True), [])])
 def test_a_line_separates_the_bands_that_are_longer_than_all_training_sentences(values, write, longer, divided):
     for arm in values["results.json"]["arms"]:
@@ -72,7 +83,9 @@ def test_many_arms_are_rows_of_dots_with_intervals_the_best_on_top(values, write
     bleu = {f"arm {n}": {**first["bleu"], "mean": 18.9 + n % 5} for n in range(14)}
     arms = [{**first, "name": name, "bleu": each} for name, each in bleu.items()]
     values["results.json"] |= {"arms": arms, "comparisons": []}
-    short, long = bleu_by_length_figure(Results.load(write(values) / "results.json")).axes
+    figure = bleu_by_length_figure(Results.load(write(values) / "results.json"))
+    assert figure._repr_png_()[0].startswith(b"\x89PNG"), "what a notebook shows"
+    short, long = figure.axes
     names = [label.get_text() for label in short.get_yticklabels()]
     assert [bleu[name]["mean"] for name in names] == sorted(each["mean"] for each in bleu.values())
     dots = [line for line in short.get_lines() if line.get_marker() == "o"]
@@ -117,6 +130,12 @@ def test_gold_links_are_outlined_at_source_column_and_target_row(folder):
     assert "gold" in attention_figure([shown]).get_suptitle()
     assert not attention_figure([without]).axes[0].patches
     assert "gold" not in attention_figure([without]).get_suptitle()
+
+
+@pytest.mark.parametrize("word", ["$_$", "$$", "$x_$", r"$\frac$"])
+def test_words_between_dollar_signs_are_drawn_as_they_are(word):
+    shown = AttentionMap(word, (word, "b"), (word,), ((0.25, 0.75),), None)
+    assert render(attention_figure([shown]), "svg")
 
 
 def test_arms_are_side_by_side_each_with_its_own_weights(folder):

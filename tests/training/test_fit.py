@@ -293,6 +293,22 @@ def test_weights_broken_by_the_last_step_of_an_epoch_are_never_saved(tmp_path):
     assert {path: path.read_bytes() for path in kept} == kept
 
 
+def test_an_interrupted_training_is_not_resumed_below_the_epochs_that_it_has(tmp_path):
+    validations = iter(range(3))
+
+    def validate(_):
+        if next(validations, None) is None:
+            raise KeyboardInterrupt
+        return 7.0
+
+    with pytest.raises(Interrupted):
+        run(tmp_path, validate=validate, max_epochs=5)
+    with pytest.raises(UserError, match=r"has trained for 3 epochs, more than training\.max_epochs=2; give at least 3"):
+        run(tmp_path, max_epochs=2, resume=True)
+    _, fitted = run(tmp_path, max_epochs=3, resume=True)
+    assert (fitted.epochs, fitted.stopped) == (3, "max_epochs")
+
+
 def test_a_truncated_checkpoint_is_refused(tmp_path):
     run(tmp_path, max_epochs=1)
     path = tmp_path / "checkpoints" / "last.ckpt"

@@ -37,5 +37,5 @@ def sinusoids(count: int, size: int, start: int, device: torch.device) -> Tensor
 def position_angles(count: int, size: int, start: int, base: float, device: torch.device) -> Tensor:
     """p / base^(2i/size) (count, size / 2) for the positions p = start, start + 1, ..., in float32."""
     positions = torch.arange(start, start + count, device=device)
-    frequencies = torch.exp(torch.arange(0, size, 2, device=device) * (-math.log(base) / size))
+    frequencies = torch.exp(torch.arange(0, size, 2, dtype=torch.float32, device=device) * (-math.log(base) / size))
     return positions[:, None] * frequencies
