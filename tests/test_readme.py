@@ -6,6 +6,7 @@ Here commands are parsed, configurations are checked and links are followed. `te
 import json
 import re
 import runpy
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ from seq2seq_attn.cli.app import app
 from seq2seq_attn.comparison.experiment import Experiment, make_grid
 from seq2seq_attn.config import Config
 from seq2seq_attn.models.recurrent.decoders import DecoderConfig
+from seq2seq_attn.results.results import Results
 from seq2seq_attn.runs import SHIPPED
 from seq2seq_attn.strict import parse
 
@@ -78,7 +80,7 @@ def test_an_example_of_the_help_has_known_options(example):
 
 
 def test_the_readme_is_short_and_names_every_command():
-    assert len(README.splitlines()) <= 121
+    assert len(README.splitlines()) <= 125
     known = {command.name or command.callback.__name__ for command in app.registered_commands}
     known |= {group.name for group in app.registered_groups}
     assert set(re.findall(r"^\| `(\w+)` \|", README, flags=re.MULTILINE)) == known
@@ -148,6 +150,17 @@ def test_figures_of_real_captions_are_those_of_their_results():
     assert f"| **additive attention, this page**, mean of three seeds, one model | **{attention}** |" in page
     assert f"| distracted, this page | {distracted} |" in page
     assert f"| Transformer, this page, mean of three seeds, one model | {transformer} |" in page
+
+
+def test_the_tables_of_the_ablation_are_those_of_its_results():
+    folder = ROOT / "experiments/ablation"
+    made = SimpleNamespace(**runpy.run_path(str(folder / "table.py")))
+    results = Results.load(folder / "results/results.json")
+    page = (folder / "README.md").read_text(encoding="utf-8")
+    assert made.arms_table(results) in page
+    assert made.contrasts_table(results) in page
+    (shown,) = (line for line in README.splitlines() if line.startswith("|  | C at start |"))
+    assert made.first_screen(results, [cell.strip() for cell in shown.split("|")[2:-1]]) in README
 
 
 def test_the_effects_of_search_on_a_page_are_those_that_were_measured():
