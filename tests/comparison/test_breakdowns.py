@@ -60,9 +60,9 @@ def test_all_arms_are_scored_on_the_same_groups(where, arms):
             picked = [[run[row] for row in rows] for run in tested.translations]
             scores = [bleu(run, [REFERENCES[row] for row in rows], "none").value for run in picked]
             assert result.bleu == pytest.approx(np.mean(scores))
-            chosen = [counts.select(rows) for counts in (tested.bleu, tested.chrf)]
-            assert (result.low, result.high) == score_interval(chosen[0])[1:]
-            assert (result.chrf_low, result.chrf_high) == score_interval(chosen[1])[1:]
+            in_bleu, in_chrf = (score_interval(counts.select(rows)) for counts in (tested.bleu, tested.chrf))
+            assert (result.low, result.high) == (in_bleu.low, in_bleu.high)
+            assert (result.chrf_low, result.chrf_high) == (in_chrf.low, in_chrf.high)
     assert "gold links" in by_jump.meaning
     assert list(by_entropy.arms) == ["attention"]
 
