@@ -29,8 +29,9 @@ def gru_update(inputs: Tensor, recurrent: Tensor, state: Tensor) -> Tensor:
     g and u hold the blocks r, z, n in this order. Cho et al. 2014, eq. 5-8, but with the reset gate applied after the
     product with the state, as in `torch.nn.GRU`.
     """
-    sizes = (len(state), 3 * state.shape[1])  # which kernels trust
-    if unsupported(inputs, recurrent, state) is not None or not inputs.shape == recurrent.shape == sizes:
+    if unsupported(inputs, recurrent, state) is not None:
+        return reference_gru_update(inputs, recurrent, state)
+    if not inputs.shape == recurrent.shape == (state.shape[0], 3 * state.shape[1]):  # which kernels trust
         return reference_gru_update(inputs, recurrent, state)
     if not torch.is_grad_enabled():
         return _forward(inputs, recurrent, state.contiguous())[-1]
