@@ -95,7 +95,7 @@ def differences(arms: Mapping[str, Arm], pairs: Sequence[tuple[str, str]]) -> Di
     rows = zip(
         pairs,
         bootstraps,
-        holm([each.p_value for each in bootstraps]),
+        _holm(bootstraps),
         [
             each and Significance(each.p_value, p_holm)
             for each, p_holm in zip(randomisations, _holm(randomisations), strict=True)
@@ -162,7 +162,7 @@ def _joint_tests(
     ]
 
 
-def _holm(tests: Sequence[Any | None]) -> list[float]:
+def _holm(tests: Sequence[Any]) -> list[float]:
     """p-values corrected for the number of pairs, those without a test included: one number for the whole table."""
     return holm([1.0 if each is None else each.p_value for each in tests])
 

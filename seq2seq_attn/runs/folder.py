@@ -321,12 +321,7 @@ def refuse_other_config(config: Config, folder: Path) -> None:
                 f"{folder / FOLDER / name}: differs from the {name} that is used now; "
                 f"name another folder, or replace the run with --overwrite"
             )
-    epochs = read_metrics(folder).get("training", {}).get("epochs", 0)
-    if trained.training.max_epochs > config.training.max_epochs < epochs:
-        raise UserError(
-            f"{folder}: has trained for {epochs} epochs, more than training.max_epochs={config.training.max_epochs}; "
-            f"give at least {epochs}, name another folder, or replace the run with --overwrite"
-        )
+    config.training.require_epochs(read_metrics(folder).get("training", {}).get("epochs", 0), folder)
 
 
 def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:

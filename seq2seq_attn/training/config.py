@@ -76,6 +76,14 @@ class TrainingConfig(Strict):
             )
         return self
 
+    def require_epochs(self, trained: int, folder: Path) -> None:
+        """UserError if the run in `folder` has trained for more epochs than these settings allow."""
+        if trained > self.max_epochs:
+            raise UserError(
+                f"{folder}: has trained for {trained} epochs, more than training.max_epochs={self.max_epochs}; "
+                f"give at least {trained}, name another folder, or replace the run with --overwrite"
+            )
+
 
 def make_optimiser(parameters: list[nn.Parameter], config: OptimiserConfig) -> Optimizer:
     """Adam (Kingma & Ba 2015) or AdamW (Loshchilov & Hutter 2019), in torch's fused implementation."""

@@ -126,11 +126,7 @@ def fit(
         module.skipped_steps, module.split_steps = checkpoint.get("skipped_steps", 0), checkpoint.get("split_steps", 0)
         within_epoch = states.get("Checkpoints", {"done": 0})["done"]
         epochs, steps, start = checkpoint["epoch"] + (not within_epoch), checkpoint["global_step"], folder / LAST
-        if epochs > config.max_epochs:
-            raise UserError(
-                f"{folder}: has trained for {epochs} epochs, more than training.max_epochs={config.max_epochs}; "
-                f"give at least {epochs}, name another folder, or replace the run with --overwrite"
-            )
+        config.require_epochs(epochs, folder)
     if epochs < config.max_epochs and not best.is_out_of_patience:
         callbacks: list[Callback] = [clock, best, Checkpoints(folder, buckets)]
         if bar is not None:

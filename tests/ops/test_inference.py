@@ -102,7 +102,7 @@ with torch.no_grad():
     more = InferenceAttention(Attention(OfPositions(4, 5, extra=3)))
     try:
         more(query, more.prepare(keys))
-    except (RuntimeError, ValueError) as error:
+    except (RuntimeError, ValueError):
         print("refused")
 """
 
