@@ -1,0 +1,100 @@
+"""Alignment error rates, by the tests that `compare` has for BLEU: other trainings and other sentences.
+
+    python experiments/alignment/error_rate.py experiments/alignment/results  # or the folder of any comparison
+
+Reads the links in evidence.json.gz and the gold links of its test set; prints a table of the arms and one of their
+differences, and writes error_rate.json beside them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seq2seq_attn.evaluation.alignment import GoldCorpus, parse_links, read_gold
+from seq2seq_attn.evaluation.corpus_scores import bleu_metric
+from seq2seq_attn.evaluation.counts import CorpusCounts
+from seq2seq_attn.evaluation.significance import RunScores, holm, joint_interval, joint_test
+from seq2seq_attn.results.evidence import Evidence
+
+
+class LinkCounts(CorpusCounts):
+    """Of links: (runs, sentences, 4), |A & S|, |A & P|, |A| and |S| of the predicted, sure and possible ones."""
+
+    @classmethod
+    def of(cls, runs: Sequence[Sequence[str]], gold: GoldCorpus) -> LinkCounts:
+        counts = [
+            [
+                [len(links & sure), len(links & possible), len(links), len(sure)]
+                for links, sure, possible in zip((parse_links(line).sure for line in run), *gold, strict=True)
+            ]
+            for run in runs
+        ]
+        return cls(np.array(counts, dtype=np.int64), bleu_metric("none", lowercase=False))
+
+    def scores_of(self, sums: NDArray[Any]) -> NDArray[np.float64]:
+        sums = sums.astype(np.float64)
+        return 1.0 - (sums[:, 0] + sums[:, 1]) / (sums[:, 2] + sums[:, 3])
+
+
+def error_rates(
+    arms: Mapping[str, Sequence[Sequence[str]]],
+    gold: GoldCorpus,
+    baseline: str,
+    contrasts: Sequence[tuple[str, str]] = (),
+) -> dict[str, Any]:
+    """The error rates of the runs of each arm; the differences from the baseline and of the contrasts.
+
+    An arm has its interval, and a pair its joint test, corrected over all pairs, with two runs or more.
+    """
+    scores = {arm: RunScores.of(LinkCounts.of(runs, gold)) for arm, runs in arms.items()}
+    pairs = [*((arm, baseline) for arm in arms if arm != baseline), *((first, second) for first, second in contrasts)]
+    tests = {pair: joint_test(*(scores[arm] for arm in pair)) for pair in pairs}
+    tested = {pair: test for pair, test in tests.items() if test is not None}
+    corrected = holm([test.p_value for test in tested.values()])
+    return {
+        "arms": {arm: {"runs": each.scores.tolist(), "interval": joint_interval(each)} for arm, each in scores.items()},
+        "differences": [
+            {"arm": arm, "against": other, "difference": [test.difference, test.low, test.high], "p_holm": p}
+            for ((arm, other), test), p in zip(tested.items(), corrected, strict=True)
+        ],
+    }
+
+
+def tables(found: Mapping[str, Any]) -> str:
+    """Markdown: one row per arm, then one per difference."""
+    lines = ["| arm | AER | 95 % interval |", "| --- | ---: | ---: |"]
+    for arm, each in found["arms"].items():
+        runs = np.array(each["runs"])
+        deviation = f" ± {runs.std(ddof=1):.3f}" if len(runs) > 1 else ""
+        interval = "[{:.3f}, {:.3f}]".format(*each["interval"]) if each["interval"] else ""
+        lines.append(f"| {arm} | {runs.mean():.3f}{deviation} | {interval} |")
+    lines += ["", "| difference | AER | p |", "| --- | ---: | ---: |"]
+    for each in found["differences"]:
+        middle, low, high = each["difference"]
+        p = "< 0.001" if each["p_holm"] < 0.001 else f"{each['p_holm']:.3f}"
+        lines.append(f"| *{each['arm']}* against *{each['against']}* | {middle:+.3f} [{low:+.3f}, {high:+.3f}] | {p} |")
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", type=Path, help="a folder with evidence.json.gz")
+    folder = parser.parse_args(arguments).results
+    evidence = Evidence.load(folder / "evidence.json.gz")
+    gold = read_gold(Path(evidence.arms[0].configuration["data"]["test"]["alignments"]))
+    arms = {arm.name: [run.links for run in arm.runs] for arm in evidence.arms if arm.runs[0].links is not None}
+    contrasts = evidence.experiment.get("contrasts") or ()
+    found = error_rates(arms, gold, evidence.experiment["baseline"], contrasts)
+    (folder / "error_rate.json").write_text(f"{json.dumps(found, indent=1)}\n", encoding="utf-8")
+    print(tables(found))
+
+
+if __name__ == "__main__":
+    main()

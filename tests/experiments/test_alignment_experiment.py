@@ -1,0 +1,63 @@
+"""The alignment experiment: error rates of its arms with the joint test, and its committed figures."""
+
+import json
+import runpy
+from pathlib import Path
+
+import pytest
+
+from seq2seq_attn.evaluation.alignment import GoldCorpus
+
+FOLDER = Path(__file__).parents[2] / "experiments/alignment"
+
+
+@pytest.fixture(scope="module")
+def rates():
+    return runpy.run_path(str(FOLDER / "error_rate.py"))
+
+
+# Ten pairs, each with one sure link and one that is only possible.
+GOLD = GoldCorpus([frozenset({(0, 0)})] * 10, [frozenset({(0, 0), (1, 1)})] * 10)
+
+
+def test_error_rates_worked_by_hand(rates):
+    right, wrong = "0-0 1-1", "0-1 1-0"
+    arms = {
+        "base": [[wrong] * 10, [wrong] * 5 + [right] * 5],
+        "good": [[right] * 10, ["0-0"] * 10],
+        "half": [[right] * 5 + [wrong] * 5, ["0-0 1-0"] * 10],
+    }
+    found = rates["error_rates"](arms, GOLD, "base", [("good", "half")])
+    # Of 20 predicted and 10 sure links, `right` finds 10 sure and 20 possible ones; "0-0 1-0" finds 10 and 10.
+    assert found["arms"]["base"]["runs"] == pytest.approx([1, 0.5])
+    assert found["arms"]["good"]["runs"] == pytest.approx([0, 0])
+    assert found["arms"]["half"]["runs"] == pytest.approx([0.5, 1 / 3])
+    pairs = [(each["arm"], each["against"], each["difference"][0]) for each in found["differences"]]
+    assert pairs == [
+        ("good", "base", pytest.approx(-0.75)),
+        ("half", "base", pytest.approx(-1 / 3)),
+        ("good", "half", pytest.approx(-5 / 12)),
+    ]
+    low, high = found["arms"]["half"]["interval"]
+    assert low < 5 / 12 < high
+    rows = rates["tables"](found).splitlines()
+    assert rows[2].startswith("| base | 0.750 ± 0.354 | [")
+    assert rows[-1].startswith("| *good* against *half* | -0.417 [")
+
+
+def test_one_training_has_an_error_rate_and_no_test(rates):
+    found = rates["error_rates"]({"base": [["0-0"] * 10], "other": [["1-1"] * 10]}, GOLD, "base")
+    assert [each["runs"] for each in found["arms"].values()] == [[0], [0.5]]
+    assert found["arms"]["base"]["interval"] is None
+    assert found["differences"] == []
+    assert rates["tables"](found).splitlines()[2] == "| base | 0.000 |  |"
+
+
+def test_the_committed_error_rates_are_those_of_the_runs(rates):
+    evidence = rates["Evidence"].load(FOLDER / "results/evidence.json.gz")
+    found = json.loads((FOLDER / "results/error_rate.json").read_text("utf-8"))
+    assert list(found["arms"]) == [arm.name for arm in evidence.arms]
+    for arm in evidence.arms:
+        expected = [run.metrics["test"]["aer"] for run in arm.runs]
+        assert found["arms"][arm.name]["runs"] == pytest.approx(expected)
+    assert rates["tables"](found) in (FOLDER / "README.md").read_text("utf-8")
