@@ -9,10 +9,10 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from seq2seq_attn.config import Config, PairFiles, TextConfig
 from seq2seq_attn.errors import UserError
@@ -35,6 +35,15 @@ from seq2seq_attn.strict import (
 )
 
 BASE = "base"  # the key of an experiment, and of an arm that changes another configuration
+
+
+def _each_once(seeds: tuple[int, ...]) -> tuple[int, ...]:
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise ValueError("give at least one seed, each once")
+    return seeds
+
+
+Seeds = Annotated[tuple[Seed, ...], AfterValidator(_each_once)]
 
 
 class Tune(Strict):
@@ -63,10 +72,10 @@ class Experiment(Strict):
     """An experiment file.
 
     `base` is the configuration of a run, or the path of a file with one, relative to the experiment file. `arms` maps
-    the name of each arm to its changes to the base, given as a mapping or as `key.path=value` lines. A mapping may also
-    have `match_parameters: true`, and a `base` of its own. Every arm is compared with the baseline, and the pairs in
-    `contrasts` with each other, as in `contrasts: [[dot, general]]`. `note` states what the results cannot show, and is
-    repeated with the conclusions.
+    the name of each arm to its changes to the base, given as a mapping or as `key.path=value` lines. Among them may be
+    the options of `ArmConfig`, and in a mapping a `base` of its own. Every arm is compared with the baseline, and the
+    pairs in `contrasts` with each other, as in `contrasts: [[dot, general]]`. `note` states what the results cannot
+    show, and is repeated with the conclusions.
     """
 
     name: str = Field(pattern=r"^[\w.-]+$")  # of its run folders and its report
@@ -75,7 +84,7 @@ class Experiment(Strict):
     base: dict[str, Any] | Path  # the configuration that arms change, or its file
     arms: dict[str, dict[str, Any] | list[str]]  # changes by the name of the arm
     baseline: str  # the name of the arm that the others are compared with
-    seeds: tuple[Seed, ...] = (1,)  # each arm is trained once per seed
+    seeds: Seeds = (1,)  # each arm is trained once per seed
     contrasts: tuple[tuple[str, str], ...] = ()  # further pairs of arms to test, planned before training
     tune: Tune | None = None  # settings to search for before training
 
@@ -109,12 +118,13 @@ class Experiment(Strict):
                 )
         for arm, change in self.arms.items():
             if "seed" in (change if isinstance(change, dict) else map(overridden_key, change)):
-                raise ValueError(f"arm {arm!r} has a seed; every arm is trained with each of the experiment's seeds")
+                raise ValueError(
+                    f"arm {arm!r} has a seed; every arm is trained with each of the experiment's seeds, or with its "
+                    "own: seeds: [5]"
+                )
         for arm, own in self.own_bases().items():
             if not isinstance(own, dict | Path | None):
                 raise ValueError(f"arm {arm!r}: base = {own!r} is neither a file nor a mapping")
-        if not self.seeds or len(set(self.seeds)) < len(self.seeds):
-            raise ValueError(f"seeds {list(self.seeds)}: give at least one, each once")
         return self
 
     def own_bases(self) -> dict[str, dict[str, Any] | Path | None]:
@@ -127,10 +137,11 @@ class ArmConfig(Config):
     """The configuration of a run, with the options that belong to an arm only."""
 
     match_parameters: bool = False  # widen the decoder to the parameter count of the largest arm without this
+    seeds: Seeds | None = None  # null: those of the experiment
 
-    def run(self) -> Config:
-        """The configuration of the arm's runs."""
-        return Config.model_validate(self.model_dump(exclude={"match_parameters"}))
+    def run(self, seed: int) -> Config:
+        """The configuration of the arm's run with this seed."""
+        return Config.model_validate(self.model_dump(exclude={"match_parameters", "seeds"}) | {"seed": seed})
 
 
 class ArmRun(NamedTuple):
@@ -208,15 +219,14 @@ def make_grid(experiment: Experiment, bases: Mapping[str, Mapping[str, Any]], pa
             values = override(bases[arm], change)
         else:
             values = merge(bases[arm], {key: value for key, value in change.items() if key != BASE})
-        for seed in experiment.seeds:
-            try:
-                config = parse(ArmConfig, {**values, "seed": seed})
-            except ConfigError as error:
-                file = _base_file(experiment, arm)
-                origin = f"{file}: " if file and not _is_changed(change, error.keys) else ""
-                raise ConfigError(f"{place}arm {arm!r}: {origin}{error}", error.keys) from None
-            folder = run_folder(arm, seed)
-            runs.append(ArmRun(arm, seed, config.run(), folder, config.match_parameters))
+        try:
+            config = parse(ArmConfig, values)
+        except ConfigError as error:
+            file = _base_file(experiment, arm)
+            origin = f"{file}: " if file and not _is_changed(change, error.keys) else ""
+            raise ConfigError(f"{place}arm {arm!r}: {origin}{error}", error.keys) from None
+        for seed in config.seeds or experiment.seeds:
+            runs.append(ArmRun(arm, seed, config.run(seed), run_folder(arm, seed), config.match_parameters))
         if key := _scored_otherwise(runs[-1].config, runs[0].config):
             raise ConfigError(
                 f"{place}arm {arm!r} has another {key} than arm {runs[0].arm!r}; arms are compared on one test set and "

@@ -38,6 +38,21 @@ def test_overrides_change_the_base_or_the_experiment(experiment_file):
     assert [run.seed for run in grid.runs] == [5, 5]
 
 
+def test_an_arm_may_have_seeds_of_its_own(tmp_path, values):
+    values["arms"] = {"distracted": {"seeds": [4, 2, 9]}, "attention": ["seeds=[7]"], "other": {}}
+    path = write(tmp_path / "experiment.yaml", values)
+    runs = read_experiment(path, ["seeds=[1, 2]"]).runs
+    assert [(run.arm, run.seed, run.config.seed) for run in runs] == [
+        ("distracted", 4, 4),
+        ("distracted", 2, 2),
+        ("distracted", 9, 9),
+        ("attention", 7, 7),
+        ("other", 1, 1),
+        ("other", 2, 2),
+    ]
+    assert [run.folder.as_posix() for run in runs[:2]] == ["distracted/seed-4", "distracted/seed-2"]
+
+
 def test_the_base_may_be_in_a_separate_file(tmp_path, values):
     write(tmp_path / "base.yaml", values["base"])
     whole = read_experiment(write(tmp_path / "whole.yaml", values))
@@ -99,8 +114,11 @@ def test_an_arm_may_have_a_base_of_its_own_such_as_another_family(tmp_path, valu
             {"tune": {"arms": ["attention"], "values": {"search.beam_size": [1]}, "trial": {"seed": 2}}},
             "tune has a seed; trials are made with the first",
         ),
-        ({"seeds": [1, 1]}, r"seeds \[1, 1\]"),
-        ({"arms": {"distracted": {"seed": 5}}}, "arm 'distracted' has a seed; every arm is trained with each of"),
+        ({"seeds": [1, 1]}, r"seeds = .*1, 1.*: .*at least one seed, each once"),
+        ({"seeds": []}, "seeds = .*at least one seed"),
+        ({"arms": {"distracted": {"seeds": [3, 3]}}}, "arm 'distracted': seeds = .*3, 3.*: .*each once"),
+        ({"arms": {"distracted": {"seeds": 3}}}, "arm 'distracted': seeds = 3"),
+        ({"arms": {"distracted": {"seed": 5}}}, r"arm 'distracted' has a seed; .* own: seeds: \[5\]"),
         ({"arms": {"distracted": ["seed=5"]}}, "arm 'distracted' has a seed"),
         (
             {
