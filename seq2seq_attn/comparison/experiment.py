@@ -225,8 +225,10 @@ def make_grid(experiment: Experiment, bases: Mapping[str, Mapping[str, Any]], pa
             file = _base_file(experiment, arm)
             origin = f"{file}: " if file and not _is_changed(change, error.keys) else ""
             raise ConfigError(f"{place}arm {arm!r}: {origin}{error}", error.keys) from None
-        for seed in config.seeds or experiment.seeds:
-            runs.append(ArmRun(arm, seed, config.run(seed), run_folder(arm, seed), config.match_parameters))
+        runs += [
+            ArmRun(arm, seed, config.run(seed), run_folder(arm, seed), config.match_parameters)
+            for seed in config.seeds or experiment.seeds
+        ]
         if key := _scored_otherwise(runs[-1].config, runs[0].config):
             raise ConfigError(
                 f"{place}arm {arm!r} has another {key} than arm {runs[0].arm!r}; arms are compared on one test set and "
