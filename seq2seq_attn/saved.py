@@ -1,4 +1,6 @@
-"""Reads files of `torch.save` without executing anything: numbers, texts, lists, dictionaries and tensors on the CPU.
+"""Weights and checkpoints as files, which are read without executing anything.
+
+Weights are safetensors. Of files of `torch.save`, numbers, texts, lists, dictionaries and tensors are read, on the CPU.
 
 A pickle is a program that may call any function that it can name. `torch.load(weights_only=True)` limits the names, but
 every imported library can add to its list, and before torch 2.10 a file could make it write outside its own memory
@@ -13,11 +15,13 @@ import pickle
 import sys
 import zipfile
 from collections import OrderedDict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from safetensors.torch import load_file, save
+from torch import Tensor, nn
 
 _DTYPES = {
     "BFloat16Storage": torch.bfloat16,
@@ -29,6 +33,43 @@ _DTYPES = {
     "IntStorage": torch.int32,
     "LongStorage": torch.int64,
 }
+
+
+def weights_content(module: nn.Module) -> bytes:
+    """The content of the file with the weights, in the format of safetensors; tied weights are stored once.
+
+    Not by `safetensors.torch.save_model`: it writes a temporary file of its own beside the result, which a killed
+    process leaves there, and lists the names of tied weights in random order, so that equal models differ.
+    """
+    tensors: dict[str, Tensor] = {}
+    stored = set()
+    for name, tensor in sorted(module.state_dict().items()):
+        place = tensor.data_ptr(), tensor.shape
+        if place not in stored or tensor.numel() == 0:
+            stored.add(place)
+            tensors[name] = tensor.contiguous()
+    return _content(tensors)
+
+
+def mean_of_weights(paths: Sequence[Path]) -> bytes:
+    """The content of a file with the mean of the weights in these files, which are of one model.
+
+    Numbers that are not floating-point have no mean; they are those of the last file.
+    """
+    sums: dict[str, Tensor] = {}
+    weights: dict[str, Tensor] = {}
+    for path in paths:
+        weights = load_file(path)
+        for name, values in weights.items():
+            if values.is_floating_point():
+                sums[name] = values.double() + sums.get(name, 0.0)
+    means = {name: (total / len(paths)).to(weights[name].dtype) for name, total in sums.items()}
+    return _content(weights | means)
+
+
+def _content(tensors: dict[str, Tensor]) -> bytes:
+    content: bytes = save(tensors, metadata={"format": "seq2seq_attn"})
+    return content
 
 
 def load(path: Path) -> Any:

@@ -136,7 +136,7 @@ def tiny(**training: object) -> dict[str, object]:
             "decoder": {"hidden_size": 11},
             "context": {"scorer": {"name": "additive", "hidden_size": 7}},
         },
-        "training": {"max_epochs": 2, "monitor": "loss", "accelerator": "cpu"} | training,
+        "training": {"max_epochs": 2, "keep_epochs": 2, "monitor": "loss", "accelerator": "cpu"} | training,
         "search": {"max_length": 20},
         "evaluation": {"ter": False},
     }

@@ -455,6 +455,17 @@ class Model:
 
         return faithfulness(self.trained, self._short(pairs), sentences, seed, progress or (lambda _: None))
 
+    def average(self, output: Path | str, *, last: int | None = None, overwrite: bool = False) -> Model:
+        """The model with the mean of the weights of its `last` epochs, written as a run of its own.
+
+        By default all epochs that the run keeps (`training.keep_epochs`) are averaged. UserError: it keeps fewer, or
+        the folder exists. With `overwrite`, an earlier run is replaced.
+        """
+        from seq2seq_attn.runs.average import average
+
+        average(self.folder, Path(output), last, overwrite=overwrite)
+        return Model.load(output, self.trained.device)
+
     def export(self, to: Target, output: Path | str, *, overwrite: bool = False) -> Path:
         """Writes the model in the format of another program into the folder `output`, and returns the folder.
 
@@ -487,7 +498,10 @@ class Model:
             "parameters": f"{self.parameters:,}",
             "vocabulary": f"{len(self.trained.source.vocabulary):,} and {len(self.trained.target.vocabulary):,} tokens",
         }
-        if "training" in metrics:
+        if "average" in metrics:
+            epochs = metrics["average"]["epochs"]
+            facts["validation bleu"] = f"{metrics['average']['validation_bleu']:.2f} (mean of {len(epochs)} epochs)"
+        elif "training" in metrics:
             best, epochs = metrics["training"]["best"], metrics["training"]["epochs"]
             score = "not finite" if best is None else f"{best:.2f}"
             facts[f"validation {self.config.training.monitor}"] = f"{score} ({epochs} epochs)"

@@ -17,12 +17,11 @@ from seq2seq_attn.cli import (
     data,
     evaluate,
     experiments,
-    export,
     faithfulness,
+    runs,
     scorers,
     serve,
     translate,
-    verify,
     walk,
 )
 from seq2seq_attn.cli.arguments import examples
@@ -79,6 +78,12 @@ app.command(
 )(evaluate.evaluate)
 app.command(
     epilog=examples(
+        "seq2seq-attn average runs/x --output runs/x-average",
+        "seq2seq-attn average runs/x --last 2 --output runs/x-average-2",
+    )
+)(runs.average)
+app.command(
+    epilog=examples(
         "seq2seq-attn compare experiments/multi30k-en-de/experiment.yaml",
         "seq2seq-attn compare experiments/x/experiment.yaml seeds=[1,2,3] training.max_epochs=20 --jobs 2",
     )
@@ -100,7 +105,7 @@ app.command(
         "seq2seq-attn align runs/x pair.en pair.de --plot heads.svg",
     )
 )(align.align)
-app.command(epilog=examples("seq2seq-attn verify runs/x", "seq2seq-attn verify runs/x --score --json"))(verify.verify)
+app.command(epilog=examples("seq2seq-attn verify runs/x", "seq2seq-attn verify runs/x --score --json"))(runs.verify)
 app.command(epilog=examples("seq2seq-attn score runs/x test.en test.de"))(align.score)
 app.command(
     epilog=examples(
@@ -114,7 +119,7 @@ app.command(
         "seq2seq-attn export runs/x --to torch --output exported --overwrite",
         "seq2seq-attn export runs/x --to html --output exported",
     )
-)(export.export)
+)(runs.export)
 app.command(
     epilog=examples(
         "seq2seq-attn serve",

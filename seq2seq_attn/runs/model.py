@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_model, save
+from safetensors.torch import load_model
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
@@ -101,23 +101,6 @@ def require_memory(config: Config, source: Codec, target: Codec, copies: int = 1
 def count_parameters(translator: Translator) -> int:
     """The number of trainable parameters. A tied matrix counts once, frozen parameters do not count."""
     return sum(parameter.numel() for parameter in translator.parameters() if parameter.requires_grad)
-
-
-def weights_content(translator: Translator) -> bytes:
-    """The content of the file with the weights, in the format of safetensors; tied weights are stored once.
-
-    Not by `safetensors.torch.save_model`: it writes a temporary file of its own beside the result, which a killed
-    process leaves there, and lists the names of tied weights in random order, so that equal models differ.
-    """
-    tensors = {}
-    stored = set()
-    for name, tensor in sorted(translator.state_dict().items()):
-        place = tensor.data_ptr(), tensor.shape
-        if place not in stored or tensor.numel() == 0:
-            stored.add(place)
-            tensors[name] = tensor.contiguous()
-    content: bytes = save(tensors, metadata={"format": "seq2seq_attn"})
-    return content
 
 
 def _rename_parameters(module: nn.Module, state: dict[str, Tensor], *_: Any) -> None:

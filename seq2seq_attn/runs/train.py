@@ -48,10 +48,11 @@ from seq2seq_attn.runs.folder import (
     write_metrics,
 )
 from seq2seq_attn.runs.lock import require_lock
-from seq2seq_attn.runs.model import TrainedModel, build_translator, require_memory, weights_content
+from seq2seq_attn.runs.model import TrainedModel, build_translator, require_memory
 from seq2seq_attn.runs.plugin import FOLDER, run_files
 from seq2seq_attn.runs.pretrained import Pretrained, start_from_vectors
 from seq2seq_attn.runs.provenance import PROVENANCE, config_content, on_cuda, provenance_content, session
+from seq2seq_attn.saved import weights_content
 from seq2seq_attn.search.options import SearchOptions
 from seq2seq_attn.text.checksums import write_recorded
 from seq2seq_attn.text.codec import codec_files, load_codecs
@@ -175,7 +176,7 @@ def _train(
             options,
             loader(training, size, unit, config.seed, pinned=pinned),
             loader(validation, size, unit, pinned=pinned),
-            _validation_bleu(model, validation_pairs, folder),
+            validation_bleu(model, validation_pairs, folder),
             folder,
             name,
             resume=resuming,
@@ -241,7 +242,7 @@ def _cut_short(pairs: EncodedPairs, options: SearchOptions) -> str | None:
     return f"{count:,} of {len(pairs):,} training targets are longer than a translation may be ({rule}); {remedy}"
 
 
-def _validation_bleu(model: TrainedModel, pairs: ParallelCorpus, folder: Path) -> Callable[[Translator], float]:
+def validation_bleu(model: TrainedModel, pairs: ParallelCorpus, folder: Path) -> Callable[[Translator], float]:
     """BLEU of greedy translations: beam search takes several times as long and does not track progress better.
 
     Called before weights and checkpoint are written, and therefore checks the lock of the folder.

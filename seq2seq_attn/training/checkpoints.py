@@ -1,11 +1,13 @@
 """Checkpoints, from which training continues exactly: after each epoch, and within it as often as is cheap.
 
-A run has two: `last.ckpt`, and `previous.ckpt` in case the last one is damaged. Both are recorded in its `SHA256SUMS`.
+A run has two: `last.ckpt`, and `previous.ckpt` in case the last one is damaged. Beside them may be the weights of its
+last epochs, to average them. All are recorded in its `SHA256SUMS`.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,11 +16,11 @@ from typing import IO, Any, BinaryIO, cast
 import lightning
 import torch
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
-from lightning.pytorch.callbacks import Checkpoint
+from lightning.pytorch.callbacks import Callback, Checkpoint
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.saved import load
-from seq2seq_attn.text.checksums import checked, read_sums, recording, sha256
+from seq2seq_attn.saved import load, weights_content
+from seq2seq_attn.text.checksums import checked, read_sums, recording, sha256, write_recorded
 from seq2seq_attn.text.files import explained, rename, replacing
 from seq2seq_attn.training import LAST, PREVIOUS
 from seq2seq_attn.training.batches import LengthBuckets
@@ -71,6 +73,31 @@ class Checkpoints(Checkpoint):
 
     def load_state_dict(self, state_dict: dict[str, int]) -> None:
         self.done = state_dict["done"]
+
+
+class KeptEpochs(Callback):
+    """Keeps the weights of the last `count` epochs: those that are trained, not their moving average.
+
+    Lightning calls it before `Checkpoints`, so an epoch that a checkpoint contains has its file.
+    """
+
+    def __init__(self, folder: Path, count: int) -> None:
+        self.folder, self.count = folder, count
+
+    def on_train_epoch_end(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
+        if self.count and isinstance(module, TranslationModule):
+            epoch = trainer.current_epoch + 1
+            write_recorded(self.folder, {f"checkpoints/epoch-{epoch}.safetensors": weights_content(module.translator)})
+            for old, name in kept_epochs(self.folder).items():
+                if not epoch - self.count < old <= epoch:
+                    with recording(self.folder, {name: None}), explained(self.folder / name):
+                        (self.folder / name).unlink()
+
+
+def kept_epochs(folder: Path) -> dict[int, str]:
+    """The files with the weights of single epochs in a run folder, by epoch, from the first."""
+    names = (path.relative_to(folder).as_posix() for path in folder.glob("checkpoints/epoch-*.safetensors"))
+    return dict(sorted((int(found[1]), name) for name in names if (found := re.search(r"-(\d+)\.", name))))
 
 
 class SafeCheckpointIO(TorchCheckpointIO):

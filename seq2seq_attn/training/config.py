@@ -58,6 +58,7 @@ class TrainingConfig(Strict):
     r_drop: NonNegativeFloat = 0.0  # weight of the divergence of two dropout masks, see `r_drop_loss`; 5 in the paper
     guided_alignment: GuidedAlignmentConfig | None = None  # train the attention weights on links as well
     ema_decay: float | None = Field(default=None, gt=0.0, lt=1.0)  # average the weights, see `WeightAverage`; 0.999
+    keep_epochs: NonNegativeInt = 0  # keep the weights of the last epochs, which the command `average` averages
     clip_norm: PositiveFloat | None = 1.0  # maximum norm of all gradients together; null: no clipping
     max_skipped_steps: NonNegativeInt = 10  # steps with a loss or gradient that is not finite; more end training
     max_epochs: PositiveInt = 50  # an upper limit

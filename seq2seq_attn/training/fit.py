@@ -28,7 +28,7 @@ from seq2seq_attn.ops.host import is_out_of_memory
 from seq2seq_attn.training import LAST
 from seq2seq_attn.training.batches import Batch, LengthBuckets
 from seq2seq_attn.training.callbacks import BestWeights, Clock, EpochLines
-from seq2seq_attn.training.checkpoints import Checkpoints, SafeCheckpointIO, load_checkpoint
+from seq2seq_attn.training.checkpoints import Checkpoints, KeptEpochs, SafeCheckpointIO, load_checkpoint
 from seq2seq_attn.training.config import TrainingConfig
 from seq2seq_attn.training.module import TranslationModule, Validate
 
@@ -128,7 +128,7 @@ def fit(
         epochs, steps, start = checkpoint["epoch"] + (not within_epoch), checkpoint["global_step"], folder / LAST
         config.require_epochs(epochs, folder)
     if epochs < config.max_epochs and not best.is_out_of_patience:
-        callbacks: list[Callback] = [clock, best, Checkpoints(folder, buckets)]
+        callbacks: list[Callback] = [clock, best, KeptEpochs(folder, config.keep_epochs), Checkpoints(folder, buckets)]
         if bar is not None:
             callbacks.append(EpochLines(name, clock, best, bar))
         trainer = lightning.Trainer(

@@ -8,7 +8,7 @@ import pytest
 
 COMMANDS = [
     "demo", "train", "translate", "evaluate", "compare", "report",
-    "align", "score", "verify", "faithfulness", "export", "scorers", "walk", "check", "bench",
+    "align", "score", "verify", "faithfulness", "average", "export", "scorers", "walk", "check", "bench",
 ]  # fmt: skip
 DATA_COMMANDS = ["list", "get", "make", "split", "stats"]
 HEAVY = {
@@ -53,6 +53,8 @@ def test_errors_in_arguments_come_before_torch_is_imported(tmp_path):
         ["faithfulness", run, missing, text],
         ["evaluate", missing],
         ["verify", missing],
+        ["average", missing, "--output", missing],
+        ["average", run, "--last", "0", "--output", missing],
         ["export", missing, "--to", "onnx", "--output", missing],
         ["export", run, "--to", "keras", "--output", missing],
     ]

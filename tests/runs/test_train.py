@@ -18,8 +18,9 @@ from seq2seq_attn.comparison.compare import claim
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.runs.folder import read_metrics, write_metrics
-from seq2seq_attn.runs.model import TrainedModel, build_translator, weights_content, with_lexicon
+from seq2seq_attn.runs.model import TrainedModel, build_translator, with_lexicon
 from seq2seq_attn.runs.train import train
+from seq2seq_attn.saved import weights_content
 from seq2seq_attn.strict import load, override, parse
 from seq2seq_attn.text.corpus import ParallelCorpus
 from seq2seq_attn.text.vocabulary import EOS

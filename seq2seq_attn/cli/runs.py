@@ -1,0 +1,80 @@
+"""`average`, `export` and `verify`: what is done with a finished run as a whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+import seq2seq_attn as s2s
+from seq2seq_attn.cli.arguments import AsJson, Plugin, RunFolder, folder, load_model, load_plugins
+from seq2seq_attn.cli.console import answer, answer_json, progress, say
+
+Target = Literal["torch", "onnx", "ctranslate2", "html"]  # as in export/, which imports torch
+
+
+def average(
+    run: RunFolder,
+    output: Annotated[Path, folder("The run folder to write.")],
+    last: Annotated[int | None, typer.Option(min=1, help="How many epochs; default: all that the run keeps.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in the folder.")] = False,
+    as_json: AsJson = False,
+    plugin: Plugin = None,
+) -> None:
+    """Average the weights of the last epochs of a run.
+
+    Needs a run that was trained with training.keep_epochs, the number of epochs whose weights it keeps. Writes a run
+    folder, which every command takes, and prints its BLEU on the validation set (greedy search), to compare with that
+    of the run and of other averages.
+    """
+    made = load_model(run, plugin).average(output, last=last, overwrite=overwrite).metrics["average"]
+    if as_json:
+        answer_json(made)
+        return
+    first, *_, final = 2 * made["epochs"]
+    of = f"epochs {first} to {final}" if first < final else f"epoch {first}"
+    answer(f"validation BLEU {made['validation_bleu']:.2f}, mean of the weights of {of}")
+
+
+def export(
+    run: RunFolder,
+    to: Annotated[Target, typer.Option(help="The format: torch.export, ONNX, CTranslate2 (Transformers only), HTML.")],
+    output: Annotated[Path, folder("The folder to write.")],
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier export.")] = False,
+    plugin: Plugin = None,
+) -> None:
+    """Export a trained model to other programs.
+
+    Prints the folder. It contains the model, its tokenisers and vocabularies, export.json, which describes the model to
+    programs, and a README on its use. For torch and onnx, the model is two graphs: an encoder, and one step of the
+    decoder. For html, it is live.html: one file that translates and shows attention in a browser, offline. See
+    docs/export.md.
+    """
+    answer(str(load_model(run, plugin).export(to, output, overwrite=overwrite)))
+
+
+def verify(
+    run: RunFolder,
+    score: Annotated[
+        bool, typer.Option("--score", help="Translate and score the test set again, and compare the results.")
+    ] = False,
+    as_json: AsJson = False,
+    plugin: Plugin = None,
+) -> None:
+    """Check a run against what it recorded when it was trained.
+
+    Prints one line per item: ok, note (worth knowing) or wrong. Files, model, configuration and data must be those of
+    the training; another version, other libraries or another device are noted. With --score, translations and scores
+    must be equal as well, which is only to be expected with the same versions on the same device. Nothing is written.
+    The exit code is 1 if anything is wrong.
+    """
+    load_plugins(plugin)
+    with progress("test set") as advance:
+        found = s2s.verify(run, score=score, progress=advance, say=say)
+    if as_json:
+        answer_json({"is_wrong": found.is_wrong, "items": [each._asdict() for each in found.items]})
+    else:
+        answer(str(found))
+    if found.is_wrong:
+        raise typer.Exit(1)
