@@ -85,13 +85,13 @@ class KeptEpochs(Callback):
         self.folder, self.count = folder, count
 
     def on_train_epoch_end(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
+        epoch = trainer.current_epoch + 1
         if self.count and isinstance(module, TranslationModule):
-            epoch = trainer.current_epoch + 1
             write_recorded(self.folder, {f"checkpoints/epoch-{epoch}.safetensors": weights_content(module.translator)})
-            for old, name in kept_epochs(self.folder).items():
-                if not epoch - self.count < old <= epoch:
-                    with recording(self.folder, {name: None}), explained(self.folder / name):
-                        (self.folder / name).unlink()
+        for old, name in kept_epochs(self.folder).items():
+            if not epoch - self.count < old <= epoch:
+                with recording(self.folder, {name: None}), explained(self.folder / name):
+                    (self.folder / name).unlink()
 
 
 def kept_epochs(folder: Path) -> dict[int, str]:

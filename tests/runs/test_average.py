@@ -61,6 +61,14 @@ def test_an_interrupted_training_keeps_the_same_epochs(keeping, tmp_path):
         assert (tmp_path / "again" / name).read_bytes() == (keeping / name).read_bytes()
 
 
+@pytest.mark.parametrize(("keep", "epochs"), [(0, []), (1, [6]), (3, [4, 5, 6]), (5, [2, 3, 4, 5, 6])])
+def test_a_training_that_goes_on_keeps_as_many_as_it_is_told_now(keeping, keep, epochs):
+    config = s2s.load(keeping).config
+    train(changed(config, max_epochs=6, keep_epochs=keep), keeping, if_exists="resume", bar=None)
+    assert list(kept_epochs(keeping)) == epochs
+    assert check_files(keeping) == []
+
+
 @pytest.mark.parametrize(("last", "epochs"), [(None, [2, 3, 4]), (2, [3, 4]), (1, [4])])
 def test_an_averaged_run_has_the_mean_and_is_a_run_like_any_other(keeping, tmp_path, last, epochs):
     made = average(keeping, tmp_path / "average", last)
