@@ -69,10 +69,21 @@ def verdicts(arms: list[BleuCounts]) -> dict[str, bool]:
     found = {"sentences": approximate_randomisation(*arms, trials=199).p_value <= 0.05}
     if arms[0].runs > 1:
         scores = [run_scores(each) for each in arms]
+        found["bootstrap of both"] = bootstrap_p(*scores) <= 0.05
         found["trainings (Welch)"] = ttest_ind(*(each.scores for each in scores), equal_var=False).pvalue < 0.05
         joint = joint_test(*scores)
         found["joint"] = joint is not None and joint.p_value < 0.05
     return found
+
+
+def bootstrap_p(system: RunScores, baseline: RunScores) -> float:
+    """Of a bootstrap over sentences and trainings: each resample of the sentences takes resampled runs of each arm."""
+    draw = np.random.default_rng(1)  # its own: the experiments do not depend on which tests are tried
+    gaps = np.zeros(RESAMPLES)
+    for arm, sign in ((system, 1), (baseline, -1)):
+        drawn = draw.integers(len(arm.scores), size=(len(arm.scores), RESAMPLES))
+        gaps += sign * np.take_along_axis(arm.resampled, drawn, axis=0).mean(axis=0)
+    return min(1.0, 2 * min(np.mean(gaps <= 0), np.mean(gaps >= 0)))
 
 
 def rates(found: list[dict[str, bool]]) -> dict[str, float]:
@@ -93,8 +104,12 @@ def variances(world: World) -> tuple[float, float]:
     return float(training), float(np.mean([test.sentences for test in known]))
 
 
-def power(world: World, runs: int, comparisons: int, trials: int) -> dict[str, float]:
-    """The share of experiments in which the joint test detects the difference that `detectable_difference` names."""
+def power(world: World, runs: int, comparisons: int, trials: int) -> dict[str, object]:
+    """The share of experiments in which the joint test detects the difference that `detectable_difference` names.
+
+    That difference is computed from the true variances; `printed` are the quartiles of what the experiments
+    themselves would print, from the variances that each estimates.
+    """
     training, sentences = variances(world)
     template = None
     while template is None:
@@ -105,7 +120,12 @@ def power(world: World, runs: int, comparisons: int, trials: int) -> dict[str, f
     gain = difference / slope(world)
     tests = [joint_test(*map(run_scores, world.arms(runs, gain))) for _ in range(trials)]
     found = np.mean([test is not None and test.p_value < 0.05 / comparisons for test in tests])
-    return {"detectable": round(difference, 2), "power": round(float(found), 4)}
+    printed = [detectable_difference(test, comparisons) for test in tests if test is not None]
+    return {
+        "detectable": round(difference, 2),
+        "power": round(float(found), 4),
+        "printed": np.quantile(np.array(printed, dtype=float), [0.25, 0.5, 0.75]).round(2).tolist(),
+    }
 
 
 def main() -> None:
