@@ -228,15 +228,19 @@ class Comparison:
         return conclusion(self.results)
 
     def run(self, arm: str, seed: int | None = None) -> Path:
-        """The run folder of an arm, by default of its first seed. UserError: the experiment has no such run."""
+        """The run folder of an arm, by default of the first seed that was trained here, or else of the first.
+
+        UserError: the experiment has no such run.
+        """
         found = next((each for each in self.results.arms if each.name == arm), None)
         if found is None or seed not in (None, *found.seeds):
             known = "; ".join(f"{each.name!r} with seeds {list(each.seeds)}" for each in self.results.arms)
             raise UserError(f"no run of arm {arm!r}{'' if seed is None else f' with seed {seed}'}; choose from {known}")
-        return self.folder / RUNS / run_folder(arm, found.seeds[0] if seed is None else seed)
+        folders = [self.folder / RUNS / run_folder(arm, each) for each in (found.seeds if seed is None else (seed,))]
+        return next((folder for folder in folders if folder.exists()), folders[0])
 
     def model(self, arm: str, seed: int | None = None) -> Model:
-        """The model of an arm, by default of its first seed. UserError: there is no such run, or it was removed."""
+        """The model of an arm, by default as `run`. UserError: there is no such run, or it was removed."""
         from seq2seq_attn.api.model import Model
 
         return Model.load(self.run(arm, seed))

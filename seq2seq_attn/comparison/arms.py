@@ -119,9 +119,9 @@ def differences(arms: Mapping[str, Arm], pairs: Sequence[tuple[str, str]]) -> Di
         )
         for (arm, other), found, p_holm, randomisation, both, chrf in rows
     ]
-    signatures = {"paired_bootstrap": bootstraps[0].signature}
-    if (first := next(filter(None, randomisations), None)) is not None:
-        signatures["randomisation"] = first.signature
+    signatures = {"paired_bootstrap": "; ".join(dict.fromkeys(each.signature for each in bootstraps))}
+    if any(randomisations):
+        signatures["randomisation"] = "; ".join(dict.fromkeys(each.signature for each in randomisations if each))
     if any(joint):
         signatures["joint"] = (
             f"test:obuchowski-rockette|df:hillis|bs:1000|seed:12345|version:seq2seq_attn-{__version__}"
@@ -168,7 +168,8 @@ def _holm(tests: Sequence[Any]) -> list[float]:
 
 
 def are_paired(one: Arm, other: Arm) -> bool:
-    """Whether the runs with the same seed began with the same weights and saw the same batches."""
+    """Whether both arms have the same seeds, and the runs with one seed began with the same weights and saw the same
+    batches. Arms with other numbers of seeds are tested as if none of their runs were alike, which is conservative."""
 
     def beginnings(arm: Arm) -> list[object]:
         return [_beginning(*each) for each in zip(arm.runs, arm.metrics, strict=True)]

@@ -116,7 +116,10 @@ def compare(
             save_curves(curves, folder / CURVES)
             translations = {arm: each[0].translations for arm, each in tested.items()}
             earlier = evidence and evidence.parent
-            observe(finished, runs, test, folder, translations, results.signatures["chrf"], earlier)
+            # The first run of an arm is observed; where it is in the evidence, so are its observations.
+            observed = {arm for arm, group in grid.arms() if (arm, group[0].seed) in known}
+            here = finished._replace(runs=[run for run in finished.runs if run.arm not in observed])
+            observe(here, runs, test, folder, translations, results.signatures["chrf"], earlier)
             save_reproduction(_reproduction(grid, command), folder / REPRODUCTION)
             return results
 
@@ -242,9 +245,8 @@ def _demo(quick: bool) -> Experiment:
         experiment = load(Experiment, path)
     if not quick:
         return experiment
-    changes: dict[str, Any] = dict(experiment.arms)
     # Over the changes of the arms, which include learning rates for the longer training.
-    arms = {arm: merge(changes[arm], QUICK) for arm in QUICK_ARMS}
+    arms = {arm: merge(experiment.arms[arm], QUICK) for arm in QUICK_ARMS}
     return experiment.model_copy(update={"name": f"{experiment.name}-quick", "arms": arms, "note": QUICK_NOTE})
 
 

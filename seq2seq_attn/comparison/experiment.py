@@ -35,15 +35,16 @@ from seq2seq_attn.strict import (
 )
 
 BASE = "base"  # the key of an experiment, and of an arm that changes another configuration
+SEEDS = "seeds"  # the same
 
 
-def _each_once(seeds: tuple[int, ...]) -> tuple[int, ...]:
+def _in_order(seeds: tuple[int, ...]) -> tuple[int, ...]:
     if not seeds or len(set(seeds)) < len(seeds):
         raise ValueError("give at least one seed, each once")
-    return seeds
+    return tuple(sorted(seeds))  # so that the runs of two arms with the same seeds correspond
 
 
-Seeds = Annotated[tuple[Seed, ...], AfterValidator(_each_once)]
+Seeds = Annotated[tuple[Seed, ...], AfterValidator(_in_order)]
 
 
 class Tune(Strict):
@@ -73,16 +74,16 @@ class Experiment(Strict):
 
     `base` is the configuration of a run, or the path of a file with one, relative to the experiment file. `arms` maps
     the name of each arm to its changes to the base, given as a mapping or as `key.path=value` lines. Among them may be
-    the options of `ArmConfig`, and in a mapping a `base` of its own. Every arm is compared with the baseline, and the
-    pairs in `contrasts` with each other, as in `contrasts: [[dot, general]]`. `note` states what the results cannot
-    show, and is repeated with the conclusions.
+    the options of `ArmConfig`, and a `base` of its own. Every arm is compared with the baseline, and the pairs in
+    `contrasts` with each other, as in `contrasts: [[dot, general]]`. `note` states what the results cannot show, and is
+    repeated with the conclusions.
     """
 
     name: str = Field(pattern=r"^[\w.-]+$")  # of its run folders and its report
     question: str = ""  # the heading of the report
     note: str = ""  # what the results cannot show; repeated with the conclusions
     base: dict[str, Any] | Path  # the configuration that arms change, or its file
-    arms: dict[str, dict[str, Any] | list[str]]  # changes by the name of the arm
+    arms: dict[str, dict[str, Any]]  # changes by the name of the arm
     baseline: str  # the name of the arm that the others are compared with
     seeds: Seeds = (1,)  # each arm is trained once per seed
     contrasts: tuple[tuple[str, str], ...] = ()  # further pairs of arms to test, planned before training
@@ -93,7 +94,7 @@ class Experiment(Strict):
     def _is_no_single_run(cls, values: Any) -> Any:
         if "arms" not in values and any(key in values for key in Config.model_fields):
             raise ValueError("this is the configuration of one run; train it with: seq2seq-attn train")
-        return values
+        return _with_mappings(values)
 
     @model_validator(mode="after")
     def _arms_make_sense(self) -> Experiment:
@@ -117,7 +118,7 @@ class Experiment(Strict):
                     "or given twice"
                 )
         for arm, change in self.arms.items():
-            if "seed" in (change if isinstance(change, dict) else map(overridden_key, change)):
+            if "seed" in change:
                 raise ValueError(
                     f"arm {arm!r} has a seed; every arm is trained with each of the experiment's seeds, or with its "
                     "own: seeds: [5]"
@@ -129,8 +130,20 @@ class Experiment(Strict):
 
     def own_bases(self) -> dict[str, dict[str, Any] | Path | None]:
         """By arm, what it changes instead of the base of the experiment; None: that one."""
-        bases = {arm: change.get(BASE) if isinstance(change, dict) else None for arm, change in self.arms.items()}
+        bases = {arm: change.get(BASE) for arm, change in self.arms.items()}
         return {arm: Path(own) if isinstance(own, str) else own for arm, own in bases.items()}
+
+
+def _with_mappings(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of an experiment, in which every change of an arm is a mapping, also if it is given as lines."""
+    arms = values.get("arms")
+    if not isinstance(arms, Mapping):
+        return dict(values)
+    return {**values, "arms": {arm: override({}, each) if _is_lines(each) else each for arm, each in arms.items()}}
+
+
+def _is_lines(change: Any) -> bool:
+    return isinstance(change, list) and all(isinstance(line, str) for line in change)
 
 
 class ArmConfig(Config):
@@ -177,7 +190,11 @@ class RunGrid(NamedTuple):
 
 
 def read_experiment(path: Path, overrides: Sequence[Override] = ()) -> RunGrid:
-    """The grid of an experiment file. Overrides change the base, or fields of the experiment, as in `seeds=[1,2]`."""
+    """The grid of an experiment file.
+
+    Overrides change the base, or fields of the experiment: `seeds=[1,2]` gives all arms these seeds,
+    `arms.dot.seeds=[1,2]` one of them.
+    """
     return experiment_grid(read_yaml(path), path, overrides)
 
 
@@ -186,6 +203,9 @@ def experiment_grid(values: Mapping[str, Any], path: Path | None = None, overrid
     own = [each for each in overrides if overridden_key(each).split(".")[0] in Experiment.model_fields]
     if any(overridden_key(each) == "seed" for each in overrides):
         raise UserError("an experiment has no seed; give its seeds, as in seeds=[5]")
+    values = _with_mappings(values)
+    if SEEDS in map(overridden_key, own) and isinstance(values.get("arms"), Mapping):
+        values["arms"] = {arm: _without(SEEDS, change) for arm, change in values["arms"].items()}
     experiment = parse_values(Experiment, values, own, path)
 
     def values_of(given: dict[str, Any] | Path) -> dict[str, Any]:
@@ -215,12 +235,12 @@ def make_grid(experiment: Experiment, bases: Mapping[str, Mapping[str, Any]], pa
     place = f"{path}: " if path else ""
     runs: list[ArmRun] = []
     for arm, change in experiment.arms.items():
-        if isinstance(change, list):
-            values = override(bases[arm], change)
-        else:
-            values = merge(bases[arm], {key: value for key, value in change.items() if key != BASE})
+        if SEEDS in bases[arm]:
+            raise ConfigError(
+                f"{place}arm {arm!r}: its base has seeds; give them to the experiment, or to the arm", (SEEDS,)
+            )
         try:
-            config = parse(ArmConfig, values)
+            config = parse(ArmConfig, merge(bases[arm], _without(BASE, change)))
         except ConfigError as error:
             file = _base_file(experiment, arm)
             origin = f"{file}: " if file and not _is_changed(change, error.keys) else ""
@@ -245,6 +265,10 @@ def make_grid(experiment: Experiment, bases: Mapping[str, Mapping[str, Any]], pa
     return RunGrid(experiment, runs)
 
 
+def _without(key: str, change: Any) -> Any:
+    return {each: value for each, value in change.items() if each != key} if isinstance(change, Mapping) else change
+
+
 def _may_change_sizes(key: str) -> bool:
     """Whether the parameter count of a model may depend on the value of this key."""
     return key.split(".")[0] in ("model", "text") and not key.startswith("model.dropout")
@@ -257,9 +281,9 @@ def _base_file(experiment: Experiment, arm: str) -> Path | None:
     return base if isinstance(base, Path) else None
 
 
-def _is_changed(change: dict[str, Any] | Sequence[Override], keys: Sequence[str]) -> bool:
+def _is_changed(change: Mapping[str, Any], keys: Sequence[str]) -> bool:
     """Whether an arm's change has a value at the place of these keys, or one that holds that place."""
-    changed: object = change if isinstance(change, dict) else override({}, change)
+    changed: object = change
     for key in keys:
         if not isinstance(changed, Mapping):
             return True

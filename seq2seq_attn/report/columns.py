@@ -133,6 +133,8 @@ def _tests(pairs: Sequence[PairedComparison]) -> list[_Test]:
     """The difference, the p-value of each test, and the detectable difference."""
     is_joint = any(pair.joint for pair in pairs)
     over = "trainings and sentences" if is_joint else "resampled test sets, of the same training runs"
+    if is_joint and not all(pair.joint for pair in pairs):
+        over += " (with a single run, over sentences alone)"
     return [
         _Test(
             "Difference",

@@ -35,7 +35,7 @@ def conclusion(results: Results) -> list[str]:
     if best.aer is not None:
         sentences.append(_aligned(best, best.aer.mean, results.aer_rivals))
     sentences += [_still_improving(arm) for arm in results.arms if arm.unconverged]
-    sentences += filter(None, [_too_few(results, min(runs.values()))])
+    sentences += filter(None, [_too_few(results)])
     sentences[1:1] = [f"Missing: {each}." for each in missing_runs(results)]
     if results.note:
         sentences.insert(1, results.note)
@@ -83,20 +83,20 @@ def _still_improving(arm: ArmResult) -> str:
     return f"{arm.name} was still improving when stopped ({seeds}): longer training may raise its score."
 
 
-def _too_few(results: Results, runs: int) -> str | None:
+def _too_few(results: Results) -> str | None:
     """What the number of trainings or of sentences does not allow."""
     sentences = sum(band.sentences for band in results.arms[0].bleu_by_length)
     if not results.tested:
         return None
     if sentences < ENOUGH:
         return f"{sentences} test sentences are too few to say which arm is better; use at least {ENOUGH}."
-    if runs == 1:
-        return (
-            "Single seed: one training per arm compares two models, not two arms; another seed may reverse the order. "
-            "Train three or more."
-        )
-    if runs == 2:
-        return "Two seeds: the variance between trainings rests on one difference per arm. Train three or more."
+    for seeds, what, why in (
+        (1, "Single seed", "one training per arm compares two models, not two arms; another may reverse the order"),
+        (2, "Two seeds", "the variance between trainings rests on one difference per arm"),
+    ):
+        if arms := [arm.name for arm in results.arms if len(arm.seeds) == seeds]:
+            which = "" if len(arms) == len(results.arms) else f" ({', '.join(arms)})"
+            return f"{what}{which}: {why}. Train three or more."
     return None
 
 

@@ -239,8 +239,11 @@ def score_chart(results: Results) -> Chart:
         for style, arm in enumerate(results.arms)
     ]  # fmt: skip
     chart = dot_plot("bleu", "BLEU", "BLEU", "BLEU", series, [(0.0, ())])
-    several = any(arm.bleu.joint_low is not None for arm in results.arms)
-    return chart._replace(over="trainings and sentences") if several else chart
+    joint = [arm.bleu.joint_low is not None for arm in results.arms]
+    if not any(joint):
+        return chart
+    single = "" if all(joint) else " (with a single run, over sentences alone)"
+    return chart._replace(over=f"trainings and sentences{single}")
 
 
 def length_chart(results: Results) -> Chart:

@@ -184,9 +184,7 @@ class BreakdownTable(NamedTuple):
 def breakdown_tables(results: Results) -> Iterator[BreakdownTable]:
     """All tables that are not empty."""
     if results.contrasts:
-        meaning = (
-            "Comparisons that the experiment names, tested and corrected together with those in the main table."
-        )
+        meaning = "Comparisons that the experiment names, tested and corrected together with those in the main table."
         in_cells = "Differences are the first arm minus the second."
         yield BreakdownTable(CONTRASTS, meaning, contrast_columns(results), in_cells=in_cells)
     for breakdown in breakdowns(results):

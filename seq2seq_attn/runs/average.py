@@ -9,12 +9,10 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.runs import CONFIG
 from seq2seq_attn.runs.corpora import read_pairs
 from seq2seq_attn.runs.folder import (
-    METRICS,
     MODEL,
     clear,
     is_vacant,
     may_resume,
-    metrics_content,
     read_config,
     read_metrics,
     reserved,
@@ -47,7 +45,9 @@ def average(run: Path, output: Path, last: int | None = None, *, overwrite: bool
     config, metrics = read_config(run), read_metrics(run)
     if "training" not in metrics:
         raise UserError(f"{run}: training has not ended; continue it with train --resume")
-    kept = kept_epochs(run)
+    if last is not None and last < 1:
+        raise UserError(f"last={last}: give the number of epochs to average, at least 1")
+    kept = {epoch: name for epoch, name in kept_epochs(run).items() if epoch <= metrics["training"]["epochs"]}
     epochs = list(kept)[-(last or len(kept)) :]
     if not kept or len(epochs) < (last or 1):
         count = f"the weights of {len(kept)} of its epochs" if kept else "the weights of its best epoch alone"
@@ -67,8 +67,8 @@ def average(run: Path, output: Path, last: int | None = None, *, overwrite: bool
             raise UserError(f"{output}: exists; name another folder, or replace the run in it with --overwrite")
         may_resume(config, output, "overwrite")
         clear(output)
-        write_recorded(output, files | {METRICS: metrics_content(trained), MODEL: weights})
+        write_recorded(output, files | {MODEL: weights})
         model = TrainedModel.load(output)
         made = Average(str(run), epochs, validation_bleu(model, pairs, output)(model.translator))
-        write_metrics(output, {"average": made._asdict()})
+        write_metrics(output, trained | {"average": made._asdict()})  # without metrics, a run has not ended
     return made

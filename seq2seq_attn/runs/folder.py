@@ -293,11 +293,11 @@ def _damage(folder: Path, name: str) -> str | None:
 def refuse_other_config(config: Config, folder: Path) -> None:
     """UserError if the run has another configuration, other data, or other files of its own.
 
-    `training.patience`, `training.max_skipped_steps` and `training.keep_epochs` may differ, and `training.max_epochs`
-    unless the learning rates of earlier epochs depend on it, or a training that has ended has more epochs.
+    `training.patience` and `training.max_skipped_steps` may differ, and `training.max_epochs` unless the learning rates
+    of earlier epochs depend on it, or a training that has ended has more epochs.
     """
     trained = read_config(folder)
-    may_change = {"training.patience", "training.max_skipped_steps", "training.keep_epochs"}
+    may_change = {"training.patience", "training.max_skipped_steps"}
     if not trained.training.optimiser.decays_to_zero:
         may_change.add("training.max_epochs")
     old, new = (_flat(run_values(each)) for each in (trained, config))

@@ -58,6 +58,7 @@ from seq2seq_attn.text.checksums import write_recorded
 from seq2seq_attn.text.codec import codec_files, load_codecs
 from seq2seq_attn.text.corpus import ParallelCorpus, filter_pairs
 from seq2seq_attn.training.batches import EncodedPairs, SampledPairs, loader
+from seq2seq_attn.training.checkpoints import trained_epochs
 from seq2seq_attn.training.fit import fit, fork_random_state
 from seq2seq_attn.training.module import DivergenceError
 
@@ -117,6 +118,8 @@ def _train(
     test = None if data.test is None else read_test(data.test)  # its errors should appear before training, not after
     run_files(config)  # as above
     resuming = may_resume(config, folder, if_exists)
+    if resuming:
+        config.training.require_epochs(trained_epochs(folder), folder)
     started = session(config)  # files may change during training
     if resuming:
         prepare_to_resume(folder)

@@ -85,9 +85,10 @@ class KeptEpochs(Callback):
         self.folder, self.count = folder, count
 
     def on_train_epoch_end(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
+        if not self.count or not isinstance(module, TranslationModule):
+            return
         epoch = trainer.current_epoch + 1
-        if self.count and isinstance(module, TranslationModule):
-            write_recorded(self.folder, {f"checkpoints/epoch-{epoch}.safetensors": weights_content(module.translator)})
+        write_recorded(self.folder, {f"checkpoints/epoch-{epoch}.safetensors": weights_content(module.translator)})
         for old, name in kept_epochs(self.folder).items():
             if not epoch - self.count < old <= epoch:
                 with recording(self.folder, {name: None}), explained(self.folder / name):
@@ -178,6 +179,19 @@ def load_checkpoint(folder: Path, say: Callable[[str], object]) -> dict[str, Any
         f"{folder / LAST}: damaged, or not a checkpoint of this program, and there is no whole one before it; "
         f"train the run again with --overwrite"
     )
+
+
+def ended_epochs(checkpoint: dict[str, Any]) -> int:
+    """How many epochs a checkpoint contains, without the one that it is within."""
+    within: int = checkpoint["callbacks"].get("Checkpoints", {"done": 0})["done"]
+    epoch: int = checkpoint["epoch"]
+    return epoch + (not within)
+
+
+def trained_epochs(folder: Path) -> int:
+    """The epochs of the checkpoint that a run would continue from; 0 if there is none that is whole."""
+    checkpoint = _load(folder, LAST) or _load(folder, PREVIOUS)
+    return 0 if checkpoint is None else ended_epochs(checkpoint)
 
 
 def _load(folder: Path, name: str) -> dict[str, Any] | None:

@@ -28,7 +28,7 @@ from seq2seq_attn.ops.host import is_out_of_memory
 from seq2seq_attn.training import LAST
 from seq2seq_attn.training.batches import Batch, LengthBuckets
 from seq2seq_attn.training.callbacks import BestWeights, Clock, EpochLines
-from seq2seq_attn.training.checkpoints import Checkpoints, KeptEpochs, SafeCheckpointIO, load_checkpoint
+from seq2seq_attn.training.checkpoints import Checkpoints, KeptEpochs, SafeCheckpointIO, ended_epochs, load_checkpoint
 from seq2seq_attn.training.config import TrainingConfig
 from seq2seq_attn.training.module import TranslationModule, Validate
 
@@ -124,9 +124,7 @@ def fit(
         clock.load_state_dict(states["Clock"])
         # Here, because a training that had ended does not load its checkpoint; not in those of earlier versions.
         module.skipped_steps, module.split_steps = checkpoint.get("skipped_steps", 0), checkpoint.get("split_steps", 0)
-        within_epoch = states.get("Checkpoints", {"done": 0})["done"]
-        epochs, steps, start = checkpoint["epoch"] + (not within_epoch), checkpoint["global_step"], folder / LAST
-        config.require_epochs(epochs, folder)
+        epochs, steps, start = ended_epochs(checkpoint), checkpoint["global_step"], folder / LAST
     if epochs < config.max_epochs and not best.is_out_of_patience:
         callbacks: list[Callback] = [clock, best, KeptEpochs(folder, config.keep_epochs), Checkpoints(folder, buckets)]
         if bar is not None:

@@ -50,6 +50,14 @@ def systems():
     return arms(RATES)
 
 
+def test_signatures_of_all_numbers_of_runs_are_listed():
+    found = differences(arms({"two": (0.3, 0.31), "three": (0.2, 0.21, 0.22), "five": (0.1,) * 5}), [
+        ("five", "three"), ("five", "two"),
+    ]).signatures  # fmt: skip
+    assert [each for each in ("runs:5+3", "runs:5+2") if each in found["paired_bootstrap"]] == ["runs:5+3", "runs:5+2"]
+    assert "randomisation" not in found
+
+
 def test_each_pair_is_tested_three_times_and_each_test_corrected_over_all_pairs(systems):
     pairs = [*PAIRS, ("much better", "a little better")]
     compared = differences(systems, pairs).comparisons

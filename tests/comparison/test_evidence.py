@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from toy_experiment import EXPERIMENT
 
+import seq2seq_attn as s2s
 from seq2seq_attn.analysis.word_alignment import BidirectionalLinks
 from seq2seq_attn.comparison import compare as comparing
 from seq2seq_attn.comparison.compare import compare
@@ -130,6 +131,10 @@ def test_a_seed_is_added_to_earlier_runs_without_training_them_again(folder, val
         assert arm.bleu != old.bleu
     write_report(tmp_path / "more")
     assert recompute(tmp_path / "more").differences == []
+    assert observed(tmp_path / "more") == observed(folder)  # of the first runs, which are those of before
+    found = s2s.Comparison.load(tmp_path / "more")
+    assert found.run("attention").name == "seed-3"  # the only one that was trained here
+    assert found.run("attention", 1).name == "seed-1"
     assert [len(arm.runs) for arm in Evidence.load(tmp_path / "more" / EVIDENCE).arms] == [3, 3]
 
 

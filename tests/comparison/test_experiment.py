@@ -41,16 +41,28 @@ def test_overrides_change_the_base_or_the_experiment(experiment_file):
 def test_an_arm_may_have_seeds_of_its_own(tmp_path, values):
     values["arms"] = {"distracted": {"seeds": [4, 2, 9]}, "attention": ["seeds=[7]"], "other": {}}
     path = write(tmp_path / "experiment.yaml", values)
-    runs = read_experiment(path, ["seeds=[1, 2]"]).runs
-    assert [(run.arm, run.seed, run.config.seed) for run in runs] == [
-        ("distracted", 4, 4),
-        ("distracted", 2, 2),
-        ("distracted", 9, 9),
-        ("attention", 7, 7),
-        ("other", 1, 1),
-        ("other", 2, 2),
-    ]
-    assert [run.folder.as_posix() for run in runs[:2]] == ["distracted/seed-4", "distracted/seed-2"]
+
+    def seeds(*overrides):
+        grid = read_experiment(path, overrides)
+        assert all(run.config.seed == run.seed for run in grid.runs)
+        return {arm: [run.folder.name.removeprefix("seed-") for run in runs] for arm, runs in grid.arms()}
+
+    assert seeds() == {"distracted": ["2", "4", "9"], "attention": ["7"], "other": ["1", "2"]}
+    assert seeds("seeds=[3]") == {"distracted": ["3"], "attention": ["3"], "other": ["3"]}
+    own = seeds("arms.other.seeds=[6,5]", "seeds=[3]")
+    assert own == {"distracted": ["3"], "attention": ["3"], "other": ["5", "6"]}
+    values["base"]["seeds"] = [1]
+    with pytest.raises(UserError, match="its base has seeds; give them to the experiment, or to the arm"):
+        read_experiment(write(path, values))
+
+
+def test_an_override_of_an_arm_given_as_lines_is_added_to_them(experiment_file):
+    before, changed = (
+        read_experiment(experiment_file, overrides).runs[2].config
+        for overrides in ((), ("arms.attention.training.max_epochs=9",))
+    )
+    assert changed.model.context == before.model.context  # of the line of the file
+    assert (before.training.max_epochs, changed.training.max_epochs) == (2, 9)
 
 
 def test_the_base_may_be_in_a_separate_file(tmp_path, values):

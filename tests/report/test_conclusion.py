@@ -134,6 +134,14 @@ def test_a_single_test_sentence_has_no_interval():
     assert sentence == "a and b cannot be told apart in these trainings: +4.2 BLEU (p = 1.000)."
 
 
+def test_only_the_arms_with_too_few_seeds_are_named():
+    arms = (arm("a", 30.0, seeds=(1, 2, 3)), arm("b", 20.0, seeds=(1, 2, 3)), arm("c", 25.0, seeds=(1,)))
+    sentences = sentences_for(pair(2.0, 1.0, 3.0, 0.01, jointly(0.01)), arms=arms)
+    assert sentences[-1].startswith("Single seed (c): one training per arm compares two models")
+    two = (*arms[:2], arm("c", 25.0, seeds=(1, 2)))
+    assert sentences_for(pair(2.0, 1.0, 3.0, 0.01, jointly(0.01)), arms=two)[-1].startswith("Two seeds (c): ")
+
+
 def test_two_seeds_and_few_sentences_are_named():
     two = (arm("a", 30.0, seeds=(1, 2)), arm("b", 20.0, seeds=(1, 2)))
     assert sentences_for(pair(2.0, 1.0, 3.0, 0.01, jointly(0.01)), arms=two)[-1].startswith("Two seeds: ")

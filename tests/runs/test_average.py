@@ -7,6 +7,7 @@ import safetensors.torch
 import torch
 
 import seq2seq_attn as s2s
+import seq2seq_attn.runs.average as average_module
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.runs.average import average
@@ -61,12 +62,31 @@ def test_an_interrupted_training_keeps_the_same_epochs(keeping, tmp_path):
         assert (tmp_path / "again" / name).read_bytes() == (keeping / name).read_bytes()
 
 
-@pytest.mark.parametrize(("keep", "epochs"), [(0, []), (1, [6]), (3, [4, 5, 6]), (5, [2, 3, 4, 5, 6])])
-def test_a_training_that_goes_on_keeps_as_many_as_it_is_told_now(keeping, keep, epochs):
+def test_a_training_that_goes_on_keeps_its_last_epochs(keeping):
     config = s2s.load(keeping).config
-    train(changed(config, max_epochs=6, keep_epochs=keep), keeping, if_exists="resume", bar=None)
-    assert list(kept_epochs(keeping)) == epochs
+    train(changed(config, max_epochs=6), keeping, if_exists="resume", bar=None)
+    assert list(kept_epochs(keeping)) == [4, 5, 6]
     assert check_files(keeping) == []
+
+
+def test_an_interrupted_average_is_no_finished_run(keeping, tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(average_module, "validation_bleu", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        average(keeping, tmp_path / "average")
+    assert s2s.verify(tmp_path / "average").is_wrong
+    assert read_metrics(tmp_path / "average") == {}
+    monkeypatch.undo()
+    average(keeping, tmp_path / "average", overwrite=True)
+    assert not s2s.verify(tmp_path / "average").is_wrong
+
+
+def test_weights_of_an_epoch_that_no_checkpoint_contains_are_left_out(keeping, tmp_path):
+    """As after a process that ended between the two."""
+    (keeping / "checkpoints/epoch-5.safetensors").write_bytes(b"unfinished")
+    assert average(keeping, tmp_path / "average").epochs == [2, 3, 4]
 
 
 @pytest.mark.parametrize(("last", "epochs"), [(None, [2, 3, 4]), (2, [3, 4]), (1, [4])])
@@ -117,6 +137,8 @@ def test_what_cannot_be_averaged_is_refused_and_nothing_changes(keeping, tmp_pat
         average(keeping, output, 4)
     with pytest.raises(UserError, match=r"keeps the weights of its best epoch alone; .*keep_epochs=5"):
         average(s2s.load("demo").folder, output)
+    with pytest.raises(UserError, match="last=0: give the number of epochs to average, at least 1"):
+        average(keeping, output, 0)
     with pytest.raises(UserError, match="is the run itself"):
         average(keeping, keeping, overwrite=True)
     assert not output.exists()

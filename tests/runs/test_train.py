@@ -22,6 +22,7 @@ from seq2seq_attn.runs.model import TrainedModel, build_translator, with_lexicon
 from seq2seq_attn.runs.train import train
 from seq2seq_attn.saved import weights_content
 from seq2seq_attn.strict import load, override, parse
+from seq2seq_attn.text.checksums import write_recorded
 from seq2seq_attn.text.corpus import ParallelCorpus
 from seq2seq_attn.text.vocabulary import EOS
 from seq2seq_attn.training.callbacks import BestWeights
@@ -116,6 +117,17 @@ def test_max_epochs_cannot_change_where_the_learning_rates_so_far_depended_on_it
     train(decaying, tmp_path / "run")
     with pytest.raises(UserError, match=r"training\.max_epochs=2, now it is 3"):
         train(changed(decaying, max_epochs=3), tmp_path / "run", if_exists="resume")
+
+
+def test_fewer_epochs_than_an_interrupted_run_has_are_refused_before_anything_is_written(trained, config, tmp_path):
+    folder = tmp_path / "run"
+    (folder / "model.safetensors").unlink()
+    write_recorded(folder, {"metrics.json": b"{}"})
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    with pytest.raises(UserError, match=r"has trained for 2 epochs, more than training\.max_epochs=1"):
+        train(changed(config, max_epochs=1), folder, if_exists="resume")
+    after = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert after == before
 
 
 @pytest.mark.parametrize("name", ["chapter.txt", "config.yaml"])  # a config.yaml alone does not make a folder a run
