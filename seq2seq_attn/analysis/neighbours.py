@@ -158,6 +158,7 @@ def find_neighbours(
         tokens = prefix_ids(model, target)
     if step > len(tokens):
         raise UserError(f"step {step}: this translation has steps 0 to {len(tokens)}, and the last predicts </s>")
+    model.require_steps(step + 1, f"step {step}")
     (rows,) = step_vectors(model.translator, sources, pad([[*tokens[:step], EOS]], model.device))
     return index.nearest_steps(model, rows[step], most)
 

@@ -6,6 +6,7 @@ The translation is given, found by any search, or found while its steps are read
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -24,6 +25,7 @@ from seq2seq_attn.text.encoded import Ids
 from seq2seq_attn.text.vocabulary import EOS, PAD, SPECIALS, UNK, Vocabulary
 
 LIKELY = 10  # next tokens that a step lists
+NO_NUMBERS = "the predictions are no numbers any more; give smaller weights"
 
 
 class LayerReading(NamedTuple):
@@ -124,6 +126,8 @@ def continuations(
     limit = rest.limit(len(ids))
     best = []
     for each in found:
+        if not math.isfinite(each.log_probability):
+            raise UserError(NO_NUMBERS)
         predicted = [*first, *each.tokens, *([EOS] if len(each.tokens) < limit else [])]
         tokens = model.target.vocabulary.lookup_tokens(predicted)
         best.append(Continuation(model.target.decode(predicted), tokens, each.log_probability, each.score))
@@ -243,7 +247,7 @@ class _Decoder:
         chosen = int(best.tokens) if forced is None else forced
         log_probabilities = torch.log_softmax(logits[0], dim=0)
         if not log_probabilities.isfinite().all():
-            raise UserError("the predictions are no numbers any more; give smaller weights")
+            raise UserError(NO_NUMBERS)
         likely = log_probabilities.exp().topk(min(LIKELY, len(log_probabilities)))
         words = self.model.target.vocabulary.lookup_tokens([chosen, *likely.indices.tolist()])
         has_weights = bool(self.models.contexts) and not self.models.reads_another(state.steps)

@@ -172,11 +172,13 @@ def agreement_by_head(
     """
     agreement([frozenset()] * len(pairs), *gold)  # raises the errors before the model is run
     counts: dict[tuple[int | None, int | None], NDArray[np.int64]] = {}
+    without_links = np.zeros(4, dtype=np.int64)  # counts of the pairs that have no weights
     links_of = zip(gold.sure, gold.possible, strict=True)
     for sources, targets in _chunks(pairs, HEADS_CHUNK):
         for source, target, heads in zip(sources, targets, model.head_weights(sources, targets, progress), strict=True):
             known = next(links_of)
             if heads is None:
+                without_links += np.array(count_links(frozenset(), *known))
                 continue
             merged = [[_merged(model, source, target, each, row) for each in layer] for layer in heads.cross]
             for key, words in _with_means(merged):
@@ -184,7 +186,7 @@ def agreement_by_head(
                 counts[key] = counts.get(key, 0) + found
     if not any(predicted for predicted, *_ in counts.values()):
         raise UserError(NO_WEIGHTS)
-    return [HeadAgreement(*key, Agreement(*total.tolist())) for key, total in counts.items()]
+    return [HeadAgreement(*key, Agreement(*(total + without_links).tolist())) for key, total in counts.items()]
 
 
 def _with_means(

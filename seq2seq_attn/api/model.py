@@ -259,8 +259,9 @@ class Model:
 
         The probabilities of tokens are averaged with those of the models of `ensemble`, as in `translate`.
         """
-        corpus = self._short(pairs)
-        forced = self._averaged_with(ensemble).force(corpus.source, corpus.target, progress)
+        corpus, trained = _corpus(pairs), self._averaged_with(ensemble)
+        trained.require_short(corpus.source, corpus.target)
+        forced = trained.force(corpus.source, corpus.target, progress)
         return PairScores(
             PairScore(source, target, None, None, None)
             if each is None

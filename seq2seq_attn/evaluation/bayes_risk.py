@@ -43,7 +43,8 @@ def utility(name: str, tokenize: str) -> Utility:
 def bleu_matrix(texts: Sequence[str], tokenize: str) -> Matrix:
     """sacrebleu's sentence BLEU, over the orders of n-grams that a sentence is long enough for, of all pairs."""
     metric = bleu_metric(tokenize, lowercase=False, by_sentence=True)
-    return np.array([[metric.sentence_score(ours, [theirs]).score for theirs in texts] for ours in texts])
+    scores = [[metric.sentence_score(ours, [theirs]).score for theirs in texts] for ours in texts]
+    return np.array(scores).reshape(len(texts), len(texts))
 
 
 def chrf_matrix(texts: Sequence[str]) -> Matrix:

@@ -4,8 +4,9 @@ Several training seeds of a system are pooled: its score is the mean of the scor
 resampled, never seeds: intervals and p-values are about other test sets for these same runs. Whether a difference holds
 for other trainings as well is for the joint test to say (`significance`).
 
-Bootstrap resamples, intervals and p-values are sacrebleu's, to the last digit. In addition to sacrebleu, the difference
-between two systems has an interval, and so has a rate.
+Bootstrap resamples, intervals and p-values are sacrebleu's, to the last digit of BLEU; sacrebleu rounds the chrF of a
+resample to single precision, which differs in the sixth digit. In addition to sacrebleu, the difference between two
+systems has an interval, and so has a rate.
 
 Approximate randomisation (Noreen, 1989): if two systems translate equally well, it does not matter which of them
 produced which translation. In each trial a coin is tossed per sentence, and heads swaps the two translations. The

@@ -305,8 +305,9 @@ class TrainedModel:
             if limit is None:
                 continue
             for number, line in enumerate(lines, start=1):
-                # A piece is a character at least, but for the few that sentencepiece expands: most need no tokeniser.
-                if len(line) > limit and (length := len(codec.pieces(line))) > limit:
+                # A piece is a character at least, but for one in front of the line and the few characters that
+                # sentencepiece expands: most lines need no tokeniser.
+                if len(line) >= limit and (length := len(codec.pieces(line))) > limit:
                     raise UserError(
                         f"{place}line {number} of the {side}: {length:,} tokens, and this model reads {limit:,} at "
                         f"most, {reason}; leave the pair out, or split it"

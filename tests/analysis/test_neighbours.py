@@ -11,6 +11,7 @@ from seq2seq_attn.analysis import neighbours
 from seq2seq_attn.analysis.neighbours import StateIndex, source_vectors, step_vectors
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.translator import pad
+from seq2seq_attn.runs.model import TrainedModel
 
 pytest.importorskip("usearch", reason="the extra [serve] is not installed")
 
@@ -138,6 +139,10 @@ def test_what_cannot_be_answered_is_one_line(model, monkeypatch):
         model.neighbours(" ")
     with pytest.raises(UserError, match="'q' is no token"):
         model.neighbours("a", ["q"], step=0)
+    monkeypatch.setattr(TrainedModel, "max_positions", (None, 2))
+    with pytest.raises(UserError, match="step 2: 3 tokens, and this model has 2 positions; give fewer"):
+        model.neighbours("a", "y z", step=2)
+    monkeypatch.undo()
     with pytest.raises(UserError, match="most = 0"):
         model.neighbours("a", most=0)
     monkeypatch.setitem(sys.modules, "usearch", None)

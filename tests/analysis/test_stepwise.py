@@ -162,6 +162,13 @@ def test_continuations_are_the_n_best_of_the_search(model):
         )
 
 
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_continuations_that_are_no_numbers_are_refused(model, beam_size):
+    overflow = [Intervention(replace="weights", weights=(1e308,) * (len(SOURCE.split()) + 1))]
+    with pytest.raises(UserError, match="the predictions are no numbers any more; give smaller weights"):
+        continuations(model, SOURCE, interventions=overflow, options=options(model, beam_size=beam_size))
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -151,8 +151,8 @@ def test_the_plot_has_the_tokens_on_its_axes(model):
 
 
 def test_a_model_with_one_head_aligns_by_it(model):
-    pairs = [("a b c", "c b a"), ("", "a"), ("c a", "a c")]
-    links = [{(2, 0), (1, 1), (0, 2)}, set(), {(1, 0), (0, 1)}]
+    pairs = [("a b c", "c b a"), ("", "a"), ("c a", "a c"), ("a b", "")]
+    links = [{(2, 0), (1, 1), (0, 2)}, set(), {(1, 0), (0, 1)}, {(0, 0)}]  # those of a side without tokens are missed
     found = model.align_heads(pairs, GoldCorpus(links, links))
     assert {each.agreement for each in found} == {model.align(pairs).agreement(GoldCorpus(links, links))}
     assert repr(found).endswith(f"head 0, AER {found[0].agreement.error_rate:.3f}")

@@ -10,8 +10,10 @@ from seq2seq_attn.attention import (
     Dot,
     FixedContext,
     General,
+    KeyValueAttention,
     LinguisticCoverage,
     LocalM,
+    MeanContext,
     MeanState,
     Monotonic,
     MultiHead,
@@ -125,3 +127,20 @@ def test_what_cannot_attend_to_itself_is_refused():
             SelfAttention(part)
     with pytest.raises(ValueError, match="FromTheMean cannot append to a source"):
         SelfAttention(Attention(FromTheMean(4, 4)), causal=True)
+
+
+def test_it_reads_with_halves_of_the_states_and_refuses_a_context_without_sizes():
+    halves = SelfAttention(KeyValueAttention(Attention(General(SIZE, SIZE // 2))), causal=True)
+    x = torch.randn(B, N, SIZE)
+    contexts, weights = halves(x)
+    assert contexts.shape == (B, N, SIZE // 2)
+    assert weights.triu(1).count_nonzero() == 0
+    first, cache = halves.step(x[:, :2], None)
+    second, _ = halves.step(x[:, 2:], cache)
+    torch.testing.assert_close(torch.cat((first, second), dim=1), contexts)
+
+    class Mine(MeanContext):
+        reads_query = True
+
+    with pytest.raises(ValueError, match="needs the sizes of queries and keys, but Mine has none; set query_size"):
+        SelfAttention(Mine(SIZE))

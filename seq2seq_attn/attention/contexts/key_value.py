@@ -30,6 +30,7 @@ class KeyValueAttention(Context):
             raise ValueError(f"KeyValueAttention needs directions = 1 or 2, got {directions}")
         self.attention = attention
         self.directions = directions
+        self.query_size, self.key_size = attention.query_size, 2 * attention.key_size
         self.value_size = attention.value_size
         self.needs_history = attention.needs_history
         self.heads = attention.heads

@@ -18,7 +18,7 @@ class SelfAttention(nn.Module):
 
     `attention` is any context that reads with a query and carries nothing from step to step. With `causal`, C_i depends
     on x_1, ..., x_i only, and `step` appends to a cache of keys and values. ValueError: the attention's queries and
-    keys differ in size, it has a history, or it cannot append to a source and `causal` is true.
+    keys differ in size or have none, it has a history, or it cannot append to a source and `causal` is true.
     """
 
     def __init__(self, attention: Context, causal: bool = False) -> None:
@@ -26,7 +26,11 @@ class SelfAttention(nn.Module):
         name = type(attention).__name__
         if not attention.reads_query:
             raise ValueError(f"SelfAttention needs a context that reads with a query, got {name}")
-        query_size, key_size = (getattr(attention, size) for size in ("query_size", "key_size"))
+        query_size, key_size = (getattr(attention, size, None) for size in ("query_size", "key_size"))
+        if query_size is None or key_size is None:
+            raise ValueError(
+                f"SelfAttention needs the sizes of queries and keys, but {name} has none; set query_size and key_size"
+            )
         if query_size != key_size:
             raise ValueError(
                 f"SelfAttention has queries and keys from one sequence, but {name} has query_size {query_size} and "

@@ -15,8 +15,9 @@ class Location(Scorer):
     """Position j scores w_j · q, w_j being row j of W (Luong et al. 2015, eq. 8: a = softmax(W q)).
 
     W is (max_length, query_size). Keys have no effect. A source shorter than max_length uses the first rows of W. In a
-    longer one, positions from max_length on score -inf and are never read, as in the paper; therefore a token must
-    precede max_length, as is always the case with padding on the right.
+    longer one, positions from max_length on score -inf and are never read, as in the paper. A position before
+    max_length must remain to be read, as is always the case with padding on the right; where a window or a mask leaves
+    none, the scores say nothing and all positions that it leaves are read alike.
     """
 
     equation = "w_j · q at position j"
