@@ -83,7 +83,7 @@ class Experiment(Strict):
     question: str = ""  # the heading of the report
     note: str = ""  # what the results cannot show; repeated with the conclusions
     base: dict[str, Any] | Path  # the configuration that arms change, or its file
-    arms: dict[str, dict[str, Any]]  # changes by the name of the arm
+    arms: dict[str, dict[str, Any] | list[str]]  # changes by the name of the arm
     baseline: str  # the name of the arm that the others are compared with
     seeds: Seeds = (1,)  # each arm is trained once per seed
     contrasts: tuple[tuple[str, str], ...] = ()  # further pairs of arms to test, planned before training
@@ -94,7 +94,7 @@ class Experiment(Strict):
     def _is_no_single_run(cls, values: Any) -> Any:
         if "arms" not in values and any(key in values for key in Config.model_fields):
             raise ValueError("this is the configuration of one run; train it with: seq2seq-attn train")
-        return _with_mappings(values)
+        return values
 
     @model_validator(mode="after")
     def _arms_make_sense(self) -> Experiment:
@@ -117,7 +117,7 @@ class Experiment(Strict):
                     f"contrasts: {sorted(pair)} is an arm with itself, with the baseline (which is always tested), "
                     "or given twice"
                 )
-        for arm, change in self.arms.items():
+        for arm, change in self.changes.items():
             if "seed" in change:
                 raise ValueError(
                     f"arm {arm!r} has a seed; every arm is trained with each of the experiment's seeds, or with its "
@@ -128,9 +128,14 @@ class Experiment(Strict):
                 raise ValueError(f"arm {arm!r}: base = {own!r} is neither a file nor a mapping")
         return self
 
+    @property
+    def changes(self) -> dict[str, dict[str, Any]]:
+        """The changes of each arm as a mapping."""
+        return {arm: override({}, each) if isinstance(each, list) else each for arm, each in self.arms.items()}
+
     def own_bases(self) -> dict[str, dict[str, Any] | Path | None]:
         """By arm, what it changes instead of the base of the experiment; None: that one."""
-        bases = {arm: change.get(BASE) for arm, change in self.arms.items()}
+        bases = {arm: change.get(BASE) for arm, change in self.changes.items()}
         return {arm: Path(own) if isinstance(own, str) else own for arm, own in bases.items()}
 
 
@@ -234,7 +239,7 @@ def make_grid(experiment: Experiment, bases: Mapping[str, Mapping[str, Any]], pa
     """
     place = f"{path}: " if path else ""
     runs: list[ArmRun] = []
-    for arm, change in experiment.arms.items():
+    for arm, change in experiment.changes.items():
         if SEEDS in bases[arm]:
             raise ConfigError(
                 f"{place}arm {arm!r}: its base has seeds; give them to the experiment, or to the arm", (SEEDS,)

@@ -195,7 +195,8 @@ def make_subject(
         )
     if not isinstance(part, type):
         own = [getattr(part, name, None) for name in ("query_size", "key_size")]
-        if options or (query_size and own[0]) or (key_size and own[1]):
+        others = zip((query_size, key_size), own, strict=True)
+        if options or any(given and known and given != known for given, known in others):
             raise UserError(
                 f"an instance of {cls.__name__} already has its sizes and options; pass the class to choose others"
             )
