@@ -35,7 +35,7 @@ from seq2seq_attn.strict import (
 )
 
 BASE = "base"  # the key of an experiment, and of an arm that changes another configuration
-SEEDS = "seeds"  # the same
+SEEDS = "seeds"  # the key of an experiment, and of an arm that is trained with others
 
 
 def _in_order(seeds: tuple[int, ...]) -> tuple[int, ...]:
@@ -131,7 +131,7 @@ class Experiment(Strict):
     @property
     def changes(self) -> dict[str, dict[str, Any]]:
         """The changes of each arm as a mapping."""
-        return {arm: override({}, each) if isinstance(each, list) else each for arm, each in self.arms.items()}
+        return {arm: _as_mapping(change) for arm, change in self.arms.items()}
 
     def own_bases(self) -> dict[str, dict[str, Any] | Path | None]:
         """By arm, what it changes instead of the base of the experiment; None: that one."""
@@ -144,11 +144,13 @@ def _with_mappings(values: Mapping[str, Any]) -> dict[str, Any]:
     arms = values.get("arms")
     if not isinstance(arms, Mapping):
         return dict(values)
-    return {**values, "arms": {arm: override({}, each) if _is_lines(each) else each for arm, each in arms.items()}}
+    return {**values, "arms": {arm: _as_mapping(change) for arm, change in arms.items()}}
 
 
-def _is_lines(change: Any) -> bool:
-    return isinstance(change, list) and all(isinstance(line, str) for line in change)
+def _as_mapping(change: Any) -> Any:
+    """A change as a mapping if it is given as lines; anything else stays, for the check of the experiment."""
+    is_lines = isinstance(change, list) and all(isinstance(line, str) for line in change)
+    return override({}, change) if is_lines else change
 
 
 class ArmConfig(Config):
