@@ -1,10 +1,12 @@
-"""The conditional GRU of Nematus: two cells with attention between them."""
+"""The conditional GRU of Nematus, two cells with attention between them; and deep transitions, with more after them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, cast
 
+import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from seq2seq_attn.attention import Context, PreparedSource, Source
@@ -14,19 +16,25 @@ from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderConfig, Decod
 from seq2seq_attn.ops.decoder import DecoderWeights, decoder_sequence, scoring, why_not
 from seq2seq_attn.ops.dispatch import fusible
 from seq2seq_attn.ops.linear import Linear
+from seq2seq_attn.strict import Layers
 
 
 @fusible
 class ConditionalDecoder(Decoder):
     """H'_i = cell_1(E y_{i-1}, H_{i-1});  C_i = read(H'_i);  H_i = cell_2(C_i, H'_i)   (Sennrich et al. 2017, sec. 2).
 
-    The query depends on y_{i-1} but not on y_i; row i of the weights belongs to the prediction of y_i. Both cells have
-    the same state size, since the state passes through them in turn: with several layers, both are stacks.
+    The query depends on y_{i-1} but not on y_i; row i of the weights belongs to the prediction of y_i. With `deeper`
+    cells, a deep transition, H_i = cell_L(0, ... cell_3(0, cell_2(C_i, H'_i)))   (Miceli Barone et al. 2017).
+
+    All cells have the same state size, as the state passes through them in turn: with several layers, all are stacks.
     """
 
-    def __init__(self, cell: Cell, second: Cell, context: Context, embedding_size: int) -> None:
+    def __init__(
+        self, cell: Cell, second: Cell, context: Context, embedding_size: int, *, deeper: Sequence[Cell] = ()
+    ) -> None:
         super().__init__(cell, context)
         self.second = second
+        self.deeper = nn.ModuleList(deeper)
         self.from_token = Linear(embedding_size, cell.gate_size)
         self.from_context = ContextGates(context.value_size, second.gate_size)
         self.second_bias = nn.Parameter(self.from_token.weight.new_zeros(second.gate_size))
@@ -42,6 +50,8 @@ class ConditionalDecoder(Decoder):
         context, weights, history = self.read(self.cell.output(between), source, state.history)
         gates = self.from_context(context, self.second_bias.to(context.dtype).expand(between.shape[0], -1))
         hidden = self.second(gates, between)
+        for cell in self.deeper:
+            hidden = cell(torch.zeros_like(gates), hidden)
         return DecoderState(hidden, history), DecoderOutput(self.cell.output(hidden), context, weights)
 
     def run(self, input_gates: Tensor, state: DecoderState, source: PreparedSource) -> DecoderOutput:
@@ -51,6 +61,8 @@ class ConditionalDecoder(Decoder):
 
     def why_not(self) -> str | None:
         """Why a known target is decoded by a loop over steps; None if it is decoded in one operation."""
+        if self.deeper:
+            return f"the decoder has {2 + len(self.deeper)} transitions"
         return why_not(self, [self.cell, self.second], self.context)
 
     def _weights(self) -> DecoderWeights:
@@ -65,9 +77,11 @@ class ConditionalDecoder(Decoder):
 
 
 class ConditionalConfig(DecoderConfig):
-    """`{kind: conditional}`."""
+    """`{kind: conditional, transitions: 2}`."""
 
     kind: Literal["conditional"] = "conditional"
+    transitions: Layers = Field(2, ge=2)  # cells that a state passes in one step: two, or more in a deep transition
 
     def build(self, make_cell: Callable[[], Cell], context: Context, embedding_size: int) -> ConditionalDecoder:
-        return ConditionalDecoder(make_cell(), make_cell(), context, embedding_size)
+        first, second, *deeper = (make_cell() for _ in range(self.transitions))
+        return ConditionalDecoder(first, second, context, embedding_size, deeper=deeper)
