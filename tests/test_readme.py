@@ -154,7 +154,7 @@ def test_figures_of_real_captions_are_those_of_their_results():
 
 def test_the_tables_of_the_ablation_are_those_of_its_results():
     folder = ROOT / "experiments/ablation"
-    made = SimpleNamespace(**runpy.run_path(str(folder / "table.py")))
+    made = SimpleNamespace(**runpy.run_path(str(ROOT / "experiments/tables.py")))
     results = Results.load(folder / "results/results.json")
     page = (folder / "README.md").read_text(encoding="utf-8")
     assert made.arms_table(results) in page

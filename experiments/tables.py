@@ -1,10 +1,11 @@
-"""The two tables of README.md, from results/results.json.
+"""The tables of an experiment's page, from its results.json.
 
-python experiments/ablation/table.py
+python experiments/tables.py experiments/ablation
 """
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from seq2seq_attn.results.results import ArmResult, PairedComparison, Results, Spread
@@ -72,5 +73,7 @@ def _markdown(header: list[str], rows: list[list[str]]) -> str:
 
 
 if __name__ == "__main__":
-    found = Results.load(Path(__file__).parent / "results" / "results.json")
-    print(arms_table(found), contrasts_table(found), sep="\n\n")
+    found = Results.load(Path(sys.argv[1]) / "results" / "results.json")
+    print(arms_table(found))
+    if found.contrasts:
+        print("", contrasts_table(found), sep="\n")
