@@ -152,15 +152,31 @@ def test_figures_of_real_captions_are_those_of_their_results():
     assert f"| Transformer, this page, mean of three seeds, one model | {transformer} |" in page
 
 
-def test_the_tables_of_the_ablation_are_those_of_its_results():
-    folder = ROOT / "experiments/ablation"
+def tables_and_results(name):
     made = SimpleNamespace(**runpy.run_path(str(ROOT / "experiments/tables.py")))
-    results = Results.load(folder / "results/results.json")
-    page = (folder / "README.md").read_text(encoding="utf-8")
+    return made, Results.load(ROOT / "experiments" / name / "results/results.json")
+
+
+@pytest.mark.parametrize("name", ["ablation", "recipe"])
+def test_the_tables_of_a_page_are_those_of_its_results(name):
+    made, results = tables_and_results(name)
+    page = (ROOT / "experiments" / name / "README.md").read_text(encoding="utf-8")
     assert made.arms_table(results) in page
-    assert made.contrasts_table(results) in page
+    assert not results.contrasts or made.contrasts_table(results) in page
+
+
+def test_the_row_of_the_ablation_on_the_first_screen_is_that_of_its_results():
+    made, results = tables_and_results("ablation")
     (shown,) = (line for line in README.splitlines() if line.startswith("|  | C at start |"))
     assert made.first_screen(results, [cell.strip() for cell in shown.split("|")[2:-1]]) in README
+
+
+def test_the_effect_of_averaging_epochs_on_a_page_is_the_one_that_was_measured():
+    folder = ROOT / "experiments/recipe"
+    found = json.loads((folder / "results/average.json").read_text(encoding="utf-8"))
+    mean, best = (sum(found[key]) / len(found[key]) for key in ("mean", "best epoch"))
+    said = f"{mean:.1f} instead of {best:.1f} ({found['difference']:+.1f} [{found['low']:+.1f}, {found['high']:+.1f}])"
+    assert said in " ".join((folder / "README.md").read_text(encoding="utf-8").split())
 
 
 def test_the_effects_of_search_on_a_page_are_those_that_were_measured():
