@@ -5,7 +5,7 @@ python experiments/tables.py experiments/ablation
 
 from __future__ import annotations
 
-import sys
+import argparse
 from pathlib import Path
 
 from seq2seq_attn.results.results import ArmResult, PairedComparison, Results, Spread
@@ -73,7 +73,9 @@ def _markdown(header: list[str], rows: list[list[str]]) -> str:
 
 
 if __name__ == "__main__":
-    found = Results.load(Path(sys.argv[1]) / "results" / "results.json")
+    parser = argparse.ArgumentParser(description="The tables of an experiment's page, from its results.json.")
+    parser.add_argument("experiment", type=Path, help="its folder, as in experiments/ablation")
+    found = Results.load(parser.parse_args().experiment / "results" / "results.json")
     print(arms_table(found))
     if found.contrasts:
         print("", contrasts_table(found), sep="\n")
