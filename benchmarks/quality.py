@@ -6,8 +6,8 @@ training command was started: of this project with these translations, of the pe
 of every epoch, translated afterwards).
 
     benchmarks/peers/setup.sh peers                                             # first; then, on an idle machine:
-    python benchmarks/quality.py train peers seq2seq_attn --minutes 30
-    python benchmarks/quality.py train peers opennmt --minutes 60
+    python benchmarks/quality.py train peers seq2seq_attn --minutes 25
+    python benchmarks/quality.py train peers opennmt --minutes 45
     python benchmarks/quality.py train peers joeynmt --minutes 60
     python benchmarks/quality.py show                                           # the table and the picture
 """
@@ -120,7 +120,8 @@ def _joeynmt(peers: Path, folder: Path, minutes: float, environment: dict[str, s
     command = [str(python), "-m", "joeynmt", "train", str(path), "--skip-test"]
 
     def translate(checkpoint: Path, output: Path) -> None:
-        path.write_text(yaml.safe_dump(config | {"load_model": str(checkpoint)}), encoding="utf-8")
+        config["testing"]["load_model"] = str(checkpoint)  # without it, the best checkpoint is loaded
+        path.write_text(yaml.safe_dump(config), encoding="utf-8")
         done = [str(python), "-m", "joeynmt", "translate", str(path)]  # its option for a file fails in this release
         with (peers / "data" / "val.bpe.en").open("rb") as lines, output.open("wb") as file:
             subprocess.run(done, cwd=peers, env=environment, stdin=lines, stdout=file, check=True)
@@ -168,11 +169,15 @@ def _checkpoints(
     for line, seconds in _lines(command, minutes, environment, cwd=peers):
         print(f"{seconds / 60:6.1f} min  {line[-110:]}")
     references = (peers / "data" / "val.tok.de").read_text(encoding="utf-8").splitlines()
-    curve = []
+    curve: Curve = []
+    before: list[str] = []
     for checkpoint in sorted(folder.glob(pattern), key=lambda path: path.stat().st_mtime):
         output = folder / "translations"
         translate(checkpoint, output)
         translations = output.read_text(encoding="utf-8").replace("@@ ", "").splitlines()
+        if translations == before:
+            raise SystemExit(f"{checkpoint.name}: the translations of the checkpoint before; was this one loaded?")
+        before = translations
         score = corpus_score(BLEU, translations, references).value
         curve.append(((checkpoint.stat().st_mtime - began) / 60, score))
         print(f"{checkpoint.name}: {curve[-1][0]:.1f} min, {score:.2f}")
@@ -203,7 +208,7 @@ def _peer(name: str) -> Any:
 
 def show(_: argparse.Namespace) -> None:
     """The table, on standard output, and the picture, in `docs/speed`."""
-    results = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(RESULTS.glob("quality-*.json"))]
+    results = measured()
     print(table(results))
     styles = line_styles([result["system"] for result in results])
     with drawing([]):
@@ -217,17 +222,23 @@ def show(_: argparse.Namespace) -> None:
         (ROOT / "docs" / "speed" / "time-to-quality.png").write_bytes(render(figure, "png"))
 
 
+def measured() -> list[dict[str, Any]]:
+    """The results of the systems that have been measured, this project's first."""
+    paths = [path for name in NAMES if (path := RESULTS / f"quality-{name}.json").exists()]
+    return [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+
+
 def table(results: list[dict[str, Any]]) -> str:
-    """Minutes to each goal, and the best BLEU within the time given."""
+    """Minutes to each goal, the best BLEU, and the minutes after which the last epoch ended."""
     lines = [
-        "| system | " + " | ".join(f"minutes to {goal} BLEU" for goal in GOALS) + " | best BLEU | minutes given |",
+        "| system | " + " | ".join(f"minutes to {goal} BLEU" for goal in GOALS) + " | best BLEU | minutes trained |",
         "| --- |" + " ---: |" * (len(GOALS) + 2),
     ]
     for result in results:
         reached = [next((each["minutes"] for each in result["curve"] if each["bleu"] >= goal), None) for goal in GOALS]
         cells = ["not reached" if at is None else f"{at:.1f}" for at in reached]
-        best = max(each["bleu"] for each in result["curve"])
-        lines.append(f"| {result['system']} | {' | '.join(cells)} | {best:.1f} | {result['minutes']:g} |")
+        best, last = max(each["bleu"] for each in result["curve"]), result["curve"][-1]["minutes"]
+        lines.append(f"| {result['system']} | {' | '.join(cells)} | {best:.1f} | {last:.1f} |")
     return "\n".join(lines)
 
 

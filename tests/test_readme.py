@@ -165,6 +165,16 @@ def test_the_tables_of_a_page_are_those_of_its_results(name):
     assert not results.contrasts or made.contrasts_table(results) in page
 
 
+def test_the_table_of_time_to_quality_is_that_of_its_results():
+    made = SimpleNamespace(**runpy.run_path(str(ROOT / "benchmarks/quality.py")))
+    results = made.measured()
+    assert results[0]["system"] == "seq2seq_attn, bf16"
+    assert made.table(results) in (ROOT / "benchmarks/README.md").read_text(encoding="utf-8")
+    epochs = [{"minutes": 2.0, "bleu": 29.9}, {"minutes": 4.0, "bleu": 35.0}, {"minutes": 6.0, "bleu": 34.0}]
+    row = made.table([{"system": "one", "curve": epochs}]).splitlines()[-1]
+    assert row == "| one | 4.0 | 4.0 | not reached | 35.0 | 6.0 |"
+
+
 def test_the_row_of_the_ablation_on_the_first_screen_is_that_of_its_results():
     made, results = tables_and_results("ablation")
     (shown,) = (line for line in README.splitlines() if line.startswith("|  | C at start |"))

@@ -191,10 +191,13 @@ def on_cuda(accelerator: str) -> bool:
 
 
 def _processor() -> str:
+    """Its name, with family and model, as a name like "AMD EPYC" stands for generations that differ in speed."""
     try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("\n\n")[0].splitlines()
     except OSError:
-        pass
-    return platform.processor() or platform.machine()
+        lines = []
+    first = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
+    name = first.get("model name") or platform.processor() or platform.machine()
+    if "cpu family" in first:
+        name += f" (family {first['cpu family']}, model {first['model']})"
+    return name

@@ -38,6 +38,14 @@ def test_the_recorded_hardware_is_what_the_run_used(monkeypatch):
     assert hardware("auto") == hardware("cpu")
 
 
+def test_the_processor_has_its_family_and_model_because_several_generations_share_a_name(monkeypatch):
+    one = "processor\t: {}\ncpu family\t: 25\nmodel\t\t: 17\nmodel name\t: AMD EPYC\n"
+    monkeypatch.setattr(Path, "read_text", lambda path, encoding: "\n".join(one.format(core) for core in range(2)))
+    assert hardware("cpu").startswith("AMD EPYC (family 25, model 17), ")
+    monkeypatch.setattr(Path, "read_text", lambda path, encoding: "processor\t: 0\nBogoMIPS\t: 50.00\n")  # as on ARM
+    assert "family" not in hardware("cpu")
+
+
 @pytest.fixture
 def config(grid):
     return grid.runs[0].config
