@@ -2,13 +2,13 @@
 
 Each system trains on Multi30k English to German, on lowercased, tokenised text, with a small RNN recipe that its
 authors publish; after every epoch its greedy translations of the validation set are scored. Minutes are those since its
-training command was started: of this project with these translations, of the peers without them (they keep a checkpoint
-of every epoch, translated afterwards).
+training command was started, with the validation that it does itself: this project's includes these translations; the
+peers keep a checkpoint of every epoch, translated afterwards.
 
     benchmarks/peers/setup.sh peers                                             # first; then, on an idle machine:
     python benchmarks/quality.py train peers seq2seq_attn --minutes 25
     python benchmarks/quality.py train peers opennmt --minutes 45
-    python benchmarks/quality.py train peers joeynmt --minutes 60
+    python benchmarks/quality.py train peers joeynmt --minutes 45
     python benchmarks/quality.py show                                           # the table and the picture
 """
 
