@@ -28,6 +28,7 @@ from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import GoldCorpus, Links, Method, flipped, read_gold_of, symmetrise
 from seq2seq_attn.evaluation.attention_weights import AlignmentRow
+from seq2seq_attn.ops import slow_precision
 from seq2seq_attn.runs import DEMO, Say, find_run, is_shipped, warn
 from seq2seq_attn.runs.folder import read_metrics
 from seq2seq_attn.runs.model import TrainedModel, with_lexicon
@@ -211,6 +212,8 @@ class Model:
         """As `stream`, for lines in batches, each of which is translated together before the next is asked for."""
         options = options or self.config.search
         trained = with_lexicon(self._averaged_with(ensemble, weights), self.folder, options, say).for_inference(options)
+        if (slow := slow_precision(options.precision, trained.device.type)) is not None:
+            say(slow)
         done = 0
         for sources in batches:
             _refuse_no_text(sources, "sentence", done)

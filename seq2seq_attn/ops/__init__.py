@@ -11,8 +11,9 @@ from torch import nn
 
 from seq2seq_attn.ops import native
 from seq2seq_attn.ops.dispatch import is_reference, reasons, reference
+from seq2seq_attn.ops.linear import has_bf16
 
-__all__ = ["description", "is_reference", "reasons", "reference", "unfused"]
+__all__ = ["description", "is_reference", "reasons", "reference", "slow_precision", "unfused"]
 
 
 def unfused(model: nn.Module) -> str | None:
@@ -24,6 +25,13 @@ def unfused(model: nn.Module) -> str | None:
         return None  # `description` reports this
     parts = [f"{name} ({reason})" for name, reason in reasons(model).items()]
     return f"computed step by step: {', '.join(parts)}" if parts else None
+
+
+def slow_precision(precision: str, device: str) -> str | None:
+    """A warning if this precision is much slower than fp32 on this type of device; None if it is not."""
+    if precision != "bf16" or device != "cpu" or has_bf16():
+        return None
+    return "precision bf16 is 5 to 20 times slower than fp32 on this processor, which does not support it; use fp32"
 
 
 def description() -> str:

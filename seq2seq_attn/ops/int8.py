@@ -64,7 +64,7 @@ def require_int8(device: str) -> None:
     if device != "cpu":
         raise UserError(f"precision int8 needs a model on the CPU, but this one is on {device}; use bf16 there")
     if not has_int8():
-        raise UserError("precision int8 needs oneDNN and VNNI, which this torch or this processor lacks; use bf16")
+        raise UserError("precision int8 needs oneDNN and VNNI, which this torch or this processor lacks; use fp32")
 
 
 @cache

@@ -155,6 +155,9 @@ def _train(
         f"{name}: {_device(config)}, {config.training.precision}; {model.parameters():,} parameters; {kept}, "
         f"validation {kept_to_validate}; vocabulary {len(source.vocabulary):,} {sizes}"
     )
+    device = "cuda" if on_cuda(config.training.accelerator) else "cpu"
+    if (slow := ops.slow_precision(config.training.precision, device)) is not None:
+        say(f"{name}: {slow}")
     if (unfused := ops.unfused(translator)) is not None:
         say(f"{name}: {unfused}")
     if (cut := _cut_short(training, config.search)) is not None:

@@ -1,6 +1,7 @@
 """The results of a model as records: translations, scores, links and weights."""
 
 import math
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import torch
 
 import seq2seq_attn as s2s
+from seq2seq_attn import ops
 from seq2seq_attn.api.answers import AttentionMatrix
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import GoldCorpus
@@ -25,6 +27,17 @@ def test_translations_are_those_of_the_search_with_its_scores_and_weights(model)
     np.testing.assert_array_equal(found.weights[2], searched[2][0].weights)
     assert found.weights[1] is None
     assert found[0].attention.source == ("a", "b", "c", "</s>")
+
+
+def test_translation_in_bf16_says_that_it_is_slow_on_a_processor_without_it(model, monkeypatch):
+    monkeypatch.setattr(ops, "has_bf16", lambda: False)
+    with pytest.warns(UserWarning, match="bf16 is 5 to 20 times slower than fp32 on this processor"):
+        model.translate(["a b c"], precision="bf16")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.translate(["a b c"], precision="fp32")
+        monkeypatch.setattr(ops, "has_bf16", lambda: True)
+        model.translate(["a b c"], precision="bf16")
 
 
 def test_models_translate_and_score_together(model, compared):

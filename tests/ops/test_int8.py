@@ -187,5 +187,5 @@ def test_without_int8_products_the_error_names_a_solution(monkeypatch):
     with pytest.raises(UserError, match="int8 needs a model on the CPU, but this one is on meta; use bf16"):
         search(make().to("meta"), [[4, 3]], SearchOptions(precision="int8"))
     monkeypatch.setattr(int8, "has_int8", lambda: False)
-    with pytest.raises(UserError, match=r"int8 needs oneDNN and VNNI.*use bf16"):
+    with pytest.raises(UserError, match=r"int8 needs oneDNN and VNNI.*use fp32"):
         search(make(), [[4, 3]], SearchOptions(precision="int8"))

@@ -12,6 +12,7 @@ import safetensors.torch
 import torch
 
 import seq2seq_attn as s2s
+from seq2seq_attn import ops
 from seq2seq_attn.analysis.scoring import evaluate, score_references
 from seq2seq_attn.analysis.word_alignment import word_attention
 from seq2seq_attn.comparison.compare import claim
@@ -365,6 +366,19 @@ def test_training_first_reports_the_data_and_what_is_not_fused(config, tmp_path)
         f"training: CPU with {threads}, fp32; {sizes}",
         "training: computed step by step: decoder (the scorer is Location, neither additive nor a dot product)",
     ]
+
+
+@pytest.mark.parametrize("supported", [False, True])
+def test_training_in_bf16_says_that_it_is_slow_on_a_processor_without_it(config, tmp_path, monkeypatch, supported):
+    monkeypatch.setattr(ops, "has_bf16", lambda: supported)
+    said = []
+    train(
+        parse(Config, override(config.model_dump(mode="json"), ["training.precision=bf16", *ONE_EPOCH])),
+        tmp_path / "run",
+        say=said.append,
+    )
+    slow = "training: precision bf16 is 5 to 20 times slower than fp32 on this processor, which does not support it"
+    assert [line for line in said if "slower" in line] == ([] if supported else [f"{slow}; use fp32"])
 
 
 def test_an_ensemble_has_the_fewest_positions_of_its_models(config, tmp_path):
