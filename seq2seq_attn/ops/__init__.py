@@ -11,7 +11,7 @@ from torch import nn
 
 from seq2seq_attn.ops import native
 from seq2seq_attn.ops.dispatch import is_reference, reasons, reference
-from seq2seq_attn.ops.linear import has_bf16
+from seq2seq_attn.ops.linear import has_onednn
 
 __all__ = ["description", "is_reference", "reasons", "reference", "slow_precision", "unfused"]
 
@@ -29,7 +29,7 @@ def unfused(model: nn.Module) -> str | None:
 
 def slow_precision(precision: str, device: str) -> str | None:
     """A warning if this precision is much slower than fp32 on this type of device; None if it is not."""
-    if precision != "bf16" or device != "cpu" or has_bf16():
+    if precision != "bf16" or device != "cpu" or has_onednn(torch.bfloat16) or not has_onednn(torch.float32):
         return None
     return "precision bf16 is 5 to 20 times slower than fp32 on this processor, which does not support it; use fp32"
 

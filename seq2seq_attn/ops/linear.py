@@ -190,19 +190,17 @@ def _use_onednn(x: Tensor, weight: Tensor) -> bool:
 
 
 @cache
-def has_bf16() -> bool:
-    """Whether oneDNN takes bf16 products on this processor; if not, torch computes them without vector instructions."""
-    onednn: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    return onednn and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+def has_onednn(dtype: torch.dtype) -> bool:
+    """Whether oneDNN multiplies matrices of this dtype; in bf16, not on processors without instructions for it."""
+    available: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    return available and (dtype != torch.bfloat16 or bool(torch.ops.mkldnn._is_mkldnn_bf16_supported()))
 
 
 @cache
 def onednn_is_faster(dtype: torch.dtype) -> bool:
-    """True in bf16 if the processor supports it, and in fp32 if torch would use MKL on a non-Intel processor."""
-    if dtype == torch.bfloat16:
-        return has_bf16()
-    if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
-        return False
+    """True in bf16 if oneDNN supports it, and in fp32 if torch would use MKL on a non-Intel processor."""
+    if not has_onednn(dtype) or dtype == torch.bfloat16:
+        return has_onednn(dtype)
     by_mkl: bool = torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
     return dtype == torch.float32 and by_mkl and "GenuineIntel" not in _cpu_description()
 

@@ -18,6 +18,7 @@ from seq2seq_attn.models.recurrent.cells import CELLS
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.recurrent.encoder import RecurrentEncoderConfig
 from seq2seq_attn.models.recurrent.luong import LuongConfig
+from seq2seq_attn.ops.linear import has_onednn
 from seq2seq_attn.speed.common_task import bench_corpus, recurrent_model, timed_batches, untrained_model
 from seq2seq_attn.speed.measurements import Effort, Job, Outcome, StepPart
 from seq2seq_attn.speed.workloads import elapsed_seconds, peak_bytes
@@ -320,7 +321,7 @@ def product_variants(
     one, other, transposed = left[0], right[0], right[0].t().contiguous()
     yield lambda: torch.mm(one, other)
     yield lambda: F.linear(one, transposed)
-    if device == "cpu" and torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+    if device == "cpu" and has_onednn(dtype):
         yield lambda: torch.ops.mkldnn._linear_pointwise(one, transposed, None, "none", [], "")
 
 

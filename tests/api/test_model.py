@@ -30,13 +30,13 @@ def test_translations_are_those_of_the_search_with_its_scores_and_weights(model)
 
 
 def test_translation_in_bf16_says_that_it_is_slow_on_a_processor_without_it(model, monkeypatch):
-    monkeypatch.setattr(ops, "has_bf16", lambda: False)
+    monkeypatch.setattr(ops, "has_onednn", lambda dtype: dtype == torch.float32)
     with pytest.warns(UserWarning, match="bf16 is 5 to 20 times slower than fp32 on this processor"):
         model.translate(["a b c"], precision="bf16")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.translate(["a b c"], precision="fp32")
-        monkeypatch.setattr(ops, "has_bf16", lambda: True)
+        monkeypatch.setattr(ops, "has_onednn", lambda dtype: True)
         model.translate(["a b c"], precision="bf16")
 
 

@@ -370,7 +370,7 @@ def test_training_first_reports_the_data_and_what_is_not_fused(config, tmp_path)
 
 @pytest.mark.parametrize("supported", [False, True])
 def test_training_in_bf16_says_that_it_is_slow_on_a_processor_without_it(config, tmp_path, monkeypatch, supported):
-    monkeypatch.setattr(ops, "has_bf16", lambda: supported)
+    monkeypatch.setattr(ops, "has_onednn", lambda dtype: supported or dtype == torch.float32)
     said = []
     train(
         parse(Config, override(config.model_dump(mode="json"), ["training.precision=bf16", *ONE_EPOCH])),

@@ -6,7 +6,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.translator import pad
-from seq2seq_attn.speed import WORKLOADS
+from seq2seq_attn.speed import WORKLOADS, floor
 from seq2seq_attn.speed.common_task import MODELS
 from seq2seq_attn.speed.floor import (
     BatchLengths,
@@ -157,6 +157,11 @@ def test_every_variant_computes_the_product(batch, dtype):
         product = variant()
         assert product.shape[-2:] == (2, 5)
         assert product.unique().tolist() == [3]
+
+
+def test_on_a_processor_without_bf16_its_products_are_torchs(monkeypatch):
+    monkeypatch.setattr(floor, "has_onednn", lambda dtype: dtype == torch.float32)
+    assert [len([*product_variants(1, 2, 3, 5, dtype, "cpu")]) for dtype in (torch.float32, torch.bfloat16)] == [3, 2]
 
 
 def test_every_workload_can_be_measured():
