@@ -2,10 +2,11 @@
 
 Reference implementation: `torch.nn.functional.linear`.
 
-Torch computes fp32 products with MKL, which uses its fast code paths on Intel processors only. oneDNN, which torch
-includes for bf16, uses them on all processors: on an AMD EPYC with AVX-512 it is more than twice as fast at the shapes
-of training (benchmarks/README.md). In bf16 torch itself calls oneDNN, but first copies the bias to every row. The
-choice depends on the processor and the shape alone, so that runs are reproducible.
+Torch computes fp32 products with MKL, which uses AVX-512 on Intel processors only. oneDNN, which torch includes for
+bf16, uses it on all processors that have it: on an AMD EPYC with AVX-512 it is more than twice as fast at the shapes of
+training. With AVX2 alone, MKL is as fast for many rows and up to twice as fast for few (benchmarks/README.md). In bf16
+torch itself calls oneDNN, but first copies the bias to every row. The choice depends on the processor and the shape
+alone, so that runs are reproducible.
 
 oneDNN compiles a kernel for every shape, which takes half a millisecond and half a megabyte, and caches the last
 thousand. Batches of sentences have more shapes than that. So rows are padded to a multiple of 16 or 64, and a sum over
@@ -85,8 +86,8 @@ def panels(layers: Sequence[nn.Linear]) -> tuple[Tensor, Tensor]:
 
 def panels_are_faster(weight: Tensor) -> bool:
     """Whether `panel_linear` takes such a weight, and is faster than torch: with AVX-512, and where torch uses MKL."""
-    wide = torch.backends.cpu.get_cpu_capability() == "AVX512"
-    return wide and weight.dtype == torch.float32 and not onednn_is_faster(weight.dtype) and native.has_kernels(weight)
+    is_fp32 = weight.dtype == torch.float32
+    return is_fp32 and _has_avx512() and not onednn_is_faster(weight.dtype) and native.has_kernels(weight)
 
 
 def panel_linear(x: Tensor, weight: Tensor, bias: Tensor, outputs: int) -> Tensor:
@@ -198,11 +199,15 @@ def has_onednn(dtype: torch.dtype) -> bool:
 
 @cache
 def onednn_is_faster(dtype: torch.dtype) -> bool:
-    """True in bf16 if oneDNN supports it, and in fp32 if torch would use MKL on a non-Intel processor."""
+    """True in bf16 if oneDNN supports it, and in fp32 with AVX-512 where torch would use MKL without it."""
     if not has_onednn(dtype) or dtype == torch.bfloat16:
         return has_onednn(dtype)
     by_mkl: bool = torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
-    return dtype == torch.float32 and by_mkl and "GenuineIntel" not in _cpu_description()
+    return dtype == torch.float32 and by_mkl and _has_avx512() and "GenuineIntel" not in _cpu_description()
+
+
+def _has_avx512() -> bool:
+    return torch.backends.cpu.get_cpu_capability() == "AVX512"
 
 
 def _cpu_description() -> str:
