@@ -200,10 +200,11 @@ def has_onednn(dtype: torch.dtype) -> bool:
 @cache
 def onednn_is_faster(dtype: torch.dtype) -> bool:
     """True in bf16 if oneDNN supports it, and in fp32 with AVX-512 where torch would use MKL without it."""
-    if not has_onednn(dtype) or dtype == torch.bfloat16:
+    if dtype == torch.bfloat16:
         return has_onednn(dtype)
     by_mkl: bool = torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
-    return dtype == torch.float32 and by_mkl and _has_avx512() and "GenuineIntel" not in _cpu_description()
+    by_onednn = dtype == torch.float32 and has_onednn(dtype)
+    return by_onednn and by_mkl and _has_avx512() and "GenuineIntel" not in _cpu_description()
 
 
 def _has_avx512() -> bool:

@@ -97,7 +97,7 @@ def _require_device_and_packages(config: Config) -> None:
     if config.training.accelerator == "cuda" and not torch.cuda.is_available():
         raise UserError("training.accelerator=cuda, but this machine has no CUDA device; set it to auto or cpu")
     if config.search.precision == "int8":  # the validation set is translated in this precision
-        require_int8("cuda" if on_cuda(config.training.accelerator) else "cpu")
+        require_int8(_device_type(config))
     if config.evaluation.comet and config.data.test:  # which is scored after all training
         require_comet(config.evaluation.comet)
 
@@ -155,8 +155,7 @@ def _train(
         f"{name}: {_device(config)}, {config.training.precision}; {model.parameters():,} parameters; {kept}, "
         f"validation {kept_to_validate}; vocabulary {len(source.vocabulary):,} {sizes}"
     )
-    device = "cuda" if on_cuda(config.training.accelerator) else "cpu"
-    if (slow := ops.slow_precision(config.training.precision, device)) is not None:
+    if (slow := ops.slow_precision(config.training.precision, _device_type(config))) is not None:
         say(f"{name}: {slow}")
     if (unfused := ops.unfused(translator)) is not None:
         say(f"{name}: {unfused}")
@@ -215,6 +214,11 @@ def _checksum(translator: Translator) -> str:
         checksum.update(f"{name} {tuple(weights.shape)}".encode())
         checksum.update(weights.cpu().contiguous().numpy().tobytes())
     return checksum.hexdigest()
+
+
+def _device_type(config: Config) -> str:
+    """The type of the device that a run trains on, as in `torch.device`."""
+    return "cuda" if on_cuda(config.training.accelerator) else "cpu"
 
 
 def _device(config: Config) -> str:
