@@ -75,13 +75,15 @@ def decode_steps(
 
     `source` and `prefix` are text or lists of tokens. By default, the search is that of the configuration; with a beam
     of 1 every step is returned as soon as it is decoded. Steps are computed in single precision with the whole
-    vocabulary. UserError: a side is blank, a token is unknown, or an intervention does not fit the sentence or the
-    model.
+    vocabulary. UserError: a side is blank, a token is unknown, both `target` and `prefix` are given, or an intervention
+    does not fit the sentence or the model.
     """
     ids = source_ids(model, source)
     options = _exact(options or model.config.search).model_copy(update={"n_best": 1})
     decoder = _Decoder(model, ids, interventions)
     if target is not None:
+        if prefix:
+            raise UserError("target and prefix: a given translation is not searched for; give one of the two")
         tokens = model.target.encode(target)
         if len(tokens) == 1:
             raise UserError("a blank translation has no steps; give one with text, or none to search for it")

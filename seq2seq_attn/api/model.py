@@ -396,7 +396,8 @@ class Model:
         {"replace": "weights", "step": 2, "weights": [0, 1, 0]} replaces the weights of step 2; "mean", "sentence" (with
         "other") and "nothing" replace the context; "temperature" (with "temperature") divides the scores before the
         normaliser; "normaliser" (with "normaliser", such as "sparsemax") replaces it. UserError: a side is blank, a
-        token is unknown, or an intervention does not fit the sentence or the model.
+        token is unknown, both `target` and `prefix` are given, or an intervention does not fit the sentence or the
+        model.
         """
         from seq2seq_attn.analysis.step_interventions import Intervention
         from seq2seq_attn.analysis.stepwise import decode_steps, decoded

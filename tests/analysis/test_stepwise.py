@@ -195,6 +195,11 @@ def test_a_prefix_is_text_or_tokens_and_must_be_known(model):
             run(model, prefix=prefix)
 
 
+def test_a_prefix_does_not_go_with_a_given_translation(model):
+    with pytest.raises(UserError, match="target and prefix: a given translation is not searched for"):
+        run(model, SOURCE, "x y", prefix="x")
+
+
 def test_a_source_is_text_or_tokens_and_must_be_known(model):
     assert run(model, SOURCE.split()) == run(model, SOURCE)
     assert run(model, ["a", "<unk>"]).steps == run(model, "a q").steps
