@@ -1,4 +1,4 @@
-"""Alignment error rates, by the tests that `compare` has for BLEU: other trainings and other sentences.
+"""Alignment error rates, by the tests that `compare` has for BLEU: other training runs and other sentences.
 
     python experiments/alignment/error_rate.py experiments/alignment/results  # or the folder of any comparison
 

@@ -2,8 +2,9 @@
 
 The score of a simulated training is BLEU itself, computed by sacrebleu from translations in which every word of the
 reference is wrong with a probability that depends on the training, on the sentence (the same for all runs), on the
-arm and sentence together, and on the run and sentence together. So scores vary over trainings as those of real models
-do, and over test sentences as well. For each of several tests the script prints how often it calls two arms different.
+arm and sentence together, and on the run and sentence together. So scores vary over training runs as those of real
+models do, and over test sentences as well. For each of several tests the script prints how often it calls two arms
+different.
 
     python experiments/inference/simulate.py               # a quarter of an hour; writes results.json beside this file
 """
@@ -26,7 +27,7 @@ SENTENCES = 1000
 RESAMPLES = 250
 VERSIONS = 12  # translations of each sentence at each error rate
 LEVELS = np.linspace(0.02, 0.6, 59)  # error rates, in steps of 0.01
-RATE = 0.33  # of a word, in the middle of all trainings and sentences
+RATE = 0.33  # of a word, in the middle of all training runs and sentences
 TRAINING, SENTENCE, ARM, RUN = 0.005, 0.08, 0.03, 0.05  # standard deviations of the rate
 
 
@@ -48,7 +49,7 @@ class World:
         return " ".join("x" if self.draw.random() < rate else word for word in line.split())
 
     def arms(self, runs: int, gain: float = 0.0) -> list[BleuCounts]:
-        """Two arms with `runs` trainings each; words of the first are wrong less often, by `gain`."""
+        """Two arms with `runs` training runs each; words of the first are wrong less often, by `gain`."""
         shared = self.draw.normal(0, SENTENCE, SENTENCES)
         arms = []
         for advantage in (gain, 0.0):
@@ -70,14 +71,14 @@ def verdicts(arms: list[BleuCounts]) -> dict[str, bool]:
     if arms[0].runs > 1:
         scores = [run_scores(each) for each in arms]
         found["bootstrap of both"] = bootstrap_p(*scores) <= 0.05
-        found["trainings (Welch)"] = ttest_ind(*(each.scores for each in scores), equal_var=False).pvalue < 0.05
+        found["runs (Welch)"] = ttest_ind(*(each.scores for each in scores), equal_var=False).pvalue < 0.05
         joint = joint_test(*scores)
         found["joint"] = joint is not None and joint.p_value < 0.05
     return found
 
 
 def bootstrap_p(system: RunScores, baseline: RunScores) -> float:
-    """Of a bootstrap over sentences and trainings: each resample of the sentences takes resampled runs of each arm."""
+    """Of a bootstrap over sentences and runs: each resample of the sentences takes resampled runs of each arm."""
     draw = np.random.default_rng(1)  # its own: the experiments do not depend on which tests are tried
     gaps = np.zeros(RESAMPLES)
     for arm, sign in ((system, 1), (baseline, -1)):
@@ -100,7 +101,7 @@ def variances(world: World) -> tuple[float, float]:
     """The true terms of the joint test's variance: s^2 of a training, and the noise of sentences."""
     tests = [joint_test(*map(run_scores, world.arms(8))) for _ in range(60)]
     known = [test for test in tests if test is not None]
-    training = np.mean([each.squared_error * 8 for test in known for each in test.trainings])
+    training = np.mean([each.squared_error * 8 for test in known for each in test.training_noise])
     return float(training), float(np.mean([test.sentences for test in known]))
 
 
@@ -115,7 +116,8 @@ def power(world: World, runs: int, comparisons: int, trials: int) -> dict[str, o
     while template is None:
         template = joint_test(*map(run_scores, world.arms(runs)))
     noise = TrainingNoise(training / runs, runs - 1)
-    difference = detectable_difference(replace(template, trainings=(noise, noise), sentences=sentences), comparisons)
+    test = replace(template, training_noise=(noise, noise), sentences=sentences)
+    difference = detectable_difference(test, comparisons)
     assert difference is not None
     gain = difference / slope(world)
     tests = [joint_test(*map(run_scores, world.arms(runs, gain))) for _ in range(trials)]
@@ -139,7 +141,7 @@ def main() -> None:
         "trials": options.trials,
         "seed": options.seed,
         "BLEU": round(float(np.mean(scores)), 1),
-        "standard deviation over trainings": round(float(np.mean(np.std(scores, axis=1, ddof=1))), 2),
+        "standard deviation over training runs": round(float(np.mean(np.std(scores, axis=1, ddof=1))), 2),
         "false": {runs: rates([verdicts(world.arms(runs)) for _ in range(options.trials)]) for runs in (1, 2, 3, 5)},
         "detectable": {
             f"{runs} runs, {comparisons} comparisons": power(world, runs, comparisons, options.trials)

@@ -76,7 +76,7 @@ def translations(runs: Sequence[Path], source: Sequence[str]) -> dict[str, list[
 
 
 def scores(rows: dict[str, list[list[str]]], references: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """BLEU of each row, and its difference from the first row by the joint test over trainings and sentences."""
+    """BLEU of each row, and its difference from the first row by the joint test over training runs and sentences."""
     counts = {name: BleuCounts.of(runs, references, tokenize="none") for name, runs in rows.items()}
     usual = next(iter(rows.values()))
     first = RunScores.of(next(iter(counts.values())))

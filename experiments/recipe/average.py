@@ -1,4 +1,4 @@
-"""What the mean of the weights of the last epochs brings, beside the weights of the best epoch of the same trainings.
+"""What the mean of the weights of the last epochs brings, beside the weights of the best epoch of the same runs.
 
 python experiments/recipe/average.py comparisons/recipe  # minutes; writes results/average.json
 """
@@ -29,7 +29,7 @@ def translations(runs: list[Path], source: list[str]) -> dict[str, list[list[str
 
 
 def effect(rows: dict[str, list[list[str]]], references: list[str]) -> dict[str, Any]:
-    """BLEU of both, and the difference by the joint test over trainings and sentences."""
+    """BLEU of both, and the difference by the joint test over training runs and sentences."""
     counts = {name: BleuCounts.of(runs, references, tokenize="none") for name, runs in rows.items()}
     test = joint_test(*(RunScores.of(counts[name]) for name in ("mean", "best epoch")), paired=True)
     assert test is not None

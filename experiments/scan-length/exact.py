@@ -1,4 +1,4 @@
-"""Exact match on SCAN, by the tests that `compare` has for BLEU: other trainings and other sentences.
+"""Exact match on SCAN, by the tests that `compare` has for BLEU: other training runs and other sentences.
 
     python experiments/scan-length/exact.py experiments/scan-length/results  # or the folder of any comparison
 

@@ -84,7 +84,7 @@ def task_tables(found: Mapping[str, Any]) -> list[str]:
         picture("tasks", "Accuracy against length for each task and model"),
         f"Accuracy in %, {_seeds(found)} (with their range), {found['sentences']} sentences for each length. Trained "
         f"on {found['pairs']:,} pairs of up to {found['trained on']} words, {found['epochs']} epochs; {sizes[0]:,} to "
-        f"{sizes[-1]:,} parameters. The {len(taken)} trainings took {sum(taken) / 60:.0f} minutes beside other work.",
+        f"{sizes[-1]:,} parameters. The {len(taken)} runs took {sum(taken) / 60:.0f} minutes beside other work.",
         table(["task and model", *map(str, found["lengths"])], rows),
         picture("path-trained", "Gradient against distance for the trained encoders"),
         "Gradient in the trained encoders, as above:",

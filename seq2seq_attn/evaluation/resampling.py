@@ -2,7 +2,7 @@
 
 Several training seeds of a system are pooled: its score is the mean of the scores of its runs. Only test sentences are
 resampled, never seeds: intervals and p-values are about other test sets for these same runs. Whether a difference holds
-for other trainings as well is for the joint test to say (`significance`).
+for other training runs as well is for the joint test to say (`significance`).
 
 Bootstrap resamples, intervals and p-values are sacrebleu's, to the last digit of BLEU; sacrebleu rounds the chrF of a
 resample to single precision, which differs in the sixth digit. In addition to sacrebleu, the difference between two

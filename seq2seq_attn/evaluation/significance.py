@@ -1,7 +1,7 @@
 """Is a difference between two arms due to the arms, or to the test sentences and training seeds that were drawn?
 
 The score of a training run depends on two random draws: the training (initial weights, order of batches, dropout) and
-the sentences of the test set. A conclusion about arms has to hold for other trainings and for other sentences. The
+the sentences of the test set. A conclusion about arms has to hold for other training runs and for other sentences. The
 joint test treats both as random, seeds nested in arms, sentences shared by all runs: the analysis of Obuchowski &
 Rockette (1995, Communications in Statistics - Simulation 24(2)), made for readers and patients, with the degrees of
 freedom of Hillis (2007, Statistics in Medicine 26(3)). Its false-positive rate and its power, found by simulation, are
@@ -13,7 +13,7 @@ C the mean covariance of two different runs over resampled test sets, within an 
     V = s_a^2 / n_a + s_b^2 / n_b + max(0, C_a + C_b - 2 C_ab),    T = D / √V
     df = V^2 / (s_a^4 / n_a^2 / (n_a - 1) + s_b^4 / n_b^2 / (n_b - 1))
 
-The first two terms are the noise of trainings, the third is the noise of sentences that more trainings do not reduce.
+The first two terms are the noise of training runs, the third is the noise of sentences that more runs do not reduce.
 If run k of both arms began with the same weights and saw the same batches, the runs are paired: with d_k = a_k - b_k,
 
     V = s_d^2 / n + max(0, C_d),    df = n - 1
@@ -58,27 +58,27 @@ class TrainingNoise(NamedTuple):
 
 @dataclass(frozen=True)
 class JointResult:
-    """The difference between the mean scores of two arms, tested over trainings and sentences together."""
+    """The difference between the mean scores of two arms, tested over training runs and sentences together."""
 
     difference: float
     low: float  # 95 % interval
     high: float
-    p_value: float  # two-sided; null hypothesis: the arms are equally good over all trainings and sentences
+    p_value: float  # two-sided; null hypothesis: the arms are equally good over all training runs and sentences
     degrees_of_freedom: float
     paired: bool
-    trainings: tuple[TrainingNoise, ...]  # one per arm; a single one if the runs are paired
+    training_noise: tuple[TrainingNoise, ...]  # one per arm; a single one if the runs are paired
     sentences: float  # the third term of V
 
     @property
     def variance(self) -> float:
         """V, the squared standard error of the difference."""
-        return sum(each.squared_error for each in self.trainings) + self.sentences
+        return sum(each.squared_error for each in self.training_noise) + self.sentences
 
 
 def joint_test(system: RunScores, baseline: RunScores, paired: bool = False) -> JointResult | None:
     """The joint test of two arms; see the module's docstring.
 
-    None if it is undefined: an arm has a single run, or neither trainings nor sentences vary. ValueError: `paired`
+    None if it is undefined: an arm has a single run, or neither training runs nor sentences vary. ValueError: `paired`
     with different numbers of runs.
     """
     counts = len(system.scores), len(baseline.scores)
@@ -88,31 +88,31 @@ def joint_test(system: RunScores, baseline: RunScores, paired: bool = False) -> 
         return None
     if paired:
         difference = RunScores(system.scores - baseline.scores, system.resampled - baseline.resampled)
-        trainings: tuple[TrainingNoise, ...] = (_training_noise(difference),)
+        training_noise: tuple[TrainingNoise, ...] = (_training_noise(difference),)
         sentences = _covariance_within(difference)
     else:
-        trainings = _training_noise(system), _training_noise(baseline)
+        training_noise = _training_noise(system), _training_noise(baseline)
         across = np.cov(system.resampled.mean(axis=0), baseline.resampled.mean(axis=0))[0, 1]
         sentences = _covariance_within(system) + _covariance_within(baseline) - 2 * float(across)
     sentences = max(0.0, sentences)
-    variance = sum(each.squared_error for each in trainings) + sentences
+    variance = sum(each.squared_error for each in training_noise) + sentences
     if variance == 0:
         return None
-    noise = np.array([each.squared_error for each in trainings])
-    freedom = float(_freedom(noise, np.array([each.degrees_of_freedom for each in trainings]), sentences))
+    noise = np.array([each.squared_error for each in training_noise])
+    freedom = float(_freedom(noise, np.array([each.degrees_of_freedom for each in training_noise]), sentences))
     error, gap = variance**0.5, float(system.scores.mean() - baseline.scores.mean())
     half = float(t.ppf(CENTRAL_95, freedom)) * error
     p_value = float(2 * t.sf(abs(gap) / error, freedom))
-    return JointResult(gap, gap - half, gap + half, p_value, freedom, paired, trainings, sentences)
+    return JointResult(gap, gap - half, gap + half, p_value, freedom, paired, training_noise, sentences)
 
 
 def _freedom(noise: NDArray[np.float64], freedoms: NDArray[np.int64], sentences: float) -> NDArray[np.float64]:
     """df, along the last axis of `noise`: both arms, or the differences of pairs alone."""
     if len(freedoms) == 1:
         return np.broadcast_to(freedoms[0], noise.shape[:-1])
-    variance, of_trainings = noise.sum(axis=-1) + sentences, (noise**2 / freedoms).sum(axis=-1)
+    variance, of_runs = noise.sum(axis=-1) + sentences, (noise**2 / freedoms).sum(axis=-1)
     with np.errstate(divide="ignore"):
-        return np.asarray(variance**2 / of_trainings)  # infinite if the runs of each arm all score the same
+        return np.asarray(variance**2 / of_runs)  # infinite if the runs of each arm all score the same
 
 
 def _training_noise(runs: RunScores) -> TrainingNoise:
@@ -128,7 +128,7 @@ def _covariance_within(runs: RunScores) -> float:
 
 
 def joint_interval(runs: RunScores) -> tuple[float, float] | None:
-    """The 95 % interval of the mean score of an arm over trainings and sentences; None for a single run.
+    """The 95 % interval of the mean score of an arm over training runs and sentences; None for a single run.
 
     As in the joint test, for one arm: V = s^2 / n + max(0, C), with df = V^2 / (s^4 / n^2 / (n - 1)).
     """
@@ -177,10 +177,10 @@ def detectable_difference(result: JointResult, comparisons: int = 1) -> float | 
     Holm's correction covers; the test of the first step, at 5 % / comparisons, has to detect the difference. None with
     fewer than `FEWEST_RUNS` runs in an arm.
     """
-    freedoms = np.array([each.degrees_of_freedom for each in result.trainings])
+    freedoms = np.array([each.degrees_of_freedom for each in result.training_noise])
     if freedoms.min() < FEWEST_RUNS - 1:
         return None
-    true = np.array([each.squared_error for each in result.trainings])
+    true = np.array([each.squared_error for each in result.training_noise])
     generator = np.random.default_rng(12345)
     quantiles = generator.random((DRAWS, len(true)))
     estimated = true * chi2.ppf(quantiles, freedoms) / freedoms

@@ -132,7 +132,7 @@ class _Test(NamedTuple):
 def _tests(pairs: Sequence[PairedComparison]) -> list[_Test]:
     """The difference, the p-value of each test, and the detectable difference."""
     is_joint = any(pair.joint for pair in pairs)
-    over = "trainings and sentences" if is_joint else "resampled test sets, of the same training runs"
+    over = "training runs and sentences" if is_joint else "resampled test sets, of the same training runs"
     if is_joint and not all(pair.joint for pair in pairs):
         over += " (with a single run, over sentences alone)"
     return [
@@ -145,7 +145,7 @@ def _tests(pairs: Sequence[PairedComparison]) -> list[_Test]:
         _Test(
             TESTS["joint"],
             lambda pair: NOTHING if pair.joint is None else _p(pair.joint.p_holm),
-            "p: of the joint test over trainings and sentences; below 0.05 an arm is better or worse",
+            "p: of the joint test over training runs and sentences; below 0.05 an arm is better or worse",
         ),
         _Test(
             TESTS["randomisation"],
@@ -255,7 +255,7 @@ def _intervals(arms: Sequence[ArmResult]) -> list[Column]:
     sentences = [_limits(arm.bleu.low, arm.bleu.high) for arm in arms]
     seeds = [_limits(arm.bleu.seeds_low, arm.bleu.seeds_high) for arm in arms]
     found = [
-        Column("95 %", joint, "95 %: interval of BLEU over trainings and sentences", optional=True, parts=LIMITS),
+        Column("95 %", joint, "95 %: interval of BLEU over training runs and sentences", optional=True, parts=LIMITS),
         Column(
             "95 % sentences",
             sentences,

@@ -20,10 +20,10 @@ from seq2seq_attn.results.results import (
 def conclusion(results: Results) -> list[str]:
     """The comparison of each arm with the baseline, the largest difference first; then sentences about single arms.
 
-    An arm is called better or worse only by the joint test, over trainings and sentences. The note of the experiment,
-    if it has one, comes second, then the runs that are missing. The planned contrasts follow, then the effect of length
-    on the best arm and on the baseline, the groups of sentences in which the two differ, the alignment error rate of
-    the best arm, the arms that were stopped too early, and what the number of seeds does not allow.
+    An arm is called better or worse only by the joint test, over training runs and sentences. The note of the
+    experiment, if it has one, comes second, then the runs that are missing. The planned contrasts follow, then the
+    effect of length on the best arm and on the baseline, the groups of sentences in which the two differ, the alignment
+    error rate of the best arm, the arms that were stopped too early, and what the number of seeds does not allow.
     """
     best = max(results.arms, key=lambda arm: arm.bleu.mean)
     shown = [arm for arm in results.arms if arm is best or arm.name == results.baseline]
@@ -58,7 +58,7 @@ def _compared(pair: PairedComparison, runs: int) -> str:
     if pair.low == pair.high == pair.bleu_difference == 0:
         return f"{arms} score the same on every resample of the test set."
     if pair.joint is not None:
-        evidence = f"95 % interval {low:+.1f} to {high:+.1f} over trainings and sentences, {_p(pair.joint.p_holm)}"
+        evidence = f"95 % interval {low:+.1f} to {high:+.1f} over training runs and sentences, {_p(pair.joint.p_holm)}"
         if pair.verdict != "undecided":
             return f"{pair.arm} is {pair.verdict} than {pair.baseline} by {gap:.1f} BLEU ({evidence})."
         power = (
@@ -70,7 +70,7 @@ def _compared(pair: PairedComparison, runs: int) -> str:
     p = pair.p_in_these_runs
     interval = "" if low == high else f"95 % interval {low:+.1f} to {high:+.1f} over test sentences, "  # of a sentence
     evidence = f"{interval}{_p(p)}"
-    these = "this training" if runs == 1 else "these trainings"
+    these = "this training" if runs == 1 else "these training runs"
     if pair.differs_in_these_runs:
         more = "higher" if pair.bleu_difference > 0 else "lower"
         return f"{pair.arm} scored {gap:.1f} BLEU {more} than {pair.baseline} in {these} ({evidence})."
@@ -84,7 +84,7 @@ def _still_improving(arm: ArmResult) -> str:
 
 
 def _too_few(results: Results) -> str | None:
-    """What the number of trainings or of sentences does not allow."""
+    """What the number of training runs or of sentences does not allow."""
     sentences = sum(band.sentences for band in results.arms[0].bleu_by_length)
     if not results.tested:
         return None
@@ -92,7 +92,7 @@ def _too_few(results: Results) -> str | None:
         return f"{sentences} test sentences are too few to say which arm is better; use at least {ENOUGH}."
     for seeds, what, why in (
         (1, "Single seed", "one training per arm compares two models, not two arms; another may reverse the order"),
-        (2, "Two seeds", "the variance between trainings rests on one difference per arm"),
+        (2, "Two seeds", "the variance between training runs rests on one difference per arm"),
     ):
         if arms := [arm.name for arm in results.arms if len(arm.seeds) == seeds]:
             which = "" if len(arms) == len(results.arms) else f" ({', '.join(arms)})"

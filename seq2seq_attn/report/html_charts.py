@@ -243,7 +243,7 @@ def score_chart(results: Results) -> Chart:
     if not any(joint):
         return chart
     single = "" if all(joint) else " (with a single run, over sentences alone)"
-    return chart._replace(over=f"trainings and sentences{single}")
+    return chart._replace(over=f"training runs and sentences{single}")
 
 
 def length_chart(results: Results) -> Chart:

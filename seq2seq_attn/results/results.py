@@ -50,12 +50,12 @@ class Spread:
     high: float | None = None
     seeds_low: float | None = None  # 95 % t interval over seeds: other training runs, the same sentences
     seeds_high: float | None = None
-    joint_low: float | None = None  # 95 % interval over trainings and sentences
+    joint_low: float | None = None  # 95 % interval over training runs and sentences
     joint_high: float | None = None
 
     @property
     def interval(self) -> tuple[float | None, float | None]:
-        """Over trainings and sentences if there are several seeds, else over sentences."""
+        """Over training runs and sentences if there are several seeds, else over sentences."""
         return (self.low, self.high) if self.joint_low is None else (self.joint_low, self.joint_high)
 
     @model_serializer(mode="wrap")
@@ -151,7 +151,7 @@ class Significance:
 
 @dataclass(frozen=True, config=STRICT)
 class JointTest:
-    """The test over trainings and sentences together, which decides whether an arm is better; see `significance`."""
+    """The test over training runs and sentences together that decides whether an arm is better; see `significance`."""
 
     p_value: Probability
     p_holm: Probability
@@ -206,7 +206,7 @@ class PairedComparison:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Of the difference: over trainings and sentences if these are tested, else over sentences."""
+        """Of the difference: over training runs and sentences if these are tested, else over sentences."""
         return (self.low, self.high) if self.joint is None else (self.joint.low, self.joint.high)
 
     @property
@@ -351,7 +351,7 @@ class MissingRun:
 
 @dataclass(frozen=True, config=STRICT)
 class Tuned:
-    """The setting of an arm with the best validation score in short trainings, and the scores of all settings."""
+    """The setting of an arm with the best validation score in short training runs, and the scores of all settings."""
 
     setting: Mapping[str, Any]  # by key of the configuration
     scores: NonEmpty[float | None]  # one per setting that was tried; None: its training failed

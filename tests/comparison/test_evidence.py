@@ -188,7 +188,7 @@ def test_what_an_earlier_report_had_of_arms_that_are_gone_is_removed(folder, val
     assert not (folder / "corpus_attention.json").exists()
 
 
-def test_evidence_of_trainings_with_another_scorer_or_other_links_is_refused(values, tmp_path):
+def test_evidence_of_runs_with_another_scorer_or_other_links_is_refused(values, tmp_path):
     """The text of the configuration is the same; recomputing needs neither file."""
     (tmp_path / "scorer.py").write_text(
         "from seq2seq_attn.attention import Dot\n\n\nclass Mine(Dot):\n    pass\n", encoding="utf-8"

@@ -1,4 +1,4 @@
-"""The joint test over trainings and sentences, worked by hand and by simulation, t intervals, and Holm's correction."""
+"""The joint test over runs and sentences, worked by hand and by simulation, t intervals, and Holm's correction."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_the_joint_test_equals_a_computation_by_hand():
     # (2, 2.5, 3), have the covariance (0.75 + 0.75) / 2 = C_ab. V = 1 + 4 + (2 + 0 - 2 * 0.75) = 5.5.
     result = joint_test(OURS, THEIRS)
     assert result.difference == 9.0
-    assert [each.squared_error for each in result.trainings] == pytest.approx([1, 4])
+    assert [each.squared_error for each in result.training_noise] == pytest.approx([1, 4])
     assert result.sentences == pytest.approx(0.5)
     assert result.variance == pytest.approx(5.5)
     assert result.degrees_of_freedom == pytest.approx(5.5**2 / (1 / 1 + 16 / 1))
@@ -142,7 +142,7 @@ def test_between_equal_arms_at_most_five_percent_of_verdicts_are_false(count, pa
 def test_the_detectable_difference_is_detected_with_80_percent_power(count, comparisons):
     experiments = Experiments()
     training = TrainingNoise((0.6**2 + 6.0**2 / 100) / count, count - 1)
-    truth = replace(experiments.test(count), trainings=(training, training), sentences=2 * 2.0**2 / 100)
+    truth = replace(experiments.test(count), training_noise=(training, training), sentences=2 * 2.0**2 / 100)
     detectable = detectable_difference(truth, comparisons)
     tests = [experiments.test(count, detectable) for _ in range(1500)]
     assert 0.75 < np.mean([test.p_value < 0.05 / comparisons for test in tests]) < 0.85
@@ -169,7 +169,7 @@ def test_the_scores_of_runs_are_those_of_the_test_set_and_of_its_resamples():
     assert paired_bootstrap(one, other).low == np.sort(gap)[25]
 
 
-def test_the_interval_of_an_arm_has_the_noise_of_trainings_and_of_sentences():
+def test_the_interval_of_an_arm_has_the_noise_of_training_runs_and_of_sentences():
     # s^2 / 2 = 1 and C = 2, so V = 3 with 9 / 1 degrees of freedom
     half = t.ppf(0.975, 9) * math.sqrt(3)
     assert joint_interval(OURS) == pytest.approx((31 - half, 31 + half))

@@ -94,7 +94,7 @@ def test_exact_match_is_the_share_of_lines_that_are_the_reference(exact):
     assert rows[2].endswith(" | baseline |  |")
 
 
-def test_the_difference_of_two_arms_has_the_variance_of_trainings_and_of_sentences(exact):
+def test_the_difference_of_two_arms_has_the_variance_of_runs_and_of_sentences(exact):
     # Ten lines of which runs get 8 and 6, against 4 and 4 of other lines: sd of the runs 14.1 and 0.
     references = [str(line) for line in range(10)]
     arms = {

@@ -53,7 +53,7 @@ def sentences_for(*comparisons, arms=None, where=None, contrasts=(), rivals=None
     )
 
 
-OVER = "95 % interval +0.5 to +3.5 over trainings and sentences"
+OVER = "95 % interval +0.5 to +3.5 over training runs and sentences"
 
 
 @pytest.mark.parametrize(
@@ -104,8 +104,8 @@ def test_one_training_says_what_was_seen_and_never_which_arm_is_better(values, s
     assert not any(" is better" in each or " is worse" in each for each in sentences)
 
 
-def test_several_trainings_without_a_joint_test_are_described_as_such():
-    assert "higher than b in these trainings (" in sentences_for(pair(2.0, 1.0, 3.0, 0.01))[0]
+def test_several_training_runs_without_a_joint_test_are_described_as_such():
+    assert "higher than b in these training runs (" in sentences_for(pair(2.0, 1.0, 3.0, 0.01))[0]
 
 
 def test_without_randomisation_the_corrected_p_value_of_the_bootstrap_decides_what_was_seen():
@@ -115,13 +115,13 @@ def test_without_randomisation_the_corrected_p_value_of_the_bootstrap_decides_wh
     def sentence(p, p_holm):
         return sentences_for(PairedComparison("a", "b", 1.2, 0.1, 2.3, p, p_holm), arms=arms)[0]
 
-    assert sentence(0.04, 0.12).startswith("a and b cannot be told apart in these trainings: +1.2 BLEU")
+    assert sentence(0.04, 0.12).startswith("a and b cannot be told apart in these training runs: +1.2 BLEU")
     assert sentence(0.04, 0.12).endswith("p = 0.120).")
-    assert sentence(0.01, 0.03).startswith("a scored 1.2 BLEU higher than b in these trainings")
+    assert sentence(0.01, 0.03).startswith("a scored 1.2 BLEU higher than b in these training runs")
 
 
 def test_in_older_files_the_interval_decides_what_was_seen():
-    assert "cannot be told apart in these trainings" in sentences_for(pair(0.4, -0.3, 1.1, 0.03, is_old=True))[0]
+    assert "cannot be told apart in these training runs" in sentences_for(pair(0.4, -0.3, 1.1, 0.03, is_old=True))[0]
     assert "scored 1.2 BLEU higher" in sentences_for(pair(1.2, 0.1, 2.3, 0.06, is_old=True))[0]
 
 
@@ -131,7 +131,7 @@ def test_identical_systems_are_called_the_same():
 
 def test_a_single_test_sentence_has_no_interval():
     (sentence, *_) = sentences_for(pair(4.2, 4.2, 4.2, 1.0))
-    assert sentence == "a and b cannot be told apart in these trainings: +4.2 BLEU (p = 1.000)."
+    assert sentence == "a and b cannot be told apart in these training runs: +4.2 BLEU (p = 1.000)."
 
 
 def test_only_the_arms_with_too_few_seeds_are_named():

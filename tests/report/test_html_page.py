@@ -81,11 +81,11 @@ def test_the_score_chart_shows_the_results_with_the_best_arm_on_top(tree, all_va
     scale = (lines[0][0][0] - lines[-1][0][0]) / (bleu[0]["mean"] - bleu[-1]["mean"])
     for line, interval, each in zip(lines, drawn.all("path", "interval"), bleu, strict=True):
         ends = [float(number) for number in re.findall(r"[MH]([\d.]+)", interval.attributes["d"])]
-        limits = ("joint_low", "joint_high") if "joint_low" in each else ("low", "high")  # trainings, where known
+        limits = ("joint_low", "joint_high") if "joint_low" in each else ("low", "high")  # training runs, where known
         expected = [line[0][0] + scale * (each[limit] - each["mean"]) for limit in limits]
         assert ends == pytest.approx(expected, abs=0.05)
     assert [text.text for text in drawn.all("text")][-2:] == ["mean of states", "18.0 [17.0, 19.0]"]
-    assert "95 % intervals over trainings and sentences" in drawn.one("p", "hint").text
+    assert "95 % intervals over training runs and sentences" in drawn.one("p", "hint").text
 
 
 def test_all_sections_but_the_lead_and_three_figures_are_collapsed(tree, folder):

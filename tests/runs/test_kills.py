@@ -1,4 +1,4 @@
-"""Trainings that are killed at random moments, as by `kill -9`, resume to the weights of one that was never killed.
+"""Training runs that are killed at random moments, as by `kill -9`, resume to the weights of one that was never killed.
 
 One of two kinds runs by default; a hundred of each, in about a quarter of an hour, with
 `python -m pytest -m slow -n 0 tests/runs/test_kills.py`.
@@ -145,5 +145,5 @@ def test_a_killed_training_resumes_to_the_same_bits(grid, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_hundred_killed_trainings_resume_to_the_same_bits(kind, grid, tmp_path):
+def test_a_hundred_killed_runs_resume_to_the_same_bits(kind, grid, tmp_path):
     compare_kills(kind, grid, tmp_path, kills=100)
