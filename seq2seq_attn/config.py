@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PositiveInt, SerializeAsAny, model_validator
 
-from seq2seq_attn.models.encoder import lowest
 from seq2seq_attn.models.translator import ModelConfig, default_model
 from seq2seq_attn.search.options import SearchOptions
 from seq2seq_attn.strict import Seed, Strict
@@ -135,18 +134,18 @@ class Config(Strict):
 
     @model_validator(mode="after")
     def _sentences_fit_into_the_model(self) -> Config:
-        limit = lowest(*self.model.max_positions)
-        longest = {
+        of_pairs = {
             "data.max_length": self.data.max_length + 1,  # `</s>`
             "data.max_training_length": (self.data.max_training_length or 0) + 1,
-            "search.max_length": self.search.max_length,
         }
-        key, needed = max(longest.items(), key=lambda each: each[1])
-        if limit is not None and needed > limit:
-            raise ValueError(
-                f"the model has {limit} positions, but {key} allows sentences of {needed} tokens; set max_positions of "
-                f"its positions to {needed} or more, lower {key}, or choose positions without a limit (sinusoidal)"
-            )
+        sides = {"encoder": of_pairs, "decoder": of_pairs | {"search.max_length": self.search.max_length}}
+        for (side, longest), limit in zip(sides.items(), self.model.max_positions, strict=True):
+            key, needed = max(longest.items(), key=lambda each: each[1])
+            if limit is not None and needed > limit:
+                raise ValueError(
+                    f"the {side} has {limit} positions, but {key} allows sentences of {needed} tokens; set max_positions "
+                    f"of its positions to {needed} or more, lower {key}, or choose positions without a limit (sinusoidal)"
+                )
         return self
 
     @model_validator(mode="before")

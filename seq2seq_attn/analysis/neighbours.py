@@ -144,10 +144,12 @@ def find_neighbours(
 
     `source` is text or a list of tokens. The translation is `target`, which may be either as well, or the one that a
     search with these options finds, in single precision with the whole vocabulary. UserError if the source is blank, a
-    token is unknown, or the translation has no such step.
+    token is unknown, the translation has no such step, or `target` is given without a step.
     """
     if most < 1 or (step is not None and step < 0):
         raise UserError(f"most = {most}, step = {step}: give at least 1, and a step of at least 0")
+    if step is None and target is not None:
+        raise UserError("target: sources are compared without their translations; leave it out, or give a step of it")
     sources = pad([source_ids(model, source)], model.device)
     if step is None:
         return index.nearest_sources(source_vectors(model.translator, sources)[0], most)

@@ -341,10 +341,12 @@ class Model:
     def attention_maps(self, source: str, target: str | None = None, **search: Any) -> AttentionMaps:
         """The weights of every layer and head for a sentence and its translation, by default the best of a search.
 
-        `search` takes the options of `translate`. UserError: a side is blank, or the model has no weights.
+        `search` takes the options of `translate`, and none with a target. UserError: a side is blank, or the model has
+        no weights.
         """
         from seq2seq_attn.api.heads import AttentionMaps
 
+        _refuse_unused_options(target is not None, search)
         if target is None:
             (target,) = self.translate([source], **search).sentences
         self.trained.require_short([source], [target])
@@ -362,9 +364,12 @@ class Model:
         """The attention weights between a sentence and its translation, by default the best one that the search finds.
 
         The weights are between tokens or, with `words`, between words: subword weights are summed over each source word
-        and averaged over each target word. `search` takes the options of `translate`. UserError: a side is blank, or
-        the model has no weights.
+        and averaged over each target word. `search` takes the options of `translate`, and none with a target.
+        UserError: a side is blank, or the model has no weights.
         """
+        _refuse_unused_options(target is not None, search)
+        if words and search.get("ensemble"):
+            raise UserError("words=True: weights between words are those of one model; leave out ensemble")
         if target is None:
             (found,) = self.translate([source], weights=True, **search)
             if not words:
@@ -391,8 +396,9 @@ class Model:
         """Everything that the model computes at each step of decoding, with interventions at some of them.
 
         The steps predict `target`, or the translation that a search finds after `prefix`. `source` and `prefix` are
-        text or lists of tokens. `search` takes the options of `translate`. An intervention is a mapping with the keys
-        of `seq2seq_attn.analysis.step_interventions.Intervention`:
+        text or lists of tokens. `search` takes the options of `translate`, and none with a target; steps are computed in
+        single precision with the whole vocabulary, and never chosen by minimum Bayes risk. An intervention is a mapping
+        with the keys of `seq2seq_attn.analysis.step_interventions.Intervention`:
         {"replace": "weights", "step": 2, "weights": [0, 1, 0]} replaces the weights of step 2; "mean", "sentence" (with
         "other") and "nothing" replace the context; "temperature" (with "temperature") divides the scores before the
         normaliser; "normaliser" (with "normaliser", such as "sparsemax") replaces it. UserError: a side is blank, a
@@ -405,6 +411,7 @@ class Model:
         if isinstance(interventions, Mapping):
             raise UserError("interventions is one mapping, and takes a list of them; give [mapping]")
         changes = [parse(Intervention, each) if isinstance(each, Mapping) else each for each in interventions]
+        _refuse_unused_options(target is not None, search)
         options = self.search_options(**search)
         steps = decode_steps(self.trained, source, target, prefix=prefix, interventions=changes, options=options)
         return Steps(**vars(decoded(self.trained, source, steps)))
@@ -424,11 +431,12 @@ class Model:
         from. `step` is one of the steps that predict `target`, by default the best translation of a search; it counts
         from 0. `source` and `target` are text or lists of tokens. Distances are Euclidean, and the search is exact. On
         first use, all training pairs are read once, and what the search needs is kept in the user's cache folder.
-        `search` takes the options of `translate`. UserError: a side is blank, there is no such step, or the training
-        text is missing.
+        `search` takes the options of `translate`, where a search is needed. UserError: a side is blank, there is no
+        such step, a target has no `step`, or the training text is missing.
         """
         from seq2seq_attn.analysis.neighbours import find_neighbours
 
+        _refuse_unused_options(target is not None or step is None, search)
         options = self.search_options(**search)
         return Neighbours(find_neighbours(self.trained, self._state_index, source, target, step, most, options))
 
@@ -555,6 +563,12 @@ def _refuse_no_text(texts: Iterable[object], name: str, first: int = 0) -> None:
         except UnicodeEncodeError as error:
             half = f"{text[error.start]!r} at character {error.start}"
             raise UserError(f"{name} {number}: {half} is half a surrogate pair; remove it") from None
+
+
+def _refuse_unused_options(nothing_is_searched: bool, search: Mapping[str, Any]) -> None:
+    """UserError for options of a search where none is made: they would have no effect."""
+    if nothing_is_searched and search:
+        raise UserError(f"{', '.join(search)}: options of a search, and nothing is searched for here; leave them out")
 
 
 def _refuse_unknown_rule(threshold: float | None, row: str) -> None:

@@ -301,15 +301,17 @@ def test_what_does_not_fit_is_refused_before_training(change, message):
 
 OF_DECODER = {"decoder": {"position": LEARNED["position"]}}
 STACKED = {"kind": "stacked", "encoders": [{}, LEARNED]}
+LONG = {"max_training_length": 230}
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"model": {"encoder": LEARNED}}, "the model has 200 positions, but search.max_length allows sentences of 256"),
-        ({"data": {"max_length": 300}, "model": OF_DECODER}, "data.max_length allows sentences of 301 tokens"),
-        ({"model": {"kind": "recurrent", "encoder": LEARNED}}, "the model has 200 positions, but search.max_length"),
-        ({"model": {"encoder": STACKED}}, "set max_positions of its positions to 256 or more"),
+        ({"model": OF_DECODER}, "the decoder has 200 positions, but search.max_length allows sentences of 256 tokens"),
+        ({"data": {"max_length": 300}, "model": OF_DECODER}, "the decoder has 200 positions, but data.max_length allows"),
+        ({"data": LONG, "model": {"encoder": LEARNED}}, "the encoder has 200 positions, but data.max_training_length"),
+        ({"data": LONG, "model": {"kind": "recurrent", "encoder": LEARNED}}, "the encoder has 200 positions"),
+        ({"data": LONG, "model": {"encoder": STACKED}}, "set max_positions of its positions to 231 or more"),
     ],
 )
 def test_sentences_longer_than_learned_positions_are_refused_before_training(change, message):
@@ -318,4 +320,13 @@ def test_sentences_longer_than_learned_positions_are_refused_before_training(cha
     with pytest.raises(UserError) as error:
         parse(Config, merge(values, change))
     assert message in str(error.value)
-    parse(Config, merge(values, merge(change, {"search": {"max_length": 200}, "data": {"max_length": 199}})))
+    fitting = {"max_length": 199, "max_training_length": 199}
+    parse(Config, merge(values, merge(change, {"search": {"max_length": 200}, "data": fitting})))
+
+
+@pytest.mark.parametrize("encoder", [LEARNED, STACKED])
+def test_the_length_of_a_search_does_not_limit_the_positions_of_the_encoder(encoder):
+    files = {"source": "a", "target": "b"}
+    data, model = {"train": files, "validation": files}, {"kind": "transformer", "encoder": encoder}
+    config = parse(Config, {"data": data, "model": model, "search": {"max_length": 250}})
+    assert config.model.max_positions == (200, None)

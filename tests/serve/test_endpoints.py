@@ -241,7 +241,6 @@ def test_a_stream_has_every_step_and_the_whole_at_its_end(ask, model, options):
         {"step": 1},
         {"source": ["b"], "step": 0},
         {"target": ["b", "c"], "step": 2, "most": 3},
-        {"target": "c a"},
     ],
 )
 def test_neighbours_are_those_of_the_model(ask, post, served, model, asked, monkeypatch, tmp_path):
