@@ -143,8 +143,9 @@ class Config(Strict):
             key, needed = max(longest.items(), key=lambda each: each[1])
             if limit is not None and needed > limit:
                 raise ValueError(
-                    f"the {side} has {limit} positions, but {key} allows sentences of {needed} tokens; set max_positions "
-                    f"of its positions to {needed} or more, lower {key}, or choose positions without a limit (sinusoidal)"
+                    f"the {side} has {limit} positions, but {key} allows sentences of {needed} tokens; set "
+                    f"max_positions of its positions to {needed} or more, lower {key}, or choose positions without a "
+                    f"limit (sinusoidal)"
                 )
         return self
 

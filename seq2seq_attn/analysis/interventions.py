@@ -58,7 +58,7 @@ def intervene(
     return Interventions(
         tokens,
         perplexity(log_probability / tokens),
-        {name: _effect(row, log_probability, tokens) for name, row in zip(changes, sums.tolist(), strict=True)},
+        {name: _effect(row, tokens) for name, row in zip(changes, sums.tolist(), strict=True)},
     )
 
 
@@ -115,7 +115,7 @@ def _total_variation(p: Tensor, q: Tensor) -> Tensor:
     return (p - q).abs().sum(dim=-1) / 2
 
 
-def _effect(sums: list[float], log_probability: float, tokens: int) -> Effect:
+def _effect(sums: list[float], tokens: int) -> Effect:
     means = Effect(*(value / tokens for value in sums))
     return means._replace(perplexity=perplexity(means.perplexity))
 

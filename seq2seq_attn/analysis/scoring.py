@@ -79,6 +79,14 @@ class ScoredRun(NamedTuple):
         return cls(metrics, translations, AttentionRecord.load(folder, pairs))
 
 
+class TestResult(NamedTuple):
+    """What a model makes of its test set."""
+
+    scores: dict[str, Any]  # `test` of metrics.json
+    translations: list[str]
+    attention: AttentionRecord
+
+
 def evaluate(
     model: TrainedModel, folder: Path, progress: Progress | None = None, say: Say = lambda _: None
 ) -> dict[str, Any]:
@@ -96,15 +104,14 @@ def evaluate(
     with locked(folder):
         tested = score_test(model, folder, progress, say)
         write_recorded(folder, {TRANSLATIONS: "".join(f"{line}\n" for line in tested.translations).encode()})
-        if tested.attention is not None:
-            tested.attention.save(folder)
-        write_metrics(folder, {"test": tested.metrics})
-    return tested.metrics
+        tested.attention.save(folder)
+        write_metrics(folder, {"test": tested.scores})
+    return tested.scores
 
 
 def score_test(
     model: TrainedModel, folder: Path, progress: Progress | None = None, say: Say = lambda _: None
-) -> ScoredRun:
+) -> TestResult:
     """Translations, scores and attention record of the test set of a run; as `evaluate`, but nothing is written."""
     files, options = model.config.data.test, model.config.evaluation
     if files is None:
@@ -119,7 +126,7 @@ def score_test(
         pairs.source, translations, pairs.target, options.tokenize, length_bands(options)
     )
     forced_scores, attention = score_references(model, pairs, gold)
-    return ScoredRun(scores | forced_scores, translations, attention)
+    return TestResult(scores | forced_scores, translations, attention)
 
 
 def score_references(

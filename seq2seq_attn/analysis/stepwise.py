@@ -25,7 +25,7 @@ from seq2seq_attn.text.encoded import Ids
 from seq2seq_attn.text.vocabulary import EOS, PAD, SPECIALS, UNK, Vocabulary
 
 LIKELY = 10  # next tokens that a step lists
-NO_NUMBERS = "the predictions are no numbers any more; give smaller weights"
+NOT_FINITE = "the predictions are no longer finite; give smaller weights"
 
 
 class LayerReading(NamedTuple):
@@ -129,7 +129,7 @@ def continuations(
     best = []
     for each in found:
         if not math.isfinite(each.log_probability):
-            raise UserError(NO_NUMBERS)
+            raise UserError(NOT_FINITE)
         predicted = [*first, *each.tokens, *([EOS] if len(each.tokens) < limit else [])]
         tokens = model.target.vocabulary.lookup_tokens(predicted)
         best.append(Continuation(model.target.decode(predicted), tokens, each.log_probability, each.score))
@@ -179,7 +179,7 @@ def _known_ids(vocabulary: Vocabulary, tokens: Sequence[str], name: str) -> list
     for token in tokens:
         if token not in vocabulary or token in SPECIALS[PAD:]:
             hint = f"give {SPECIALS[UNK]} for an unknown one"
-            raise UserError(f"{name}: {token!r} is no token of this model's vocabulary that may stand there; {hint}")
+            raise UserError(f"{name}: {token!r} is not in this model's vocabulary, or not allowed there; {hint}")
     return vocabulary.lookup_indices(tokens)
 
 
@@ -249,7 +249,7 @@ class _Decoder:
         chosen = int(best.tokens) if forced is None else forced
         log_probabilities = torch.log_softmax(logits[0], dim=0)
         if not log_probabilities.isfinite().all():
-            raise UserError(NO_NUMBERS)
+            raise UserError(NOT_FINITE)
         likely = log_probabilities.exp().topk(min(LIKELY, len(log_probabilities)))
         words = self.model.target.vocabulary.lookup_tokens([chosen, *likely.indices.tolist()])
         has_weights = bool(self.models.contexts) and not self.models.reads_another(state.steps)
@@ -273,7 +273,7 @@ class _Decoder:
             scores = [[score if abs(score) < float("inf") else None for score in row] for row in rows]
         contributions = own.abs() * norms
         if not contributions.isfinite().all():
-            raise UserError("the contributions of the weights are no numbers any more; give smaller weights")
+            raise UserError("the contributions of the weights are no longer finite; give smaller weights")
         return LayerReading(own.tolist(), scores, contributions.tolist())
 
 

@@ -144,7 +144,7 @@ def _scores(
         yield VerifiedItem("translations", "wrong", f"{others:,} of {len(lines):,} lines differ")
     else:
         yield VerifiedItem("translations", "ok", f"{len(lines):,} lines are equal")
-    stored, new = _numbers(metrics["test"]), _numbers(found.metrics)
+    stored, new = _numbers(metrics["test"]), _numbers(found.scores)
     different = [
         f"{key} {stored[key]:.6g} stored, {new[key]:.6g} now" if key in new else f"{key} was not computed"
         for key in stored

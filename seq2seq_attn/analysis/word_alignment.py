@@ -168,9 +168,11 @@ def agreement_by_head(
     """The agreement of every layer and head: for each layer its heads, then their mean; last, the mean over layers.
 
     The links are those that `align_by_attention` gives for the weights of a single head, or for the mean. UserError:
-    as for `agreement`, or the model has no attention weights.
+    as for `agreement`, the model has no attention weights, or every pair has a blank side.
     """
     agreement([frozenset()] * len(pairs), *gold)  # raises the errors before the model is run
+    if not model.translator.attends:
+        raise UserError(NO_WEIGHTS)
     counts: dict[tuple[int | None, int | None], NDArray[np.int64]] = {}
     without_links = np.zeros(4, dtype=np.int64)  # counts of the pairs that have no weights
     links_of = zip(gold.sure, gold.possible, strict=True)
@@ -184,8 +186,8 @@ def agreement_by_head(
             for key, words in _with_means(merged):
                 found = np.array(count_links(_links(words, threshold), *known))
                 counts[key] = counts.get(key, 0) + found
-    if not any(predicted for predicted, *_ in counts.values()):
-        raise UserError(NO_WEIGHTS)
+    if not counts:
+        raise UserError("every pair has a blank side; heads are compared on pairs with text on both sides")
     return [HeadAgreement(*key, Agreement(*(total + without_links).tolist())) for key, total in counts.items()]
 
 

@@ -201,8 +201,7 @@ def split(
     (chosen,) = files.values()
     languages = _languages(chosen, columns, source_language, target_language)
     pairs = _read(chosen, columns)
-    filled = [row for row, pair in enumerate(zip(pairs.source, pairs.target, strict=True)) if all(map(str.strip, pair))]
-    parts = split_by_source(pairs.select(filled), validation=validation, test=test, seed=seed)
+    parts = split_by_source(pairs.select(pairs.filled), validation=validation, test=test, seed=seed)
     sizes = {part: len(its_pairs) for part, its_pairs in parts._asdict().items()}
     return SplitFiles(parts.save(Path(folder), languages), sizes, languages)
 
@@ -295,7 +294,7 @@ def _languages(files: Sequence[Path], columns: tuple[int, int], source: str | No
         raise UserError(f"{names}: no language codes in the names; give source_language and target_language")
     for code in (left, right):
         if not re.fullmatch(r"[\w-]+", code):
-            raise UserError(f"{shown(code)} is no language code: the suffix of files, of letters, digits and -")
+            raise UserError(f"{shown(code)} is not a language code: the suffix of files, of letters, digits and -")
     if left == right:
         raise UserError(f"both languages are {left}, so both sides would have the same file names; give two codes")
     return left, right

@@ -396,9 +396,9 @@ class Model:
         """Everything that the model computes at each step of decoding, with interventions at some of them.
 
         The steps predict `target`, or the translation that a search finds after `prefix`. `source` and `prefix` are
-        text or lists of tokens. `search` takes the options of `translate`, and none with a target; steps are computed in
-        single precision with the whole vocabulary, and never chosen by minimum Bayes risk. An intervention is a mapping
-        with the keys of `seq2seq_attn.analysis.step_interventions.Intervention`:
+        text or lists of tokens. `search` takes the options of `translate`, and none with a target; steps are computed
+        in single precision with the whole vocabulary, and never chosen by minimum Bayes risk. An intervention is a
+        mapping with the keys of `seq2seq_attn.analysis.step_interventions.Intervention`:
         {"replace": "weights", "step": 2, "weights": [0, 1, 0]} replaces the weights of step 2; "mean", "sentence" (with
         "other") and "nothing" replace the context; "temperature" (with "temperature") divides the scores before the
         normaliser; "normaliser" (with "normaliser", such as "sparsemax") replaces it. UserError: a side is blank, a

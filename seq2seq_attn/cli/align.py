@@ -93,8 +93,8 @@ def align(
 
     by_weights = {"--threshold": threshold is not None, "--row": row != "predicted", "--reverse": reverse}
     by_weights |= {"--attention": attention, "--layer": layer is not None, "--heads": heads, "--plot": plot}
-    if aligner == "eflomal" and any(by_weights.values()):
-        raise UserError(f"--aligner eflomal uses no weights; leave out {', '.join(by_weights)}")
+    if aligner == "eflomal" and (given := [option for option, value in by_weights.items() if value]):
+        raise UserError(f"--aligner eflomal uses no weights; leave out {', '.join(given)}")
     if head is not None and layer is None:
         raise UserError("--head is counted within a layer; add --layer")
     if heads and (not gold or reverse or attention or layer is not None):

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from seq2seq_attn.cli.arguments import AsJson, argument, complete_scorers, require_file
 from seq2seq_attn.cli.console import answer, answer_json
 from seq2seq_attn.errors import UserError
-
-if TYPE_CHECKING:
-    pass
 
 
 def check(

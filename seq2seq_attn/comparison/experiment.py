@@ -330,24 +330,25 @@ def match_parameters(grid: RunGrid, cache: Cache, say: Say = lambda _: None) -> 
     for arm, run in arms.items():
         if run.match_parameters:
             try:
-                size = nearest_hidden_size(run.config, counts[largest], count)
+                size = nearest_decoder_size(run.config, counts[largest], count)
             except UserError as error:
                 raise UserError(f"arm {arm!r} cannot be widened by match_parameters: {error}") from None
             matched[arm] = size
-            own = count(with_hidden_size(run.config, size))
-            say(f"{arm}: {own:,} parameters with decoder.hidden_size={size}; {largest} has {counts[largest]:,}")
+            own = count(with_decoder_size(run.config, size))
+            key = run.config.model.decoder_size_key
+            say(f"{arm}: {own:,} parameters with {key}={size}; {largest} has {counts[largest]:,}")
     runs = [
-        run._replace(config=with_hidden_size(run.config, matched[run.arm])) if run.arm in matched else run
+        run._replace(config=with_decoder_size(run.config, matched[run.arm])) if run.arm in matched else run
         for run in grid.runs
     ]
     return grid._replace(runs=runs)
 
 
-def nearest_hidden_size(config: Config, wanted: int, count: Callable[[Config], int]) -> int:
-    """The hidden size of the decoder, at least the configured one, whose parameter count is nearest to `wanted`."""
+def nearest_decoder_size(config: Config, wanted: int, count: Callable[[Config], int]) -> int:
+    """The `decoder_size`, at least the configured one, whose parameter count is nearest to `wanted`."""
 
     def parameters(size: int) -> int:
-        return count(with_hidden_size(config, size))
+        return count(with_decoder_size(config, size))
 
     low = high = config.model.decoder_size
     if parameters(low) > wanted:
@@ -361,8 +362,8 @@ def nearest_hidden_size(config: Config, wanted: int, count: Callable[[Config], i
     return min(range(max(low, enough - 1), enough + 1), key=lambda size: abs(parameters(size) - wanted))
 
 
-def with_hidden_size(config: Config, size: int) -> Config:
-    """The configuration with another hidden size of the decoder."""
+def with_decoder_size(config: Config, size: int) -> Config:
+    """The configuration with another `decoder_size` of its model."""
     return config.model_copy(update={"model": config.model.with_decoder_size(size)})
 
 

@@ -138,7 +138,7 @@ def observe(
                 segmentation, weights = known.segmentations.index(own), pack_weights(matrices)
         all_translations = read_lines(checked(folder, TRANSLATIONS))
         shown = [all_translations[line] for line in lines]
-        scores = _sentence_scores({arm: shown}, [pairs.target[line] for line in lines])[arm]
+        scores = _sentence_scores(shown, [pairs.target[line] for line in lines])
         known.arms[arm] = ArmAttention(model.config.seed, tuple(shown), tuple(scores), segmentation, weights)
         for line in examples:
             trace = trace_pair(model, arm, pairs.source[line], pairs.target[line])
@@ -216,7 +216,7 @@ def extremes(
     Gains are differences in sentence-level chrF. `translations` are those of one run per arm; `signature` is that of
     the corpus-level chrF.
     """
-    scores = _sentence_scores(translations, pairs.target)
+    scores = {arm: _sentence_scores(lines, pairs.target) for arm, lines in translations.items()}
     every = [
         ContrastiveSentence(
             index + 1,
@@ -234,5 +234,5 @@ def extremes(
     )
 
 
-def _sentence_scores(translations: Mapping[str, Sequence[str]], references: Sequence[str]) -> dict[str, list[float]]:
-    return {arm: [round(score, 2) for score in sentence_chrf(each, references)] for arm, each in translations.items()}
+def _sentence_scores(translations: Sequence[str], references: Sequence[str]) -> list[float]:
+    return [round(score, 2) for score in sentence_chrf(translations, references)]

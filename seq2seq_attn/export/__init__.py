@@ -44,7 +44,7 @@ def export_model(model: TrainedModel, to: Target, output: Path, *, overwrite: bo
     folder exists. With `overwrite`, a folder that contains an earlier export, and nothing else, is replaced.
     """
     if to not in TARGETS:
-        raise UserError(f"{to!r} is no target of export; choose from {', '.join(TARGETS)}")
+        raise UserError(f"{to!r} is not an export target; choose from {', '.join(TARGETS)}")
     refuse_folder(output)
     refuse_existing(output, overwrite)
     with _replacing_folder(output) as folder:
@@ -73,7 +73,9 @@ def refuse_existing(output: Path, overwrite: bool) -> None:
         raise UserError(f"{output}: exists; name another folder with --output, or replace an export with --overwrite")
     files = _files_of_export(output)
     if files is None:
-        raise UserError(f"{output}: is no earlier export (no {DESCRIPTION} of one), and is not replaced; name another")
+        raise UserError(
+            f"{output}: is not an earlier export (it has no {DESCRIPTION} of one), and is not replaced; name another"
+        )
     for path in sorted(output.rglob("*")):
         own = path.relative_to(output).as_posix() in files or path.is_dir()
         if path.is_symlink() or not own:

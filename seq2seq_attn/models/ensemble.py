@@ -35,8 +35,9 @@ class Ensemble(Translator):
 
     def __init__(self, members: Iterable[Translator]) -> None:
         super().__init__()
-        self.members = nn.ModuleList(members)
-        self.start_token = self._each(lambda member: member.start_token)[0]
+        every = list(members)
+        self.members = nn.ModuleList(every)
+        self.start_token = every[0].start_token
 
     def encode(self, source: Sentences) -> _PerMember:
         return _PerMember(self._each(lambda member: member.encode(source)))

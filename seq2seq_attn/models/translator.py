@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -334,6 +334,8 @@ class ModelConfig(Tagged):
 
         Parameters are drawn from torch's global generator. UserError if options contradict each other.
         """
+
+    decoder_size_key: ClassVar[str] = "model.decoder.hidden_size"  # of `decoder_size` in a configuration
 
     @property
     @abstractmethod

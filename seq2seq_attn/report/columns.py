@@ -116,7 +116,7 @@ def _over_seeds(arm: ArmResult, score: Spread, digits: int) -> TableCell:
 def _widened(arms: Sequence[ArmResult]) -> str:
     """The decoders that are wider than configured, with their sizes."""
     sizes = [f"{arm.name} to {arm.matched_hidden_size}" for arm in arms if arm.matched_hidden_size is not None]
-    return f"Parameters: decoder.hidden_size was widened to match the largest arm: {', '.join(sizes)}" if sizes else ""
+    return f"Parameters: decoders were widened to match the largest arm: {', '.join(sizes)}" if sizes else ""
 
 
 class _Test(NamedTuple):

@@ -79,7 +79,7 @@ def require_lock(folder: Path) -> None:
     """UserError if this thread has lost the lock of a folder: it was suspended, and another host took the lock over."""
     lock = _held[(folder / LOCK).absolute(), threading.get_ident()]
     if not lock.is_ours():
-        raise UserError(f"{folder}: was taken over by {_owner(lock.path)}; this process has stopped to write to it")
+        raise UserError(f"{folder}: was taken over by {_owner(lock.path)}; this process no longer writes to it")
 
 
 def _owner(path: Path) -> str:

@@ -61,7 +61,7 @@ def session(config: Config) -> dict[str, Any]:
         },
         "seeds": {"seed": config.seed},
         "config": hashlib.sha256(config_content(config)).hexdigest(),
-        # A run that continues needs its word vectors no more.
+        # A resumed run no longer needs its word vectors.
         "data": {key: digest(path) for key, path in data_files(config).items() if path.exists()},
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +117,7 @@ def _train(
     data = config.data
     validation_pairs = read_pairs(data.validation)
     test = None if data.test is None else read_test(data.test)  # its errors should appear before training, not after
-    run_files(config)  # as above
+    run_files(config)  # its errors, too
     resuming = may_resume(config, folder, if_exists)
     if resuming:
         config.training.require_epochs(trained_epochs(folder), folder)
@@ -130,18 +131,11 @@ def _train(
     lightning.seed_everything(config.seed, workers=True, verbose=False)
     shared = Cache(cache or folder.parent / CACHE_FOLDER, say)
     source, target = codecs = load_codecs(folder) if resuming else cached_codecs(config, shared)
-    training, kept = _usable_pairs(data.train, data.longest_training, codecs, shared)
-    if (sampling := config.text.sampling) is not None:
-        usual = training.source, training.target
-        sample = sampled_pairs(read_pairs(data.train), usual, codecs, sampling, config.seed, data.longest_training)
-        training = SampledPairs(sample, training.kept)
-    if (guided := config.training.guided_alignment) is not None:
-        links = linked_tokens(guided.links, data.train, codecs)
-        training = EncodedPairs(training.source, training.target, training.kept, links)
+    training, kept = _training_pairs(config, codecs, shared)
     validation, kept_to_validate = _usable_pairs(data.validation, data.max_length, codecs, shared)
     require_memory(config, source, target, copies=4)
     translator = build_translator(config, source, target)
-    if guided is not None and not any(context.reads_query for context in translator.contexts_that_read()):
+    if config.training.guided_alignment and not any(context.reads_query for context in translator.contexts_that_read()):
         raise UserError(
             "training.guided_alignment: this model has no attention weights to train; leave it out, or choose a model "
             "that has, as with model.context.kind=attention"
@@ -155,12 +149,13 @@ def _train(
         f"{name}: {_device(config)}, {config.training.precision}; {model.parameters():,} parameters; {kept}, "
         f"validation {kept_to_validate}; vocabulary {len(source.vocabulary):,} {sizes}"
     )
-    if (slow := ops.slow_precision(config.training.precision, _device_type(config))) is not None:
-        say(f"{name}: {slow}")
-    if (unfused := ops.unfused(translator)) is not None:
-        say(f"{name}: {unfused}")
-    if (cut := _cut_short(training, config.search)) is not None:
-        say(f"{name}: {cut}")
+    for warning in (
+        ops.slow_precision(config.training.precision, _device_type(config)),
+        ops.unfused(translator),
+        _cut_short(training, config.search),
+    ):
+        if warning is not None:
+            say(f"{name}: {warning}")
     files = {CONFIG: config_content(config)}
     if resuming:  # a training that had ended may go on, and be interrupted: until its new end, it has no scores
         unended = {key: each for key, each in read_metrics(folder).items() if key not in ("training", "test")}
@@ -172,7 +167,7 @@ def _train(
             start["pretrained_embeddings"] = {side: each._asdict() for side, each in coverage.items()}
         files |= codec_files(source, target) | {METRICS: metrics_content(start)}
         files |= {f"{FOLDER}/{file}": content for file, content in run_files(config).items()}
-    write_recorded(folder, files | {PROVENANCE: provenance_content(folder, started)})
+    write_recorded(folder, files | {PROVENANCE: provenance_content(folder, started)})  # of the cleared folder
     options = config.training
     size, unit, pinned = options.batch_size, options.batch_unit, on_cuda(options.accelerator)
     try:
@@ -237,6 +232,20 @@ def _usable_pairs(files: PairFiles, max_length: int, codecs: Codecs, shared: Cac
     return EncodedPairs(source, target, filtered.kept), str(filtered)
 
 
+def _training_pairs(config: Config, codecs: Codecs, shared: Cache) -> tuple[EncodedPairs, str]:
+    """The usable training pairs, resampled in every epoch or with links, and a description of what is left out."""
+    data = config.data
+    pairs, kept = _usable_pairs(data.train, data.longest_training, codecs, shared)
+    if (sampling := config.text.sampling) is not None:
+        usual = pairs.source, pairs.target
+        sample = sampled_pairs(read_pairs(data.train), usual, codecs, sampling, config.seed, data.longest_training)
+        return SampledPairs(sample, pairs.kept), kept
+    if (guided := config.training.guided_alignment) is not None:
+        links = linked_tokens(guided.links, data.train, codecs)
+        return EncodedPairs(pairs.source, pairs.target, pairs.kept, links), kept
+    return pairs, kept
+
+
 def _cut_short(pairs: EncodedPairs, options: SearchOptions) -> str | None:
     """A warning if search must end before the targets of many pairs do; None if there are few such pairs."""
     source, target = pairs.lengths
@@ -264,7 +273,7 @@ def validation_bleu(model: TrainedModel, pairs: ParallelCorpus, folder: Path) ->
 
     def validate(translator: Translator) -> float:
         require_lock(folder)
-        translations: Sequence[str] = model.translate(pairs.source, greedy)
+        translations: Sequence[str] = replace(model, translator=translator).translate(pairs.source, greedy)
         return corpus_score(metric, translations, pairs.target).value
 
     return validate

@@ -276,7 +276,9 @@ def _add_neighbours(app: FastAPI, server: Server) -> None:
             raise ApiError(400, f"target: {len(body.target)} tokens; at most {server.settings.max_tokens} are decoded")
         index = served.state_index()
         if index is None:
-            raise ApiError(503, "the training sentences are read, once; ask again in a few seconds", retry_after="5")
+            raise ApiError(
+                503, "the training sentences are being read, once; ask again in a few seconds", retry_after="5"
+            )
         given = NeighboursItem(body.source, body.target, body.step, body.most)
         return await _answer(served, await server.one(NeighboursTask(served, index), given))
 

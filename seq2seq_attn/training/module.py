@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -193,13 +192,16 @@ class TranslationModule(lightning.LightningModule):
             self.average.update(self.global_step + 1)
 
     def _refuse_broken_weights(self, step: _Step | None = None) -> None:
-        """Called before weights are kept: no loss after the step that broke them has revealed divergence yet."""
+        """DivergenceError if a weight is not finite, after the step with a bad loss or before weights are saved."""
         if not all(torch.isfinite(parameter).all() for parameter in self.parameters()):
-            loss = math.nan if step is None else step.values[0].item()
-            number = self.global_step + 1 if step is None else step.number
+            found = (
+                f"the weights are not finite after step {self.global_step}"
+                if step is None
+                else f"the loss is {step.values[0].item()} at step {step.number}"
+            )
             raise DivergenceError(
-                f"training diverged: the loss is {loss} at step {number}, epoch {self.current_epoch + 1}; earlier "
-                f"checkpoints are kept; {self._way_out()}"
+                f"training diverged: {found}, epoch {self.current_epoch + 1}; earlier checkpoints are kept; "
+                f"{self._way_out()}"
             )
 
     def _way_out(self) -> str:

@@ -134,7 +134,10 @@ def walk(
     like = next(parameters, torch.empty(0, dtype=torch.float64))
     given = (("query", QUERY if query is None else query), ("states", states), ("values", values))
     queries, keys, summed = (_matrix(name, rows, like) for name, rows in given)
-    if not isinstance(scorer, Attention):
+    if isinstance(scorer, Attention):
+        if normaliser is not None or seed is not None:
+            raise UserError("an Attention is walked through as it is; leave out normaliser and seed")
+    else:
         normaliser = "softmax" if normaliser is None else normaliser
         scorer = _attention(scorer, normaliser, queries.shape[1], keys.shape[1], 1 if seed is None else seed)
     return walk_through(scorer, queries, keys, summed, labels)
@@ -204,7 +207,7 @@ def _attention(scorer: Any, normaliser: Any, query_size: int, key_size: int, see
 
     options = dict(scorer) if isinstance(scorer, Mapping) else {"name": scorer}
     if options.get("name") in (SELF_ATTENTION, SELF_ATTENTION.replace("-", "_")):
-        raise UserError(f"{options['name']!r} is no scorer; give {SELF_ATTENTION!r} in its place, without options")
+        raise UserError(f"{options['name']!r} is not a scorer; give {SELF_ATTENTION!r} in its place, without options")
     if isinstance(options.get("name"), str):
         options["name"] = find_scorer(options["name"])
     _refuse_large(options)

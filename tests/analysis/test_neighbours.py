@@ -141,7 +141,7 @@ def test_what_cannot_be_answered_is_one_line(model, monkeypatch):
         model.neighbours("a", beam_size=2)
     with pytest.raises(UserError, match="blank"):
         model.neighbours(" ")
-    with pytest.raises(UserError, match="'q' is no token"):
+    with pytest.raises(UserError, match="'q' is not in this model's vocabulary"):
         model.neighbours("a", ["q"], step=0)
     monkeypatch.setattr(TrainedModel, "max_positions", (None, 2))
     with pytest.raises(UserError, match="step 2: 3 tokens, and this model has 2 positions; give fewer"):

@@ -165,7 +165,7 @@ def test_continuations_are_the_n_best_of_the_search(model):
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_continuations_that_are_no_numbers_are_refused(model, beam_size):
     overflow = [Intervention(replace="weights", weights=(1e308,) * (len(SOURCE.split()) + 1))]
-    with pytest.raises(UserError, match="the predictions are no numbers any more; give smaller weights"):
+    with pytest.raises(UserError, match="the predictions are no longer finite; give smaller weights"):
         continuations(model, SOURCE, interventions=overflow, options=options(model, beam_size=beam_size))
 
 
@@ -191,7 +191,7 @@ def test_continuations_begin_with_the_prefix_and_read_what_the_steps_read(model,
 def test_a_prefix_is_text_or_tokens_and_must_be_known(model):
     assert run(model, prefix="x y").tokens == run(model, prefix=["x", "y"]).tokens
     for prefix in ("x q", ["</s>"]):
-        with pytest.raises(UserError, match="is no token of this model's vocabulary"):
+        with pytest.raises(UserError, match="is not in this model's vocabulary, or not allowed there"):
             run(model, prefix=prefix)
 
 
@@ -206,7 +206,11 @@ def test_a_source_is_text_or_tokens_and_must_be_known(model):
     assert run(model, ["a", "<unk>"]).source == ("a", "<unk>", "</s>")
     most = model.config.data.max_length
     assert len(source_ids(model, ["a"] * (most + 3))) == len(source_tokens(model, ["a"] * (most + 3))) == most + 1
-    for tokens, message in ((["q"], "'q' is no token .* <unk>"), (["a", "</s>"], "'</s>' is no token"), ([], "blank")):
+    for tokens, message in (
+        (["q"], "'q' is not in this model's vocabulary, .* <unk>"),
+        (["a", "</s>"], "'</s>' is not in this model's vocabulary, or not allowed"),
+        ([], "blank"),
+    ):
         with pytest.raises(UserError, match=message):
             run(model, tokens)
 

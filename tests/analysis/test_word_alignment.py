@@ -173,6 +173,14 @@ def test_a_model_without_weights_or_gold_without_links_has_no_error_rates(untrai
         agreement_by_head(model, PAIRS, GOLD._replace(sure=[frozenset()] * 4))
 
 
+def test_a_threshold_that_no_weight_reaches_gives_heads_without_links(of_heads):
+    found = agreement_by_head(of_heads, PAIRS, GOLD, threshold=1.0)
+    assert [(each.agreement.predicted, each.agreement.error_rate) for each in found] == [(0, 1.0)] * len(found)
+    blank = ParallelCorpus(["", LINE], [MORE, " "])
+    with pytest.raises(UserError, match="every pair has a blank side"):
+        agreement_by_head(of_heads, blank, GoldCorpus([frozenset({(0, 0)})] * 2, [frozenset()] * 2))
+
+
 def test_an_agreement_is_the_sum_of_the_counts_of_its_pairs():
     a, s, p = frozenset({(0, 0), (1, 1), (2, 2)}), frozenset({(0, 0), (3, 3)}), frozenset({(1, 1)})
     assert count_links(a, s, p) == (3, 2, 1, 2)

@@ -140,6 +140,9 @@ def test_an_attention_of_one_s_own_is_walked_through_as_it_is():
     assert walked.attention is attention
     keys, query = torch.tensor([[[1.0, 2, 3], [4, 5, 6]]]), torch.tensor([[[1.0, 2]]])
     torch.testing.assert_close(walked.steps[0].context, attention(query, attention.prepare(keys))[0][0, 0].detach())
+    for ignored in ({"normaliser": "sparsemax"}, {"seed": 2}):
+        with pytest.raises(s2s.UserError, match="an Attention is walked through as it is"):
+            s2s.walk(attention, [[1, 2]], [[1, 2, 3], [4, 5, 6]], **ignored)
 
 
 def test_a_class_is_a_scorer_as_its_name_is(monkeypatch):

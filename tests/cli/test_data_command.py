@@ -124,7 +124,7 @@ def test_a_split_that_cannot_be_made_is_refused_and_writes_nothing(refused, prog
         "data", "split", "--source", "all.en", "--target", "eng-deu.txt.gz"
     )
     assert "both languages are de" in refused("data", "split", *files, "--source-language", "de")
-    assert "'a/b' is no language code" in refused("data", "split", *files, "--source-language", "a/b")
+    assert "'a/b' is not a language code" in refused("data", "split", *files, "--source-language", "a/b")
     assert "counted from 0" in refused("data", "split", "eng-deu.txt.gz", "--columns", "-1", "0")
     assert "counted from 0" in refused("data", "stats", "eng-deu.txt.gz", "--columns", "0", "-1")
     assert "all.en, line 1: no tab" in refused("data", "stats", "all.en")

@@ -11,7 +11,7 @@ def test_the_folder_is_printed_and_replaced_only_on_demand(program, refused, tra
     assert "Use onnx." in (output / "README.md").read_text()
     assert "--overwrite" in refused(*command, output)
     assert program(*command, output, "--overwrite").code == 0
-    assert "is no earlier export" in refused(*command, trained, "--overwrite")
+    assert "is not an earlier export" in refused(*command, trained, "--overwrite")
 
 
 def test_a_model_that_the_other_program_does_not_know_is_refused(refused, trained, tmp_path):

@@ -152,7 +152,7 @@ def test_what_self_attention_does_not_take_is_refused_in_one_line(refused, argum
         (["--seed", "99999999999999999999"], ["--seed"]),
         (["--values", "1; 2"], ["2 values for 4 states; give one for each"]),
         (["--words", "Tom chases Jerry"], ["3 words for 4 states; give one for each"]),
-        (["self_attention"], ["'self_attention' is no scorer; give 'self-attention' in its place"]),
+        (["self_attention"], ["'self_attention' is not a scorer; give 'self-attention' in its place"]),
         (["dto"], ["there is no scorer 'dto'; did you mean 'dot'?"]),
         (["dot", "general"], ["give one scorer, not 2: dot general"]),
         (["cosine", "temprature=1"], ["no option 'temprature'; did you mean 'temperature'?"]),

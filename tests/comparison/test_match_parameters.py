@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from seq2seq_attn.comparison.compare import compare
-from seq2seq_attn.comparison.experiment import ParameterCounter, match_parameters, read_experiment, with_hidden_size
+from seq2seq_attn.comparison.experiment import ParameterCounter, match_parameters, read_experiment, with_decoder_size
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.report.table import markdown
@@ -66,7 +66,7 @@ def test_no_other_width_is_closer_to_the_largest_arm(matched, count, base):
     for arm in ("distracted", "nothing"):
         size = arms[arm].model.decoder.hidden_size
         assert size > arms["attention"].model.decoder.hidden_size
-        off, narrower, wider = (abs(count(with_hidden_size(arms[arm], size + d)) - wanted) for d in (0, -1, 1))
+        off, narrower, wider = (abs(count(with_decoder_size(arms[arm], size + d)) - wanted) for d in (0, -1, 1))
         assert off <= min(narrower, wider)
     small, attention = arms["small"], arms["attention"]
     assert small.model.decoder == attention.model.decoder
@@ -99,7 +99,7 @@ def test_the_chosen_widths_are_reported(matched, count):
     arms = configs(matched(ARMS, say=said.append))
     size = arms["distracted"].model.decoder.hidden_size
     assert said[0] == (
-        f"distracted: {count(arms['distracted']):,} parameters with decoder.hidden_size={size}; "
+        f"distracted: {count(arms['distracted']):,} parameters with model.decoder.hidden_size={size}; "
         f"attention has {count(arms['attention']):,}"
     )
 

@@ -60,7 +60,7 @@ def test_only_an_earlier_export_is_replaced_and_only_on_demand(untrained, tmp_pa
     assert names(tmp_path) == {"exported"}
     for content in ("", "{}", '{"format": "mine"}', "[1]"):
         (folder / "export.json").write_text(content)
-        with pytest.raises(UserError, match="is no earlier export"):
+        with pytest.raises(UserError, match="is not an earlier export"):
             export_model(model, "onnx", folder, overwrite=True)
     assert "model" in names(folder)
 
@@ -84,7 +84,7 @@ def test_a_folder_that_cannot_be_written_and_an_unknown_target_are_refused(untra
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot be written"):
         export_model(untrained(SMALL), "torch", tmp_path / "file" / "exported")
-    with pytest.raises(UserError, match="'keras' is no target of export; choose from torch, onnx, ctranslate2"):
+    with pytest.raises(UserError, match="'keras' is not an export target; choose from torch, onnx, ctranslate2"):
         export_model(untrained(SMALL), "keras", tmp_path / "exported")
 
 

@@ -308,7 +308,7 @@ LONG = {"max_training_length": 230}
     ("change", "message"),
     [
         ({"model": OF_DECODER}, "the decoder has 200 positions, but search.max_length allows sentences of 256 tokens"),
-        ({"data": {"max_length": 300}, "model": OF_DECODER}, "the decoder has 200 positions, but data.max_length allows"),
+        ({"data": {"max_length": 300}, "model": OF_DECODER}, "data.max_length allows sentences of 301 tokens"),
         ({"data": LONG, "model": {"encoder": LEARNED}}, "the encoder has 200 positions, but data.max_training_length"),
         ({"data": LONG, "model": {"kind": "recurrent", "encoder": LEARNED}}, "the encoder has 200 positions"),
         ({"data": LONG, "model": {"encoder": STACKED}}, "set max_positions of its positions to 231 or more"),

@@ -159,7 +159,7 @@ def test_a_source_may_be_given_as_tokens(ask, post, refused, model):
     found = post("/v1/steps", {"source": tokens})
     assert close(found, record(model.steps(tokens)))
     assert found["source"] == [*tokens, "</s>"]
-    assert "'zz' is no token" in refused(400, "POST", "/v1/steps", json={"source": ["a", "zz"]})
+    assert "'zz' is not in this model's vocabulary" in refused(400, "POST", "/v1/steps", json={"source": ["a", "zz"]})
     assert "21 tokens; at most 20" in refused(400, "POST", "/v1/steps", json={"source": ["a"] * 21})
 
 

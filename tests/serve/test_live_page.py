@@ -398,7 +398,7 @@ def test_a_typed_beginning_is_kept(visit, model):
     wait_for_tokens(page, model.steps(SOURCE, prefix="b b", beam_size=1).tokens, "changed")
     page.locator("#prefix").fill("zzz")
     page.keyboard.press("Tab")
-    assert "'zzz' is no token" in page.locator(".pane .error").text_content()
+    assert "'zzz' is not in this model's vocabulary" in page.locator(".pane .error").text_content()
     page.wait_for_timeout(200)
     visit.problems.clear()  # the browser notes the answer 400
 
@@ -777,7 +777,7 @@ def test_source_tokens_are_split_and_joined_by_hand(visit, listening, subwords):
         field.fill("abcca")
         field.press("Enter")
         error = page.locator(".pane .error")
-        assert "'abcca' is no token of this model's vocabulary" in error.text_content()
+        assert "'abcca' is not in this model's vocabulary" in error.text_content()
         visit.problems.clear()  # the browser notes the answer 400
         page.get_by_role("button", name="Use those of the tokeniser").click()
         page.wait_for_selector("tr[data-kind=changed]", state="detached")

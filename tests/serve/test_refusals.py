@@ -39,7 +39,7 @@ JSON = {"content-type": "application/json"}
         ("/v1/align", b'{"source": "a", "target": "a", "head": 0}', "head 0 needs the number of its layer"),
         ("/v1/attention", b'{"source": ""}', "a blank sentence has no attention weights"),
         ("/v1/steps", b'{"source": ""}', "a blank sentence has no steps"),
-        ("/v1/steps", b'{"source": "a", "prefix": ["q"]}', "'q' is no token"),
+        ("/v1/steps", b'{"source": "a", "prefix": ["q"]}', "'q' is not in this model's vocabulary"),
         ("/v1/neighbours", b'{"source": "a", "most": 101}', "most = 101"),
         ("/v1/neighbours", b'{"source": "a", "step": -1}', "step = -1"),
         ("/v1/intervene", b'{"source": "a", "interventions": []}', "interventions"),
@@ -84,7 +84,8 @@ def test_a_mistake_that_shows_in_the_middle_of_a_stream_is_an_event(ask):
     answer = ask("POST", "/v1/stream", json={"source": "a b c", "interventions": [change]})
     assert answer.status_code == 200
     assert answer.text.count("event: step") == 2
-    assert answer.text.rpartition("event: ")[2].startswith('error\ndata: {"error": "the predictions are no numbers')
+    last = answer.text.rpartition("event: ")[2]
+    assert last.startswith('error\ndata: {"error": "the predictions are no longer finite')
 
 
 def test_a_form_that_is_no_text_is_refused(refused):

@@ -205,5 +205,5 @@ def test_what_makes_no_sense_is_refused(given, message):
 
 @pytest.mark.parametrize("scorer", ["self_attention", {"name": "self-attention", "temperature": 2}])
 def test_self_attention_is_no_scorer(scorer):
-    with pytest.raises(UserError, match="is no scorer; give 'self-attention' in its place"):
+    with pytest.raises(UserError, match="is not a scorer; give 'self-attention' in its place"):
         walk(scorer)

@@ -148,6 +148,8 @@ class TransformerConfig(ModelConfig):
     def max_positions(self) -> tuple[int | None, int | None]:
         return self.encoder.max_positions, self.decoder.max_positions
 
+    decoder_size_key = "model.decoder.feed_forward_size"
+
     @property
     def decoder_size(self) -> int:
         return self.decoder.feed_forward_size

@@ -31,7 +31,7 @@ class Model {
     if (typeof given !== "string") {
       for (const token of tokens) {
         if (this.source.id(token) === undefined) {
-          throw new ApiError(400, `source: '${token}' is no token of this model's vocabulary; <unk> stands for one`);
+          throw new ApiError(400, `source: '${token}' is not in this model's vocabulary; <unk> stands for one`);
         }
       }
     }
@@ -47,7 +47,7 @@ class Model {
     return (typeof given === "string" ? this.target.pieces(given) : given).map((token) => {
       const id = this.target.id(token);
       if (id !== undefined) return id;
-      throw new ApiError(400, `prefix: '${token}' is no token of this model's vocabulary that can begin a translation`);
+      throw new ApiError(400, `prefix: '${token}' is not in this model's vocabulary, or cannot begin a translation`);
     });
   }
 }

@@ -101,7 +101,7 @@ export class Decoder {
       const { logits, after, found } = await this.step([token], state);
       const logProbabilities = logSoftmax(logits[0]!);
       if (logProbabilities.some((each) => !Number.isFinite(each))) {
-        throw new ApiError(400, "the predictions are no numbers any more; give smaller weights");
+        throw new ApiError(400, "the predictions are no longer finite; give smaller weights");
       }
       token = given[number] ?? bestToken(logits[0]!, number + 1 >= minLength);
       const readsAnother = this.at(state.steps).some((each) => each.row !== undefined);
