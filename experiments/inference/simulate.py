@@ -98,7 +98,7 @@ def slope(world: World) -> float:
 
 
 def variances(world: World) -> tuple[float, float]:
-    """The true terms of the joint test's variance: s^2 of a training, and the noise of sentences."""
+    """The true terms of the joint test's variance: s^2 of a training run, and the noise of sentences."""
     tests = [joint_test(*map(run_scores, world.arms(8))) for _ in range(60)]
     known = [test for test in tests if test is not None]
     training = np.mean([each.squared_error * 8 for test in known for each in test.training_noise])

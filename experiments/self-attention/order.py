@@ -35,7 +35,7 @@ def order(seeds: Sequence[int], length: int) -> dict[str, object]:
 
 
 def knows(name: str, seed: int) -> nn.Module:
-    """The untrained encoder, but with learned positions that are as far apart as after a training.
+    """The untrained encoder, but with learned positions that are as far apart as after training.
 
     They begin at or near zero, where no position differs from another.
     """

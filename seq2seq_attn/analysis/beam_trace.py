@@ -36,7 +36,7 @@ def trace_pair(model: TrainedModel, arm: str, source: str, reference: str) -> De
     """The beam search for a source sentence, and forced decoding of its reference, step by step.
 
     The search is that of the model's configuration with a beam of TRACED_BEAM_SIZE. None if a number of it is not
-    finite, as after a training that has all but diverged.
+    finite, as after a run that has all but diverged.
     """
     ids, target = model.cut(model.source.encode(source)), model.target.encode(reference)
     tokens = len(ids) - 1

@@ -87,7 +87,7 @@ def _verify(folder: Path, score: bool, progress: Progress | None, say: Say) -> I
 
 
 def _against(recorded: Mapping[str, Any], config: Config) -> Iterator[VerifiedItem]:
-    """The data, code, libraries and hardware of now against those of a training."""
+    """The data, code, libraries and hardware of now against those of a training run."""
     yield from _data(recorded["data"], config)
     versions = seq2seq_attn.__version__, recorded["version"]
     if recorded["code"] == code_digest():

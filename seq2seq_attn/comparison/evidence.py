@@ -86,7 +86,7 @@ def portable(value: Any) -> Any:
 
 
 def _files(config: Config) -> list[Path]:
-    """The files that a training depends on."""
+    """The files that a training run depends on."""
     return [*data_files(config).values(), *class_files(config)]
 
 
@@ -102,7 +102,7 @@ def reusable(evidence: Evidence, path: Path, grid: RunGrid) -> dict[tuple[str, i
     """The runs of the grid that are in the evidence of the file `path`, by arm and seed.
 
     Keys that an earlier version did not know count as their defaults. UserError: the evidence is of another test set,
-    an arm had another configuration, or a file that a training read is missing or another one.
+    an arm had another configuration, or a file that a run read is missing or another one.
     """
     for name, checksum in evidence.data.items():
         refuse_other_data(Path(name), checksum)

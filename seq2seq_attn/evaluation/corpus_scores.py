@@ -102,7 +102,7 @@ def comet(sources: Sequence[str], hypotheses: Sequence[str], references: Sequenc
 
 
 def require_comet(model: Path) -> None:
-    """UserError: the checkpoint or the package is missing; to be called before a training that COMET will score."""
+    """UserError: the checkpoint or the package is missing; to be called before a run that COMET will score."""
     if not model.is_file():
         raise UserError(f"{model}: no such file; evaluation.comet is the path of a COMET checkpoint")
     try:

@@ -27,7 +27,7 @@ def _nothing(text: str) -> None:
 
 
 def _to_stderr(text: str) -> None:
-    with suppress(OSError):  # a full disk or a closed terminal must not end a training
+    with suppress(OSError):  # a full disk or a closed terminal must not end training
         sys.stderr.write(f"{text}\n")  # in one piece, as other processes may write to it as well
         sys.stderr.flush()
 

@@ -294,7 +294,7 @@ def refuse_other_config(config: Config, folder: Path) -> None:
     """UserError if the run has another configuration, other data, or other files of its own.
 
     `training.patience` and `training.max_skipped_steps` may differ, and `training.max_epochs` unless the learning rates
-    of earlier epochs depend on it, or a training that has ended has more epochs.
+    of earlier epochs depend on it, or a run that has ended has more epochs.
     """
     trained = read_config(folder)
     may_change = {"training.patience", "training.max_skipped_steps"}

@@ -41,7 +41,7 @@ _PACKAGE = Path(seq2seq_attn.__file__).parent
 
 
 def session(config: Config) -> dict[str, Any]:
-    """What is recorded at the start of a training, and again whenever it continues."""
+    """What is recorded at the start of a training run, and again whenever it continues."""
     return {
         "started": datetime.now().astimezone().isoformat(timespec="seconds"),
         "argv": sys.argv,

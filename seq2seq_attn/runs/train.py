@@ -157,7 +157,7 @@ def _train(
         if warning is not None:
             say(f"{name}: {warning}")
     files = {CONFIG: config_content(config)}
-    if resuming:  # a training that had ended may go on, and be interrupted: until its new end, it has no scores
+    if resuming:  # a run that had ended may go on, and be interrupted: until its new end, it has no scores
         unended = {key: each for key, each in read_metrics(folder).items() if key not in ("training", "test")}
         files[METRICS] = metrics_content(unended)
     else:

@@ -1,4 +1,4 @@
-"""What a training keeps count of while it runs: its best weights, its time and tokens, and lines on stderr."""
+"""What a training run keeps count of while it runs: its best weights, its time and tokens, and lines on stderr."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Clock(Callback):
 
 
 class _Stderr:
-    """stderr, where what cannot be written is lost: a full disk or a closed terminal must not end a training."""
+    """stderr, where what cannot be written is lost: a full disk or a closed terminal must not end training."""
 
     def __init__(self) -> None:
         self.stream = sys.stderr  # as long as it shows a bar, rich has something else in its place

@@ -34,7 +34,7 @@ SHARE = 0.02
 class Checkpoints(Checkpoint):
     """Writes `last.ckpt` after each epoch, and within it when the last one is old enough (`INTERVAL`, `SHARE`).
 
-    A training that is killed loses at most the time since the last checkpoint, and repeats it exactly.
+    A run that is killed loses at most the time since the last checkpoint, and repeats it exactly.
     """
 
     def __init__(self, folder: Path, batches: LengthBuckets) -> None:

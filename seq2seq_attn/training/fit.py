@@ -102,7 +102,7 @@ def fit(
 ) -> Fitted:
     """Trains in place, with checkpoints in folder/checkpoints and curves in folder/log; then loads the best weights.
 
-    With `resume`, training continues from the last checkpoint, and a training that had ended does nothing more, unless
+    With `resume`, training continues from the last checkpoint, and a run that had ended does nothing more, unless
     `config` now allows more epochs or more patience. `name` begins each line of progress; use `bar=False` if several
     runs share a terminal, None for no progress at all.
 
@@ -122,7 +122,7 @@ def fit(
         if best.score is not None and not best.weights:
             best.weights = _weights_of_earlier_version(translator, folder)
         clock.load_state_dict(states["Clock"])
-        # Here, because a training that had ended does not load its checkpoint; not in those of earlier versions.
+        # Here, because a run that had ended does not load its checkpoint; not in those of earlier versions.
         module.skipped_steps, module.split_steps = checkpoint.get("skipped_steps", 0), checkpoint.get("split_steps", 0)
         epochs, steps, start = ended_epochs(checkpoint), checkpoint["global_step"], folder / LAST
         config.require_epochs(epochs, folder)

@@ -1,4 +1,4 @@
-"""`verify`: what was changed since a training is named, and nothing is written."""
+"""`verify`: what was changed since a training run is named, and nothing is written."""
 
 import json
 import shutil

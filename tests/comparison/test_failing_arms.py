@@ -175,7 +175,7 @@ def test_an_infinite_perplexity_is_no_score_and_valid_json(grid_with, tmp_path, 
 def test_an_arm_whose_numbers_are_not_finite_is_compared_and_its_attention_is_not_shown(
     grid_with, tmp_path, monkeypatch
 ):
-    """As after a training that has all but diverged, or with a scorer of one's own that divides by 0."""
+    """As after a run that has all but diverged, or with a scorer of one's own that divides by 0."""
 
     def load(folder):
         model = TrainedModel.load(folder)

@@ -93,7 +93,7 @@ def content(folder):
 
 
 def kill_and_resume(kind, config, folder, moment, again):
-    """Kills a training at these moments, in seconds, and finishes it; the folder of the finished run."""
+    """Kills a training run at these moments, in seconds, and finishes it; the folder of the finished run."""
     process = start(config, folder)
     time.sleep(moment)
     os.kill(process.pid, signal.SIGKILL)

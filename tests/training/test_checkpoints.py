@@ -22,7 +22,7 @@ def always(monkeypatch):
 
 
 def run_until(step, monkeypatch, folder, **options):
-    """A training that is interrupted before this step, counted from 0."""
+    """A run that is interrupted before this step, counted from 0."""
     train = TranslationModule.training_step
 
     def stop(self, batch, index):
