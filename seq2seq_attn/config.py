@@ -26,6 +26,8 @@ class PairFiles(Strict):
         two = self.source is not None and self.target is not None
         if two == (self.tsv is not None) or (self.tsv is not None and (self.source or self.target)):
             raise ValueError("needs either source and target, or tsv")
+        if two and self.columns != (0, 1):
+            raise ValueError("columns are those of tsv; leave them out with source and target")
         return self
 
     @property

@@ -1,6 +1,8 @@
 """BLEU on sentences of the training text, by length: does the vector hold what the model was trained on?
 
-python experiments/capacity/training_sentences.py comparisons/capacity  # a minute; writes results/training_sentences.json
+python experiments/capacity/training_sentences.py comparisons/capacity  # a minute
+
+Writes results/training_sentences.json.
 """
 
 from __future__ import annotations

@@ -269,6 +269,8 @@ def _files(corpus: Corpus) -> Mapping[str, Sequence[Path]]:
 
 def _read(files: Sequence[Path], columns: tuple[int, int]) -> ParallelCorpus:
     if len(files) == 2:
+        if tuple(columns) != (0, 1):
+            raise UserError(f"columns are those of one file with tabs, but there are two: {files[0]} and {files[1]}")
         return read_parallel(*files)
     (path,) = files
     with open_bytes(path) as stream:

@@ -176,7 +176,9 @@ class Comparison:
         given = Path(place)
         places = [given, given / "results"]
         if given.is_file():
-            places = [COMPARISONS / str(read_yaml(given).get("name")), given.parent / "results"]
+            if not isinstance(name := read_yaml(given).get("name"), str):
+                raise UserError(f"{given}: an experiment has a name; give one, or the folder of a comparison")
+            places = [COMPARISONS / name, given.parent / "results"]
         folder = next((each for each in places if (each / RESULTS).exists()), places[0])
         return cls(Results.load(folder / RESULTS), folder)
 
@@ -281,7 +283,8 @@ class Comparison:
             console = Console(width=WIDTH)
         with console.capture() as table:  # rich would end the process if the reader of a pipe has closed it
             console.print(terminal(self.results, console.width))
-        print("\n".join([table.get(), *self.conclusion[:1], *filter(None, [self.results.note])]))
+        first = dict.fromkeys([*self.conclusion[:1], *filter(None, [self.results.note])])  # the note may be the first
+        print("\n".join([table.get(), *first]))
 
     def __repr__(self) -> str:
         return "\n".join([repr(self.table()), "", *self.conclusion])

@@ -24,7 +24,7 @@ def evaluate(
     *,
     source: Lines | None = None,
     lc_tok: Lines | None = None,
-    language: str = "en",
+    language: str | None = None,
     tokenize: str = "13a",
     baseline: Lines | None = None,
     comet: Path | str | None = None,
@@ -33,9 +33,10 @@ def evaluate(
 
     Each argument is a file or a list of lines; `Model.evaluate` scores a model on its test set. `source` adds BLEU by
     source length. `lc_tok`, the references lowercased, normalised and tokenised, adds the BLEU that papers report, for
-    translations into `language`. `baseline`, the translations of another system, adds the difference in BLEU with two
-    paired tests. `comet`, the checkpoint of a COMET model, adds its score; it needs `source` and the package
-    unbabel-comet. `tokenize` is sacrebleu's tokeniser. UserError: numbers of lines differ, or a file is missing.
+    translations into `language`, by default "en". `baseline`, the translations of another system, adds the difference
+    in BLEU with two paired tests. `comet`, the checkpoint of a COMET model, adds its score; it needs `source` and the
+    package unbabel-comet. `tokenize` is sacrebleu's tokeniser. UserError: numbers of lines differ, a file is missing,
+    or `language` is given without `lc_tok`.
 
     >>> scores = s2s.evaluate(["a b c d e"], ["a b c d e f"])
     >>> round(scores["bleu"]["value"], 2)
@@ -53,12 +54,14 @@ def evaluate(
         return read.lines
 
     translations = lines("hypotheses", hypotheses)
+    if language is not None and lc_tok is None:
+        raise UserError("language: only lc_tok depends on it; give both")
     lowercased = None if lc_tok is None else lines("lc_tok", lc_tok)
     sources = None if source is None else lines("source", source)
     model = None if comet is None else Path(comet)
     if model is not None and sources is None:
         raise UserError("COMET reads the source sentences as well; give them as the source")
-    test = TranslatedTest(translations, expected.lines, tokenize, lowercased, language, sources, model)
+    test = TranslatedTest(translations, expected.lines, tokenize, lowercased, language or "en", sources, model)
     scores = Scores(score_translations(test))
     if sources is not None:
         scores["bleu_by_length"] = score_by_length(sources, translations, expected.lines, tokenize)

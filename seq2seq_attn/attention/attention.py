@@ -122,7 +122,7 @@ class Attention(Context):
         """The weights (B, K, S) of a step, and the history for the next step."""
         scorer_history, normaliser_history, steps = history
         scores = self.scorer.after(scorer_history, query, source.prepared)
-        view = self._view(query, source, steps)
+        view = self.view(query, source, history)
         if source.bias is None:
             weights = self.normaliser.after(normaliser_history, scores, view.is_open)
         else:
@@ -135,9 +135,11 @@ class Attention(Context):
         steps = NOTHING if self.window is None else steps + 1
         return weights, (scorer_history, normaliser_history, steps)
 
-    def _view(self, query: Query, source: Source, steps: History) -> View:
+    def view(self, query: Query, source: Source, history: History) -> View:
+        """What the window leaves of the source at a step."""
         if self.window is None:
             return View(source.is_token, factor=None)
+        *_, steps = history
         view: View = self.window(query, source.token_mask(), steps)
         return view
 

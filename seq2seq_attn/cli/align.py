@@ -22,6 +22,7 @@ from seq2seq_attn.cli.arguments import (
     folder,
     load_ensemble,
     load_model,
+    load_plugins,
 )
 from seq2seq_attn.cli.console import answer, answer_json, progress, rates, rates_line, say
 from seq2seq_attn.errors import UserError
@@ -110,6 +111,7 @@ def align(
     if aligner == "eflomal":
         from seq2seq_attn.api.model import align_by_eflomal
 
+        load_plugins(plugin)
         found = align_by_eflomal(run, pairs, symmetrise=method, say=say)
     else:
         model = load_model(run, plugin)

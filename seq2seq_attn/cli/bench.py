@@ -46,8 +46,10 @@ def bench(
     batches: Annotated[
         int, typer.Option(min=1, help="Timed batches per round, or timed sentences when they are decoded singly.")
     ] = 30,
-    warm_up: Annotated[int, typer.Option(min=0, help="Batches before the timed ones.")] = 5,
-    batch: Annotated[int, typer.Option(min=1, help="Sentences per batch.")] = 64,
+    warm_up: Annotated[int, typer.Option(min=0, help="Batches of training before the timed ones.")] = 5,
+    batch: Annotated[
+        int | None, typer.Option(min=1, help="Sentences per batch. Default: 64; with --sweep length: 16.")
+    ] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Default: one per core.")] = None,
     device: Annotated[Device, typer.Option(help="Device for the models of this package.")] = "cpu",
     peers: Annotated[
@@ -71,6 +73,8 @@ def bench(
     if page is not None and not files:
         raise UserError("--page needs measurements from files: measure with --output FILE, then give --from FILE")
     if files:
+        if output is not None:
+            raise UserError("--from shows earlier measurements, and --output writes new ones; leave out one of the two")
         for path in files:
             _show(s2s.Sitting.load(path), as_json)
         if page is not None:

@@ -66,7 +66,7 @@ def evaluate(
             references,
             source=source,
             lc_tok=lc_tok,
-            language=language or "en",
+            language=language,
             tokenize=tokenize or "13a",
             baseline=baseline,
             comet=comet,

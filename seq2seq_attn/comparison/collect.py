@@ -99,7 +99,11 @@ def _row(name: str, arm: Arm, curves: Sequence[Curve], test_set: TestSet) -> Arm
     scores = _scores(arm, test_set)
     return ArmResult(
         name=name,
-        unconverged=[curve.seed for curve in curves if curve.still_improving],
+        unconverged=[
+            curve.seed
+            for curve, training in zip(curves, timings, strict=True)
+            if curve.still_improving and training.get("stopped") != "patience"
+        ],
         parameters=arm.metrics[0]["parameters"],
         seeds=[run.seed for run in arm.runs],
         bleu_by_length=_bands(arm, test_set.pairs.source),

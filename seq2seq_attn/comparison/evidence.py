@@ -109,7 +109,9 @@ def reusable(evidence: Evidence, path: Path, grid: RunGrid) -> dict[tuple[str, i
     first = _config(evidence.arms[0]), grid.runs[0].config
     before, now = (portable(configuration(each)["data"]["test"]) for each in first)
     if before != now:
-        raise UserError(f"{path}: is of another test set, {before['source']}; compare without --evidence")
+        raise UserError(
+            f"{path}: is of another test set, {before['source'] or before['tsv']}; compare without --evidence"
+        )
     known = {arm.name: arm for arm in evidence.arms}
     found: dict[tuple[str, int], RunEvidence] = {}
     for run in grid.runs:

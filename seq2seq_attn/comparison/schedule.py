@@ -181,6 +181,7 @@ def complete(
     from seq2seq_attn.runs.corpora import CACHE_FOLDER
     from seq2seq_attn.runs.folder import reserved
     from seq2seq_attn.runs.model import TrainedModel
+    from seq2seq_attn.runs.provenance import device_type
     from seq2seq_attn.runs.train import train
 
     folder = runs / run.folder
@@ -192,7 +193,7 @@ def complete(
             say(f"{run.name}: done by another process")
             return
         if if_exists == "resume" and is_trained(run, runs):
-            model = TrainedModel.load(folder)
+            model = TrainedModel.load(folder, device_type(run.config.training.accelerator))
         else:
             cache = runs / CACHE_FOLDER
             model = train(run.config, folder, name=run.name, if_exists=if_exists, say=say, bar=bar, cache=cache)

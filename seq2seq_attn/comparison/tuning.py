@@ -59,7 +59,7 @@ def search_settings(
         best = (max if monitor == "bleu" else min)(finished)
         found[arm] = Tuned(settings(tune)[scores.index(best)], scores, monitor)
         chosen = ", ".join(f"{key}={value}" for key, value in found[arm].setting.items())
-        say(f"{arm}: {chosen} is the best of {len(each)} settings, validation {monitor} {best:.2f}")
+        say(f"{arm}: {chosen} is the best of {len(finished)} settings, validation {monitor} {best:.2f}")
     return found, failed
 
 

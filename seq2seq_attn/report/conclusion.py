@@ -8,7 +8,6 @@ from seq2seq_attn.results.results import (
     ENOUGH,
     ArmResult,
     Breakdown,
-    Breakdowns,
     GroupResult,
     PairedComparison,
     Rate,
@@ -31,7 +30,7 @@ def conclusion(results: Results) -> list[str]:
     ordered = sorted(results.comparisons, key=lambda pair: -abs(pair.bleu_difference))
     sentences = [_compared(pair, max(runs[pair.arm], runs[pair.baseline])) for pair in (*ordered, *results.contrasts)]
     sentences += filter(None, [_correction(results), *map(_by_length, shown)])
-    sentences += _by_group(results.where, best.name, results.baseline)
+    sentences += _by_group(results, best.name)
     if best.aer is not None:
         sentences.append(_aligned(best, best.aer.mean, results.aer_rivals))
     sentences += [_still_improving(arm) for arm in results.arms if arm.unconverged]
@@ -44,11 +43,13 @@ def conclusion(results: Results) -> list[str]:
 
 def missing_runs(results: Results) -> list[str]:
     """The runs that failed, with the reason; an arm without any other run is said to be left out."""
-    reported = {arm.name for arm in results.arms}
-    return [
-        f"{each.arm}, seed {each.seed}{'' if each.arm in reported else ', whose arm is left out'}: {each.reason}"
-        for each in results.missing
-    ]
+    reported = [arm.name for arm in results.arms]
+
+    def consequence(run: str) -> str:
+        is_trial = any(run.startswith(f"{arm}, trial ") for arm in reported)
+        return "" if run in reported or is_trial else ", whose arm is left out"
+
+    return [f"{each.arm}, seed {each.seed}{consequence(each.arm)}: {each.reason}" for each in results.missing]
 
 
 def _compared(pair: PairedComparison, runs: int) -> str:
@@ -135,9 +136,10 @@ def _by_length(arm: ArmResult) -> str | None:
     )
 
 
-def _by_group(where: Breakdowns | None, best: str, baseline: str | None) -> list[str]:
+def _by_group(results: Results, best: str) -> list[str]:
     """At most one sentence per breakdown and table of rates; none if the intervals overlap."""
-    if where is None:
+    where, baseline = results.where, results.baseline
+    if where is None or sum(band.sentences for band in results.arms[0].bleu_by_length) < ENOUGH:
         return []
     sentences = [
         _within(breakdown, best) if breakdown.by_own_groups else _between(breakdown, best, baseline)
@@ -160,18 +162,20 @@ def _within(breakdown: Breakdown, arm: str) -> str | None:
 
 
 def _between(breakdown: Breakdown, best: str, baseline: str | None) -> str | None:
-    """The groups with the largest and the smallest gain, if the intervals of these gains do not overlap."""
+    """The groups with the largest and the smallest gain, if the arms differ in both and these gains differ as well."""
     if baseline is None or best == baseline or not {best, baseline} <= breakdown.arms.keys():
         return None
     pairs = zip(breakdown.groups, breakdown.arms[best], breakdown.arms[baseline], strict=True)
-    different = [
+    large = [
         (label, ours, theirs)
         for label, ours, theirs in pairs
-        if ours is not None and theirs is not None and _differ(ours, theirs)
+        if ours is not None and theirs is not None and min(ours.sentences, theirs.sentences) >= ENOUGH
     ]
-    if len(different) < 2:
+    if len(large) < 2:
         return None
-    least, *_, most = sorted(different, key=lambda each: each[1].bleu - each[2].bleu)
+    least, *_, most = sorted(large, key=lambda each: each[1].bleu - each[2].bleu)
+    if not (_disjoint(*most[1:]) and _disjoint(*least[1:])):
+        return None
     if most[1].low - most[2].high <= least[1].high - least[2].low:
         return None
     places = (f"{label} ({ours.bleu:.1f} against {theirs.bleu:.1f} BLEU)" for label, ours, theirs in (most, least))
@@ -179,14 +183,14 @@ def _between(breakdown: Breakdown, best: str, baseline: str | None) -> str | Non
 
 
 def _rates(rates: Rates, best: str, baseline: str | None) -> str | None:
-    """The rates in which the two arms differ."""
+    """The rates in which the two arms differ; not those of a few words, which may be in a single sentence."""
     if baseline is None or best == baseline or not {best, baseline} <= rates.arms.keys():
         return None
     pairs = zip(rates.groups, rates.arms[best], rates.arms[baseline], strict=True)
     different = [
         f"{label} {ours.value:.1%} against {theirs.value:.1%}"
         for label, ours, theirs in pairs
-        if ours is not None and theirs is not None and _disjoint(ours, theirs)
+        if ours is not None and theirs is not None and min(ours.of, theirs.of) >= ENOUGH and _disjoint(ours, theirs)
     ]
     return f"{rates.name.capitalize()}, {best} against {baseline}: {', '.join(different)}." if different else None
 

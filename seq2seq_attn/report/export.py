@@ -1,4 +1,4 @@
-"""The comparison for other programs: LaTeX tables, and all numbers as comma-separated values."""
+"""The comparison for other programs: LaTeX tables, and the numbers of arms and groups as comma-separated values."""
 
 from __future__ import annotations
 

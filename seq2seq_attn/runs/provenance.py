@@ -190,6 +190,11 @@ def on_cuda(accelerator: str) -> bool:
     return accelerator != "cpu" and torch.cuda.is_available()
 
 
+def device_type(accelerator: str) -> str:
+    """The type of the device that a run with this `training.accelerator` trains on, as in `torch.device`."""
+    return "cuda" if on_cuda(accelerator) else "cpu"
+
+
 def _processor() -> str:
     """Its name, with family and model, as a name like "AMD EPYC" stands for generations that differ in speed."""
     try:

@@ -52,7 +52,7 @@ from seq2seq_attn.runs.lock import require_lock
 from seq2seq_attn.runs.model import TrainedModel, build_translator, require_memory
 from seq2seq_attn.runs.plugin import FOLDER, run_files
 from seq2seq_attn.runs.pretrained import Pretrained, start_from_vectors
-from seq2seq_attn.runs.provenance import PROVENANCE, config_content, on_cuda, provenance_content, session
+from seq2seq_attn.runs.provenance import PROVENANCE, config_content, device_type, on_cuda, provenance_content, session
 from seq2seq_attn.saved import weights_content
 from seq2seq_attn.search.options import SearchOptions
 from seq2seq_attn.text.checksums import write_recorded
@@ -98,7 +98,7 @@ def _require_device_and_packages(config: Config) -> None:
     if config.training.accelerator == "cuda" and not torch.cuda.is_available():
         raise UserError("training.accelerator=cuda, but this machine has no CUDA device; set it to auto or cpu")
     if config.search.precision == "int8":  # the validation set is translated in this precision
-        require_int8(_device_type(config))
+        require_int8(device_type(config.training.accelerator))
     if config.evaluation.comet and config.data.test:  # which is scored after all training
         require_comet(config.evaluation.comet)
 
@@ -150,7 +150,7 @@ def _train(
         f"validation {kept_to_validate}; vocabulary {len(source.vocabulary):,} {sizes}"
     )
     for warning in (
-        ops.slow_precision(config.training.precision, _device_type(config)),
+        ops.slow_precision(config.training.precision, device_type(config.training.accelerator)),
         ops.unfused(translator),
         _cut_short(training, config.search),
     ):
@@ -188,6 +188,7 @@ def _train(
             raise
         write_recorded(folder, {SKIPPED: _batch_content(error.batch.rows, data.train)})
         raise UserError(f"{error}; the sentences of this batch are in {folder / SKIPPED}") from None
+    translator.to(device_type(options.accelerator))  # Lightning leaves it on the CPU
     write_recorded(folder, {MODEL: weights_content(translator)})
     record_logs(folder)
     metrics = {"parameters": model.parameters(), "training": fitted._asdict()}
@@ -209,11 +210,6 @@ def _checksum(translator: Translator) -> str:
         checksum.update(f"{name} {tuple(weights.shape)}".encode())
         checksum.update(weights.cpu().contiguous().numpy().tobytes())
     return checksum.hexdigest()
-
-
-def _device_type(config: Config) -> str:
-    """The type of the device that a run trains on, as in `torch.device`."""
-    return "cuda" if on_cuda(config.training.accelerator) else "cpu"
 
 
 def _device(config: Config) -> str:

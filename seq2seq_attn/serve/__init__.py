@@ -52,7 +52,7 @@ class Settings:
 def read_keys(path: Path) -> frozenset[str]:
     """The API keys in a file, one per line; blank lines and lines that start with # are skipped. UserError if none."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: cannot be read: {error}") from None
     keys = frozenset(line.strip() for line in lines if line.strip() and not line.startswith("#"))

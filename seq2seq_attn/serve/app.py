@@ -290,8 +290,10 @@ def _add_steps(app: FastAPI, server: Server) -> None:
         interventions: tuple[Intervention, ...] = (),
         **defaults: Any,
     ) -> tuple[ServedModel, StepsItem]:
-        served = server.model(body.model)
-        options = served.model.search_options(**(defaults | body.options(server.settings)))
+        served, given = server.model(body.model), body.options(server.settings)
+        if target is not None and given:
+            raise ApiError(400, f"{', '.join(given)}: options of a search, but the target is given; leave them out")
+        options = served.model.search_options(**(defaults | given))
         others = [each.other for each in interventions if each.other is not None]
         await server.source_lengths(served, [body.source, *others])
         most = server.settings.max_tokens

@@ -33,6 +33,8 @@ Precision = Literal["fp32", "bf16"]
 Axis = Literal["length", "batch", "vocabulary", "threads"]
 Device = Literal["cpu", "cuda"]
 
+BATCH = 64  # sentences
+LENGTH_SWEEP_BATCH = 16  # 64 of 400 tokens take more memory than most machines have
 LARGEST_BATCH = 10_000
 
 WORKLOADS: tuple[Workload, ...] = get_args(Workload)
@@ -59,7 +61,7 @@ def bench(
     repeats: int = 3,
     batches: int = 30,
     warm_up: int = 5,
-    batch: int = 64,
+    batch: int | None = None,
     threads: int | None = None,
     device: Device = "cpu",
     peers: Path | str | None = None,
@@ -71,16 +73,16 @@ def bench(
     `corpus` is a folder with `train.bpe.en`, `train.bpe.de`, `test.bpe.en` and `joint.vocab`; by default, sentences are
     synthetic. `what` names workloads, by default all: `products` and `bytes` are the least time that this machine needs
     for the matrix products of training and for its other memory traffic; they and `profile` are for recurrent models.
-    `model` names models of the common task, by
-    default all. Instead of that task, `sweep` varies the sentence length, the batch size, the vocabulary or the
-    threads, by default for the training of `additive` and its lower bound.
+    `model` names models of the common task, by default all. Instead of that task, `sweep` varies the sentence length,
+    the batch size, the vocabulary or the threads, by default for the training of `additive` and its lower bound.
 
-    In each of `repeats` rounds, every measurement takes `batches` batches of `batch` sentences, after `warm_up` others,
-    on `threads` threads, by default one per core. `peers` is the folder prepared by benchmarks/peers/setup.sh; JoeyNMT
-    and OpenNMT-py are then measured as well, on its corpus. The sitting is written to `output` after every round.
-    Progress is printed to stderr unless `silent`; measurements that failed are named in the result.
+    In each of `repeats` rounds, every measurement takes `batches` batches of `batch` sentences, by default 64, or 16 in
+    a sweep of the length, on `threads` threads, by default one per core. Training warms up with `warm_up` batches.
+    `peers` is the folder prepared by benchmarks/peers/setup.sh; JoeyNMT and OpenNMT-py are then measured as well, on
+    its corpus. The sitting is written to `output` after every round. Progress is printed to stderr unless `silent`;
+    measurements that failed are named in the result.
 
-    UserError: a name is unknown, a file is missing, or options exclude each other.
+    UserError: a name is unknown, a number too small, a file missing, or options exclude each other.
 
     >>> s2s.bench(what="training", model="general", precision="fp64", silent=True)
     Traceback (most recent call last):
@@ -90,9 +92,16 @@ def bench(
     workloads = _known("what", what or (SWEPT_WORKLOADS if axes else WORKLOADS), WORKLOADS)
     models = _known("model", model or (SWEPT_MODELS if axes else MODEL_NAMES), MODEL_NAMES)
     precisions = _known("precision", precision, PRECISIONS)
-    threads = threads or os.cpu_count() or 1
-    if batch > LARGEST_BATCH:
+    if not precisions:
+        raise UserError(f"precision names none; choose from {', '.join(PRECISIONS)}")
+    least = {"repeats": 1, "batches": 1, "warm_up": 0, "batch": 1, "threads": 1}
+    given = {"repeats": repeats, "batches": batches, "warm_up": warm_up, "batch": batch, "threads": threads}
+    for name, value in given.items():
+        if value is not None and value < least[name]:
+            raise UserError(f"{name}={value}: at least {least[name]}")
+    if batch is not None and batch > LARGEST_BATCH:
         raise UserError(f"batch={batch:,}: at most {LARGEST_BATCH:,} sentences, so that a batch fits into memory")
+    threads = threads or os.cpu_count() or 1
     folder = None if corpus is None else Path(corpus)
     if output is not None and Path(output).is_dir():
         raise UserError(f"{output}: a folder; name a file for the measurements")
@@ -113,9 +122,14 @@ def bench(
         sitting.refuse_without_peers(Path(peers))
     if device == "cuda" and not torch.cuda.is_available():
         raise UserError("device='cuda': this machine has no CUDA device; leave it out")
-    jobs: Sequence[Job] = sitting.common_jobs(workloads, models, precisions, threads, batch)
+
+    def common(default: int) -> list[Job]:
+        return sitting.common_jobs(workloads, models, precisions, threads, default if batch is None else batch)
+
+    jobs = common(BATCH)
     if axes:
-        jobs = [job for axis in axes for job in sitting.sweep_jobs(axis, jobs)]
+        small = common(LENGTH_SWEEP_BATCH)
+        jobs = [job for axis in axes for job in sitting.sweep_jobs(axis, small if axis == "length" else jobs)]
     effort, say = Effort(warm_up, batches, device, folder), messages(silent)
     tasks = list(sitting.plan_tasks(jobs, effort, None if peers is None else Path(peers)))
     started = sitting.new_sitting(jobs[0], effort)

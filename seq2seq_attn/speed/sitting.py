@@ -138,7 +138,6 @@ def measure(job: Job, effort: Effort) -> Outcome:
 
 
 SMALL_VOCABULARY = 100  # which operations are fused does not depend on it
-LENGTH_SWEEP_BATCH = 16  # sentences: 64 of 400 tokens take more memory than most machines have
 
 DRIVERS = Path(__file__).resolve().parents[2] / "benchmarks" / "peers"
 PYTHON, DATA = Path("venv/bin/python"), Path("data")  # in the folder that setup.sh prepared
@@ -224,8 +223,7 @@ def sweep_jobs(axis: Axis, jobs: Sequence[Job]) -> list[Job]:
         "vocabulary": (1_000, 4_000, 16_000, 64_000),
         "threads": tuple(2**power for power in range((os.cpu_count() or 1).bit_length())),
     }
-    fixed: dict[str, Any] = {"sweep": axis} | ({"batch": LENGTH_SWEEP_BATCH} if axis == "length" else {})
-    return [replace(job, **fixed | {axis: value}) for value in values[axis] for job in jobs]
+    return [replace(job, sweep=axis, **{axis: value}) for value in values[axis] for job in jobs]
 
 
 class Task(NamedTuple):
@@ -285,13 +283,14 @@ def run_rounds(
 ) -> Sitting:
     """The sitting with the measurements of all rounds; `keep` receives it after each round.
 
-    A task that fails is reported through `say`, recorded, and not repeated.
+    A task that fails is reported through `say`, recorded, and not repeated; what it measured before is kept.
     """
     outcomes: dict[int, list[Outcome]] = {number: [] for number in range(len(tasks))}
+    sound = list(outcomes)
     failures: list[str] = []
     measured = sitting
     for current in range(1, rounds + 1):
-        for number in list(outcomes):
+        for number in list(sound):
             task = tasks[number]
             about = f"round {current} of {rounds}: {task.system}, {task.job}"
             try:
@@ -299,11 +298,11 @@ def run_rounds(
             except MeasurementFailedError as failure:
                 failures.append(f"{about}: {failure}")
                 say(failures[-1])
-                del outcomes[number]
+                sound.remove(number)
                 continue
             outcomes[number].append(outcome)
             say(f"{about}: {outcome.value:,.1f} {task.job.unit}, {outcome.peak_bytes / 1e9:.2f} GB")
-        figures = [_measurement(tasks[number], each) for number, each in outcomes.items()]
+        figures = [_measurement(tasks[number], each) for number, each in outcomes.items() if each]
         measured = replace(sitting, figures=figures, failures=failures)
         keep(measured)
     return measured

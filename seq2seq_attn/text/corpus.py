@@ -102,7 +102,7 @@ def find_pairs(folder: Path, names: Iterable[str] = ()) -> dict[str, tuple[Path,
     found: dict[str, list[Path]] = {}
     for name in names or sorted(path.name for path in folder.iterdir()):
         part, _, side = name.removesuffix(".gz").rpartition(".")
-        if side not in _ANNOTATIONS and (folder / name).is_file():
+        if part and side not in _ANNOTATIONS and (folder / name).is_file():
             found.setdefault(part, []).append(folder / name)
     pairs = {
         part: tuple(paths)

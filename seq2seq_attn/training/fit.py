@@ -131,7 +131,8 @@ def fit(
         if bar is not None:
             callbacks.append(EpochLines(name, clock, best, bar))
         trainer = lightning.Trainer(
-            accelerator={"auto": "auto", "cpu": "cpu", "cuda": "gpu"}[config.accelerator],
+            # Not "auto", which would also choose kinds of devices that nothing else here knows.
+            accelerator="cuda" if config.accelerator != "cpu" and torch.cuda.is_available() else "cpu",
             devices=1,
             precision={"fp32": "32-true", "bf16": "bf16-mixed"}[config.precision],  # type: ignore[arg-type]
             max_epochs=config.max_epochs,

@@ -231,10 +231,20 @@ class TranslationModule(lightning.LightningModule):
     def on_validation_epoch_end(self) -> None:
         scores = {"validation_loss": self._negative / max(1, self._count)}
         if self.validate is not None:
-            scores["validation_bleu"] = self.validate(self.translator)
+            try:
+                scores["validation_bleu"] = self.validate(self.translator)
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
+                raise UserError(
+                    "memory ran out while the validation set was translated; lower search.batch_size or "
+                    "search.batch_tokens, and start again with --overwrite"
+                ) from None
         self.log_dict(scores, batch_size=1)
-        if self.plateau is not None:
-            self.plateau.step(scores[f"validation_{self.config.monitor}"])
+        score = scores[f"validation_{self.config.monitor}"]
+        # As for early stopping, a BLEU of 0 tells nothing of what was learnt, and is no lack of improvement.
+        if self.plateau is not None and not (self.config.monitor == "bleu" and score == 0 and self.plateau.best <= 0):
+            self.plateau.step(score)
 
     def configure_gradient_clipping(self, optimizer: Any, *_: Any, **__: Any) -> None:
         """Clips the gradients, and leaves the step out if the loss or a gradient is not finite."""
@@ -314,7 +324,8 @@ class TranslationModule(lightning.LightningModule):
             random.setstate(states["python_random_state"])
             np.random.set_state(states["numpy_random_state"])
         if torch.cuda.is_available() and "cuda_random_state" in states:
-            torch.cuda.set_rng_state_all([state.cpu() for state in states["cuda_random_state"]])
+            visible = states["cuda_random_state"][: torch.cuda.device_count()]  # a run may go on with fewer devices
+            torch.cuda.set_rng_state_all([state.cpu() for state in visible])
 
 
 class WeightAverage(nn.Module):

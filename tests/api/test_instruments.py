@@ -199,6 +199,22 @@ def _measured_here(monkeypatch):
     monkeypatch.setattr("seq2seq_attn.speed.sitting.measure_own", lambda job, effort: MEASURES[job.what](job, effort))
 
 
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"repeats": 0}, "repeats=0: at least 1"),
+        ({"batches": 0}, "batches=0: at least 1"),
+        ({"warm_up": -1}, "warm_up=-1: at least 0"),
+        ({"batch": 0}, "batch=0: at least 1"),
+        ({"threads": 0}, "threads=0: at least 1"),
+        ({"precision": ()}, "precision names none; choose from fp32, bf16"),
+    ],
+)
+def test_numbers_that_measure_nothing_are_refused(given, words):
+    with pytest.raises(s2s.UserError, match=words):
+        s2s.bench(silent=True, **given)
+
+
 TINY = {"precision": "fp32", "repeats": 1, "batches": 1, "warm_up": 0, "batch": 2, "threads": 1}
 
 

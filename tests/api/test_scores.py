@@ -45,6 +45,11 @@ def test_a_model_s_scores_are_shown_in_the_same_way(model):
     assert f"AER              {scores['aer']:7.3f}  " in repr(scores)
 
 
+def test_a_language_without_what_depends_on_it_is_refused(files):
+    with pytest.raises(s2s.UserError, match="language: only lc_tok depends on it"):
+        s2s.evaluate(["a"], ["a"], language="de")
+
+
 def test_numbers_of_lines_that_differ_are_named(files):
     with pytest.raises(s2s.UserError, match="hypotheses has 2 lines and references has 3"):
         s2s.evaluate(GOOD[:2], REFERENCES)

@@ -14,6 +14,7 @@ from seq2seq_attn.attention import (
     Cosine,
     Dot,
     General,
+    LocalM,
     LocationAware,
     Monotonic,
     ScaledDot,
@@ -134,3 +135,15 @@ def test_scorers_of_two_sizes_are_refused():
         chunkwise(Cosine(KEY, KEY))
     with pytest.raises(ValueError, match="ChunkwiseAttention needs chunk_size > 0, got 0"):
         chunkwise(chunk_size=0)
+
+
+def test_no_position_outside_the_window_is_read():
+    """Of a window of one position, the chunk that ends there has that position alone."""
+    torch.manual_seed(8)
+    place = Attention(General(QUERY, KEY), Monotonic(noise=0), window=LocalM(QUERY, half_width=0))
+    model = ChunkwiseAttention(place, Additive(QUERY, KEY), 3).double()
+    query, keys = inputs()
+    _, weights = model(query, model.prepare(keys))
+    outside = ~torch.eye(T, S, dtype=torch.bool)
+    assert (weights[:, outside] == 0).all()
+    assert (weights[:, ~outside] > 0).all()

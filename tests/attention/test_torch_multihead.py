@@ -55,6 +55,19 @@ def assert_same(found, expected):
             torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=0)
 
 
+def test_dropout_may_be_changed_as_in_torchs_module():
+    module = MultiheadAttention(SIZE, HEADS, dropout=0.25)
+    assert module.dropout == copy.deepcopy(module).dropout == pickle.loads(pickle.dumps(module)).dropout == 0.25
+    query, key, value = (torch.ones(1, T, SIZE) for _ in range(3))
+    module.batch_first = True
+    module.dropout = 0.0
+    _, weights = module(query, key, value, average_attn_weights=False)
+    assert (weights > 0).all()
+    module.dropout = 0.9
+    _, weights = module(query, key, value, average_attn_weights=False)
+    assert (weights == 0).any()
+
+
 @pytest.mark.parametrize("masks", MASKS.values(), ids=MASKS.keys())
 @pytest.mark.parametrize("batch_first", [True, False])
 @pytest.mark.parametrize("sizes", [{}, {"kdim": 7, "vdim": 11}, {"bias": False}], ids=["equal", "other", "no bias"])

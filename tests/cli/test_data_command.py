@@ -198,6 +198,8 @@ def test_a_name_that_is_unknown_or_of_the_other_kind_is_refused(refused):
 def test_the_parallel_files_of_a_folder_are_found_by_their_names(tmp_path):
     for name in ("dev.de", "dev.en.gz", "dev.align", "more.tsv", "alone.txt", "three.de", "three.en", "three.fr"):
         (tmp_path / name).write_text("x\n")
+    for name in ("LICENSE", "SHA256SUMS", ".gitignore", ".DS_Store"):  # no two of these are a corpus
+        (tmp_path / name).write_text("x\n")
     assert find_pairs(tmp_path) == {
         "dev": (tmp_path / "dev.de", tmp_path / "dev.en.gz"),
         "more": (tmp_path / "more.tsv",),

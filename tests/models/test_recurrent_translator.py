@@ -81,6 +81,7 @@ def test_steps_equal_teacher_forcing(decoder, context):
         pytest.param(cell, *arm, marks=() if arm in SOME_ARMS else pytest.mark.slow)
         for cell in ("lstm", "rnn", "mingru", "sru")
         for arm in itertools.product(DECODERS, CONTEXTS)
+        if not (cell in ("mingru", "sru") and "transitions" in arm[0])
     ],
 )
 def test_steps_equal_teacher_forcing_with_every_cell(cell, decoder, context):
@@ -306,6 +307,18 @@ def test_a_deep_transition_passes_the_state_through_further_gru_cells_without_an
     state = deep.step(tokens, deep.start(memory), memory).state
     torch.testing.assert_close(state.hidden, hidden)
     assert deep.decoder.why_not() == "the decoder has 4 transitions"
+
+
+@pytest.mark.parametrize("cell", ["mingru", "sru"])
+def test_a_deep_transition_needs_a_cell_that_multiplies_its_state(cell):
+    with pytest.raises(ValueError, match=f"transitions=3: {cell} computes its gates from its input alone"):
+        make({"kind": "conditional", "transitions": 3, "cell": cell})
+    make({"kind": "conditional", "cell": cell})
+
+
+def test_a_readout_size_without_a_deep_readout_is_refused():
+    with pytest.raises(ValueError, match="readout_size is the size of readout=deep"):
+        make({"kind": "bahdanau", "readout": "plain", "readout_size": 7})
 
 
 def test_the_arms_of_an_ablation_differ_by_their_context_alone():

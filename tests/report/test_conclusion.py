@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from seq2seq_attn.report.conclusion import conclusion
+from seq2seq_attn.report.conclusion import conclusion, missing_runs
 from seq2seq_attn.results.results import (
     ArmResult,
     BandResult,
@@ -13,6 +13,7 @@ from seq2seq_attn.results.results import (
     Breakdowns,
     GroupResult,
     JointTest,
+    MissingRun,
     PairedComparison,
     Rate,
     Rates,
@@ -235,6 +236,7 @@ def test_groups_with_the_largest_and_smallest_gain_if_their_intervals_are_disjoi
         ((group(40.0), group(30.0)), (group(22.0), group(29.0))),  # the second difference is not a gain
         ((group(40.0), group(30.0)), (group(22.0), None)),
         ((group(40.0), group(30.0)), (group(22.0), group(20.0, sentences=29))),
+        ((group(40.0), group(30.0), group(20.0)), (group(20.0), group(23.0), group(20.0))),  # the least is in no gain
     ],
 )
 def test_no_sentence_about_groups_whose_gains_do_not_differ(ours, theirs):
@@ -261,3 +263,27 @@ def test_rates_whose_intervals_are_disjoint_are_named():
     table = {"a": (rate(0.02), rate(0.5), rate(0.9)), "b": (rate(0.1), rate(0.51), None), "c": (None, None, None)}
     rates = Rates("said twice", "", ("words", "sentences", "length"), table)
     assert added_sentences(rates=(rates,)) == ["Said twice, a against b: words 2.0% against 10.0%."]
+
+
+def test_rates_of_a_few_words_or_sentences_are_not_compared():
+    def table(count):
+        return Rates("found", "", ("unseen",), {"a": (Rate(1.0, 1.0, 1.0, count),), "b": (Rate(0.0, 0.0, 0.0, count),)})
+
+    assert added_sentences(rates=(table(30),)) == ["Found, a against b: unseen 100.0% against 0.0%."]
+    assert added_sentences(rates=(table(29),)) == []
+    few = tuple(replace(arm(name, 30.0), bleu_by_length=arm(name, 30.0).bleu_by_length[2:]) for name in "ab")
+    assert sentences_for(arms=few, where=Breakdowns((), (table(30),))) == sentences_for(arms=few)
+
+
+def test_a_trial_that_failed_does_not_leave_out_its_arm():
+    missing = [
+        MissingRun("a, trial 3", 1, "diverged"),
+        MissingRun("c, trial 1", 1, "diverged"),
+        MissingRun("c", 1, "x"),
+    ]
+    results = SimpleNamespace(arms=(arm("a", 30.0), arm("b", 20.0)), missing=missing)
+    assert missing_runs(results) == [
+        "a, trial 3, seed 1: diverged",
+        "c, trial 1, seed 1, whose arm is left out: diverged",
+        "c, seed 1, whose arm is left out: x",
+    ]

@@ -39,6 +39,11 @@ JSON = {"content-type": "application/json"}
         ("/v1/align", b'{"source": "a", "target": "a", "head": 0}', "head 0 needs the number of its layer"),
         ("/v1/attention", b'{"source": ""}', "a blank sentence has no attention weights"),
         ("/v1/steps", b'{"source": ""}', "a blank sentence has no steps"),
+        (
+            "/v1/steps",
+            b'{"source": "a", "target": "b", "beam_size": 2}',
+            "beam_size: options of a search, but the target",
+        ),
         ("/v1/steps", b'{"source": "a", "prefix": ["q"]}', "'q' is not in this model's vocabulary"),
         ("/v1/neighbours", b'{"source": "a", "most": 101}', "most = 101"),
         ("/v1/neighbours", b'{"source": "a", "step": -1}', "step = -1"),
@@ -161,6 +166,8 @@ def test_elsewhere_a_key_is_needed_unless_told_otherwise(tmp_path):
         Settings(host="0.0.0.0")
     keys = tmp_path / "keys"
     keys.write_text("# of the class\nfirst\n\n second \n")
+    assert read_keys(keys) == {"first", "second"}
+    keys.write_bytes(b"\xef\xbb\xbffirst\r\nsecond\r\n")  # as some editors write it
     assert read_keys(keys) == {"first", "second"}
     assert not Settings(host="0.0.0.0", api_keys=read_keys(keys)).is_local
     keys.write_text("# none\n")

@@ -260,6 +260,17 @@ def test_plateau_halves_the_rate_without_improvement_even_over_an_interruption(t
     assert rates == pytest.approx([0.08, 0.04, 0.04, 0.02, 0.01])
 
 
+def test_plateau_waits_while_bleu_is_0(tmp_path):
+    """As early stopping does: BLEU 0, 0, 0 before anything is learnt, then 3 and 3, which is no improvement."""
+    scores, rates = iter([0.0, 0.0, 0.0, 3.0, 3.0]), []
+    optimiser = {"learning_rate": 0.08, "schedule": "plateau", "plateau_patience": 0}
+    for epochs in (3, 4, 5):
+        options = {"optimiser": optimiser, "monitor": "bleu", "batch_size": 48, "max_epochs": epochs}
+        run(tmp_path, validate=lambda _: next(scores), resume=epochs > 3, **options)
+        rates.append(rate(tmp_path))
+    assert rates == pytest.approx([0.08, 0.08, 0.04])
+
+
 def test_the_last_checkpoint_is_from_the_last_epoch_even_if_an_earlier_one_was_better(tmp_path):
     scores = iter([9.0, 1.0])
     run(tmp_path, validate=lambda _: next(scores), monitor="bleu", max_epochs=2)

@@ -253,6 +253,15 @@ class MultiheadAttention(nn.MultiheadAttention):
         one = Attention(scorer(query_size=self.head_dim, key_size=self.head_dim), normaliser, dropout=dropout)
         self.attention = one.to(device=device, dtype=dtype)
 
+    @property  # as torch's attribute, it may be changed at any time
+    def dropout(self) -> float:
+        return self.attention.dropout
+
+    @dropout.setter
+    def dropout(self, probability: float) -> None:
+        if "attention" in self._modules:  # torch's constructor sets it before
+            self.attention.dropout = probability
+
     @classmethod
     def from_torch(
         cls, module: nn.MultiheadAttention, *, scorer: ScorerFactory = ScaledDot, normaliser: Normaliser | None = None

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, cast
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from seq2seq_attn.attention import Context, PreparedSource, Source
 from seq2seq_attn.models.recurrent.bahdanau import ContextGates
-from seq2seq_attn.models.recurrent.cells import Cell
+from seq2seq_attn.models.recurrent.cells import CELLS, Cell, ScanCell
 from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderConfig, DecoderOutput, DecoderState
 from seq2seq_attn.ops.decoder import DecoderWeights, decoder_sequence, scoring, why_not
 from seq2seq_attn.ops.dispatch import fusible
@@ -81,6 +81,15 @@ class ConditionalConfig(DecoderConfig):
 
     kind: Literal["conditional"] = "conditional"
     transitions: Layers = Field(2, ge=2)  # cells that a state passes in one step: two, or more in a deep transition
+
+    @model_validator(mode="after")
+    def _deep_transitions_need_a_recurrent_product(self) -> ConditionalConfig:
+        if self.transitions > 2 and issubclass(CELLS[self.cell], ScanCell):
+            raise ValueError(
+                f"transitions={self.transitions}: {self.cell} computes its gates from its input alone, and the third "
+                f"cell has none; set transitions=2, or cell=gru"
+            )
+        return self
 
     def build(self, make_cell: Callable[[], Cell], context: Context, embedding_size: int) -> ConditionalDecoder:
         first, second, *deeper = (make_cell() for _ in range(self.transitions))

@@ -25,7 +25,7 @@ class RecurrentConfig(ModelConfig):
     """Recurrent encoder-decoder: GRU, LSTM, plain RNN, minGRU or SRU."""
 
     kind: Literal["recurrent"] = "recurrent"
-    layer_norm: bool = False  # in all cells
+    layer_norm: bool = False  # of the gates of the decoder's cells, and of the outputs of the encoder's layers
     encoder: SerializeAsAny[EncoderConfig] = RecurrentEncoderConfig()
     summary: Literal["last", "mean", "learned"] = "last"  # C, which sets H_0 = tanh(W C)
     context: ContextConfig = ContextConfig()

@@ -100,6 +100,12 @@ class DecoderConfig(Tagged):
         check_residual(self.residual, self.layers)
         return self
 
+    @model_validator(mode="after")
+    def _readout_size_needs_a_deep_readout(self) -> DecoderConfig:
+        if self.readout == "plain" and self.readout_size is not None:
+            raise ValueError("readout_size is the size of readout=deep; leave it out")
+        return self
+
     @abstractmethod
     def build(self, make_cell: Callable[[], Cell], context: Context, embedding_size: int) -> Decoder:
         """The decoder; each call of `make_cell` returns a new cell with random parameters."""
