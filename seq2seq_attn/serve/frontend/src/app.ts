@@ -60,6 +60,9 @@ export class AttentionPage extends Part {
     this.version = 0;
     this.announced = "";
     this.listen("change-state", (patch) => this.change(patch));
+    this.listen("again", () => {
+      for (const pane of this.shown) pane.again(this.state);
+    });
     this.listen("focus-step", (focus) => this.change({ focus }));
     this.listen("set-row", ({ model, step, weights }) =>
       this.intervene(model, step, { replace: "weights", weights }));

@@ -14,6 +14,7 @@ export interface Asks {
   "set-tokens": { model: string; tokens: string[] };
   "set-temperature": number; // of the normalisers of all shown models
   "set-normaliser": string; // of all shown models; empty: their own
+  again: null; // what failed
   intervene: { model: string; step: number | null; replace: Intervention["replace"]; other?: string };
   reset: { model: string; step: number | null }; // null: everything
 }

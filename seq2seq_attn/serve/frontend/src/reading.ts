@@ -35,12 +35,21 @@ export function reading(step: Step, view: View): Reading | null {
   return { weights: step.weights, scores: null, contributions: step.weights.map((_, j) => mean(j)) };
 }
 
-/** The weights given for a step of this view, if a user set them; they show at once, before the server answers. */
+/**
+ * The weights given for a step of this view, if a user set them and no later intervention replaces them; they show at
+ * once, before the server answers.
+ */
 export function givenRow(edit: Edit, step: number, view: View): number[] | null {
   const head = view.layer === null ? null : view.head;
+  const meets = (one: number | null, other: number | null): boolean => one === null || other === null || one === other;
   const applies = (each: Intervention): boolean =>
-    each.replace === "weights" && each.step === step && each.layer === view.layer && each.head === head;
-  return edit.interventions.findLast(applies)?.weights ?? null;
+    each.replace !== "temperature" && each.replace !== "normaliser" &&
+    meets(each.step, step) && meets(each.layer, view.layer) && meets(each.head, head);
+  const applied = edit.interventions.filter(applies);
+  const last = applied.at(-1);
+  // Another sentence is read whatever the order is.
+  if (last?.replace !== "weights" || applied.some((each) => each.replace === "sentence")) return null;
+  return last.layer === view.layer && last.head === head ? last.weights! : null;
 }
 
 /** The rows of a heat map; a row without weights is null. */

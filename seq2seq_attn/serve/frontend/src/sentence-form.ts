@@ -18,6 +18,7 @@ export class SentenceForm extends Part {
   declare models: readonly ModelInfo[];
   declare names: ReadonlyMap<string, string>;
   private timer = 0;
+  private shownSource = "";
 
   protected override render(): TemplateResult {
     const info = this.models.find((each) => each.name === this.state.models[0]) ?? this.models[0];
@@ -25,8 +26,8 @@ export class SentenceForm extends Part {
     const example = examples.findIndex((each) => each.source === this.state.source);
     return html`<form class="sentence" @submit=${this.submit}>
       <label class="wide">Sentence${info ? html` <small>(${info.source} to ${info.target})</small>` : nothing}
-        <textarea id="source" rows="2" spellcheck="false" lang=${info?.source ?? ""} .value=${this.state.source}
-          @input=${this.type} @keydown=${this.enter}></textarea></label>
+        <textarea id="source" rows="2" spellcheck="false" dir="auto" lang=${info?.source ?? ""}
+          @input=${this.type} @compositionend=${this.type} @keydown=${this.enter}></textarea></label>
       <div class="line">
         <button type="submit" class="main">Translate</button>
         ${examples.length === 0 ? nothing : html`<label>Example
@@ -42,6 +43,13 @@ export class SentenceForm extends Part {
           .checked=${live(this.chosen.includes(each.name))} @change=${this.pick}>
           ${this.names.get(each.name)} <small>${count(each.parameters)}</small></label>`)}</fieldset>`}
     </form>`;
+  }
+
+  /** Replaces what is in the field only by another sentence: what a user types keeps its spaces and its caret. */
+  protected override updated(): void {
+    if (this.state.source === this.shownSource) return;
+    this.shownSource = this.state.source;
+    if (plain(this.textarea.value) !== this.shownSource) this.textarea.value = this.shownSource;
   }
 
   private get chosen(): string[] {
@@ -61,9 +69,11 @@ export class SentenceForm extends Part {
   private submit(event: Event): void {
     event.preventDefault();
     this.send(this.textarea.value);
+    this.ask("again", null);
   }
 
-  private type(): void {
+  private type(event: Event): void {
+    if ((event as InputEvent).isComposing) return;
     clearTimeout(this.timer);
     this.timer = window.setTimeout(() => this.send(this.textarea.value), PAUSE);
   }
@@ -82,7 +92,7 @@ export class SentenceForm extends Part {
   /** Another sentence has other tokens, so edits of weights and prefixes end with the old one. */
   private send(text: string): void {
     clearTimeout(this.timer);
-    const source = text.replace(/\s+/g, " ").trim();
+    const source = plain(text);
     if (source === this.state.source) return;
     this.ask("change-state", { source, edits: {}, focus: null });
   }
@@ -102,6 +112,8 @@ export class SentenceForm extends Part {
     this.requestUpdate(); // without any, the first is used and stays ticked
   }
 }
+
+const plain = (text: string): string => text.replace(/\s+/g, " ").trim();
 
 const count = (parameters: number): string =>
   parameters < 1e6 ? `${Math.round(parameters / 1e3)} k` : `${(parameters / 1e6).toFixed(1)} M`;

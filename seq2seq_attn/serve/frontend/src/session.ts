@@ -113,6 +113,12 @@ export class Pane {
     this.askForHypotheses(state, editedKey ? edited : request, editedKey || key);
   }
 
+  /** Asks again for what failed. */
+  again(state: State): void {
+    for (const name of ["base", "changed", "hypotheses"] as const) if (this.errors[name]) this.leave(name);
+    this.sync(state);
+  }
+
   stop(): void {
     for (const name of ["base", "changed", "hypotheses"] as const) this.leave(name);
     [this.base, this.changed, this.hypotheses] = [null, null, []];

@@ -58,7 +58,8 @@ export class TranslationRows extends Part {
   }
 
   private row({ pane, name, kind, decoded, isCurrent }: Line, cells: readonly (Cell | null)[] = []): TemplateResult {
-    const own = this.focusPlace?.model === pane.info.name ? this.focusPlace.step : null;
+    const last = (decoded?.steps.length ?? 1) - 1; // a shorter translation has no token at a later step
+    const own = this.focusPlace?.model === pane.info.name ? Math.min(this.focusPlace.step, last) : null;
     if (!decoded) {
       const hint = pane.attends ? "choose a token, then drag a weight or go on from another token" : "choose a token, then go on from another";
       return html`<tr class="none"><th scope="row">${name}</th>

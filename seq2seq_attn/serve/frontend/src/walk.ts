@@ -1,6 +1,7 @@
 /** The lesson: a query, four keys, a scorer; scores, weights and C as the numbers move. */
 
 import { html, nothing, type TemplateResult } from "lit";
+import { live } from "lit/directives/live.js";
 import { figureButtons, saveJson } from "./download.ts";
 import { few, share } from "./format.ts";
 import { meter } from "./meter.ts";
@@ -67,7 +68,7 @@ export class WalkPage extends Part {
     };
     return html`<h2>1. Score</h2>
       <div class="line"><label>Scorer <select id="scorer" @change=${choose}>
-        ${Object.keys(SCORERS).map((name) => html`<option ?selected=${name === state.scorer}>${name}</option>`)}</select></label>
+        ${Object.keys(SCORERS).map((name) => html`<option .selected=${live(name === state.scorer)}>${name}</option>`)}</select></label>
         <span class="equation">e = ${subscripts(known.equation)} <small>${known.source}</small></span></div>
       ${known.parameters.length > 0 ? html`<div class="parameters">${known.parameters.map((each, p) => this.parameter(each, p))}</div>` : nothing}
       ${this.bars("score e", scores, Math.max(...scores.map(Math.abs), 1e-9), few, "e")}`;
@@ -76,7 +77,8 @@ export class WalkPage extends Part {
   private parameter(parameter: Parameter, place: number): TemplateResult {
     const values = this.state.parameters[place]!;
     const set = (i: number, event: Event): void => {
-      const value = Number((event.target as HTMLInputElement).value);
+      const typed = (event.target as HTMLInputElement).value;
+      const value = typed === "" ? values[i]! : Number(typed); // not a number
       // A temperature of 0 would divide by 0.
       const allowed = parameter.name === "τ" ? Math.max(0.05, value) : value;
       const changed = values.map((each, k) => (k === i ? allowed : each));
@@ -85,7 +87,7 @@ export class WalkPage extends Part {
     return html`<fieldset class="matrix"><legend>${parameter.name}</legend>
       <div class="columns-${parameter.columns}">${values.map((value, i) => html`<input type="number" step="0.1" .value=${String(value)}
         aria-label="${parameter.name}, row ${Math.floor(i / parameter.columns) + 1}, column ${(i % parameter.columns) + 1}"
-        @input=${(event: Event) => set(i, event)}>`)}</div></fieldset>`;
+        @change=${(event: Event) => set(i, event)}>`)}</div></fieldset>`;
   }
 
   private normaliser(weights: Vector): TemplateResult {
@@ -94,7 +96,7 @@ export class WalkPage extends Part {
     return html`<h2>2. Normalise</h2>
       <div class="line"><label>Normaliser <select id="normaliser"
           @change=${(event: Event) => this.change({ normaliser: (event.target as HTMLSelectElement).value })}>
-        ${Object.keys(NORMALISERS).map((name) => html`<option ?selected=${name === state.normaliser}>${name}</option>`)}</select></label>
+        ${Object.keys(NORMALISERS).map((name) => html`<option .selected=${live(name === state.normaliser)}>${name}</option>`)}</select></label>
         ${known.hasTemperature ? html`<label class="slider">Temperature τ <input type="range" id="tau" min="0.1" max="5" step="0.1" .value=${String(state.temperature)}
           @input=${(event: Event) => this.change({ temperature: Number((event.target as HTMLInputElement).value) })}><output>${state.temperature}</output></label>` : nothing}
         <span class="equation">${subscripts(known.equation)}</span></div>

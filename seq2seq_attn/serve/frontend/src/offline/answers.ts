@@ -24,7 +24,7 @@ class Model {
     return (this.loading ??= Graphs.load(this.file));
   }
 
-  /** The tokens of a sentence, which is text or tokens, cut to what the model reads. */
+  /** The tokens of a sentence, which is text or tokens. ApiError: more than the model reads, or an unknown token. */
   tokens(given: string | readonly string[]): string[] {
     const tokens = typeof given === "string" ? this.source.pieces(given) : given;
     if (tokens.length === 0) throw new ApiError(400, "a blank sentence has no steps; give one with text");
@@ -35,7 +35,9 @@ class Model {
         }
       }
     }
-    return tokens.slice(0, this.file.about.max_length);
+    const most = this.file.about.max_length;
+    if (tokens.length > most) throw new ApiError(400, `source: ${tokens.length} tokens; at most ${most} are translated, so split it`);
+    return [...tokens];
   }
 
   /** Their ids, `</s>` last. */

@@ -143,8 +143,9 @@ export class Corpus {
 
   /** The matrices of an arm stand one after the other in a script of their own, decompressed on first use. */
   private async weightsOf(arm: string, place: number): Promise<number[][]> {
-    const attending = this.arms.filter((name) => this.packed.arms[name]!.segmentation !== null);
-    const script = document.querySelectorAll("script.weights")[attending.indexOf(arm)]!;
+    // By name: the order of the keys of an object is not that of the file if some look like numbers.
+    const scripts = [...document.querySelectorAll<HTMLElement>("script.weights")];
+    const script = scripts.find((each) => each.dataset["arm"] === arm)!;
     const levels = this.levels.get(arm) ?? new Uint8Array(await inflate(script.textContent!));
     this.levels.set(arm, levels);
     const sizes = upTo(place).map((pair) => this.tokensOf(arm, pair)).map(({ source, target }) => source.length * target.length);

@@ -33,6 +33,7 @@ export class AttentionViewer extends Part {
   declare state: State;
   declare paths: readonly number[]; // the translation of each panel; 0 is the reference
   private views: readonly View[] = []; // of the sentence, in all arms
+  private asked = 0; // sentences so far
 
   constructor(private readonly corpus: Corpus) {
     super();
@@ -41,14 +42,19 @@ export class AttentionViewer extends Part {
   }
 
   /** Shows what the address says; also called before the element is put on the page. */
-  restore(): Promise<void> {
-    return this.show(readAddress(location.hash, this.corpus));
+  async restore(): Promise<void> {
+    await this.show(readAddress(location.hash, this.corpus));
   }
 
-  private async show(state: State): Promise<void> {
-    this.views = await this.corpus.viewsOf(state.place);
+  /** False if another sentence was asked for before the weights of this one were there. */
+  private async show(state: State): Promise<boolean> {
+    const number = (this.asked += 1);
+    const views = await this.corpus.viewsOf(state.place);
+    if (number !== this.asked) return false;
+    this.views = views;
     this.paths = [0, 0];
     this.state = { ...state, arms: chosenArms(this.views, state.arms, this.corpus.best) };
+    return true;
   }
 
   /** A change by the user is written into the address. */
@@ -58,8 +64,7 @@ export class AttentionViewer extends Part {
   }
 
   private async showSentence(place: number): Promise<void> {
-    await this.show({ ...this.state, place, step: 0 });
-    this.change({});
+    if (await this.show({ ...this.state, place, step: 0 })) this.change({});
   }
 
   private get panels(): Panel[] {
