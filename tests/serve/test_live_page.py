@@ -176,6 +176,55 @@ def test_a_typed_sentence_is_translated_with_its_weights(visit, model):
     assert state(page) == {"source": "c a b", "step": "1@backwards"}
 
 
+def test_spaces_and_the_caret_stay_while_a_sentence_is_typed(visit, model):
+    """A pause at the end of a word translates what is there; what is typed next begins after the space."""
+    page = visit()
+    page.locator("#source").fill("")
+    page.locator("#source").press_sequentially("c ")
+    wait_for_tokens(page, model.steps("c", beam_size=1).tokens)
+    page.locator("#source").press_sequentially("b")
+    wait_for_tokens(page, model.steps("c b", beam_size=1).tokens)
+    page.locator("#source").press("Home")
+    page.locator("#source").press_sequentially("a ")
+    wait_for_tokens(page, model.steps("a c b", beam_size=1).tokens)
+    page.locator("#source").press_sequentially("c ")
+    wait_for_tokens(page, model.steps("a c c b", beam_size=1).tokens)
+    assert page.locator("#source").input_value() == "a c c b"
+
+
+def test_what_failed_is_asked_for_again(visit, model):
+    page = visit(start("a b"))
+    wait_for_tokens(page, model.steps("a b", beam_size=1).tokens)
+    refused = []
+
+    def refuse_once(route):
+        if refused:
+            route.continue_()
+        else:
+            refused.append(route.request.url)
+            route.fulfill(status=429, json={"error": "too many lines wait; try again in a moment"})
+
+    page.route("**/v1/stream", refuse_once)
+    page.locator("#source").fill("c a")
+    page.get_by_role("button", name="Translate").click()
+    page.locator(".pane .error", has_text="too many lines wait").wait_for()
+    page.get_by_role("button", name="Translate").click()
+    wait_for_tokens(page, model.steps("c a", beam_size=1).tokens)
+    assert "too many" not in "".join(page.locator(".pane .error").all_text_contents())
+    visit.problems.clear()  # the browser notes the answer 429
+
+
+def test_a_row_that_a_later_intervention_replaces_is_not_shown(visit, model):
+    """The weights of one step, then no context at every step: that of the step is none, either."""
+    given = {"replace": "weights", "step": 0, "layer": None, "head": None, "weights": [0.1, 0.7, 0.1, 0.1]}
+    for later in ({"replace": "nothing"}, {"replace": "mean"}):
+        interventions = [given, later | {"step": None, "layer": None, "head": None}]
+        page = visit(start("a b c", step="0@backwards", edits=edits(interventions=interventions)))
+        wanted = model.steps("a b c", interventions=interventions, beam_size=1)
+        wait_for_tokens(page, wanted.tokens, "changed")
+        shows(page, wanted, 0)
+
+
 def test_a_dragged_weight_gives_what_the_same_intervention_gives_in_python(visit, model):
     page = visit(start(step="0@backwards"))
     before = model.steps(SOURCE, beam_size=1)
