@@ -136,15 +136,21 @@ def test_figures_of_the_demo_are_those_of_its_results():
     assert f"| argmax | {shipped:.3f} |" in (ROOT / "docs/alignment.md").read_text(encoding="utf-8")
 
 
-def test_figures_of_real_captions_are_those_of_their_results():
+def difference_from_baseline(results):
+    (pair, *_) = results["comparisons"]
+    assert pair["arm"] == "additive attention"
+    return f"{pair['bleu_difference']:+.1f} [{pair['joint']['low']:+.1f}, {pair['joint']['high']:+.1f}]"
+
+
+def test_figures_of_real_text_are_those_of_their_results():
     results = json.loads((ROOT / "experiments/multi30k-en-de/results/results.json").read_text(encoding="utf-8"))
     scores = [arm["bleu"] for arm in results["arms"]]
     distracted, attention, transformer = (f"{score['mean']:.1f} ± {score['std']:.1f}" for score in scores)
-    pair = results["comparisons"][0]
-    assert pair["arm"] == "additive attention"
-    difference = f"{pair['bleu_difference']:+.1f} [{pair['joint']['low']:+.1f}, {pair['joint']['high']:+.1f}]"
     said = " ".join(README.split())
-    assert f"with attention reach {attention} BLEU and three distracted ones {distracted}: {difference}" in said
+    difference = difference_from_baseline(results)
+    assert f"attention reaches {attention} BLEU and the distracted model {distracted}: {difference}" in said
+    bible = json.loads((ROOT / "experiments/bible/results/results.json").read_text(encoding="utf-8"))
+    assert f"[Bible verses](experiments/bible/README.md): {difference_from_baseline(bible)}" in said
     assert f"a small Transformer, {transformer} (" in said
     page = (ROOT / "experiments/multi30k-en-de/README.md").read_text(encoding="utf-8")
     assert f"| **additive attention, this page**, mean of three seeds, one model | **{attention}** |" in page
@@ -155,6 +161,34 @@ def test_figures_of_real_captions_are_those_of_their_results():
 def tables_and_results(name):
     made = SimpleNamespace(**runpy.run_path(str(ROOT / "experiments/tables.py")))
     return made, Results.load(ROOT / "experiments" / name / "results/results.json")
+
+
+def test_the_pages_of_two_arms_have_the_figures_of_their_results():
+    for name in ("bible", "capacity"):
+        results = json.loads((ROOT / "experiments" / name / "results/results.json").read_text(encoding="utf-8"))
+        page = (ROOT / "experiments" / name / "README.md").read_text(encoding="utf-8")
+        differences = {pair["arm"]: pair for pair in results["comparisons"]}
+        for arm in results["arms"]:
+            pair = differences.get(arm["name"])
+            gap = "baseline"
+            if pair:
+                gap = f"{pair['bleu_difference']:+.1f} [{pair['joint']['low']:+.1f}, {pair['joint']['high']:+.1f}]"
+            cells = [
+                arm["name"], f"{arm['parameters']:,}", f"{arm['bleu']['mean']:.1f} ± {arm['bleu']['std']:.1f}", gap,
+                *(f"{band['bleu']:.1f}" for band in arm["bleu_by_length"]), f"{arm['perplexity']['mean']:.2f}",
+            ]  # fmt: skip
+            assert f"| {' | '.join(cells)} |" in page.replace("**", "")
+
+
+def test_the_page_on_capacity_has_the_figures_on_training_sentences():
+    folder = ROOT / "experiments/capacity"
+    page = (folder / "README.md").read_text(encoding="utf-8")
+    runs = json.loads((folder / "results/training_sentences.json").read_text(encoding="utf-8"))
+    assert len(runs) == 4
+    for arm, found in runs.items():
+        cells = [f"{mean(run[band] for run in found):.1f}" for band in found[0]]
+        name = arm.replace("-", " ").replace(" 8 ", ", 8 ").replace(" 24 ", ", 24 ")
+        assert f"| {' | '.join([name, *cells])} |" in page
 
 
 @pytest.mark.parametrize("name", ["ablation", "recipe"])
