@@ -6,6 +6,7 @@ Here commands are parsed, configurations are checked and links are followed. `te
 import json
 import re
 import runpy
+from statistics import mean
 from types import SimpleNamespace
 
 import pytest
