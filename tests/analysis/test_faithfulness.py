@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.spatial.distance import jensenshannon
+from scipy.stats import kendalltau
 
 from seq2seq_attn.analysis.faithfulness import (
     correlate,
@@ -174,6 +175,18 @@ def test_leave_one_out_compares_with_the_sentence_without_the_word(any_family, m
         (without,) = force(translator, pad([rest]), pad([target]))
         expected = (without.log_probabilities - whole.log_probabilities).abs()
         torch.testing.assert_close(found[:, left_out].float(), expected, rtol=1e-4, atol=1e-6)
+
+
+def test_each_measure_stands_under_its_name(translator):
+    source, target = PAIRS[0]
+    (forced,) = force(translator, pad([source]), pad([target]))
+    found = word_importance(translator, source, target)
+    np.testing.assert_allclose(found["weights"], forced.weights[:, :4])
+    np.testing.assert_allclose(found["gradient"], gradient_norms(translator, source, target)[:, :4])
+    np.testing.assert_allclose(found["leave_one_out"], leave_one_out(translator, source, target))
+    for (one, other), tau in correlate(translator, PAIRS[:1]).items():
+        rows = zip(found[one], found[other], strict=True)
+        assert tau.mean == pytest.approx(np.mean([kendalltau(*pair).statistic for pair in rows]))
 
 
 def test_a_sentence_of_one_word_has_no_rank_correlation(translator):

@@ -1,5 +1,6 @@
 """Worker processes end with the process that started them."""
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ def test_the_first_exception_stops_running_and_waiting_work(tmp_path):
     long = f"import time; time.sleep(30); open({str(tmp_path / 'done')!r}, 'x')"
     with pytest.raises(ZeroDivisionError):
         list(in_processes(exec, [long, "1 / 0", long, long], jobs=2))
+    assert multiprocessing.active_children() == []
     assert not list(tmp_path.iterdir())
 
 

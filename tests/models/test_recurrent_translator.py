@@ -464,3 +464,28 @@ def test_the_interface_gives_analysis_the_parts_of_a_model():
     assert model.embedding_tables() == (model.source_embedding.table, model.target_embedding.table)
     embedded = model.embed_source(SOURCE)
     torch.testing.assert_close(model.encode_embedded(embedded, SOURCE).initial, memory.initial)
+
+
+def test_state_dropout_drops_encoder_states():
+    model = make(dropout={"state": 0.5})
+    plain = model.encode(SOURCE).source.values
+    dropped = model.train().encode(SOURCE).source.values
+    kept = dropped != 0
+    assert 0 < kept.sum() < (plain != 0).sum()
+    torch.testing.assert_close(dropped[kept], 2 * plain[kept])
+
+
+def test_dropout_between_layers_is_that_of_the_configuration():
+    model = make({"kind": "bahdanau", "layers": 2}, encoder={"hidden_size": 5, "layers": 2}, dropout={"state": 0.3})
+    assert (model.encoder.dropout.p, model.decoder.cell.dropout.p) == (0.3, 0.3)
+
+
+@pytest.mark.parametrize("readout", ["deep", "plain"])
+def test_readout_dropout_drops_features(readout):
+    model = make({"kind": "bahdanau", "readout": readout}, dropout={"readout": 0.5})
+    plain = model.features(model.decoder_inputs(TARGET), model.encode(SOURCE))
+    model.train()
+    dropped = model.features(model.decoder_inputs(TARGET), model.encode(SOURCE))
+    kept = dropped != 0
+    assert 0 < kept.sum() < (plain != 0).sum()
+    torch.testing.assert_close(dropped[kept], 2 * plain[kept])

@@ -330,3 +330,8 @@ def test_the_length_of_a_search_does_not_limit_the_positions_of_the_encoder(enco
     data, model = {"train": files, "validation": files}, {"kind": "transformer", "encoder": encoder}
     config = parse(Config, {"data": data, "model": model, "search": {"max_length": 250}})
     assert config.model.max_positions == (200, None)
+
+
+def test_dropout_of_weights_is_in_attention_to_the_source_and_to_itself():
+    for layer in make(decoder={"attention_dropout": 0.5}).decoder.layers:
+        assert (layer.context.attention.dropout, layer.self_attention.attention.attention.dropout) == (0.5, 0.5)

@@ -18,6 +18,7 @@ from seq2seq_attn.analysis.word_alignment import word_attention
 from seq2seq_attn.comparison.compare import claim
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.runs import train as run_module
 from seq2seq_attn.runs.folder import read_metrics, write_metrics
 from seq2seq_attn.runs.model import TrainedModel, build_translator, with_lexicon
 from seq2seq_attn.runs.train import train
@@ -94,6 +95,25 @@ def test_the_same_seed_trains_the_same_model_regardless_of_earlier_runs(trained,
     again = train(config, tmp_path / "again")
     for name, value in trained.translator.state_dict().items():
         torch.testing.assert_close(again.translator.state_dict()[name], value, rtol=0, atol=0)
+
+
+def test_the_seed_orders_the_batches_and_draws_the_weights(config, tmp_path, monkeypatch):
+    class ReachedError(Exception):
+        pass
+
+    seen = []
+
+    def fit(translator, options, training, *_, **__):
+        seen.append((training.sampler.batches, translator.output.weight.tolist()))
+        raise ReachedError
+
+    monkeypatch.setattr(run_module, "fit", fit)
+    for number, seed in enumerate((1, 1, 2)):
+        with pytest.raises(ReachedError):
+            train(config.model_copy(update={"seed": seed}), tmp_path / str(number))
+    one, again, other = seen
+    assert one == again
+    assert all(ours != theirs for ours, theirs in zip(one, other, strict=True))
 
 
 def test_an_existing_run_is_refused_resumed_or_replaced(trained, config, tmp_path):

@@ -121,6 +121,23 @@ def test_limits_on_body_lines_and_tokens(refused):
     assert "line 1: 5 tokens" in refused(400, "POST", "/v1/score", json=pairs, settings=settings)
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "message"),
+    [
+        ("/v1/translate", {"candidates": 33, "mbr": "chrf", "temperature": 1.0}, "candidates = 33: this server allows"),
+        ("/v1/translate", {"n_best": 33, "temperature": 1.0}, "n_best = 33: this server allows"),
+        ("/v1/translate", {"min_length": 5}, "min_length = 5: this server allows at most 4"),
+        ("/v1/steps", {"target": "a b c a b"}, "line 1: 5 tokens"),
+        ("/v1/steps", {"prefix": "a b c a b"}, "line 1: 5 tokens"),
+        ("/v1/steps", {"prefix": ["a"] * 5}, "prefix: 5 tokens; at most 4"),
+        ("/v1/stream", {"interventions": [{"replace": "sentence", "other": "a b c a b"}]}, "line 2: 5 tokens"),
+        ("/v1/neighbours", {"target": ["a"] * 5, "step": 0}, "target: 5 tokens"),
+    ],
+)
+def test_limits_on_hypotheses_targets_prefixes_and_other_sentences(refused, path, body, message):
+    assert message in refused(400, "POST", path, json={"source": "a"} | body, settings=Settings(max_tokens=4))
+
+
 def test_a_line_is_not_longer_than_what_the_model_reads(refused):
     assert "line 1: 21 tokens; at most 20" in refused(400, "POST", "/v1/translate", json={"source": "a " * 21})
 
@@ -132,6 +149,18 @@ def test_a_body_of_any_size_is_refused_without_being_kept(ask):
 
     answer = ask("POST", "/translate", content=endless(), settings=Settings(max_body=1000))
     assert answer.status_code == 413
+
+
+def test_every_endpoint_but_health_asks_for_a_key(ask):
+    settings, wrong = Settings(api_keys=frozenset({"secret"})), {"authorization": "Bearer nope"}
+    paths = ask("GET", "/openapi.json").json()["paths"]
+    assert len(paths) > 10
+    found = {
+        path: ask(method, path, json={}, headers=wrong, settings=settings).status_code
+        for path, methods in paths.items()
+        for method in methods
+    }
+    assert found == dict.fromkeys(paths, 401) | {"/health": 200}
 
 
 def test_keys_are_asked_for_where_there_are_some(ask, refused):

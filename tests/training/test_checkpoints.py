@@ -4,7 +4,7 @@ import resource
 
 import pytest
 import torch
-from test_fit import last_weights, run, small_model
+from test_fit import last_weights, reversal_pairs, run, small_model
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.training import LAST, PREVIOUS, checkpoints
@@ -89,8 +89,23 @@ def test_the_random_states_of_python_and_numpy_continue_too(tmp_path, monkeypatc
     np.random.seed(2)
     run_until(9, monkeypatch, tmp_path / "parts")
     random.seed(3)
+    np.random.seed(4)
     run(tmp_path / "parts", resume=True)
     assert drawn == expected
+
+
+def test_the_clock_counts_all_tokens_and_goes_on_after_an_interruption(tmp_path):
+    def clock():
+        return torch.load(tmp_path / LAST, weights_only=True)["callbacks"]["Clock"]
+
+    run(tmp_path, max_epochs=2)
+    first = clock()
+    _, fitted = run(tmp_path, max_epochs=4, resume=True)
+    last, tokens = clock(), int(reversal_pairs().target.lengths.sum())
+    assert (first["tokens"], last["tokens"]) == (2 * tokens, 4 * tokens)
+    assert fitted.seconds > first["seconds"]
+    assert last["training_seconds"] < last["seconds"]
+    assert fitted.tokens_per_second == 4 * tokens / last["training_seconds"]
 
 
 @pytest.mark.parametrize(

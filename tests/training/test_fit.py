@@ -18,6 +18,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.text.encoded import EncodedSentences
+from seq2seq_attn.training import callbacks
 from seq2seq_attn.training.batches import EncodedPairs, loader
 from seq2seq_attn.training.checkpoints import SafeCheckpointIO
 from seq2seq_attn.training.config import TrainingConfig
@@ -360,6 +361,13 @@ def test_a_log_has_a_line_for_epochs_of_ten_seconds_and_for_the_last(tmp_path, c
     (line,) = capsys.readouterr().err.splitlines()
     words = r"training: epoch 3/3, loss \d\.\d{3}, validation loss \d\.\d{3}, BLEU 7\.00, [\d.]+ s, [\d,]+ tokens/s"
     assert re.fullmatch(words, line)
+
+
+def test_a_log_has_a_line_for_each_interval(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(callbacks, "LOG_INTERVAL", 0.0)
+    run(tmp_path, max_epochs=3)
+    lines = capsys.readouterr().err.splitlines()
+    assert [re.match(r"training: epoch (\d)/3, ", line)[1] for line in lines] == ["1", "2", "3"]
 
 
 def test_a_terminal_shows_a_line_per_epoch_with_the_time_left(tmp_path, capsys, monkeypatch):
