@@ -168,6 +168,7 @@ def comet_package(monkeypatch, tmp_path):
     class Model:
         def predict(self, rows, progress_bar):
             assert all(row.keys() == {"src", "mt", "ref"} for row in rows)
+            assert all(row["src"] == f"source of {row['ref']}" for row in rows)
             shares = [len({*row["mt"].split()} & {*row["ref"].split()}) / len(row["ref"].split()) for row in rows]
             return SimpleNamespace(scores=shares, system_score=sum(shares) / len(shares))
 
@@ -189,7 +190,7 @@ def comet_package(monkeypatch, tmp_path):
 def test_comet_scores_sentences_with_a_local_model_that_is_loaded_once(comet_package):
     path, loaded = comet_package
     for _ in range(2):
-        score = comet(["s", "s"], ["a b", "c"], ["a x", "c d e f"], path)
+        score = comet(["source of a x", "source of c d e f"], ["a b", "c"], ["a x", "c d e f"], path)
         assert score.value == pytest.approx(100 * (1 / 2 + 1 / 4) / 2)
     assert (score.name, score.signature) == ("COMET", "model:wmt22|scale:100|version:unbabel-comet-2.2")
     assert loaded == [str(path)]
@@ -211,4 +212,5 @@ def test_comet_is_a_metric_where_sources_and_a_model_are_given(comet_package):
     path, _ = comet_package
     lines = ["a b c d e"]
     assert "comet" not in score_translations(TranslatedTest(lines, lines))
-    assert score_translations(TranslatedTest(lines, lines, sources=["s"], comet=path))["comet"]["value"] == 100
+    test = TranslatedTest(lines, lines, sources=["source of a b c d e"], comet=path)
+    assert score_translations(test)["comet"]["value"] == 100
