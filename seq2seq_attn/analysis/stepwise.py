@@ -79,7 +79,7 @@ def decode_steps(
     does not fit the sentence or the model.
     """
     ids = source_ids(model, source)
-    options = _exact(options or model.config.search).model_copy(update={"n_best": 1})
+    options = exact(options or model.config.search).model_copy(update={"n_best": 1})
     decoder = _Decoder(model, ids, interventions)
     if target is not None:
         if prefix:
@@ -122,7 +122,7 @@ def continuations(
     """
     ids = source_ids(model, source)
     first = prefix_ids(model, prefix)
-    rest = _after(_exact(options or model.config.search), len(first))
+    rest = _after(exact(options or model.config.search), len(first))
     model.require_steps(len(first) + rest.limit(len(ids)), "this prefix and what follows it")
     (found,) = search(_Continuing(_Decoder(model, ids, interventions), first), [ids], rest)
     limit = rest.limit(len(ids))
@@ -136,8 +136,8 @@ def continuations(
     return best
 
 
-def _exact(options: SearchOptions) -> SearchOptions:
-    """The options in single precision with the whole vocabulary."""
+def exact(options: SearchOptions) -> SearchOptions:
+    """The options in single precision with the whole vocabulary, and without minimum Bayes risk."""
     return options.model_copy(update={"precision": "fp32", "shortlist": None, "mbr": None})
 
 

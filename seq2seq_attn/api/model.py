@@ -164,12 +164,14 @@ class Model:
         found = self.stream(sentences, options, ensemble=ensemble, weights=weights, progress=progress, say=say)
         return Translations(found)
 
-    def search_options(self, *, shortlist: bool | None = None, **given: Any) -> SearchOptions:
-        """The search options of the run's configuration, updated with those of `translate` that are not None.
+    def search_options(
+        self, *, base: SearchOptions | None = None, shortlist: bool | None = None, **given: Any
+    ) -> SearchOptions:
+        """The options `base`, by default those of the run, updated with those of `translate` that are not None.
 
         UserError: an option is unknown, or contradicts another.
         """
-        base = self.config.search
+        base = base or self.config.search
         if shortlist is not None and shortlist != (base.shortlist is not None):
             base = base.model_copy(update={"shortlist": ShortlistOptions() if shortlist else None})
         changes = {key: value for key, value in given.items() if value is not None}
@@ -406,13 +408,13 @@ class Model:
         model.
         """
         from seq2seq_attn.analysis.step_interventions import Intervention
-        from seq2seq_attn.analysis.stepwise import decode_steps, decoded
+        from seq2seq_attn.analysis.stepwise import decode_steps, decoded, exact
 
         if isinstance(interventions, Mapping):
             raise UserError("interventions is one mapping, and takes a list of them; give [mapping]")
         changes = [parse(Intervention, each) if isinstance(each, Mapping) else each for each in interventions]
         _refuse_unused_options(target is not None, search)
-        options = self.search_options(**search)
+        options = self.search_options(base=exact(self.config.search).model_copy(update={"n_best": 1}), **search)
         steps = decode_steps(self.trained, source, target, prefix=prefix, interventions=changes, options=options)
         return Steps(**vars(decoded(self.trained, source, steps)))
 

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp
 import seq2seq_attn
 from seq2seq_attn import report
 from seq2seq_attn.analysis.step_interventions import Intervention
-from seq2seq_attn.analysis.stepwise import DecodedStep, source_tokens
+from seq2seq_attn.analysis.stepwise import DecodedStep, exact, source_tokens
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.search.options import SearchOptions
 from seq2seq_attn.serve import Settings, requests
@@ -288,12 +288,17 @@ def _add_steps(app: FastAPI, server: Server) -> None:
         body: requests.PrefixBody,
         target: str | None = None,
         interventions: tuple[Intervention, ...] = (),
+        *,
+        several: bool = False,
         **defaults: Any,
     ) -> tuple[ServedModel, StepsItem]:
         served, given = server.model(body.model), body.options(server.settings)
         if target is not None and given:
             raise ApiError(400, f"{', '.join(given)}: options of a search, but the target is given; leave them out")
-        options = served.model.search_options(**(defaults | given))
+        base = exact(served.model.config.search)
+        if not several:  # a run that keeps several hypotheses may be asked for one, by a narrower beam
+            base = base.model_copy(update={"n_best": 1})
+        options = served.model.search_options(base=base, **(defaults | given))
         others = [each.other for each in interventions if each.other is not None]
         await server.source_lengths(served, [body.source, *others])
         most = server.settings.max_tokens
@@ -321,7 +326,7 @@ def _add_steps(app: FastAPI, server: Server) -> None:
     async def hypotheses(request: Request) -> Any:
         """The n best translations that begin with a prefix, with or without interventions."""
         body = await server.body(request, requests.HypothesesBody)
-        served, given = await item(body, None, body.interventions)
+        served, given = await item(body, None, body.interventions, several=True)
         return await _answer(served, await server.one(HypothesesTask(served), given))
 
     @app.post("/v1/stream", openapi_extra=schema(requests.StreamBody))

@@ -223,6 +223,14 @@ def test_a_model_without_weights_says_so(compared):
     assert len(model.translate(["a b"]).sentences) == 1
 
 
+def test_steps_are_those_of_one_hypothesis_whatever_the_run_searches_for(model):
+    search = SearchOptions(beam_size=6, n_best=5, mbr={"candidates": 6})
+    config = model.config.model_copy(update={"search": search})
+    other = replace(model, trained=replace(model.trained, config=config))
+    assert other.steps("a b c", beam_size=1).tokens == model.steps("a b c", beam_size=1).tokens
+    assert other.steps("a b c").tokens == model.steps("a b c", beam_size=6).tokens
+
+
 def test_mistakes_are_named(model):
     for mistake, words in (
         (lambda: model.translate("a b"), "translate takes a list"),
