@@ -19,6 +19,7 @@ from seq2seq_attn.cli.app import app
 from seq2seq_attn.comparison.experiment import Experiment, make_grid
 from seq2seq_attn.config import Config
 from seq2seq_attn.models.recurrent.decoders import DecoderConfig
+from seq2seq_attn.results.records import slug
 from seq2seq_attn.results.results import Results
 from seq2seq_attn.runs import SHIPPED
 from seq2seq_attn.strict import parse
@@ -131,16 +132,19 @@ def test_figures_of_the_demo_are_those_of_its_results():
     rows = (row.split("|") for row in README.splitlines() if row.startswith("| "))
     differences = {row[1].strip(): row[3].strip() for row in rows if len(row) == 8}
     for pair in results["comparisons"]:
-        low, high = pair["joint"]["low"], pair["joint"]["high"]
-        assert differences[pair["arm"]] == f"{pair['bleu_difference']:+.1f} [{low:+.1f}, {high:+.1f}]"
+        assert differences[pair["arm"]] == difference_of(pair)
     shipped = json.loads((SHIPPED / "attention/metrics.json").read_text(encoding="utf-8"))["test"]["aer"]
     assert f"| argmax | {shipped:.3f} |" in (ROOT / "docs/alignment.md").read_text(encoding="utf-8")
 
 
-def difference_from_baseline(results):
+def difference_of(pair):
+    return f"{pair['bleu_difference']:+.1f} [{pair['joint']['low']:+.1f}, {pair['joint']['high']:+.1f}]"
+
+
+def difference_of_attention(results):
     (pair, *_) = results["comparisons"]
     assert pair["arm"] == "additive attention"
-    return f"{pair['bleu_difference']:+.1f} [{pair['joint']['low']:+.1f}, {pair['joint']['high']:+.1f}]"
+    return difference_of(pair)
 
 
 def test_figures_of_real_text_are_those_of_their_results():
@@ -148,10 +152,10 @@ def test_figures_of_real_text_are_those_of_their_results():
     scores = [arm["bleu"] for arm in results["arms"]]
     distracted, attention, transformer = (f"{score['mean']:.1f} ± {score['std']:.1f}" for score in scores)
     said = " ".join(README.split())
-    difference = difference_from_baseline(results)
+    difference = difference_of_attention(results)
     assert f"attention reaches {attention} BLEU and the distracted model {distracted}: {difference}" in said
     bible = json.loads((ROOT / "experiments/bible/results/results.json").read_text(encoding="utf-8"))
-    assert f"[Bible verses](experiments/bible/README.md): {difference_from_baseline(bible)}" in said
+    assert f"[Bible verses](experiments/bible/README.md): {difference_of_attention(bible)}" in said
     assert f"a small Transformer, {transformer} (" in said
     page = (ROOT / "experiments/multi30k-en-de/README.md").read_text(encoding="utf-8")
     assert f"| **additive attention, this page**, mean of three seeds, one model | **{attention}** |" in page
@@ -164,18 +168,15 @@ def tables_and_results(name):
     return made, Results.load(ROOT / "experiments" / name / "results/results.json")
 
 
-def test_the_pages_of_two_arms_have_the_figures_of_their_results():
+def test_the_tables_of_bible_and_capacity_have_the_figures_of_their_results():
     for name in ("bible", "capacity"):
         results = json.loads((ROOT / "experiments" / name / "results/results.json").read_text(encoding="utf-8"))
         page = (ROOT / "experiments" / name / "README.md").read_text(encoding="utf-8")
-        differences = {pair["arm"]: pair for pair in results["comparisons"]}
+        differences = {pair["arm"]: difference_of(pair) for pair in results["comparisons"]}
         for arm in results["arms"]:
-            pair = differences.get(arm["name"])
-            gap = "baseline"
-            if pair:
-                gap = f"{pair['bleu_difference']:+.1f} [{pair['joint']['low']:+.1f}, {pair['joint']['high']:+.1f}]"
             cells = [
-                arm["name"], f"{arm['parameters']:,}", f"{arm['bleu']['mean']:.1f} ± {arm['bleu']['std']:.1f}", gap,
+                arm["name"], f"{arm['parameters']:,}", f"{arm['bleu']['mean']:.1f} ± {arm['bleu']['std']:.1f}",
+                differences.get(arm["name"], "baseline"),
                 *(f"{band['bleu']:.1f}" for band in arm["bleu_by_length"]), f"{arm['perplexity']['mean']:.2f}",
             ]  # fmt: skip
             assert f"| {' | '.join(cells)} |" in page.replace("**", "")
@@ -185,11 +186,12 @@ def test_the_page_on_capacity_has_the_figures_on_training_sentences():
     folder = ROOT / "experiments/capacity"
     page = (folder / "README.md").read_text(encoding="utf-8")
     runs = json.loads((folder / "results/training_sentences.json").read_text(encoding="utf-8"))
-    assert len(runs) == 4
-    for arm, found in runs.items():
+    arms = Results.load(folder / "results/results.json").arms
+    assert len(runs) == len(arms) == 4
+    for arm in arms:
+        found = runs[slug(arm.name)]
         cells = [f"{mean(run[band] for run in found):.1f}" for band in found[0]]
-        name = arm.replace("-", " ").replace(" 8 ", ", 8 ").replace(" 24 ", ", 24 ")
-        assert f"| {' | '.join([name, *cells])} |" in page
+        assert f"| {' | '.join([arm.name, *cells])} |" in page
 
 
 @pytest.mark.parametrize("name", ["ablation", "recipe"])

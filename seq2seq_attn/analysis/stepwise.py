@@ -79,7 +79,7 @@ def decode_steps(
     does not fit the sentence or the model.
     """
     ids = source_ids(model, source)
-    options = exact(options or model.config.search).model_copy(update={"n_best": 1})
+    options = exact(options or model.config.search, n_best=1)
     decoder = _Decoder(model, ids, interventions)
     if target is not None:
         if prefix:
@@ -136,9 +136,13 @@ def continuations(
     return best
 
 
-def exact(options: SearchOptions) -> SearchOptions:
-    """The options in single precision with the whole vocabulary, and without minimum Bayes risk."""
-    return options.model_copy(update={"precision": "fp32", "shortlist": None, "mbr": None})
+def exact(options: SearchOptions, n_best: int | None = None) -> SearchOptions:
+    """The options in single precision with the whole vocabulary, and without minimum Bayes risk.
+
+    For `n_best` hypotheses, by default as many as before.
+    """
+    changes = {"precision": "fp32", "shortlist": None, "mbr": None, "n_best": n_best or options.n_best}
+    return options.model_copy(update=changes)
 
 
 def decoded(model: TrainedModel, source: str | Sequence[str], steps: Iterator[DecodedStep]) -> DecodedSteps:

@@ -12,7 +12,7 @@ from seq2seq_attn.api.tables import WIDTH, as_text, html_table
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.report.columns import columns
-from seq2seq_attn.report.conclusion import conclusion
+from seq2seq_attn.report.conclusion import conclusion, first_conclusion
 from seq2seq_attn.report.export import as_csv, as_latex, as_records
 from seq2seq_attn.report.table import markdown, notes, terminal
 from seq2seq_attn.report.write import write_report
@@ -283,8 +283,7 @@ class Comparison:
             console = Console(width=WIDTH)
         with console.capture() as table:  # rich would end the process if the reader of a pipe has closed it
             console.print(terminal(self.results, console.width))
-        first = dict.fromkeys([*self.conclusion[:1], *filter(None, [self.results.note])])  # the note may be the first
-        print("\n".join([table.get(), *first]))
+        print("\n".join([table.get(), *first_conclusion(self.results)]))
 
     def __repr__(self) -> str:
         return "\n".join([repr(self.table()), "", *self.conclusion])

@@ -414,7 +414,7 @@ class Model:
             raise UserError("interventions is one mapping, and takes a list of them; give [mapping]")
         changes = [parse(Intervention, each) if isinstance(each, Mapping) else each for each in interventions]
         _refuse_unused_options(target is not None, search)
-        options = self.search_options(base=exact(self.config.search).model_copy(update={"n_best": 1}), **search)
+        options = self.search_options(base=exact(self.config.search, n_best=1), **search)
         steps = decode_steps(self.trained, source, target, prefix=prefix, interventions=changes, options=options)
         return Steps(**vars(decoded(self.trained, source, steps)))
 

@@ -108,7 +108,7 @@ class Attention(Context):
         return contexts, weights if need_weights else None
 
     def _step(self, query: Query, source: Source, history: History) -> tuple[Contexts, Weights, History]:
-        weights, history = self.weigh(query, source, history)
+        weights, history = self.weigh(query, source, history, self.view(query, source, history))
         contexts, weights = self.read(weights, source.values)
         return contexts, weights, history
 
@@ -118,11 +118,10 @@ class Attention(Context):
             weights = F.dropout(weights, self.dropout)
         return torch.bmm(weights, values), weights
 
-    def weigh(self, query: Query, source: Source, history: History) -> tuple[Weights, History]:
-        """The weights (B, K, S) of a step, and the history for the next step."""
+    def weigh(self, query: Query, source: Source, history: History, view: View) -> tuple[Weights, History]:
+        """The weights (B, K, S) of a step that has this `view`, and the history for the next step."""
         scorer_history, normaliser_history, steps = history
         scores = self.scorer.after(scorer_history, query, source.prepared)
-        view = self.view(query, source, history)
         if source.bias is None:
             weights = self.normaliser.after(normaliser_history, scores, view.is_open)
         else:

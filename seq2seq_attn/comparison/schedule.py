@@ -178,10 +178,10 @@ def complete(
 ) -> None:
     """Trains and tests one run; skips what is already done. BusyError, unless `wait`: another process is at work."""
     from seq2seq_attn.analysis.scoring import evaluate
+    from seq2seq_attn.ops.host import device_type
     from seq2seq_attn.runs.corpora import CACHE_FOLDER
     from seq2seq_attn.runs.folder import reserved
     from seq2seq_attn.runs.model import TrainedModel
-    from seq2seq_attn.runs.provenance import device_type
     from seq2seq_attn.runs.train import train
 
     folder = runs / run.folder

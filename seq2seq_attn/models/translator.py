@@ -323,6 +323,8 @@ class PretrainedConfig(Strict):
 class ModelConfig(Tagged):
     """The configuration of a model; this base class has the options that all families share."""
 
+    decoder_size_key: ClassVar[str] = "model.decoder.hidden_size"  # of `decoder_size` in a configuration
+
     kind: str = "recurrent"  # family of models
     embedding_size: Size = 256  # of source and target tokens
     tie_embeddings: Literal["none", "target", "all"] = "none"  # tables shared with the output projection
@@ -334,8 +336,6 @@ class ModelConfig(Tagged):
 
         Parameters are drawn from torch's global generator. UserError if options contradict each other.
         """
-
-    decoder_size_key: ClassVar[str] = "model.decoder.hidden_size"  # of `decoder_size` in a configuration
 
     @property
     @abstractmethod

@@ -1,6 +1,7 @@
-"""Settings of the process: how the allocator reuses freed memory, and threads for the batches of a search.
+"""The device of a run, and settings of the process: how memory is reused, and threads for the batches of a search.
 
-The first lasts as long as the process, so only the command line and its workers use it; a search undoes the second.
+How memory is reused lasts as long as the process, so only the command line and its workers set it; a search undoes its
+threads.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import current_thread, main_thread
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -25,6 +26,16 @@ from seq2seq_attn.ops.dispatch import is_reference
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # malloc.h of glibc
 MAX_MMAP_THRESHOLD = 32 << 20  # the largest value that glibc accepts
 HUGE_PAGE_BYTES = 2 << 30  # how much of the heap to back by huge pages
+
+
+def on_cuda(accelerator: str) -> bool:
+    """True if a run with this `training.accelerator` trains on a CUDA device."""
+    return accelerator != "cpu" and torch.cuda.is_available()
+
+
+def device_type(accelerator: str) -> Literal["cuda", "cpu"]:
+    """The type of the device that a run with this `training.accelerator` trains on, as in `torch.device`."""
+    return "cuda" if on_cuda(accelerator) else "cpu"
 
 
 def keep_freed_memory() -> None:

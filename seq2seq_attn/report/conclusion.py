@@ -41,6 +41,11 @@ def conclusion(results: Results) -> list[str]:
     return sentences
 
 
+def first_conclusion(results: Results) -> list[str]:
+    """The first sentence of the conclusion, and the note of the experiment if it is another one."""
+    return list(dict.fromkeys([*conclusion(results)[:1], *filter(None, [results.note])]))
+
+
 def missing_runs(results: Results) -> list[str]:
     """The runs that failed, with the reason; an arm without any other run is said to be left out."""
     reported = [arm.name for arm in results.arms]
@@ -86,7 +91,7 @@ def _still_improving(arm: ArmResult) -> str:
 
 def _too_few(results: Results) -> str | None:
     """What the number of training runs or of sentences does not allow."""
-    sentences = sum(band.sentences for band in results.arms[0].bleu_by_length)
+    sentences = results.arms[0].sentences
     if not results.tested:
         return None
     if sentences < ENOUGH:
@@ -139,7 +144,7 @@ def _by_length(arm: ArmResult) -> str | None:
 def _by_group(results: Results, best: str) -> list[str]:
     """At most one sentence per breakdown and table of rates; none if the intervals overlap."""
     where, baseline = results.where, results.baseline
-    if where is None or sum(band.sentences for band in results.arms[0].bleu_by_length) < ENOUGH:
+    if where is None or results.arms[0].sentences < ENOUGH:
         return []
     sentences = [
         _within(breakdown, best) if breakdown.by_own_groups else _between(breakdown, best, baseline)

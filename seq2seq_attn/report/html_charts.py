@@ -224,7 +224,7 @@ MOST_TICKS = 12  # maximum number of labels below a learning curve
 
 def score_chart(results: Results) -> Chart:
     """BLEU of each arm on the whole test set, with its interval."""
-    count = sum(band.sentences for band in results.arms[0].bleu_by_length)
+    count = results.arms[0].sentences
     series = [
         Series(
             arm.name,

@@ -17,7 +17,7 @@ import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from seq2seq_attn.report.columns import columns, signature_header
-from seq2seq_attn.report.conclusion import conclusion
+from seq2seq_attn.report.conclusion import conclusion, first_conclusion
 from seq2seq_attn.report.figures import SUBSET, chinese_characters, in_subset
 from seq2seq_attn.report.html_attention import (
     SentenceView,
@@ -61,11 +61,11 @@ def html_page(contents: Contents) -> str:
     tables = list(breakdown_tables(results))
     attention = views_of_maps(contents.maps) if contents.examples is None else views_of_examples(contents.examples)
     words = glosses_of(attention, corpus)
-    sentences = conclusion(results)
     return _ENVIRONMENT.get_template("page.html").render(
         results=results,
         styles={arm.name: style for style, arm in enumerate(results.arms)},
-        conclusion=sentences,
+        first_conclusion=first_conclusion(results),
+        conclusion=conclusion(results),
         columns=shown,
         notes=notes(results, shown),
         score_chart=score_chart(results),

@@ -118,6 +118,11 @@ class ArmResult:
     further: Mapping[str, Spread] = Field(default_factory=dict)  # by the key of the metric
     unconverged: Many[int] = ()  # seeds whose validation was still improving when training stopped
 
+    @property
+    def sentences(self) -> int:
+        """Of the test set: each is in one band."""
+        return sum(band.sentences for band in self.bleu_by_length)
+
     def score(self, key: str) -> Spread | None:
         """The score of a metric by its key; None if it was not measured."""
         own: Spread | None = getattr(self, key) if key in SCORE_FIELDS else self.further.get(key)

@@ -21,6 +21,7 @@ import seq2seq_attn
 from seq2seq_attn import ops
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.ops.host import on_cuda
 from seq2seq_attn.runs.plugin import run_values
 from seq2seq_attn.strict import dump
 from seq2seq_attn.text.checksums import checked
@@ -183,16 +184,6 @@ def hardware(accelerator: str, threads: int | None = None) -> str:
     threads = threads or torch.get_num_threads()
     cores = f"{threads} thread{'' if threads == 1 else 's'} of {os.cpu_count()} cores"
     return f"{_processor()}, {cores}; torch {torch.__version__}, {ops.description()}"
-
-
-def on_cuda(accelerator: str) -> bool:
-    """True if a run with this `training.accelerator` trains on a CUDA device."""
-    return accelerator != "cpu" and torch.cuda.is_available()
-
-
-def device_type(accelerator: str) -> str:
-    """The type of the device that a run with this `training.accelerator` trains on, as in `torch.device`."""
-    return "cuda" if on_cuda(accelerator) else "cpu"
 
 
 def _processor() -> str:

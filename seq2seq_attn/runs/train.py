@@ -19,7 +19,7 @@ from seq2seq_attn.config import Config, PairFiles
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.corpus_scores import bleu_metric, corpus_score, require_comet
 from seq2seq_attn.models.translator import Translator
-from seq2seq_attn.ops.host import give_back_freed_memory
+from seq2seq_attn.ops.host import device_type, give_back_freed_memory, on_cuda
 from seq2seq_attn.ops.int8 import require_int8
 from seq2seq_attn.runs import CONFIG, Say
 from seq2seq_attn.runs.corpora import (
@@ -52,7 +52,7 @@ from seq2seq_attn.runs.lock import require_lock
 from seq2seq_attn.runs.model import TrainedModel, build_translator, require_memory
 from seq2seq_attn.runs.plugin import FOLDER, run_files
 from seq2seq_attn.runs.pretrained import Pretrained, start_from_vectors
-from seq2seq_attn.runs.provenance import PROVENANCE, config_content, device_type, on_cuda, provenance_content, session
+from seq2seq_attn.runs.provenance import PROVENANCE, config_content, provenance_content, session
 from seq2seq_attn.saved import weights_content
 from seq2seq_attn.search.options import SearchOptions
 from seq2seq_attn.text.checksums import write_recorded
@@ -117,7 +117,7 @@ def _train(
     data = config.data
     validation_pairs = read_pairs(data.validation)
     test = None if data.test is None else read_test(data.test)  # its errors should appear before training, not after
-    run_files(config)  # its errors, too
+    own_files = run_files(config)  # its errors, too
     resuming = may_resume(config, folder, if_exists)
     if resuming:
         config.training.require_epochs(trained_epochs(folder), folder)
@@ -166,7 +166,7 @@ def _train(
         if coverage:
             start["pretrained_embeddings"] = {side: each._asdict() for side, each in coverage.items()}
         files |= codec_files(source, target) | {METRICS: metrics_content(start)}
-        files |= {f"{FOLDER}/{file}": content for file, content in run_files(config).items()}
+        files |= {f"{FOLDER}/{file}": content for file, content in own_files.items()}
     write_recorded(folder, files | {PROVENANCE: provenance_content(folder, started)})  # of the cleared folder
     options = config.training
     size, unit, pinned = options.batch_size, options.batch_unit, on_cuda(options.accelerator)

@@ -295,9 +295,8 @@ def _add_steps(app: FastAPI, server: Server) -> None:
         served, given = server.model(body.model), body.options(server.settings)
         if target is not None and given:
             raise ApiError(400, f"{', '.join(given)}: options of a search, but the target is given; leave them out")
-        base = exact(served.model.config.search)
-        if not several:  # a run that keeps several hypotheses may be asked for one, by a narrower beam
-            base = base.model_copy(update={"n_best": 1})
+        # A run that keeps several hypotheses may be asked for one, by a narrower beam.
+        base = exact(served.model.config.search, n_best=None if several else 1)
         options = served.model.search_options(base=base, **(defaults | given))
         others = [each.other for each in interventions if each.other is not None]
         await server.source_lengths(served, [body.source, *others])

@@ -123,13 +123,13 @@ def bench(
     if device == "cuda" and not torch.cuda.is_available():
         raise UserError("device='cuda': this machine has no CUDA device; leave it out")
 
-    def common(default: int) -> list[Job]:
-        return sitting.common_jobs(workloads, models, precisions, threads, default if batch is None else batch)
+    def jobs_of(axis: Axis | None) -> list[Job]:
+        default = LENGTH_SWEEP_BATCH if axis == "length" else BATCH
+        jobs = sitting.common_jobs(workloads, models, precisions, threads, default if batch is None else batch)
+        return jobs if axis is None else sitting.sweep_jobs(axis, jobs)
 
-    jobs = common(BATCH)
-    if axes:
-        small = common(LENGTH_SWEEP_BATCH)
-        jobs = [job for axis in axes for job in sitting.sweep_jobs(axis, small if axis == "length" else jobs)]
+    varied: Sequence[Axis | None] = axes or [None]
+    jobs = [job for axis in varied for job in jobs_of(axis)]
     effort, say = Effort(warm_up, batches, device, folder), messages(silent)
     tasks = list(sitting.plan_tasks(jobs, effort, None if peers is None else Path(peers)))
     started = sitting.new_sitting(jobs[0], effort)

@@ -285,24 +285,25 @@ def run_rounds(
 
     A task that fails is reported through `say`, recorded, and not repeated; what it measured before is kept.
     """
-    outcomes: dict[int, list[Outcome]] = {number: [] for number in range(len(tasks))}
-    sound = list(outcomes)
+    outcomes: list[list[Outcome]] = [[] for _ in tasks]
+    failed: set[int] = set()
     failures: list[str] = []
     measured = sitting
     for current in range(1, rounds + 1):
-        for number in list(sound):
-            task = tasks[number]
+        for number, task in enumerate(tasks):
+            if number in failed:
+                continue
             about = f"round {current} of {rounds}: {task.system}, {task.job}"
             try:
                 outcome = task.measure()
             except MeasurementFailedError as failure:
                 failures.append(f"{about}: {failure}")
                 say(failures[-1])
-                sound.remove(number)
+                failed.add(number)
                 continue
             outcomes[number].append(outcome)
             say(f"{about}: {outcome.value:,.1f} {task.job.unit}, {outcome.peak_bytes / 1e9:.2f} GB")
-        figures = [_measurement(tasks[number], each) for number, each in outcomes.items() if each]
+        figures = [_measurement(task, each) for task, each in zip(tasks, outcomes, strict=True) if each]
         measured = replace(sitting, figures=figures, failures=failures)
         keep(measured)
     return measured

@@ -24,7 +24,7 @@ from torch.utils.data import DataLoader
 
 from seq2seq_attn.errors import UserError, file_of
 from seq2seq_attn.models.translator import Translator
-from seq2seq_attn.ops.host import is_out_of_memory
+from seq2seq_attn.ops.host import device_type, is_out_of_memory
 from seq2seq_attn.training import LAST
 from seq2seq_attn.training.batches import Batch, LengthBuckets
 from seq2seq_attn.training.callbacks import BestWeights, Clock, EpochLines
@@ -132,7 +132,7 @@ def fit(
             callbacks.append(EpochLines(name, clock, best, bar))
         trainer = lightning.Trainer(
             # Not "auto", which would also choose kinds of devices that nothing else here knows.
-            accelerator="cuda" if config.accelerator != "cpu" and torch.cuda.is_available() else "cpu",
+            accelerator=device_type(config.accelerator),
             devices=1,
             precision={"fp32": "32-true", "bf16": "bf16-mixed"}[config.precision],  # type: ignore[arg-type]
             max_epochs=config.max_epochs,

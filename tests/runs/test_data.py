@@ -7,9 +7,9 @@ import pytest
 
 from seq2seq_attn.config import Config, PairFiles
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.ops.host import on_cuda
 from seq2seq_attn.runs import train as run_file
 from seq2seq_attn.runs.corpora import Cache, cached_codecs, cached_pairs, read_pairs, sampled_pairs
-from seq2seq_attn.runs.provenance import on_cuda
 from seq2seq_attn.runs.train import train
 from seq2seq_attn.strict import override, parse
 

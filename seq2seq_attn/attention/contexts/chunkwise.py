@@ -97,9 +97,9 @@ class ChunkwiseAttention(Context):
 
     def _step(self, query: Query, source: ChunkwiseSource, history: History) -> tuple[Contexts, Weights, History]:
         place_history, chunk_history = history
-        is_open = self.attention.view(query, source.place, place_history).is_open
-        place, place_history = self.attention.weigh(query, source.place, place_history)
-        scores = masked(self.scorer.after(chunk_history, query, source.chunk), is_open)
+        view = self.attention.view(query, source.place, place_history)
+        place, place_history = self.attention.weigh(query, source.place, place_history, view)
+        scores = masked(self.scorer.after(chunk_history, query, source.chunk), view.is_open)
         weights = _spread(place, scores, self.chunk_size).to(place.dtype)
         chunk_history = self.scorer.advance(chunk_history, query, source.chunk, weights)
         contexts, weights = self.attention.read(weights, source.place.values)

@@ -124,6 +124,8 @@ class TransformerConfig(ModelConfig):
     `encoder.kind=transformer`, `context.scorer=scaled_dot` and `context.heads=4`.
     """
 
+    decoder_size_key = "model.decoder.feed_forward_size"
+
     kind: Literal["transformer"] = "transformer"
     embedding_size: Size = 128
     encoder: SerializeAsAny[EncoderConfig] = TransformerEncoderConfig()
@@ -147,8 +149,6 @@ class TransformerConfig(ModelConfig):
     @property
     def max_positions(self) -> tuple[int | None, int | None]:
         return self.encoder.max_positions, self.decoder.max_positions
-
-    decoder_size_key = "model.decoder.feed_forward_size"
 
     @property
     def decoder_size(self) -> int:
