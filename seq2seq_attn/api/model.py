@@ -408,13 +408,13 @@ class Model:
         model.
         """
         from seq2seq_attn.analysis.step_interventions import Intervention
-        from seq2seq_attn.analysis.stepwise import decode_steps, decoded, exact
+        from seq2seq_attn.analysis.stepwise import decode_steps, decoded
 
         if isinstance(interventions, Mapping):
             raise UserError("interventions is one mapping, and takes a list of them; give [mapping]")
         changes = [parse(Intervention, each) if isinstance(each, Mapping) else each for each in interventions]
         _refuse_unused_options(target is not None, search)
-        options = self.search_options(base=exact(self.config.search, n_best=1), **search)
+        options = self._options_of_one(search)
         steps = decode_steps(self.trained, source, target, prefix=prefix, interventions=changes, options=options)
         return Steps(**vars(decoded(self.trained, source, steps)))
 
@@ -439,8 +439,14 @@ class Model:
         from seq2seq_attn.analysis.neighbours import find_neighbours
 
         _refuse_unused_options(target is not None or step is None, search)
-        options = self.search_options(**search)
+        options = self._options_of_one(search)
         return Neighbours(find_neighbours(self.trained, self._state_index, source, target, step, most, options))
+
+    def _options_of_one(self, search: Mapping[str, Any]) -> SearchOptions:
+        """The options of a search for one translation that is then read step by step."""
+        from seq2seq_attn.analysis.stepwise import exact
+
+        return self.search_options(base=exact(self.config.search, n_best=1), **search)
 
     @cached_property
     def _state_index(self) -> StateIndex:

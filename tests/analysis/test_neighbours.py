@@ -1,6 +1,7 @@
 """The search of neighbours against NumPy over the same states, each computed for one sentence at a time."""
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from seq2seq_attn.analysis.neighbours import StateIndex, source_vectors, step_ve
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.translator import pad
 from seq2seq_attn.runs.model import TrainedModel
+from seq2seq_attn.search.options import SearchOptions
 
 pytest.importorskip("usearch", reason="the extra [serve] is not installed")
 
@@ -114,6 +116,14 @@ def test_by_default_the_step_is_one_of_the_best_translation(model):
     (text,) = model.translate(["a c b"], beam_size=3).sentences
     wanted = model.neighbours("a c b", text.split(), step=0, most=2)
     assert model.neighbours("a c b", step=0, most=2, beam_size=3).to_records() == wanted.to_records()
+
+
+def test_the_step_is_one_of_the_best_translation_whatever_the_run_searches_for(model):
+    search = SearchOptions(beam_size=6, n_best=5, mbr={"candidates": 6})
+    config = model.config.model_copy(update={"search": search})
+    other = replace(model, trained=replace(model.trained, config=config))
+    wanted = model.neighbours("a c b", step=0, most=2, beam_size=1)
+    assert other.neighbours("a c b", step=0, most=2, beam_size=1).to_records() == wanted.to_records()
 
 
 def test_an_index_is_computed_once_and_no_more_than_its_most_vectors(model, cache, monkeypatch):
