@@ -27,15 +27,19 @@ base:
 """
 
 
-@pytest.fixture(scope="session")
-def toy_corpus(tmp_path_factory):
+def write_toy_corpus(folder, words="abcde"):
+    """Sentences of two to five of the five words; the target is the source reversed."""
     from seq2seq_attn.text.synthetic import Parts, write_corpus
     from seq2seq_attn.text.synthetic.toys import reverse, toy_pair
 
-    folder = tmp_path_factory.mktemp("toy")
-    sentences = [" ".join("abcde"[(i * 7 + k * k) % 5] for k in range(2 + i % 4)) for i in range(84)]
-    pairs = [toy_pair(sentence.split(), reverse) for sentence in sentences]
+    pairs = [toy_pair([words[(i * 7 + k * k) % 5] for k in range(2 + i % 4)], reverse) for i in range(84)]
     write_corpus(Parts(pairs[:40], pairs[40:52], pairs[52:]), ("source", "target"), folder)
+
+
+@pytest.fixture(scope="session")
+def toy_corpus(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("toy")
+    write_toy_corpus(folder)
     return folder
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from toy_experiment import EXPERIMENT
+from toy_experiment import EXPERIMENT, write_toy_corpus
 
 from seq2seq_attn.analysis.scoring import ScoredRun
 from seq2seq_attn.comparison import collect, observe
@@ -20,7 +20,7 @@ from seq2seq_attn.comparison.schedule import complete_all
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import trivial_error_rates
-from seq2seq_attn.evaluation.corpus_scores import chrf, exact_match, sentence_chrf
+from seq2seq_attn.evaluation.corpus_scores import bleu, chrf, exact_match, lc_norm_tok, sentence_chrf
 from seq2seq_attn.evaluation.counts import BleuCounts
 from seq2seq_attn.evaluation.resampling import score_interval
 from seq2seq_attn.evaluation.significance import RunScores, holm, joint_test
@@ -33,6 +33,7 @@ from seq2seq_attn.runs import train as run_training
 from seq2seq_attn.runs.corpora import read_pairs, read_test
 from seq2seq_attn.runs.folder import read_metrics
 from seq2seq_attn.runs.model import TrainedModel
+from seq2seq_attn.search.options import SearchOptions
 from seq2seq_attn.strict import parse, read_yaml
 from seq2seq_attn.text.codec import load_codecs
 from seq2seq_attn.text.corpus import ParallelCorpus
@@ -40,11 +41,30 @@ from seq2seq_attn.text.vocabulary import EOS
 from seq2seq_attn.training.fit import Interrupted
 
 
+# Trained until many of the translations are right: comparisons of scores that are all 0 would show nothing.
+ABLE = EXPERIMENT.replace("max_epochs: 2", "max_epochs: 12, patience: null").replace("0.02", "0.05")
+
+
+@pytest.fixture(scope="module")
+def toy_corpus(tmp_path_factory):
+    """Words of more than one token, that change in lower case: every tokenisation of the scores differs."""
+    folder = tmp_path_factory.mktemp("words")
+    write_toy_corpus(folder, ["A", "b,", "it's", "D-e", "f."])
+    return folder
+
+
+@pytest.fixture
+def experiment_file(tmp_path, toy_corpus):
+    path = tmp_path / "experiment.yaml"
+    path.write_text(ABLE.format(folder=toy_corpus))
+    return path
+
+
 @pytest.fixture(scope="module")
 def compared(toy_corpus, tmp_path_factory):
     """The results of the comparison, trained once."""
     folder = tmp_path_factory.mktemp("compared")
-    (folder / "experiment.yaml").write_text(EXPERIMENT.format(folder=toy_corpus))
+    (folder / "experiment.yaml").write_text(ABLE.format(folder=toy_corpus))
     compare(read_experiment(folder / "experiment.yaml"), folder / "mine")
     return folder
 
@@ -159,25 +179,34 @@ def test_every_score_and_test_has_its_signature(results, grid):
 
 
 def test_lowercased_tokenised_bleu_has_its_own_interval_and_signature(grid, tmp_path):
-    test = grid.runs[0].config.data.test
-    config = {
-        "data": grid.runs[0].config.data.model_copy(update={"test": test.model_copy(update={"lc_tok": test.target})})
-    }
-    runs = [run._replace(config=run.config.model_copy(update=config)) for run in grid.runs[2:3]]
+    data = grid.runs[0].config.data
+    references = [lc_norm_tok(line, "en") for line in data.test.target.read_text().splitlines()]
+    (tmp_path / "lc").write_text("\n".join(references) + "\n")
+    config = {"data": data.model_copy(update={"test": data.test.model_copy(update={"lc_tok": tmp_path / "lc"})})}
+    runs = [run._replace(config=run.config.model_copy(update=config)) for run in grid.runs[2:]]
     lone = grid.experiment.model_copy(update={"arms": {"attention": {}}, "baseline": "attention"})
     results = compare(grid._replace(experiment=lone, runs=runs), tmp_path / "mine")
     (arm,) = results.arms
-    # Letters stay the same lowercased and tokenised, so both variants score the same lines.
-    assert arm.bleu_lc_tok == arm.bleu
+    folders = [tmp_path / "mine" / "runs" / run.folder / "test.translations.txt" for run in runs]
+    lines = [[lc_norm_tok(line, "en") for line in path.read_text().splitlines()] for path in folders]
+    assert arm.bleu_lc_tok.mean == pytest.approx(np.mean([bleu(run, references, "none").value for run in lines]))
+    assert arm.bleu_lc_tok.mean != arm.bleu.mean
+    interval = score_interval(BleuCounts.of(lines, references, "none"))
+    assert (arm.bleu_lc_tok.low, arm.bleu_lc_tok.high) == (interval.low, interval.high)
     assert results.signature.count("version:") == 2
     assert "; lowercased tokenised: nrefs:1|case:lc" in results.signature
 
 
-def test_curves_and_attention_are_saved_with_the_results(results, tmp_path):
+def test_curves_and_attention_are_saved_with_the_results(results, grid, tmp_path):
     curves = json.loads((tmp_path / "mine" / "curves.json").read_text())
-    assert [curve["seed"] for curve in curves["attention"]] == [1, 2]
-    assert curves["attention"][0]["epoch"] == [1, 2]
-    assert all(len(curve["validation_bleu"]) == 2 for curve in curves["distracted"])
+    validation = read_pairs(grid.runs[0].config.data.validation)
+    for arm, runs in grid.arms():
+        for run, curve in zip(runs, curves[arm], strict=True):
+            assert (curve["seed"], curve["epoch"]) == (run.seed, list(range(1, 13)))
+            best = int(np.argmin(curve["validation_loss"]))
+            model = TrainedModel.load(tmp_path / "mine" / "runs" / run.folder)
+            lines = model.translate(validation.source, SearchOptions(beam_size=1))
+            assert curve["validation_bleu"][best] == pytest.approx(bleu(lines, validation.target, "none").value)
     shown = json.loads((tmp_path / "mine" / "attention.json").read_text())
     assert {entry["arm"] for entry in shown} == {"attention"}
     for entry in shown:
@@ -374,15 +403,15 @@ def test_a_comparison_without_a_test_set_is_refused_before_training(grid, tmp_pa
 
 def test_runs_go_on_to_a_higher_limit_and_are_then_tested_again(compared, values, tmp_path):
     shutil.copytree(compared / "mine", tmp_path / "mine")
-    grid = experiment_grid(values, overrides=["training.max_epochs=3", "seeds=[1]"])
+    grid = experiment_grid(values, overrides=["training.max_epochs=13", "seeds=[1]"])
     results = compare(grid, tmp_path / "mine", bar=None)
     for run in grid.runs:
         folder = tmp_path / "mine" / "runs" / run.folder
-        assert read_metrics(folder)["training"]["epochs"] == 3
+        assert read_metrics(folder)["training"]["epochs"] == 13
         assert TrainedModel.load(folder).config == run.config
     alone = compare(grid, tmp_path / "alone", bar=None)
     for continued, whole in zip(results.arms, alone.arms, strict=True):
         assert continued.bleu == whole.bleu
     lower = experiment_grid(values, overrides=["seeds=[1]"])
-    with pytest.raises(UserError, match=r"has trained for 3 epochs, more than training\.max_epochs=2"):
+    with pytest.raises(UserError, match=r"has trained for 13 epochs, more than training\.max_epochs=12"):
         compare(lower, tmp_path / "mine", bar=None)
