@@ -40,7 +40,6 @@ from seq2seq_attn.text.corpus import ParallelCorpus
 from seq2seq_attn.text.vocabulary import EOS
 from seq2seq_attn.training.fit import Interrupted
 
-
 # Trained until many of the translations are right: comparisons of scores that are all 0 would show nothing.
 ABLE = EXPERIMENT.replace("max_epochs: 2", "max_epochs: 12, patience: null").replace("0.02", "0.05")
 

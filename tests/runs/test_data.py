@@ -124,6 +124,22 @@ def test_text_settings_change_the_codecs(config, cache):
         assert changed, change
 
 
+def test_each_text_setting_reaches_the_codecs(config, cache):
+    def codecs(*changes):
+        plain = ["text.tokeniser=moses", "text.joint=false", "text.vocabulary_size=null", *changes]
+        return cached_codecs(parse(Config, override(config.model_dump(mode="json"), plain)), cache)
+
+    source, target = codecs()
+    assert (source.tokeniser.options()["language"], target.tokeniser.options()["language"]) == ("en", "en")
+    source, target = codecs("text.source_language=fr", "text.target_language=de")
+    assert (source.tokeniser.options()["language"], target.tokeniser.options()["language"]) == ("fr", "de")
+    assert [codec.lowercase for codec in codecs("text.lowercase=true")] == [True, True]
+    add_line(config.data.train.source, "once")
+    add_line(config.data.train.target, "once")
+    assert all("once" in codec.vocabulary for codec in codecs())
+    assert not any("once" in codec.vocabulary for codec in codecs("text.minimum_frequency=2"))
+
+
 @pytest.mark.parametrize("part", ["train", "validation"])
 def test_a_training_is_not_resumed_on_other_text_under_the_same_name(config, tmp_path, part):
     train(config, tmp_path / "run")
