@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from toy_experiment import EXPERIMENT, write_toy_corpus
 
 from seq2seq_attn.analysis.scoring import ScoredRun
@@ -32,6 +33,7 @@ from seq2seq_attn.results.results import Results
 from seq2seq_attn.runs import train as run_training
 from seq2seq_attn.runs.corpora import read_pairs, read_test
 from seq2seq_attn.runs.folder import read_metrics
+from seq2seq_attn.runs.lock import locked
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.search.options import SearchOptions
 from seq2seq_attn.strict import parse, read_yaml
@@ -211,6 +213,19 @@ def test_curves_and_attention_are_saved_with_the_results(results, grid, tmp_path
     for entry in shown:
         assert np.shape(entry["weights"]) == (len(entry["target"]), len(entry["source"]))
         assert entry["gold"]
+
+
+@pytest.mark.parametrize("search", ["mbr: {candidates: 4}", "sampling: {seed: 3}", "n_best: 2"])
+def test_training_is_validated_by_greedy_translations_whatever_the_search_is(results, grid, tmp_path, search):
+    folder = tmp_path / "mine" / "runs" / grid.runs[2].folder
+    model = TrainedModel.load(folder)
+    validation = read_pairs(model.config.data.validation)
+    greedy = model.translate(validation.source, SearchOptions(beam_size=1))
+    options = SearchOptions.model_validate(yaml.safe_load(search))
+    other = replace(model, config=model.config.model_copy(update={"search": options}))
+    with locked(folder):
+        score = run_training.validation_bleu(other, validation, folder)(model.translator)
+    assert score == pytest.approx(bleu(greedy, validation.target, "none").value)
 
 
 def test_the_saved_attention_equals_that_of_forced_decoding(results, grid, tmp_path):
