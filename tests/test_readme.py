@@ -163,6 +163,17 @@ def test_figures_of_real_text_are_those_of_their_results():
     assert f"| Transformer, this page, mean of three seeds, one model | {transformer} |" in page
 
 
+def test_the_scores_of_cased_captions_are_those_of_their_results():
+    folder = ROOT / "experiments/multi30k-en-de-cased"
+    (arm,) = Results.load(folder / "results/results.json").arms
+    cased, lowercased = (f"{score.mean:.1f} ± {score.std:.1f}" for score in (arm.bleu, arm.bleu_lc_tok))
+    page = (folder / "README.md").read_text(encoding="utf-8")
+    assert f"| BLEU, cased and detokenised (sacrebleu `13a`) | **{cased}** | |" in page
+    assert f"| BLEU of lowercased, normalised tokens | {lowercased} | " in page
+    other = (ROOT / "experiments/multi30k-en-de/README.md").read_text(encoding="utf-8")
+    assert f"has {cased} cased BLEU, and {lowercased} of lowercased tokens" in other
+
+
 def tables_and_results(name):
     made = SimpleNamespace(**runpy.run_path(str(ROOT / "experiments/tables.py")))
     return made, Results.load(ROOT / "experiments" / name / "results/results.json")
