@@ -44,6 +44,7 @@ from seq2seq_attn.training.fit import Interrupted
 
 # Trained until many of the translations are right: comparisons of scores that are all 0 would show nothing.
 ABLE = EXPERIMENT.replace("max_epochs: 2", "max_epochs: 12, patience: null").replace("0.02", "0.05")
+FEW_EPOCHS = "training.max_epochs=2"  # where scores do not matter
 
 
 @pytest.fixture(scope="module")
@@ -279,8 +280,9 @@ def test_length_quantiles_replace_bands_if_only_one_has_enough_sentences(grid, r
     assert bands(4) == [("4-4", 8), ("5-5", 8), ("6-6", 8), ("7+", 8)]
 
 
-def test_sentences_and_provenance_for_the_report_are_saved_with_the_results(grid, tmp_path, toy_corpus, monkeypatch):
+def test_sentences_and_provenance_for_the_report_are_saved_with_the_results(values, tmp_path, toy_corpus, monkeypatch):
     monkeypatch.chdir(toy_corpus)
+    grid = experiment_grid(values, overrides=(FEW_EPOCHS,))
     question = grid.experiment.model_copy(update={"question": "why?"})
     compare(grid._replace(experiment=question), tmp_path / "mine", command="the command")
     references, files = written(grid, tmp_path)
@@ -376,7 +378,7 @@ def test_a_foreign_file_in_the_last_run_prevents_overwriting_the_first(results, 
 
 def test_overwriting_that_is_interrupted_leaves_no_earlier_run_to_go_on_with(results, grid, tmp_path, monkeypatch):
     folder, real = tmp_path / "mine", run_training.train
-    changed = experiment_grid(read_yaml(tmp_path / "experiment.yaml"), overrides=("training.batch_size=9",))
+    changed = experiment_grid(read_yaml(tmp_path / "experiment.yaml"), overrides=("training.batch_size=9", FEW_EPOCHS))
     trained = []
 
     def interrupted(config, *rest, **options):
