@@ -43,10 +43,16 @@ def toy_corpus(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="session")
+def experiment_text():
+    """The experiment, with a place for the folder of its corpus."""
+    return EXPERIMENT
+
+
 @pytest.fixture
-def experiment_file(tmp_path, toy_corpus):
+def experiment_file(tmp_path, toy_corpus, experiment_text):
     path = tmp_path / "experiment.yaml"
-    path.write_text(EXPERIMENT.format(folder=toy_corpus))
+    path.write_text(experiment_text.format(folder=toy_corpus))
     return path
 
 

@@ -42,8 +42,6 @@ from seq2seq_attn.text.corpus import ParallelCorpus
 from seq2seq_attn.text.vocabulary import EOS
 from seq2seq_attn.training.fit import Interrupted
 
-# Trained until many of the translations are right: comparisons of scores that are all 0 would show nothing.
-ABLE = EXPERIMENT.replace("max_epochs: 2", "max_epochs: 12, patience: null").replace("0.02", "0.05")
 FEW_EPOCHS = "training.max_epochs=2"  # where scores do not matter
 
 
@@ -55,18 +53,17 @@ def toy_corpus(tmp_path_factory):
     return folder
 
 
-@pytest.fixture
-def experiment_file(tmp_path, toy_corpus):
-    path = tmp_path / "experiment.yaml"
-    path.write_text(ABLE.format(folder=toy_corpus))
-    return path
+@pytest.fixture(scope="module")
+def experiment_text():
+    """Trained until many of the translations are right: comparisons of scores that are all 0 would show nothing."""
+    return EXPERIMENT.replace("max_epochs: 2", "max_epochs: 12, patience: null").replace("0.02", "0.05")
 
 
 @pytest.fixture(scope="module")
-def compared(toy_corpus, tmp_path_factory):
+def compared(toy_corpus, experiment_text, tmp_path_factory):
     """The results of the comparison, trained once."""
     folder = tmp_path_factory.mktemp("compared")
-    (folder / "experiment.yaml").write_text(ABLE.format(folder=toy_corpus))
+    (folder / "experiment.yaml").write_text(experiment_text.format(folder=toy_corpus))
     compare(read_experiment(folder / "experiment.yaml"), folder / "mine")
     return folder
 
@@ -187,10 +184,10 @@ def test_lowercased_tokenised_bleu_has_its_own_interval_and_signature(grid, tmp_
     config = {"data": data.model_copy(update={"test": data.test.model_copy(update={"lc_tok": tmp_path / "lc"})})}
     runs = [run._replace(config=run.config.model_copy(update=config)) for run in grid.runs[2:]]
     lone = grid.experiment.model_copy(update={"arms": {"attention": {}}, "baseline": "attention"})
-    results = compare(grid._replace(experiment=lone, runs=runs), tmp_path / "mine")
+    alone = grid._replace(experiment=lone, runs=runs)
+    results = compare(alone, tmp_path / "mine")
     (arm,) = results.arms
-    folders = [tmp_path / "mine" / "runs" / run.folder / "test.translations.txt" for run in runs]
-    lines = [[lc_norm_tok(line, "en") for line in path.read_text().splitlines()] for path in folders]
+    lines = [[lc_norm_tok(line, "en") for line in run] for run in written(alone, tmp_path)[1]["attention"]]
     assert arm.bleu_lc_tok.mean == pytest.approx(np.mean([bleu(run, references, "none").value for run in lines]))
     assert arm.bleu_lc_tok.mean != arm.bleu.mean
     interval = score_interval(BleuCounts.of(lines, references, "none"))
