@@ -28,11 +28,12 @@ base:
 
 
 def write_toy_corpus(folder, words="abcde"):
-    """Sentences of two to five of the five words; the target is the source reversed."""
+    """Sentences of two to five of the five words, reversed; those of the test set are all different."""
     from seq2seq_attn.text.synthetic import Parts, write_corpus
     from seq2seq_attn.text.synthetic.toys import reverse, toy_pair
 
-    pairs = [toy_pair([words[(i * 7 + k * k) % 5] for k in range(2 + i % 4)], reverse) for i in range(84)]
+    chosen = [[(i * 7 + k * k + (i >= 72) * k) % 5 for k in range(2 + i % 4)] for i in range(84)]
+    pairs = [toy_pair([words[each] for each in row], reverse) for row in chosen]
     write_corpus(Parts(pairs[:40], pairs[40:52], pairs[52:]), ("source", "target"), folder)
 
 

@@ -37,7 +37,7 @@ class Arm(NamedTuple):
 
         Translation metrics that a run lacks because it was tested with an earlier version are computed here.
         """
-        references = test_set.pairs.target
+        sources, references = test_set.pairs.source, test_set.pairs.target
         translations = [each.translations for each in tested]
         metrics = [each.metrics | {"test": dict(each.metrics["test"])} for each in tested]
         attention = [each.attention for each in tested if each.attention is not None]
@@ -50,8 +50,8 @@ class Arm(NamedTuple):
             translations,
             metrics,
             attention if len(attention) == len(runs) else [],
-            BleuCounts.of(translations, references, options.tokenize),
-            ChrfCounts.of(translations, references),
+            BleuCounts.of(translations, references, options.tokenize, sources=sources),
+            ChrfCounts.of(translations, references, sources),
         )
 
 
@@ -123,8 +123,10 @@ def differences(arms: Mapping[str, Arm], pairs: Sequence[tuple[str, str]]) -> Di
     if any(randomisations):
         signatures["randomisation"] = "; ".join(dict.fromkeys(each.signature for each in randomisations if each))
     if any(joint):
+        counts = bleu[pairs[0][0]]
+        sources = "" if counts.source_of is None else f"|sources:{counts.sources}"
         signatures["joint"] = (
-            f"test:obuchowski-rockette|df:hillis|bs:1000|seed:12345|version:seq2seq_attn-{__version__}"
+            f"test:obuchowski-rockette|df:hillis|bs:1000|seed:12345{sources}|version:seq2seq_attn-{__version__}"
         )
     return Differences(comparisons, signatures)
 
@@ -142,7 +144,7 @@ def _joint_tests(
     arms: Mapping[str, Arm], counts: Mapping[str, CorpusCounts], pairs: Sequence[tuple[str, str]]
 ) -> list[JointTest | None]:
     """One per pair, in the metric of the counts; p-values are corrected over all pairs."""
-    if next(iter(counts.values())).sentences < ENOUGH:
+    if next(iter(counts.values())).sources < ENOUGH:
         return [None] * len(pairs)
     runs = {name: RunScores.of(counts[name]) for name in {name for pair in pairs for name in pair}}
     tests = [joint_test(runs[arm], runs[other], are_paired(arms[arm], arms[other])) for arm, other in pairs]

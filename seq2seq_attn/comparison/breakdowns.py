@@ -14,10 +14,12 @@ from functools import partial
 from itertools import combinations, combinations_with_replacement, product
 
 import numpy as np
+from numpy.typing import NDArray
 
 from seq2seq_attn.comparison.arms import Arm
 from seq2seq_attn.config import Config
 from seq2seq_attn.evaluation.alignment import GoldCorpus, Links, agreement, mean_jump
+from seq2seq_attn.evaluation.counts import number_sources, sum_by_source
 from seq2seq_attn.evaluation.groups import Group, group_score, in_bands, in_thirds
 from seq2seq_attn.evaluation.resampling import rate_interval
 from seq2seq_attn.evaluation.words import (
@@ -39,6 +41,7 @@ from seq2seq_attn.text.corpus import ParallelCorpus
 
 _Arms = Mapping[str, Arm]
 _Translated = Mapping[str, Sequence[Sequence[Bag]]]  # by arm, the translations of each run
+_Sources = NDArray[np.int64] | None  # the source of each sentence, as `number_sources` numbers them
 _Count = Callable[[Bag, Bag], tuple[int, int]]  # translation, reference -> numerator, denominator of a rate
 
 _THIRDS = "sharpest", "middle", "most even"
@@ -55,10 +58,12 @@ def where_arms_differ(arms: _Arms, test_set: TestSet, config: Config, training: 
     references = bags(test_set.pairs.target, target_tokeniser)
     translated = {name: [bags(run, target_tokeniser) for run in arm.translations] for name, arm in arms.items()}
     breakdowns = [_by_reordering(arms, sources, test_set.gold), _by_entropy(arms, sources)]
-    rates = [_faults(translated, references)]
+    source_of = number_sources(test_set.pairs.source)
+    rates = [_faults(translated, references, source_of)]
     if training is not None:
         breakdowns.insert(0, _by_rarest_word(arms, sources, count_words(training.source, source_tokeniser)))
-        rates.insert(0, _found_words(translated, references, count_words(training.target, target_tokeniser)))
+        known = count_words(training.target, target_tokeniser)
+        rates.insert(0, _found_words(translated, references, source_of, known))
     return Breakdowns(
         tuple(each for each in breakdowns if each is not None),
         tuple(each for each in rates if each is not None),
@@ -142,7 +147,9 @@ def _group_result(arm: Arm, sources: Sequence[Bag], rows: Sequence[int], bounds:
     )
 
 
-def _found_words(arms: _Translated, references: Sequence[Bag], counts: Mapping[str, int]) -> Rates | None:
+def _found_words(
+    arms: _Translated, references: Sequence[Bag], source_of: _Sources, counts: Mapping[str, int]
+) -> Rates | None:
     """The share of reference words that the translations contain, by their frequency in the training text."""
     return _rates(
         "words of the reference found",
@@ -150,10 +157,11 @@ def _found_words(arms: _Translated, references: Sequence[Bag], counts: Mapping[s
         {label: partial(found, counts=counts, band=band) for label, band in FREQUENCIES.items()},
         arms,
         references,
+        source_of,
     )
 
 
-def _faults(arms: _Translated, references: Sequence[Bag]) -> Rates | None:
+def _faults(arms: _Translated, references: Sequence[Bag], source_of: _Sources) -> Rates | None:
     """Repetitions and omissions."""
     content = content_words(references)
     return _rates(
@@ -169,15 +177,21 @@ def _faults(arms: _Translated, references: Sequence[Bag]) -> Rates | None:
         },
         arms,
         references,
+        source_of,
     )
 
 
 def _rates(
-    name: str, meaning: str, counts: Mapping[str, _Count], arms: _Translated, references: Sequence[Bag]
+    name: str,
+    meaning: str,
+    counts: Mapping[str, _Count],
+    arms: _Translated,
+    references: Sequence[Bag],
+    source_of: _Sources,
 ) -> Rates | None:
     """A rate per arm and kind of count; None if fewer than two kinds have a rate in any arm."""
     columns = {
-        label: [_rate([list(map(count, run, references)) for run in runs]) for runs in arms.values()]
+        label: [_rate([list(map(count, run, references)) for run in runs], source_of) for runs in arms.values()]
         for label, count in counts.items()
     }
     filled = {label: column for label, column in columns.items() if any(column)}
@@ -185,9 +199,9 @@ def _rates(
     return Rates(name, meaning, tuple(filled), dict(zip(arms, rows, strict=True))) if len(filled) > 1 else None
 
 
-def _rate(runs: Sequence[Sequence[tuple[int, int]]]) -> Rate | None:
+def _rate(runs: Sequence[Sequence[tuple[int, int]]], source_of: _Sources) -> Rate | None:
     """The mean rate over runs with its interval; None if the denominator of a run is 0."""
-    counts = np.array(runs, dtype=np.int64)
+    counts = sum_by_source(np.array(runs, dtype=np.int64), source_of)
     numerators, denominators = counts.sum(axis=1).T
     if not denominators.all():
         return None

@@ -117,14 +117,14 @@ def _row(name: str, arm: Arm, curves: Sequence[Curve], test_set: TestSet) -> Arm
 
 def _scores(arm: Arm, test_set: TestSet) -> dict[str, Spread | None]:
     """Each metric over the seeds of an arm; None unless all runs of the arm have it."""
-    intervals = _intervals(arm, test_set.lc_tok)
+    intervals = _intervals(arm, test_set)
     scores: dict[str, Spread | None] = {}
     for key in METRICS:
         values = [score_value(test, key) for test in arm.tests]
         known = [value for value in values if value is not None]
         scores[key] = _spread(known, intervals.get(key)) if len(known) == len(values) else None
     bleu = scores["bleu"]
-    if bleu is not None and arm.bleu.sentences >= ENOUGH:
+    if bleu is not None and arm.bleu.sources >= ENOUGH:
         low, high = joint_interval(RunScores.of(arm.bleu)) or (None, None)
         scores["bleu"] = replace(bleu, joint_low=low, joint_high=high)
     return scores
@@ -138,13 +138,14 @@ def _spread(values: Sequence[float], interval: Interval | None) -> Spread:
     return Spread(float(np.mean(values)), std, low, high, seeds_low, seeds_high)
 
 
-def _intervals(arm: Arm, lc_tok: Sequence[str] | None) -> dict[str, Interval]:
+def _intervals(arm: Arm, test_set: TestSet) -> dict[str, Interval]:
     """Intervals over resampled test sets, for the metrics whose counts can be resampled."""
     intervals = {"bleu": score_interval(arm.bleu)}
-    if lc_tok is not None:
+    if test_set.lc_tok is not None:
         language = arm.runs[0].config.text.target_language
         processed = [[lc_norm_tok(line, language) for line in run] for run in arm.translations]
-        intervals["bleu_lc_tok"] = score_interval(BleuCounts.of(processed, lc_tok, tokenize="none", lowercase=True))
+        counts = BleuCounts.of(processed, test_set.lc_tok, "none", lowercase=True, sources=test_set.pairs.source)
+        intervals["bleu_lc_tok"] = score_interval(counts)
     return intervals
 
 

@@ -32,18 +32,25 @@ class CorpusCounts(ABC):
 
     counts: NDArray[np.int64]  # (runs, sentences, 10 for BLEU and 18 for chrF)
     metric: Metric
+    source_of: NDArray[np.int64] | None = None  # (sentences,): the number of its source; None if no two share one
 
     @property
     def runs(self) -> int:
         return self.counts.shape[0]
 
     @property
-    def sentences(self) -> int:
-        return self.counts.shape[1]
+    def sources(self) -> int:
+        """The number of different sources, from which tests draw."""
+        return self.by_source().shape[1]
 
     def select(self: Own, rows: Sequence[int]) -> Own:
         """The counts of these sentences only."""
-        return replace(self, counts=self.counts[:, rows])
+        sources = None if self.source_of is None else self.source_of[rows]
+        return replace(self, counts=self.counts[:, rows], source_of=sources)
+
+    def by_source(self) -> NDArray[np.int64]:
+        """(runs, sources, counts): summed over the sentences with the same source, which no test may draw apart."""
+        return sum_by_source(self.counts, self.source_of)
 
     def scores(self) -> NDArray[np.float64]:
         """(runs,): the score of each run on the test set as it is."""
@@ -54,11 +61,32 @@ class CorpusCounts(ABC):
         """(rows,): the score of each row of summed counts, of int or, as sacrebleu resamples, of float32."""
 
     def signature(self, **settings: Any) -> str:
-        """sacrebleu's signature with the settings of a test appended: `seed`, `bs` resamples, `ar` trials."""
+        """sacrebleu's signature with the settings of a test appended: `seed`, `bs` resamples, `ar` trials.
+
+        `sources` is their number, if some sentences share theirs.
+        """
         signature = self.metric.get_signature()
+        if self.source_of is not None:
+            settings["sources"] = self.sources
         for key, value in settings.items():
             signature.update(key, value)
         return str(signature)
+
+
+def number_sources(sources: Sequence[str]) -> NDArray[np.int64] | None:
+    """(sentences,): the number of each sentence's source, in order of first appearance; None if no two share one."""
+    numbers: dict[str, int] = {}
+    found = [numbers.setdefault(source, len(numbers)) for source in sources]
+    return np.array(found) if len(numbers) < len(found) else None
+
+
+def sum_by_source(counts: NDArray[np.int64], source_of: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    """(runs, sources, counts) from counts of sentences, (runs, sentences, counts); sources stay in order."""
+    if source_of is None:
+        return counts
+    order = np.argsort(source_of, kind="stable")
+    _, starts = np.unique(source_of[order], return_index=True)
+    return np.add.reduceat(counts[:, order], starts, axis=1)
 
 
 def bleu_of_counts(rows: NDArray[Any]) -> NDArray[np.float64]:
@@ -85,12 +113,22 @@ def bleu_of_counts(rows: NDArray[Any]) -> NDArray[np.float64]:
 
 class BleuCounts(CorpusCounts):
     @classmethod
-    def of(cls, runs: Runs, references: Sequence[str], tokenize: str = "13a", lowercase: bool = False) -> BleuCounts:
-        """Count. UserError: no run, or the errors of `corpus_scores.bleu` in one of them."""
+    def of(
+        cls,
+        runs: Runs,
+        references: Sequence[str],
+        tokenize: str = "13a",
+        lowercase: bool = False,
+        sources: Sequence[str] = (),
+    ) -> BleuCounts:
+        """Count; tests draw sentences together that have the same source, if sources are given.
+
+        UserError: no run, or the errors of `corpus_scores.bleu` in one of them.
+        """
         _require_runs(runs, references)
         metric = bleu_metric(tokenize, lowercase)
         counts = [metric._extract_corpus_statistics(hypotheses, [references]) for hypotheses in runs]
-        return cls(np.array(counts, dtype=np.int64), metric)
+        return cls(np.array(counts, dtype=np.int64), metric, number_sources(sources))
 
     def scores_of(self, sums: NDArray[Any]) -> NDArray[np.float64]:
         return bleu_of_counts(sums)
@@ -121,12 +159,12 @@ class ChrfCounts(CorpusCounts):
     """Of chrF2."""
 
     @classmethod
-    def of(cls, runs: Runs, references: Sequence[str]) -> ChrfCounts:
-        """Count. Errors as for `BleuCounts.of`."""
+    def of(cls, runs: Runs, references: Sequence[str], sources: Sequence[str] = ()) -> ChrfCounts:
+        """Count. Sources and errors as for `BleuCounts.of`."""
         _require_runs(runs, references)
         metric = _chrf_against(tuple(references))
         counts = [metric._extract_corpus_statistics(hypotheses, None) for hypotheses in runs]
-        return cls(np.array(counts, dtype=np.int64), metric)
+        return cls(np.array(counts, dtype=np.int64), metric, number_sources(sources))
 
     def scores_of(self, sums: NDArray[Any]) -> NDArray[np.float64]:
         rows = sums.astype(np.float64)

@@ -4,6 +4,10 @@ Several training seeds of a system are pooled: its score is the mean of the scor
 resampled, never seeds: intervals and p-values are about other test sets for these same runs. Whether a difference holds
 for other training runs as well is for the joint test to say (`significance`).
 
+Sentences with the same source (several references of one sentence, each a pair) are drawn together, or swapped
+together: their translations are the same, so that as independent draws they would seem to be more evidence than they
+are. What is said of sentences below then holds for sources.
+
 Bootstrap resamples, intervals and p-values are sacrebleu's, to the last digit of BLEU; sacrebleu rounds the chrF of a
 resample to single precision, which differs in the sixth digit. In addition to sacrebleu, the difference between two
 systems has an interval, and so has a rate.
@@ -110,7 +114,8 @@ def _draws(sentences: int, resamples: int, seed: int) -> NDArray[np.float64]:
 def resampled_scores(system: CorpusCounts, resamples: int = 1000, seed: int = 12345) -> NDArray[np.float64]:
     """(runs, resamples): each run's score on each resample of the test set; the same resamples for every system."""
     # The sums are integers and exact; sacrebleu divides them in float32, so they are converted to that.
-    sums = (_draws(system.sentences, resamples, seed) @ system.counts).astype(np.float32)  # (runs, resamples, counts)
+    counts = system.by_source()
+    sums = (_draws(counts.shape[1], resamples, seed) @ counts).astype(np.float32)  # (runs, resamples, counts)
     return np.array([system.scores_of(run) for run in sums])
 
 
@@ -155,10 +160,11 @@ def approximate_randomisation(
             f"{baseline.runs}; give both the same number"
         )
     # Summed as the trials are: numpy adds eight runs or more in another order along an axis of its own.
-    ours, theirs = (_mean_scores(system, each.counts.sum(axis=1, keepdims=True)) for each in (system, baseline))
+    swapped = system.by_source(), baseline.by_source()
+    ours, theirs = (_mean_scores(system, counts.sum(axis=1, keepdims=True)) for counts in swapped)
     observed = float(ours[0] - theirs[0])
-    heads = np.random.default_rng(seed).integers(2, size=(trials, system.sentences), dtype=bool)
-    mixed, rest = _swap(system.counts, baseline.counts, heads)
+    heads = np.random.default_rng(seed).integers(2, size=(trials, swapped[0].shape[1]), dtype=bool)
+    mixed, rest = _swap(*swapped, heads)
     differences = _mean_scores(system, mixed) - _mean_scores(system, rest)
     as_large = int(np.sum(np.abs(differences) >= abs(observed)))
     pooled = {"runs": f"{system.runs}+{baseline.runs}"} if system.runs > 1 else {}

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from toy_experiment import EXPERIMENT, write_toy_corpus
 
-from seq2seq_attn.analysis.scoring import ScoredRun
+from seq2seq_attn.analysis.scoring import AttentionRecord, ScoredRun
 from seq2seq_attn.comparison import collect, observe
 from seq2seq_attn.comparison.arms import Arm
 from seq2seq_attn.comparison.collect import training_text
@@ -20,11 +20,11 @@ from seq2seq_attn.comparison.observe import kept_lines
 from seq2seq_attn.comparison.schedule import complete_all
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.alignment import trivial_error_rates
+from seq2seq_attn.evaluation.alignment import GoldCorpus, trivial_error_rates
 from seq2seq_attn.evaluation.corpus_scores import bleu, chrf, exact_match, lc_norm_tok, sentence_chrf
 from seq2seq_attn.evaluation.counts import BleuCounts
 from seq2seq_attn.evaluation.resampling import score_interval
-from seq2seq_attn.evaluation.significance import RunScores, holm, joint_test
+from seq2seq_attn.evaluation.significance import RunScores, holm, joint_interval, joint_test
 from seq2seq_attn.report.conclusion import conclusion
 from seq2seq_attn.report.table import breakdown_tables, markdown
 from seq2seq_attn.report.write import read_contents
@@ -124,6 +124,43 @@ def test_comparison_and_intervals_follow_from_the_saved_translations(results, gr
             assert band.chrf == pytest.approx(
                 np.mean([chrf(run, [references[r] for r in rows]).value for run in alone])
             )
+
+
+def test_a_second_reference_of_each_source_is_no_further_evidence(grid, results, tmp_path):
+    """With every test pair twice, intervals and tests are those of the test set as it was."""
+    test = read_test(grid.runs[0].config.data.test)
+    pairs = ParallelCorpus([*test.pairs.source] * 2, [*test.pairs.target] * 2)
+    gold = GoldCorpus(test.gold.sure * 2, test.gold.possible * 2)
+    twice = test._replace(pairs=pairs, gold=gold, lc_tok=[lc_norm_tok(line, "en") for line in pairs.target])
+
+    def tested(run):
+        found = ScoredRun.load(tmp_path / "mine/runs" / run.folder, len(test.pairs))
+        attention = found.attention and AttentionRecord(found.attention.links * 2, found.attention.entropies * 2)
+        return found._replace(translations=found.translations * 2, attention=attention)
+
+    runs = {arm: [tested(run) for run in runs] for arm, runs in grid.arms()}
+    curves = {arm: [observe.read_curve(run, tmp_path / "mine/runs") for run in runs] for arm, runs in grid.arms()}
+    found = collect.collect(grid, runs, twice, curves, print)
+    # chrF of twice the counts is the same; BLEU is not where an order without a match is smoothed.
+    assert [pair.chrf for pair in found.comparisons] == [pair.chrf for pair in results.comparisons]
+    assert found.comparisons[0].chrf.joint is not None
+    assert all(f"|sources:{len(test.pairs)}|" in found.signatures[key] for key in ("joint", "paired_bootstrap"))
+    assert "sources" not in results.signatures["joint"]
+    for arm, before in zip(found.arms, results.arms, strict=True):
+        lines = [run.translations for run in runs[arm.name]]
+        counts = BleuCounts.of(lines, pairs.target, "none", sources=pairs.source)
+        lines = [[lc_norm_tok(line, "en") for line in run] for run in lines]
+        interval = score_interval(BleuCounts.of(lines, twice.lc_tok, "none", sources=pairs.source))
+        assert (arm.bleu_lc_tok.low, arm.bleu_lc_tok.high) == (interval.low, interval.high)
+        interval = score_interval(counts)
+        assert (arm.bleu.low, arm.bleu.high) == (interval.low, interval.high)
+        assert (arm.bleu.joint_low, arm.bleu.joint_high) == joint_interval(RunScores.of(counts))
+        for band, one in zip(arm.bleu_by_length, before.bleu_by_length, strict=True):
+            assert (band.chrf_low, band.chrf_high) == (one.chrf_low, one.chrf_high)
+    for rates, before in zip(found.where.rates, results.where.rates, strict=True):
+        for arm, row in rates.arms.items():
+            ends = [[rate and (rate.low, rate.high) for rate in each] for each in (row, before.arms[arm])]
+            assert ends[0] == ends[1]
 
 
 def test_planned_contrasts_are_tested_with_the_comparisons(grid, results, tmp_path, values):

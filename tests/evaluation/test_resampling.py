@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -210,7 +212,7 @@ def population(request, references, spoil):
 def draw(population, name, sentences):
     """Disjoint test sets of a system and the baseline, as many as the population allows."""
     pair = population[name], population["baseline"]
-    order = np.random.default_rng(7).permutation(pair[0].sentences)
+    order = np.random.default_rng(7).permutation(pair[0].sources)
     return [
         [BleuCounts(system.counts[:, order[start : start + sentences]], system.metric) for system in pair]
         for start in range(0, len(order) - sentences + 1, sentences)
@@ -244,3 +246,32 @@ def test_chrf_is_resampled_as_sacrebleu_does():
     theirs = CHRF().corpus_score(spoilt, [lines], n_bootstrap=300)
     assert ours.mean == pytest.approx(theirs._mean, abs=1e-4)
     assert (ours.high - ours.low) / 2 == pytest.approx(theirs._ci, abs=1e-4)
+
+
+@pytest.mark.parametrize("counts", [BleuCounts, ChrfCounts])
+def test_a_second_reference_of_every_source_is_no_second_draw(references, spoil, counts):
+    """Each pair written n times has the same score; with its source, it also has the same intervals and p-values."""
+    systems = [spoil(references, rate, seed=2) for rate in (0.25, 0.3)]
+    once = [counts.of([system], references) for system in systems]
+    sources = [str(number) for number in range(len(references))]
+    again = [counts.of([system * 3], references * 3, sources=sources * 3) for system in systems]
+    for test in paired_bootstrap, partial(approximate_randomisation, trials=500):
+        found, expected = test(*again), test(*once)
+        assert replace(found, signature=expected.signature) == expected
+        assert f"|sources:{len(references)}|" in found.signature
+    assert again[0].sources == len(references)
+    rows = [*range(10, 50), *(len(references) + row for row in range(10, 50))]
+    assert score_interval(again[0].select(rows)) == score_interval(once[0].select(range(10, 50)))
+    apart = paired_bootstrap(*(counts.of([system * 3], references * 3) for system in systems))
+    assert apart.high - apart.low < 0.7 * (paired_bootstrap(*once).high - paired_bootstrap(*once).low)
+
+
+def test_sources_are_drawn_as_sacrebleu_draws_lines(references, spoil):
+    """If some sources have several references, their summed counts are drawn, in the order of first appearance."""
+    lines = spoil(references, 0.3, seed=2)
+    draw = random.Random(6)
+    sources = [str(draw.randrange(40)) for _ in lines]
+    counts = BleuCounts.of([lines], references, sources=sources)
+    summed = [counts.counts[0][[source == each for source in sources]].sum(0) for each in dict.fromkeys(sources)]
+    assert score_interval(counts) == score_interval(BleuCounts(np.array([summed]), counts.metric))
+    assert BleuCounts.of([lines], references, sources=[*map(str, range(len(lines)))]).source_of is None
