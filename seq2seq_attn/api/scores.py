@@ -34,9 +34,9 @@ def evaluate(
     Each argument is a file or a list of lines; `Model.evaluate` scores a model on its test set. `source` adds BLEU by
     source length. `lc_tok`, the references lowercased, normalised and tokenised, adds the BLEU that papers report, for
     translations into `language`, by default "en". `baseline`, the translations of another system, adds the difference
-    in BLEU with two paired tests. `comet`, the checkpoint of a COMET model, adds its score; it needs `source` and the
-    package unbabel-comet. `tokenize` is sacrebleu's tokeniser. UserError: numbers of lines differ, a file is missing,
-    or `language` is given without `lc_tok`.
+    in BLEU with two paired tests; lines with the same `source` are drawn together. `comet`, the checkpoint of a COMET
+    model, adds its score; it needs `source` and the package unbabel-comet. `tokenize` is sacrebleu's tokeniser.
+    UserError: numbers of lines differ, a file is missing, or `language` is given without `lc_tok`.
 
     >>> scores = s2s.evaluate(["a b c d e"], ["a b c d e f"])
     >>> round(scores["bleu"]["value"], 2)
@@ -67,7 +67,7 @@ def evaluate(
         scores["bleu_by_length"] = score_by_length(sources, translations, expected.lines, tokenize)
     if baseline is not None:
         systems = translations, lines("baseline", baseline)
-        ours, theirs = (BleuCounts.of([system], expected.lines, tokenize) for system in systems)
+        ours, theirs = (BleuCounts.of([each], expected.lines, tokenize, sources=sources or ()) for each in systems)
         scores["difference"] = asdict(paired_bootstrap(ours, theirs))
         scores["randomisation"] = asdict(approximate_randomisation(ours, theirs))
     return scores

@@ -39,6 +39,19 @@ def test_everything_that_is_scored_is_shown_as_the_command_shows_it(files, capsy
     assert "BLEU 1-10" in repr(scores)
 
 
+def test_lines_with_the_same_source_are_drawn_together(files):
+    def compared(**sources):
+        return s2s.evaluate(GOOD * 3, REFERENCES * 3, baseline=BAD * 3, **sources)
+
+    together, apart = compared(source=["x", "y", "z"] * 3), compared()
+    for test in "difference", "randomisation":
+        assert together[test]["difference"] == apart[test]["difference"]
+        assert ("|sources:3|" in together[test]["signature"], "sources" in apart[test]["signature"]) == (True, False)
+    assert together["randomisation"]["p_value"] > 2 * apart["randomisation"]["p_value"]
+    widths = [found["difference"]["high"] - found["difference"]["low"] for found in (together, apart)]
+    assert widths[0] > widths[1]
+
+
 def test_a_model_s_scores_are_shown_in_the_same_way(model):
     scores = model.evaluate()
     assert scores == model.metrics["test"]
