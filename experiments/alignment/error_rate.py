@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from seq2seq_attn.evaluation.alignment import GoldCorpus, parse_links, read_gold
+from seq2seq_attn.evaluation.alignment import GoldCorpus, count_links, parse_links, read_gold
 from seq2seq_attn.evaluation.corpus_scores import bleu_metric
 from seq2seq_attn.evaluation.counts import CorpusCounts
 from seq2seq_attn.evaluation.significance import RunScores, holm, joint_interval, joint_test
@@ -25,35 +25,32 @@ from seq2seq_attn.results.evidence import Evidence
 
 
 class LinkCounts(CorpusCounts):
-    """Of links: (runs, sentences, 4), |A & S|, |A & P|, |A| and |S| of the predicted, sure and possible ones."""
+    """Of links: (runs, sentences, 4), the numbers of `count_links`."""
 
     @classmethod
-    def of(cls, runs: Sequence[Sequence[str]], gold: GoldCorpus) -> LinkCounts:
-        counts = [
-            [
-                [len(links & sure), len(links & possible), len(links), len(sure)]
-                for links, sure, possible in zip((parse_links(line).sure for line in run), *gold, strict=True)
-            ]
-            for run in runs
-        ]
-        return cls(np.array(counts, dtype=np.int64), bleu_metric("none", lowercase=False))
+    def of(cls, runs: Sequence[Sequence[Sequence[int]]]) -> LinkCounts:
+        return cls(np.array(runs, dtype=np.int64), bleu_metric("none", lowercase=False))
 
     def scores_of(self, sums: NDArray[Any]) -> NDArray[np.float64]:
-        sums = sums.astype(np.float64)
-        return 1.0 - (sums[:, 0] + sums[:, 1]) / (sums[:, 2] + sums[:, 3])
+        predicted, sure, of_sure, of_possible = sums.astype(np.float64).T
+        return 1.0 - (of_sure + of_possible) / (predicted + sure)
+
+
+def counts_of(lines: Sequence[str], gold: GoldCorpus) -> list[tuple[int, ...]]:
+    """The counts of each sentence pair, from the links of one training run in Pharaoh format."""
+    return [count_links(parse_links(line).sure, *known) for line, *known in zip(lines, *gold, strict=True)]
 
 
 def error_rates(
-    arms: Mapping[str, Sequence[Sequence[str]]],
-    gold: GoldCorpus,
+    arms: Mapping[str, Sequence[Sequence[Sequence[int]]]],
     baseline: str,
     contrasts: Sequence[tuple[str, str]] = (),
 ) -> dict[str, Any]:
-    """The error rates of the runs of each arm; the differences from the baseline and of the contrasts.
+    """From the counts of each arm's runs: their error rates, the differences from the baseline and of the contrasts.
 
     An arm has its interval, and a pair its joint test, corrected over all pairs, with two runs or more.
     """
-    scores = {arm: RunScores.of(LinkCounts.of(runs, gold)) for arm, runs in arms.items()}
+    scores = {arm: RunScores.of(LinkCounts.of(runs)) for arm, runs in arms.items()}
     pairs = [*((arm, baseline) for arm in arms if arm != baseline), *((first, second) for first, second in contrasts)]
     tests = {pair: joint_test(*(scores[arm] for arm in pair)) for pair in pairs}
     tested = {pair: test for pair, test in tests.items() if test is not None}
@@ -89,9 +86,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     folder = parser.parse_args(arguments).results
     evidence = Evidence.load(folder / "evidence.json.gz")
     gold = read_gold(Path(evidence.arms[0].configuration["data"]["test"]["alignments"]))
-    arms = {arm.name: [run.links for run in arm.runs] for arm in evidence.arms if arm.runs[0].links is not None}
+    links = {arm.name: [run.links for run in arm.runs] for arm in evidence.arms if arm.runs[0].links is not None}
+    arms = {arm: [counts_of(lines, gold) for lines in runs] for arm, runs in links.items()}
     contrasts = evidence.experiment.get("contrasts") or ()
-    found = error_rates(arms, gold, evidence.experiment["baseline"], contrasts)
+    found = error_rates(arms, evidence.experiment["baseline"], contrasts)
     (folder / "error_rate.json").write_text(f"{json.dumps(found, indent=1)}\n", encoding="utf-8")
     print(tables(found))
 

@@ -1,6 +1,7 @@
 """The alignment experiment: error rates of its arms with the joint test, and its committed figures."""
 
 import json
+import re
 import runpy
 from pathlib import Path
 
@@ -16,8 +17,18 @@ def rates():
     return runpy.run_path(str(FOLDER / "error_rate.py"))
 
 
+@pytest.fixture
+def rules(monkeypatch):
+    monkeypatch.syspath_prepend(FOLDER)  # as when the file is run
+    return runpy.run_path(str(FOLDER / "links.py"))
+
+
 # Ten pairs, each with one sure link and one that is only possible.
 GOLD = GoldCorpus([frozenset({(0, 0)})] * 10, [frozenset({(0, 0), (1, 1)})] * 10)
+
+
+def counted(rates, arms):
+    return {arm: [rates["counts_of"](lines, GOLD) for lines in runs] for arm, runs in arms.items()}
 
 
 def test_error_rates_worked_by_hand(rates):
@@ -27,7 +38,7 @@ def test_error_rates_worked_by_hand(rates):
         "good": [[right] * 10, ["0-0"] * 10],
         "half": [[right] * 5 + [wrong] * 5, ["0-0 1-0"] * 10],
     }
-    found = rates["error_rates"](arms, GOLD, "base", [("good", "half")])
+    found = rates["error_rates"](counted(rates, arms), "base", [("good", "half")])
     # Of 20 predicted and 10 sure links, `right` finds 10 sure and 20 possible ones; "0-0 1-0" finds 10 and 10.
     assert found["arms"]["base"]["runs"] == pytest.approx([1, 0.5])
     assert found["arms"]["good"]["runs"] == pytest.approx([0, 0])
@@ -46,7 +57,7 @@ def test_error_rates_worked_by_hand(rates):
 
 
 def test_one_training_has_an_error_rate_and_no_test(rates):
-    found = rates["error_rates"]({"base": [["0-0"] * 10], "other": [["1-1"] * 10]}, GOLD, "base")
+    found = rates["error_rates"](counted(rates, {"base": [["0-0"] * 10], "other": [["1-1"] * 10]}), "base")
     assert [each["runs"] for each in found["arms"].values()] == [[0], [0.5]]
     assert found["arms"]["base"]["interval"] is None
     assert found["differences"] == []
@@ -61,3 +72,22 @@ def test_the_committed_error_rates_are_those_of_the_runs(rates):
         expected = [run.metrics["test"]["aer"] for run in arm.runs]
         assert found["arms"][arm.name]["runs"] == pytest.approx(expected)
     assert rates["tables"](found) in (FOLDER / "README.md").read_text("utf-8")
+
+
+def test_rules_of_links_worked_by_hand(rates, rules):
+    predicts, reads, *_ = rules["RULES"]
+    both, *_ = rules["BOTH"]
+    arms = {predicts: [["0-0 1-1"] * 10, ["0-1 1-0"] * 10], reads: [["0-0"] * 10] * 2, both: [[""] * 10] * 2}
+    found = counted(rates, arms)
+    rows = rules["table"]({"de-en": {rule: found[rule] for rule in (predicts, reads)}, "en-fr": found}).splitlines()
+    # One run has every sure link with precision 1, the other none; no link of a blank alignment is wrong.
+    assert re.sub(r"\[.*?\]", "[]", rows[2]) == f"| {predicts}{' | 0.500 ± 0.707 | [] | 0.500 | 0.500' * 2} |"
+    assert rows[3].startswith(f"| {reads} | 0.000 ± 0.000 | [0.000, 0.000] | 1.000 | 1.000 | 0.000 ")
+    assert rows[4] == f"| {both} |  |  |  |  | 1.000 ± 0.000 | [1.000, 1.000] | 0.000 | 0.000 |"
+    assert len(rows) == 5
+
+
+def test_the_table_of_rules_is_that_of_the_runs(rules):
+    found = json.loads((FOLDER / "results/links.json").read_text("utf-8"))
+    assert [len(runs) for pairs in found.values() for runs in pairs.values()] == [3] * 15
+    assert rules["table"](found) in (FOLDER / "README.md").read_text("utf-8")
