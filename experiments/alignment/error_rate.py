@@ -10,22 +10,24 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from seq2seq_attn.evaluation.alignment import GoldCorpus, count_links, parse_links, read_gold
+from seq2seq_attn.evaluation.alignment import GoldCorpus, agreement, parse_links, read_gold
 from seq2seq_attn.evaluation.corpus_scores import bleu_metric
 from seq2seq_attn.evaluation.counts import CorpusCounts
 from seq2seq_attn.evaluation.significance import RunScores, holm, joint_interval, joint_test
 from seq2seq_attn.results.evidence import Evidence
+from seq2seq_attn.results.results import Results
+from seq2seq_attn.text.files import read_lines
 
 
 class LinkCounts(CorpusCounts):
-    """Of links: (runs, sentences, 4), the numbers of `count_links`."""
+    """Of links: (runs, sources, 4), the numbers of `count_links`."""
 
     @classmethod
     def of(cls, runs: Sequence[Sequence[Sequence[int]]]) -> LinkCounts:
@@ -36,29 +38,37 @@ class LinkCounts(CorpusCounts):
         return 1.0 - (of_sure + of_possible) / (predicted + sure)
 
 
-def counts_of(lines: Sequence[str], gold: GoldCorpus) -> list[tuple[int, ...]]:
-    """The counts of each sentence pair, from the links of one training run in Pharaoh format."""
-    return [count_links(parse_links(line).sure, *known) for line, *known in zip(lines, *gold, strict=True)]
+def counts_of(lines: Sequence[str], gold: GoldCorpus, sources: Sequence[str]) -> list[tuple[int, ...]]:
+    """The counts of each source, from the links of one training run in Pharaoh format."""
+    return list(agreement([parse_links(line).sure for line in lines], *gold, sources=sources).pairs)
 
 
 def error_rates(
     arms: Mapping[str, Sequence[Sequence[Sequence[int]]]],
     baseline: str,
     contrasts: Sequence[tuple[str, str]] = (),
+    paired: Collection[tuple[str, str]] = (),
 ) -> dict[str, Any]:
     """From the counts of each arm's runs: their error rates, the differences from the baseline and of the contrasts.
 
-    An arm has its interval, and a pair its joint test, corrected over all pairs, with two runs or more.
+    An arm has its interval, and a pair its joint test, corrected over all pairs, with two runs or more. `paired` are
+    the pairs whose runs with the same seed began with the same weights and saw the same batches.
     """
     scores = {arm: RunScores.of(LinkCounts.of(runs)) for arm, runs in arms.items()}
     pairs = [*((arm, baseline) for arm in arms if arm != baseline), *((first, second) for first, second in contrasts)]
-    tests = {pair: joint_test(*(scores[arm] for arm in pair)) for pair in pairs}
+    tests = {pair: joint_test(*(scores[arm] for arm in pair), paired=pair in paired) for pair in pairs}
     tested = {pair: test for pair, test in tests.items() if test is not None}
     corrected = holm([test.p_value for test in tested.values()])
     return {
         "arms": {arm: {"runs": each.scores.tolist(), "interval": joint_interval(each)} for arm, each in scores.items()},
         "differences": [
-            {"arm": arm, "against": other, "difference": [test.difference, test.low, test.high], "p_holm": p}
+            {
+                "arm": arm,
+                "against": other,
+                "difference": [test.difference, test.low, test.high],
+                "p_holm": p,
+                "paired": test.paired,
+            }
             for ((arm, other), test), p in zip(tested.items(), corrected, strict=True)
         ],
     }
@@ -85,11 +95,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("results", type=Path, help="a folder with evidence.json.gz")
     folder = parser.parse_args(arguments).results
     evidence = Evidence.load(folder / "evidence.json.gz")
-    gold = read_gold(Path(evidence.arms[0].configuration["data"]["test"]["alignments"]))
+    test = evidence.arms[0].configuration["data"]["test"]
+    gold, sources = read_gold(Path(test["alignments"])), read_lines(test["source"])
     links = {arm.name: [run.links for run in arm.runs] for arm in evidence.arms if arm.runs[0].links is not None}
-    arms = {arm: [counts_of(lines, gold) for lines in runs] for arm, runs in links.items()}
+    arms = {arm: [counts_of(lines, gold, sources) for lines in runs] for arm, runs in links.items()}
     contrasts = evidence.experiment.get("contrasts") or ()
-    found = error_rates(arms, evidence.experiment["baseline"], contrasts)
+    compared = Results.load(folder / "results.json").tested
+    paired = {(pair.arm, pair.baseline) for pair in compared if pair.joint and pair.joint.paired}
+    found = error_rates(arms, evidence.experiment["baseline"], [*map(tuple, contrasts)], paired)
     (folder / "error_rate.json").write_text(f"{json.dumps(found, indent=1)}\n", encoding="utf-8")
     print(tables(found))
 

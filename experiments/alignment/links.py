@@ -34,7 +34,7 @@ RULES: dict[str, dict[str, Any]] = {
 BOTH: dict[str, Method] = {f"both directions, {method}": method for method in get_args(Method)}
 FILE = Path(__file__).parent / "results/links.json"
 
-Counts = Mapping[str, Mapping[str, list[Any]]]  # by languages and rule: (training runs, pairs, 4) as in LinkCounts
+Counts = Mapping[str, Mapping[str, list[Any]]]  # by languages and rule: (training runs, sources, 4) as in LinkCounts
 
 
 def measure(runs: Path) -> Counts:
@@ -43,17 +43,15 @@ def measure(runs: Path) -> Counts:
     for languages, name in SETS.items():
         pairs = read_parallel(GOLD / f"{name}.src", GOLD / f"{name}.tgt")
         gold = read_gold_of(GOLD / f"{name}.align", pairs.source, pairs.target)
+        opposite = [runs / f"{'-'.join(reversed(languages.split('-')))}-{seed}" for seed in SEEDS]
+        both = BOTH if all(run.exists() for run in opposite) else {}
         rules = found[languages] = {}
-        for seed in SEEDS:
-            options = dict(RULES)
-            opposite = runs / f"{'-'.join(reversed(languages.split('-')))}-{seed}"
-            if opposite.exists():
-                reverse = Model.load(opposite)
-                options |= {rule: {"reverse": reverse, "symmetrise": method} for rule, method in BOTH.items()}
-            model = Model.load(runs / f"{languages}-{seed}")
+        for seed, run in zip(SEEDS, opposite, strict=True):
+            model, reverse = Model.load(runs / f"{languages}-{seed}"), Model.load(run) if both else None
+            options = RULES | {rule: {"reverse": reverse, "symmetrise": method} for rule, method in both.items()}
             for rule, option in options.items():
                 lines = [str(pair) for pair in model.align(pairs, **option)]
-                rules.setdefault(rule, []).append(counts_of(lines, gold))
+                rules.setdefault(rule, []).append(counts_of(lines, gold, pairs.source))
     return found
 
 
@@ -86,9 +84,11 @@ def table(found: Counts) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", type=Path, nargs="?", help="the folder of the training runs")
-    if runs := parser.parse_args().runs:
-        FILE.write_text(f"{json.dumps(measure(runs), separators=(',', ':'))}\n", encoding="utf-8")
-    print(table(json.loads(FILE.read_text(encoding="utf-8"))))
+    runs = parser.parse_args().runs
+    found = measure(runs) if runs else json.loads(FILE.read_text(encoding="utf-8"))
+    print(table(found))
+    if runs:
+        FILE.write_text(f"{json.dumps(found, separators=(',', ':'))}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -110,8 +110,7 @@ def table(found: dict[str, dict[str, dict[str, Any]]]) -> str:
         row = found["test"][name]
         difference, same = "", f"{100 * row['same']:.0f} %" if "same" in row else ""
         if "difference" in row:
-            middle, low, high = (round(row[key], 1) + 0.0 for key in ("difference", "low", "high"))  # not -0.0
-            difference = f"{middle:+.1f} [{low:+.1f}, {high:+.1f}]"
+            difference = f"{row['difference']:+.2f} [{row['low']:+.2f}, {row['high']:+.2f}]"
             difference = f"**{difference}**" if row["p_holm"] < LEVEL else difference
         lines.append(f"| {name} | {' | '.join(cells)} | {difference} | {same} |")
     return "\n".join(lines)

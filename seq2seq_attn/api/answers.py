@@ -162,9 +162,10 @@ class Alignments(Answers[PairLinks]):
 
         UserError: the file has the wrong number of lines, or a link points outside its sentence.
         """
+        sources = [each.source for each in self]
         if not isinstance(gold, GoldCorpus):
-            gold = read_gold_of(Path(gold), [each.source for each in self], [each.target for each in self])
-        return agreement(self.links, *gold)
+            gold = read_gold_of(Path(gold), sources, [each.target for each in self])
+        return agreement(self.links, *gold, sources=sources)
 
     def to_records(self) -> list[dict[str, Any]]:
         """One dictionary per pair, with its links in Pharaoh format."""

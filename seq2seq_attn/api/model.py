@@ -35,7 +35,7 @@ from seq2seq_attn.runs.model import TrainedModel, with_lexicon
 from seq2seq_attn.search.batched import Progress
 from seq2seq_attn.search.options import SearchOptions, ShortlistOptions
 from seq2seq_attn.strict import parse
-from seq2seq_attn.text.corpus import ParallelCorpus
+from seq2seq_attn.text.corpus import ParallelCorpus, refuse_no_text
 
 if TYPE_CHECKING:
     import torch
@@ -218,7 +218,7 @@ class Model:
             say(slow)
         done = 0
         for sources in batches:
-            _refuse_no_text(sources, "sentence", done)
+            refuse_no_text(sources, "sentence", done)
             found = trained.search(
                 sources, options, with_weights=weights, progress=progress, warn=say, first_line=done + 1
             )
@@ -555,22 +555,10 @@ def _corpus(pairs: Pairs) -> ParallelCorpus:
     for number, pair in enumerate(pairs):
         if isinstance(pair, str) or len(pair) != 2:
             raise UserError(f"pair {number}: {pair!r} is not a pair of sentences; give a list of (source, target)")
-        _refuse_no_text(pair, f"pair {number}, side")
+        refuse_no_text(pair, f"pair {number}, side")
         sources.append(pair[0])
         targets.append(pair[1])
     return ParallelCorpus(sources, targets, "pairs")
-
-
-def _refuse_no_text(texts: Iterable[object], name: str, first: int = 0) -> None:
-    """UserError for None, the NaN of an empty cell in a table, and half a surrogate pair, which no file can hold."""
-    for number, text in enumerate(texts, start=first):
-        if not isinstance(text, str):
-            raise UserError(f"{name} {number}: {text!r} is not text; give a string, '' for a sentence that is missing")
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            half = f"{text[error.start]!r} at character {error.start}"
-            raise UserError(f"{name} {number}: {half} is half a surrogate pair; remove it") from None
 
 
 def _refuse_unused_options(nothing_is_searched: bool, search: Mapping[str, Any]) -> None:

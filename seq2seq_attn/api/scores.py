@@ -13,6 +13,7 @@ from seq2seq_attn.evaluation.counts import BleuCounts
 from seq2seq_attn.evaluation.groups import score_by_length
 from seq2seq_attn.evaluation.metrics import METRICS, TranslatedTest, score_translations
 from seq2seq_attn.evaluation.resampling import approximate_randomisation, paired_bootstrap
+from seq2seq_attn.text.corpus import refuse_no_text
 from seq2seq_attn.text.files import read_lines
 
 Lines = Path | str | Sequence[str]  # a file, or its lines
@@ -143,4 +144,8 @@ class _Text(NamedTuple):
 
 
 def _read(name: str, given: Lines) -> _Text:
-    return _Text(str(given), read_lines(given)) if isinstance(given, (str, Path)) else _Text(name, list(given))
+    if isinstance(given, (str, Path)):
+        return _Text(str(given), read_lines(given))
+    lines = list(given)
+    refuse_no_text(lines, f"{name}, line", first=1)
+    return _Text(name, lines)

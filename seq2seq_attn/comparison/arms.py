@@ -80,7 +80,7 @@ def differences(arms: Mapping[str, Arm], pairs: Sequence[tuple[str, str]]) -> Di
     """Compare the first arm of each pair with the second; p-values are corrected over all pairs.
 
     Bootstrap and randomisation pool the runs of an arm and generalise to other test sentences. The joint test
-    generalises to other training runs as well; it needs two runs of both arms and `ENOUGH` sentences.
+    generalises to other training runs as well; it needs two runs of both arms and `ENOUGH` sources.
     """
     if not pairs:
         return Differences([], {})

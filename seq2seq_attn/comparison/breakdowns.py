@@ -143,7 +143,16 @@ def _group_result(arm: Arm, sources: Sequence[Bag], rows: Sequence[int], bounds:
     score = group_score(rows, arm.bleu, arm.chrf)
     words = float(np.mean([sources[row].words.total() for row in rows]))
     return GroupResult(
-        len(rows), words, score.bleu, score.low, score.high, score.chrf, bounds, score.chrf_low, score.chrf_high
+        len(rows),
+        words,
+        score.bleu,
+        score.low,
+        score.high,
+        score.chrf,
+        bounds,
+        score.chrf_low,
+        score.chrf_high,
+        score.sources,
     )
 
 

@@ -150,12 +150,13 @@ def _intervals(arm: Arm, test_set: TestSet) -> dict[str, Interval]:
 
 
 def _bands(arm: Arm, sources: Sequence[str]) -> list[BandResult]:
-    """Scores by length band, or by length quantile if fewer than two of the tested bands have `ENOUGH` sentences."""
+    """Scores by length band, or by length quantile if fewer than two of the tested bands have `ENOUGH` sources."""
     lengths = [len(line.split()) for line in sources]
+    different = [len(line.split()) for line in dict.fromkeys(sources)]
     longest = max(run.config.data.longest_training for run in arm.runs)  # in tokens, hence at most as many words
     tested = [Band(band["low"], band["high"]) for band in arm.tests[0]["bleu_by_length"]]
-    if sum(sum(length in band for length in lengths) >= ENOUGH for band in tested) < 2:
-        tested = length_quantiles(lengths, ENOUGH) or tested
+    if sum(sum(length in band for length in different) >= ENOUGH for band in tested) < 2:
+        tested = length_quantiles(different, ENOUGH) or tested
     bands = []
     for band in tested:
         score = group_score([row for row, length in enumerate(lengths) if length in band], arm.bleu, arm.chrf)

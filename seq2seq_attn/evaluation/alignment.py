@@ -140,7 +140,7 @@ class Agreement:
     sure: int  # |S|, at least 1
     predicted_and_sure: int  # |A & S|
     predicted_and_possible: int  # |A & P|
-    pairs: tuple[tuple[int, ...], ...] = field(default=(), repr=False, compare=False)  # the same of each, if known
+    pairs: tuple[tuple[int, ...], ...] = field(default=(), repr=False, compare=False)  # of each source, if known
 
     @property
     def precision(self) -> float:
@@ -165,7 +165,7 @@ class Agreement:
 
     @property
     def error_rate_interval(self) -> tuple[float, float] | None:
-        """The central 95 % of AER over resampled sentence pairs; None if fewer than two pairs are known."""
+        """The central 95 % of AER over resampled sources; None if fewer than two are known."""
         if len(self.pairs) < 2:
             return None
         import numpy as np  # here, because help texts import this file
@@ -178,10 +178,16 @@ class Agreement:
         return interval.low, interval.high
 
 
-def agreement(predicted: Sequence[Links], sure: Sequence[Links], possible: Sequence[Links] | None = None) -> Agreement:
+def agreement(
+    predicted: Sequence[Links],
+    sure: Sequence[Links],
+    possible: Sequence[Links] | None = None,
+    sources: Sequence[str] | None = None,
+) -> Agreement:
     """Compare links, one set per sentence pair; without `possible`, only the sure links are possible.
 
-    A sure link counts as possible whether or not `possible` contains it.
+    A sure link counts as possible whether or not `possible` contains it. With `sources`, the interval draws pairs that
+    have the same source together; without them, one by one.
     UserError: the numbers of sentence pairs differ, or the gold alignment has no sure link.
     """
     possible = sure if possible is None else possible
@@ -192,8 +198,13 @@ def agreement(predicted: Sequence[Links], sure: Sequence[Links], possible: Seque
         )
     if not any(sure):
         raise UserError("nothing to score: the gold alignment has no sure link; check that it is the right file")
-    counts = tuple(map(count_links, predicted, sure, possible))
+    counts: tuple[tuple[int, ...], ...] = tuple(map(count_links, predicted, sure, possible))
     predicted_links, sure_links, of_sure, of_possible = map(sum, zip(*counts, strict=True))
+    if sources is not None:
+        by_source: dict[str, list[tuple[int, ...]]] = {}
+        for source, each in zip(sources, counts, strict=True):
+            by_source.setdefault(source, []).append(each)
+        counts = tuple(tuple(map(sum, zip(*each, strict=True))) for each in by_source.values())
     return Agreement(predicted_links, sure_links, of_sure, of_possible, counts)
 
 

@@ -108,15 +108,23 @@ class GroupScore(NamedTuple):
     chrf: float
     chrf_low: float
     chrf_high: float
+    sources: int | None  # different ones, from which the intervals are drawn; None: as many as sentences
 
 
 def group_score(rows: Sequence[int], bleu: BleuCounts, chrf: ChrfCounts) -> GroupScore:
     """BLEU and chrF with their intervals, of these sentences as a corpus; at least one."""
-    scores: list[float] = []
-    for counts in (bleu.select(rows), chrf.select(rows)):
-        interval = score_interval(counts)
-        scores += float(counts.scores().mean()), interval.low, interval.high
-    return GroupScore(len(rows), *scores)
+    of_bleu, of_chrf = bleu.select(rows), chrf.select(rows)
+    in_bleu, in_chrf = score_interval(of_bleu), score_interval(of_chrf)
+    return GroupScore(
+        len(rows),
+        float(of_bleu.scores().mean()),
+        in_bleu.low,
+        in_bleu.high,
+        float(of_chrf.scores().mean()),
+        in_chrf.low,
+        in_chrf.high,
+        of_bleu.sources if of_bleu.sources < len(rows) else None,
+    )
 
 
 def in_bands(values: Sequence[int | None], bands: Mapping[str, Band]) -> list[Group]:

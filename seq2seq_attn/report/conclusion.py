@@ -91,11 +91,14 @@ def _still_improving(arm: ArmResult) -> str:
 
 def _too_few(results: Results) -> str | None:
     """What the number of training runs or of sentences does not allow."""
-    sentences = results.arms[0].sentences
     if not results.tested:
         return None
-    if sentences < ENOUGH:
-        return f"{sentences} test sentences are too few to say which arm is better; use at least {ENOUGH}."
+    sources, pairs = results.arms[0].sources, results.arms[0].sentences
+    if sources < ENOUGH:
+        sentences = f"{sources} test sentences"
+        if sources < pairs:
+            sentences = f"{sources} different test sentences ({pairs} pairs)"
+        return f"{sentences} are too few to say which arm is better; use at least {ENOUGH}."
     for seeds, what, why in (
         (1, "Single seed", "one training per arm compares two models, not two arms; another may reverse the order"),
         (2, "Two seeds", "the variance between training runs rests on one difference per arm"),
@@ -127,7 +130,7 @@ def _p(p: float) -> str:
 
 def _by_length(arm: ArmResult) -> str | None:
     """The longest against the shortest band with enough sentences; None unless their intervals are disjoint."""
-    bands = [band for band in arm.bleu_by_length if band.sentences >= ENOUGH]
+    bands = [band for band in arm.bleu_by_length if not band.few]
     if len(bands) < 2:
         return None
     first, last = bands[0], bands[-1]
@@ -144,7 +147,7 @@ def _by_length(arm: ArmResult) -> str | None:
 def _by_group(results: Results, best: str) -> list[str]:
     """At most one sentence per breakdown and table of rates; none if the intervals overlap."""
     where, baseline = results.where, results.baseline
-    if where is None or results.arms[0].sentences < ENOUGH:
+    if where is None or results.arms[0].sources < ENOUGH:
         return []
     sentences = [
         _within(breakdown, best) if breakdown.by_own_groups else _between(breakdown, best, baseline)
@@ -174,7 +177,7 @@ def _between(breakdown: Breakdown, best: str, baseline: str | None) -> str | Non
     large = [
         (label, ours, theirs)
         for label, ours, theirs in pairs
-        if ours is not None and theirs is not None and min(ours.sentences, theirs.sentences) >= ENOUGH
+        if ours is not None and theirs is not None and not (ours.few or theirs.few)
     ]
     if len(large) < 2:
         return None
@@ -201,7 +204,7 @@ def _rates(rates: Rates, best: str, baseline: str | None) -> str | None:
 
 
 def _differ(one: GroupResult, other: GroupResult) -> bool:
-    return min(one.sentences, other.sentences) >= ENOUGH and _disjoint(one, other)
+    return not (one.few or other.few) and _disjoint(one, other)
 
 
 def _disjoint(one: GroupResult | Rate, other: GroupResult | Rate) -> bool:

@@ -58,7 +58,7 @@ def bleu_by_length_figure(results: Results) -> Figure:
     """
     bands = results.arms[0].bleu_by_length
     notes = ["95 % intervals over sentences"] if any(band.bleu_low is not None for band in bands) else []
-    if any(band.sentences < ENOUGH for band in bands):
+    if any(band.few for band in bands):
         notes.append(f"hollow: fewer than {ENOUGH} sentences")
     if len(results.arms) > MOST_LINES or len(bands) < 2:
         return _dots_by_length(results, bands, notes)
@@ -78,7 +78,7 @@ def bleu_by_length_figure(results: Results) -> Figure:
             if known:
                 x, low, high = zip(*known, strict=True)
                 axes.fill_between(x, low, high, color=look["color"], alpha=0.16, linewidth=0)
-            few = [(x, band.bleu) for x, band in enumerate(arm.bleu_by_length) if band.sentences < ENOUGH]
+            few = [(x, band.bleu) for x, band in enumerate(arm.bleu_by_length) if band.few]
             hollow = {"linestyle": "none", "markersize": 7, "markerfacecolor": "white", "label": "_few"}
             axes.plot(*_columns(few), **{**look, **hollow})
         longer = first_longer(bands)
@@ -116,7 +116,7 @@ def _dots_by_length(results: Results, bands: Sequence[BandResult], notes: Sequen
                     axes.plot(
                         [own.bleu_low, own.bleu_high], [row, row], color=COLOURS[0], linewidth=1.5, label="_interval"
                     )
-                face = "white" if own.sentences < ENOUGH else COLOURS[0]
+                face = "white" if own.few else COLOURS[0]
                 axes.plot(own.bleu, row, "o", color=COLOURS[0], markerfacecolor=face, markersize=6, label=arm.name)
             axes.set_title(f"{band.label} words\n({band.sentences:,} sentences)", fontsize=9)
             axes.set_yticks(range(len(ranked)), [arm.name for arm in ranked])

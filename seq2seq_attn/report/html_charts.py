@@ -17,7 +17,7 @@ from seq2seq_attn.report.figures import (
 )
 from seq2seq_attn.report.table import LENGTH, size
 from seq2seq_attn.results.observations import Curve
-from seq2seq_attn.results.results import ENOUGH, BandResult, Breakdown, Results
+from seq2seq_attn.results.results import BandResult, Breakdown, Results
 
 LEFT, RIGHT, TOP, BOTTOM = 64, 664, 14, 286  # of the axes, in the units of the drawing
 MARGIN = 20  # between the axes and the outer values
@@ -34,11 +34,7 @@ class Value(NamedTuple):
     low: float | None = None  # of an interval around y
     high: float | None = None
     sentences: int | None = None
-
-    @property
-    def few(self) -> bool:
-        """Whether it has too few sentences to draw conclusions from; its mark is hollow."""
-        return self.sentences is not None and self.sentences < ENOUGH
+    few: bool = False  # too few sentences to draw conclusions from; its mark is hollow
 
     @property
     def record(self) -> tuple[str | float | None, ...]:
@@ -293,7 +289,7 @@ def _in_groups(arm: str, breakdown: Breakdown) -> Iterator[Value]:
             own = f" ({result.bounds})" if result.bounds else ""
             scores = f"BLEU {result.bleu:.1f}{_interval(result.low, result.high)}, chrF {result.chrf:.1f}"
             text = f"{arm}, {label}{own}: {scores}; sentences: {size(result)}"
-            yield Value(place, result.bleu, text, label, result.low, result.high, result.sentences)
+            yield Value(place, result.bleu, text, label, result.low, result.high, result.sentences, result.few)
 
 
 def learning_curve_charts(results: Results, runs: Mapping[str, Sequence[Curve]]) -> list[Chart]:
@@ -308,7 +304,7 @@ def learning_curve_charts(results: Results, runs: Mapping[str, Sequence[Curve]])
 def _in_band(arm: str, place: int, band: BandResult) -> Value:
     interval = _interval(band.bleu_low, band.bleu_high)
     text = f"{arm}, {band.label} words: BLEU {band.bleu:.1f}{interval}; sentences: {band.sentences:,}"
-    return Value(place, band.bleu, text, band.label, band.bleu_low, band.bleu_high, band.sentences)
+    return Value(place, band.bleu, text, band.label, band.bleu_low, band.bleu_high, band.sentences, band.few)
 
 
 def _interval(low: float | None, high: float | None) -> str:

@@ -228,6 +228,7 @@ def _bands(arm: ArmResult) -> tuple[GroupResult | None, ...]:
             band.chrf,
             chrf_low=band.chrf_low,
             chrf_high=band.chrf_high,
+            sources=band.sources,
         )
         for band in arm.bleu_by_length
     )

@@ -33,7 +33,7 @@ Labels = Annotated[tuple[str, ...], Field(min_length=1)]
 
 RESULTS = "results.json"
 
-ENOUGH = 30  # sentences; BLEU of fewer is too noisy to draw conclusions from
+ENOUGH = 30  # different sentences; BLEU of fewer is too noisy to draw conclusions from
 LEVEL = 0.05  # below which a corrected p-value counts as significant
 
 
@@ -79,11 +79,17 @@ class BandResult:
     chrf: float | None = None
     chrf_low: float | None = None
     chrf_high: float | None = None
+    sources: PositiveInt | None = None  # different ones, from which the intervals are drawn; None: as many as sentences
     longer_than_training: bool = False  # whether all of its sources are longer than every training sentence
 
     @property
     def label(self) -> str:
         return f"{self.low}+" if self.high is None else f"{self.low}-{self.high}"
+
+    @property
+    def few(self) -> bool:
+        """Whether it has too few different sentences to draw conclusions from."""
+        return (self.sources or self.sentences) < ENOUGH
 
     @model_serializer(mode="wrap")
     def _without_none(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -122,6 +128,11 @@ class ArmResult:
     def sentences(self) -> int:
         """Of the test set: each is in one band."""
         return sum(band.sentences for band in self.bleu_by_length)
+
+    @property
+    def sources(self) -> int:
+        """Different ones of the test set: equal sources are in the same band."""
+        return sum(band.sources or band.sentences for band in self.bleu_by_length)
 
     def score(self, key: str) -> Spread | None:
         """The score of a metric by its key; None if it was not measured."""
@@ -197,7 +208,7 @@ class PairedComparison:
     p_value: Probability  # of sacrebleu's paired bootstrap; too small for a two-sided test, see `paired_bootstrap`
     p_holm: Probability | None = None  # p_value corrected as in Significance
     randomisation: Significance | None = None  # paired approximate randomisation; None: different numbers of runs
-    joint: JointTest | None = None  # None: an arm has a single run, or the test set fewer than `ENOUGH` sentences
+    joint: JointTest | None = None  # None: an arm has a single run, or the test set fewer than `ENOUGH` sources
     chrf: ChrfDifference | None = None
 
     @property
@@ -253,10 +264,17 @@ class GroupResult:
     bounds: str = ""  # of the property, if each arm is grouped by its own values
     chrf_low: float | None = None  # 95 % interval of chrf; omitted from the file if None, as in older ones
     chrf_high: float | None = None
+    sources: PositiveInt | None = None  # as in BandResult; omitted likewise
+
+    @property
+    def few(self) -> bool:
+        """As in BandResult."""
+        return (self.sources or self.sentences) < ENOUGH
 
     @model_serializer(mode="wrap")
     def _without_none(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {key: value for key, value in dump(self).items() if value is not None or not key.startswith("chrf_")}
+        later = ("chrf_low", "chrf_high", "sources")
+        return {key: value for key, value in dump(self).items() if value is not None or key not in later}
 
 
 @dataclass(frozen=True, config=STRICT)

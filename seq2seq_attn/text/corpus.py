@@ -204,6 +204,18 @@ def filter_pairs(
     return filtered
 
 
+def refuse_no_text(texts: Iterable[object], name: str, first: int = 0) -> None:
+    """UserError for None, the NaN of an empty cell in a table, and half a surrogate pair, which no file can hold."""
+    for number, text in enumerate(texts, start=first):
+        if not isinstance(text, str):
+            raise UserError(f"{name} {number}: {text!r} is not text; give a string, '' for a sentence that is missing")
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            half = f"{text[error.start]!r} at character {error.start}"
+            raise UserError(f"{name} {number}: {half} is half a surrogate pair; remove it") from None
+
+
 class Split(NamedTuple):
     """A corpus in three parts that have no source sentence in common."""
 
@@ -232,9 +244,12 @@ def split_by_source(corpus: ParallelCorpus, *, validation: int, test: int, seed:
     """Split a corpus at random by source sentence: all translations of a sentence go to the same part.
 
     `validation` and `test` are numbers of distinct source sentences. A split by lines would leak, because corpora such
-    as Tatoeba's contain several translations of one sentence. Raises UserError if no sentence would be left for
-    training.
+    as Tatoeba's contain several translations of one sentence. Raises UserError if one of the three parts would be
+    empty.
     """
+    for part, size in {"validation": validation, "test": test}.items():
+        if size < 1:
+            raise UserError(f"{corpus.name}: {part}={size}; a part needs at least one sentence")
     sentences = list(dict.fromkeys(corpus.source))
     if validation + test >= len(sentences):
         raise UserError(

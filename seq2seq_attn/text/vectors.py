@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, NoReturn, Protocol
 
@@ -94,7 +95,10 @@ def _read_text(path: Path, vocabulary: Vocabulary, size: int) -> WordVectors:
                 _refuse_other_size(path, int(header[1]) if header else len(_row(path, 1, numbers)), size)
                 if header:
                     continue
-            if numbers.count(b" ") + 1 != size:
+            count = numbers.count(b" ") + 1
+            if count != size:
+                if _is_of_several_words(numbers.split(b" ")[: max(count - size, 0)]):
+                    continue
                 _refuse_line(path, number, f"{len(numbers.split())} numbers after the token, {size} in the first")
             if token in wanted:
                 stoi[wanted[token]] = len(rows)
@@ -102,6 +106,19 @@ def _read_text(path: Path, vocabulary: Vocabulary, size: int) -> WordVectors:
     if number == 0:
         raise UserError(f"{path}: the file is empty")
     return WordVectors(stoi, torch.stack(rows) if rows else torch.empty(0, size))
+
+
+def _is_of_several_words(further: Sequence[bytes]) -> bool:
+    """Whether a token goes on with these words, as some of GloVe's do; no vocabulary has it."""
+    return bool(further) and all(further) and not any(map(_is_number, further))
+
+
+def _is_number(text: bytes) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _row(path: Path, number: int, numbers: bytes) -> Tensor:

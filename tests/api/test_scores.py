@@ -63,6 +63,14 @@ def test_a_language_without_what_depends_on_it_is_refused(files):
         s2s.evaluate(["a"], ["a"], language="de")
 
 
+@pytest.mark.parametrize("bad", [None, float("nan"), 3])
+@pytest.mark.parametrize("name", ["hypotheses", "references", "source", "baseline"])
+def test_what_is_not_text_is_named_with_its_line(files, name, bad):
+    given = {"hypotheses": ["a", "b"], "references": ["a", "b"], "source": ["a", "b"]} | {name: ["a", bad]}
+    with pytest.raises(s2s.UserError, match=rf"{name}, line 2: {bad} is not text"):
+        s2s.evaluate(**given)
+
+
 def test_numbers_of_lines_that_differ_are_named(files):
     with pytest.raises(s2s.UserError, match="hypotheses has 2 lines and references has 3"):
         s2s.evaluate(GOOD[:2], REFERENCES)

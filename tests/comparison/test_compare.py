@@ -305,13 +305,15 @@ def test_length_quantiles_replace_bands_if_only_one_has_enough_sentences(grid, r
     run = grid.runs[2]
     arm = Arm.of([run], [ScoredRun.load(tmp_path / "mine" / "runs" / run.folder, len(test_set.pairs))], test_set)
 
-    def bands(shortest):
-        sources = [" ".join("x" * (shortest + number % 4)) for number in range(len(test_set.pairs))]
+    def bands(shortest, different=32):
+        numbers = [number % different for number in range(len(test_set.pairs))]
+        sources = [f"{number}{' x' * (shortest - 1 + number % 4)}" for number in numbers]
         return [(band.label, band.sentences) for band in collect._bands(arm, sources)]
 
     assert len(test_set.pairs) == 32
     assert bands(2) == [("1-3", 16), ("4+", 16)], "as configured"
     assert bands(4) == [("4-4", 8), ("5-5", 8), ("6-6", 8), ("7+", 8)]
+    assert bands(4, different=16) == [("4-5", 16), ("6+", 16)]
 
 
 def test_sentences_and_provenance_for_the_report_are_saved_with_the_results(values, tmp_path, toy_corpus, monkeypatch):

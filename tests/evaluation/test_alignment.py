@@ -133,6 +133,17 @@ def test_the_interval_of_the_error_rate_is_that_of_resampled_pairs():
     assert low < found.error_rate < high
 
 
+def test_pairs_with_the_same_source_are_drawn_together():
+    draw = np.random.default_rng(6)
+    links = [[set(map(tuple, np.argwhere(pair))) for pair in side] for side in draw.random((2, 60, 4, 5)) < 0.3]
+    once = agreement(*links)
+    again = agreement(*(side * 4 for side in links), sources=[*map(str, range(60))] * 4)
+    assert (again.error_rate, again.predicted) == (once.error_rate, 4 * once.predicted)
+    assert again.error_rate_interval == pytest.approx(once.error_rate_interval)
+    low, high = agreement(*(side * 4 for side in links)).error_rate_interval
+    assert high - low < 0.6 * np.subtract(*reversed(once.error_rate_interval))
+
+
 def test_one_pair_has_no_interval():
     assert agreement([{(0, 0)}], [{(0, 0)}]).error_rate_interval is None
     assert agreement([{(0, 0)}] * 2, [{(0, 0)}] * 2).error_rate_interval == (0, 0)

@@ -98,6 +98,10 @@ def test_the_score_of_a_group_is_its_corpus_score(references, spoil):
     assert score.bleu == pytest.approx(sum(bleu(run, alone).value for run in picked) / 2)
     assert score.chrf == pytest.approx(sum(chrf(run, alone).value for run in picked) / 2)
     assert (score.low, score.high) == (interval.low, interval.high)
+    assert score.sources is None, "as many as sentences"
+    sources = [str(row // 14) for row in range(len(references))]  # rows 4 and 11 have the first, 18 and 25 the second
+    score = group_score(rows, BleuCounts.of(runs, references, sources=sources), ChrfCounts.of(runs, references))
+    assert score.sources == len(rows) / 2 + 0.5
 
 
 def test_quantiles_of_length_are_even_and_no_smaller_than_asked():

@@ -28,7 +28,8 @@ GOLD = GoldCorpus([frozenset({(0, 0)})] * 10, [frozenset({(0, 0), (1, 1)})] * 10
 
 
 def counted(rates, arms):
-    return {arm: [rates["counts_of"](lines, GOLD) for lines in runs] for arm, runs in arms.items()}
+    sources = [str(number) for number in range(10)]
+    return {arm: [rates["counts_of"](lines, GOLD, sources) for lines in runs] for arm, runs in arms.items()}
 
 
 def test_error_rates_worked_by_hand(rates):
@@ -49,8 +50,12 @@ def test_error_rates_worked_by_hand(rates):
         ("half", "base", pytest.approx(-1 / 3)),
         ("good", "half", pytest.approx(-5 / 12)),
     ]
+    assert not any(each["paired"] for each in found["differences"])
     low, high = found["arms"]["half"]["interval"]
     assert low < 5 / 12 < high
+    again = rates["error_rates"](counted(rates, arms), "base", [("good", "half")], {("half", "base")})
+    assert [each["paired"] for each in again["differences"]] == [False, True, False]
+    assert again["differences"][1]["difference"][1] != found["differences"][1]["difference"][1]
     rows = rates["tables"](found).splitlines()
     assert rows[2].startswith("| base | 0.750 ± 0.354 | [")
     assert rows[-1].startswith("| *good* against *half* | -0.417 [")
@@ -68,6 +73,10 @@ def test_the_committed_error_rates_are_those_of_the_runs(rates):
     evidence = rates["Evidence"].load(FOLDER / "results/evidence.json.gz")
     found = json.loads((FOLDER / "results/error_rate.json").read_text("utf-8"))
     assert list(found["arms"]) == [arm.name for arm in evidence.arms]
+    compared = rates["Results"].load(FOLDER / "results/results.json").tested
+    tested = {(pair.arm, pair.baseline): pair.joint.paired for pair in compared}
+    assert {(each["arm"], each["against"]): each["paired"] for each in found["differences"]} == tested
+    assert sum(tested.values()) == 2, "those that differ in nothing but the links they learn from"
     for arm in evidence.arms:
         expected = [run.metrics["test"]["aer"] for run in arm.runs]
         assert found["arms"][arm.name]["runs"] == pytest.approx(expected)

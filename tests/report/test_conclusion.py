@@ -150,6 +150,10 @@ def test_two_seeds_and_few_sentences_are_named():
     assert sentences_for(pair(2.0, 1.0, 3.0, 0.01), arms=few)[-1] == (
         "29 test sentences are too few to say which arm is better; use at least 30."
     )
+    same = tuple(replace(each, bleu_by_length=(BandResult(1, 10, 90, 3.0, sources=15),)) for each in two)
+    assert sentences_for(pair(2.0, 1.0, 3.0, 0.01), arms=same)[-1].startswith(
+        "15 different test sentences (90 pairs) are "
+    )
     assert "seed" not in sentences_for(pair(2.0, 1.0, 3.0, 0.01, jointly(0.01)))[-1]
 
 
@@ -193,6 +197,15 @@ def test_no_effect_of_length_is_claimed_where_intervals_overlap_or_are_missing()
     assert sentences_for(arms=(arm("a", 30.0, 50.0, 45.0, half=2.5), arm("b", 20.0, 50.0, 49.0))) == []
     bands = (BandResult(1, 10, 50, 50.0), BandResult(11, 20, 30, 5.0))
     assert sentences_for(arms=(replace(arm("a", 30.0), bleu_by_length=bands),)) == []
+
+
+@pytest.mark.parametrize(("sources", "claimed"), [(None, True), (30, True), (29, False)])
+def test_no_effect_is_claimed_of_a_group_with_few_sources(sources, claimed):
+    first, last, _ = (replace(band, sources=sources) for band in arm("a", 30.0).bleu_by_length)
+    found = sentences_for(arms=(replace(arm("a", 30.0), bleu_by_length=(first, last)),))
+    assert any("On sentences of 11-20 words" in sentence for sentence in found) == claimed
+    ours, theirs = (replace(group(bleu), sources=sources) for bleu in (40.0, 12.0))
+    assert bool(between((ours, group(41.0)), (theirs, group(31.0)))) == claimed
 
 
 def test_the_alignment_error_rate_of_the_best_arm_and_of_its_rivals():

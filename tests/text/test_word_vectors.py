@@ -71,6 +71,11 @@ def test_a_text_file_and_torchtexts_vectors_and_their_cache_give_the_same_rows(w
         assert read.coverage == expected.coverage == (2, 5)
 
 
+def test_tokens_of_several_words_as_gloves_are_left_out(write):
+    read = read_vectors(write(TEXT + ". . . 4 5 6\nat name@domain.com 7 8 9\n"), VOCABULARY, 3)
+    assert read.stoi.keys() == read_vectors(write(TEXT), VOCABULARY, 3).stoi.keys()
+
+
 def test_tokens_without_a_vector_keep_their_initial_row(write):
     default = torch.arange(27.0).reshape(9, 3)
     embedding = pretrained_embedding(read_vectors(write("<s> 6 6 6\n" + TEXT), VOCABULARY, 3), VOCABULARY, default)
@@ -116,6 +121,8 @@ def test_an_embedding_of_another_size_is_refused_with_the_way_out(refused, write
         (TEXT + "horse 1 2\n", ["line 4", "2 numbers", "3 in the first"]),
         ("4 3\n" + TEXT + "dog 1 2 3 4\n", ["line 5", "4 numbers"]),
         ("cow 7 8 9\ndog 1 two 3\n", ["line 2", "'1 two 3'"]),
+        ("cow 7 8 9\ndog  1 2 3\n", ["line 2", "3 numbers"]),
+        ("cow 7 8 9\ndog cat 4 1 2 3\n", ["line 2", "5 numbers"]),
         ("dog 1 nan 3\n", ["line 1", "finite"]),
         ("dog\t1\t2\t3\n", ["line 1", "with a space between"]),
         (b"3 3\ndog \x01\x02\x03\x04", ["line 2", "as text"]),
