@@ -33,7 +33,7 @@ def bench(
         str | None,
         _names(
             WORKLOADS,
-            "Workloads; products and bytes are the lower bound of training. Default: all; with --sweep: "
+            "Workloads; products and bytes are the floor of training. Default: all; with --sweep: "
             "training,products,bytes.",
         ),
     ] = None,
@@ -67,8 +67,8 @@ def bench(
     """Measure the speed of training and decoding.
 
     Each measurement runs in its own process after a warm-up, and the systems take turns. Prints the median, minimum
-    and maximum over the rounds. The lower bound (products, bytes) is the least time that this machine needs for the
-    matrix products of training and for its other memory traffic.
+    and maximum over the rounds. The floor (products, bytes) estimates the least time that this machine needs for
+    the matrix products of training and for its other memory traffic.
     """
     if page is not None and not files:
         raise UserError("--page needs measurements from files: measure with --output FILE, then give --from FILE")

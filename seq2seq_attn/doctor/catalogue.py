@@ -248,8 +248,10 @@ Generated from the classes by
 seq2seq-attn scorers --query-size {query_size} --key-size {key_size} --positions {positions} --markdown
 ```
 
-The name is the one used in a configuration. In the equations q is the query, k a key, e a score, a a weight, t a step
-and s a position. Options are shown with their defaults. `my_file.py:MyClass` names a part of your own.
+The name is the one used in a configuration. In the equations q is the query, k a key, e a score, a a weight, t or i a
+step, s or j a position, S the number of tokens, σ the sigmoid, τ a temperature (in `sparsemax` and `entmax15` the
+threshold for which the weights sum to 1) and D the `half_width`. Options are shown with their defaults.
+`my_file.py:MyClass` names a part of your own.
 
 ## Scorers
 

@@ -1,4 +1,4 @@
-"""Speed of training and decoding, compared with a lower bound for this machine and with other toolkits.
+"""Speed of training and decoding, compared with the floor of this machine and with other toolkits.
 
 Every measurement runs in a process of its own, and the systems take turns (`sitting`): machines are noisy, and memory
 that one system does not release must not affect the next.
@@ -71,10 +71,10 @@ def bench(
     """Measures the speed of training and decoding, each measurement in a process of its own, the systems in turn.
 
     `corpus` is a folder with `train.bpe.en`, `train.bpe.de`, `test.bpe.en` and `joint.vocab`; by default, sentences are
-    synthetic. `what` names workloads, by default all: `products` and `bytes` are the least time that this machine needs
-    for the matrix products of training and for its other memory traffic; they and `profile` are for recurrent models.
+    synthetic. `what` names workloads, by default all: `products` and `bytes` estimate the least time that this machine
+    needs for the matrix products of training and its other memory traffic; they and `profile` are for recurrent models.
     `model` names models of the common task, by default all. Instead of that task, `sweep` varies the sentence length,
-    the batch size, the vocabulary or the threads, by default for the training of `additive` and its lower bound.
+    the batch size, the vocabulary or the threads, by default for the training of `additive` and its floor.
 
     In each of `repeats` rounds, every measurement takes `batches` batches of `batch` sentences, by default 64, or 16 in
     a sweep of the length, on `threads` threads, by default one per core. Training warms up with `warm_up` batches.

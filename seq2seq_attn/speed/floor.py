@@ -1,4 +1,4 @@
-"""The floor of training: a lower bound for the time of a training step on this machine.
+"""The floor of training: an estimate of the least time of a training step on this machine.
 
 A step cannot avoid certain matrix products and certain memory traffic. Each is listed with its real size and then
 timed in the fastest way that torch offers; the floor is the sum.

@@ -37,9 +37,11 @@ from measurements of `seq2seq-attn bench`, as described in [benchmarks](../bench
 over the rounds, followed by the minimum and the maximum in brackets if there were several; in each round the systems
 were measured in turn. Values of one sitting can be compared with each other, not with those of another.
 
-The floor is a lower bound for the time of training on that machine at that time: the matrix products that a step needs,
+The floor estimates the least time of a training step on that machine at that time: the matrix products that it needs,
 each at its real shape and in the fastest way that torch offers, followed by the remaining memory traffic of a step, at
-the rate at which tensors of that size are copied ([`floor.py`](../seq2seq_attn/speed/floor.py)).
+the rate at which tensors of that size are copied ([`floor.py`](../seq2seq_attn/speed/floor.py)). It is an estimate for
+the step as a whole; a single part, such as the optimiser, can be faster. *Of the floor* and *of its products* are the
+speed as a share of that of the floor and of its matrix products alone.
 """
 
 _SITTING = """\

@@ -11,13 +11,13 @@ from seq2seq_attn.attention.registry import need_positive
 
 
 class Rotary(Position):
-    """R_p x, the pair (x_2i, x_2i+1) rotated by p / base^(2i/d), for queries and keys (Su et al. 2021, eq. 14 to 16).
+    """R_p x, the pair (x_2m, x_2m+1) rotated by p / base^(2m/d), for queries and keys (Su et al. 2021, eq. 14 to 16).
 
     (R_i q) · (R_j k) depends on positions only through j - i. No parameters, any length. d is the size of a head;
     ValueError if it is odd.
     """
 
-    equation = "R_i q and R_j k, R_p: rotation of the pair (2i, 2i+1) by p / base^(2i/d)"
+    equation = "R_i q and R_j k, R_p: rotation of the pair (2m, 2m+1) by p / base^(2m/d)"
     source = "Su et al. 2021, eq. 14 to 16"
     in_attention = True
 

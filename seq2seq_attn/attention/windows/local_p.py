@@ -12,14 +12,14 @@ from seq2seq_attn.attention.window import View, Window, token_count, token_posit
 
 
 class LocalP(Window):
-    """Local-p: p_t = S σ(v · tanh(W q)); weights are multiplied with exp(-(s - p_t)² / 2σ²), σ = D / 2.
+    """Local-p: p_t = S σ(v · tanh(W q)); weights are multiplied with exp(-(s - p_t)² / 2d²), d = D / 2.
 
     (Luong et al. 2015, eq. 9 and 10.) S is the number of tokens, s runs from 1 to S, D is `half_width`: only tokens
     with |s - p_t| ≤ D are read. W is (hidden_size, query_size), v (hidden_size,), hidden_size None takes query_size.
     As in the paper, the weights sum to less than 1; the gradients of W and v flow through the Gaussian.
     """
 
-    equation = "exp(-(s - p)² / 2σ²), p = S σ(v · tanh(W q))"
+    equation = "exp(-2 (s - p)² / D²) if |s - p| ≤ D, else 0; p = S σ(v · tanh(W q))"
     source = 'Luong et al. 2015, eq. 9 and 10, "local-p"'
 
     def __init__(self, query_size: int, half_width: int = 10, hidden_size: int | None = None) -> None:
