@@ -343,13 +343,16 @@ class Model:
     def attention_maps(self, source: str, target: str | None = None, **search: Any) -> AttentionMaps:
         """The weights of every layer and head for a sentence and its translation, by default the best of a search.
 
-        `search` takes the options of `translate`, and none with a target. UserError: a side is blank, or the model has
-        no weights.
+        `search` takes the options of `translate` but `ensemble`, and none with a target. UserError: a side is blank, a
+        search would cut the sentence, or the model has no weights.
         """
         from seq2seq_attn.api.heads import AttentionMaps
 
         _refuse_unused_options(target is not None, search)
+        if search.get("ensemble"):
+            raise UserError("the weights of layers and heads are those of one model; leave out ensemble")
         if target is None:
+            self._refuse_cut(source)
             (target,) = self.translate([source], **search).sentences
         self.trained.require_short([source], [target])
         (found,) = self.trained.head_weights([source], [target])
@@ -367,12 +370,14 @@ class Model:
 
         The weights are between tokens or, with `words`, between words: subword weights are summed over each source word
         and averaged over each target word. `search` takes the options of `translate`, and none with a target.
-        UserError: a side is blank, or the model has no weights.
+        UserError: a side is blank, the model has no weights, or a search would cut the sentence within its words.
         """
         _refuse_unused_options(target is not None, search)
         if words and search.get("ensemble"):
             raise UserError("words=True: weights between words are those of one model; leave out ensemble")
         if target is None:
+            if words:
+                self._refuse_cut(source)
             (found,) = self.translate([source], weights=True, **search)
             if not words:
                 return found.attention
@@ -441,6 +446,14 @@ class Model:
         _refuse_unused_options(target is not None or step is None, search)
         options = self._options_of_one(search)
         return Neighbours(find_neighbours(self.trained, self._state_index, source, target, step, most, options))
+
+    def _refuse_cut(self, source: str) -> None:
+        """UserError if a search reads only the beginning of a sentence, which the weights would not show."""
+        tokens, limit = len(self.trained.source.pieces(source)), self.trained.longest_source
+        if tokens > limit:
+            raise UserError(
+                f"the sentence has {tokens} tokens, and a search reads the first {limit}; shorten it, or give a target"
+            )
 
     def _options_of_one(self, search: Mapping[str, Any]) -> SearchOptions:
         """The options of a search for one translation that is then read step by step."""

@@ -51,6 +51,9 @@ def need_packages(to: Target) -> None:
         need(package, to)
 
 
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # of a terminal, in torch's messages
+
+
 def program_of(graph: Graph) -> torch.onnx.ONNXProgram:
     """The graph in ONNX."""
     try:
@@ -64,6 +67,8 @@ def program_of(graph: Graph) -> torch.onnx.ONNXProgram:
             )
     except torch.onnx.errors.OnnxExporterError as error:
         unknown = re.search(r"No ONNX function found for (\S+)", str(error))
-        reason = f"it has no {unknown[1].rstrip('.')}" if unknown else str(error).strip().partition("\n")[0]
+        reason = (
+            f"it has no {unknown[1].rstrip('.')}" if unknown else _COLOUR.sub("", str(error)).strip().partition("\n")[0]
+        )
         raise UserError(f"ONNX cannot express a part of this model: {reason}; export to torch instead") from error
     return cast(torch.onnx.ONNXProgram, program)

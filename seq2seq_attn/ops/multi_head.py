@@ -137,7 +137,9 @@ def why_not_softmax(module: MultiHead) -> str | None:
     """Why the heads compute something else than softmax over scaled dot products; None if they compute that."""
     if module.position is not None:
         return f"the position is {type(module.position).__name__}, which acts within attention"
-    if type(module.attention) is not Attention or (reason := why_not_fused(module.attention)) is not None:
+    if type(module.attention) is not Attention:
+        return f"its attention is {type(module.attention).__name__}"
+    if (reason := why_not_fused(module.attention)) is not None:
         return f"attention is not softmax over scaled dot products: {reason}"
     return None
 

@@ -3,6 +3,7 @@
 import math
 import warnings
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -242,6 +243,7 @@ def test_mistakes_are_named(model):
         (lambda: model.attention_maps("a", "a", n_best=2, beam_size=3), "n_best, beam_size: options of a search"),
         (lambda: model.steps("a", "a", beam_size=3), "beam_size: options of a search, and nothing is searched"),
         (lambda: model.attention("a", words=True, ensemble=[model]), "weights between words are those of one model"),
+        (lambda: model.attention_maps("a", ensemble=[model]), "layers and heads are those of one model"),
         (lambda: model.attention_maps("a", "a").plot("encoder"), "no self-attention in its encoder"),
         (lambda: model.attention_maps("a", "a").plot("source"), "cross, encoder, decoder"),
         (lambda: model.align([("a", "a")], head=0), "head 0 needs the number of its layer"),
@@ -255,6 +257,20 @@ def test_a_long_sentence_is_cut_with_a_warning(model):
     limit = model.config.data.max_length
     with pytest.warns(UserWarning, match=f"line 2: {limit + 1} tokens, cut"):
         model.translate(["a", "a " * (limit + 1)], beam_size=1, max_length=2)
+
+
+def test_weights_are_not_shown_for_words_that_a_search_does_not_read(model):
+    limit = model.config.data.max_length
+    long, just = "a " * (limit + 1), "a " * limit
+    for shown in (model.attention_maps, partial(model.attention, words=True)):
+        with pytest.raises(
+            s2s.UserError, match=f"{limit + 1} tokens, and a search reads the first {limit}; shorten it"
+        ):
+            shown(long, beam_size=1, max_length=2)
+        shown(just, beam_size=1, max_length=2)
+        shown(long, "a")
+    with pytest.warns(UserWarning, match="cut"):
+        assert len(model.attention(long, beam_size=1, max_length=2).source) == limit + 1  # with </s>
 
 
 def test_loading_draws_no_orthogonal_matrices(model, monkeypatch):

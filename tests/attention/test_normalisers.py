@@ -95,6 +95,11 @@ def test_the_lowest_temperature_reads_the_highest_score_without_nan(normaliser):
     assert scores.grad.isfinite().all()
 
 
+@pytest.mark.parametrize("normaliser", [Softmax(1e-46), Gumbel(1e-300)])
+def test_a_temperature_below_the_numbers_of_the_scores_is_their_smallest(normaliser):
+    assert normaliser.eval()(torch.tensor([1.0, 3.0, 2.0])).tolist() == [0, 1, 0]
+
+
 def test_a_higher_temperature_spreads_the_weights():
     scores = torch.tensor([0.0, 1, 3])
     cold, plain, warm = (Softmax(temperature)(scores).max() for temperature in (0.5, 1, 2))

@@ -49,6 +49,10 @@ GRAPHS = {
     "tied_transformer": ("onnx", TRANSFORMER | {"tie_embeddings": "all"}),
     "location": ("torch", RECURRENT | {"context": {"scorer": {"name": "location", "max_length": 4}}}),
     "shuffled": ("onnx", RECURRENT | {"context": {"normaliser": "shuffled"}}),
+    "one_direction": (
+        "onnx",
+        RECURRENT | {"encoder": {"hidden_size": 4, "bidirectional": False}, "context": {"separate_values": True}},
+    ),
     "mean": ("torch", TRANSFORMER | {"context": {"kind": "mean"}}),
     "peeking": ("torch", RECURRENT | {"context": {"scorer": "peeking"}}),
     "page": ("html", RECURRENT | {"context": {"scorer": "additive"}}),

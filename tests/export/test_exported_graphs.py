@@ -26,7 +26,7 @@ def example(folder):
 
 pytestmark = pytest.mark.slow
 
-EXPORTED = ("mean", "recurrent", "transformer", "history", "tied", "tied_transformer", "location")
+EXPORTED = ("mean", "recurrent", "transformer", "history", "tied", "tied_transformer", "location", "one_direction")
 REFUSED = ("peeking", "shuffled")
 
 
@@ -38,7 +38,7 @@ def test_a_loop_over_the_graphs_is_greedy_search(graphs, untrained, monkeypatch,
     model, (folder, _) = untrained(values), graphs(*EXPORTED, *REFUSED)
     monkeypatch.chdir(folder / name)
     run, draw = example(folder / name)["run"], torch.Generator().manual_seed(1)
-    for sentences, positions in ((1, 1), (4, 7)):
+    for sentences, positions in ((1, 1), (2, 2), (4, 7)):
         tokens = torch.randint(4, 15, (sentences, positions), generator=draw)
         source = Sentences(tokens, positions - torch.arange(sentences))
         ours = [best for (best,) in greedy_search(model.translator, source, SearchOptions(max_length=6), True)]

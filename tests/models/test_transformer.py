@@ -31,6 +31,7 @@ CONTEXTS = [
     {"scorer": {"name": "location_aware", "kernel_width": 3}},
     {"scorer": "linguistic_coverage"},
     {"normaliser": {"name": "monotonic", "noise": 0}},
+    {"normaliser": {"name": "monotonic", "noise": 0}, "chunk": {"size": 2}},
     {"scorer": "general", "window": {"name": "local_m", "half_width": 1}},
 ]
 LAYERS = [

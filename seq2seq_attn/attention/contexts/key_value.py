@@ -62,7 +62,8 @@ class KeyValueAttention(Context):
                 f"{2 * self.directions}, got {size}"
             )
         keys, values = torch.unflatten(states, -1, (self.directions, 2, -1)).unbind(-2)
-        return keys.flatten(-2), values.flatten(-2)
+        # Of one direction they would be views of the states, whose strides a graph that is exported depends on.
+        return keys.flatten(-2).contiguous(), values.flatten(-2).contiguous()
 
     def _refuse(self, values: Values | None) -> None:
         if values is not None:

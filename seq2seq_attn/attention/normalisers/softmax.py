@@ -25,7 +25,8 @@ class Softmax(Normaliser):
 
     def normalise(self, scores: ScoreRows) -> ScoreRows:
         if self.temperature != 1.0:
-            scores = below_the_highest(scores) / self.temperature
+            smallest = torch.finfo(scores.dtype).tiny  # a temperature below it would be 0, and 0 / 0 is no number
+            scores = below_the_highest(scores) / max(self.temperature, smallest)
         return torch.softmax(scores, dim=-1)
 
 
