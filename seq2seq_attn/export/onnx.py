@@ -66,9 +66,8 @@ def program_of(graph: Graph) -> torch.onnx.ONNXProgram:
                 verbose=False,
             )
     except torch.onnx.errors.OnnxExporterError as error:
-        unknown = re.search(r"No ONNX function found for (\S+)", str(error))
-        reason = (
-            f"it has no {unknown[1].rstrip('.')}" if unknown else _COLOUR.sub("", str(error)).strip().partition("\n")[0]
-        )
+        said = _COLOUR.sub("", str(error)).strip()
+        unknown = re.search(r"No ONNX function found for (\S+)", said)
+        reason = f"it has no {unknown[1].rstrip('.')}" if unknown else said.partition("\n")[0]
         raise UserError(f"ONNX cannot express a part of this model: {reason}; export to torch instead") from error
     return cast(torch.onnx.ONNXProgram, program)
