@@ -24,6 +24,7 @@ def main() -> None:
     parser.add_argument("experiment", type=Path, help="a folder with results/evidence.json.gz")
     evidence = Evidence.load(parser.parse_args().experiment / "results/evidence.json.gz")
     for arm in evidence.arms:
+        # Not `Moses.decode`: the corpus has XML escapes (&quot;), which Moses's own script turns into characters.
         detokenise = MosesDetokenizer(lang=arm.configuration["text"]["target_language"]).detokenize
         references = [detokenise(line.split()) for line in read_lines(arm.configuration["data"]["test"]["target"])]
         scores = [

@@ -201,10 +201,12 @@ def agreement(
     counts: tuple[tuple[int, ...], ...] = tuple(map(count_links, predicted, sure, possible))
     predicted_links, sure_links, of_sure, of_possible = map(sum, zip(*counts, strict=True))
     if sources is not None:
-        by_source: dict[str, list[tuple[int, ...]]] = {}
-        for source, each in zip(sources, counts, strict=True):
-            by_source.setdefault(source, []).append(each)
-        counts = tuple(tuple(map(sum, zip(*each, strict=True))) for each in by_source.values())
+        import numpy as np  # here, because help texts import this file
+
+        from seq2seq_attn.evaluation.counts import number_sources, sum_by_source
+
+        summed = sum_by_source(np.array([counts]), number_sources(sources))
+        counts = tuple(map(tuple, summed[0].tolist()))
     return Agreement(predicted_links, sure_links, of_sure, of_possible, counts)
 
 

@@ -114,7 +114,7 @@ class GroupScore(NamedTuple):
 def group_score(rows: Sequence[int], bleu: BleuCounts, chrf: ChrfCounts) -> GroupScore:
     """BLEU and chrF with their intervals, of these sentences as a corpus; at least one."""
     of_bleu, of_chrf = bleu.select(rows), chrf.select(rows)
-    in_bleu, in_chrf = score_interval(of_bleu), score_interval(of_chrf)
+    in_bleu, in_chrf, sources = score_interval(of_bleu), score_interval(of_chrf), of_bleu.sources
     return GroupScore(
         len(rows),
         float(of_bleu.scores().mean()),
@@ -123,7 +123,7 @@ def group_score(rows: Sequence[int], bleu: BleuCounts, chrf: ChrfCounts) -> Grou
         float(of_chrf.scores().mean()),
         in_chrf.low,
         in_chrf.high,
-        of_bleu.sources if of_bleu.sources < len(rows) else None,
+        sources if sources < len(rows) else None,
     )
 
 
