@@ -10,6 +10,7 @@ gradients of the weights and of the values take one product each, after the loop
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain, islice
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -29,6 +30,7 @@ from seq2seq_attn.attention import (
 )
 from seq2seq_attn.ops.dispatch import changed, first_derivative_only, unsupported
 from seq2seq_attn.ops.fused_scorers import FusedAdditive, FusedConcat, read_backward, read_forward, values_backward
+from seq2seq_attn.ops.gate_norm import NOT_NORMALISED, NormWeights, gate_norms
 from seq2seq_attn.ops.gru import accumulation_dtype, step_backward, step_forward, why_not_sequence
 from seq2seq_attn.ops.int8 import Int8Linear
 from seq2seq_attn.ops.linear import add_product, product, weight_gradient
@@ -37,7 +39,8 @@ from seq2seq_attn.ops.linear import add_product, product, weight_gradient
 class DecoderWeights(NamedTuple):
     """The parameters of a decoder with one cell, or with two and the reading between them; gates in the order r, z, n.
 
-    The cell after the reading has all but the last three, which a conditional GRU has in addition.
+    The cell after the reading has all but the three named `first` and `gates_bias`, which a conditional GRU has in
+    addition. Its first cell's inputs are normalised by the caller, as they are known for all steps.
     """
 
     context: Tensor  # (3H, V): from C_i to the gates
@@ -48,6 +51,9 @@ class DecoderWeights(NamedTuple):
     first: Tensor | None = None  # (3H, H): from H_{i-1} to the gates of the cell before the reading, if there is one
     first_bias: Tensor | None = None  # (3H,)
     gates_bias: Tensor | None = None  # (3H,): replaces the inputs from tokens, which are those of the first cell
+    input_norm: NormWeights = NOT_NORMALISED  # of the gates' inputs, with the context
+    recurrent_norm: NormWeights = NOT_NORMALISED  # of the product with the state that reads
+    first_norm: NormWeights = NOT_NORMALISED  # of the product with H_{i-1}
 
 
 def why_not(decoder: nn.Module, cells: Sequence[nn.Module], context: Context) -> str | None:
@@ -104,7 +110,8 @@ def decoder_sequence(
     H_i = gru_update(inputs_i + W_C C_i, W_H H_{i-1} + b_H, H_{i-1})   (Bahdanau et al. 2015, A.1.2 and A.2.2).
 
     With a first cell, H'_i = gru_update(inputs_i, W_1 H_{i-1} + b_1, H_{i-1}) replaces H_{i-1} in these equations, and
-    a bias replaces inputs_i: the conditional GRU (Sennrich et al. 2017, sec. 2).
+    a bias replaces inputs_i: the conditional GRU (Sennrich et al. 2017, sec. 2). The first two arguments of an update
+    are layer-normalised if `weights` has norms for them.
 
     inputs (T, B, 3H) are the gates' inputs from the embedded tokens, initial (B, H) is H_0. `source` is what
     `Attention` prepares for the scorer: k (B, S, A), with A = H for dot products, values (B, S, V) and the mask
@@ -118,10 +125,12 @@ def decoder_sequence(
         state_bias = F.pad(state_bias, (0, len(weights.query)))
     of_first_cell = weights.first, weights.first_bias, weights.gates_bias
     parameters = state_weight, state_bias, weights.context, *of_first_cell
+    norms = weights.input_norm, weights.recurrent_norm, weights.first_norm
     results: tuple[Tensor, Tensor, Tensor] = _DecoderSequence.apply(  # type: ignore[no-untyped-call]
         *(inputs, initial.to(dtype), source.prepared, source.values, source.is_token),
         None if weights.v is None else weights.v.to(source.prepared.dtype),
         *(None if each is None else each.to(dtype) for each in parameters),
+        *(tuple(norm.eps for norm in norms), *chain.from_iterable((norm.gain, norm.bias) for norm in norms)),
     )
     return results
 
@@ -156,6 +165,8 @@ class _DecoderSequence(torch.autograd.Function):
         first_weight: Tensor | None,
         first_bias: Tensor | None,
         gates_bias: Tensor | None,
+        eps: tuple[float, ...],
+        *norm_parameters: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         ctx.set_materialize_grads(False)
         (steps, sentences, _), size = inputs.shape, initial.shape[1]
@@ -167,23 +178,26 @@ class _DecoderSequence(torch.autograd.Function):
         gates, candidates, contexts, attention = map(empty, (2 * size, size, values.shape[2], values.shape[1]))
         of_first = () if first_weight is None else (empty(2 * size), empty(size), empty(size))  # r and z, n, H'
         reading = of_first[2] if of_first else states  # the states that read the source
-        products, first_products = [], []
+        us, queries, first_us = [], [], []  # the products with the states
+        norms = input_norm, recurrent_norm, first_norm = gate_norms(eps, norm_parameters)
         with torch.autocast(inputs.device.type, enabled=False):
             for t in range(steps):
                 if first_weight is not None:
-                    first_products.append(product(states[t], first_weight, first_bias))
-                    step_forward(inputs[t], first_products[t], states[t], *(part[t] for part in of_first))
-                products.append(product(reading[t], state_weight, state_bias))
-                query = reading[t] if v is None else products[t][:, 3 * size :]
-                read_forward(query, keys, v, is_token, values, attention[t], contexts[t])
+                    first_us.append(first_norm.forward(product(states[t], first_weight, first_bias)))
+                    step_forward(inputs[t], first_us[t], states[t], *(part[t] for part in of_first))
+                of_state = product(reading[t], state_weight, state_bias)
+                us.append(recurrent_norm.forward(of_state[:, : 3 * size]))
+                queries.append(reading[t] if v is None else of_state[:, 3 * size :])
+                read_forward(queries[t], keys, v, is_token, values, attention[t], contexts[t])
                 if first_weight is None:
                     x = add_product(inputs[t], contexts[t], context_weight)
                 else:
                     x = product(contexts[t], context_weight, gates_bias)
-                step_forward(x, products[t][:, : 3 * size], reading[t], gates[t], candidates[t], states[t + 1])
+                step_forward(input_norm.forward(x), us[t], reading[t], gates[t], candidates[t], states[t + 1])
+        ctx.eps = eps
         ctx.save_for_backward(
             states, gates, candidates, attention, contexts, keys, values, v, state_weight, context_weight, first_weight,
-            *products, *first_products, *of_first,
+            *norm_parameters, *us, *queries, *first_us, *of_first, *chain.from_iterable(norm.saved for norm in norms),
         )  # fmt: skip
         return states[1:], contexts, attention
 
@@ -192,11 +206,14 @@ class _DecoderSequence(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         grad_states, grad_contexts, grad_attention = gradients
         states, gates, candidates, attention, contexts, keys, values, v, *rest = ctx.saved_tensors
-        (state_weight, context_weight, first_weight), rest = rest[:3], rest[3:]
+        state_weight, context_weight, first_weight, *norm_parameters = rest[: 3 + 2 * len(ctx.eps)]
+        saved = iter(rest[3 + 2 * len(ctx.eps) :])
         previous: Tensor = states[:-1]
         dtype = states.dtype
         steps, sentences, size = previous.shape
-        products, first_products, of_first = rest[:steps], rest[steps : 2 * steps], rest[2 * steps :]
+        us, queries = (list(islice(saved, steps)) for _ in range(2))
+        first_us, of_first = (list(islice(saved, 0 if first_weight is None else each)) for each in (steps, 3))
+        norms = input_norm, recurrent_norm, first_norm = gate_norms(ctx.eps, norm_parameters, saved, steps)
         reading = of_first[2] if of_first else previous
 
         def empty(width: int) -> Tensor:
@@ -213,17 +230,16 @@ class _DecoderSequence(torch.autograd.Function):
         grad_next = None
         for t in reversed(range(steps)):
             step_backward(
-                at_step(grad_states, t), grad_next, grad_carry, products[t], reading[t], gates[t], candidates[t],
+                at_step(grad_states, t), grad_next, grad_carry, us[t], reading[t], gates[t], candidates[t],
                 grad_gates[t], grad_products[t, :, : 3 * size],
             )  # fmt: skip
+            input_norm.backward_(grad_gates[t])
+            recurrent_norm.backward_(grad_products[t, :, : 3 * size])
             grad_context, grad_weights = product(grad_gates[t], context_weight.t()), at_step(grad_attention, t)
             total_grad_contexts[t] = grad_context if grad_contexts is None else grad_context.add_(grad_contexts[t])
-            if v is None:
-                query, grad_query = reading[t], torch.empty_like(reading[t])
-            else:
-                query, grad_query = products[t][:, 3 * size :], grad_products[t, :, 3 * size :]
+            grad_query = torch.empty_like(reading[t]) if v is None else grad_products[t, :, 3 * size :]
             read_backward(
-                query, keys, v, values, attention[t], total_grad_contexts[t],
+                queries[t], keys, v, values, attention[t], total_grad_contexts[t],
                 None if grad_weights is None else grad_weights.contiguous(), grad_query, grad_keys, grad_v,
             )  # fmt: skip
             grad_next = product(grad_products[t], state_weight.t())
@@ -231,9 +247,10 @@ class _DecoderSequence(torch.autograd.Function):
                 grad_next += grad_query
             if grad_first_products is not None:
                 step_backward(
-                    None, grad_next, grad_carry, first_products[t], previous[t], of_first[0][t], of_first[1][t],
+                    None, grad_next, grad_carry, first_us[t], previous[t], of_first[0][t], of_first[1][t],
                     grad_inputs[t], grad_first_products[t],
                 )  # fmt: skip
+                first_norm.backward_(grad_first_products[t])
                 grad_next = product(grad_first_products[t], first_weight.t())
         of_first_cell: tuple[Tensor | None, ...] = (None, None, None)
         if grad_first_products is not None:
@@ -248,6 +265,8 @@ class _DecoderSequence(torch.autograd.Function):
             *layer_gradients(grad_products, reading),
             weight_gradient(grad_gates.flatten(0, 1), contexts.flatten(0, 1)),
             *of_first_cell,
+            None,
+            *chain.from_iterable(norm.gradients for norm in norms),
         )
 
 

@@ -9,7 +9,7 @@ zero-fills a tensor of the whole batch: training time is quadratic in length.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -18,6 +18,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 from seq2seq_attn.ops import native
 from seq2seq_attn.ops.dispatch import changed, first_derivative_only, unsupported
+from seq2seq_attn.ops.gate_norm import NOT_NORMALISED, GateNorm, NormWeights, why_not_norm
 from seq2seq_attn.ops.linear import linear, product, weight_gradient
 
 
@@ -82,15 +83,20 @@ def why_not_sequence(cell: nn.Module) -> str | None:
         return reason
     if getattr(type(cell), "update", None) is not gru_update:
         return f"{type(cell).__name__} is not a GRU"
-    if any(isinstance(part, nn.LayerNorm) for part in cell.modules()):
-        return "the gates are layer-normalised"
-    return None
+    gru = cast(Any, cell)
+    return why_not_norm(gru.input_norm, gru.gate_size) or why_not_norm(gru.recurrent_norm, gru.gate_size)
 
 
 def gru_sequence(
-    inputs: Tensor, counts: list[int], initial: Tensor | None, weight: Tensor, bias: Tensor, reverse: bool = False
+    inputs: Tensor,
+    counts: list[int],
+    initial: Tensor | None,
+    weight: Tensor,
+    bias: Tensor,
+    reverse: bool = False,
+    norm: NormWeights = NOT_NORMALISED,
 ) -> Tensor:
-    """The states (M, H) of repeated `gru_update` steps with u = W H + b, as one autograd node.
+    """The states (M, H) of repeated `gru_update` steps with u = norm(W H + b), as one autograd node.
 
     The layout is that of a `PackedSequence`: inputs (M, 3H) holds counts[0] rows of step 0, then counts[1] rows of
     step 1, and so on; the rows of a step belong to the first sentences, and the states have the same order. With
@@ -101,7 +107,7 @@ def gru_sequence(
     The loop contains only the product with the state and the gates; the gradients of W and b are computed after it.
     """
     states: Tensor = _GRUSequence.apply(  # type: ignore[no-untyped-call]
-        inputs, counts, initial, weight, bias, reverse
+        inputs, counts, initial, weight, bias, reverse, *norm
     )
     return states
 
@@ -109,46 +115,55 @@ def gru_sequence(
 class _GRUSequence(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, inputs: Tensor, counts: list[int], initial: Tensor | None, weight: Tensor, bias: Tensor, reverse: bool
+        ctx: Any,
+        inputs: Tensor,
+        counts: list[int],
+        initial: Tensor | None,
+        weight: Tensor,
+        bias: Tensor,
+        reverse: bool,
+        *norm_weights: Any,
     ) -> Tensor:
         size = weight.shape[1]
         w, b = weight.to(inputs.dtype), bias.to(inputs.dtype)
         gates, candidates = inputs.new_empty(len(inputs), 2 * size), inputs.new_empty(len(inputs), size)
         states = torch.empty_like(candidates)
         state = inputs.new_zeros(0, size) if initial is None else initial.to(inputs.dtype)
-        previous, products = [], []
+        previous, us, norm = [], [], GateNorm(NormWeights(*norm_weights))
         with torch.autocast(inputs.device.type, enabled=False):
             for x, rz, n, h in split_steps(counts, reverse, inputs, gates, candidates, states):
                 previous.append(first_rows(state, len(x)))
-                products.append(product(previous[-1], w, b))
-                step_forward(x, products[-1], previous[-1], rz, n, h)
+                us.append(norm.forward(product(previous[-1], w, b)))
+                step_forward(x, us[-1], previous[-1], rz, n, h)
                 state = h
-        ctx.counts, ctx.reverse, ctx.starts_at_zero = counts, reverse, initial is None
+        ctx.counts, ctx.reverse, ctx.starts_at_zero, ctx.eps = counts, reverse, initial is None, norm.eps
         all_previous = torch.cat(previous[::-1] if reverse else previous)
-        ctx.save_for_backward(all_previous, gates, candidates, weight, *products)
+        ctx.save_for_backward(all_previous, gates, candidates, weight, norm.gain, norm.bias, *us, *norm.saved)
         return states
 
     @staticmethod
     @first_derivative_only
     def backward(ctx: Any, grad_states: Tensor) -> tuple[Tensor | None, ...]:
-        previous, gates, candidates, weight, *products = ctx.saved_tensors
+        previous, gates, candidates, weight, gain, bias, *rest = ctx.saved_tensors
+        us, norm = rest[: len(ctx.counts)], GateNorm(NormWeights(gain, bias, ctx.eps), rest[len(ctx.counts) :])
         w, size = weight.to(previous.dtype).t(), weight.shape[1]
         grad_inputs, grad_products = (previous.new_empty(len(previous), 3 * size) for _ in range(2))
         grad_carry = previous.new_zeros(max(ctx.counts), size, dtype=accumulation_dtype(previous))
         packed = grad_states, previous, gates, candidates, grad_inputs, grad_products
         next_grad_u = None
         for u, (grad_h, h, rz, n, grad_x, grad_u) in zip(
-            reversed(products), split_steps(ctx.counts, not ctx.reverse, *packed), strict=True
+            reversed(us), split_steps(ctx.counts, not ctx.reverse, *packed), strict=True
         ):
             grad_next = None if next_grad_u is None else product(next_grad_u, w)
             step_backward(grad_h, grad_next, grad_carry[: len(h)], u, h, rz, n, grad_x, grad_u)
+            norm.backward_(grad_u)
             next_grad_u = grad_u
         grad_weight = weight_gradient(grad_products, previous).to(weight.dtype)
         grad_bias = grad_products.sum(dim=0).to(weight.dtype)
         grad_initial = None
         if not ctx.starts_at_zero and next_grad_u is not None:  # the other rows of `grad_carry` began at later steps
             grad_initial = grad_carry[: len(next_grad_u)] + product(next_grad_u, w)
-        return grad_inputs, None, grad_initial, grad_weight, grad_bias, None
+        return grad_inputs, None, grad_initial, grad_weight, grad_bias, None, *norm.gradients, None
 
 
 def step_forward(x: Tensor, u: Tensor, previous: Tensor, gates: Tensor, candidate: Tensor, state: Tensor) -> None:

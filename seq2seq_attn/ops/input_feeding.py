@@ -6,6 +6,7 @@ contain only what depends on the previous step, as in ops/decoder.py; when it ap
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any, NamedTuple
 
 import torch
@@ -15,6 +16,7 @@ from seq2seq_attn.attention import Source
 from seq2seq_attn.ops.decoder import for_kernels, layer_gradients
 from seq2seq_attn.ops.dispatch import first_derivative_only
 from seq2seq_attn.ops.fused_scorers import read_backward, read_forward, values_backward
+from seq2seq_attn.ops.gate_norm import NOT_NORMALISED, NormWeights, gate_norms
 from seq2seq_attn.ops.gru import accumulation_dtype, step_backward, step_forward
 from seq2seq_attn.ops.linear import add_product, product, weight_gradient
 
@@ -29,6 +31,8 @@ class FeedingWeights(NamedTuple):
     combine_bias: Tensor  # (H,)
     query: Tensor | None  # W (A, H) of the scores v · tanh(W q + k); None: the scores are dot products q · k
     v: Tensor | None  # (A,)
+    input_norm: NormWeights = NOT_NORMALISED  # of the gates' inputs, with H~_{i-1}
+    recurrent_norm: NormWeights = NOT_NORMALISED  # of the product with H_{i-1}
 
 
 def feeding_sequence(
@@ -38,7 +42,8 @@ def feeding_sequence(
 
     H_i = gru_update(inputs_i + W_F H~_{i-1}, W_H H_{i-1} + b_H, H_{i-1});
     a_i = softmax_j(v · tanh(W H_i + k_j)) or softmax_j(H_i · k_j);  C_i = Σ_j a_ij value_j;
-    H~_i = tanh(W_c [C_i; H_i] + b_c)   (Luong et al. 2015, eq. 5 and sec. 3.3).
+    H~_i = tanh(W_c [C_i; H_i] + b_c)   (Luong et al. 2015, eq. 5 and sec. 3.3). The first two arguments of an update
+    are layer-normalised if `weights` has norms for them.
 
     inputs (T, B, 3H) are the gates' inputs from the embedded tokens, initial (B, H) is H_0, initial_feed (B, H) H~_0.
     `source` and dtypes are as in `decoder_sequence`.
@@ -51,10 +56,12 @@ def feeding_sequence(
         of_state.append(weights.query)
         biases.append(weights.query.new_zeros(len(weights.query)))
     parameters = torch.cat(of_state), torch.cat(biases), weights.feed, from_context.contiguous()
+    norms = weights.input_norm, weights.recurrent_norm
     results: tuple[Tensor, Tensor, Tensor] = _FeedingSequence.apply(  # type: ignore[no-untyped-call]
         *(inputs, initial.to(dtype), initial_feed.to(dtype), source.prepared, source.values, source.is_token),
         None if weights.v is None else weights.v.to(source.prepared.dtype),
         *(each.to(dtype) for each in parameters),
+        *(tuple(norm.eps for norm in norms), *chain.from_iterable((norm.gain, norm.bias) for norm in norms)),
     )
     return results
 
@@ -74,6 +81,8 @@ class _FeedingSequence(torch.autograd.Function):
         state_bias: Tensor,
         feed_weight: Tensor,
         context_weight: Tensor,
+        eps: tuple[float, ...],
+        *norm_parameters: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         ctx.set_materialize_grads(False)
         (steps, sentences, _), size = inputs.shape, initial.shape[1]
@@ -84,19 +93,23 @@ class _FeedingSequence(torch.autograd.Function):
         states = torch.cat((initial[None], empty(size)))  # H_0 .. H_T
         attentional = torch.cat((initial_feed[None], empty(size)))  # H~_0 .. H~_T
         gates, candidates, contexts, attention = map(empty, (2 * size, size, values.shape[2], values.shape[1]))
+        us = []  # the products with the states, for the gates
+        norms = input_norm, recurrent_norm = gate_norms(eps, norm_parameters)
         with torch.autocast(inputs.device.type, enabled=False):
             products = [product(states[0], state_weight, state_bias)]  # of each state: gates, H~, query
             for t in range(steps):
-                x = add_product(inputs[t], attentional[t], feed_weight)
-                step_forward(x, products[t][:, : 3 * size], states[t], gates[t], candidates[t], states[t + 1])
+                x = input_norm.forward(add_product(inputs[t], attentional[t], feed_weight))
+                us.append(recurrent_norm.forward(products[t][:, : 3 * size]))
+                step_forward(x, us[t], states[t], gates[t], candidates[t], states[t + 1])
                 products.append(product(states[t + 1], state_weight, state_bias))
                 query = states[t + 1] if v is None else products[t + 1][:, 4 * size :]
                 read_forward(query, keys, v, is_token, values, attention[t], contexts[t])
                 combined = add_product(products[t + 1][:, 3 * size : 4 * size], contexts[t], context_weight)
                 torch.tanh(combined, out=attentional[t + 1])
+        ctx.eps = eps
         ctx.save_for_backward(
             states, attentional, gates, candidates, attention, contexts, keys, values, v, state_weight, feed_weight,
-            context_weight, *products,
+            context_weight, *norm_parameters, *products, *us, *chain.from_iterable(norm.saved for norm in norms),
         )  # fmt: skip
         return attentional[1:], contexts, attention
 
@@ -105,9 +118,12 @@ class _FeedingSequence(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         grad_attentional, grad_contexts, grad_attention = gradients
         states, attentional, gates, candidates, attention, contexts, keys, values, v, *rest = ctx.saved_tensors
-        state_weight, feed_weight, context_weight, *products = rest
+        state_weight, feed_weight, context_weight, *rest = rest
+        norm_parameters, rest = rest[: 2 * len(ctx.eps)], rest[2 * len(ctx.eps) :]
         steps, sentences, size = candidates.shape
         dtype = states.dtype
+        products, us, saved = rest[: steps + 1], rest[steps + 1 : 2 * steps + 1], iter(rest[2 * steps + 1 :])
+        norms = input_norm, recurrent_norm = gate_norms(ctx.eps, norm_parameters, saved, steps)
 
         def at_step(gradient: Tensor | None, t: int) -> Tensor | None:
             return None if gradient is None else gradient[t].to(dtype)
@@ -139,9 +155,11 @@ class _FeedingSequence(torch.autograd.Function):
             if v is None:
                 grad_state += grad_query
             step_backward(
-                None, grad_state, grad_carry, products[t], states[t], gates[t], candidates[t],
+                None, grad_state, grad_carry, us[t], states[t], gates[t], candidates[t],
                 grad_inputs[t], grad_products[t, :, : 3 * size],
             )  # fmt: skip
+            input_norm.backward_(grad_inputs[t])
+            recurrent_norm.backward_(grad_products[t, :, : 3 * size])
             grad_feed = product(grad_inputs[t], feed_weight.t())
         grad_combined = grad_products[1:, :, 3 * size : 4 * size].flatten(0, 1)
         return (
@@ -155,4 +173,6 @@ class _FeedingSequence(torch.autograd.Function):
             *layer_gradients(grad_products, states),
             weight_gradient(grad_inputs.flatten(0, 1), attentional[:-1].flatten(0, 1)),
             weight_gradient(grad_combined, contexts.flatten(0, 1)),
+            None,
+            *chain.from_iterable(norm.gradients for norm in norms),
         )

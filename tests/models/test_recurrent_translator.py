@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from seq2seq_attn import ops
 from seq2seq_attn.errors import UserError
@@ -168,21 +169,35 @@ def test_running_all_steps_in_one_call_equals_the_loop(decoder, context):
         torch.testing.assert_close(got, expected)
 
 
+def draw_norms(module):
+    """Gains other than 1 and biases other than 0 for all layer normalisations, and another epsilon."""
+    for norm in module.modules():
+        if isinstance(norm, nn.LayerNorm):
+            nn.init.uniform_(norm.weight, 0.5, 1.5)
+            nn.init.normal_(norm.bias)
+            norm.eps = 0.1
+
+
 FUSED_SCORERS = ["additive", "normalised_additive", "concat", "dot", "scaled_dot", "general"]
 
 
 @pytest.mark.usefixtures("fused")
 @pytest.mark.parametrize(
-    ("decoder", "context"),
+    ("decoder", "context", "layer_norm"),
     [
-        (DECODERS[2], CONTEXTS[0]),
-        (DECODERS[0], {"kind": "fixed"}),
-        *((DECODERS[each], {"kind": "attention", "scorer": scorer}) for each in (0, 1, 3) for scorer in FUSED_SCORERS),
+        *itertools.product([DECODERS[2]], [CONTEXTS[0]], [False, True]),
+        *itertools.product([DECODERS[0]], [{"kind": "fixed"}], [False, True]),
+        *(
+            (DECODERS[each], {"kind": "attention", "scorer": scorer}, layer_norm)
+            for each, scorer in itertools.product((0, 1, 3), FUSED_SCORERS)
+            for layer_norm in ([False, True] if scorer in ("additive", "dot") else [False])
+        ),
     ],
 )
-def test_gradients_of_all_steps_in_one_call_equal_those_of_the_loop(decoder, context, monkeypatch):
-    model = make({**decoder, "hidden_size": 10}, context).float()
-    assert model.decoder.why_not() is None
+def test_gradients_of_all_steps_in_one_call_equal_those_of_the_loop(decoder, context, layer_norm, monkeypatch):
+    model = make({**decoder, "hidden_size": 10}, context, layer_norm=layer_norm).float()
+    draw_norms(model.decoder)
+    assert not any(why_not() for part in model.decoder.modules() if (why_not := getattr(part, "why_not", None)))
 
     def gradients():
         model.zero_grad()
@@ -248,7 +263,6 @@ def test_additive_attention_in_one_call_in_bf16_is_close_to_fp32():
     [
         {"context": {"kind": "attention", "normaliser": {"name": "softmax", "temperature": 0.5}}},
         {"context": {"kind": "attention", "window": {"name": "local_m", "half_width": 1}}},
-        {"context": {"kind": "attention"}, "layer_norm": True},
         {"context": {"kind": "attention"}, "decoder": {"kind": "bahdanau", "hidden_size": 11, "cell": "lstm"}},
         {"context": {"kind": "attention", "scorer": "location"}},
         {"context": {"kind": "attention"}, "decoder": {"kind": "conditional", "hidden_size": 11, "cell": "lstm"}},
@@ -262,6 +276,15 @@ def test_variants_of_the_fused_equation_run_step_by_step(changes):
     gates = model.decoder.input_gates(model.target_embedding(model.decoder_inputs(TARGET).t()))
     states = model.decoder.run(gates, model.start(memory), memory.source).hidden
     torch.testing.assert_close(states, Decoder.run(model.decoder, gates, model.start(memory), memory.source).hidden)
+
+
+@pytest.mark.parametrize("norm", [nn.LayerNorm(33, bias=False), nn.LayerNorm((3, 33)), nn.RMSNorm(33)], ids=repr)
+@pytest.mark.parametrize("name", ["input_norm", "recurrent_norm"])
+def test_gates_normalised_otherwise_are_computed_step_by_step(name, norm):
+    decoder = make(layer_norm=True).float().decoder
+    assert decoder.why_not() is None
+    setattr(decoder.cell, name, norm)
+    assert decoder.why_not() is not None
 
 
 def test_the_bahdanau_decoder_follows_the_equations_of_the_paper():

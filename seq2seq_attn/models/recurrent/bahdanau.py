@@ -12,6 +12,7 @@ from seq2seq_attn.models.recurrent.cells import Cell
 from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderConfig, DecoderOutput, DecoderState
 from seq2seq_attn.ops.decoder import DecoderWeights, decoder_sequence, scoring, why_not
 from seq2seq_attn.ops.dispatch import changed, fusible
+from seq2seq_attn.ops.gate_norm import norm_weights
 from seq2seq_attn.ops.linear import Linear
 
 
@@ -60,7 +61,11 @@ class BahdanauDecoder(Decoder):
         """Where `why_not` is None and the context reads the query."""
         cell, context, from_context = (cast(Any, part) for part in (self.cell, self.context, self.from_context))
         recurrent, query_and_v = cell.recurrent, scoring(context.scorer)
-        return DecoderWeights(from_context.map.weight, recurrent.weight, recurrent.bias, *query_and_v)
+        return DecoderWeights(
+            *(from_context.map.weight, recurrent.weight, recurrent.bias, *query_and_v),
+            input_norm=norm_weights(cell.input_norm),
+            recurrent_norm=norm_weights(cell.recurrent_norm),
+        )
 
 
 @fusible

@@ -19,6 +19,7 @@ from seq2seq_attn.attention.normaliser import full_precision
 from seq2seq_attn.models.translator import is_initialised
 from seq2seq_attn.ops.dispatch import changed, fusible
 from seq2seq_attn.ops.dropout import Dropout
+from seq2seq_attn.ops.gate_norm import norm_weights
 from seq2seq_attn.ops.gru import gru_sequence, gru_update, why_not_sequence
 from seq2seq_attn.ops.linear import Linear
 from seq2seq_attn.ops.scan import scan
@@ -156,6 +157,10 @@ class RecurrentCell(SingleCell):
         recurrent = self.recurrent_norm(self.recurrent(self.output(state)))
         return self.update(self.input_norm(inputs), recurrent, state)
 
+    def normalised_inputs(self, inputs: Tensor) -> Tensor:
+        """g (..., gate_size) of any number of steps after its layer normalisation, in the dtype of g."""
+        return cast(Tensor, self.input_norm(inputs)).to(inputs.dtype)  # autocast normalises in float32 on a GPU
+
     @staticmethod
     @abstractmethod
     def update(inputs: Tensor, recurrent: Tensor, state: Tensor) -> Tensor:
@@ -229,7 +234,9 @@ class GRUCell(RecurrentCell):
         if self.why_not() is not None:
             return super().run(inputs, state)
         steps, rows = inputs.shape[:2]
-        states = gru_sequence(inputs.flatten(0, 1), [rows] * steps, state, self.recurrent.weight, self.recurrent.bias)
+        gates = self.normalised_inputs(inputs).flatten(0, 1)
+        parameters = self.recurrent.weight, self.recurrent.bias
+        states = gru_sequence(gates, [rows] * steps, state, *parameters, norm=norm_weights(self.recurrent_norm))
         return states.view(steps, rows, -1)
 
     def why_not(self) -> str | None:

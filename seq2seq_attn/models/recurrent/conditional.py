@@ -11,10 +11,11 @@ from torch import Tensor, nn
 
 from seq2seq_attn.attention import Context, PreparedSource, Source
 from seq2seq_attn.models.recurrent.bahdanau import ContextGates
-from seq2seq_attn.models.recurrent.cells import CELLS, Cell, ScanCell
+from seq2seq_attn.models.recurrent.cells import CELLS, Cell, RecurrentCell, ScanCell
 from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderConfig, DecoderOutput, DecoderState
 from seq2seq_attn.ops.decoder import DecoderWeights, decoder_sequence, scoring, why_not
 from seq2seq_attn.ops.dispatch import fusible
+from seq2seq_attn.ops.gate_norm import norm_weights
 from seq2seq_attn.ops.linear import Linear
 from seq2seq_attn.strict import Layers
 
@@ -57,7 +58,8 @@ class ConditionalDecoder(Decoder):
     def run(self, input_gates: Tensor, state: DecoderState, source: PreparedSource) -> DecoderOutput:
         if self.why_not() is not None:
             return super().run(input_gates, state, source)
-        return DecoderOutput(*decoder_sequence(input_gates, state.hidden, cast(Source, source), self._weights()))
+        gates = cast(RecurrentCell, self.cell).normalised_inputs(input_gates)
+        return DecoderOutput(*decoder_sequence(gates, state.hidden, cast(Source, source), self._weights()))
 
     def why_not(self) -> str | None:
         """Why a known target is decoded by a loop over steps; None if it is decoded in one operation."""
@@ -73,6 +75,7 @@ class ConditionalDecoder(Decoder):
         return DecoderWeights(
             *(from_context.map.weight, after.weight, after.bias, *scoring(context.scorer)),
             *(before.weight, before.bias, self.second_bias),
+            *map(norm_weights, (second.input_norm, second.recurrent_norm, first.recurrent_norm)),
         )
 
 

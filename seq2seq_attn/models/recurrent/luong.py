@@ -13,6 +13,7 @@ from seq2seq_attn.models.recurrent.cells import Cell
 from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderConfig, DecoderOutput, DecoderState
 from seq2seq_attn.ops.decoder import scoring, why_not
 from seq2seq_attn.ops.dispatch import changed, fusible
+from seq2seq_attn.ops.gate_norm import norm_weights
 from seq2seq_attn.ops.input_feeding import FeedingWeights, feeding_sequence
 from seq2seq_attn.ops.linear import Linear
 
@@ -69,8 +70,8 @@ class LuongDecoder(Decoder):
         """Where `why_not` is None, with input feeding."""
         cell, context, from_feed = (cast(Any, part) for part in (self.cell, self.context, self.from_feed))
         recurrent, combine, query_and_v = cell.recurrent, self.combine, scoring(context.scorer)
-        of_state = recurrent.weight, recurrent.bias
-        return FeedingWeights(from_feed.weight, *of_state, combine.weight, combine.bias, *query_and_v)
+        weights = from_feed.weight, recurrent.weight, recurrent.bias, combine.weight, combine.bias, *query_and_v
+        return FeedingWeights(*weights, norm_weights(cell.input_norm), norm_weights(cell.recurrent_norm))
 
     def attentional(self, context: Tensor, hidden: Tensor) -> Tensor:
         """H~ = tanh(W [C; H]), eq. 5."""
