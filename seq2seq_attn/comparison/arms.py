@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -156,7 +155,7 @@ def _joint_tests(
             p_holm,
             test.low,
             test.high,
-            test.degrees_of_freedom if math.isfinite(test.degrees_of_freedom) else None,
+            test.degrees_of_freedom,
             test.paired,
             detectable_difference(test, len(pairs)),
         )

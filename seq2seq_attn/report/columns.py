@@ -170,7 +170,7 @@ def _tests(pairs: Sequence[PairedComparison]) -> list[_Test]:
         ),
         _Test(
             TESTS["paired_bootstrap"],
-            lambda pair: _p(pair.p_value if pair.p_holm is None else pair.p_holm),
+            _bootstrap_p,
             "p boot.: sacrebleu's paired bootstrap of these training runs alone; without a true difference, its raw "
             "p-value is below 0.05 on one test set in ten",
             optional=True,
@@ -204,15 +204,26 @@ def contrast_columns(results: Results) -> list[Column]:
 
 def _difference(pair: PairedComparison) -> TableCell:
     low, high = pair.interval
-    return TableCell(f"{pair.bleu_difference:+.1f}", f"[{low:+.1f}, {high:+.1f}]", (pair.bleu_difference, low, high))
+    return _with_limits(pair.bleu_difference, low, high)
 
 
 def _chrf_difference(pair: PairedComparison) -> TableCell:
     if pair.chrf is None:
         return NOTHING
     shown = pair.chrf.joint or pair.chrf
-    numbers = pair.chrf.difference, shown.low, shown.high
-    return TableCell(f"{numbers[0]:+.1f}", f"[{shown.low:+.1f}, {shown.high:+.1f}]", numbers)
+    return _with_limits(pair.chrf.difference, shown.low, shown.high)
+
+
+def _with_limits(difference: float, low: float, high: float) -> TableCell:
+    """A difference with its interval, or alone if all resamples have the same: those of a single sentence."""
+    interval = "" if low == high else f"[{low:+.1f}, {high:+.1f}]"
+    return TableCell(f"{difference:+.1f}", interval, (difference, low, high))
+
+
+def _bootstrap_p(pair: PairedComparison) -> TableCell:
+    if pair.low == pair.high != 0:  # of a single sentence, on which no p-value rests
+        return NOTHING
+    return _p(pair.p_value if pair.p_holm is None else pair.p_holm)
 
 
 def _p(p: float) -> TableCell:

@@ -15,6 +15,8 @@ from seq2seq_attn.results.results import (
     Results,
 )
 
+ROUNDING = 1e-4  # a standard deviation of BLEU below this is that of runs that score the same
+
 
 def conclusion(results: Results) -> list[str]:
     """The comparison of each arm with the baseline, the largest difference first; then sentences about single arms.
@@ -95,10 +97,12 @@ def _too_few(results: Results) -> str | None:
         return None
     sources, pairs = results.arms[0].sources, results.arms[0].sentences
     if sources < ENOUGH:
-        sentences = f"{sources} test sentences"
+        sentences = "One test sentence is" if sources == 1 else f"{sources} test sentences are"
         if sources < pairs:
-            sentences = f"{sources} different test sentences ({pairs} pairs)"
-        return f"{sentences} are too few to say which arm is better; use at least {ENOUGH}."
+            sentences = f"{sources} different test sentence{'s' if sources > 1 else ''} ({pairs} pairs) are"
+        return f"{sentences} too few to say which arm is better; use at least {ENOUGH}."
+    if alike := [arm.name for arm in results.arms if len(arm.seeds) > 1 and arm.bleu.std < ROUNDING]:
+        return f"All training runs of {' and of '.join(alike)} score the same, which says nothing about others."
     for seeds, what, why in (
         (1, "Single seed", "one training per arm compares two models, not two arms; another may reverse the order"),
         (2, "Two seeds", "the variance between training runs rests on one difference per arm"),

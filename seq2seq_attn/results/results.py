@@ -173,7 +173,7 @@ class JointTest:
     p_holm: Probability
     low: float  # 95 % interval of the difference
     high: float
-    degrees_of_freedom: PositiveFloat | None  # None: infinite, as the runs of each arm all score the same
+    degrees_of_freedom: PositiveFloat
     paired: bool  # runs with the same seed began with the same weights and saw the same batches
     detectable: NonNegativeFloat | None  # true difference detected with 80 % power; None with fewer than three runs
 
