@@ -6,31 +6,37 @@ python experiments/tables.py experiments/ablation
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from seq2seq_attn.results.results import ArmResult, PairedComparison, Results, Spread
 
+STILL_IMPROVING = "↑ still improving when it stopped, in at least one training run"
+
 
 def arms_table(results: Results) -> str:
-    """One row per arm; differences from the baseline in bold where the joint test distinguishes them from 0."""
-    bands = [band.label for band in results.arms[0].bleu_by_length[:3]]
-    header = ["arm", "parameters", "BLEU", "difference", *(f"{label} words" for label in bands)]
-    header += ["perplexity", "entropy, bits", "tokens/s"]
+    """One row per arm; differences from the baseline in bold where the joint test distinguishes them from 0.
+
+    BLEU by length in the bands with enough sentences; alignment error rate and entropy if an arm has them. Arms of
+    which a training run was still improving when it stopped are marked, and the mark is explained below the table.
+    """
     against = {pair.arm: pair for pair in results.comparisons}
-    rows = [
-        [
-            arm.name,
-            f"{arm.parameters:,}",
-            f"{arm.bleu.mean:.1f} ± {arm.bleu.std:.1f}",
-            _difference(against[arm.name]) if arm.name in against else "baseline",
-            *(f"{band.bleu:.1f}" for band in arm.bleu_by_length[:3]),
-            _mean(arm.perplexity),
-            _mean(arm.attention_entropy),
-            f"{arm.tokens_per_second:,.0f}",
-        ]
-        for arm in results.arms
-    ]
-    return _markdown(header, rows)
+    bands = [index for index, band in enumerate(results.arms[0].bleu_by_length) if not band.few]
+    columns: dict[str, Callable[[ArmResult], str]] = {
+        "arm": lambda arm: arm.name,
+        "parameters": lambda arm: f"{arm.parameters:,}",
+        "BLEU": lambda arm: f"{arm.bleu.mean:.1f} ± {arm.bleu.std:.1f}{' ↑' if arm.unconverged else ''}",
+        "difference": lambda arm: _difference(against[arm.name]) if arm.name in against else "baseline",
+        **{_label(results, index): partial(_in_band, index) for index in bands},
+        "AER": lambda arm: "–" if arm.aer is None else f"{arm.aer.mean:.3f}",
+        "entropy, bits": lambda arm: _mean(arm.attention_entropy),
+        "perplexity": lambda arm: _mean(arm.perplexity),
+    }
+    cells = {header: [cell(arm) for arm in results.arms] for header, cell in columns.items()}
+    shown = {header: column for header, column in cells.items() if set(column) != {"–"}}
+    table = _markdown(list(shown), [list(row) for row in zip(*shown.values(), strict=True)])
+    return f"{table}\n\n{STILL_IMPROVING}" if any(arm.unconverged for arm in results.arms) else table
 
 
 def contrasts_table(results: Results) -> str:
@@ -51,6 +57,15 @@ def first_screen(results: Results, arms: list[str]) -> str:
     """BLEU of these arms in one row."""
     known: dict[str, ArmResult] = {arm.name: arm for arm in results.arms}
     return _markdown(["", *arms], [["BLEU", *(f"{known[arm].bleu.mean:.1f}" for arm in arms)]])
+
+
+def _label(results: Results, index: int) -> str:
+    label = results.arms[0].bleu_by_length[index].label
+    return label if index else f"{label} words"
+
+
+def _in_band(index: int, arm: ArmResult) -> str:
+    return f"{arm.bleu_by_length[index].bleu:.1f}"
 
 
 def _difference(pair: PairedComparison) -> str:

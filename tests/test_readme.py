@@ -20,7 +20,7 @@ from seq2seq_attn.comparison.experiment import Experiment, make_grid
 from seq2seq_attn.config import Config
 from seq2seq_attn.models.recurrent.decoders import DecoderConfig
 from seq2seq_attn.results.records import slug
-from seq2seq_attn.results.results import ENOUGH, Results
+from seq2seq_attn.results.results import Results
 from seq2seq_attn.runs import SHIPPED
 from seq2seq_attn.strict import parse
 
@@ -113,6 +113,9 @@ def test_the_scorer_of_the_guide_keeps_the_contract():
 
 def test_figures_of_the_demo_are_those_of_its_results():
     results = json.loads((ROOT / "experiments/tom-and-jerry/results/results.json").read_text(encoding="utf-8"))
+    rivals = results["aer_rivals"]
+    assert f"of the diagonal: {rivals['diagonal']:.3f}, of eflomal: {rivals['eflomal']:.3f}" in README
+    assert [arm["name"] for arm in results["arms"] if not arm.get("unconverged")] == ["additive attention"]
     table = [
         (
             arm["name"],
@@ -155,7 +158,10 @@ def test_figures_of_real_text_are_those_of_their_results():
     difference = difference_of_attention(results)
     assert f"attention reaches {attention} BLEU and the distracted model {distracted}: {difference}" in said
     bible = json.loads((ROOT / "experiments/bible/results/results.json").read_text(encoding="utf-8"))
-    assert f"[Bible verses](experiments/bible/README.md): {difference_of_attention(bible)}" in said
+    assert (
+        f"[Bible verses](experiments/bible/README.md): {difference_of_attention(bible)}, both still improving" in said
+    )
+    assert all(arm["unconverged"] for arm in bible["arms"])
     assert f"a small Transformer, {transformer} (" in said
     page = (ROOT / "experiments/multi30k-en-de/README.md").read_text(encoding="utf-8")
     assert f"| **additive attention, this page**, mean of three seeds, one model | **{attention}** |" in page
@@ -179,21 +185,6 @@ def tables_and_results(name):
     return made, Results.load(ROOT / "experiments" / name / "results/results.json")
 
 
-def test_the_tables_of_these_pages_have_the_figures_of_their_results():
-    for name in ("bible", "capacity", "tatoeba-en-fr"):
-        results = json.loads((ROOT / "experiments" / name / "results/results.json").read_text(encoding="utf-8"))
-        page = (ROOT / "experiments" / name / "README.md").read_text(encoding="utf-8")
-        differences = {pair["arm"]: difference_of(pair) for pair in results["comparisons"]}
-        for arm in results["arms"]:
-            cells = [
-                arm["name"], f"{arm['parameters']:,}", f"{arm['bleu']['mean']:.1f} ± {arm['bleu']['std']:.1f}",
-                differences.get(arm["name"], "baseline"),
-                *(f"{band['bleu']:.1f}" for band in arm["bleu_by_length"] if band["sentences"] >= ENOUGH),
-                f"{arm['perplexity']['mean']:.2f}",
-            ]  # fmt: skip
-            assert f"| {' | '.join(cells)} |" in page.replace("**", "")
-
-
 def test_the_page_on_capacity_has_the_figures_on_training_sentences():
     folder = ROOT / "experiments/capacity"
     page = (folder / "README.md").read_text(encoding="utf-8")
@@ -206,12 +197,30 @@ def test_the_page_on_capacity_has_the_figures_on_training_sentences():
         assert f"| {' | '.join([arm.name, *cells])} |" in page
 
 
-@pytest.mark.parametrize("name", ["ablation", "recipe"])
+@pytest.mark.parametrize(
+    "name", ["ablation", "bible", "capacity", "ladder", "normalisers", "precision", "recipe", "tatoeba-en-fr"]
+)
 def test_the_tables_of_a_page_are_those_of_its_results(name):
     made, results = tables_and_results(name)
     page = (ROOT / "experiments" / name / "README.md").read_text(encoding="utf-8")
     assert made.arms_table(results) in page
     assert not results.contrasts or made.contrasts_table(results) in page
+
+
+def test_the_tables_on_inference_are_what_was_simulated():
+    folder = ROOT / "experiments/inference"
+    page = (folder / "README.md").read_text(encoding="utf-8")
+    found = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    tests = "sentences", "runs (Welch)", "bootstrap of both", "joint"
+    for runs, rates in found["false"].items():
+        cells = [f"{100 * rates[test]:.1f} %" if test in rates else "–" for test in tests]
+        assert f"| {' | '.join([runs, *cells])} |" in page
+    for experiment, power in found["detectable"].items():
+        runs, comparisons = (part.split()[0] for part in experiment.split(", "))
+        printed = ", ".join(f"{each:.2f}" for each in power["printed"])
+        cells = runs, comparisons, f"{power['detectable']:.2f}", f"{100 * power['power']:.1f} %", printed
+        assert f"| {' | '.join(cells)} |" in page
+        assert 0.765 <= power["power"] < 0.835  # "77 to 83 %"
 
 
 def test_the_table_of_time_to_quality_is_that_of_its_results():
@@ -226,6 +235,8 @@ def test_the_table_of_time_to_quality_is_that_of_its_results():
 
 def test_the_row_of_the_ablation_on_the_first_screen_is_that_of_its_results():
     made, results = tables_and_results("ablation")
+    improving = sum(bool(arm.unconverged) for arm in results.arms)
+    assert f"({len(results.arms)} arms, of which {improving} were still improving".replace("(", "[") in README
     (shown,) = (line for line in README.splitlines() if line.startswith("|  | C at start |"))
     assert made.first_screen(results, [cell.strip() for cell in shown.split("|")[2:-1]]) in README
 
