@@ -36,7 +36,7 @@ from seq2seq_attn.evaluation.resampling import resampled_scores
 
 LEVEL, POWER = 0.05, 0.80
 CENTRAL_95 = 0.975  # upper quantile of the central 95 %
-NEGLIGIBLE = 1e-10  # squared standard errors below this are rounding: a hundred thousandth of a point of BLEU
+NEGLIGIBLE = 1e-18  # squared standard errors of training runs below this are rounding
 
 
 class RunScores(NamedTuple):

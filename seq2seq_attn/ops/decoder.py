@@ -30,9 +30,9 @@ from seq2seq_attn.attention import (
 )
 from seq2seq_attn.ops.dispatch import changed, first_derivative_only, unsupported
 from seq2seq_attn.ops.fused_scorers import FusedAdditive, FusedConcat, read_backward, read_forward, values_backward
-from seq2seq_attn.ops.gate_norm import NOT_NORMALISED, NormWeights, gate_norms
 from seq2seq_attn.ops.gru import accumulation_dtype, step_backward, step_forward, why_not_sequence
 from seq2seq_attn.ops.int8 import Int8Linear
+from seq2seq_attn.ops.layer_norm import NOT_NORMALISED, NormWeights, gate_norms
 from seq2seq_attn.ops.linear import add_product, product, weight_gradient
 
 
@@ -178,26 +178,27 @@ class _DecoderSequence(torch.autograd.Function):
         gates, candidates, contexts, attention = map(empty, (2 * size, size, values.shape[2], values.shape[1]))
         of_first = () if first_weight is None else (empty(2 * size), empty(size), empty(size))  # r and z, n, H'
         reading = of_first[2] if of_first else states  # the states that read the source
-        us, queries, first_us = [], [], []  # the products with the states
+        products, first_products = [], []
         norms = input_norm, recurrent_norm, first_norm = gate_norms(eps, norm_parameters)
         with torch.autocast(inputs.device.type, enabled=False):
             for t in range(steps):
                 if first_weight is not None:
-                    first_us.append(first_norm.forward(product(states[t], first_weight, first_bias)))
-                    step_forward(inputs[t], first_us[t], states[t], *(part[t] for part in of_first))
-                of_state = product(reading[t], state_weight, state_bias)
-                us.append(recurrent_norm.forward(of_state[:, : 3 * size]))
-                queries.append(reading[t] if v is None else of_state[:, 3 * size :])
-                read_forward(queries[t], keys, v, is_token, values, attention[t], contexts[t])
+                    first_products.append(product(states[t], first_weight, first_bias))
+                    u = first_norm.forward(first_products[t])
+                    step_forward(inputs[t], u, states[t], *(part[t] for part in of_first))
+                products.append(product(reading[t], state_weight, state_bias))
+                query = reading[t] if v is None else products[t][:, 3 * size :]
+                read_forward(query, keys, v, is_token, values, attention[t], contexts[t])
                 if first_weight is None:
                     x = add_product(inputs[t], contexts[t], context_weight)
                 else:
                     x = product(contexts[t], context_weight, gates_bias)
-                step_forward(input_norm.forward(x), us[t], reading[t], gates[t], candidates[t], states[t + 1])
+                x, u = input_norm.forward(x), recurrent_norm.forward(products[t][:, : 3 * size])
+                step_forward(x, u, reading[t], gates[t], candidates[t], states[t + 1])
         ctx.eps = eps
         ctx.save_for_backward(
             states, gates, candidates, attention, contexts, keys, values, v, state_weight, context_weight, first_weight,
-            *norm_parameters, *us, *queries, *first_us, *of_first, *chain.from_iterable(norm.saved for norm in norms),
+            *norm_parameters, *products, *first_products, *of_first, *chain.from_iterable(norm.saved for norm in norms),
         )  # fmt: skip
         return states[1:], contexts, attention
 
@@ -211,8 +212,8 @@ class _DecoderSequence(torch.autograd.Function):
         previous: Tensor = states[:-1]
         dtype = states.dtype
         steps, sentences, size = previous.shape
-        us, queries = (list(islice(saved, steps)) for _ in range(2))
-        first_us, of_first = (list(islice(saved, 0 if first_weight is None else each)) for each in (steps, 3))
+        products = list(islice(saved, steps))
+        first_products, of_first = (list(islice(saved, 0 if first_weight is None else each)) for each in (steps, 3))
         norms = input_norm, recurrent_norm, first_norm = gate_norms(ctx.eps, norm_parameters, saved, steps)
         reading = of_first[2] if of_first else previous
 
@@ -229,17 +230,21 @@ class _DecoderSequence(torch.autograd.Function):
         grad_carry = previous.new_zeros(sentences, size, dtype=accumulation_dtype(previous))
         grad_next = None
         for t in reversed(range(steps)):
+            u = recurrent_norm.last(products[t][:, : 3 * size])
             step_backward(
-                at_step(grad_states, t), grad_next, grad_carry, us[t], reading[t], gates[t], candidates[t],
+                at_step(grad_states, t), grad_next, grad_carry, u, reading[t], gates[t], candidates[t],
                 grad_gates[t], grad_products[t, :, : 3 * size],
             )  # fmt: skip
             input_norm.backward_(grad_gates[t])
             recurrent_norm.backward_(grad_products[t, :, : 3 * size])
             grad_context, grad_weights = product(grad_gates[t], context_weight.t()), at_step(grad_attention, t)
             total_grad_contexts[t] = grad_context if grad_contexts is None else grad_context.add_(grad_contexts[t])
-            grad_query = torch.empty_like(reading[t]) if v is None else grad_products[t, :, 3 * size :]
+            if v is None:
+                query, grad_query = reading[t], torch.empty_like(reading[t])
+            else:
+                query, grad_query = products[t][:, 3 * size :], grad_products[t, :, 3 * size :]
             read_backward(
-                queries[t], keys, v, values, attention[t], total_grad_contexts[t],
+                query, keys, v, values, attention[t], total_grad_contexts[t],
                 None if grad_weights is None else grad_weights.contiguous(), grad_query, grad_keys, grad_v,
             )  # fmt: skip
             grad_next = product(grad_products[t], state_weight.t())
@@ -247,8 +252,8 @@ class _DecoderSequence(torch.autograd.Function):
                 grad_next += grad_query
             if grad_first_products is not None:
                 step_backward(
-                    None, grad_next, grad_carry, first_us[t], previous[t], of_first[0][t], of_first[1][t],
-                    grad_inputs[t], grad_first_products[t],
+                    None, grad_next, grad_carry, first_norm.last(first_products[t]), previous[t], of_first[0][t],
+                    of_first[1][t], grad_inputs[t], grad_first_products[t],
                 )  # fmt: skip
                 first_norm.backward_(grad_first_products[t])
                 grad_next = product(grad_first_products[t], first_weight.t())

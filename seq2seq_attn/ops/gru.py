@@ -18,8 +18,8 @@ from torch.nn.utils.rnn import PackedSequence
 
 from seq2seq_attn.ops import native
 from seq2seq_attn.ops.dispatch import changed, first_derivative_only, unsupported
-from seq2seq_attn.ops.gate_norm import NOT_NORMALISED, GateNorm, NormWeights, why_not_norm
-from seq2seq_attn.ops.linear import linear, product, weight_gradient
+from seq2seq_attn.ops.layer_norm import NOT_NORMALISED, GateNorm, NormWeights, why_not_norm
+from seq2seq_attn.ops.linear import is_linear, linear, product, weight_gradient
 
 
 def gru_update(inputs: Tensor, recurrent: Tensor, state: Tensor) -> Tensor:
@@ -84,7 +84,9 @@ def why_not_sequence(cell: nn.Module) -> str | None:
     if getattr(type(cell), "update", None) is not gru_update:
         return f"{type(cell).__name__} is not a GRU"
     gru = cast(Any, cell)
-    return why_not_norm(gru.input_norm, gru.gate_size) or why_not_norm(gru.recurrent_norm, gru.gate_size)
+    if not is_linear(gru.recurrent):
+        return f"its product with the state is {type(gru.recurrent).__name__}"
+    return why_not_norm(gru.input_norm, gru.recurrent) or why_not_norm(gru.recurrent_norm, gru.recurrent)
 
 
 def gru_sequence(
@@ -129,33 +131,34 @@ class _GRUSequence(torch.autograd.Function):
         gates, candidates = inputs.new_empty(len(inputs), 2 * size), inputs.new_empty(len(inputs), size)
         states = torch.empty_like(candidates)
         state = inputs.new_zeros(0, size) if initial is None else initial.to(inputs.dtype)
-        previous, us, norm = [], [], GateNorm(NormWeights(*norm_weights))
+        previous, products, norm = [], [], GateNorm(NormWeights(*norm_weights))
         with torch.autocast(inputs.device.type, enabled=False):
             for x, rz, n, h in split_steps(counts, reverse, inputs, gates, candidates, states):
                 previous.append(first_rows(state, len(x)))
-                us.append(norm.forward(product(previous[-1], w, b)))
-                step_forward(x, us[-1], previous[-1], rz, n, h)
+                products.append(product(previous[-1], w, b))
+                step_forward(x, norm.forward(products[-1]), previous[-1], rz, n, h)
                 state = h
         ctx.counts, ctx.reverse, ctx.starts_at_zero, ctx.eps = counts, reverse, initial is None, norm.eps
         all_previous = torch.cat(previous[::-1] if reverse else previous)
-        ctx.save_for_backward(all_previous, gates, candidates, weight, norm.gain, norm.bias, *us, *norm.saved)
+        ctx.save_for_backward(all_previous, gates, candidates, weight, norm.gain, norm.bias, *products, *norm.saved)
         return states
 
     @staticmethod
     @first_derivative_only
     def backward(ctx: Any, grad_states: Tensor) -> tuple[Tensor | None, ...]:
         previous, gates, candidates, weight, gain, bias, *rest = ctx.saved_tensors
-        us, norm = rest[: len(ctx.counts)], GateNorm(NormWeights(gain, bias, ctx.eps), rest[len(ctx.counts) :])
+        steps = len(ctx.counts)
+        products, norm = rest[:steps], GateNorm(NormWeights(gain, bias, ctx.eps), rest[steps:])
         w, size = weight.to(previous.dtype).t(), weight.shape[1]
         grad_inputs, grad_products = (previous.new_empty(len(previous), 3 * size) for _ in range(2))
         grad_carry = previous.new_zeros(max(ctx.counts), size, dtype=accumulation_dtype(previous))
         packed = grad_states, previous, gates, candidates, grad_inputs, grad_products
         next_grad_u = None
         for u, (grad_h, h, rz, n, grad_x, grad_u) in zip(
-            reversed(us), split_steps(ctx.counts, not ctx.reverse, *packed), strict=True
+            reversed(products), split_steps(ctx.counts, not ctx.reverse, *packed), strict=True
         ):
             grad_next = None if next_grad_u is None else product(next_grad_u, w)
-            step_backward(grad_h, grad_next, grad_carry[: len(h)], u, h, rz, n, grad_x, grad_u)
+            step_backward(grad_h, grad_next, grad_carry[: len(h)], norm.last(u), h, rz, n, grad_x, grad_u)
             norm.backward_(grad_u)
             next_grad_u = grad_u
         grad_weight = weight_gradient(grad_products, previous).to(weight.dtype)

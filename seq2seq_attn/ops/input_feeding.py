@@ -16,8 +16,8 @@ from seq2seq_attn.attention import Source
 from seq2seq_attn.ops.decoder import for_kernels, layer_gradients
 from seq2seq_attn.ops.dispatch import first_derivative_only
 from seq2seq_attn.ops.fused_scorers import read_backward, read_forward, values_backward
-from seq2seq_attn.ops.gate_norm import NOT_NORMALISED, NormWeights, gate_norms
 from seq2seq_attn.ops.gru import accumulation_dtype, step_backward, step_forward
+from seq2seq_attn.ops.layer_norm import NOT_NORMALISED, NormWeights, gate_norms
 from seq2seq_attn.ops.linear import add_product, product, weight_gradient
 
 
@@ -93,14 +93,13 @@ class _FeedingSequence(torch.autograd.Function):
         states = torch.cat((initial[None], empty(size)))  # H_0 .. H_T
         attentional = torch.cat((initial_feed[None], empty(size)))  # H~_0 .. H~_T
         gates, candidates, contexts, attention = map(empty, (2 * size, size, values.shape[2], values.shape[1]))
-        us = []  # the products with the states, for the gates
         norms = input_norm, recurrent_norm = gate_norms(eps, norm_parameters)
         with torch.autocast(inputs.device.type, enabled=False):
             products = [product(states[0], state_weight, state_bias)]  # of each state: gates, H~, query
             for t in range(steps):
                 x = input_norm.forward(add_product(inputs[t], attentional[t], feed_weight))
-                us.append(recurrent_norm.forward(products[t][:, : 3 * size]))
-                step_forward(x, us[t], states[t], gates[t], candidates[t], states[t + 1])
+                u = recurrent_norm.forward(products[t][:, : 3 * size])
+                step_forward(x, u, states[t], gates[t], candidates[t], states[t + 1])
                 products.append(product(states[t + 1], state_weight, state_bias))
                 query = states[t + 1] if v is None else products[t + 1][:, 4 * size :]
                 read_forward(query, keys, v, is_token, values, attention[t], contexts[t])
@@ -109,7 +108,7 @@ class _FeedingSequence(torch.autograd.Function):
         ctx.eps = eps
         ctx.save_for_backward(
             states, attentional, gates, candidates, attention, contexts, keys, values, v, state_weight, feed_weight,
-            context_weight, *norm_parameters, *products, *us, *chain.from_iterable(norm.saved for norm in norms),
+            context_weight, *norm_parameters, *products, *chain.from_iterable(norm.saved for norm in norms),
         )  # fmt: skip
         return attentional[1:], contexts, attention
 
@@ -122,7 +121,7 @@ class _FeedingSequence(torch.autograd.Function):
         norm_parameters, rest = rest[: 2 * len(ctx.eps)], rest[2 * len(ctx.eps) :]
         steps, sentences, size = candidates.shape
         dtype = states.dtype
-        products, us, saved = rest[: steps + 1], rest[steps + 1 : 2 * steps + 1], iter(rest[2 * steps + 1 :])
+        products, saved = rest[: steps + 1], iter(rest[steps + 1 :])
         norms = input_norm, recurrent_norm = gate_norms(ctx.eps, norm_parameters, saved, steps)
 
         def at_step(gradient: Tensor | None, t: int) -> Tensor | None:
@@ -154,8 +153,9 @@ class _FeedingSequence(torch.autograd.Function):
             grad_state = product(grad_products[t + 1], state_weight.t())
             if v is None:
                 grad_state += grad_query
+            u = recurrent_norm.last(products[t][:, : 3 * size])
             step_backward(
-                None, grad_state, grad_carry, us[t], states[t], gates[t], candidates[t],
+                None, grad_state, grad_carry, u, states[t], gates[t], candidates[t],
                 grad_inputs[t], grad_products[t, :, : 3 * size],
             )  # fmt: skip
             input_norm.backward_(grad_inputs[t])

@@ -15,8 +15,6 @@ from seq2seq_attn.results.results import (
     Results,
 )
 
-ROUNDING = 1e-4  # a standard deviation of BLEU below this is that of runs that score the same
-
 
 def conclusion(results: Results) -> list[str]:
     """The comparison of each arm with the baseline, the largest difference first; then sentences about single arms.
@@ -101,8 +99,10 @@ def _too_few(results: Results) -> str | None:
         if sources < pairs:
             sentences = f"{sources} different test sentence{'s' if sources > 1 else ''} ({pairs} pairs) are"
         return f"{sentences} too few to say which arm is better; use at least {ENOUGH}."
-    if alike := [arm.name for arm in results.arms if len(arm.seeds) > 1 and arm.bleu.std < ROUNDING]:
-        return f"All training runs of {' and of '.join(alike)} score the same, which says nothing about others."
+    several = {arm.name for arm in results.arms if len(arm.seeds) > 1}
+    if alike := [pair for pair in results.tested if pair.joint is None and {pair.arm, pair.baseline} <= several]:
+        which = ", ".join(f"{pair.arm} and {pair.baseline}" for pair in alike)
+        return f"No training run differs from the next ({which}), so nothing can be said about other training runs."
     for seeds, what, why in (
         (1, "Single seed", "one training per arm compares two models, not two arms; another may reverse the order"),
         (2, "Two seeds", "the variance between training runs rests on one difference per arm"),

@@ -173,7 +173,7 @@ class JointTest:
     p_holm: Probability
     low: float  # 95 % interval of the difference
     high: float
-    degrees_of_freedom: PositiveFloat
+    degrees_of_freedom: PositiveFloat | None  # None in older files: infinite, as the runs of each arm score the same
     paired: bool  # runs with the same seed began with the same weights and saw the same batches
     detectable: NonNegativeFloat | None  # true difference detected with 80 % power; None with fewer than three runs
 
@@ -208,7 +208,7 @@ class PairedComparison:
     p_value: Probability  # of sacrebleu's paired bootstrap; too small for a two-sided test, see `paired_bootstrap`
     p_holm: Probability | None = None  # p_value corrected as in Significance
     randomisation: Significance | None = None  # paired approximate randomisation; None: different numbers of runs
-    joint: JointTest | None = None  # None: an arm has a single run, or the test set fewer than `ENOUGH` sources
+    joint: JointTest | None = None  # None: single runs, runs that all score the same, or fewer than `ENOUGH` sources
     chrf: ChrfDifference | None = None
 
     @property

@@ -102,7 +102,7 @@ def test_runs_that_score_the_same_give_no_test_as_they_say_nothing_about_other_t
     ours, theirs = runs([30, 100 * (0.1 + 0.2), 30], resampled), runs([20.0, 20, 20], resampled - 10)
     assert joint_test(ours, theirs, paired) is None
     assert joint_interval(ours) is None
-    theirs.scores[0] += 0.1
+    theirs.scores[0] += 1e-6
     assert joint_test(ours, theirs, paired) is not None
     assert joint_interval(theirs) is not None
 

@@ -7,8 +7,8 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from seq2seq_attn.models.recurrent.cells import CELLS
 from seq2seq_attn.models.recurrent.encoder import LAYERS
-from seq2seq_attn.ops.gate_norm import NOT_NORMALISED, NormWeights
 from seq2seq_attn.ops.gru import FusedGRUUpdate, gru_sequence, gru_update, reference_gru_update, run_packed
+from seq2seq_attn.ops.layer_norm import NOT_NORMALISED, NormWeights
 
 BATCH, HIDDEN, INPUT = 4, 5, 3
 

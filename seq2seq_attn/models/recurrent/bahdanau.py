@@ -12,7 +12,7 @@ from seq2seq_attn.models.recurrent.cells import Cell
 from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderConfig, DecoderOutput, DecoderState
 from seq2seq_attn.ops.decoder import DecoderWeights, decoder_sequence, scoring, why_not
 from seq2seq_attn.ops.dispatch import changed, fusible
-from seq2seq_attn.ops.gate_norm import norm_weights
+from seq2seq_attn.ops.layer_norm import norm_weights
 from seq2seq_attn.ops.linear import Linear
 
 

@@ -19,8 +19,8 @@ from seq2seq_attn.attention.normaliser import full_precision
 from seq2seq_attn.models.translator import is_initialised
 from seq2seq_attn.ops.dispatch import changed, fusible
 from seq2seq_attn.ops.dropout import Dropout
-from seq2seq_attn.ops.gate_norm import norm_weights
 from seq2seq_attn.ops.gru import gru_sequence, gru_update, why_not_sequence
+from seq2seq_attn.ops.layer_norm import layer_norm, norm_weights
 from seq2seq_attn.ops.linear import Linear
 from seq2seq_attn.ops.scan import scan
 
@@ -158,8 +158,8 @@ class RecurrentCell(SingleCell):
         return self.update(self.input_norm(inputs), recurrent, state)
 
     def normalised_inputs(self, inputs: Tensor) -> Tensor:
-        """g (..., gate_size) of any number of steps after its layer normalisation, in the dtype of g."""
-        return cast(Tensor, self.input_norm(inputs)).to(inputs.dtype)  # autocast normalises in float32 on a GPU
+        """g (..., gate_size) of any number of steps after its layer normalisation."""
+        return layer_norm(self.input_norm, inputs)
 
     @staticmethod
     @abstractmethod
@@ -183,13 +183,14 @@ class ScanCell(SingleCell):
         return torch.cat([hidden] * self.states, dim=-1)
 
     def forward(self, inputs: Tensor, state: Tensor) -> Tensor:
-        return self.all_states(self.input_norm(inputs), [inputs.shape[0]], state)
+        return self.all_states(layer_norm(self.input_norm, inputs), [inputs.shape[0]], state)
 
     def run(self, inputs: Tensor, state: Tensor) -> Tensor:
         if self.why_not() is not None:
             return super().run(inputs, state)
         steps, rows = inputs.shape[:2]
-        return self.all_states(self.input_norm(inputs).flatten(0, 1), [rows] * steps, state).view(steps, rows, -1)
+        gates = layer_norm(self.input_norm, inputs).flatten(0, 1)
+        return self.all_states(gates, [rows] * steps, state).view(steps, rows, -1)
 
     def why_not(self) -> str | None:
         """Why `run` loops over steps; None if it takes all of them in one operation."""

@@ -20,6 +20,7 @@ from seq2seq_attn.models.recurrent.decoders import CellName, check_residual
 from seq2seq_attn.ops.dispatch import fusible, unsupported
 from seq2seq_attn.ops.dropout import Dropout
 from seq2seq_attn.ops.gru import run_packed, why_not_layer
+from seq2seq_attn.ops.layer_norm import layer_norm
 from seq2seq_attn.ops.linear import Linear
 from seq2seq_attn.strict import Layers, Size
 
@@ -70,7 +71,7 @@ class RecurrentEncoder(Encoder):
         for layer, norm in zip(self.layers, self.norms, strict=True):
             is_first = layer is self.layers[0]
             inputs = packed if is_first else _map(self.dropout, packed)
-            outputs = _map(norm, self._run(layer, inputs))
+            outputs = _map(partial(layer_norm, norm), self._run(layer, inputs))
             is_residual = self.residual and not is_first
             packed = outputs._replace(data=outputs.data + packed.data) if is_residual else outputs
         return pad_packed_sequence(packed, batch_first=True, total_length=embedded.shape[1])[0]
@@ -112,7 +113,7 @@ class ScanLayer(nn.Module):
         return unsupported(*self.parameters())
 
 
-def _map(module: nn.Module, packed: PackedSequence) -> PackedSequence:
+def _map(module: Callable[[Tensor], Tensor], packed: PackedSequence) -> PackedSequence:
     return packed._replace(data=module(packed.data))
 
 
