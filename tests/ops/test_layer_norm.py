@@ -1,0 +1,90 @@
+"""Layer normalisation in full precision, and only where nothing else was written."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils.parametrizations import weight_norm
+
+from seq2seq_attn import ops
+from seq2seq_attn.models.recurrent.cells import GRUCell
+from seq2seq_attn.ops.int8 import has_int8, quantised
+from seq2seq_attn.ops.layer_norm import layer_norm
+
+needs_int8 = pytest.mark.skipif(not has_int8(), reason="no exact int8 products on this machine")
+
+
+def gradients(normalise, norm, x):
+    weights = 1 + torch.arange(x.numel()).view_as(x).sin()
+    return torch.autograd.grad((normalise(x).double() * weights).sum(), [norm.weight, norm.bias])
+
+
+def test_gradients_of_many_rows_in_bf16_are_summed_in_full_precision():
+    norm, x = nn.LayerNorm(8), torch.randn(5000, 8).bfloat16()
+    exact = nn.LayerNorm(8).double()
+    for ours, theirs in zip(
+        gradients(lambda rows: layer_norm(norm, rows), norm, x), gradients(exact, exact, x.double()), strict=True
+    ):
+        assert (ours - theirs).norm() < 0.05 * theirs.norm()
+
+
+@pytest.mark.parametrize(
+    "cell", [GRUCell(4, layer_norm=True).bfloat16(), GRUCell(4, layer_norm=True)], ids=["bf16", "mixed"]
+)
+def test_gradients_of_many_steps_in_bf16_are_summed_in_full_precision(cell):
+    exact = GRUCell(4, layer_norm=True).double()
+    exact.load_state_dict(cell.state_dict())
+    gates, state = torch.randn(300, 16, 12).bfloat16(), torch.randn(16, 4).bfloat16()
+
+    def found(cell, dtype):
+        states = cell.run(gates.to(dtype), state.to(dtype))
+        loss = (states.double() * (1 + torch.arange(states.numel()).view_as(states).sin())).sum()
+        return torch.autograd.grad(loss, [cell.input_norm.weight, cell.recurrent_norm.weight, cell.recurrent_norm.bias])
+
+    assert cell.why_not() is None
+    for ours, theirs in zip(found(cell, torch.bfloat16), found(exact, torch.double), strict=True):
+        assert (ours - theirs).norm() < 0.05 * theirs.norm()
+
+
+def test_a_module_that_a_user_changed_is_called_as_it_is():
+    x = torch.randn(3, 4).bfloat16()
+    hooked, own = nn.LayerNorm(4), type("Own", (nn.LayerNorm,), {"forward": lambda self, x: x + 1})(4)
+    hooked.register_forward_hook(lambda module, inputs, output: output + 1)
+    assert torch.equal(layer_norm(hooked.bfloat16(), x), hooked(x))
+    assert torch.equal(layer_norm(own, x), x + 1)
+    assert torch.equal(layer_norm(nn.Identity(), x), x)
+
+
+def test_without_gain_or_bias_it_is_what_torch_computes():
+    x = torch.randn(3, 4)
+    for norm in (nn.LayerNorm(4, bias=False), nn.LayerNorm(4, elementwise_affine=False), nn.LayerNorm((3, 4))):
+        torch.testing.assert_close(layer_norm(norm, x), norm(x))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda cell: cell.recurrent_norm.bfloat16(),
+        lambda cell: weight_norm(cell.recurrent_norm),
+        lambda cell: cell.input_norm.register_forward_hook(lambda module, inputs, output: output),
+        pytest.param(quantised, marks=needs_int8),
+    ],
+    ids=["dtype", "parametrisation", "hook", "int8"],
+)
+def test_a_changed_cell_runs_step_by_step(change):
+    cell = GRUCell(64, layer_norm=True)
+    assert cell.why_not() is None
+    changed = change(cell)
+    cell = changed if isinstance(changed, GRUCell) else cell
+    assert cell.why_not() is not None
+
+
+@needs_int8
+def test_teacher_forcing_in_int8_equals_its_own_steps():
+    cell = quantised(GRUCell(64).eval())
+    gates, state = torch.randn(3, 5, 192), torch.randn(5, 64)
+    with torch.no_grad():
+        states = cell.run(gates, state)
+        assert torch.equal(states[0], cell(gates[0], state))
+        assert torch.equal(states[1], cell(gates[1], states[0]))
+        with ops.reference():
+            torch.testing.assert_close(states[0], cell(gates[0], state), rtol=1e-4, atol=1e-5)
