@@ -124,8 +124,8 @@ def _scores(arm: Arm, test_set: TestSet) -> dict[str, Spread | None]:
         known = [value for value in values if value is not None]
         scores[key] = _spread(known, intervals.get(key)) if len(known) == len(values) else None
     bleu = scores["bleu"]
-    if bleu is not None and arm.bleu.sources >= ENOUGH:
-        low, high = joint_interval(RunScores.of(arm.bleu)) or (None, None)
+    if bleu is not None and arm.bleu.sources >= ENOUGH and (runs := RunScores.of(arm.bleu)).differ:
+        low, high = joint_interval(runs) or (None, None)
         scores["bleu"] = replace(bleu, joint_low=low, joint_high=high)
     return scores
 

@@ -36,7 +36,7 @@ from seq2seq_attn.evaluation.resampling import resampled_scores
 
 LEVEL, POWER = 0.05, 0.80
 CENTRAL_95 = 0.975  # upper quantile of the central 95 %
-NEGLIGIBLE = 1e-18  # squared standard errors of training runs below this are rounding
+ROUNDING = 1e-9  # smaller differences of scores, and smaller standard errors, are rounding
 
 
 class RunScores(NamedTuple):
@@ -48,6 +48,11 @@ class RunScores(NamedTuple):
     @classmethod
     def of(cls, counts: CorpusCounts) -> RunScores:
         return cls(counts.scores(), resampled_scores(counts))
+
+    @property
+    def differ(self) -> bool:
+        """Whether not all runs score the same."""
+        return bool(np.ptp(self.scores) > ROUNDING)
 
 
 class TrainingNoise(NamedTuple):
@@ -79,8 +84,8 @@ class JointResult:
 def joint_test(system: RunScores, baseline: RunScores, paired: bool = False) -> JointResult | None:
     """The joint test of two arms; see the module's docstring.
 
-    None if nothing can be said about other training runs: an arm has a single run, or the runs of each arm (if paired,
-    their differences) all score the same. ValueError: `paired` with different numbers of runs.
+    None if it is undefined: an arm has a single run, or neither training runs nor sentences vary. ValueError: `paired`
+    with different numbers of runs.
     """
     counts = len(system.scores), len(baseline.scores)
     if paired and counts[0] != counts[1]:
@@ -97,7 +102,7 @@ def joint_test(system: RunScores, baseline: RunScores, paired: bool = False) -> 
         sentences = _covariance_within(system) + _covariance_within(baseline) - 2 * float(across)
     sentences = max(0.0, sentences)
     variance = sum(each.squared_error for each in training_noise) + sentences
-    if all(each.squared_error < NEGLIGIBLE for each in training_noise):
+    if variance < ROUNDING**2:
         return None
     noise = np.array([each.squared_error for each in training_noise])
     freedom = float(_freedom(noise, np.array([each.degrees_of_freedom for each in training_noise]), sentences))
@@ -112,7 +117,8 @@ def _freedom(noise: NDArray[np.float64], freedoms: NDArray[np.int64], sentences:
     if len(freedoms) == 1:
         return np.broadcast_to(freedoms[0], noise.shape[:-1])
     variance, of_runs = noise.sum(axis=-1) + sentences, (noise**2 / freedoms).sum(axis=-1)
-    return np.asarray(variance**2 / of_runs)
+    with np.errstate(divide="ignore"):
+        return np.asarray(variance**2 / of_runs)  # infinite if the runs of each arm all score the same
 
 
 def _training_noise(runs: RunScores) -> TrainingNoise:
@@ -128,18 +134,16 @@ def _covariance_within(runs: RunScores) -> float:
 
 
 def joint_interval(runs: RunScores) -> tuple[float, float] | None:
-    """The 95 % interval of the mean score of an arm over training runs and sentences.
+    """The 95 % interval of the mean score of an arm over training runs and sentences; None for a single run.
 
-    None for a single run, and for runs that all score the same, which say nothing about others. As in the joint test,
-    for one arm: V = s^2 / n + max(0, C), with df = V^2 / (s^4 / n^2 / (n - 1)).
+    As in the joint test, for one arm: V = s^2 / n + max(0, C), with df = V^2 / (s^4 / n^2 / (n - 1)).
     """
     if len(runs.scores) < 2:
         return None
     noise, sentences = _training_noise(runs), max(0.0, _covariance_within(runs))
-    if noise.squared_error < NEGLIGIBLE:
-        return None
     variance = noise.squared_error + sentences
-    freedom = variance**2 / (noise.squared_error**2 / noise.degrees_of_freedom)
+    squared = noise.squared_error**2 / noise.degrees_of_freedom
+    freedom = variance**2 / squared if squared else np.inf
     half = float(t.ppf(CENTRAL_95, freedom)) * variance**0.5
     return float(runs.scores.mean()) - half, float(runs.scores.mean()) + half
 

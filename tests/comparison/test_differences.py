@@ -1,6 +1,7 @@
 """Arms against each other: the tests of `evaluation`, corrected over all comparisons."""
 
 import random
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -154,6 +155,17 @@ def test_one_sentence_and_identical_systems_are_no_evidence():
     (same,) = differences(systems | {"b": systems["a"]}, [("a", "b")]).comparisons
     assert (same.bleu_difference, same.low, same.high, same.randomisation.p_value) == (0, 0, 0, 1)
     assert same.verdict == "undecided"
+
+
+def test_copies_of_one_training_say_nothing_about_others():
+    systems = arms({"a": (0.1, 0.2), "baseline": (0.3, 0.4)})
+    twice = lambda counts: replace(counts, counts=counts.counts[[0, 0]])  # noqa: E731
+    first = {name: arm._replace(bleu=twice(arm.bleu), chrf=twice(arm.chrf)) for name, arm in systems.items()}
+    assert differences(systems, [("a", "baseline")]).comparisons[0].joint is not None
+    (pair,) = differences(first, [("a", "baseline")]).comparisons
+    assert (pair.joint, pair.chrf.joint, pair.verdict) == (None, None, None)
+    (pair,) = differences(first | {"baseline": systems["baseline"]}, [("a", "baseline")]).comparisons
+    assert pair.joint is not None
 
 
 def test_a_single_arm_has_no_comparison(systems):
