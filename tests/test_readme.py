@@ -153,7 +153,7 @@ def difference_of_attention(results):
 def test_figures_of_real_text_are_those_of_their_results():
     results = json.loads((ROOT / "experiments/multi30k-en-de/results/results.json").read_text(encoding="utf-8"))
     scores = [arm["bleu"] for arm in results["arms"]]
-    distracted, attention, transformer = (f"{score['mean']:.1f} ± {score['std']:.1f}" for score in scores)
+    distracted, attention, transformer, normalised = (f"{score['mean']:.1f} ± {score['std']:.1f}" for score in scores)
     said = " ".join(README.split())
     difference = difference_of_attention(results)
     assert f"attention reaches {attention} BLEU and the distracted model {distracted}: {difference}" in said
@@ -164,9 +164,10 @@ def test_figures_of_real_text_are_those_of_their_results():
     assert all(arm["unconverged"] for arm in bible["arms"])
     assert f"a small Transformer, {transformer} (" in said
     page = (ROOT / "experiments/multi30k-en-de/README.md").read_text(encoding="utf-8")
-    assert f"| **additive attention, this page**, mean of three seeds, one model | **{attention}** |" in page
-    assert f"| distracted, this page | {distracted} |" in page
-    assert f"| Transformer, this page, mean of three seeds, one model | {transformer} |" in page
+    assert f"| **additive attention, this page**, mean of three seeds, one model | 6 | **{attention}** |" in page
+    assert f"| distracted, this page | 6 | {distracted} |" in page
+    assert f"| Transformer, this page, mean of three seeds, one model | 2 | {transformer} |" in page
+    assert f"| layer normalisation, this page, mean of three seeds, one model | 1 | {normalised} |" in page
 
 
 def test_the_scores_of_cased_captions_are_those_of_their_results():
