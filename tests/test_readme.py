@@ -237,7 +237,7 @@ def test_the_table_of_time_to_quality_is_that_of_its_results():
 def test_the_row_of_the_ablation_on_the_first_screen_is_that_of_its_results():
     made, results = tables_and_results("ablation")
     improving = sum(bool(arm.unconverged) for arm in results.arms)
-    assert f"({len(results.arms)} arms, of which {improving} were still improving when they stopped".replace("(", "[") in README
+    assert f"[{len(results.arms)} arms, of which {improving} were still improving when they stopped" in README
     (shown,) = (line for line in README.splitlines() if line.startswith("|  | C at start |"))
     assert made.first_screen(results, [cell.strip() for cell in shown.split("|")[2:-1]]) in README
 
