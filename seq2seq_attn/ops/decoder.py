@@ -32,7 +32,7 @@ from seq2seq_attn.ops.dispatch import changed, first_derivative_only, unsupporte
 from seq2seq_attn.ops.fused_scorers import FusedAdditive, FusedConcat, read_backward, read_forward, values_backward
 from seq2seq_attn.ops.gru import accumulation_dtype, step_backward, step_forward, why_not_sequence
 from seq2seq_attn.ops.int8 import Int8Linear
-from seq2seq_attn.ops.layer_norm import NOT_NORMALISED, NormWeights, gate_norms
+from seq2seq_attn.ops.layer_norm import NOT_NORMALISED, NormWeights, as_arguments, gate_norms
 from seq2seq_attn.ops.linear import add_product, product, weight_gradient
 
 
@@ -125,12 +125,11 @@ def decoder_sequence(
         state_bias = F.pad(state_bias, (0, len(weights.query)))
     of_first_cell = weights.first, weights.first_bias, weights.gates_bias
     parameters = state_weight, state_bias, weights.context, *of_first_cell
-    norms = weights.input_norm, weights.recurrent_norm, weights.first_norm
     results: tuple[Tensor, Tensor, Tensor] = _DecoderSequence.apply(  # type: ignore[no-untyped-call]
         *(inputs, initial.to(dtype), source.prepared, source.values, source.is_token),
         None if weights.v is None else weights.v.to(source.prepared.dtype),
         *(None if each is None else each.to(dtype) for each in parameters),
-        *(tuple(norm.eps for norm in norms), *chain.from_iterable((norm.gain, norm.bias) for norm in norms)),
+        *as_arguments(weights.input_norm, weights.recurrent_norm, weights.first_norm),
     )
     return results
 

@@ -17,7 +17,7 @@ from seq2seq_attn.ops.decoder import for_kernels, layer_gradients
 from seq2seq_attn.ops.dispatch import first_derivative_only
 from seq2seq_attn.ops.fused_scorers import read_backward, read_forward, values_backward
 from seq2seq_attn.ops.gru import accumulation_dtype, step_backward, step_forward
-from seq2seq_attn.ops.layer_norm import NOT_NORMALISED, NormWeights, gate_norms
+from seq2seq_attn.ops.layer_norm import NOT_NORMALISED, NormWeights, as_arguments, gate_norms
 from seq2seq_attn.ops.linear import add_product, product, weight_gradient
 
 
@@ -56,12 +56,11 @@ def feeding_sequence(
         of_state.append(weights.query)
         biases.append(weights.query.new_zeros(len(weights.query)))
     parameters = torch.cat(of_state), torch.cat(biases), weights.feed, from_context.contiguous()
-    norms = weights.input_norm, weights.recurrent_norm
     results: tuple[Tensor, Tensor, Tensor] = _FeedingSequence.apply(  # type: ignore[no-untyped-call]
         *(inputs, initial.to(dtype), initial_feed.to(dtype), source.prepared, source.values, source.is_token),
         None if weights.v is None else weights.v.to(source.prepared.dtype),
         *(each.to(dtype) for each in parameters),
-        *(tuple(norm.eps for norm in norms), *chain.from_iterable((norm.gain, norm.bias) for norm in norms)),
+        *as_arguments(weights.input_norm, weights.recurrent_norm),
     )
     return results
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
@@ -97,14 +97,22 @@ class GateNorm:
     @property
     def gradients(self) -> tuple[Tensor | None, Tensor | None]:
         """dL/dγ and dL/dβ, after the last call of `backward_`."""
-        pairs = (self.grad_gain, self.gain), (self.grad_bias, self.bias)
-        found = [None if grad is None or of is None else grad.to(of.dtype) for grad, of in pairs]
-        return found[0], found[1]
+        if self.grad_gain is None or self.grad_bias is None or self.gain is None or self.bias is None:
+            return None, None
+        return self.grad_gain.to(self.gain.dtype), self.grad_bias.to(self.bias.dtype)
+
+
+def as_arguments(*norms: NormWeights) -> tuple[Any, ...]:
+    """The ε of all norms, then the gain and the bias of each: arguments of an autograd function, for `gate_norms`."""
+    return tuple(norm.eps for norm in norms), *(tensor for norm in norms for tensor in (norm.gain, norm.bias))
 
 
 def gate_norms(
     eps: Sequence[float], parameters: Sequence[Tensor | None], saved: Iterator[Tensor] | None = None, steps: int = 0
 ) -> list[GateNorm]:
-    """The norms with these ε and these gains and biases, in turn; with what each saved of so many steps, in turn."""
+    """One norm per ε; `parameters` are the gain and the bias of the first norm, of the second, and so on.
+
+    In a backward pass, `saved` yields the tensors that the first norm saved in `steps` steps, then those of the second.
+    """
     weights = map(NormWeights, parameters[::2], parameters[1::2], eps)
     return [GateNorm(each, islice(saved or (), 0 if each.gain is None else 4 * steps)) for each in weights]

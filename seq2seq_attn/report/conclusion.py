@@ -95,12 +95,14 @@ def _too_few(results: Results) -> str | None:
         return None
     sources, pairs = results.arms[0].sources, results.arms[0].sentences
     if sources < ENOUGH:
-        sentences = "One test sentence is" if sources == 1 else f"{sources} test sentences are"
-        if sources < pairs:
-            sentences = f"{sources} different test sentence{'s' if sources > 1 else ''} ({pairs} pairs) are"
-        return f"{sentences} too few to say which arm is better; use at least {ENOUGH}."
-    several = {arm.name for arm in results.arms if len(arm.seeds) > 1}
-    if alike := [pair for pair in results.tested if pair.joint is None and {pair.arm, pair.baseline} <= several]:
+        different = "different " if sources < pairs else ""
+        sentences = f"One {different}test sentence" if sources == 1 else f"{sources} {different}test sentences"
+        sentences += f" ({pairs} pairs)" if different else ""
+        verb = "is" if sources == 1 else "are"
+        return f"{sentences} {verb} too few to say which arm is better; use at least {ENOUGH}."
+    # Without an interval over training runs, although there are several: all score the same.
+    copies = {arm.name for arm in results.arms if len(arm.seeds) > 1 and arm.bleu.joint_low is None}
+    if alike := [pair for pair in results.tested if pair.joint is None and {pair.arm, pair.baseline} <= copies]:
         which = ", ".join(f"{pair.arm} and {pair.baseline}" for pair in alike)
         return f"No training run differs from the next ({which}), so nothing can be said about other training runs."
     for seeds, what, why in (

@@ -154,6 +154,10 @@ def test_two_seeds_and_few_sentences_are_named():
     assert sentences_for(pair(2.0, 1.0, 3.0, 0.01), arms=same)[-1].startswith(
         "15 different test sentences (90 pairs) are "
     )
+    once = tuple(replace(each, bleu_by_length=(BandResult(1, 10, 90, 3.0, sources=1),)) for each in two)
+    assert sentences_for(pair(2.0, 1.0, 3.0, 0.01), arms=once)[-1].startswith(
+        "One different test sentence (90 pairs) is "
+    )
     one = tuple(replace(each, bleu_by_length=(BandResult(1, 10, 1, 3.0),)) for each in two)
     assert sentences_for(pair(2.0, 1.0, 3.0, 0.01), arms=one)[-1].startswith("One test sentence is too few to say")
     assert "seed" not in sentences_for(pair(2.0, 1.0, 3.0, 0.01, jointly(0.01)))[-1]
@@ -164,6 +168,11 @@ def test_training_runs_that_score_the_same_are_named():
     assert sentences[0].startswith("a scored 2.0 BLEU higher than b in these training runs")
     assert sentences[-1].startswith("No training run differs from the next (a and b), so nothing can be said")
     assert "No training run" not in sentences_for(pair(2.0, 1.0, 3.0, 0.01, jointly(0.01)))[-1]
+
+
+def test_arms_whose_differing_training_runs_are_the_same_in_pairs_are_not_called_copies():
+    varied = tuple(replace(arm(name, 30.0), bleu=Spread(30.0, 0.5, 29, 31, 28, 32, 28, 32)) for name in "ab")
+    assert not any("No training run" in each for each in sentences_for(pair(0.0, 0.0, 0.0, 1.0), arms=varied))
 
 
 def test_arms_that_were_stopped_too_early_are_named():

@@ -157,10 +157,6 @@ class RecurrentCell(SingleCell):
         recurrent = self.recurrent_norm(self.recurrent(self.output(state)))
         return self.update(self.input_norm(inputs), recurrent, state)
 
-    def normalised_inputs(self, inputs: Tensor) -> Tensor:
-        """g (..., gate_size) of any number of steps after its layer normalisation."""
-        return layer_norm(self.input_norm, inputs)
-
     @staticmethod
     @abstractmethod
     def update(inputs: Tensor, recurrent: Tensor, state: Tensor) -> Tensor:
@@ -235,7 +231,7 @@ class GRUCell(RecurrentCell):
         if self.why_not() is not None:
             return super().run(inputs, state)
         steps, rows = inputs.shape[:2]
-        gates = self.normalised_inputs(inputs).flatten(0, 1)
+        gates = layer_norm(self.input_norm, inputs).flatten(0, 1)
         parameters = self.recurrent.weight, self.recurrent.bias
         states = gru_sequence(gates, [rows] * steps, state, *parameters, norm=norm_weights(self.recurrent_norm))
         return states.view(steps, rows, -1)

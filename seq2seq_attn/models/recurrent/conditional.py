@@ -15,7 +15,7 @@ from seq2seq_attn.models.recurrent.cells import CELLS, Cell, RecurrentCell, Scan
 from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderConfig, DecoderOutput, DecoderState
 from seq2seq_attn.ops.decoder import DecoderWeights, decoder_sequence, scoring, why_not
 from seq2seq_attn.ops.dispatch import fusible
-from seq2seq_attn.ops.layer_norm import norm_weights
+from seq2seq_attn.ops.layer_norm import layer_norm, norm_weights
 from seq2seq_attn.ops.linear import Linear
 from seq2seq_attn.strict import Layers
 
@@ -58,7 +58,7 @@ class ConditionalDecoder(Decoder):
     def run(self, input_gates: Tensor, state: DecoderState, source: PreparedSource) -> DecoderOutput:
         if self.why_not() is not None:
             return super().run(input_gates, state, source)
-        gates = cast(RecurrentCell, self.cell).normalised_inputs(input_gates)
+        gates = layer_norm(cast(RecurrentCell, self.cell).input_norm, input_gates)
         return DecoderOutput(*decoder_sequence(gates, state.hidden, cast(Source, source), self._weights()))
 
     def why_not(self) -> str | None:
