@@ -153,11 +153,15 @@ def read_forward(
     `context` (B, V). query is q (B, A), keys are k (B, S, A), v (A,), is_token (B, 1, S), values (B, S, V). Keys and v
     have the dtype of the scores. All tensors except the queries are contiguous.
     """
-    if _has_kernel(query, keys):
-        sizes = *keys.shape, values.shape[2]
-        source = keys, v, is_token, values
-        native.run("read_forward", query.dtype, *sizes, query, query.stride(0), *source, weights, context)
-        return
+    if _fit_kernels(query, keys):
+        if native.has_kernels(query):
+            sizes = *keys.shape, values.shape[2]
+            source = keys, v, is_token, values
+            native.run("read_forward", query.dtype, *sizes, query, query.stride(0), *source, weights, context)
+            return
+        if (kernels := native.gpu_kernels(query)) is not None and keys.shape[1] <= native.LONGEST_SOURCE_ON_GPU:
+            kernels.read_forward(query, keys, v, is_token, values, weights, context)
+            return
     if v is None:
         scores = torch.bmm(keys, query.to(keys.dtype)[:, :, None]).squeeze(2)
     else:
@@ -187,12 +191,18 @@ def read_backward(
     Adds dL/dk to `grad_keys` (B, S, A) and each sentence's contribution to dL/dv to `grad_v` (B, A), both in the dtype
     of the scores. `values_backward` computes the gradient of the values for all steps at once.
     """
-    if _has_kernel(query, keys):
-        sizes = *keys.shape, values.shape[2]
-        source = keys, v, values, weights, grad_context, grad_weights
-        written = grad_query, grad_query.stride(0), grad_keys, grad_v
-        native.run("read_backward", query.dtype, *sizes, query, query.stride(0), *source, *written)
-        return
+    if _fit_kernels(query, keys):
+        if native.has_kernels(query):
+            sizes = *keys.shape, values.shape[2]
+            source = keys, v, values, weights, grad_context, grad_weights
+            written = grad_query, grad_query.stride(0), grad_keys, grad_v
+            native.run("read_backward", query.dtype, *sizes, query, query.stride(0), *source, *written)
+            return
+        if (kernels := native.gpu_kernels(query)) is not None and keys.shape[1] <= native.LONGEST_SOURCE_ON_GPU:
+            kernels.read_backward(
+                query, keys, v, values, weights, grad_context, grad_weights, grad_query, grad_keys, grad_v
+            )
+            return
     total_grad_weights = torch.bmm(grad_context[:, None], values.transpose(1, 2)).squeeze(1)
     if grad_weights is not None:
         total_grad_weights += grad_weights
@@ -220,5 +230,5 @@ def values_backward(weights: Tensor, grad_contexts: Tensor) -> Tensor:
     return grad_values
 
 
-def _has_kernel(query: Tensor, keys: Tensor) -> bool:
-    return keys.dtype == torch.float32 and query.stride(1) == 1 and native.has_kernels(query)
+def _fit_kernels(query: Tensor, keys: Tensor) -> bool:
+    return keys.dtype == torch.float32 and query.stride(1) == 1

@@ -175,10 +175,14 @@ def step_forward(x: Tensor, u: Tensor, previous: Tensor, gates: Tensor, candidat
     Writes r and z to `gates` (N, 2H), n to `candidate` (N, H) and H' to `state` (N, H).
     """
     size = previous.shape[1]
-    if previous.is_contiguous() and _has_kernel(x, u, previous, gates, candidate, state):
-        rows = x, x.stride(0), u, u.stride(0)
-        native.run("gru_forward", x.dtype, len(x), size, *rows, previous, gates, candidate, state)
-        return
+    if previous.is_contiguous() and _fit_kernels(x, u, previous, gates, candidate, state):
+        if native.has_kernels(x):
+            rows = x, x.stride(0), u, u.stride(0)
+            native.run("gru_forward", x.dtype, len(x), size, *rows, previous, gates, candidate, state)
+            return
+        if (kernels := native.gpu_kernels(x)) is not None:
+            kernels.gru_forward(x, u, previous, gates, candidate, state)
+            return
     torch.add(x[:, : 2 * size], u[:, : 2 * size], out=gates).sigmoid_()
     torch.addcmul(x[:, 2 * size :], gates[:, :size], u[:, 2 * size : 3 * size], out=candidate).tanh_()
     torch.lerp(candidate, previous, gates[:, size:], out=state)
@@ -204,12 +208,16 @@ def step_backward(
     """
     size = previous.shape[1]
     given = [gradient for gradient in (grad_state, grad_next) if gradient is not None]
-    if _has_kernel(previous, u, gates, candidate, grad_x, grad_u, *given):
-        of_state = grad_state, 0 if grad_state is None else grad_state.stride(0)
-        of_next = grad_next, 0 if grad_next is None else len(grad_next)
-        rows = u, u.stride(0), previous, gates, candidate, grad_x, grad_x.stride(0), grad_u, grad_u.stride(0)
-        native.run("gru_backward", previous.dtype, len(previous), size, *of_state, *of_next, grad_carry, *rows)
-        return
+    if _fit_kernels(previous, u, gates, candidate, grad_x, grad_u, *given):
+        if native.has_kernels(previous):
+            of_state = grad_state, 0 if grad_state is None else grad_state.stride(0)
+            of_next = grad_next, 0 if grad_next is None else len(grad_next)
+            rows = u, u.stride(0), previous, gates, candidate, grad_x, grad_x.stride(0), grad_u, grad_u.stride(0)
+            native.run("gru_backward", previous.dtype, len(previous), size, *of_state, *of_next, grad_carry, *rows)
+            return
+        if (kernels := native.gpu_kernels(previous)) is not None:
+            kernels.gru_backward(grad_state, grad_next, grad_carry, u, previous, gates, candidate, grad_x, grad_u)
+            return
     if grad_state is not None:
         grad_carry += grad_state
     if grad_next is not None:
@@ -231,10 +239,9 @@ def accumulation_dtype(tensor: Tensor) -> torch.dtype:
     return torch.promote_types(tensor.dtype, torch.float32)
 
 
-def _has_kernel(*tensors: Tensor) -> bool:
-    """Whether kernels take these tensors: one dtype, and the numbers of a row adjacent."""
-    first = tensors[0]
-    return all(each.dtype == first.dtype and each.stride(1) == 1 for each in tensors) and native.has_kernels(first)
+def _fit_kernels(*tensors: Tensor) -> bool:
+    """Whether kernels can read these tensors: one dtype, and the numbers of a row adjacent."""
+    return all(each.dtype == tensors[0].dtype and each.stride(1) == 1 for each in tensors)
 
 
 def split_steps(counts: list[int], reverse: bool, *packed: Tensor) -> Iterator[tuple[Tensor, ...]]:

@@ -189,7 +189,7 @@ def softmax_(logits: Tensor, bias: Tensor, targets: Tensor, at_target: float) ->
         )  # fmt: skip
         return log_probabilities, sums.sum(dim=0)
     sums = log_probabilities.new_zeros(words)
-    rows = max(1, CHUNK_VALUES // words)
+    rows = max(1, CHUNK_VALUES // words if logits.device.type == "cpu" else tokens)
     parts = (torch.split(part, rows) for part in (logits, targets[:, None], log_probabilities[:, None]))
     for chunk, target, log_probability in zip(*parts, strict=True):
         biased = chunk + bias
@@ -221,7 +221,7 @@ def paired_softmax_(
         )  # fmt: skip
         return log_probabilities, sums.sum(dim=0), divergences.sum()
     sums, total = log_probabilities.new_zeros(words), log_probabilities.new_zeros(())
-    pairs = max(1, CHUNK_VALUES // (2 * words))
+    pairs = max(1, (CHUNK_VALUES // words if logits.device.type == "cpu" else tokens) // 2)
     parts = (torch.split(part, 2 * pairs) for part in (logits, targets[:, None], log_probabilities))
     for chunk, target, log_probability in zip(*parts, strict=True):
         first, second = chunk.to(sum_dtype).view(-1, 2, words).unbind(dim=1)

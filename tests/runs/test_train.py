@@ -94,7 +94,7 @@ def test_the_same_seed_trains_the_same_model_regardless_of_earlier_runs(trained,
     torch.rand(17)
     again = train(config, tmp_path / "again")
     for name, value in trained.translator.state_dict().items():
-        torch.testing.assert_close(again.translator.state_dict()[name], value, rtol=0, atol=0)
+        torch.testing.assert_close(again.translator.state_dict()[name], value.cpu(), rtol=0, atol=0)
 
 
 def test_the_seed_orders_the_batches_and_draws_the_weights(config, tmp_path, monkeypatch):

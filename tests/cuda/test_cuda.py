@@ -1,0 +1,315 @@
+"""On a GPU: what is computed and trained there is what the CPU computes and trains."""
+
+import copy
+from contextlib import nullcontext
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from seq2seq_attn import ops
+from seq2seq_attn.config import Config
+from seq2seq_attn.models.recurrent.config import RecurrentConfig
+from seq2seq_attn.models.transformer.config import TransformerConfig
+from seq2seq_attn.models.translator import Sentences
+from seq2seq_attn.ops import native
+from seq2seq_attn.ops.fused_scorers import read_backward, read_forward
+from seq2seq_attn.ops.gru import step_backward, step_forward
+from seq2seq_attn.runs.folder import read_metrics
+from seq2seq_attn.runs.model import TrainedModel
+from seq2seq_attn.runs.train import train
+from seq2seq_attn.search import SearchOptions, beam_search, force, greedy_search
+from seq2seq_attn.strict import parse
+from seq2seq_attn.training.batches import Batch
+from seq2seq_attn.training.config import TrainingConfig
+from seq2seq_attn.training.module import TranslationModule
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+
+@pytest.fixture(autouse=True)
+def full_precision():
+    """cuDNN's recurrent layers round to TF32 by default."""
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        yield
+
+
+WORDS = 29
+DRAW = torch.Generator().manual_seed(3)
+
+
+def sentences(lengths):
+    """Random words, padded as the loader does: `</s>` (3) at the end, zeros after it."""
+    tokens = torch.randint(4, WORDS, (len(lengths), max(lengths)), generator=DRAW)
+    for row, length in enumerate(lengths):
+        tokens[row, length - 1], tokens[row, length:] = 3, 0
+    return Sentences(tokens, torch.tensor(lengths))
+
+
+BATCH = Batch(sentences([9, 7, 4, 2]), sentences([6, 8, 3, 5]))
+SIZES = {"embedding_size": 8, "encoder": {"hidden_size": 6}}
+GRU = {"decoder": {"hidden_size": 12}}
+MODELS = {
+    "additive": {**GRU, "context": {"kind": "attention"}},
+    "general, input feeding": {
+        "decoder": {"kind": "luong", "hidden_size": 12, "input_feeding": True},
+        "context": {"scorer": "general"},
+    },
+    "conditional": {"decoder": {"kind": "conditional", "hidden_size": 12}, "context": {"scorer": "additive"}},
+    "conditional, layer normalisation": {
+        "decoder": {"kind": "conditional", "hidden_size": 12},
+        "context": {"scorer": "additive"},
+        "layer_norm": True,
+    },
+    "distracted": {**GRU, "context": {"kind": "fixed"}},
+    "no context": {**GRU, "context": {"kind": "none"}},
+    "two layers": {"encoder": {"hidden_size": 6, "layers": 2}, "decoder": {"hidden_size": 12, "layers": 2}},
+    "LSTM": {"encoder": {"cell": "lstm", "hidden_size": 6}, "decoder": {"cell": "lstm", "hidden_size": 12}},
+    "multi-head": {**GRU, "context": {"scorer": "additive", "heads": 2}},
+    "local-p": {**GRU, "context": {"scorer": "general", "window": {"name": "local_p", "half_width": 2}}},
+    "location-aware": {**GRU, "context": {"scorer": {"name": "location_aware", "kernel_width": 3}}},
+    "coverage": {**GRU, "context": {"scorer": "linguistic_coverage"}},
+    "sparsemax": {**GRU, "context": {"normaliser": "sparsemax"}},
+    "Transformer": {"kind": "transformer", "encoder": {}, "context": {"heads": 2}},
+}
+
+
+def make(values):
+    torch.manual_seed(7)
+    kind = TransformerConfig if values.get("kind") == "transformer" else RecurrentConfig
+    return kind.model_validate(SIZES | values).build(WORDS, WORDS, False)
+
+
+def loss_and_gradients(values, device, precision="fp32"):
+    model = make(values).to(device)
+    module = TranslationModule(model, TrainingConfig())
+    with torch.autocast(device, torch.bfloat16, enabled=precision == "bf16"):
+        loss, negative, count = module.loss(BATCH.to(torch.device(device)), 0.1)
+    (loss / count).backward()
+    gradients = {name: each.grad.cpu() for name, each in model.named_parameters() if each.grad is not None}
+    return loss.item() / count, negative.item() / count, gradients
+
+
+@pytest.fixture(params=MODELS)
+def model(request):
+    return MODELS[request.param]
+
+
+@pytest.mark.parametrize("form", ["fused", "reference"])
+def test_loss_and_gradients_are_those_of_the_cpu(model, form):
+    with ops.reference() if form == "reference" else nullcontext():
+        on_cuda = loss_and_gradients(model, "cuda")
+    with ops.reference():
+        expected = loss_and_gradients(model, "cpu")
+    assert on_cuda[:2] == pytest.approx(expected[:2], rel=1e-5)
+    assert on_cuda[2].keys() == expected[2].keys()
+    for name, gradient in expected[2].items():
+        torch.testing.assert_close(on_cuda[2][name], gradient, rtol=1e-3, atol=1e-6)
+
+
+def test_in_bf16_loss_and_gradients_are_near_those_in_fp32(model):
+    halves, exact = loss_and_gradients(model, "cuda", "bf16"), loss_and_gradients(model, "cpu")
+    assert halves[:2] == pytest.approx(exact[:2], rel=0.01)
+    found, expected = (torch.cat([each.flatten() for each in part[2].values()]) for part in (halves, exact))
+    assert torch.linalg.vector_norm(found - expected) < 0.05 * torch.linalg.vector_norm(expected)
+
+
+def test_searches_and_forced_decoding_find_what_the_cpu_finds(model):
+    translator, options = make(model).double().eval(), SearchOptions(beam_size=3, max_length=12)
+
+    def results(device):
+        batch = BATCH.to(torch.device(device))
+        translator.to(device)
+        found = [
+            search(translator, batch.source, options, with_weights=True) for search in (greedy_search, beam_search)
+        ]
+        forced = force(translator, batch.source, batch.target)
+        return [best for each in found for hypotheses in each for best in hypotheses], forced
+
+    (expected, expected_forced), (found, found_forced) = results("cpu"), results("cuda")
+    assert [each.tokens for each in found] == [each.tokens for each in expected]
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one[1:], other[1:], rtol=0, atol=1e-6)
+    torch.testing.assert_close(found_forced, expected_forced, rtol=0, atol=1e-6)
+
+
+@pytest.fixture
+def config(grid):
+    return with_training(grid.runs[2].config, accelerator="auto")
+
+
+@pytest.fixture
+def dropping(config):
+    values = config.model_dump(mode="json")
+    return parse(Config, values | {"model": values["model"] | {"dropout": {"embedding": 0.2, "readout": 0.2}}})
+
+
+def with_training(config, **training):
+    values = config.model_dump(mode="json")
+    return parse(Config, values | {"training": values["training"] | training})
+
+
+def test_a_run_goes_to_the_gpu_and_is_recorded_translated_and_resumed(dropping, tmp_path):
+    config = dropping
+    train(config, tmp_path / "whole")
+    assert torch.cuda.get_device_name() in (tmp_path / "whole/provenance.json").read_text()
+    train(with_training(config, max_epochs=1), tmp_path / "parts")
+    train(config, tmp_path / "parts", if_exists="resume")
+    whole, parts = TrainedModel.load(tmp_path / "whole"), TrainedModel.load(tmp_path / "parts")
+    for name, weights in whole.translator.state_dict().items():
+        torch.testing.assert_close(parts.translator.state_dict()[name], weights, rtol=1e-5, atol=1e-6)
+    on_cpu = TrainedModel.load(tmp_path / "whole", device="cpu")
+    assert next(whole.translator.parameters()).is_cuda
+    assert whole.translate(["a b c", "e"]) == on_cpu.translate(["a b c", "e"])
+
+
+def test_losses_of_training_are_those_of_the_cpu(config, tmp_path):
+    """The batches and first weights are the same; the toy models have no dropout, whose random numbers differ."""
+    scores = {}
+    for accelerator in ("cuda", "cpu"):
+        train(with_training(config, accelerator=accelerator), tmp_path / accelerator)
+        scores[accelerator] = read_metrics(tmp_path / accelerator)
+    assert scores["cuda"]["initial_weights"] == scores["cpu"]["initial_weights"]
+    assert scores["cuda"]["training"]["best"] == pytest.approx(scores["cpu"]["training"]["best"], rel=1e-4)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_step_with_infinite_gradients_is_left_out(config, tmp_path, monkeypatch, precision):
+    """Found on the device: the outcome is read only later."""
+    original = TranslationModule.training_loss
+
+    def sometimes_infinite(self, batch):
+        loss, negative, count = original(self, batch)
+        return loss * (torch.inf if self.global_step == 3 else 1), negative, count
+
+    monkeypatch.setattr(TranslationModule, "training_loss", sometimes_infinite)
+    train(with_training(config, precision=precision), tmp_path / "run")
+    assert read_metrics(tmp_path / "run")["training"]["skipped_steps"] == 1
+
+
+def test_a_batch_too_large_for_the_memory_of_the_gpu_is_trained_in_halves():
+    """Three quarters of what the step needs are left to this process."""
+    values = MODELS["additive"] | {"embedding_size": 512, "decoder": {"hidden_size": 512}}
+    module = TranslationModule(make(values), TrainingConfig()).cuda()
+    module._trainer = SimpleNamespace(global_step=1, precision_plugin=SimpleNamespace(train_step_context=nullcontext))
+    many = sentences([60] * 512)
+    batch = Batch(many, many).to(torch.device("cuda"))
+
+    def gradients():
+        module.zero_grad(set_to_none=True)
+        torch.cuda.empty_cache()
+        module.backward(module.training_step(batch, 0))
+        return [each.grad for each in module.parameters()]
+
+    expected, peak = gradients(), torch.cuda.max_memory_allocated()
+    assert module.split_steps == 0
+    torch.cuda.set_per_process_memory_fraction(0.75 * peak / torch.cuda.get_device_properties(0).total_memory)
+    try:
+        found = gradients()
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    assert module.split_steps == 1
+    torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-6)
+
+
+# Kernels, against the torch operations that they replace.
+
+
+@pytest.fixture(params=[torch.float32, torch.bfloat16], ids=["fp32", "bf16"])
+def random(request):
+    """Random numbers of a dtype, rows of which may be part of longer rows."""
+
+    def draw(*shape, row=0, dtype=request.param):
+        wide = torch.randn(*shape[:-1], max(row, shape[-1]), device="cuda").to(dtype)
+        return wide[..., : shape[-1]]
+
+    return draw
+
+
+def assert_kernel_equals_torch(monkeypatch, function, arguments):
+    """What the function has written to its arguments."""
+    assert native.gpu_kernels(arguments[0] if arguments[0] is not None else arguments[2]) is not None
+
+    def written():
+        copies = [None if each is None else copy.deepcopy(each) for each in arguments]
+        function(*copies)
+        return [each for each in copies if each is not None]
+
+    # Between its operations, torch rounds to the dtype of the states.
+    halves = any(each is not None and each.dtype == torch.bfloat16 for each in arguments)
+    tolerance = 0.01 if halves else 1e-5
+    by_kernel = written()
+    monkeypatch.setattr(native, "gpu_kernels", lambda tensor: None)
+    for found, expected in zip(by_kernel, written(), strict=True):
+        error = torch.linalg.vector_norm(found.float() - expected.float()).item()
+        assert error <= tolerance * torch.linalg.vector_norm(expected.float()).item()
+
+
+@pytest.mark.parametrize("size", [5, 300])
+def test_the_kernel_of_a_gru_step(monkeypatch, random, size):
+    rows = [random(7, 3 * size, row=3 * size + 4) for _ in range(2)]
+    outputs = random(7, 2 * size), random(7, size), random(7, size)
+    assert_kernel_equals_torch(monkeypatch, step_forward, [*rows, random(7, size), *outputs])
+
+
+@pytest.mark.parametrize("size", [5, 300])
+@pytest.mark.parametrize(("of_state", "of_next"), [(True, 4), (False, 7), (True, 0)])
+def test_the_kernel_of_a_gru_step_backward(monkeypatch, random, size, of_state, of_next):
+    gradients = random(7, size) if of_state else None, random(of_next, size) if of_next else None
+    carry, gates, candidate = (
+        random(7, size, dtype=torch.float32),
+        random(7, 2 * size).sigmoid(),
+        random(7, size).tanh(),
+    )
+    u, grad_x, grad_u = (random(7, 3 * size, row=3 * size + 4) for _ in range(3))
+    arguments = [*gradients, carry, u, random(7, size), gates, candidate, grad_x, grad_u]
+    assert_kernel_equals_torch(monkeypatch, step_backward, arguments)
+
+
+SOURCES = [(3, 7, 5, 6), (2, 40, 300, 260), (2, 1000, 64, 48)]  # sentences, positions, sizes of keys and of values
+
+
+@pytest.mark.parametrize("sizes", SOURCES)
+@pytest.mark.parametrize("is_additive", [True, False])
+@pytest.mark.parametrize("is_masked", [True, False])
+def test_the_kernel_of_a_step_of_attention(monkeypatch, random, sizes, is_additive, is_masked):
+    sentences, length, size, width = sizes
+    full = torch.float32
+    mask = None
+    if is_masked:
+        mask = torch.arange(length, device="cuda") < torch.randint(1, length, (sentences, 1, 1), device="cuda")
+    keys, v = random(sentences, length, size, dtype=full), random(size, dtype=full) if is_additive else None
+    query, values = random(sentences, size, row=size + 3), random(sentences, length, width)
+    outputs = random(sentences, length), random(sentences, width)
+    assert_kernel_equals_torch(monkeypatch, read_forward, [query, keys, v, mask, values, *outputs])
+
+
+@pytest.mark.parametrize("sizes", SOURCES)
+@pytest.mark.parametrize("is_additive", [True, False])
+@pytest.mark.parametrize("of_weights", [True, False])
+def test_the_kernel_of_a_step_of_attention_backward(monkeypatch, random, sizes, is_additive, of_weights):
+    sentences, length, size, width = sizes
+    full = torch.float32
+    keys, v = random(sentences, length, size, dtype=full), random(size, dtype=full) if is_additive else None
+    query, values = random(sentences, size, row=size + 3), random(sentences, length, width)
+    weights = torch.softmax(random(sentences, length, dtype=full), dim=-1).to(values.dtype)
+    given = [
+        query,
+        keys,
+        v,
+        values,
+        weights,
+        random(sentences, width),
+        random(sentences, length) if of_weights else None,
+    ]
+    grad_v = random(sentences, size, dtype=full) if is_additive else None
+    sums = random(sentences, size, row=size + 3), random(sentences, length, size, dtype=full), grad_v
+    assert_kernel_equals_torch(monkeypatch, read_backward, [*given, *sums])
+
+
+def test_a_source_longer_than_the_kernel_holds_is_read_by_torch(monkeypatch, random):
+    length = native.LONGEST_SOURCE_ON_GPU + 1
+    keys, values = random(1, length, 4, dtype=torch.float32), random(1, length, 4)
+    weights, context = random(1, length), random(1, 4)
+    read_forward(random(1, 4), keys, None, None, values, weights, context)
+    assert weights.float().sum().item() == pytest.approx(1, abs=0.02)
