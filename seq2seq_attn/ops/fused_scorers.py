@@ -8,6 +8,7 @@ registers, or do not compute it at all.
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -159,7 +160,7 @@ def read_forward(
             source = keys, v, is_token, values
             native.run("read_forward", query.dtype, *sizes, query, query.stride(0), *source, weights, context)
             return
-        if (kernels := native.gpu_kernels(query)) is not None and keys.shape[1] <= native.LONGEST_SOURCE_ON_GPU:
+        if (kernels := _gpu_kernels(query, keys)) is not None:
             kernels.read_forward(query, keys, v, is_token, values, weights, context)
             return
     if v is None:
@@ -198,7 +199,7 @@ def read_backward(
             written = grad_query, grad_query.stride(0), grad_keys, grad_v
             native.run("read_backward", query.dtype, *sizes, query, query.stride(0), *source, *written)
             return
-        if (kernels := native.gpu_kernels(query)) is not None and keys.shape[1] <= native.LONGEST_SOURCE_ON_GPU:
+        if (kernels := _gpu_kernels(query, keys)) is not None:
             kernels.read_backward(
                 query, keys, v, values, weights, grad_context, grad_weights, grad_query, grad_keys, grad_v
             )
@@ -232,3 +233,7 @@ def values_backward(weights: Tensor, grad_contexts: Tensor) -> Tensor:
 
 def _fit_kernels(query: Tensor, keys: Tensor) -> bool:
     return keys.dtype == torch.float32 and query.stride(1) == 1
+
+
+def _gpu_kernels(query: Tensor, keys: Tensor) -> ModuleType | None:
+    return native.gpu_kernels(query) if keys.shape[1] <= native.LONGEST_SOURCE_ON_GPU else None

@@ -22,7 +22,7 @@ from seq2seq_attn.ops.dispatch import changed, first_derivative_only, unsupporte
 from seq2seq_attn.ops.linear import add_weight_gradient_, pad_rows_for, product
 
 ROWS = 256  # tokens whose logits exist at a time: with fewer, adding up the weight's gradient costs more than it saves
-CHUNK_VALUES = 1 << 18  # logits per chunk of `softmax_` without kernels: 1 MB in fp32
+CHUNK_VALUES = 1 << 18  # logits per chunk of `softmax_` on a CPU without kernels: 1 MB in fp32
 BLOCKS = 16  # of rows: the kernel sums each separately, so that results do not depend on the number of threads
 
 
@@ -189,7 +189,7 @@ def softmax_(logits: Tensor, bias: Tensor, targets: Tensor, at_target: float) ->
         )  # fmt: skip
         return log_probabilities, sums.sum(dim=0)
     sums = log_probabilities.new_zeros(words)
-    rows = max(1, CHUNK_VALUES // words if logits.device.type == "cpu" else tokens)
+    rows = max(1, _rows_at_once(logits))
     parts = (torch.split(part, rows) for part in (logits, targets[:, None], log_probabilities[:, None]))
     for chunk, target, log_probability in zip(*parts, strict=True):
         biased = chunk + bias
@@ -221,7 +221,7 @@ def paired_softmax_(
         )  # fmt: skip
         return log_probabilities, sums.sum(dim=0), divergences.sum()
     sums, total = log_probabilities.new_zeros(words), log_probabilities.new_zeros(())
-    pairs = max(1, (CHUNK_VALUES // words if logits.device.type == "cpu" else tokens) // 2)
+    pairs = max(1, _rows_at_once(logits) // 2)
     parts = (torch.split(part, 2 * pairs) for part in (logits, targets[:, None], log_probabilities))
     for chunk, target, log_probability in zip(*parts, strict=True):
         first, second = chunk.to(sum_dtype).view(-1, 2, words).unbind(dim=1)
@@ -238,3 +238,9 @@ def paired_softmax_(
         sums += part + added.sum(dim=(0, 1))
         total += kl_pq.sum() + kl_qp.sum()
     return log_probabilities, sums, total
+
+
+def _rows_at_once(logits: Tensor) -> int:
+    """The rows of logits (M, V) that fit a CPU's cache; on other devices, where launching a chunk costs more, all M."""
+    tokens, words = logits.shape
+    return CHUNK_VALUES // words if logits.device.type == "cpu" else tokens

@@ -19,7 +19,7 @@ from seq2seq_attn.runs.folder import read_metrics
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.runs.train import train
 from seq2seq_attn.search import SearchOptions, beam_search, force, greedy_search
-from seq2seq_attn.strict import parse
+from seq2seq_attn.strict import override, parse
 from seq2seq_attn.training.batches import Batch
 from seq2seq_attn.training.config import TrainingConfig
 from seq2seq_attn.training.module import TranslationModule
@@ -135,25 +135,18 @@ def test_searches_and_forced_decoding_find_what_the_cpu_finds(model):
 
 @pytest.fixture
 def config(grid):
-    return with_training(grid.runs[2].config, accelerator="auto")
+    return changed(grid.runs[2].config, "training.accelerator=auto")
 
 
-@pytest.fixture
-def dropping(config):
-    values = config.model_dump(mode="json")
-    return parse(Config, values | {"model": values["model"] | {"dropout": {"embedding": 0.2, "readout": 0.2}}})
+def changed(config, *overrides):
+    return parse(Config, override(config.model_dump(mode="json"), overrides))
 
 
-def with_training(config, **training):
-    values = config.model_dump(mode="json")
-    return parse(Config, values | {"training": values["training"] | training})
-
-
-def test_a_run_goes_to_the_gpu_and_is_recorded_translated_and_resumed(dropping, tmp_path):
-    config = dropping
+def test_a_run_goes_to_the_gpu_and_is_recorded_translated_and_resumed(config, tmp_path):
+    config = changed(config, "model.dropout.embedding=0.2", "model.dropout.readout=0.2")
     train(config, tmp_path / "whole")
     assert torch.cuda.get_device_name() in (tmp_path / "whole/provenance.json").read_text()
-    train(with_training(config, max_epochs=1), tmp_path / "parts")
+    train(changed(config, "training.max_epochs=1"), tmp_path / "parts")
     train(config, tmp_path / "parts", if_exists="resume")
     whole, parts = TrainedModel.load(tmp_path / "whole"), TrainedModel.load(tmp_path / "parts")
     for name, weights in whole.translator.state_dict().items():
@@ -167,7 +160,7 @@ def test_losses_of_training_are_those_of_the_cpu(config, tmp_path):
     """The batches and first weights are the same; the toy models have no dropout, whose random numbers differ."""
     scores = {}
     for accelerator in ("cuda", "cpu"):
-        train(with_training(config, accelerator=accelerator), tmp_path / accelerator)
+        train(changed(config, f"training.accelerator={accelerator}"), tmp_path / accelerator)
         scores[accelerator] = read_metrics(tmp_path / accelerator)
     assert scores["cuda"]["initial_weights"] == scores["cpu"]["initial_weights"]
     assert scores["cuda"]["training"]["best"] == pytest.approx(scores["cpu"]["training"]["best"], rel=1e-4)
@@ -183,7 +176,7 @@ def test_a_step_with_infinite_gradients_is_left_out(config, tmp_path, monkeypatc
         return loss * (torch.inf if self.global_step == 3 else 1), negative, count
 
     monkeypatch.setattr(TranslationModule, "training_loss", sometimes_infinite)
-    train(with_training(config, precision=precision), tmp_path / "run")
+    train(changed(config, f"training.precision={precision}"), tmp_path / "run")
     assert read_metrics(tmp_path / "run")["training"]["skipped_steps"] == 1
 
 
@@ -266,6 +259,14 @@ def test_the_kernel_of_a_gru_step_backward(monkeypatch, random, size, of_state, 
     assert_kernel_equals_torch(monkeypatch, step_backward, arguments)
 
 
+def source(random, sizes, is_additive):
+    """Query, keys, v or None, and values."""
+    sentences, length, size, width = sizes
+    full = torch.float32
+    keys, v = random(sentences, length, size, dtype=full), random(size, dtype=full) if is_additive else None
+    return random(sentences, size, row=size + 3), keys, v, random(sentences, length, width)
+
+
 SOURCES = [(3, 7, 5, 6), (2, 40, 300, 260), (2, 1000, 64, 48)]  # sentences, positions, sizes of keys and of values
 
 
@@ -273,13 +274,11 @@ SOURCES = [(3, 7, 5, 6), (2, 40, 300, 260), (2, 1000, 64, 48)]  # sentences, pos
 @pytest.mark.parametrize("is_additive", [True, False])
 @pytest.mark.parametrize("is_masked", [True, False])
 def test_the_kernel_of_a_step_of_attention(monkeypatch, random, sizes, is_additive, is_masked):
-    sentences, length, size, width = sizes
-    full = torch.float32
+    sentences, length, _, width = sizes
+    query, keys, v, values = source(random, sizes, is_additive)
     mask = None
     if is_masked:
         mask = torch.arange(length, device="cuda") < torch.randint(1, length, (sentences, 1, 1), device="cuda")
-    keys, v = random(sentences, length, size, dtype=full), random(size, dtype=full) if is_additive else None
-    query, values = random(sentences, size, row=size + 3), random(sentences, length, width)
     outputs = random(sentences, length), random(sentences, width)
     assert_kernel_equals_torch(monkeypatch, read_forward, [query, keys, v, mask, values, *outputs])
 
@@ -290,24 +289,15 @@ def test_the_kernel_of_a_step_of_attention(monkeypatch, random, sizes, is_additi
 def test_the_kernel_of_a_step_of_attention_backward(monkeypatch, random, sizes, is_additive, of_weights):
     sentences, length, size, width = sizes
     full = torch.float32
-    keys, v = random(sentences, length, size, dtype=full), random(size, dtype=full) if is_additive else None
-    query, values = random(sentences, size, row=size + 3), random(sentences, length, width)
+    query, keys, v, values = source(random, sizes, is_additive)
     weights = torch.softmax(random(sentences, length, dtype=full), dim=-1).to(values.dtype)
-    given = [
-        query,
-        keys,
-        v,
-        values,
-        weights,
-        random(sentences, width),
-        random(sentences, length) if of_weights else None,
-    ]
+    gradients = random(sentences, width), random(sentences, length) if of_weights else None
     grad_v = random(sentences, size, dtype=full) if is_additive else None
     sums = random(sentences, size, row=size + 3), random(sentences, length, size, dtype=full), grad_v
-    assert_kernel_equals_torch(monkeypatch, read_backward, [*given, *sums])
+    assert_kernel_equals_torch(monkeypatch, read_backward, [query, keys, v, values, weights, *gradients, *sums])
 
 
-def test_a_source_longer_than_the_kernel_holds_is_read_by_torch(monkeypatch, random):
+def test_a_source_longer_than_the_kernel_holds_is_read_by_torch(random):
     length = native.LONGEST_SOURCE_ON_GPU + 1
     keys, values = random(1, length, 4, dtype=torch.float32), random(1, length, 4)
     weights, context = random(1, length), random(1, 4)
