@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import ctypes
 import os
+import warnings
 from functools import cache
+from importlib.util import find_spec
 from types import ModuleType
 
 import torch
 from torch import Tensor
 
-from seq2seq_attn.ops.native.build import SWITCH, library
+from seq2seq_attn.ops.native.build import SWITCH, library, reason
 
 __all__ = ["LONGEST_SOURCE_ON_GPU", "gpu_kernels", "has_kernels", "run"]
 
@@ -58,13 +60,18 @@ def gpu_kernels(tensor: Tensor) -> ModuleType | None:
 
 @cache
 def _compiled_for_gpu() -> ModuleType | None:
-    if os.environ.get(SWITCH) == "0":
+    if os.environ.get(SWITCH) == "0" or find_spec("triton") is None:
         return None
     try:
         from seq2seq_attn.ops.native import gpu
 
         row = torch.zeros(1, 3, device="cuda")
         gpu.gru_forward(row, row, row[:, :1], row[:, :2].clone(), row[:, :1].clone(), row[:, :1].clone())
-    except Exception:  # Triton, its compiler and the driver raise errors of many classes
+    except Exception as error:  # Triton, its compiler and the driver raise errors of many classes
+        warnings.warn(
+            f"no compiled kernels on the GPU, so training is slower: {reason(error)}; "
+            f"set {SWITCH}=0 in the environment to disable kernels and this warning",
+            stacklevel=3,
+        )
         return None
     return gpu

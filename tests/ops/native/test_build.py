@@ -4,7 +4,9 @@ import hashlib
 import re
 import shutil
 import subprocess
+import sys
 import warnings
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -175,6 +177,22 @@ def test_without_a_compiler_or_if_disabled_there_are_no_kernels_and_no_warning(l
         monkeypatch.setenv("PATH", "")
         assert library() is None
     assert not build.cache_folder().exists()
+
+
+def test_a_triton_that_cannot_compile_is_reported_in_one_line_and_none_in_none(monkeypatch, tmp_path):
+    monkeypatch.delenv(build.SWITCH, raising=False)
+    monkeypatch.delitem(sys.modules, "seq2seq_attn.ops.native.gpu", raising=False)
+    compiled = native._compiled_for_gpu.__wrapped__
+    monkeypatch.setattr(native, "find_spec", {}.get)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert compiled() is None
+    (tmp_path / "triton.py").write_text("raise OSError('libcuda.so.1: no such file')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "triton", raising=False)
+    monkeypatch.setattr(native, "find_spec", find_spec)
+    with pytest.warns(UserWarning, match=r"^no compiled kernels on the GPU.*: libcuda\.so\.1: no such file; set SEQ"):
+        assert compiled() is None
 
 
 def test_a_failing_compiler_is_reported_in_one_line(library, monkeypatch, tmp_path):
