@@ -17,13 +17,14 @@ from seq2seq_attn.comparison.collect import collect
 from seq2seq_attn.comparison.experiment import ArmRun, Experiment, RunGrid, Tune
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.alignment import Links, format_links, parse_links
+from seq2seq_attn.evaluation.alignment import Links, alignment_error_rate, format_links, parse_links
+from seq2seq_attn.evaluation.metrics import METRICS
 from seq2seq_attn.results.evidence import EVIDENCE, ArmEvidence, Evidence, RunEvidence
 from seq2seq_attn.results.observations import Curve, differing_keys
 from seq2seq_attn.results.records import run_folder
 from seq2seq_attn.results.results import RESULTS, MissingRun, Results, Tuned
 from seq2seq_attn.runs import Say
-from seq2seq_attn.runs.corpora import read_test
+from seq2seq_attn.runs.corpora import TestSet, read_test
 from seq2seq_attn.runs.plugin import class_files
 from seq2seq_attn.runs.provenance import data_files
 from seq2seq_attn.strict import parse
@@ -166,6 +167,9 @@ class Recomputed(NamedTuple):
 def recompute(folder: Path, say: Say = lambda _: None) -> Recomputed:
     """Recomputes the results in a folder from the evidence beside them, and compares the two.
 
+    Scores are those of the translations and the links. What needs the model is as the runs recorded it: COMET, the
+    perplexity and the entropy of the attention weights; so are parameters, times, curves and provenance.
+
     UserError: the evidence is missing or malformed, or a corpus is missing or is not the one of the evidence.
     """
     evidence = Evidence.load(folder / EVIDENCE)
@@ -179,11 +183,12 @@ def recompute(folder: Path, say: Say = lambda _: None) -> Recomputed:
     files = grid.runs[0].config.data.test
     if files is None:
         raise UserError(f"{folder / EVIDENCE}: the configuration has no data.test")
-    tested = {arm.name: [scored_run(run) for run in arm.runs] for arm in evidence.arms}
+    test = read_test(files)
+    tested = {arm.name: [_to_score_again(scored_run(run), test) for run in arm.runs] for arm in evidence.arms}
     aligners = other_aligners(evidence)
     curves = {arm.name: [run.curve for run in arm.runs] for arm in evidence.arms}
     results = collect(
-        grid, tested, read_test(files), curves, say, aligners=aligners, tuned=evidence.tuned, missing=evidence.missing
+        grid, tested, test, curves, say, aligners=aligners, tuned=evidence.tuned, missing=evidence.missing
     )
     stored, found = (dict(_leaves(each.values())) for each in (Results.load(folder / RESULTS), results))
     differences = [
@@ -192,6 +197,19 @@ def recompute(folder: Path, say: Say = lambda _: None) -> Recomputed:
         if not _equal(stored.get(key), found.get(key))
     ]
     return Recomputed(results, differences, len(stored))
+
+
+def _to_score_again(run: ScoredRun, test_set: TestSet) -> ScoredRun:
+    """The run without the scores of its translations, which `collect` computes where they are missing, and with the AER
+    of its links."""
+    scores = {
+        key: score
+        for key, score in run.metrics["test"].items()
+        if key == "comet" or key not in METRICS or METRICS[key].from_translations is None
+    }
+    if test_set.gold is not None and run.attention is not None:
+        scores["aer"] = alignment_error_rate(run.attention.links, test_set.gold.sure, test_set.gold.possible)
+    return run._replace(metrics=run.metrics | {"test": scores})
 
 
 def refuse_other_data(path: Path, checksum: str) -> None:
