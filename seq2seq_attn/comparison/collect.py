@@ -96,6 +96,8 @@ def _row(name: str, arm: Arm, curves: Sequence[Curve], test_set: TestSet) -> Arm
     """A row of the table."""
     first = arm.runs[0]
     timings = [each["training"] for each in arm.metrics]
+    hardware = [each["made_with"].get("hardware") for each in arm.metrics]
+    timed = [each for each, machine in zip(timings, hardware, strict=True) if machine == hardware[0]]
     scores = _scores(arm, test_set)
     return ArmResult(
         name=name,
@@ -107,8 +109,8 @@ def _row(name: str, arm: Arm, curves: Sequence[Curve], test_set: TestSet) -> Arm
         parameters=arm.metrics[0]["parameters"],
         seeds=[run.seed for run in arm.runs],
         bleu_by_length=_bands(arm, test_set.pairs.source),
-        train_seconds=float(np.mean([training["seconds"] for training in timings])),
-        tokens_per_second=float(np.mean([training["tokens_per_second"] for training in timings])),
+        train_seconds=float(np.mean([training["seconds"] for training in timed])),
+        tokens_per_second=float(np.mean([training["tokens_per_second"] for training in timed])),
         matched_hidden_size=first.config.model.decoder_size if first.match_parameters else None,
         further={key: score for key, score in scores.items() if key not in SCORE_FIELDS and score is not None},
         **{key: scores.get(key) for key in SCORE_FIELDS},  # type: ignore[arg-type]  # only optional scores are None
@@ -123,10 +125,11 @@ def _scores(arm: Arm, test_set: TestSet) -> dict[str, Spread | None]:
         values = [score_value(test, key) for test in arm.tests]
         known = [value for value in values if value is not None]
         scores[key] = _spread(known, intervals.get(key)) if len(known) == len(values) else None
-    bleu = scores["bleu"]
-    if bleu is not None and arm.bleu.sources >= ENOUGH and (runs := RunScores.of(arm.bleu)).differ:
-        low, high = joint_interval(runs) or (None, None)
-        scores["bleu"] = replace(bleu, joint_low=low, joint_high=high)
+    for key, counts in (("bleu", arm.bleu), ("chrf", arm.chrf)):
+        score = scores[key]
+        if score is not None and counts.sources >= ENOUGH and (runs := RunScores.of(counts)).differ:
+            low, high = joint_interval(runs) or (None, None)
+            scores[key] = replace(score, joint_low=low, joint_high=high)
     return scores
 
 
@@ -140,7 +143,7 @@ def _spread(values: Sequence[float], interval: Interval | None) -> Spread:
 
 def _intervals(arm: Arm, test_set: TestSet) -> dict[str, Interval]:
     """Intervals over resampled test sets, for the metrics whose counts can be resampled."""
-    intervals = {"bleu": score_interval(arm.bleu)}
+    intervals = {"bleu": score_interval(arm.bleu), "chrf": score_interval(arm.chrf)}
     if test_set.lc_tok is not None:
         language = arm.runs[0].config.text.target_language
         processed = [[lc_norm_tok(line, language) for line in run] for run in arm.translations]

@@ -17,7 +17,7 @@ from seq2seq_attn.report.figures import (
 )
 from seq2seq_attn.report.table import LENGTH, size
 from seq2seq_attn.results.observations import Curve
-from seq2seq_attn.results.results import BandResult, Breakdown, Results
+from seq2seq_attn.results.results import BandResult, Breakdown, GroupResult, Results
 
 LEFT, RIGHT, TOP, BOTTOM = 64, 664, 14, 286  # of the axes, in the units of the drawing
 MARGIN = 20  # between the axes and the outer values
@@ -287,7 +287,7 @@ def _in_groups(arm: str, breakdown: Breakdown) -> Iterator[Value]:
     for place, (label, result) in enumerate(zip(breakdown.groups, breakdown.arms[arm], strict=True)):
         if result is not None:
             own = f" ({result.bounds})" if result.bounds else ""
-            scores = f"BLEU {result.bleu:.1f}{_interval(result.low, result.high)}, chrF {result.chrf:.1f}"
+            scores = f"BLEU {result.bleu:.1f}{_interval_in(result, result.low, result.high)}, chrF {result.chrf:.1f}"
             text = f"{arm}, {label}{own}: {scores}; sentences: {size(result)}"
             yield Value(place, result.bleu, text, label, result.low, result.high, result.sentences, result.few)
 
@@ -302,9 +302,14 @@ def learning_curve_charts(results: Results, runs: Mapping[str, Sequence[Curve]])
 
 
 def _in_band(arm: str, place: int, band: BandResult) -> Value:
-    interval = _interval(band.bleu_low, band.bleu_high)
+    interval = _interval_in(band, band.bleu_low, band.bleu_high)
     text = f"{arm}, {band.label} words: BLEU {band.bleu:.1f}{interval}; sentences: {band.sentences:,}"
     return Value(place, band.bleu, text, band.label, band.bleu_low, band.bleu_high, band.sentences, band.few)
+
+
+def _interval_in(group: BandResult | GroupResult, low: float | None, high: float | None) -> str:
+    """Empty for a single sentence, whose resamples are all the same."""
+    return _interval(low, high) if (group.sources or group.sentences) > 1 else ""
 
 
 def _interval(low: float | None, high: float | None) -> str:

@@ -262,9 +262,13 @@ def _group(result: GroupResult | None) -> TableCell:
         return NOTHING
     own = f"; {result.bounds}: {size(result)}" if result.bounds else ""
     limits = [limit for limit in (result.chrf_low, result.chrf_high) if limit is not None]
-    chrf = f"chrF {result.chrf:.1f}" + (f" [{limits[0]:.1f}, {limits[1]:.1f}]" if limits else "")
+    bleu, chrf = f"[{result.low:.1f}, {result.high:.1f}], ", f"chrF {result.chrf:.1f}"
+    if (result.sources or result.sentences) == 1:  # whose resamples are all the same
+        bleu = ""
+    elif limits:
+        chrf += f" [{limits[0]:.1f}, {limits[1]:.1f}]"
     numbers = result.bleu, result.low, result.high, result.chrf, *limits
-    return TableCell(f"{result.bleu:.1f}", f"[{result.low:.1f}, {result.high:.1f}], {chrf}{own}", numbers)
+    return TableCell(f"{result.bleu:.1f}", f"{bleu}{chrf}{own}", numbers)
 
 
 def _rates(rates: Rates) -> list[Column]:

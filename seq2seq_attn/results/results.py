@@ -115,7 +115,7 @@ class ArmResult:
     ter: Spread | None
     bleu_by_length: NonEmpty[BandResult]
     aer: Spread | None
-    train_seconds: NonNegativeFloat
+    train_seconds: NonNegativeFloat  # mean over the seeds that were trained on the hardware of the first, as below
     perplexity: Spread | None = None
     attention_entropy: Spread | None = None
     tokens_per_second: NonNegativeFloat | None = None  # target tokens, in training

@@ -22,7 +22,7 @@ from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import GoldCorpus, trivial_error_rates
 from seq2seq_attn.evaluation.corpus_scores import bleu, chrf, exact_match, lc_norm_tok, sentence_chrf
-from seq2seq_attn.evaluation.counts import BleuCounts
+from seq2seq_attn.evaluation.counts import BleuCounts, ChrfCounts
 from seq2seq_attn.evaluation.resampling import score_interval
 from seq2seq_attn.evaluation.significance import RunScores, holm, joint_interval, joint_test
 from seq2seq_attn.report.conclusion import conclusion
@@ -115,6 +115,10 @@ def test_comparison_and_intervals_follow_from_the_saved_translations(results, gr
     assert (pair.joint.p_value, pair.joint.paired, pair.joint.detectable) == (joint.p_value, False, None)
     sources = grid.runs[0].config.data.test.source.read_text().splitlines()
     for arm in results.arms:
+        in_chrf = ChrfCounts.of(files[arm.name], references)
+        interval = score_interval(in_chrf)
+        assert (arm.chrf.low, arm.chrf.high) == (interval.low, interval.high)
+        assert (arm.chrf.joint_low, arm.chrf.joint_high) == (joint_interval(RunScores.of(in_chrf)) or (None, None))
         for band in arm.bleu_by_length:
             rows = [row for row, line in enumerate(sources) if band.low <= len(line.split()) <= (band.high or 99)]
             interval = score_interval(counts[arm.name].select(rows))

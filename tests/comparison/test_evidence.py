@@ -81,6 +81,22 @@ def test_scores_are_those_of_the_translations_and_links(folder, grid):
     assert not any(key.startswith("arms[0]") for key in changed_keys)
 
 
+def test_times_of_other_machines_are_no_part_of_the_mean(folder):
+    """That of a run on a GPU beside one on a CPU would be the time of neither."""
+
+    def change(values):
+        values["arms"][1]["runs"][1]["metrics"]["made_with"]["hardware"] = "NVIDIA H200"
+
+    first, second = (run.metrics["training"] for run in Evidence.load(folder / EVIDENCE).arms[1].runs)
+    changed(folder, change)
+    checked = recompute(folder)
+    arm, before = checked.results.arms[1], Results.load(folder / "results.json").arms[1]
+    assert (arm.train_seconds, arm.tokens_per_second) == (first["seconds"], first["tokens_per_second"])
+    assert before.train_seconds == pytest.approx((first["seconds"] + second["seconds"]) / 2)
+    keys = {line.split(":")[0] for line in checked.differences}
+    assert keys == {"hardware", "arms[1].train_seconds", "arms[1].tokens_per_second"}
+
+
 def test_another_corpus_is_refused_by_name(folder, grid):
     (path,) = {run.config.data.test.target for run in grid.runs}
     text = path.read_text()

@@ -6,6 +6,7 @@ import re
 import pytest
 from rich.console import Console
 
+from seq2seq_attn.report.html_charts import breakdown_chart
 from seq2seq_attn.report.table import markdown, terminal
 from seq2seq_attn.results.results import Results
 
@@ -43,8 +44,9 @@ def test_markdown_cells_equal_those_computed_by_hand(load):
             "p",
             "p rand.",
             "Detectable",
-            "chrF difference",
             "p boot.",
+            "chrF difference",
+            "p chrF",
             "1-10",
             "11+",
             "AER",
@@ -60,16 +62,16 @@ def test_markdown_cells_equal_those_computed_by_hand(load):
             "Tokens/s",
         ]
     )
-    assert rule == ["---"] + ["---:"] * 21
+    assert rule == ["---"] + ["---:"] * 22
     assert rows == [
-        ["distracted (C at every step)", "1,234,567", "20.0 ± 0.5", "baseline", "", "", "", "", "", "40.0", "12.3",
+        ["distracted (C at every step)", "1,234,567", "20.0 ± 0.5", "baseline", "", "", "", "", "", "", "40.0", "12.3",
          "–", "59 s", "31.0 ± 0.4", "71.0 ± 1.2", "1.2 ± 0.2", "[17.6, 22.5]", "[18.9, 21.1]", "[15.5, 24.6]",
          "–", "9.50 ± 0.30", "5,100"],
-        ["mean of states", "999", "18.0 ± 0.3", "-2.0 [-4.2, +0.1]", "–", "0.062", "–", "–", "0.051", "38.0", "10.0",
+        ["mean of states", "999", "18.0 ± 0.3", "-2.0 [-4.2, +0.1]", "–", "0.062", "–", "0.051", "–", "–", "38.0", "10.0",
          "0.800 ± 0.000", "2.5 min", "30.0 ± 0.5", "72.0 ± 0.6", "–", "–", "[17.0, 19.0]", "[15.3, 20.7]",
          "3.25 ± 0.00", "8.75 ± 0.20", "5,000"],
         ["注意力", "2,000,000", "45.3 ± 0.8", "+25.2 [+22.5, +27.9]", "0.004", "< 0.001", "4.1",
-         "+24.5 [+23.0, +26.0]", "0.002",
+         "0.002", "+24.5 [+23.0, +26.0]", "0.021",
          "47.5", "44.4",
          "0.123 ± 0.013", "2.0 h", "55.5 ± 0.2", "40.1 ± 0.9", "30.5 ± 2.0", "–", "[44.0, 46.5]", "[38.5, 52.0]",
          "0.88 ± 0.10", "3.12 ± 0.05", "3,215"],
@@ -92,7 +94,7 @@ def test_the_notes_explain_the_columns_and_give_the_provenance(load):
 
 
 def test_the_terminal_shows_the_same_numbers_as_markdown(load):
-    text = shown(load(), 220)
+    text = shown(load(), 230)
     for row in table_rows(markdown(load()))[2:]:
         for cell in row[1:]:
             for number in re.findall(r"[-+]?[\d,.]*\d", cell):
@@ -236,7 +238,18 @@ def test_the_unit_of_training_time_depends_on_its_size(load, seconds, cell):
     def change(results):
         results["arms"][0]["train_seconds"] = seconds
 
-    assert table_rows(markdown(load(change)))[2][12] == cell
+    assert table_rows(markdown(load(change)))[2][13] == cell
+
+
+def test_the_score_of_a_single_sentence_has_no_interval(all_values, write):
+    """Its resamples are all the same."""
+    group = all_values["results.json"]["where"]["breakdowns"][0]["arms"]["注意力"][0]
+    group.update(sentences=4, sources=1, low=30.0, high=30.0, chrf_low=41.5, chrf_high=41.5)
+    results = Results.load(write(all_values) / "results.json")
+    assert "| 注意力 | 30.0 chrF 41.5 | 40.0 [39.0, 41.5], chrF 50.0 |" in markdown(results)
+    drawn = breakdown_chart(results, results.where.breakdowns[0])
+    texts = [point.value.text for line in drawn.lines for point in line.points if "注意力" in point.value.text]
+    assert ["95 %" in text for text in texts] == [False, True]
 
 
 def test_markdown_has_one_table_per_breakdown(all_values, write):
