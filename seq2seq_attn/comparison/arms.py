@@ -42,7 +42,7 @@ class Arm(NamedTuple):
         attention = [each.attention for each in tested if each.attention is not None]
         options, language = runs[0].config.evaluation, runs[0].config.text.target_language
         for each, lines in zip(metrics, translations, strict=True):
-            test = TranslatedTest(lines, references, options.tokenize, test_set.lc_tok, language)
+            test = TranslatedTest(lines, references, options.tokenize, test_set.lc_tok, language, sources)
             each["test"] |= score_translations(test, skip=(*each["test"], *skipped_metrics(options)))
         return cls(
             runs,

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from seq2seq_attn.api.scores import Scores
 from seq2seq_attn.comparison.compare import compare
+from seq2seq_attn.comparison.evidence import recompute
 from seq2seq_attn.evaluation.corpus_scores import Score
 from seq2seq_attn.evaluation.metrics import METRICS, Metric
 from seq2seq_attn.report.columns import columns
@@ -23,6 +24,7 @@ from seq2seq_attn.runs.folder import read_metrics
 
 
 def length_ratio(test):
+    assert len(test.sources) == len(test.translations)
     words = [sum(len(line.split()) for line in side) for side in (test.translations, test.references)]
     return Score("length ratio", words[0] / words[1], "words:whitespace")
 
@@ -94,6 +96,7 @@ def test_a_new_metric_of_translations_is_computed_for_runs_tested_earlier(grid, 
     assert after.arms[0].score("length_ratio").mean > 0
     assert after.arms[1].score("sharpness") is None, "weights are not kept, so the runs need to be evaluated again"
     assert [replace(arm, further={}) for arm in after.arms] == list(before.arms)
+    assert recompute(tmp_path / "mine").differences == []
 
 
 def test_results_with_a_metric_that_is_not_registered_are_still_shown(both, grid, tmp_path, monkeypatch):
