@@ -59,7 +59,7 @@ def test_all_values_are_recomputed_without_the_runs(folder):
 
 
 def test_scores_are_those_of_the_translations_and_links(folder, grid):
-    """Not those beside them: every translation becomes its reference, and every link but one for each pair is removed."""
+    """Not those beside them: every translation becomes its reference, and one link for each pair remains."""
     references = grid.runs[0].config.data.test.target.read_text().splitlines()
 
     def change(values):
@@ -262,6 +262,7 @@ def test_published_results_follow_from_their_evidence(path, monkeypatch):
     try:
         differences = recompute(path.parent).differences
     except UserError as error:
-        assert "no such file" in str(error)
+        if "no such file" not in str(error):
+            raise
         pytest.skip(str(error))
     assert differences == []
