@@ -24,6 +24,8 @@ from seq2seq_attn.strict import override, parse
 from seq2seq_attn.text.checksums import SUMS, read_sums, sha256
 from seq2seq_attn.training import LAST, checkpoints
 
+pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="forks, which CUDA does not allow once it was used")
+
 ALL = {
     "model.dropout.readout": 0.3,
     "text.tokeniser": "bpe",
