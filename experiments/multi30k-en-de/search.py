@@ -44,7 +44,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "int8, shortlist": {"precision": "int8", "shortlist": True},
 }
 LAST, LAST_AVERAGE = "weights of the last step", "averaged weights of the last step"
-ENSEMBLE = "ensemble of all seeds"
+ENSEMBLE = "ensemble of these models"
 
 
 def with_weights_of_the_last_step(folder: Path, averaged: bool) -> s2s.Model:
