@@ -309,7 +309,7 @@ def _in_band(arm: str, place: int, band: BandResult) -> Value:
 
 def _interval_in(group: BandResult | GroupResult, low: float | None, high: float | None) -> str:
     """Empty for a single sentence, whose resamples are all the same."""
-    return _interval(low, high) if (group.sources or group.sentences) > 1 else ""
+    return _interval(low, high) if group.different > 1 else ""
 
 
 def _interval(low: float | None, high: float | None) -> str:

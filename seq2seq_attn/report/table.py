@@ -263,7 +263,7 @@ def _group(result: GroupResult | None) -> TableCell:
     own = f"; {result.bounds}: {size(result)}" if result.bounds else ""
     limits = [limit for limit in (result.chrf_low, result.chrf_high) if limit is not None]
     bleu, chrf = f"[{result.low:.1f}, {result.high:.1f}], ", f"chrF {result.chrf:.1f}"
-    if (result.sources or result.sentences) == 1:  # whose resamples are all the same
+    if result.different == 1:  # whose resamples are all the same
         bleu = ""
     elif limits:
         chrf += f" [{limits[0]:.1f}, {limits[1]:.1f}]"

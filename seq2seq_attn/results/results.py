@@ -63,8 +63,25 @@ class Spread:
         return {key: value for key, value in dump(self).items() if value is not None}
 
 
+class _Sentences:
+    """A group of test sentences, some of which may have the same source."""
+
+    sentences: int
+    sources: int | None
+
+    @property
+    def different(self) -> int:
+        """The number of different sources, from which intervals are drawn."""
+        return self.sources or self.sentences
+
+    @property
+    def few(self) -> bool:
+        """Whether it has too few different sources to draw conclusions from."""
+        return self.different < ENOUGH
+
+
 @dataclass(frozen=True, config=STRICT)
-class BandResult:
+class BandResult(_Sentences):
     """BLEU of the test sentences whose source has `low` to `high` words, both included; None: no upper bound.
 
     Fields that were added later are omitted from the file if they are None or False.
@@ -85,11 +102,6 @@ class BandResult:
     @property
     def label(self) -> str:
         return f"{self.low}+" if self.high is None else f"{self.low}-{self.high}"
-
-    @property
-    def few(self) -> bool:
-        """Whether it has too few different sentences to draw conclusions from."""
-        return (self.sources or self.sentences) < ENOUGH
 
     @model_serializer(mode="wrap")
     def _without_none(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -132,7 +144,7 @@ class ArmResult:
     @property
     def sources(self) -> int:
         """Different ones of the test set: equal sources are in the same band."""
-        return sum(band.sources or band.sentences for band in self.bleu_by_length)
+        return sum(band.different for band in self.bleu_by_length)
 
     def score(self, key: str) -> Spread | None:
         """The score of a metric by its key; None if it was not measured."""
@@ -252,7 +264,7 @@ class PairedComparison:
 
 
 @dataclass(frozen=True, config=STRICT)
-class GroupResult:
+class GroupResult(_Sentences):
     """Scores of an arm on the sentences of a group."""
 
     sentences: PositiveInt
@@ -265,11 +277,6 @@ class GroupResult:
     chrf_low: float | None = None  # 95 % interval of chrf; omitted from the file if None, as in older ones
     chrf_high: float | None = None
     sources: PositiveInt | None = None  # as in BandResult; omitted likewise
-
-    @property
-    def few(self) -> bool:
-        """As in BandResult."""
-        return (self.sources or self.sentences) < ENOUGH
 
     @model_serializer(mode="wrap")
     def _without_none(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import warnings
 from functools import cache
 from importlib.util import find_spec
 from types import ModuleType
@@ -18,7 +17,7 @@ from types import ModuleType
 import torch
 from torch import Tensor
 
-from seq2seq_attn.ops.native.build import SWITCH, library, reason
+from seq2seq_attn.ops.native.build import SWITCH, library, warn_of_no_kernels
 
 __all__ = ["LONGEST_SOURCE_ON_GPU", "gpu_kernels", "has_kernels", "run"]
 
@@ -68,10 +67,6 @@ def _compiled_for_gpu() -> ModuleType | None:
         row = torch.zeros(1, 3, device="cuda")
         gpu.gru_forward(row, row, row[:, :1], row[:, :2].clone(), row[:, :1].clone(), row[:, :1].clone())
     except Exception as error:  # Triton, its compiler and the driver raise errors of many classes
-        warnings.warn(
-            f"no compiled kernels on the GPU, so training is slower: {reason(error)}; "
-            f"set {SWITCH}=0 in the environment to disable kernels and this warning",
-            stacklevel=3,
-        )
+        warn_of_no_kernels("no compiled kernels on the GPU", error, stacklevel=4)
         return None
     return gpu

@@ -60,12 +60,16 @@ def library(dtype: torch.dtype) -> ctypes.CDLL | None:
                 raise OSError(f"the compiled library has no {name}")
         return kernels
     except (OSError, RuntimeError, subprocess.SubprocessError) as error:  # RuntimeError: there is no home folder
-        warnings.warn(
-            f"no compiled kernels, so training is slower: {reason(error)}; "
-            f"set {SWITCH}=0 in the environment to disable kernels and this warning",
-            stacklevel=2,
-        )
+        warn_of_no_kernels("no compiled kernels", error, stacklevel=3)
         return None
+
+
+def warn_of_no_kernels(what: str, error: Exception, stacklevel: int) -> None:
+    warnings.warn(
+        f"{what}, so training is slower: {_reason(error)}; "
+        f"set {SWITCH}=0 in the environment to disable kernels and this warning",
+        stacklevel=stacklevel,
+    )
 
 
 def _content(compiler: str, dtype: torch.dtype, sources: dict[Path, bytes]) -> bytes:
@@ -77,7 +81,7 @@ def _content(compiler: str, dtype: torch.dtype, sources: dict[Path, bytes]) -> b
         folder = _private_folder()
     except OSError as error:
         warnings.warn(
-            f"kernels are compiled in every process, which takes seconds, and not cached: {reason(error)}",
+            f"kernels are compiled in every process, which takes seconds, and not cached: {_reason(error)}",
             stacklevel=3,
         )
         folder = None
@@ -140,7 +144,7 @@ def _keep(content: bytes, path: Path) -> None:
             unfinished.chmod(0o600)
             unfinished.replace(path)
     except OSError as error:
-        warnings.warn(f"compiled kernels cannot be cached: {reason(error)}", stacklevel=4)
+        warnings.warn(f"compiled kernels cannot be cached: {_reason(error)}", stacklevel=4)
 
 
 def _load(content: bytes) -> ctypes.CDLL:
@@ -177,6 +181,6 @@ def _native_target(compiler: str) -> str:
     return done.stderr if done.returncode == 0 else platform.machine()
 
 
-def reason(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     message = getattr(error, "stderr", None) or str(error)
     return message.strip().splitlines()[0] if message.strip() else type(error).__name__
