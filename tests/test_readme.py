@@ -81,8 +81,7 @@ def test_an_example_of_the_help_has_known_options(example):
         check_command(command)
 
 
-def test_the_readme_is_short_and_names_every_command():
-    assert len(README.splitlines()) <= 125
+def test_the_readme_names_every_command():
     known = {command.name or command.callback.__name__ for command in app.registered_commands}
     known |= {group.name for group in app.registered_groups}
     assert set(re.findall(r"^\| `(\w+)` \|", README, flags=re.MULTILINE)) == known
