@@ -48,13 +48,14 @@ class World:
     def _spoil(self, line: str, rate: float) -> str:
         return " ".join("x" if self.draw.random() < rate else word for word in line.split())
 
-    def arms(self, runs: int, gain: float = 0.0) -> list[BleuCounts]:
-        """Two arms with `runs` training runs each; words of the first are wrong less often, by `gain`."""
+    def arms(self, runs: int, gain: float = 0.0, others: int | None = None) -> list[BleuCounts]:
+        """Two arms with `runs` training runs each, or `others` of the second; words of the first are wrong less often,
+        by `gain`."""
         shared = self.draw.normal(0, SENTENCE, SENTENCES)
         arms = []
-        for advantage in (gain, 0.0):
+        for advantage, count in ((gain, runs), (0.0, others or runs)):
             sentence = RATE - advantage + shared + self.draw.normal(0, ARM, SENTENCES)
-            rates = sentence + self.draw.normal(0, TRAINING, (runs, 1)) + self.draw.normal(0, RUN, (runs, SENTENCES))
+            rates = sentence + self.draw.normal(0, TRAINING, (count, 1)) + self.draw.normal(0, RUN, (count, SENTENCES))
             level = np.clip(np.rint((rates - LEVELS[0]) * 100), 0, len(LEVELS) - 1).astype(int)
             version = self.draw.integers(VERSIONS, size=level.shape)
             arms.append(BleuCounts(self.counts[level, version, np.arange(SENTENCES)], self.metric))
@@ -66,8 +67,10 @@ def run_scores(counts: BleuCounts) -> RunScores:
 
 
 def verdicts(arms: list[BleuCounts]) -> dict[str, bool]:
-    """Which tests call the arms different at 5 %."""
-    found = {"sentences": approximate_randomisation(*arms, trials=199).p_value <= 0.05}
+    """Which tests call the arms different at 5 %; the one over sentences needs equally many training runs."""
+    found = {}
+    if arms[0].runs == arms[1].runs:
+        found["sentences"] = approximate_randomisation(*arms, trials=199).p_value <= 0.05
     if arms[0].runs > 1:
         scores = [run_scores(each) for each in arms]
         found["bootstrap of both"] = bootstrap_p(*scores) <= 0.05
@@ -146,6 +149,10 @@ def main() -> None:
         "detectable": {
             f"{runs} runs, {comparisons} comparisons": power(world, runs, comparisons, options.trials)
             for runs, comparisons in ((3, 1), (5, 1), (3, 13), (5, 13))
+        },
+        "false, other numbers": {
+            f"{runs} against {others}": rates([verdicts(world.arms(runs, 0.0, others)) for _ in range(options.trials)])
+            for runs, others in ((3, 2), (5, 3), (5, 2))
         },
     }
     text = json.dumps(results, indent=2)

@@ -142,19 +142,11 @@ def _chrf_differences(arms: Mapping[str, Arm], pairs: Sequence[tuple[str, str]])
 def _joint_tests(
     arms: Mapping[str, Arm], counts: Mapping[str, CorpusCounts], pairs: Sequence[tuple[str, str]]
 ) -> list[JointTest | None]:
-    """One per pair, in the metric of the counts; p-values are corrected over all pairs.
-
-    None if the runs of both arms all score the same: copies of one training say nothing about others.
-    """
+    """One per pair, in the metric of the counts; p-values are corrected over all pairs."""
     if next(iter(counts.values())).sources < ENOUGH:
         return [None] * len(pairs)
     runs = {name: RunScores.of(counts[name]) for name in {name for pair in pairs for name in pair}}
-    tests = [
-        joint_test(runs[arm], runs[other], are_paired(arms[arm], arms[other]))
-        if runs[arm].differ or runs[other].differ
-        else None
-        for arm, other in pairs
-    ]
+    tests = [joint_test(runs[arm], runs[other], are_paired(arms[arm], arms[other])) for arm, other in pairs]
     return [
         None
         if test is None

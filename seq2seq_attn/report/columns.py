@@ -13,11 +13,18 @@ from typing import NamedTuple
 from rich.cells import cell_len
 
 from seq2seq_attn.evaluation.metrics import METRICS
-from seq2seq_attn.results.results import ArmResult, BandResult, PairedComparison, Results, Spread
+from seq2seq_attn.results.results import ArmResult, BandResult, PairedComparison, Results, Spread, Test
 
 OVER_SEEDS = "", "std"
 LIMITS = "low", "high"
-TESTS = {"joint": "p", "randomisation": "p rand.", "paired_bootstrap": "p boot."}  # headers by signature key
+P = "p"
+TESTS: dict[Test, str] = {  # what the reported p-value is, by the test that it is of
+    "joint": "of the joint test over training runs and sentences; below 0.05 an arm is better or worse",
+    "randomisation": "of paired approximate randomisation of these training runs alone: the probability of a "
+    "difference at least this large if there were none",
+    "paired_bootstrap": "of sacrebleu's paired bootstrap of these training runs alone; without a true difference, "
+    "its raw p-value is below 0.05 on one test set in ten",
+}
 
 
 class TableCell(NamedTuple):
@@ -83,7 +90,9 @@ def columns(results: Results) -> list[Column]:
 
 def signature_header(key: str) -> str:
     """The header of the column that a signature belongs to, given its key in results.json."""
-    return METRICS[key].header if key in METRICS else TESTS.get(key, key)
+    if key in METRICS:
+        return METRICS[key].header
+    return P if key in TESTS else key
 
 
 def _scores(results: Results, keys: Iterable[str]) -> Iterator[Column]:
@@ -129,30 +138,21 @@ class _Test(NamedTuple):
     parts: tuple[str, ...] = ("",)
 
 
-def _tests(pairs: Sequence[PairedComparison]) -> list[_Test]:
-    """The difference, the p-value of each test, and the detectable difference."""
+def _tests(results: Results, pairs: Sequence[PairedComparison]) -> list[_Test]:
+    """The difference, the p-value and the detectable difference; results.json has those of the other tests as well.
+
+    No p-value if no arm has learned anything.
+    """
+    found = {pair.test for pair in pairs if pair.p_reported is not None}
     is_joint = any(pair.joint for pair in pairs)
     over = "training runs and sentences" if is_joint else "resampled test sets, of the same training runs"
     if is_joint and not all(pair.joint for pair in pairs):
-        over += " (with a single run, over sentences alone)"
-    return [
+        over += " (with a single run or copies of one, over sentences alone)"
+    decided = [
         _Test(
-            "Difference",
-            _difference,
-            f"Difference: BLEU minus the baseline's, with its 95 % interval over {over}",
-            parts=("", *LIMITS),
-        ),
-        _Test(
-            TESTS["joint"],
-            lambda pair: NOTHING if pair.joint is None else _p(pair.joint.p_holm),
-            "p: of the joint test over training runs and sentences; below 0.05 an arm is better or worse",
-        ),
-        _Test(
-            TESTS["randomisation"],
-            lambda pair: NOTHING if pair.randomisation is None else _p(pair.randomisation.p_holm),
-            "p rand.: paired approximate randomisation of these training runs alone: the probability of a difference "
-            "at least this large if there were none",
-            optional=is_joint,
+            P,
+            lambda pair: NOTHING if pair.p_reported is None else _p(pair.p_reported),
+            f"{P}: {'; or '.join(meaning for test, meaning in TESTS.items() if test in found)}",
         ),
         _Test(
             "Detectable",
@@ -161,25 +161,21 @@ def _tests(pairs: Sequence[PairedComparison]) -> list[_Test]:
             "this, with p corrected",
             optional=True,
         ),
+    ]
+    return [
         _Test(
-            TESTS["paired_bootstrap"],
-            _bootstrap_p,
-            "p boot.: sacrebleu's paired bootstrap of these training runs alone; without a true difference, its raw "
-            "p-value is below 0.05 on one test set in ten",
-            optional=True,
+            "Difference",
+            _difference,
+            f"Difference: BLEU minus the baseline's, with its 95 % interval over {over}",
+            parts=("", *LIMITS),
         ),
+        *(decided if results.is_learned else []),
         _Test(
             "chrF difference",
             _chrf_difference,
             f"chrF difference: chrF minus the baseline's, with its 95 % interval over {over}",
             optional=True,
             parts=("", *LIMITS),
-        ),
-        _Test(
-            "p chrF",
-            lambda pair: NOTHING if pair.chrf is None or pair.chrf.joint is None else _p(pair.chrf.joint.p_holm),
-            "p chrF: of the joint test of chrF",
-            optional=True,
         ),
     ]
 
@@ -189,7 +185,7 @@ def _differences(results: Results) -> list[Column]:
     if results.baseline is None:
         return []
     found = []
-    for test in _tests(results.comparisons):
+    for test in _tests(results, results.comparisons):
         cells = {pair.arm: test.cell(pair) for pair in results.comparisons}
         cells[results.baseline] = TableCell("baseline" if test.header == "Difference" else "")
         if set(cells.values()) - {NOTHING, TableCell("")}:
@@ -201,7 +197,7 @@ def _differences(results: Results) -> list[Column]:
 def contrast_columns(results: Results) -> list[Column]:
     """The same tests for the planned contrasts, one row each."""
     pairs = results.contrasts
-    tests = [(test, [test.cell(pair) for pair in pairs]) for test in _tests(pairs)]
+    tests = [(test, [test.cell(pair) for pair in pairs]) for test in _tests(results, pairs)]
     return [
         Column("Contrast", [TableCell(f"{pair.arm} against {pair.baseline}") for pair in pairs]),
         *(Column(test.header, cells, parts=test.parts) for test, cells in tests if set(cells) != {NOTHING}),
@@ -224,12 +220,6 @@ def _with_limits(difference: float, low: float, high: float) -> TableCell:
     """A difference with its interval, or alone if all resamples have the same: those of a single sentence."""
     interval = "" if low == high else f"[{low:+.1f}, {high:+.1f}]"
     return TableCell(f"{difference:+.1f}", interval, (difference, low, high))
-
-
-def _bootstrap_p(pair: PairedComparison) -> TableCell:
-    if pair.low == pair.high != 0:  # of a single sentence, on which no p-value rests
-        return NOTHING
-    return _p(pair.p_value if pair.p_holm is None else pair.p_holm)
 
 
 def _p(p: float) -> TableCell:

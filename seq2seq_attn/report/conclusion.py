@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from seq2seq_attn.results.results import (
     ENOUGH,
+    LEARNED,
     ArmResult,
     Breakdown,
     GroupResult,
@@ -15,26 +16,36 @@ from seq2seq_attn.results.results import (
     Results,
 )
 
+NOTHING_LEARNED = (
+    f"No arm reaches {LEARNED:g} BLEU: nothing was learned that could be compared, so no conclusion about the arms is "
+    "drawn. Train longer, or check the data and evaluation.tokenize."
+)
+
 
 def conclusion(results: Results) -> list[str]:
     """The comparison of each arm with the baseline, the largest difference first; then sentences about single arms.
 
-    An arm is called better or worse only by the joint test, over training runs and sentences. The note of the
+    An arm is called better or worse only by the joint test, over training runs and sentences. If no arm has learned
+    anything, this is said instead, and nothing is compared. The note of the
     experiment, if it has one, comes second, then the runs that are missing. The planned contrasts follow, then the
     effect of length on the best arm and on the baseline, the groups of sentences in which the two differ, the alignment
     error rate of the best arm, the arms that were stopped too early, and what the number of seeds does not allow.
     """
-    best = max(results.arms, key=lambda arm: arm.bleu.mean)
+    best = results.best
     shown = [arm for arm in results.arms if arm is best or arm.name == results.baseline]
     runs = {arm.name: len(arm.seeds) for arm in results.arms}
     ordered = sorted(results.comparisons, key=lambda pair: -abs(pair.bleu_difference))
-    sentences = [_compared(pair, max(runs[pair.arm], runs[pair.baseline])) for pair in (*ordered, *results.contrasts)]
-    sentences += filter(None, [_correction(results), *map(_by_length, shown)])
-    sentences += _by_group(results, best.name)
+    pairs = (*ordered, *results.contrasts)
+    if results.is_learned:
+        sentences = [_compared(pair, max(runs[pair.arm], runs[pair.baseline])) for pair in pairs]
+        sentences += filter(None, [_correction(results), *map(_by_length, shown)])
+        sentences += _by_group(results, best.name)
+    else:
+        sentences = [NOTHING_LEARNED]
     if best.aer is not None:
         sentences.append(_aligned(best, best.aer.mean, results.aer_rivals))
     sentences += [_still_improving(arm) for arm in results.arms if arm.unconverged]
-    sentences += filter(None, [_too_few(results)])
+    sentences += filter(None, [_too_few(results)]) if results.is_learned else []
     sentences[1:1] = [f"Missing: {each}." for each in missing_runs(results)]
     if results.note:
         sentences.insert(1, results.note)
@@ -64,23 +75,24 @@ def _compared(pair: PairedComparison, runs: int) -> str:
     if pair.low == pair.high == pair.bleu_difference == 0:
         return f"{arms} score the same on every resample of the test set."
     if pair.joint is not None:
-        evidence = f"95 % interval {low:+.1f} to {high:+.1f} over training runs and sentences, {_p(pair.joint.p_holm)}"
+        evidence = (
+            f" (95 % interval {low:+.1f} to {high:+.1f} over training runs and sentences, {_p(pair.joint.p_holm)})"
+        )
         if pair.verdict != "undecided":
-            return f"{pair.arm} is {pair.verdict} than {pair.baseline} by {gap:.1f} BLEU ({evidence})."
+            return f"{pair.arm} is {pair.verdict} than {pair.baseline} by {gap:.1f} BLEU{evidence}."
         power = (
             f"; an experiment like this detects a true difference of {pair.joint.detectable:.1f} with 80 % power"
             if pair.joint.detectable
             else ""
         )
-        return f"{arms} cannot be told apart: {pair.bleu_difference:+.1f} BLEU ({evidence}){power}."
-    p = pair.p_in_these_runs
-    interval = "" if low == high else f"95 % interval {low:+.1f} to {high:+.1f} over test sentences, "  # of a sentence
-    evidence = f"{interval}{_p(p)}"
+        return f"{arms} cannot be told apart: {pair.bleu_difference:+.1f} BLEU{evidence}{power}."
+    p = pair.p_reported
+    evidence = "" if p is None else f" (95 % interval {low:+.1f} to {high:+.1f} over test sentences, {_p(p)})"
     these = "this training" if runs == 1 else "these training runs"
     if pair.differs_in_these_runs:
         more = "higher" if pair.bleu_difference > 0 else "lower"
-        return f"{pair.arm} scored {gap:.1f} BLEU {more} than {pair.baseline} in {these} ({evidence})."
-    return f"{arms} cannot be told apart in {these}: {pair.bleu_difference:+.1f} BLEU ({evidence})."
+        return f"{pair.arm} scored {gap:.1f} BLEU {more} than {pair.baseline} in {these}{evidence}."
+    return f"{arms} cannot be told apart in {these}: {pair.bleu_difference:+.1f} BLEU{evidence}."
 
 
 def _still_improving(arm: ArmResult) -> str:
@@ -100,11 +112,20 @@ def _too_few(results: Results) -> str | None:
         sentences += f" ({pairs} pairs)" if different else ""
         verb = "is" if sources == 1 else "are"
         return f"{sentences} {verb} too few to say which arm is better; use at least {ENOUGH}."
-    # Without an interval over training runs, although there are several: all score the same.
-    copies = {arm.name for arm in results.arms if len(arm.seeds) > 1 and arm.bleu.joint_low is None}
-    if alike := [pair for pair in results.tested if pair.joint is None and {pair.arm, pair.baseline} <= copies]:
-        which = ", ".join(f"{pair.arm} and {pair.baseline}" for pair in alike)
-        return f"No training run differs from the next ({which}), so nothing can be said about other training runs."
+    several = {arm.name for arm in results.arms if len(arm.seeds) > 1}
+    alike = {arm.name for arm in results.arms if arm.bleu.joint_low is None}  # all training runs score the same
+    untested = {
+        name
+        for pair in results.tested
+        if pair.joint is None and {pair.arm, pair.baseline} <= several
+        for name in (pair.arm, pair.baseline)
+    }
+    if copies := [arm.name for arm in results.arms if arm.name in alike & untested]:
+        which = "; ".join(copies)
+        return (
+            f"No training run differs from the next ({which}), as if they were copies of one; nothing can be said "
+            "about other training runs."
+        )
     for seeds, what, why in (
         (1, "Single seed", "one training per arm compares two models, not two arms; another may reverse the order"),
         (2, "Two seeds", "the variance between training runs rests on one difference per arm"),

@@ -238,7 +238,7 @@ def score_chart(results: Results) -> Chart:
     joint = [arm.bleu.joint_low is not None for arm in results.arms]
     if not any(joint):
         return chart
-    single = "" if all(joint) else " (with a single run, over sentences alone)"
+    single = "" if all(joint) else " (with a single run or copies of one, over sentences alone)"
     return chart._replace(over=f"training runs and sentences{single}")
 
 

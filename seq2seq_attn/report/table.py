@@ -15,8 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from seq2seq_attn.evaluation.metrics import METRICS
-from seq2seq_attn.report.columns import NOTHING, Column, TableCell, columns, contrast_columns, signature_header
-from seq2seq_attn.report.conclusion import missing_runs
+from seq2seq_attn.report.columns import NOTHING, TESTS, Column, TableCell, columns, contrast_columns, signature_header
+from seq2seq_attn.report.conclusion import NOTHING_LEARNED, missing_runs
 from seq2seq_attn.results.results import (
     ArmResult,
     Breakdown,
@@ -93,9 +93,14 @@ def terminal(results: Results, width: int = 120) -> RenderableType:
 
 def _correction(results: Results) -> list[str]:
     count = sum(pair.p_holm is not None for pair in results.tested)
+    if not results.is_learned:
+        return [NOTHING_LEARNED.rstrip(".")] if results.tested else []
     if count < 2:
         return []
-    return [f"All p-values are corrected for {count} comparisons (Holm); results.json also has the raw ones"]
+    return [
+        f"All p-values are corrected for {count} comparisons (Holm); results.json also has the raw ones, and those of "
+        "other tests"
+    ]
 
 
 def _rivals(results: Results, shown: Iterable[Column]) -> list[str]:
@@ -120,7 +125,9 @@ def _tuning(results: Results) -> list[str]:
 
 def _signatures(results: Results, shown: Iterable[Column]) -> list[str]:
     """The signatures of the columns shown; older files only have the one of BLEU."""
+    reported = {pair.test for pair in results.tested if pair.p_reported is not None}
     signatures = results.signatures or {"bleu": results.signature}
+    signatures = {key: signature for key, signature in signatures.items() if key not in TESTS or key in reported}
     headers = {column.header for column in shown}
     named = [(signature_header(key), signature) for key, signature in signatures.items()]
     return [f"Signature of {header}: {signature}" for header, signature in named if header in headers]

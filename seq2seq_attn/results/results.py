@@ -35,6 +35,9 @@ RESULTS = "results.json"
 
 ENOUGH = 30  # different sentences; BLEU of fewer is too noisy to draw conclusions from
 LEVEL = 0.05  # below which a corrected p-value counts as significant
+LEARNED = 1.0  # BLEU of the best arm; below, all arms translate so badly that differences between them mean nothing
+
+Test = Literal["joint", "randomisation", "paired_bootstrap"]  # of two arms, by its key in `signatures`
 
 
 # One arm
@@ -220,7 +223,7 @@ class PairedComparison:
     p_value: Probability  # of sacrebleu's paired bootstrap; too small for a two-sided test, see `paired_bootstrap`
     p_holm: Probability | None = None  # p_value corrected as in Significance
     randomisation: Significance | None = None  # paired approximate randomisation; None: different numbers of runs
-    joint: JointTest | None = None  # None: single runs, runs that all score the same, or fewer than `ENOUGH` sources
+    joint: JointTest | None = None  # None: a single run of an arm, copies of one, or fewer than `ENOUGH` sources
     chrf: ChrfDifference | None = None
 
     @property
@@ -238,11 +241,31 @@ class PairedComparison:
         return (self.low, self.high) if self.joint is None else (self.joint.low, self.joint.high)
 
     @property
-    def p_in_these_runs(self) -> float:
-        """The corrected p-value of these training runs: of approximate randomisation, without it of the bootstrap."""
+    def test(self) -> Test:
+        """The test whose p-value is reported.
+
+        That over training runs and sentences if there is one. Otherwise one of these training runs alone: approximate
+        randomisation, or the bootstrap for different numbers of runs.
+        """
+        if self.joint is not None:
+            return "joint"
+        return "paired_bootstrap" if self.randomisation is None else "randomisation"
+
+    @property
+    def p_reported(self) -> float | None:
+        """The corrected p-value of `test`; None of a single sentence, which decides nothing."""
+        if self.joint is not None:
+            return self.joint.p_holm
+        if self.is_one_sentence:
+            return None
         if self.randomisation is not None:
             return self.randomisation.p_holm
         return self.p_value if self.p_holm is None else self.p_holm
+
+    @property
+    def is_one_sentence(self) -> bool:
+        """Whether all resamples of the test set are the same, although the arms differ."""
+        return self.low == self.high != 0
 
     @property
     def differs_in_these_runs(self) -> bool:
@@ -437,6 +460,16 @@ class Results:
     def tested(self) -> tuple[PairedComparison, ...]:
         """All comparisons, those with the baseline first; p-values are corrected over all of them."""
         return *self.comparisons, *self.contrasts
+
+    @property
+    def best(self) -> ArmResult:
+        """The arm with the highest BLEU."""
+        return max(self.arms, key=lambda arm: arm.bleu.mean)
+
+    @property
+    def is_learned(self) -> bool:
+        """Whether any arm has learned enough for differences between arms to mean something."""
+        return self.best.bleu.mean >= LEARNED
 
     @property
     def baseline(self) -> str | None:

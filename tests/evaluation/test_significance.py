@@ -74,13 +74,27 @@ def test_noise_of_sentences_that_arms_share_cancels_and_is_never_negative():
     assert result.sentences == 0
 
 
-def test_runs_that_all_score_the_same_leave_the_noise_of_sentences():
-    result = joint_test(runs([30, 30], [[1, 2, 3], [1, 2, 3]]), runs([28, 28], [[5, 5, 5], [5, 5, 5]]))
-    assert (result.variance, result.degrees_of_freedom) == (pytest.approx(1), math.inf)
-    assert result.high == pytest.approx(2 + 1.96, abs=1e-3)
-    assert detectable_difference(joint_test(*[runs([30] * 3, [[1, 2, 3]] * 3), runs([28] * 3, [[5, 5, 5]] * 3)])) == (
-        pytest.approx(1.96 + 0.84, abs=0.03)
-    )
+def test_runs_that_all_score_the_same_are_copies_and_allow_no_test():
+    copies = runs([30, 30], [[1, 2, 3], [1, 2, 3]])
+    assert copies.are_copies
+    for pair in ((copies, THEIRS), (OURS, copies), (copies, runs([28, 28], [[5, 5, 5], [5, 5, 5]]))):
+        assert joint_test(*pair) is None
+        assert joint_test(*pair, paired=True) is None
+
+
+def test_runs_at_the_end_of_the_scale_are_no_copies():
+    for end in (0, 100):
+        same = runs([end] * 2, [[end] * 3] * 2)
+        assert not same.are_copies
+        result = joint_test(same, THEIRS)  # V = 4 + 0 and df = 1 * 4^2 / 4^2
+        assert (result.variance, result.degrees_of_freedom) == (pytest.approx(4), pytest.approx(1))
+    assert joint_test(runs([0] * 2, [[0] * 3] * 2), runs([100] * 2, [[100] * 3] * 2)) is None, "nothing varies"
+
+
+def test_with_different_numbers_of_runs_both_have_the_degrees_of_freedom_of_the_fewer():
+    # s_a^2 / 3 = 1 / 3 and s_b^2 / 2 = 4, no noise of sentences: df = (2 - 1) (13 / 3)^2 / (1 / 9 + 16) = 169 / 145
+    result = joint_test(runs([30, 31, 32], np.ones((3, 4))), runs([20, 24], np.ones((2, 4))))
+    assert result.degrees_of_freedom == pytest.approx(169 / 145)
 
 
 def test_swapping_the_arms_negates_the_difference():
@@ -120,12 +134,12 @@ class Experiments:
         picks = self.draw.integers(self.SENTENCES, size=(self.RESAMPLES, self.SENTENCES))
         self.weights = np.stack([np.bincount(row, minlength=self.SENTENCES) for row in picks]) / self.SENTENCES
 
-    def test(self, count, difference=0.0, paired=False):
-        """A test of two arms with `count` runs each; paired runs share half of their training noise."""
+    def test(self, counts, difference=0.0, paired=False):
+        """A test of two arms with these numbers of runs; paired runs share half of their training noise."""
         sentence = self.draw.normal(0, self.SENTENCE, self.SENTENCES)
-        shared = self.draw.normal(0, self.TRAINING, count) if paired else np.zeros(count)
+        shared = self.draw.normal(0, self.TRAINING, counts[0]) if paired else 0.0
         arms = []
-        for gain in (difference, 0.0):
+        for gain, count in zip((difference, 0.0), counts, strict=True):
             training = gain + shared + self.draw.normal(0, self.TRAINING, count)
             own = sentence + self.draw.normal(0, self.INTERACTION, self.SENTENCES)
             scores = training[:, None] + own + self.draw.normal(0, self.NOISE, (count, self.SENTENCES))
@@ -133,10 +147,17 @@ class Experiments:
         return joint_test(*arms, paired=paired)
 
 
-@pytest.mark.parametrize(("count", "paired"), [(2, False), (3, False), (5, False), (3, True), (5, True)])
-def test_between_equal_arms_at_most_five_percent_of_verdicts_are_false(count, paired):
+@pytest.mark.parametrize(
+    ("counts", "paired"),
+    [
+        *(((n, n), False) for n in (2, 3, 5)),
+        *(((n, n), True) for n in (3, 5)),
+        *((counts, False) for counts in ((3, 2), (5, 3), (5, 2), (10, 2))),
+    ],
+)
+def test_between_equal_arms_at_most_five_percent_of_verdicts_are_false(counts, paired):
     experiments = Experiments()
-    tests = [experiments.test(count, paired=paired) for _ in range(1000)]
+    tests = [experiments.test(counts, paired=paired) for _ in range(1000)]
     false = np.mean([test.p_value < 0.05 for test in tests])
     assert 0.005 < false < 0.06  # the standard error is 0.7 %
     assert np.mean([test.low <= 0 <= test.high for test in tests]) == pytest.approx(1 - false)
@@ -146,18 +167,18 @@ def test_between_equal_arms_at_most_five_percent_of_verdicts_are_false(count, pa
 def test_the_detectable_difference_is_detected_with_80_percent_power(count, comparisons):
     experiments = Experiments()
     training = TrainingNoise((0.6**2 + 6.0**2 / 100) / count, count - 1)
-    truth = replace(experiments.test(count), training_noise=(training, training), sentences=2 * 2.0**2 / 100)
+    truth = replace(experiments.test((count, count)), training_noise=(training, training), sentences=2 * 2.0**2 / 100)
     detectable = detectable_difference(truth, comparisons)
-    tests = [experiments.test(count, detectable) for _ in range(1500)]
+    tests = [experiments.test((count, count), detectable) for _ in range(1500)]
     assert 0.75 < np.mean([test.p_value < 0.05 / comparisons for test in tests]) < 0.85
 
 
 def test_more_comparisons_need_a_larger_difference_and_two_runs_promise_nothing():
     experiments = Experiments()
-    test = experiments.test(5)
+    test = experiments.test((5, 5))
     found = [detectable_difference(test, comparisons) for comparisons in (1, 2, 13)]
     assert all(one < other for one, other in pairwise(found))
-    assert detectable_difference(experiments.test(2)) is None
+    assert detectable_difference(experiments.test((2, 2))) is None
 
 
 def test_the_scores_of_runs_are_those_of_the_test_set_and_of_its_resamples():

@@ -17,6 +17,7 @@ from seq2seq_attn.results.results import (
     PairedComparison,
     Rate,
     Rates,
+    Results,
     Significance,
     Spread,
 )
@@ -43,14 +44,18 @@ def jointly(p, low=0.5, high=3.5, detectable=4.06):
     return JointTest(0.001, p, low, high, 3.3, False, detectable)
 
 
+class AgainstB(Results):
+    """Results whose baseline is b, even without a comparison."""
+
+    baseline = "b"
+
+
 def sentences_for(*comparisons, arms=None, where=None, contrasts=(), rivals=None):
     arms = arms or (arm("a", 30.0), arm("b", 20.0))
-    arms += tuple(arm(each.arm, 1.0) for each in comparisons if each.arm not in {known.name for known in arms})
-    results = SimpleNamespace(arms=arms, comparisons=comparisons, baseline="b", where=where, note="", missing=())
+    named = [*(each.arm for each in comparisons), *sorted(where.arms if where else ())]
+    arms += tuple(arm(name, 1.0) for name in dict.fromkeys(named) if name not in {known.name for known in arms})
     return conclusion(
-        SimpleNamespace(
-            **vars(results), contrasts=contrasts, tested=(*comparisons, *contrasts), aer_rivals=rivals or {}
-        )
+        AgainstB("toy", arms, comparisons, "", "", "", "", where=where, contrasts=contrasts, aer_rivals=rivals or {})
     )
 
 
@@ -130,9 +135,9 @@ def test_identical_systems_are_called_the_same():
     assert sentences_for(pair(0.0, 0.0, 0.0, 1.0))[0] == "a and b score the same on every resample of the test set."
 
 
-def test_a_single_test_sentence_has_no_interval():
+def test_a_single_test_sentence_has_neither_interval_nor_p_value():
     (sentence, *_) = sentences_for(pair(4.2, 4.2, 4.2, 1.0))
-    assert sentence == "a and b cannot be told apart in these training runs: +4.2 BLEU (p = 1.000)."
+    assert sentence == "a and b cannot be told apart in these training runs: +4.2 BLEU."
 
 
 def test_only_the_arms_with_too_few_seeds_are_named():
@@ -166,8 +171,20 @@ def test_two_seeds_and_few_sentences_are_named():
 def test_training_runs_that_score_the_same_are_named():
     sentences = sentences_for(pair(2.0, 1.0, 3.0, 0.01))
     assert sentences[0].startswith("a scored 2.0 BLEU higher than b in these training runs")
-    assert sentences[-1].startswith("No training run differs from the next (a and b), so nothing can be said")
+    assert sentences[-1].startswith("No training run differs from the next (a; b), as if they were copies of one;")
     assert "No training run" not in sentences_for(pair(2.0, 1.0, 3.0, 0.01, jointly(0.01)))[-1]
+    (varied, same) = replace(arm("a", 30.0), bleu=Spread(30.0, 0.5, 29, 31, 28, 32, 28, 32)), arm("b", 20.0)
+    assert "(b)" in sentences_for(pair(10.0, 9.0, 11.0, 0.01), arms=(varied, same))[-1]
+
+
+@pytest.mark.parametrize(("bleu", "is_learned"), [(1.0, True), (0.99, False)])
+def test_where_no_arm_has_learned_anything_nothing_is_concluded(bleu, is_learned):
+    arms = (replace(arm("a", bleu), unconverged=(1,)), arm("b", 0.2))
+    found = sentences_for(pair(bleu - 0.2, 0.1, 0.9, 0.01, jointly(0.001)), arms=arms)
+    assert found[0].startswith("a is better than b" if is_learned else "No arm reaches 1 BLEU: nothing was learned")
+    assert is_learned or found[1:] == [
+        "a was still improving when stopped (seed 1): longer training may raise its score."
+    ]
 
 
 def test_arms_whose_differing_training_runs_are_the_same_in_pairs_are_not_called_copies():
