@@ -51,16 +51,36 @@ def test_the_kinds_of_position():
 def test_sinusoids_by_hand():
     encoded = Sinusoidal(4).add(torch.zeros(1, 3, 4, dtype=torch.float64))[0]
     expected = [[math.sin(p), math.cos(p), math.sin(p / 100), math.cos(p / 100)] for p in range(3)]
-    torch.testing.assert_close(encoded, torch.tensor(expected, dtype=torch.float64), atol=1e-6, rtol=0)
+    torch.testing.assert_close(encoded, torch.tensor(expected, dtype=torch.float64), atol=1e-15, rtol=0)
 
 
-def test_sinusoids_as_the_paper_defines_them():
-    p, i = np.meshgrid(np.arange(30), np.arange(SIZE // 2), indexing="ij")
-    expected = np.zeros((30, SIZE))
-    expected[:, 0::2], expected[:, 1::2] = (f(p / 10000 ** (2 * i / SIZE)) for f in (np.sin, np.cos))
-    torch.testing.assert_close(
-        Sinusoidal(SIZE).add(torch.zeros(2, 30, SIZE))[1], torch.from_numpy(expected).float(), atol=1e-5, rtol=0
-    )
+# Rounding of the result alone: an angle of 3,000 in float32 would be off by up to 2e-4.
+ROUNDING = {torch.float64: 1e-11, torch.float32: 6e-8, torch.bfloat16: 4e-3}
+
+
+def angles_of(positions, size, base=10000):
+    p, i = np.meshgrid(positions, np.arange(size // 2), indexing="ij")
+    return p / base ** (2 * i / size)
+
+
+@pytest.mark.parametrize("dtype", ROUNDING)
+def test_sinusoids_as_the_paper_defines_them_far_from_the_start(dtype):
+    angles = angles_of(np.arange(2970, 3000), SIZE)
+    expected = np.stack((np.sin(angles), np.cos(angles)), axis=-1).reshape(30, SIZE)
+    encoded = Sinusoidal(SIZE).add(torch.zeros(2, 30, SIZE, dtype=dtype), start=2970)[1]
+    assert encoded.dtype == dtype
+    torch.testing.assert_close(encoded.double(), torch.from_numpy(expected), atol=ROUNDING[dtype], rtol=0)
+
+
+@pytest.mark.parametrize("dtype", ROUNDING)
+def test_rotations_as_the_paper_defines_them_far_from_the_start(dtype):
+    # As complex numbers: the pair (x, y) is x + iy, and its rotation the product with e^(i angle).
+    angles = angles_of(np.arange(2970, 3000), 4, base=500)
+    expected = np.exp(1j * angles)
+    rotated = Rotary(SIZE, HEADS, base=500).rotate(torch.tensor([1.0, 0, 1, 0], dtype=dtype).expand(30, 4), start=2970)
+    assert rotated.dtype == dtype
+    parts = torch.from_numpy(np.stack((expected.real, expected.imag), axis=-1).reshape(30, 4))
+    torch.testing.assert_close(rotated.double(), parts, atol=ROUNDING[dtype], rtol=0)
 
 
 def test_a_rotation_by_hand():
@@ -78,9 +98,9 @@ def test_rotated_products_depend_on_the_distance_alone():
     def product(i, j):
         return (rotary.rotate(query, i) * rotary.rotate(key, j)).sum().item()
 
-    assert product(3, 5) == pytest.approx(product(40, 42), abs=1e-4)
+    assert product(3, 5) == pytest.approx(product(2940, 2942), abs=1e-11)
     assert abs(product(3, 5) - product(3, 6)) > 1e-3
-    assert product(7, 7) == pytest.approx((query * key).sum().item(), abs=1e-4)
+    assert product(7, 7) == pytest.approx((query * key).sum().item(), abs=1e-11)
 
 
 def test_the_bias_of_a_distance_is_clipped_and_each_head_has_its_own():
@@ -136,7 +156,7 @@ def test_positions_within_attention_know_distances_only(name):
     alone = attention(vectors)[0]
     shifted = torch.cat((torch.randn(1, 3, SIZE, dtype=torch.float64), vectors), dim=1)
     is_token = torch.tensor([[False] * 3 + [True] * 4])
-    torch.testing.assert_close(attention(shifted, is_token)[0][:, 3:], alone, atol=1e-5, rtol=0)
+    torch.testing.assert_close(attention(shifted, is_token)[0][:, 3:], alone, atol=1e-12, rtol=0)
 
 
 def test_sizes_that_do_not_fit_are_refused():

@@ -31,6 +31,6 @@ class Rotary(Position):
     def rotate(self, vectors: Tensor, start: int = 0) -> Tensor:
         count, size = vectors.shape[-2:]
         angles = position_angles(count, size, start, self.base, vectors.device)
-        sine, cosine = angles.sin().to(vectors.dtype), angles.cos().to(vectors.dtype)
+        sine, cosine = angles.sin().to(vectors), angles.cos().to(vectors)
         even, odd = vectors[..., 0::2], vectors[..., 1::2]
         return torch.stack((even * cosine - odd * sine, even * sine + odd * cosine), dim=-1).flatten(-2)

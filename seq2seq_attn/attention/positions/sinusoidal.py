@@ -25,17 +25,22 @@ class Sinusoidal(Position):
             raise ValueError(f"Sinusoidal needs an even size, for pairs of sine and cosine, got {size}")
 
     def add(self, vectors: Tensor, start: int = 0) -> Tensor:
-        return vectors + sinusoids(vectors.shape[1], self.size, start, vectors.device).to(vectors.dtype)
+        return vectors + sinusoids(vectors.shape[1], self.size, start, vectors.device).to(vectors)
 
 
 def sinusoids(count: int, size: int, start: int, device: torch.device) -> Tensor:
-    """PE (count, size) in float32, from position `start`."""
+    """PE (count, size) in float64, from position `start`."""
     angles = position_angles(count, size, start, 10000.0, device)
     return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(1)
 
 
 def position_angles(count: int, size: int, start: int, base: float, device: torch.device) -> Tensor:
-    """p / base^(2i/size) (count, size / 2) for the positions p = start, start + 1, ..., in float32."""
-    positions = torch.arange(start, start + count, device=device)
-    frequencies = torch.exp(torch.arange(0, size, 2, dtype=torch.float32, device=device) * (-math.log(base) / size))
+    """p / base^(2i/size) (count, size / 2) for the positions p = start, start + 1, ..., in float64.
+
+    In float32 an angle of 3,000 would be off by 2e-4, and so would its sine. A device without float64, which is Apple's
+    GPU, gets angles on the CPU.
+    """
+    place = torch.device("cpu") if device.type == "mps" else device
+    positions = torch.arange(start, start + count, dtype=torch.float64, device=place)
+    frequencies = base ** -(torch.arange(0, size, 2, dtype=torch.float64, device=place) / size)
     return positions[:, None] * frequencies
