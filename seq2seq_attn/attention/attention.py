@@ -12,6 +12,7 @@ from seq2seq_attn.attention.context import Context, one_by_one
 from seq2seq_attn.attention.history import NOTHING, History
 from seq2seq_attn.attention.normaliser import Normaliser, full_precision
 from seq2seq_attn.attention.normalisers.softmax import Softmax
+from seq2seq_attn.attention.registry import need_instance
 from seq2seq_attn.attention.scorer import Scorer
 from seq2seq_attn.attention.scorers.scaled_dot import ScaledDot
 from seq2seq_attn.attention.shapes import Bias, Contexts, IsToken, Keys, MayRead, Query, Values, Weights
@@ -49,6 +50,11 @@ class Attention(Context):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        need_instance(self, Scorer, scorer=scorer)
+        if normaliser is not None:
+            need_instance(self, Normaliser, normaliser=normaliser)
+        if window is not None:
+            need_instance(self, Window, window=window)
         if not 0 <= dropout < 1:
             raise ValueError(f"{type(self).__name__} needs 0 <= dropout < 1, got {dropout}")
         self.scorer = scorer
@@ -91,7 +97,7 @@ class Attention(Context):
         bias: Bias | None = None,
         need_weights: bool = True,
     ) -> Any:
-        check_query(self, query, source.sentences, self.query_size)
+        check_query(self, query, source, self.query_size)
         if not need_weights and why_not_fused(self) is None:
             contexts = self._fused(query, source, history, may_read, causal, bias)
             return (contexts, None) if history is None else (contexts, None, history)

@@ -120,6 +120,9 @@ def _snake_case(part: type) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", part.__name__).lower()
 
 
+_VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+
+
 def own_options(part: type) -> dict[str, Parameter]:
     """The options of a scorer, normaliser, window or position: their names, types and defaults.
 
@@ -131,12 +134,11 @@ def own_options(part: type) -> dict[str, Parameter]:
         parameters = inspect.signature(part, eval_str=True).parameters
     except NameError as error:
         raise ValueError(f"{part.__name__}: the type of an option cannot be evaluated: {error}") from error
-    variadic = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
     set_by_model = getattr(part, "set_by_model", ("query_size", "key_size"))
     return {
         name: parameter
         for name, parameter in parameters.items()
-        if name not in set_by_model and parameter.kind not in variadic
+        if name not in set_by_model and parameter.kind not in _VARIADIC
     }
 
 
@@ -145,6 +147,34 @@ def need_positive(part: nn.Module, **options: float) -> None:
     for option, value in options.items():
         if not value > 0:
             raise ValueError(f"{type(part).__name__} needs {option} > 0, got {value}")
+
+
+def need_instance(owner: nn.Module, base: type[nn.Module], **arguments: object) -> None:
+    """TypeError with the way out if one of `arguments` is not an instance of `base`, but a class or a name, say."""
+    for argument, value in arguments.items():
+        if isinstance(value, base):
+            continue
+        meant = value if isinstance(value, type) else _by_name(base, value)
+        got = f"an instance of {type(value).__name__}"
+        if isinstance(value, (type, str)):
+            got = f"the class {value.__name__}" if isinstance(value, type) else f"the text {value!r}"
+        hint = f"give an instance of a class derived from {base.__name__}"
+        if meant is not None and issubclass(meant, base):
+            parameters = inspect.signature(meant).parameters.values()
+            own = [each for each in parameters if each.kind not in _VARIADIC]
+            needed = [f"{each.name}=..." for each in own if each.default is Parameter.empty]
+            hint = f"give an instance: {meant.__name__}({', '.join(needed)})"
+        raise TypeError(
+            f"{type(owner).__name__} needs {argument} to be an instance of {base.__name__}, got {got}; {hint}"
+        )
+
+
+def _by_name(base: type[nn.Module], name: object) -> type[nn.Module] | None:
+    """The class below `base` with this name, in Python or in a configuration."""
+    below = list(base.__subclasses__())
+    for each in below:  # which grows, so that it becomes the whole tree
+        below += each.__subclasses__()
+    return next((each for each in below if name in (each.__name__, config_name(each))), None)
 
 
 def import_folder(package: str, folder: Iterable[str]) -> None:

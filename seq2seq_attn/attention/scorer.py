@@ -118,6 +118,17 @@ class ScorerFactory(Protocol):
     def __call__(self, query_size: int, key_size: int) -> Scorer: ...
 
 
+def new_scorer(owner: nn.Module, factory: ScorerFactory, query_size: int, key_size: int) -> Scorer:
+    """The scorer that a part creates with its own sizes; TypeError for one that already has sizes, and for a name."""
+    if isinstance(factory, Scorer) or not callable(factory):
+        got = f"an instance of {type(factory).__name__}" if isinstance(factory, Scorer) else f"{factory!r}"
+        raise TypeError(
+            f"{type(owner).__name__} creates its scorer, for queries of size {query_size} and keys of size {key_size}; "
+            f"give the class, as in scorer=Additive or scorer=partial(Additive, hidden_size=64), got {got}"
+        )
+    return factory(query_size=query_size, key_size=key_size)
+
+
 def scorer_class(name: str) -> type[Scorer]:
     """The scorer named in a configuration, by its name or its file; errors as for `Registry.find`."""
     return _scorers.find(name)

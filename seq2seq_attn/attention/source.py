@@ -136,18 +136,26 @@ def check_extension(part: nn.Module, sentences: int, keys: Keys, is_token: IsTok
         check_mask(part, keys, is_token)
 
 
-def check_query(part: nn.Module, query: Query, sentences: int | None = None, query_size: int | None = None) -> None:
-    """ValueError in one line for queries whose shape does not fit."""
+def check_query(part: nn.Module, query: Query, source: Any, query_size: int | None = None) -> None:
+    """ValueError in one line for queries whose shape does not fit; TypeError for a source that is not prepared."""
+    name = type(part).__name__
+    if isinstance(source, Tensor):
+        raise TypeError(
+            f"{name} reads what its prepare returned, got a tensor; call source = attention.prepare(keys, "
+            f"is_token=mask) once per sentence and then attention(query, source), or attend(attention, query, keys, "
+            f"is_token=mask)"
+        )
     if jit_traced():
         return
-    name = type(part).__name__
     if query.dim() != 3:
         hint = "; for one query per sentence give query[:, None]" if query.dim() == 2 else ""
         raise ValueError(f"{name} needs queries (sentences, queries, query_size), got {tuple(query.shape)}{hint}")
     if query_size is not None and query.shape[2] != query_size:
         raise ValueError(f"{name} has query_size {query_size}, got queries {tuple(query.shape)}")
-    if sentences is not None and query.shape[0] != sentences:
-        raise ValueError(f"{name} needs queries for the {sentences} sentences of the source, got {tuple(query.shape)}")
+    if query.shape[0] != source.sentences:
+        raise ValueError(
+            f"{name} needs queries for the {source.sentences} sentences of the source, got {tuple(query.shape)}"
+        )
 
 
 def check_bias(name: str, bias: Tensor) -> None:

@@ -85,7 +85,7 @@ class FusedMultiHead(MultiHead):
             return super().forward(
                 query, _split(source), history, may_read=may_read, causal=causal, bias=bias, need_weights=need_weights
             )
-        check_query(self, query, source.sentences, self.query_size)
+        check_query(self, query, source, self.query_size)
         queries = self.query_layer(query)
         contexts = multi_head(queries, source.keys, source.values, source.is_token, self.heads, causal)
         return self.output_layer(contexts), None

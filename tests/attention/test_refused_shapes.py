@@ -79,6 +79,25 @@ CASES = {
     "nothing left by the bias": ask(attention, bias=torch.tensor([0.0, -torch.inf, 0.0])[:, None]),
     "padding on the left": ask(attention, keys=keys[:, :T], causal=True, is_token=torch.arange(T).expand(B, T) > 0),
     "more causal queries than positions": ask(attention, keys=keys[:, :2], causal=True),
+    "not prepared": lambda: attention(query, keys),
+    "not prepared, heads": lambda: heads(query, keys),
+    "not prepared, mean": lambda: mean(query, keys),
+    "a class": lambda: Attention(Additive),
+    "a name": lambda: Attention(Dot(3, 3), "sparsemax"),
+    "the name of a scorer": lambda: Attention("Additive"),
+    "an unknown name": lambda: Attention(Dot(3, 3), "sparsemux"),
+    "the class of a normaliser": lambda: Attention(Dot(3, 3), Sparsemax),
+    "a normaliser as a scorer": lambda: Attention(Softmax()),
+    "a window as a class": lambda: Attention(Dot(3, 3), window=LocalM),
+    "a scorer as attention": lambda: MultiHead(Dot(3, 3), 2, Q, K),
+    "self-attention of a scorer": lambda: SelfAttention(ScaledDot(3, 3)),
+    "a summary as a class": lambda: FixedContext(MeanState, K),
+    "a class of positions": lambda: MultiHead(Attention(Dot(3, 3)), 2, Q, K, position=Rotary),
+    "tensors": lambda: Attention(query, keys),
+    "chunks of a class": lambda: ChunkwiseAttention(Attention(General(Q, K)), General),
+    "torch's, with an instance": lambda: MultiheadAttention(6, 2, scorer=Additive(3, 3)),
+    "torch's, with a name": lambda: MultiheadAttention(6, 2, scorer="additive"),
+    "relative, with an instance": lambda: Relative(Q, K, General(Q, K)),
     "causal hypotheses": lambda: attention(query, attention.prepare(keys), ((), (), ()), causal=True),
 }
 
@@ -86,7 +105,7 @@ CASES = {
 def message(case):
     try:
         case()
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         return str(error)
 
 
@@ -166,6 +185,46 @@ def test_what_fits_is_read(messages, name):
         ("torch's keys, of one sentence", "of 3 dimensions, or all of 2, got (2, 3, 6), (4, 6), (4, 6)"),
         ("torch's query, narrow", "MultiheadAttention needs query (2, 3, 6), got (2, 3, 5)"),
         ("torch's values, fewer", "MultiheadAttention needs value (2, 4, 6), got (2, 3, 6)"),
+        ("not prepared", "Attention reads what its prepare returned, got a tensor; call source = attention.prepare("),
+        ("not prepared, heads", "MultiHead reads what its prepare returned, got a tensor"),
+        ("not prepared, mean", "MeanContext reads what its prepare returned, got a tensor"),
+        (
+            "a class",
+            "Attention needs scorer to be an instance of Scorer, got the class Additive; give an instance: "
+            "Additive(query_size=..., key_size=...)",
+        ),
+        (
+            "a name",
+            "Attention needs normaliser to be an instance of Normaliser, got the text 'sparsemax'; give an instance: "
+            "Sparsemax()",
+        ),
+        ("the name of a scorer", "got the text 'Additive'; give an instance: Additive(query_size=..., key_size=...)"),
+        ("an unknown name", "got the text 'sparsemux'; give an instance of a class derived from Normaliser"),
+        ("the class of a normaliser", "got the class Sparsemax; give an instance: Sparsemax()"),
+        ("a normaliser as a scorer", "got an instance of Softmax; give an instance of a class derived from Scorer"),
+        ("a window as a class", "needs window to be an instance of Window, got the class LocalM; give an instance: L"),
+        ("a scorer as attention", "MultiHead needs attention to be an instance of Context, got an instance of Dot"),
+        (
+            "self-attention of a scorer",
+            "SelfAttention needs attention to be an instance of Context, got an instance of",
+        ),
+        (
+            "a summary as a class",
+            "FixedContext needs summary to be an instance of Summary, got the class MeanState; give",
+        ),
+        ("a class of positions", "got the class Rotary; give an instance: Rotary(size=..., heads=...)"),
+        ("tensors", "got an instance of Tensor; give an instance of a class derived from Scorer"),
+        ("chunks of a class", "got the class General; give an instance: General(query_size=..., key_size=...)"),
+        (
+            "torch's, with an instance",
+            "MultiheadAttention creates its scorer, for queries of size 3 and keys of size 3; give the class, as in "
+            "scorer=Additive or scorer=partial(Additive, hidden_size=64), got an instance of Additive",
+        ),
+        (
+            "torch's, with a name",
+            "give the class, as in scorer=Additive or scorer=partial(Additive, hidden_size=64), go",
+        ),
+        ("relative, with an instance", "Relative creates its scorer, for queries of size 5 and keys of size 7"),
         ("causal hypotheses", "queries with a history are hypotheses of one step and cannot be causal"),
     ],
 )

@@ -70,7 +70,14 @@ def test_dropout_may_be_changed_as_in_torchs_module():
 
 @pytest.mark.parametrize("masks", MASKS.values(), ids=MASKS.keys())
 @pytest.mark.parametrize("batch_first", [True, False])
-@pytest.mark.parametrize("sizes", [{}, {"kdim": 7, "vdim": 11}, {"bias": False}], ids=["equal", "other", "no bias"])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {}, {"kdim": 7, "vdim": 11}, {"bias": False}, {"add_bias_kv": True}, {"add_zero_attn": True},
+        {"add_bias_kv": True, "add_zero_attn": True, "kdim": 7},
+    ],
+    ids=["equal", "other", "no bias", "one more position", "a position of zeros", "both"],
+)  # fmt: skip
 def test_results_equal_torchs_with_torchs_weights(masks, batch_first, sizes):
     theirs = torchs(batch_first=batch_first, **sizes)
     ours = MultiheadAttention.from_torch(theirs)
@@ -125,13 +132,7 @@ def test_signatures_equal_torchs():
     theirs, ours = (inspect.signature(cls.forward).parameters for cls in (nn.MultiheadAttention, MultiheadAttention))
     assert [(name, each.default) for name, each in ours.items()] == [(name, p.default) for name, p in theirs.items()]
     theirs, ours = (inspect.signature(cls).parameters for cls in (nn.MultiheadAttention, MultiheadAttention))
-    assert set(theirs) - set(ours) == {"add_bias_kv", "add_zero_attn"}
-
-
-@pytest.mark.parametrize("option", ["add_bias_kv", "add_zero_attn"])
-def test_options_that_it_does_not_have_are_refused(option):
-    with pytest.raises(ValueError, match="supports neither add_bias_kv nor add_zero_attn"):
-        MultiheadAttention.from_torch(torchs(**{option: True}))
+    assert list(ours) == [*theirs, "scorer", "normaliser"]
 
 
 def test_a_query_that_may_read_nothing_is_refused():
@@ -145,6 +146,15 @@ def test_is_causal_alone_is_causal():
     x = torch.randn(B, S, SIZE)
     mask = torch.ones(S, S, dtype=torch.bool).triu(1)
     assert_same(module(x, x, x, is_causal=True), module(x, x, x, attn_mask=mask))
+    more = MultiheadAttention(SIZE, HEADS, add_bias_kv=True, batch_first=True)
+    assert_same(more(x, x, x, is_causal=True), more(x, x, x, attn_mask=mask))
+
+
+def test_a_sentence_of_padding_alone_reads_the_positions_that_are_added():
+    theirs = torchs(add_bias_kv=True, add_zero_attn=True, batch_first=True)
+    padding = torch.tensor([[False] * S, [True] * S])
+    ours, given = MultiheadAttention.from_torch(theirs), inputs(theirs)
+    assert_same(ours(*given, key_padding_mask=padding), theirs(*given, key_padding_mask=padding))
 
 
 SCORERS = {"scaled dot": {}, "additive": {"scorer": Additive}, "steps": {"scorer": LocationAware}}

@@ -12,7 +12,7 @@ from seq2seq_attn.attention.attention import Attention
 from seq2seq_attn.attention.context import Context, one_by_one
 from seq2seq_attn.attention.history import History
 from seq2seq_attn.attention.normaliser import masked
-from seq2seq_attn.attention.registry import need_positive
+from seq2seq_attn.attention.registry import need_instance, need_positive
 from seq2seq_attn.attention.scorer import Scorer
 from seq2seq_attn.attention.shapes import Bias, Contexts, IsToken, Keys, MayRead, Query, Scores, Values, Weights
 from seq2seq_attn.attention.source import Source, check_extension, check_query, refuse, restricted
@@ -51,6 +51,8 @@ class ChunkwiseAttention(Context):
 
     def __init__(self, attention: Attention, scorer: Scorer, chunk_size: int = 4) -> None:
         super().__init__()
+        need_instance(self, Attention, attention=attention)
+        need_instance(self, Scorer, scorer=scorer)
         need_positive(self, chunk_size=chunk_size)
         sizes = (attention.query_size, attention.key_size), (scorer.query_size, scorer.key_size)
         if sizes[0] != sizes[1]:
@@ -86,7 +88,7 @@ class ChunkwiseAttention(Context):
         bias: Bias | None = None,
         need_weights: bool = True,
     ) -> Any:
-        check_query(self, query, source.sentences, self.query_size)
+        check_query(self, query, source, self.query_size)
         refuse(self, "it has two scorers, and a bias belongs in one of them", bias=bias)
         source = source._replace(place=restricted(self, query, source.place, history, may_read, causal, bias))
         if history is None:

@@ -10,7 +10,7 @@ import torch
 from seq2seq_attn.attention.context import Context
 from seq2seq_attn.attention.history import History
 from seq2seq_attn.attention.normalisers.softmax import uniform_weights
-from seq2seq_attn.attention.registry import need_positive
+from seq2seq_attn.attention.registry import need_instance, need_positive
 from seq2seq_attn.attention.shapes import Bias, IsToken, Keys, MayRead, Query, Values, Weights
 from seq2seq_attn.attention.source import ConstantSource, check_query, check_source, refuse
 from seq2seq_attn.attention.summary import Summary
@@ -38,7 +38,7 @@ class ConstantContext(Context):
         bias: Bias | None = None,
         need_weights: bool = True,
     ) -> Any:
-        check_query(self, query)
+        check_query(self, query, source)
         refuse(self, "every query gets the same context", may_read=may_read, causal=causal, bias=bias)
         steps = query.shape[1]
         weights = source.weights.expand(-1, steps, -1) if need_weights else None
@@ -60,6 +60,7 @@ class FixedContext(ConstantContext):
 
     def __init__(self, summary: Summary, value_size: int) -> None:
         super().__init__()
+        need_instance(self, Summary, summary=summary)
         need_positive(self, value_size=value_size)
         self.summary = summary
         self.value_size = value_size

@@ -12,6 +12,7 @@ from seq2seq_attn.attention.context import Context
 from seq2seq_attn.attention.contexts.chunkwise import ChunkwiseAttention
 from seq2seq_attn.attention.contexts.multi_head import MultiHead
 from seq2seq_attn.attention.history import History
+from seq2seq_attn.attention.registry import need_instance
 from seq2seq_attn.attention.shapes import IsToken, Keys, Query, Values
 
 
@@ -26,6 +27,7 @@ class KeyValueAttention(Context):
 
     def __init__(self, attention: Attention | ChunkwiseAttention | MultiHead, directions: int = 1) -> None:
         super().__init__()
+        need_instance(self, Context, attention=attention)
         if directions not in (1, 2):
             raise ValueError(f"KeyValueAttention needs directions = 1 or 2, got {directions}")
         self.attention = attention

@@ -15,8 +15,8 @@ from seq2seq_attn.attention.contexts.chunkwise import ChunkwiseAttention
 from seq2seq_attn.attention.history import History, each_tensor
 from seq2seq_attn.attention.normaliser import Normaliser
 from seq2seq_attn.attention.position import Position
-from seq2seq_attn.attention.registry import need_positive
-from seq2seq_attn.attention.scorer import ScorerFactory
+from seq2seq_attn.attention.registry import need_instance, need_positive
+from seq2seq_attn.attention.scorer import ScorerFactory, new_scorer
 from seq2seq_attn.attention.scorers.scaled_dot import ScaledDot
 from seq2seq_attn.attention.shapes import Bias, Contexts, IsToken, Keys, MayRead, Query, Values, Weights
 from seq2seq_attn.attention.source import check_bias, check_extension, check_query, check_source, jit_traced
@@ -68,8 +68,11 @@ class MultiHead(Context):
         position: Position | None = None,
     ) -> None:
         super().__init__()
+        need_instance(self, Context, attention=attention)
         value_size = key_size if value_size is None else value_size
         need_positive(self, heads=heads, query_size=query_size, key_size=key_size, value_size=value_size)
+        if position is not None:
+            need_instance(self, Position, position=position)
         if position is not None and not isinstance(attention, Attention):
             raise ValueError(f"MultiHead takes a position with Attention only, got {type(attention).__name__}")
         if position is not None and not position.in_attention:
@@ -149,7 +152,7 @@ class MultiHead(Context):
         need_weights: bool = True,
     ) -> tuple[Tensor, dict[str, Any]]:
         """The queries of the heads (B * heads, T, attention.query_size), and the options for their attention."""
-        check_query(self, query, source.sentences, self.query_size)
+        check_query(self, query, source, self.query_size)
         queries = split_heads(self.query_layer(query), self.heads)
         if self.position is not None:
             steps, positions = query.shape[1], source.of_heads.values.shape[1]
@@ -225,11 +228,10 @@ class MultiheadAttention(nn.MultiheadAttention):
     the scorer are added under `attention.scorer`. All heads share one scorer. With `ScaledDot` and softmax the results
     are those of torch's module.
 
-    The arguments are those of `nn.MultiheadAttention`, except `add_bias_kv` and `add_zero_attn`. Masks keep torch's
-    meaning, the opposite of `is_token` and `may_read`: True where a position is *not* read, or a float that is added to
-    the scores. Two things differ: a query that may read no position is an error instead of NaN, where this can be
-    detected, and `is_causal=True` without an `attn_mask` is causal instead of an error. Nested tensors are not
-    supported.
+    The arguments are those of `nn.MultiheadAttention`. Masks keep torch's meaning, the opposite of `is_token`
+    and `may_read`: True where a position is *not* read, or a float that is added to the scores. Two things differ: a
+    query that may read no position is an error instead of NaN, where this can be detected, and `is_causal=True` without
+    an `attn_mask` is causal instead of an error. Nested tensors are not supported.
     """
 
     def __init__(
@@ -238,6 +240,8 @@ class MultiheadAttention(nn.MultiheadAttention):
         num_heads: int,
         dropout: float = 0.0,
         bias: bool = True,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
         kdim: int | None = None,
         vdim: int | None = None,
         batch_first: bool = False,
@@ -247,10 +251,12 @@ class MultiheadAttention(nn.MultiheadAttention):
         scorer: ScorerFactory = ScaledDot,
         normaliser: Normaliser | None = None,
     ) -> None:
-        super().__init__(embed_dim, num_heads, dropout, bias, False, False, kdim, vdim, batch_first, device, dtype)
+        super().__init__(
+            embed_dim, num_heads, dropout, bias, add_bias_kv, add_zero_attn, kdim, vdim, batch_first, device, dtype
+        )  # fmt: skip
         # Otherwise torch's encoder layers would compute scaled dot products from the parameters, bypassing this module.
         self._qkv_same_embed_dim = False
-        one = Attention(scorer(query_size=self.head_dim, key_size=self.head_dim), normaliser, dropout=dropout)
+        one = Attention(new_scorer(self, scorer, self.head_dim, self.head_dim), normaliser, dropout=dropout)
         self.attention = one.to(device=device, dtype=dtype)
 
     @property  # as torch's attribute, it may be changed at any time
@@ -266,16 +272,12 @@ class MultiheadAttention(nn.MultiheadAttention):
     def from_torch(
         cls, module: nn.MultiheadAttention, *, scorer: ScorerFactory = ScaledDot, normaliser: Normaliser | None = None
     ) -> MultiheadAttention:
-        """A module of the same sizes, dropout, device, dtype and mode, with a copy of the parameters.
-
-        ValueError: the module uses `add_bias_kv` or `add_zero_attn`.
-        """
-        if module.bias_k is not None or module.add_zero_attn:
-            raise ValueError("MultiheadAttention supports neither add_bias_kv nor add_zero_attn; the module uses one")
+        """A module of the same sizes, dropout, device, dtype and mode, with a copy of the parameters."""
         weight = module.out_proj.weight
         ours = cls(
-            module.embed_dim, module.num_heads, module.dropout, module.in_proj_bias is not None, module.kdim,
-            module.vdim, module.batch_first, weight.device, weight.dtype, scorer=scorer, normaliser=normaliser,
+            module.embed_dim, module.num_heads, module.dropout, module.in_proj_bias is not None,
+            module.bias_k is not None, module.add_zero_attn, module.kdim, module.vdim, module.batch_first,
+            weight.device, weight.dtype, scorer=scorer, normaliser=normaliser,
         )  # fmt: skip
         ours.load_state_dict(ours.state_dict() | module.state_dict())
         for name, parameter in module.named_parameters():
@@ -312,9 +314,16 @@ class MultiheadAttention(nn.MultiheadAttention):
         elif not self.batch_first:
             query, key, value = query.transpose(0, 1), key.transpose(0, 1), value.transpose(0, 1)
         queries, keys, values = (split_heads(each, heads) for each in self._projected(query, key, value))
-
+        added = int(self.bias_k is not None) + int(self.add_zero_attn)  # positions after the keys, for every query
+        if added and is_causal and attn_mask is None:
+            steps, positions = query.shape[1], key.shape[1]
+            attn_mask = torch.ones(steps, positions, dtype=torch.bool, device=key.device).triu(positions - steps + 1)
+        key_padding_mask, attn_mask = (
+            mask if mask is None else F.pad(mask, (0, added)) for mask in (key_padding_mask, attn_mask)
+        )
         is_token, key_bias = _from_torch(key_padding_mask)
-        check_source(self, key, value, is_token)  # here, where its errors count sentences and not rows of heads
+        if not added:
+            check_source(self, key, value, is_token)  # here, where its errors count sentences and not rows of heads
         may_read, bias = _from_torch(attn_mask)
         if key_bias is not None:
             key_bias = key_bias.repeat_interleave(heads, dim=0)[:, None]
@@ -373,7 +382,13 @@ class MultiheadAttention(nn.MultiheadAttention):
         else:
             weights = in_proj_weight.chunk(3)
         biases = [None] * 3 if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
-        return [F.linear(*each) for each in zip((query, key, value), weights, biases, strict=True)]
+        queries, *others = (F.linear(*each) for each in zip((query, key, value), weights, biases, strict=True))
+        for index, bias in enumerate((self.bias_k, self.bias_v)):
+            if bias is not None:
+                others[index] = torch.cat((others[index], bias.expand(query.shape[0], -1, -1)), dim=1)
+            if self.add_zero_attn:
+                others[index] = F.pad(others[index], (0, 0, 0, 1))
+        return [queries, *others]
 
 
 def _from_torch(mask: Tensor | None) -> tuple[Tensor | None, Tensor | None]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from seq2seq_attn.attention.context import Context, given
 from seq2seq_attn.attention.history import History
+from seq2seq_attn.attention.registry import need_instance
 from seq2seq_attn.attention.shapes import Bias, IsToken, Keys, MayRead, Query, Values, Weights
 
 
@@ -21,6 +22,7 @@ class Observed(Context):
 
     def __init__(self, context: Context, observe: Callable[[Weights], object]) -> None:
         super().__init__()
+        need_instance(self, Context, context=context)
         self.context = context
         self.observe = observe
         self.value_size = context.value_size

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from seq2seq_attn.attention.context import Context
+from seq2seq_attn.attention.registry import need_instance
 from seq2seq_attn.attention.shapes import Contexts, IsToken, Keys, Weights
 
 
@@ -23,6 +24,7 @@ class SelfAttention(nn.Module):
 
     def __init__(self, attention: Context, causal: bool = False) -> None:
         super().__init__()
+        need_instance(self, Context, attention=attention)
         name = type(attention).__name__
         if not attention.reads_query:
             raise ValueError(f"SelfAttention needs a context that reads with a query, got {name}")

@@ -7,7 +7,7 @@ from torch import nn
 
 from seq2seq_attn.attention.history import History
 from seq2seq_attn.attention.registry import need_positive
-from seq2seq_attn.attention.scorer import HistoryScorer, ScorerFactory
+from seq2seq_attn.attention.scorer import HistoryScorer, ScorerFactory, new_scorer
 from seq2seq_attn.attention.scorers.general import General
 from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores, Weights
 
@@ -25,7 +25,7 @@ class Relative(HistoryScorer):
     def __init__(self, query_size: int, key_size: int, scorer: ScorerFactory = General, max_distance: int = 16) -> None:
         super().__init__(query_size, key_size)
         need_positive(self, max_distance=max_distance)
-        self.scorer = scorer(query_size, key_size)
+        self.scorer = new_scorer(self, scorer, query_size, key_size)
         self.max_distance = max_distance
         self.bias = nn.Parameter(torch.zeros(2 * max_distance + 1))
 
