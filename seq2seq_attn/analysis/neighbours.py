@@ -187,6 +187,7 @@ def _compute(model: TrainedModel, folder: Path, say: Say) -> StateIndex:
     kept: list[tuple[int, Ids, Ids]] = []
     total = 0
     for line, (source, target) in enumerate(zip(sources, targets, strict=True)):
+        model.at_step()
         if 1 < len(source) <= limit and 1 < len(target) <= limit:
             total += len(target)
             if total > MOST:
@@ -212,6 +213,7 @@ def _write_vectors(model: TrainedModel, pairs: tuple[EncodedSentences, EncodedSe
     with explained(folder), (folder / "sources.npy").open("wb") as first, (folder / "steps.npy").open("wb") as second:
         source_rows, step_rows = _Rows(first, len(sources)), _Rows(second, int(targets.offsets[-1]))
         for batch in batches:
+            model.at_step()
             read, written = (_on_device(padded_batch(each, batch), model) for each in pairs)
             for number, vector in zip(batch, source_vectors(model.translator, read), strict=True):
                 source_rows.write(number, vector[None])

@@ -218,6 +218,7 @@ class _Decoder:
 
     def step(self, tokens: Tensor, state: _State, memory: Any) -> Step:
         """One step of N hypotheses of the first sentence; every other sentence reads the same tokens."""
+        self.model.at_step()
         step = self.models.at(state.steps).step(tokens.repeat(state.copies), state.inner, memory)
         after = state._replace(inner=step.state, steps=state.steps + 1)
         count = state.hypotheses

@@ -43,7 +43,12 @@ def serve(
     max_beam: Annotated[int, typer.Option(min=1, help="Hypotheses or samples of a line at most.")] = 32,
     max_body: Annotated[int, typer.Option(min=1, help="Bytes of a request at most.")] = 1 << 20,
     max_waiting: Annotated[int, typer.Option(min=1, help="Lines that wait at most; with more: 429.")] = 512,
+    max_work: Annotated[int, typer.Option(min=1, help="Hypotheses x tokens of a request at most.")] = 1 << 18,
+    max_total_work: Annotated[
+        int, typer.Option(min=1, help="Hypotheses x tokens of all large requests together at most; with more: 429.")
+    ] = 1 << 20,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for a request at most.")] = 60.0,
+    grace: Annotated[float, typer.Option(min=0.0, help="Seconds for running requests when the server stops.")] = 2.0,
     plugin: Plugin = None,
 ) -> None:
     """Serve trained runs over HTTP.
@@ -51,8 +56,8 @@ def serve(
     Without RUN, serves the demo's trained models, which are part of the package. Translates, scores, aligns, and
     returns attention weights and every step of decoding. POST /translate and GET /languages are those of
     LibreTranslate, so its clients work as they are; /v1/... are those of this package, listed at /docs. Lines of
-    different clients are decoded together. Ctrl-C or SIGTERM stops the server after it has answered what it is working
-    on. docs/serving.md describes everything.
+    different clients are decoded together. Ctrl-C or SIGTERM stops the server within seconds; requests that do not end
+    in these are answered with 503. docs/serving.md describes everything.
     """
     try:
         import fastapi
@@ -75,7 +80,10 @@ def serve(
         max_beam=max_beam,
         max_body=max_body,
         max_waiting=max_waiting,
+        max_work=max_work,
+        max_total_work=max_total_work,
         timeout=timeout,
+        grace=grace,
     )
     load_plugins(plugin)
     from seq2seq_attn.ops.host import keep_freed_memory

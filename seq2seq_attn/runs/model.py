@@ -29,6 +29,7 @@ from seq2seq_attn.runs.folder import LEXICON, MODEL, read_config
 from seq2seq_attn.search.batched import Progress, force_corpus, force_heads_of_corpus, search
 from seq2seq_attn.search.forced import Forced
 from seq2seq_attn.search.hypotheses import Hypothesis
+from seq2seq_attn.search.interruptible import AtStep, never
 from seq2seq_attn.search.options import MbrOptions, SearchOptions, ShortlistOptions
 from seq2seq_attn.search.shortlist import Shortlist
 from seq2seq_attn.text.checksums import checked, write_recorded
@@ -129,6 +130,7 @@ class TrainedModel:
     lexicon: Lexicon | None = None  # needed for shortlists; see `with_lexicon`
     is_prepared: bool = False  # for inference
     others: tuple[ModelConfig, ...] = ()  # of an ensemble: the configurations of its other models
+    at_step: AtStep = never  # called before every step of decoding, and after every batch that has none
 
     @classmethod
     def load(cls, folder: Path, device: str | torch.device | None = None) -> TrainedModel:
@@ -226,6 +228,7 @@ class TrainedModel:
             shortlist=self._shortlist(options.shortlist),
             with_weights=with_weights,
             progress=progress,
+            at_step=self.at_step,
         )
         for index, best in zip(filled, hypotheses, strict=True):
             found[index] = best if options.mbr is None else self._by_utility(best, options.mbr)[: options.n_best]
@@ -265,8 +268,14 @@ class TrainedModel:
         ]
         filled = [index for index, (source, target) in enumerate(pairs) if len(source) > 1 and len(target) > 1]
         found: list[_Found | None] = [None] * len(pairs)
+
+        def after_batch(count: int) -> None:
+            self.at_step()
+            if progress is not None:
+                progress(count)
+
         forced = method(
-            self.translator, [pairs[i][0] for i in filled], [pairs[i][1] for i in filled], progress=progress
+            self.translator, [pairs[i][0] for i in filled], [pairs[i][1] for i in filled], progress=after_batch
         )
         for index, result in zip(filled, forced, strict=True):
             found[index] = result
@@ -339,6 +348,7 @@ class TrainedModel:
         """One hypothesis for each text among the candidates, with its mean utility as score, best first."""
         from seq2seq_attn.evaluation.bayes_risk import mean_utilities, utility  # imports sacrebleu
 
+        self.at_step()
         texts = [self.text(each) for each in candidates]
         means = mean_utilities(texts, utility(options.utility, self.config.evaluation.tokenize))
         distinct: dict[str, Hypothesis] = {}

@@ -14,6 +14,7 @@ from seq2seq_attn.ops.host import parallel_map
 from seq2seq_attn.search.beam import beam_search, greedy_search
 from seq2seq_attn.search.forced import Forced, force, force_heads
 from seq2seq_attn.search.hypotheses import Hypothesis
+from seq2seq_attn.search.interruptible import AtStep, Interruptible, never
 from seq2seq_attn.search.options import SearchOptions
 from seq2seq_attn.search.sampling import sample
 from seq2seq_attn.search.shortlist import Shortlist, Shortlisted
@@ -35,13 +36,15 @@ def search(
     shortlist: Shortlist | None = None,
     with_weights: bool = False,
     progress: Progress | None = None,
+    at_step: AtStep = never,
 ) -> list[list[Hypothesis]]:
     """The n best translations of each source, best first, or n samples, in the order of the sources.
 
     `options.mbr` compares texts, which a caller has to do (`runs/model.py`).
 
     With a shortlist, translations contain only the tokens that it lists for their batch. The model runs in evaluation
-    mode on the device of its parameters; the mode of every module is restored afterwards.
+    mode on the device of its parameters; the mode of every module is restored afterwards. `at_step` is called before
+    every step; what it raises ends the search. It may be called in several threads at once.
     """
     method = sample if options.sampling else greedy_search if options.beam_size == 1 else beam_search
     translator = options.quantised(translator)
@@ -49,9 +52,10 @@ def search(
     def decode(source: Sentences) -> list[list[Hypothesis]]:
         with options.autocast(source.tokens.device.type):
             if shortlist is None:
-                return method(translator, source, options, with_weights)
+                return method(Interruptible(translator, at_step), source, options, with_weights)
             tokens = shortlist.tokens(source)
-            found = method(Shortlisted(translator, tokens), source, options, with_weights)
+            listed_only = Interruptible(Shortlisted(translator, tokens), at_step)
+            found = method(listed_only, source, options, with_weights)
         listed = tokens.tolist()
         return [[each._replace(tokens=[listed[i] for i in each.tokens]) for each in best] for best in found]
 

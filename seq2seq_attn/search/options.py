@@ -79,6 +79,11 @@ class SearchOptions(Strict):
         """The options of the search or sampling that finds the candidates; these options themselves without `mbr`."""
         return self if self.mbr is None else self.model_copy(update={"n_best": self.mbr.candidates, "mbr": None})
 
+    @property
+    def hypotheses(self) -> int:
+        """How many hypotheses of one sentence are in memory at once."""
+        return self.beam_size if self.sampling is None else self.for_candidates().n_best
+
     def penalty(self, length: int) -> float:
         """lp(Y) = ((5 + |Y|) / 6)^alpha, by which log p(Y | X) is divided; Wu et al. 2016, equation 14."""
         return float(((5 + length) / 6) ** self.length_penalty)

@@ -14,6 +14,7 @@ from pathlib import Path
 from seq2seq_attn.errors import UserError
 
 LOCAL = ("127.0.0.1", "localhost", "::1")
+SMALL_WORK = 8192  # hypotheses x tokens of a request that does not wait for larger ones; a second at most on two cores
 
 
 @dataclass(frozen=True)
@@ -30,11 +31,12 @@ class Settings:
     max_lines: int = 128  # of a request
     max_tokens: int = 512  # of a line
     max_beam: int = 32  # hypotheses or samples of a line
+    max_work: int = 1 << 18  # hypotheses x tokens of a request
+    max_total_work: int = 1 << 20  # of all requests above SMALL_WORK together
     max_waiting: int = 512  # lines that wait for a worker
     max_requests: int = 512  # that are answered at once
-    batch_size: int = 64  # lines decoded together
     timeout: float = 60.0  # seconds for a request, from its first byte to the last of its answer
-    grace: float = 30.0  # seconds for the running requests when the server stops
+    grace: float = 2.0  # seconds in which running requests may end when the server stops
 
     def __post_init__(self) -> None:
         if self.host not in LOCAL and not self.api_keys and not self.insecure:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -24,8 +25,8 @@ from seq2seq_attn.analysis.stepwise import DecodedStep, exact, source_tokens
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.search.options import SearchOptions
 from seq2seq_attn.serve import Settings, requests
-from seq2seq_attn.serve.batches import Batches, BatchTask, QueueFullError
-from seq2seq_attn.serve.guard import Guard, Metrics, check_key, error_response
+from seq2seq_attn.serve.batches import Batches, QueueFullError, StoppingError
+from seq2seq_attn.serve.guard import STOPPING, Exchange, Guard, Metrics, check_key, error_response
 from seq2seq_attn.serve.pages import docs_page, schema
 from seq2seq_attn.serve.requests import ApiError, Lines, as_lines
 from seq2seq_attn.serve.tasks import (
@@ -40,6 +41,7 @@ from seq2seq_attn.serve.tasks import (
     ServedModel,
     StepsItem,
     StepsTask,
+    Task,
     TranslateTask,
     step_record,
 )
@@ -58,7 +60,7 @@ class Server:
         self.models = {each.name: each for each in models}
         self.settings = settings
         self.metrics = Metrics()
-        self.batches = Batches(settings.workers, settings.max_waiting, settings.batch_size, self.metrics.batch)
+        self.batches = Batches(settings.workers, settings.max_waiting, self.metrics.batch)
 
     async def body(self, request: Request, record: type[_Body]) -> _Body:
         """The body of a request that may be answered. ApiError, UserError: it may not, or the body is wrong."""
@@ -109,16 +111,26 @@ class Server:
         targets = await self.lengths(served.target_tokens, [target for _, target in pairs], most)
         return list(map(max, sources, targets))
 
+    async def run(self, request: Request, task: Task, items: Sequence[Any], lengths: Sequence[int]) -> list[Any]:
+        """The results of a task for these items. ApiError, QueueFullError: it is too much, or too much at once."""
+        is_large = Exchange.of(request).admit(sum(map(task.work, items, lengths)))
+        return await self.batches.run(task, items, lengths, is_large=is_large)
+
+    async def run_on(self, request: Request, task: Task, items: Sequence[Any], lengths: Sequence[int]) -> list[Any]:
+        """The same for what follows from work that was admitted: the next step of a stream, links of translations."""
+        is_large = Exchange.of(request).is_large
+        return await self.batches.run(task, items, lengths, is_large=is_large, admitted=True)
+
     async def translate(
-        self, served: ServedModel, lines: Sequence[str], options: SearchOptions, weights: bool = False
+        self, request: Request, served: ServedModel, lines: Sequence[str], options: SearchOptions, weights: bool = False
     ) -> list[dict[str, Any]]:
         """The records of the translations of some lines."""
         lengths = await self.source_lengths(served, lines)
-        return await self.batches.run(TranslateTask(served, options, weights), lines, lengths)
+        return await self.run(request, TranslateTask(served, options, weights), lines, lengths)
 
-    async def one(self, task: BatchTask, item: Any) -> dict[str, Any]:
-        """The record of a single item."""
-        (found,) = await self.batches.run(task, [item])
+    async def one(self, request: Request, task: Task, item: Any, length: int) -> dict[str, Any]:
+        """The record of a single item, whose source has `length` tokens."""
+        (found,) = await self.run(request, task, [item], [length])
         return dict(found)
 
 
@@ -139,7 +151,7 @@ def create_app(models: Sequence[ServedModel], settings: Settings) -> Application
     _add_neighbours(app, server)
     _add_steps(app, server)
     _add_about(app, server)
-    for kind in (UserError, ApiError, QueueFullError, ClientDisconnect, HTTPException, Exception):
+    for kind in (UserError, ApiError, QueueFullError, StoppingError, ClientDisconnect, HTTPException, Exception):
         app.add_exception_handler(kind, _error)
     guard = Guard(app, settings, server.metrics)
     if not settings.cors:
@@ -159,6 +171,8 @@ async def _error(_: Request, error: Exception) -> Response:
         return error_response(error.status, str(error), error.headers)
     if isinstance(error, QueueFullError):
         return error_response(429, "too many lines wait; try again in a moment", {"Retry-After": "1"})
+    if isinstance(error, StoppingError):
+        return error_response(503, STOPPING, {"Retry-After": "5", "Connection": "close"})
     if isinstance(error, ClientDisconnect):
         return error_response(400, "the body ended before its end")  # for the metrics: nobody reads it
     if isinstance(error, HTTPException):
@@ -184,7 +198,8 @@ def _add_libretranslate(app: FastAPI, server: Server) -> None:
             options = served.model.search_options(beam_size=max(options.beam_size, count), n_best=count)
         texts = as_lines(body.q)
         lines = [text.replace("\r\n", "\n").split("\n") for text in texts]
-        found = iter(await server.translate(served, [line for each in lines for line in each], options))
+        every = [line for each in lines for line in each]
+        found = iter(await server.translate(request, served, every, options))
         answers = [_joined([next(found)["translations"] for _ in each], count) for each in lines]
         best, others = [each[0] for each in answers], [each[1:] for each in answers]
         is_list = not isinstance(body.q, str)
@@ -223,12 +238,12 @@ def _add_lines(app: FastAPI, server: Server) -> None:
         body = await server.body(request, requests.TranslateBody)
         served, lines = server.model(body.model), as_lines(body.source)
         options = served.model.search_options(**body.options(server.settings))
-        results = await server.translate(served, lines, options, body.weights)
+        results = await server.translate(request, served, lines, options, body.weights)
         if body.align:
             translations = [(each, found["source"]) for found in results for each in found["translations"]]
             pairs = [(source, each["text"]) for each, source in translations]
             lengths = [len(source) + len(text) for source, text in pairs]
-            found = await server.batches.run(AlignTask(served), pairs, lengths, admitted=True)
+            found = await server.run_on(request, AlignTask(served), pairs, lengths)
             for (each, _), links in zip(translations, found, strict=True):
                 each["links"] = links["links"]
         return await _answer(served, {"results": results})
@@ -238,7 +253,7 @@ def _add_lines(app: FastAPI, server: Server) -> None:
         """Log-probabilities of given translations, in total and of each token."""
         body = await server.body(request, requests.PairsBody)
         served, pairs = server.model(body.model), requests.pairs(body)
-        results = await server.batches.run(ScoreTask(served), pairs, await server.pair_lengths(served, pairs))
+        results = await server.run(request, ScoreTask(served), pairs, await server.pair_lengths(served, pairs))
         return await _answer(served, {"results": results})
 
     @app.post("/v1/align", openapi_extra=schema(requests.AlignBody))
@@ -247,7 +262,7 @@ def _add_lines(app: FastAPI, server: Server) -> None:
         body = await server.body(request, requests.AlignBody)
         served, pairs = server.model(body.model), requests.pairs(body)
         task = AlignTask(served, body.threshold, body.row, body.layer, body.head)
-        results = await server.batches.run(task, pairs, await server.pair_lengths(served, pairs))
+        results = await server.run(request, task, pairs, await server.pair_lengths(served, pairs))
         return await _answer(served, {"results": results})
 
     @app.post("/v1/attention", openapi_extra=schema(requests.AttentionBody))
@@ -256,11 +271,11 @@ def _add_lines(app: FastAPI, server: Server) -> None:
         body = await server.body(request, requests.AttentionBody)
         served = server.model(body.model)
         if body.target is None:
-            await server.source_lengths(served, [body.source])
+            (length,) = await server.source_lengths(served, [body.source])
         else:
-            await server.pair_lengths(served, [(body.source, body.target)])
-        found = await server.one(AttentionTask(served, body.words, body.heads), AttentionItem(body.source, body.target))
-        return await _answer(served, found)
+            (length,) = await server.pair_lengths(served, [(body.source, body.target)])
+        task, given = AttentionTask(served, body.words, body.heads), AttentionItem(body.source, body.target)
+        return await _answer(served, await server.one(request, task, given, length))
 
 
 def _add_neighbours(app: FastAPI, server: Server) -> None:
@@ -269,7 +284,7 @@ def _add_neighbours(app: FastAPI, server: Server) -> None:
         """The training pairs with the nearest sources, or the nearest steps of decoding; 503 until they are read."""
         body = await server.body(request, requests.NeighboursBody)
         served = server.model(body.model)
-        await server.source_lengths(served, [body.source])
+        (length,) = await server.source_lengths(served, [body.source])
         if isinstance(body.target, str):
             await server.lengths(served.target_tokens, [body.target], server.settings.max_tokens)
         elif body.target is not None and len(body.target) > server.settings.max_tokens:
@@ -280,7 +295,7 @@ def _add_neighbours(app: FastAPI, server: Server) -> None:
                 503, "the training sentences are being read, once; ask again in a few seconds", retry_after="5"
             )
         given = NeighboursItem(body.source, body.target, body.step, body.most)
-        return await _answer(served, await server.one(NeighboursTask(served, index), given))
+        return await _answer(served, await server.one(request, NeighboursTask(served, index), given, length))
 
 
 def _add_steps(app: FastAPI, server: Server) -> None:
@@ -291,7 +306,7 @@ def _add_steps(app: FastAPI, server: Server) -> None:
         *,
         several: bool = False,
         **defaults: Any,
-    ) -> tuple[ServedModel, StepsItem]:
+    ) -> tuple[ServedModel, StepsItem, int]:
         served, given = server.model(body.model), body.options(server.settings)
         if target is not None and given:
             raise ApiError(400, f"{', '.join(given)}: options of a search, but the target is given; leave them out")
@@ -299,48 +314,49 @@ def _add_steps(app: FastAPI, server: Server) -> None:
         base = exact(served.model.config.search, n_best=None if several else 1)
         options = served.model.search_options(base=base, **(defaults | given))
         others = [each.other for each in interventions if each.other is not None]
-        await server.source_lengths(served, [body.source, *others])
+        length, *_ = await server.source_lengths(served, [body.source, *others])
         most = server.settings.max_tokens
         texts = [text for text in (target, body.prefix) if isinstance(text, str)]
         await server.lengths(served.target_tokens, texts, most)
         if not isinstance(body.prefix, str) and len(body.prefix) > most:
             raise ApiError(400, f"prefix: {len(body.prefix)} tokens; at most {most} are decoded")
-        return served, StepsItem(body.source, target, body.prefix, interventions, options)
+        return served, StepsItem(body.source, target, body.prefix, interventions, options), length
 
     @app.post("/v1/steps", openapi_extra=schema(requests.StepsBody))
     async def steps(request: Request) -> Any:
         """Every step of decoding: weights by layer and head, scores, contributions to C, likely next tokens."""
         body = await server.body(request, requests.StepsBody)
-        served, given = await item(body, body.target)
-        return await _answer(served, await server.one(StepsTask(served), given))
+        served, given, length = await item(body, body.target)
+        return await _answer(served, await server.one(request, StepsTask(served), given, length))
 
     @app.post("/v1/intervene", openapi_extra=schema(requests.InterveneBody))
     async def intervene(request: Request) -> Any:
         """The same with interventions: weights of a step replaced, or its context; decoding goes on from there."""
         body = await server.body(request, requests.InterveneBody)
-        served, given = await item(body, body.target, body.interventions)
-        return await _answer(served, await server.one(StepsTask(served), given))
+        served, given, length = await item(body, body.target, body.interventions)
+        return await _answer(served, await server.one(request, StepsTask(served), given, length))
 
     @app.post("/v1/hypotheses", openapi_extra=schema(requests.HypothesesBody))
     async def hypotheses(request: Request) -> Any:
         """The n best translations that begin with a prefix, with or without interventions."""
         body = await server.body(request, requests.HypothesesBody)
-        served, given = await item(body, None, body.interventions, several=True)
-        return await _answer(served, await server.one(HypothesesTask(served), given))
+        served, given, length = await item(body, None, body.interventions, several=True)
+        return await _answer(served, await server.one(request, HypothesesTask(served), given, length))
 
     @app.post("/v1/stream", openapi_extra=schema(requests.StreamBody))
     async def stream(request: Request) -> Any:
         """Server-sent events while decoding: a `step` for each token, then `end`; by default, greedy search."""
         body = await server.body(request, requests.StreamBody)
-        served, given = await item(body, body.target, body.interventions, beam_size=1)
-        task = NextStepTask(given.steps(served))
-        (first,) = await server.batches.run(task, [None])  # a mistake in the request is an answer, not an event
-        events = _events(server, served, given, task, first)
+        served, given, length = await item(body, body.target, body.interventions, beam_size=1)
+        task = NextStepTask(served, given)
+        (first,) = await server.run(request, task, [given], [length])  # a mistake in the request is no event
+        more = partial(server.run_on, request, task, [given], [length])
+        events = _events(served, given, first, more)
         return StreamingResponse(events, media_type="text/event-stream", headers={"cache-control": "no-store"})
 
 
 async def _events(
-    server: Server, served: ServedModel, given: StepsItem, task: NextStepTask, step: DecodedStep | None
+    served: ServedModel, given: StepsItem, step: DecodedStep | None, more: Callable[[], Awaitable[list[Any]]]
 ) -> AsyncIterator[str]:
     """The first step and those after it, each computed when the one before has been sent, and the whole at the end."""
     tokens, total = [], 0.0
@@ -350,9 +366,12 @@ async def _events(
         total += step.log_probability
         yield _event("step", step_record(step) | {"text": served.text(tokens)})
         try:
-            (step,) = await server.batches.run(task, [None], admitted=True)
+            (step,) = await more()
         except UserError as error:
             yield _event("error", {"error": str(error)})
+            return
+        except StoppingError:
+            yield _event("error", {"error": STOPPING})
             return
     yield _event("end", {"text": served.text(tokens), "log_probability": total, "tokens": tokens})
 

@@ -3,22 +3,37 @@
 There is no added wait. As soon as a worker is idle, it takes the line that has waited longest and all others that fit
 it, so batches grow with the load and an idle server decodes a single line at once. The event loop alone changes the
 queue, so there are no locks; torch runs in threads alone.
+
+Between two of its steps, a batch of a large request asks three things (`_Batch.at_step`): whether anybody still waits
+for it, whether the server stops, and whether lines of a small request wait. To those it lends its worker until they are
+decoded, one batch for each of its own steps: a small request waits for a step of a large one, and a large one goes on,
+however many small ones there are.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple, Protocol
+
+from seq2seq_attn.search.interruptible import AtStep
 
 
 class BatchTask(Protocol):
     """What is computed for lines; equal tasks can be computed together."""
 
-    def __call__(self, items: Sequence[Any]) -> Sequence[Any]:
-        """One result for each item, which does not depend on the other items. UserError for an item it refuses."""
+    @property
+    def batch_size(self) -> int:
+        """How many items are computed together at most."""
+        ...
+
+    def __call__(self, items: Sequence[Any], at_step: AtStep) -> Sequence[Any]:
+        """One result for each item, which does not depend on the other items. UserError for an item it refuses.
+
+        `at_step` is called before every step; what it raises ends the computation.
+        """
         ...
 
     def __hash__(self) -> int: ...
@@ -28,38 +43,83 @@ class QueueFullError(Exception):
     """More lines wait than the queue takes."""
 
 
+class StoppingError(Exception):
+    """The server stops, and what it had begun does not end."""
+
+
+class Abandoned(BaseException):
+    """Nobody waits for the batch any more. No error of an item, so that `except Exception` lets it pass."""
+
+
 class _Line(NamedTuple):
     group: Hashable  # lines of one group are computed together
     task: BatchTask
     item: Any
+    is_large: bool  # the request of the line
     result: asyncio.Future[Any]
+
+
+class _Batch:
+    """Lines that are being computed, and what their thread asks the event loop."""
+
+    def __init__(self, lines: Sequence[_Line], queue: Batches) -> None:
+        self.lines = lines
+        self.queue = queue
+        self.loop = asyncio.get_running_loop()
+        self.is_abandoned = False
+
+    def at_step(self) -> None:
+        """Called in the thread of the batch. Abandoned: nobody waits for it any more."""
+        if not self.is_abandoned and self.lines[0].is_large and self.queue.small_waits():
+            lent: Future[None] = Future()
+            self.loop.call_soon_threadsafe(self.queue.lend, lent)
+            lent.result()
+        if self.is_abandoned:
+            raise Abandoned
+
+    def abandon_if_unwanted(self) -> None:
+        self.is_abandoned = all(line.result.done() for line in self.lines)
 
 
 class Batches:
     """Workers and the lines that wait for them; used within one event loop."""
 
-    def __init__(self, workers: int, max_waiting: int, batch_size: int, observe: Callable[[int], object]) -> None:
+    def __init__(self, workers: int, max_waiting: int, observe: Callable[[int], object]) -> None:
         self.max_waiting = max_waiting
-        self.batch_size = batch_size
         self.observe = observe  # called with the size of every batch
         self.waiting: list[_Line] = []  # in order of arrival
+        self.running: set[_Batch] = set()
+        self.is_stopping = False
         self._idle = workers
-        self._threads = ThreadPoolExecutor(workers, thread_name_prefix="decode")
+        # A worker that is lent waits in its own thread, and the small batch is computed in another.
+        self._threads = ThreadPoolExecutor(2 * workers, thread_name_prefix="decode")
 
     async def run(
-        self, task: BatchTask, items: Sequence[Any], lengths: Sequence[int] | None = None, *, admitted: bool = False
+        self,
+        task: BatchTask,
+        items: Sequence[Any],
+        lengths: Sequence[int] | None = None,
+        *,
+        is_large: bool = False,
+        admitted: bool = False,
     ) -> list[Any]:
         """The results of a task for these items, whose lengths tell which others they can share a batch with.
 
         QueueFullError: the queue is full; `admitted` work, such as the next step of a stream, is never refused.
-        UserError: an item is refused. If the caller is cancelled, its waiting lines leave the queue.
+        StoppingError: the server stops. UserError: an item is refused. If the caller is cancelled, its waiting lines
+        leave the queue, and a batch that has begun ends at its next step unless others wait for it.
         """
+        if self.is_stopping:
+            raise StoppingError
         if not admitted and self.waiting and len(self.waiting) + len(items) > self.max_waiting:
             raise QueueFullError
         loop = asyncio.get_running_loop()
         # Lengths of one group differ by a factor below 2: short lines do not wait for the last words of long ones.
         sizes = [length.bit_length() for length in lengths or [0] * len(items)]
-        lines = [_Line((task, size), task, item, loop.create_future()) for item, size in zip(items, sizes, strict=True)]
+        lines = [
+            _Line((task, size, is_large), task, item, is_large, loop.create_future())
+            for item, size in zip(items, sizes, strict=True)
+        ]
         self.waiting += lines
         self._dispatch()
         try:
@@ -67,42 +127,77 @@ class Batches:
         finally:
             for line in lines:
                 line.result.cancel()
-            self.waiting = [line for line in self.waiting if not line.result.cancelled()]
+            self._forget_unwanted()
+
+    def small_waits(self) -> bool:
+        """Whether a line of a small request waits; asked by the threads."""
+        return any(not line.is_large for line in self.waiting)
+
+    def lend(self, lent: Future[None]) -> None:
+        """Computes a batch of a small request, if one still waits, and then ends the future."""
+        small = next((line for line in self.waiting if not line.is_large), None)
+        if small is None:
+            lent.set_result(None)
+        else:
+            self._begin(small, lambda: lent.set_result(None))
 
     def _dispatch(self) -> None:
         while self._idle and self.waiting:
-            first = self.waiting[0].group
-            batch = [line for line in self.waiting if line.group == first][: self.batch_size]
-            taken = set(map(id, batch))
-            self.waiting = [line for line in self.waiting if id(line) not in taken]
             self._idle -= 1
-            self.observe(len(batch))
-            loop = asyncio.get_running_loop()
-            done = loop.run_in_executor(self._threads, _results, batch[0].task, [line.item for line in batch])
-            done.add_done_callback(partial(self._finish, batch))
+            self._begin(self.waiting[0], self._free_worker)
 
-    def _finish(self, batch: list[_Line], done: asyncio.Future[list[Any]]) -> None:
+    def _free_worker(self) -> None:
         self._idle += 1
+        self._dispatch()
+
+    def _begin(self, first: _Line, then: Callable[[], object]) -> None:
+        """Computes a waiting line with those that fit it."""
+        lines = [line for line in self.waiting if line.group == first.group][: first.task.batch_size]
+        taken = set(map(id, lines))
+        self.waiting = [line for line in self.waiting if id(line) not in taken]
+        self.observe(len(lines))
+        batch = _Batch(lines, self)
+        self.running.add(batch)
+        items = [line.item for line in lines]
+        done = batch.loop.run_in_executor(self._threads, _results, first.task, items, batch.at_step)
+        done.add_done_callback(partial(self._finish, batch, then))
+
+    def _finish(self, batch: _Batch, then: Callable[[], object], done: asyncio.Future[list[Any]]) -> None:
+        self.running.remove(batch)
         error = done.exception()
-        for line, result in zip(batch, [error] * len(batch) if error else done.result(), strict=True):
+        for line, result in zip(batch.lines, [error] * len(batch.lines) if error else done.result(), strict=True):
             if line.result.done():
                 continue  # its client has gone
             if isinstance(result, BaseException):
                 line.result.set_exception(result)
             else:
                 line.result.set_result(result)
-        self._dispatch()
+        then()
+
+    def _forget_unwanted(self) -> None:
+        """Drops waiting lines whose clients have gone, and ends batches for which nobody waits."""
+        self.waiting = [line for line in self.waiting if not line.result.done()]
+        for batch in self.running:
+            batch.abandon_if_unwanted()
+
+    def stop(self) -> None:
+        """Ends everything: StoppingError for every line that waits or is being computed."""
+        self.is_stopping = True
+        for line in (*self.waiting, *(line for batch in self.running for line in batch.lines)):
+            if not line.result.done():
+                line.result.set_exception(StoppingError())
+        self._forget_unwanted()
 
     def close(self) -> None:
-        """No more batches; those that are running end in their threads."""
+        """No more batches; the threads end with those that are running."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _results(task: BatchTask, items: Sequence[Any]) -> list[Any]:
+def _results(task: BatchTask, items: Sequence[Any], at_step: AtStep) -> list[Any]:
     """A result or an error for each item: one that is refused does not affect the others of its batch."""
     try:
-        return list(task(items))
+        return list(task(items, at_step))
     except Exception as error:
         if len(items) == 1:
             return [error]
-    return [result for item in items for result in _results(task, [item])]
+    return [result for item in items for result in _results(task, [item], at_step)]

@@ -1,4 +1,4 @@
-"""What holds for every request, whatever its endpoint: limits of number and time, clients that go away, stopping."""
+"""What holds for every request, whatever its endpoint: limits of number, work and time, clients that leave, the end."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from seq2seq_attn.serve import LOCAL, Settings
+from seq2seq_attn.serve import LOCAL, SMALL_WORK, Settings
 from seq2seq_attn.serve.requests import ApiError
 
 SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 LINES = (1, 2, 4, 8, 16, 32, 64)
+STOPPING = "the server is stopping; try again in a moment"
 
 HEADERS = {
     "content-security-policy": (
@@ -58,13 +59,15 @@ class Guard:
         self.settings = settings
         self.metrics = metrics
         self.running = 0
+        self.large: set[Exchange] = set()  # whose work is above SMALL_WORK
         self.stopping = False
+        self.ended = asyncio.Event()  # what still runs is not answered any more
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        exchange = _Exchange(scope, receive, send)
+        exchange = Exchange(self, scope, receive, send)
         started = time.perf_counter()
         self.running += 1
         self.metrics.running.set(self.running)
@@ -76,6 +79,7 @@ class Guard:
                 await exchange.refuse(refusal)
         finally:
             self.running -= 1
+            self.large.discard(exchange)
             self.metrics.running.set(self.running)
             endpoint = getattr(scope.get("route"), "path", "other")
             self.metrics.requests.labels(endpoint, str(exchange.status)).inc()
@@ -84,7 +88,7 @@ class Guard:
     def _refusal(self, scope: Scope) -> ApiError | None:
         """Why a request is not answered at all."""
         if self.stopping:
-            return ApiError(503, "the server is stopping; try again in a moment", Retry_After="5", Connection="close")
+            return ApiError(503, STOPPING, Retry_After="5", Connection="close")
         if self.running > self.settings.max_requests:
             return ApiError(429, "too many requests at once; try again in a moment", Retry_After="1")
         host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
@@ -94,21 +98,26 @@ class Guard:
             return ApiError(400, f"host {name!r}: this server answers to {LOCAL[0]} and {LOCAL[1]} alone")
         return None
 
-    async def _answer(self, exchange: _Exchange) -> None:
-        """The answer of the endpoint, unless it takes too long or the client goes away."""
+    async def _answer(self, exchange: Exchange) -> None:
+        """The answer of the endpoint, unless it takes too long, the client goes away or the server ends."""
         work = asyncio.ensure_future(self.app(exchange.scope, exchange.receive, exchange.send))
         gone = asyncio.create_task(exchange.disconnected())
+        ended = asyncio.create_task(self.ended.wait())
+        every = {work, gone, ended}
         try:
-            await asyncio.wait({work, gone}, timeout=self.settings.timeout, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(every, timeout=self.settings.timeout, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            is_late = not work.done() and not gone.done()
-            for task in (work, gone):
+            is_left = not work.done() and not gone.done()
+            for task in every:
                 task.cancel()
-            with suppress(asyncio.CancelledError):
-                await work
-            with suppress(asyncio.CancelledError):
-                await gone
-        if is_late and exchange.status == 0:
+            for task in every:
+                with suppress(asyncio.CancelledError):
+                    await task
+        if not is_left or exchange.status != 0:
+            return
+        if self.ended.is_set():
+            await exchange.refuse(ApiError(503, STOPPING, Retry_After="5", Connection="close"))
+        else:
             seconds = f"{self.settings.timeout:g} seconds"
             if exchange.has_body.is_set():
                 await exchange.refuse(ApiError(504, f"no answer within {seconds}; send fewer or shorter lines at once"))
@@ -116,15 +125,48 @@ class Guard:
                 await exchange.refuse(ApiError(408, f"the body did not arrive within {seconds}", Connection="close"))
 
 
-class _Exchange:
+class Exchange:
     """One request and its answer."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, guard: Guard, scope: Scope, receive: Receive, send: Send) -> None:
+        self.guard = guard
         self.scope = scope
+        scope["exchange"] = self
         self.status = 0  # none was sent
+        self.work = 0  # hypotheses x tokens, if large
         self.has_body = asyncio.Event()  # whether the body has arrived
         self._receive = receive
         self._send = send
+
+    @classmethod
+    def of(cls, request: Request) -> Exchange:
+        """The exchange of a request that has passed the guard."""
+        found: Exchange = request.scope["exchange"]
+        return found
+
+    @property
+    def is_large(self) -> bool:
+        """Whether smaller requests go first."""
+        return self in self.guard.large
+
+    def admit(self, work: int) -> bool:
+        """Takes on hypotheses x tokens until the answer has been sent, and returns whether that is large.
+
+        ApiError: it is more than a request may ask for, or more than all large requests together may.
+        """
+        settings, unit = self.guard.settings, "hypotheses x tokens"
+        if work > settings.max_work:
+            limit = f"this server searches at most {settings.max_work:,} for one request"
+            way = "send fewer or shorter lines at once, or ask for fewer hypotheses, tokens or weights"
+            raise ApiError(413, f"{work:,} {unit}: {limit}; {way}")
+        if work <= SMALL_WORK:
+            return False
+        self.work, taken = work, sum(each.work for each in self.guard.large)
+        if taken and taken + work > settings.max_total_work:
+            limit = f"this server searches at most {settings.max_total_work:,} for all large requests together"
+            raise ApiError(429, f"{work:,} {unit} more: {limit}; try again in a moment", Retry_After="5")
+        self.guard.large.add(self)
+        return True
 
     async def receive(self) -> Message:
         message = await self._receive()

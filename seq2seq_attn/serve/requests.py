@@ -161,6 +161,8 @@ Body = TypeVar("Body", bound=_Body)
 
 async def read(request: Request, record: type[Body], settings: Settings) -> tuple[Body, str | None]:
     """The body of a request, JSON or a form, and the API key that came with it."""
+    if (encoding := request.headers.get("content-encoding", "identity")).lower() != "identity":
+        raise ApiError(415, f"content-encoding {encoding!r}: send the body as it is, not compressed")
     content = await _bytes(request, settings.max_body)
     if not content and not any(field.is_required() for field in record.model_fields.values()):
         return record(), None
@@ -189,11 +191,13 @@ async def _bytes(request: Request, limit: int) -> bytes:
 
 def _values(body: bytes, content_type: str) -> Any:
     try:
+        # Decoded here: the JSON library guesses the encoding of bytes, and lets halves of surrogate pairs pass.
+        text = body.decode("utf-8-sig")
         if content_type.startswith("application/x-www-form-urlencoded"):
-            fields = parse_qs(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=1000)
+            fields = parse_qs(text, keep_blank_values=True, errors="strict", max_num_fields=1000)
             return {name: found[0] if len(found) == 1 else found for name, found in fields.items()}
-        values = json.loads(body)
-        if b"\\ud" in body.lower():
+        values = json.loads(text, parse_constant=_refuse_constant)
+        if "\\ud" in text.lower():
             json.dumps(values, ensure_ascii=False).encode()  # half of a surrogate pair is no character of a text
         return values
     except UnicodeEncodeError:
@@ -202,6 +206,10 @@ def _values(body: bytes, content_type: str) -> Any:
         raise ApiError(400, "the body is not JSON that this server reads: it is nested too deeply") from None
     except ValueError as error:
         raise ApiError(400, f"the body is not {'a form' if b'=' in body[:99] else 'JSON'}: {error}") from None
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a number of JSON")
 
 
 def as_lines(given: Lines) -> list[str]:

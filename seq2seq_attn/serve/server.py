@@ -1,9 +1,11 @@
-"""The process: loads the models, listens, and stops without breaking off what it is answering."""
+"""The process: loads the models, listens, and stops within seconds of a signal."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
@@ -17,6 +19,9 @@ from seq2seq_attn.runs import Say
 from seq2seq_attn.serve import Settings
 from seq2seq_attn.serve.app import Application, create_app
 from seq2seq_attn.serve.tasks import ServedModel
+
+ANSWER_SECONDS = 0.5  # in which what is ended sends its last words
+STEP_SECONDS = 5.0  # in which a batch reaches its next step
 
 
 def load_models(runs: Sequence[Path], languages: Sequence[str], say: Say) -> list[ServedModel]:
@@ -73,27 +78,47 @@ def serve(models: Sequence[ServedModel], settings: Settings, say: Say) -> None:
 
 
 class GracefulServer(uvicorn.Server):
-    """A server that at the first signal answers what is running and refuses the rest with 503; a second one ends it."""
+    """A server that at a signal refuses what is new with 503, and then ends what is running.
+
+    Running requests have `Settings.grace` seconds, none after a second signal; then batches end at their next step,
+    and who waits for them gets 503, too.
+    """
 
     def __init__(self, config: uvicorn.Config, application: Application) -> None:
         super().__init__(config)
         self.application = application
         self.draining: asyncio.Task[None] | None = None
+        self.is_hurried = False
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Called by the signal."""
-        if self.application.guard.stopping:
-            self.should_exit = self.force_exit = True
+        guard = self.application.guard
+        self.is_hurried = guard.stopping
+        if self.draining is not None:
             return
-        self.application.guard.stopping = True
+        guard.stopping = True
+        for each in self.application.server.models.values():
+            each.stop()
+        # Whatever a thread does, the process ends: a step may be slow, and native code cannot be interrupted.
+        last = threading.Timer(guard.settings.grace + STEP_SECONDS, os._exit, (0,))
+        last.daemon = True
+        last.start()
         self.draining = asyncio.get_running_loop().create_task(self._drain())
 
     async def _drain(self) -> None:
-        loop, settings = asyncio.get_running_loop(), self.application.guard.settings
-        deadline = loop.time() + settings.grace
-        while self.application.guard.running and loop.time() < deadline:
-            await asyncio.sleep(0.02)
+        await self._until_idle(self.application.guard.settings.grace)
+        self.application.server.batches.stop()
+        self.is_hurried = False
+        await self._until_idle(ANSWER_SECONDS)
+        self.application.guard.ended.set()
+        await self._until_idle(ANSWER_SECONDS)
         self.should_exit = True
+
+    async def _until_idle(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        while self.application.guard.running and not self.is_hurried and loop.time() < deadline:
+            await asyncio.sleep(0.02)
 
 
 def listen(settings: Settings) -> socket.socket:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from threading import Lock, Thread
-from typing import Any, NamedTuple
+from threading import Event, Lock, Thread
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from seq2seq_attn.analysis.neighbours import StateIndex, find_neighbours
 from seq2seq_attn.analysis.step_interventions import Intervention, normalisers_for
@@ -21,7 +21,11 @@ from seq2seq_attn.evaluation.attention_weights import AlignmentRow
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import sample_pairs
 from seq2seq_attn.runs.model import with_lexicon
+from seq2seq_attn.search.interruptible import AtStep, never
 from seq2seq_attn.search.options import SearchOptions
+from seq2seq_attn.serve.batches import BatchTask, StoppingError
+
+LINES, HYPOTHESES = 64, 320  # that are decoded together at most: a step of them takes some hundredths of a second
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +39,7 @@ class ServedModel:
     examples: Sequence[dict[str, Any]] = ()  # pairs of the test set
     _prepared: dict[str, Model] = field(default_factory=dict)
     _indices: list[Future[StateIndex]] = field(default_factory=list)  # none, or one
+    _stopping: Event = field(default_factory=Event)
     _lock: Lock = field(default_factory=Lock)
 
     @classmethod
@@ -61,14 +66,23 @@ class ServedModel:
         with self._lock:
             if not self._indices:
                 self._indices.append(Future())
-                Thread(target=self._prepare_index, args=self._indices, daemon=True).start()
+                # No daemon: a thread that is in torch when the interpreter ends aborts the process.
+                Thread(target=self._prepare_index, args=self._indices).start()
         return self._indices[0].result() if self._indices[0].done() else None
 
     def _prepare_index(self, found: Future[StateIndex]) -> None:
+        def at_step() -> None:
+            if self._stopping.is_set():
+                raise StoppingError
+
         try:
-            found.set_result(StateIndex.of_run(self.model.trained, self.model.folder))
+            found.set_result(StateIndex.of_run(_asking(self.model, at_step).trained, self.model.folder))
         except BaseException as error:
             found.set_exception(error)
+
+    def stop(self) -> None:
+        """Ends the preparation of the index at its next batch."""
+        self._stopping.set()
 
     def source_tokens(self, lines: Sequence[str | Sequence[str]]) -> list[int]:
         """The number of tokens of each line, text or tokens, without `</s>`."""
@@ -91,6 +105,17 @@ class ServedModel:
         return {"name": self.name, **languages, **trained.about(), **choices, "examples": self.examples}
 
 
+class Task(BatchTask, Protocol):
+    """What an endpoint computes."""
+
+    def work(self, item: Any, length: int) -> int:
+        """Hypotheses x tokens of an item at most, if its source has `length` tokens without `</s>`.
+
+        What is searched for at a time, and so memory and time, grow with this. Every weight of an answer counts as one.
+        """
+        ...
+
+
 @dataclass(frozen=True)
 class TranslateTask:
     """Lines to their translations."""
@@ -99,8 +124,16 @@ class TranslateTask:
     options: SearchOptions
     weights: bool = False  # with tokens and attention weights
 
-    def __call__(self, items: Sequence[str]) -> list[dict[str, Any]]:
-        model = self.served.prepared(self.options)
+    @property
+    def batch_size(self) -> int:
+        return min(LINES, max(1, HYPOTHESES // self.options.hypotheses))
+
+    def work(self, _item: str, length: int) -> int:
+        weights = self.options.n_best * (length + 1) if self.weights else 0
+        return (self.options.hypotheses + weights) * self.options.limit(length + 1)
+
+    def __call__(self, items: Sequence[str], at_step: AtStep) -> list[dict[str, Any]]:
+        model = _asking(self.served.prepared(self.options), at_step)
         # A shortlist depends on the lines that are searched together; alone, every line has its own.
         chunk = 1 if self.options.shortlist is not None else len(items)
         found = model.stream(items, self.options, weights=self.weights, chunk=chunk, say=lambda _: None)
@@ -122,9 +155,13 @@ class ScoreTask:
     """Pairs to the log-probabilities of their targets."""
 
     served: ServedModel
+    batch_size: ClassVar[int] = LINES
 
-    def __call__(self, items: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
-        return [each._asdict() for each in self.served.model.score(items)]
+    def work(self, _item: tuple[str, str], length: int) -> int:
+        return length
+
+    def __call__(self, items: Sequence[tuple[str, str]], at_step: AtStep) -> list[dict[str, Any]]:
+        return [each._asdict() for each in _asking(self.served.model, at_step).score(items)]
 
 
 @dataclass(frozen=True)
@@ -136,10 +173,14 @@ class AlignTask:
     row: AlignmentRow = "predicted"
     layer: int | None = None
     head: int | None = None
+    batch_size: ClassVar[int] = LINES
 
-    def __call__(self, items: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
+    def work(self, _item: tuple[str, str], length: int) -> int:
+        return length
+
+    def __call__(self, items: Sequence[tuple[str, str]], at_step: AtStep) -> list[dict[str, Any]]:
         options: dict[str, Any] = {"threshold": self.threshold, "row": self.row, "layer": self.layer, "head": self.head}
-        found = self.served.model.align(items, **options)
+        found = _asking(self.served.model, at_step).align(items, **options)
         return [{"source": each.source, "target": each.target, "links": sorted(each.links)} for each in found]
 
 
@@ -157,14 +198,20 @@ class AttentionTask:
     served: ServedModel
     words: bool
     heads: bool
+    batch_size: ClassVar[int] = 1
 
-    def __call__(self, items: Sequence[AttentionItem]) -> list[dict[str, Any]]:
-        return [self._record(each) for each in items]
+    def work(self, item: AttentionItem, length: int) -> int:
+        options = self.served.model.config.search
+        return (options.hypotheses if item.target is None else 1) * options.limit(length + 1)
 
-    def _record(self, item: AttentionItem) -> dict[str, Any]:
-        model, target = self.served.model, item.target
+    def __call__(self, items: Sequence[AttentionItem], at_step: AtStep) -> list[dict[str, Any]]:
+        return [self._record(each, at_step) for each in items]
+
+    def _record(self, item: AttentionItem, at_step: AtStep) -> dict[str, Any]:
+        model, target = _asking(self.served.model, at_step), item.target
         if target is None:
-            target = self.served.prepared(model.config.search).translate([item.source]).sentences[0]
+            prepared = _asking(self.served.prepared(model.config.search), at_step)
+            target = prepared.translate([item.source]).sentences[0]
         found = model.attention(item.source, target, words=self.words)
         record = {"source": found.source, "target": found.target, "weights": found.weights.tolist()}
         if self.heads:
@@ -190,11 +237,16 @@ class NeighboursTask:
 
     served: ServedModel
     index: StateIndex
+    batch_size: ClassVar[int] = 1
 
-    def __call__(self, items: Sequence[NeighboursItem]) -> list[dict[str, Any]]:
+    def work(self, _item: NeighboursItem, length: int) -> int:
+        options = self.served.model.config.search
+        return options.hypotheses * options.limit(length + 1)
+
+    def __call__(self, items: Sequence[NeighboursItem], at_step: AtStep) -> list[dict[str, Any]]:
+        trained = _asking(self.served.model, at_step).trained
         return [
-            {"neighbours": [near._asdict() for near in find_neighbours(self.served.model.trained, self.index, *each)]}
-            for each in items
+            {"neighbours": [near._asdict() for near in find_neighbours(trained, self.index, *each)]} for each in items
         ]
 
 
@@ -207,10 +259,15 @@ class StepsItem(NamedTuple):
     interventions: tuple[Intervention, ...]
     options: SearchOptions
 
-    def steps(self, served: ServedModel) -> Iterator[DecodedStep]:
+    def work(self, length: int) -> int:
+        """Hypotheses x tokens, for a source of this length and every other sentence that is read beside it."""
+        sentences = 1 + len({each.other for each in self.interventions} - {None})
+        return sentences * self.options.hypotheses * self.options.limit(length + 1)
+
+    def steps(self, served: ServedModel, at_step: AtStep) -> Iterator[DecodedStep]:
         """The steps, each computed when it is asked for; so is the search, if one is needed."""
         yield from decode_steps(
-            served.model.trained,
+            _asking(served.model, at_step).trained,
             self.source,
             self.target,
             prefix=self.prefix,
@@ -224,10 +281,14 @@ class StepsTask:
     """Sentences to all steps of their decoding."""
 
     served: ServedModel
+    batch_size: ClassVar[int] = 1
 
-    def __call__(self, items: Sequence[StepsItem]) -> list[dict[str, Any]]:
+    def work(self, item: StepsItem, length: int) -> int:
+        return item.work(length)
+
+    def __call__(self, items: Sequence[StepsItem], at_step: AtStep) -> list[dict[str, Any]]:
         trained = self.served.model.trained
-        found = (decoded(trained, each.source, each.steps(self.served)) for each in items)
+        found = (decoded(trained, each.source, each.steps(self.served, at_step)) for each in items)
         return [
             {
                 "source": each.source,
@@ -244,9 +305,13 @@ class HypothesesTask:
     """Sentences to the n best translations after their prefixes."""
 
     served: ServedModel
+    batch_size: ClassVar[int] = 1
 
-    def __call__(self, items: Sequence[StepsItem]) -> list[dict[str, Any]]:
-        trained = self.served.model.trained
+    def work(self, item: StepsItem, length: int) -> int:
+        return item.work(length)
+
+    def __call__(self, items: Sequence[StepsItem], at_step: AtStep) -> list[dict[str, Any]]:
+        trained = _asking(self.served.model, at_step).trained
         found = (
             continuations(
                 trained, each.source, prefix=each.prefix, interventions=each.interventions, options=each.options
@@ -262,11 +327,24 @@ def step_record(step: DecodedStep) -> dict[str, Any]:
     return step._asdict() | {"layers": [layer._asdict() for layer in step.layers], "likely": likely}
 
 
-@dataclass(frozen=True, eq=False)
 class NextStepTask:
     """The next step of a stream, or None after the last; a task of its own, so that streams share the workers."""
 
-    steps: Iterator[DecodedStep]
+    batch_size: ClassVar[int] = 1
 
-    def __call__(self, items: Sequence[None]) -> list[DecodedStep | None]:
-        return [next(self.steps, None) for _ in items]
+    def __init__(self, served: ServedModel, item: StepsItem) -> None:
+        self._at_step: AtStep = never
+        # Every step is a batch of its own, which is asked when the step is computed.
+        self._steps = item.steps(served, lambda: self._at_step())
+
+    def work(self, item: StepsItem, length: int) -> int:
+        return item.work(length)
+
+    def __call__(self, items: Sequence[StepsItem], at_step: AtStep) -> list[DecodedStep | None]:
+        self._at_step = at_step
+        return [next(self._steps, None) for _ in items]
+
+
+def _asking(model: Model, at_step: AtStep) -> Model:
+    """The same model, which calls this function before every step."""
+    return replace(model, trained=replace(model.trained, at_step=at_step))

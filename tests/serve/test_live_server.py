@@ -12,7 +12,8 @@ import sys
 import threading
 import time
 import urllib.error
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import httpx
@@ -22,6 +23,7 @@ from libretranslatepy import LibreTranslateAPI
 from seq2seq_attn.cli import main
 from seq2seq_attn.serve import Settings, tasks
 from seq2seq_attn.serve.app import create_app
+from seq2seq_attn.serve.batches import _Batch
 from seq2seq_attn.serve.server import _names, listen
 from seq2seq_attn.serve.tasks import ScoreTask
 
@@ -118,9 +120,9 @@ def blocked(monkeypatch):
     may_go = threading.Event()
     score = ScoreTask.__call__
 
-    def waiting(self, items):
+    def waiting(self, items, at_step):
         may_go.wait(20)
-        return score(self, items)
+        return score(self, items, at_step)
 
     monkeypatch.setattr(ScoreTask, "__call__", waiting)
     yield may_go
@@ -184,6 +186,57 @@ def test_too_many_requests_at_once_are_429(served, blocked, listening):
         blocked.set()
         first.join()
         assert httpx.get(f"{address}/health").status_code == 200
+
+
+# 245,760 hypotheses x tokens: half a minute
+LARGE = {"source": ["a b c a b c"] * 128, "beam_size": 32, "min_length": 60, "max_length": 60}
+
+
+def test_what_a_late_answer_was_computed_for_ends_at_its_next_step(served, listening):
+    application = create_app([served], Settings(timeout=0.5))
+    with listening(application) as address:
+        assert httpx.post(f"{address}/v1/translate", json=LARGE, timeout=20).status_code == 504
+        eventually(lambda: not application.server.batches.running)
+
+
+@pytest.mark.parametrize("path", ["translate", "hypotheses", "steps", "stream"])
+def test_what_a_client_that_has_left_asked_for_ends_at_its_next_step(served, listening, monkeypatch, path):
+    """All 512 steps would take a minute."""
+    at_step = _Batch.at_step
+
+    def slow(self):
+        time.sleep(0.1)
+        at_step(self)
+
+    monkeypatch.setattr(_Batch, "at_step", slow)
+    application = create_app([served], Settings())
+    with listening(application) as address:
+        many_steps = {"source": "a b c", "beam_size": 2, "min_length": 512, "max_length": 512}
+        with pytest.raises(httpx.ReadTimeout):
+            httpx.post(f"{address}/v1/{path}", json=many_steps, timeout=httpx.Timeout(10, read=0.5))
+        eventually(lambda: not application.server.batches.running and application.guard.running == 0)
+
+
+def test_a_request_above_the_work_of_one_is_413_and_above_the_work_of_all_429(served, listening):
+    application = create_app([served], Settings(workers=1, max_work=250_000, max_total_work=300_000))
+    with listening(application) as address, httpx.Client(base_url=address, timeout=30) as client:
+        too_large = client.post("/v1/translate", json=LARGE | {"min_length": 64, "max_length": 64})
+        assert too_large.status_code == 413
+        assert "262,144 hypotheses x tokens: this server searches at most 250,000 for one" in too_large.json()["error"]
+        weights = client.post("/v1/translate", json=LARGE | {"weights": True})
+        assert weights.status_code == 413  # 128 x 60 x 7 weights more
+        with ThreadPoolExecutor(1) as thread:
+            large = thread.submit(httpx.post, f"{address}/v1/translate", json=LARGE, timeout=60)
+            eventually(lambda: application.server.batches.running)
+            refused = client.post("/v1/translate", json=LARGE)
+            assert (refused.status_code, refused.headers["retry-after"]) == (429, "5")
+            assert "at most 300,000 for all large requests together" in refused.json()["error"]
+            for path in ("translate", "steps", "stream"):
+                assert client.post(f"/v1/{path}", json={"source": "a b"}).status_code == 200
+            assert application.guard.large  # the only worker still has the large request
+            application.server.batches.stop()
+            assert large.result().status_code == 503
+        eventually(lambda: not application.guard.large)
 
 
 def sentences(count, seed, longest=12):
@@ -292,21 +345,27 @@ def test_the_load_driver_measures_a_server(live, tmp_path):
 
 
 @pytest.fixture
-def process(run):
-    """The command in a process of its own: (process, address)."""
-    command = [sys.executable, "-m", "seq2seq_attn", "serve", str(run), "--port", "0", "--languages", "en-de"]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as started:
-        first = started.stderr.readline()
-        yield started, re.search(r"http://[\d.:]+", first)[0]
-        started.kill()
+def start(run):
+    """Starts the command with these options in a process of its own: (process, address)."""
+    with ExitStack() as processes:
+
+        def started(*options, **rest):
+            command = [sys.executable, "-m", "seq2seq_attn", "serve", str(run), "--port", "0", "--languages", "en-de"]
+            environment = os.environ | {"PYTHONPATH": str(ROOT)}
+            process = processes.enter_context(
+                subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True, env=environment, **rest)
+            )
+            processes.callback(process.kill)
+            return process, re.search(r"http://[\d.:]+", process.stderr.readline())[0]
+
+        yield started
 
 
-def test_the_command_serves_until_sigterm_when_running_requests_end_and_new_ones_get_503(process):
-    started, address = process
+def test_the_command_serves_until_sigterm_when_running_requests_end_and_new_ones_get_503(start):
+    started, address = start("--grace", "60")
     answer = httpx.post(f"{address}/translate", json={"q": "a", "source": "en", "target": "de"})
     assert answer.json() == {"translatedText": "a"}
-    long, answers = {"source": ["a b c a b c"] * 128, "beam_size": 32, "min_length": 60, "max_length": 60}, []
+    long, answers = LARGE | {"source": ["a b c a b c"] * 32}, []
     thread = threading.Thread(
         target=lambda: answers.append(httpx.post(f"{address}/v1/translate", json=long, timeout=60).status_code)
     )
@@ -370,10 +429,50 @@ def test_runs_have_the_shortest_names_that_tell_them_apart(tmp_path):
     assert _names(folders[:1]) == ["seed-1"]
 
 
+def test_at_sigterm_large_requests_and_streams_are_ended_and_the_process_exits_with_0(start):
+    started, address = start("--grace", "0.2")
+    with ThreadPoolExecutor(5) as threads, httpx.Client(base_url=address, timeout=30) as client:
+        large = [threads.submit(httpx.post, f"{address}/v1/translate", json=LARGE, timeout=60) for _ in range(4)]
+        many_steps = {"source": "a b c", "min_length": 512, "max_length": 512}
+        stream = threads.submit(httpx.post, f"{address}/v1/stream", json=many_steps, timeout=60)
+        eventually(lambda: "requests_running 6.0" in client.get("/metrics").text)
+        at = time.monotonic()
+        started.send_signal(signal.SIGTERM)
+        assert started.wait(20) == 0
+        assert time.monotonic() - at < 10  # two seconds on an idle machine
+        for answer in large:
+            assert answer.result().status_code == 503
+            assert "the server is stopping" in answer.result().json()["error"]
+        assert 'event: error\ndata: {"error": "the server is stopping' in stream.result().text
+    assert started.stderr.read() == ""
+
+
+def test_a_step_that_does_not_end_does_not_keep_the_process(start, tmp_path, monkeypatch):
+    """Python imports `sitecustomize` at its start: here, a module in which every step of a beam search is endless."""
+    (tmp_path / "sitecustomize.py").write_text(ENDLESS)
+    monkeypatch.setattr(f"{__name__}.ROOT", f"{tmp_path}{os.pathsep}{ROOT}")
+    started, address = start("--grace", "0")
+    with ThreadPoolExecutor(1) as threads:
+        answer = threads.submit(httpx.post, f"{address}/v1/translate", json={"source": "a"}, timeout=60)
+        time.sleep(1)
+        started.send_signal(signal.SIGTERM)
+        assert started.wait(20) == 0
+        assert answer.result().status_code == 503
+
+
+ENDLESS = """
+import threading
+
+from seq2seq_attn.search import batched
+
+batched.beam_search = lambda *_: threading.Event().wait()
+"""
+
+
 @pytest.mark.slow
-def test_two_hundred_clients_for_minutes(process, model):
+def test_two_hundred_clients_for_minutes(start, model):
     """python -m pytest -m slow -n 0 tests/serve/test_live_server.py: four minutes; memory is bounded."""
-    started, address = process
+    started, address = start()
     alone = answers_alone(model, 400, 18)
     memory = []
     for seed in (1, 2, 3):

@@ -1,5 +1,6 @@
 """A mistake of the client is one clear line of JSON with the right status, never an error of the server."""
 
+import gzip
 import json
 
 import pytest
@@ -32,7 +33,9 @@ JSON = {"content-type": "application/json"}
         ("/v1/translate", b'{"source": "a", "beam_size": 99}', "beam_size = 99: this server allows at most 32"),
         ("/v1/translate", b'{"source": "a", "max_length": 9999}', "max_length = 9999: this server allows at most 512"),
         ("/v1/translate", b'{"source": "a", "n_best": 9}', "n_best=9 needs a beam at least as wide"),
-        ("/v1/translate", b'{"source": "a", "temperature": NaN}', "temperature"),
+        ("/v1/translate", b'{"source": "a", "temperature": NaN}', "NaN is not a number of JSON"),
+        ("/v1/translate", b'{"source": "a", "length_penalty": -Infinity}', "-Infinity is not a number of JSON"),
+        ("/v1/translate", b'{"source": "a", "length_penalty": 1e999}', "length_penalty"),
         ("/v1/translate", b'{"source": "a", "precision": "fp64"}', "precision"),
         ("/v1/score", b'{"source": ["a", "b"], "target": "a"}', "2 sources and 1 targets"),
         ("/v1/align", b'{"source": "a", "target": "a", "layer": 9}', "layer"),
@@ -82,6 +85,26 @@ JSON = {"content-type": "application/json"}
 )
 def test_a_wrong_body_is_400_with_the_way_out(refused, path, body, message):
     assert message in refused(400, "POST", path, content=body, headers=JSON)
+
+
+HALF = "\ud800".encode("utf-8", "surrogatepass")  # half of a surrogate pair, which UTF-8 does not allow
+
+
+def test_half_of_a_surrogate_pair_is_refused_by_every_endpoint_however_it_is_written(ask, refused):
+    paths = [path for path, methods in ask("GET", "/openapi.json").json()["paths"].items() if "post" in methods]
+    assert "/v1/stream" in paths
+    for path in paths:
+        for field in (b"q", b"source", b"target", b"prefix", b"model"):
+            for half in (b"\\ud800", b"\\uDC00x", HALF):
+                assert "the body" in refused(400, "POST", path, content=b'{"%s": "a%s"}' % (field, half), headers=JSON)
+    assert "the body" in refused(400, "POST", "/v1/stream", content='{"source": "a"}'.encode("utf-16"), headers=JSON)
+    whole = b'{"source": "a \\ud83d\\ude00"}'
+    assert ask("POST", "/v1/stream", content=b"\xef\xbb\xbf" + whole, headers=JSON).status_code == 200
+
+
+def test_a_compressed_body_is_415(refused):
+    error = refused(415, "POST", "/translate", content=gzip.compress(b"{}"), headers={"content-encoding": "gzip"})
+    assert "not compressed" in error
 
 
 def test_a_mistake_that_shows_in_the_middle_of_a_stream_is_an_event(ask):
