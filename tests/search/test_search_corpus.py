@@ -10,7 +10,15 @@ from torch import nn
 
 from seq2seq_attn.models.translator import pad
 from seq2seq_attn.ops import host
-from seq2seq_attn.search import SearchOptions, beam_search, force, force_corpus, greedy_search, search
+from seq2seq_attn.search import (
+    SamplingOptions,
+    SearchOptions,
+    beam_search,
+    force,
+    force_corpus,
+    greedy_search,
+    search,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -173,3 +181,29 @@ def test_an_error_in_a_thread_is_raised_to_the_caller(set_threads):
     with pytest.raises(RuntimeError, match="out of memory"):
         search(Broken(random_table(0).table), [[4, EOS]] * 9, SearchOptions(batch_size=1))
     assert torch.get_num_threads() == 2
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        SearchOptions(beam_size=1, min_length=9),
+        SearchOptions(beam_size=3, min_length=9),
+        SearchOptions(sampling=SamplingOptions(), min_length=9),
+    ],
+    ids=["greedy", "beam", "samples"],
+)
+def test_whoever_waits_for_a_search_may_end_it_before_any_step(options):
+    translator, source, asked = GruTranslator(1), [[4, 5, EOS]], []
+
+    def leave_at_the_fifth_call():
+        asked.append(len(asked))
+        if len(asked) == 5:
+            raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        search(translator, source, options, at_step=leave_at_the_fifth_call)
+    assert len(asked) == 5
+    asked.clear()
+    three = options.model_copy(update={"max_length": 3, "min_length": 3})
+    search(translator, source, three, at_step=lambda: asked.append(0))
+    assert len(asked) == 4  # before it encodes, and before each of three steps
