@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PositiveInt, SerializeAsAny, model_validator
+from pydantic import Field, PositiveInt, SerializeAsAny, field_validator, model_validator
 
 from seq2seq_attn.models.translator import ModelConfig, default_model
 from seq2seq_attn.search.options import SearchOptions
 from seq2seq_attn.strict import Seed, Strict
+from seq2seq_attn.text.languages import language_code, without_rules
 from seq2seq_attn.training.config import TrainingConfig
 
 
@@ -72,6 +73,9 @@ class SamplingConfig(Strict):
 
 VocabularySize = Annotated[int, Field(ge=1, lt=2**31)]  # sentencepiece takes no more
 
+Normalization = Literal["identity", "nfkc", "nmt_nfkc", "nfkc_cf", "nmt_nfkc_cf"]
+Coverage = Annotated[float, Field(ge=0.98, le=1.0)]  # sentencepiece takes no less
+
 
 class TextConfig(Strict):
     """Tokenisation and vocabulary."""
@@ -81,14 +85,32 @@ class TextConfig(Strict):
     minimum_frequency: PositiveInt = 1  # rarer tokens are unknown
     joint: bool = False  # one tokeniser and one vocabulary for both languages
     lowercase: bool = False  # both sides
-    source_language: str = "en"  # its code, as in en
-    target_language: str = "en"  # its code, as in de
+    source_language: str = "en"  # as in en, eng, en-US or English
+    target_language: str = "en"  # as in de, deu, de-AT or German
+    normalization: Normalization = "identity"  # bpe and unigram: sentencepiece's rules for rewriting; identity: none
+    character_coverage: Coverage = 1.0  # bpe and unigram: share of the training text whose characters are known
     sampling: SamplingConfig | None = None  # null: the same segmentation in every epoch
 
+    @field_validator("source_language", "target_language")
+    @classmethod
+    def _one_code_per_language(cls, language: str) -> str:
+        return language_code(language)
+
     @model_validator(mode="after")
-    def _sampling_needs_subwords(self) -> TextConfig:
-        if self.sampling is not None and self.tokeniser not in ("bpe", "unigram"):
-            raise ValueError(f"sampling needs tokeniser=bpe or unigram; {self.tokeniser} has one segmentation only")
+    def _moses_knows_the_languages(self) -> TextConfig:
+        for key in ("source_language", "target_language"):
+            if self.tokeniser == "moses" and (reason := without_rules(getattr(self, key))) is not None:
+                raise ValueError(
+                    f"{key} with tokeniser=moses: {reason}; choose another tokeniser, or a related language"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _options_of_subwords(self) -> TextConfig:
+        for key in ("sampling", "normalization", "character_coverage"):
+            is_default = getattr(self, key) == type(self).model_fields[key].default
+            if not is_default and self.tokeniser not in ("bpe", "unigram"):
+                raise ValueError(f"{key} needs tokeniser=bpe or unigram; {self.tokeniser} has no such option")
         return self
 
 
@@ -132,6 +154,14 @@ class Config(Strict):
                 "training.guided_alignment maps links to the tokens of one segmentation, but text.sampling draws "
                 "another one in every epoch; leave out one of the two"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _moses_knows_the_language_of_lc_tok(self) -> Config:
+        if self.data.test is None or self.data.test.lc_tok is None:
+            return self
+        if (reason := without_rules(self.text.target_language)) is not None:
+            raise ValueError(f"data.test.lc_tok with text.target_language: {reason}; leave lc_tok out")
         return self
 
     @model_validator(mode="after")

@@ -21,6 +21,37 @@ def refused(**change):
     return str(error.value)
 
 
+@pytest.mark.parametrize("option", [{"normalization": "nfkc"}, {"character_coverage": 0.99}, {"sampling": {}}])
+@pytest.mark.parametrize("tokeniser", ["word", "moses", "character"])
+def test_options_of_subwords_are_refused_for_other_tokenisers(tokeniser, option):
+    (key,) = option
+    message = refused(text={"tokeniser": tokeniser, **option})
+    assert message == f"text: {key} needs tokeniser=bpe or unigram; {tokeniser} has no such option"
+    for subwords in ("bpe", "unigram"):
+        assert parse(Config, merge(LEAST, {"text": {"tokeniser": subwords, **option}}))
+
+
+def test_text_is_not_rewritten_unless_rules_are_named():
+    assert parse(Config, LEAST).text.normalization == "identity"
+    assert "'identity', 'nfkc', 'nmt_nfkc'" in refused(text={"normalization": "nfc"})
+    assert "text.character_coverage = 0.9: a number of at least 0.98" in refused(text={"character_coverage": 0.9})
+
+
+def test_a_language_has_one_code_in_a_configuration():
+    text = parse(Config, merge(LEAST, {"text": {"source_language": "fr_FR", "target_language": "cmn"}})).text
+    assert (text.source_language, text.target_language) == ("fr", "zh")
+    assert parse(Config, merge(LEAST, {"text": {"target_language": "actions"}})).text.target_language == "actions"
+
+
+def test_moses_is_refused_for_a_language_that_it_has_no_rules_for():
+    message = refused(text={"tokeniser": "moses", "source_language": "fra", "target_language": "dan"})
+    assert message.startswith(
+        "text: target_language with tokeniser=moses: the rules of Moses are for the languages as,"
+    )
+    lc_tok = {"test": {**FILES, "lc_tok": "c"}}
+    assert "'da' is none of them; leave lc_tok out" in refused(data=lc_tok, text={"target_language": "dan"})
+
+
 def test_a_dumped_configuration_is_complete_and_loads_equal():
     config = parse(Config, LEAST)
     values = yaml.safe_load(dump(config))

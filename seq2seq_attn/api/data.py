@@ -29,6 +29,7 @@ from seq2seq_attn.text.corpus import (
 )
 from seq2seq_attn.text.download import DownloadProgress, KnownCorpus, download_files, find_corpus, known_corpora
 from seq2seq_attn.text.files import open_bytes
+from seq2seq_attn.text.languages import language_code
 from seq2seq_attn.text.synthetic import SEED, generate_corpus, make_corpus
 
 __all__ = ["Corpora", "CorpusParts", "PartStatistics", "SplitFiles", "corpora", "get", "make", "split", "stats"]
@@ -290,7 +291,7 @@ def _generated(name: str) -> dict[str, ParallelCorpus]:
 
 def _languages(files: Sequence[Path], columns: tuple[int, int], source: str | None, target: str | None) -> Languages:
     found = languages_of(files, columns) or (None, None)
-    left, right = source or found[0], target or found[1]
+    left, right = (given and language_code(given) for given in (source or found[0], target or found[1]))
     if left is None or right is None:
         names = " and ".join(map(str, files))
         raise UserError(f"{names}: no language codes in the names; give source_language and target_language")
@@ -298,5 +299,8 @@ def _languages(files: Sequence[Path], columns: tuple[int, int], source: str | No
         if not re.fullmatch(r"[\w-]+", code):
             raise UserError(f"{shown(code)} is not a language code: the suffix of files, of letters, digits and -")
     if left == right:
-        raise UserError(f"both languages are {left}, so both sides would have the same file names; give two codes")
+        raise UserError(
+            f"both languages are {left}, so both sides would have the same file names; give two names, such as "
+            f"{left}-1 and {left}-2"
+        )
     return left, right

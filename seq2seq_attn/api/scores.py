@@ -15,6 +15,7 @@ from seq2seq_attn.evaluation.metrics import METRICS, TranslatedTest, score_trans
 from seq2seq_attn.evaluation.resampling import approximate_randomisation, paired_bootstrap
 from seq2seq_attn.text.corpus import refuse_no_text
 from seq2seq_attn.text.files import read_lines
+from seq2seq_attn.text.languages import language_code, without_rules
 
 Lines = Path | str | Sequence[str]  # a file, or its lines
 
@@ -37,7 +38,8 @@ def evaluate(
     translations into `language`, by default "en". `baseline`, the translations of another system, adds the difference
     in BLEU with two paired tests; lines with the same `source` are drawn together. `comet`, the checkpoint of a COMET
     model, adds its score; it needs `source` and the package unbabel-comet. `tokenize` is sacrebleu's tokeniser.
-    UserError: numbers of lines differ, a file is missing, or `language` is given without `lc_tok`.
+    UserError: numbers of lines differ, a file is missing, or `language` is given without `lc_tok` or has no rules of
+    Moses.
 
     >>> scores = s2s.evaluate(["a b c d e"], ["a b c d e f"])
     >>> round(scores["bleu"]["value"], 2)
@@ -57,12 +59,15 @@ def evaluate(
     translations = lines("hypotheses", hypotheses)
     if language is not None and lc_tok is None:
         raise UserError("language: only lc_tok depends on it; give both")
+    code = language_code(language or "en")
+    if (reason := without_rules(code)) is not None:
+        raise UserError(f"language: {reason}; leave lc_tok out")
     lowercased = None if lc_tok is None else lines("lc_tok", lc_tok)
     sources = None if source is None else lines("source", source)
     model = None if comet is None else Path(comet)
     if model is not None and sources is None:
         raise UserError("COMET reads the source sentences as well; give them as the source")
-    test = TranslatedTest(translations, expected.lines, tokenize, lowercased, language or "en", sources, model)
+    test = TranslatedTest(translations, expected.lines, tokenize, lowercased, code, sources, model)
     scores = Scores(score_translations(test))
     if sources is not None:
         scores["bleu_by_length"] = score_by_length(sources, translations, expected.lines, tokenize)

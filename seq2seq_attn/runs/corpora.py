@@ -157,6 +157,8 @@ def learn_codecs(config: Config, corpus: ParallelCorpus) -> Codecs:
         source_language=options.source_language,
         target_language=options.target_language,
         lowercase=options.lowercase,
+        character_coverage=options.character_coverage,
+        normalization=options.normalization,
     )
 
 

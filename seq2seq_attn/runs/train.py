@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from seq2seq_attn import ops
 from seq2seq_attn.config import Config, PairFiles
-from seq2seq_attn.errors import UserError
+from seq2seq_attn.errors import SHOWN, UserError, shown
 from seq2seq_attn.evaluation.corpus_scores import bleu_metric, corpus_score, require_comet
 from seq2seq_attn.models.translator import Translator
 from seq2seq_attn.ops.host import device_type, give_back_freed_memory, on_cuda
@@ -56,7 +57,7 @@ from seq2seq_attn.runs.provenance import PROVENANCE, config_content, provenance_
 from seq2seq_attn.saved import weights_content
 from seq2seq_attn.search.options import SearchOptions
 from seq2seq_attn.text.checksums import write_recorded
-from seq2seq_attn.text.codec import codec_files, load_codecs
+from seq2seq_attn.text.codec import Codec, codec_files, load_codecs
 from seq2seq_attn.text.corpus import ParallelCorpus, filter_pairs
 from seq2seq_attn.training.batches import EncodedPairs, SampledPairs, loader
 from seq2seq_attn.training.checkpoints import trained_epochs
@@ -153,6 +154,7 @@ def _train(
         ops.slow_precision(config.training.precision, device_type(config.training.accelerator)),
         ops.unfused(translator),
         _cut_short(training, config.search),
+        _changed_by(target, config, validation_pairs.target),
     ):
         if warning is not None:
             say(f"{name}: {warning}")
@@ -255,6 +257,25 @@ def _cut_short(pairs: EncodedPairs, options: SearchOptions) -> str | None:
         rule += f", and {options.max_length_ratio:g} S + {options.max_length_margin} for a source of S tokens"
         remedy = "raise search.max_length, or set search.max_length_ratio=null"
     return f"{count:,} of {len(pairs):,} training targets are longer than a translation may be ({rule}); {remedy}"
+
+
+def _changed_by(codec: Codec, config: Config, targets: Sequence[str]) -> str | None:
+    """A warning with the number of validation targets that are changed by encoding and decoding; None if none is.
+
+    No translation can equal them. The example is one without unknown tokens, if there is one.
+    """
+    changes = list(codec.changes(targets))
+    if not changes:
+        return None
+    unknown = sum(change.has_unknown for change in changes)
+    line, decoded, _ = min(changes, key=lambda change: change.has_unknown)
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(line, decoded, strict=False)))
+    start = max(0, same - SHOWN // 3)
+    return (
+        f"{len(changes):,} of {len(targets):,} validation targets are changed by encoding and decoding "
+        f"(text.tokeniser={config.text.tokeniser}; unknown tokens in {unknown:,} of them): {shown(line[start:])} comes "
+        f"back as {shown(decoded[start:])}"
+    )
 
 
 def validation_bleu(model: TrainedModel, pairs: ParallelCorpus, folder: Path) -> Callable[[Translator], float]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,6 +22,14 @@ KINDS = ("word", "moses", "character", "bpe", "unigram")
 _TOKENISERS: dict[str, type[Tokeniser]] = {
     tokeniser.kind: tokeniser for tokeniser in (Word, Moses, Character, SentencePiece)
 }
+
+
+class ChangedLine(NamedTuple):
+    """A line, what it is after it has been encoded and decoded, and whether there are unknown tokens in it."""
+
+    line: str
+    decoded: str
+    has_unknown: bool
 
 
 class Codec:
@@ -65,6 +74,13 @@ class Codec:
         return self.tokeniser.decode(
             self.vocabulary.lookup_tokens([index for index in ids[:end] if index >= len(SPECIALS)])
         )
+
+    def changes(self, lines: Iterable[str]) -> Iterator[ChangedLine]:
+        """The lines that are not as before when they are encoded and decoded, apart from `lowercase`."""
+        for line in filter(str.strip, map(self._cased, lines)):
+            ids = self.encode(line)
+            if (decoded := self.decode(ids)) != line:
+                yield ChangedLine(line, decoded, UNK in ids)
 
     def difference(self, other: Codec) -> str | None:
         """In words, why the same ids may be other text to `other`, or the same text other ids; None if they cannot."""
@@ -138,13 +154,13 @@ def train_codecs(
     target_language: str = "en",
     lowercase: bool = False,
     character_coverage: float = 1.0,
-    normalisation: str = "nmt_nfkc",
+    normalization: str = "identity",
 ) -> tuple[Codec, Codec]:
     """The codecs of both sides, trained on a corpus; with `joint` a single codec, returned twice.
 
     `kind` is one of `KINDS`. `vocabulary_size` is the size of each vocabulary, special tokens included: `bpe` and
     `unigram` require it and reach it exactly, for the other kinds it is an upper limit. `minimum_frequency` applies
-    to the other kinds only, the languages to `moses`, `character_coverage` and `normalisation` to `bpe` and `unigram`.
+    to the other kinds only, the languages to `moses`, `character_coverage` and `normalization` to `bpe` and `unigram`.
     Raises UserError for an unknown kind, and for options that do not suit the kind.
     """
     if joint and kind == "moses" and source_language != target_language:
@@ -168,7 +184,7 @@ def train_codecs(
                 vocabulary_size,
                 kind,
                 character_coverage=character_coverage,
-                normalisation=normalisation,
+                normalization=normalization,
             )
             return Codec(pieces, pieces.vocabulary(), lowercase)
         tokeniser = _rule_based(kind, language)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.text.files import read_lines, write_new
+from seq2seq_attn.text.languages import language_code
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 _ANNOTATIONS = ("align",)  # suffixes of files that lie beside the two sides of a part and are neither of them
 _NO_LANGUAGES = {"src", "tgt", "trg", "tok", "txt"}  # suffixes that look like a language code
 
-Languages = tuple[str, str]  # ISO 639 codes, source first
+Languages = tuple[str, str]  # codes, as `language_code` writes them, source first
 
 
 @dataclass(frozen=True)
@@ -124,13 +125,15 @@ def languages_of(paths: Sequence[Path], columns: tuple[int, int] = (0, 1)) -> La
     names = [path.name.removesuffix(".gz") for path in paths]
     if len(names) == 1:
         match = re.match(r"([a-z]{2,3})-([a-z]{2,3})\b", names[0])
-        return (match[1 + columns[0]], match[1 + columns[1]]) if match and max(columns) < 2 else None
+        if match is None or max(columns) > 1:
+            return None
+        return language_code(match[1 + columns[0]]), language_code(match[1 + columns[1]])
     if not names:
         return None
     for pattern in (r".*\.([a-z]{2,3})", r"([a-z]{2})[_-].*"):
         source, target = (match[1] if (match := re.fullmatch(pattern, name)) else "" for name in names)
         if source and target and source != target and not {source, target} & _NO_LANGUAGES:
-            return source, target
+            return language_code(source), language_code(target)
     return None
 
 

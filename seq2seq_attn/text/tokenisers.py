@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, ClassVar
 
@@ -16,6 +16,7 @@ import numpy as np
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer, set_random_generator_seed
 
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.text.languages import language_code, without_rules
 from seq2seq_attn.text.vocabulary import BOS, EOS, PAD, SPECIALS, UNK, Vocabulary
 
 
@@ -107,21 +108,21 @@ class Character(Tokeniser):
 class Moses(Tokeniser):
     """The rules of the Moses toolkit (Koehn et al. 2007), which most published Multi30k and WMT results use.
 
-    The implementation is sacremoses, without its XML escapes (`'s`, not `&apos;s`). `language` is an ISO 639 code; it
-    selects the abbreviations that keep their full stop and the treatment of apostrophes. For a language unknown to
-    sacremoses, English abbreviations and plain apostrophes apply.
+    The implementation is sacremoses, without its XML escapes (`'s`, not `&apos;s`). `language` is any spelling that
+    `language_code` knows; it selects the abbreviations that keep their full stop and the treatment of apostrophes.
+    Raises UserError for a language without such rules.
     """
 
     kind = "moses"
 
     def __init__(self, language: str) -> None:
-        if not re.fullmatch("[a-z]{2,3}", language):
-            raise UserError(f"moses: language {language!r}: give its ISO 639 code, for example en, de or fr")
+        self.language = language_code(language)
+        if (reason := without_rules(self.language)) is not None:
+            raise UserError(f"moses: {reason}")
         from sacremoses import MosesDetokenizer, MosesTokenizer  # compiles its rules for a quarter of a second
 
-        self.language = language
-        self._tokeniser = MosesTokenizer(language)
-        self._detokeniser = MosesDetokenizer(language)
+        self._tokeniser = MosesTokenizer(self.language)
+        self._detokeniser = MosesDetokenizer(self.language)
 
     def encode(self, line: str) -> list[str]:
         pieces: list[str] = self._tokeniser.tokenize(line, escape=False)
@@ -135,11 +136,21 @@ class Moses(Tokeniser):
         return {"language": self.language}
 
 
+# What sentencepiece has another use for (the end of a text, the end of a word, a space, unknown text), each with the
+# character of a private plane of Unicode that stands for it in pieces.
+_RESERVED = {ord(each): 0xF0000 + ord(each) for each in "\0\t▁▅"}
+_ESCAPED = {escape: character for character, escape in _RESERVED.items()}
+
+# A line in parts of at most 1,000 characters, cut at spaces where there are any.
+_PARTS = re.compile(r"(?P<words>.{1,1000})(?: |\Z)|(?P<characters>.{1000})", re.DOTALL)
+
+
 class SentencePiece(Tokeniser):
     """Subwords of a trained sentencepiece model (Kudo & Richardson 2018).
 
     `model` is the content of its `.model` file: BPE after Sennrich et al. 2016, or unigram after Kudo 2018. A piece
-    at the beginning of a word starts with `▁`.
+    at the beginning of a word starts with `▁`. If the model was trained with the normalization `identity`,
+    `decode(encode(line)) == line` for every line that is not blank.
     """
 
     kind = "sentencepiece"
@@ -152,6 +163,7 @@ class SentencePiece(Tokeniser):
         except RuntimeError:
             raise ValueError(f"{len(model)} bytes are not a sentencepiece model") from None
         self.model = model
+        self._is_exact = bool(self._processor.encode("  "))  # all other normalizations remove white space at the ends
 
     @classmethod
     def train(
@@ -161,27 +173,29 @@ class SentencePiece(Tokeniser):
         model: str = "bpe",
         *,
         character_coverage: float = 1.0,
-        normalisation: str = "nmt_nfkc",
+        normalization: str = "identity",
     ) -> SentencePiece:
         """Learn `vocabulary_size` pieces, the four special tokens included; equal lines give equal bytes.
 
         `model` is `bpe` or `unigram`. `character_coverage` is the fraction of the text's characters that become
-        pieces; below 1, the rarest characters become `<unk>` (0.9995 suits Chinese). `normalisation` is
-        sentencepiece's rule name: `nmt_nfkc` also converts full-width punctuation to ASCII, which is wrong for
-        Chinese targets (use `identity`). Raises UserError if the text does not yield that many pieces, or if its
-        characters need more.
+        pieces; below 1, the rarest characters become `<unk>` (0.9995 suits Chinese). `normalization` is the name of
+        the rules by which sentencepiece rewrites text: `identity` changes nothing; `nmt_nfkc` converts full-width
+        punctuation to ASCII, `…` to three dots and `²` to 2, and joins white space to single spaces. Raises UserError
+        if the text does not yield that many pieces, or if its characters need more.
         """
         if not any(line.strip() for line in lines):
             raise UserError(f"{model}: there is no text to learn pieces from ({len(lines)} lines, all blank)")
+        is_exact = normalization == "identity"
         trained = io.BytesIO()
         try:
             SentencePieceTrainer.train(
-                sentence_iterator=iter(lines),
+                sentence_iterator=chain.from_iterable(cls._learnable(line, is_exact) for line in lines),
                 model_writer=trained,
                 model_type=model,
                 vocab_size=vocabulary_size,
                 character_coverage=character_coverage,
-                normalization_rule_name=normalisation,
+                normalization_rule_name=normalization,
+                remove_extra_whitespaces=not is_exact,
                 unk_id=UNK,
                 pad_id=PAD,
                 bos_id=BOS,
@@ -197,9 +211,25 @@ class SentencePiece(Tokeniser):
             raise UserError(_explained(str(error), model, vocabulary_size, len(lines))) from None
         return cls(trained.getvalue())
 
+    @staticmethod
+    def _learnable(line: str, is_exact: bool) -> Iterator[str]:
+        """The text of a line in parts that sentencepiece learns from; of others it would leave out all or a part.
+
+        A line with its mark of unknown text and a line of more than 4,192 bytes would be left out, and so would text
+        that is spelt like a special token; a word of more than 65,535 characters would end the process.
+        """
+        line = line.translate(_RESERVED) if is_exact else line.replace("▅", " ")
+        for special in SPECIALS:
+            line = line.replace(special, f"{special[0]} {special[1:]}")
+        for part in _PARTS.finditer(line):
+            yield part["words"] or part["characters"]
+
     def encode(self, line: str) -> list[str]:
-        pieces: list[str] = self._processor.encode(line, out_type=str) if line.strip() else []
+        pieces: list[str] = self._processor.encode(self._escaped(line), out_type=str) if line.strip() else []
         return pieces
+
+    def _escaped(self, line: str) -> str:
+        return line.translate(_RESERVED) if self._is_exact else line
 
     def sample(self, lines: Sequence[str], alpha: float, random: np.random.Generator) -> Iterable[list[str]]:
         """As the base class. BPE leaves out each merge with probability `alpha` (BPE-dropout, Provilkov et al. 2020);
@@ -212,7 +242,7 @@ class SentencePiece(Tokeniser):
             # A thread reads the seed when it first draws. A call for several lines always draws in a new thread.
             set_random_generator_seed(int(random.integers(2**31)))
             options = {"enable_sampling": True, "alpha": alpha, "nbest_size": -1, "num_threads": 1}
-            chunk = list(lines[start : start + self._CHUNK])
+            chunk = list(map(self._escaped, lines[start : start + self._CHUNK]))
             drawn: list[list[str]] = self._processor.encode(chunk, out_type=str, **options)
             return [each if line.strip() else [] for line, each in zip(chunk, drawn, strict=True)]
 
@@ -220,13 +250,16 @@ class SentencePiece(Tokeniser):
 
     def decode(self, pieces: list[str]) -> str:
         line: str = self._processor.decode(pieces)
-        return line
+        return line.translate(_ESCAPED) if self._is_exact else line
 
     def word_indices(self, line: str) -> list[int]:
         """As `Tokeniser.word_indices`, from sentencepiece's own offsets, because normalisation may rewrite the line."""
         words = word_of_character(line)
-        pieces = self._processor.encode(line, out_type="immutable_proto").pieces if line.strip() else []
-        # A piece never spans two words and includes the white space before its word, so its start decides.
+        if not line.strip():
+            return []
+        pieces = self._processor.encode(self._escaped(line), out_type="immutable_proto").pieces
+        # A piece includes the white space before its word, and spans no other white space but that of numbers such as
+        # 10\u202f000, so its start decides.
         return [words[piece.begin] for piece in pieces]
 
     def vocabulary(self) -> Vocabulary:
@@ -244,5 +277,6 @@ def _explained(message: str, model: str, size: int, lines: int) -> str:
         too_large = f"{model}: vocabulary size {size} is too large for {lines} lines"
         return f"{too_large}; set text.vocabulary_size to at most {most[1]}"
     if fewest := re.search(r"required_chars\. \d+ vs (\d+)", message):
-        return f"{model}: vocabulary size {size} is too small: the characters alone need {fewest[1]}"
+        remedy = f"set text.vocabulary_size to at least {fewest[1]}, or text.character_coverage to less than 1"
+        return f"{model}: vocabulary size {size} is too small for the characters alone; {remedy}"
     return f"{model}: sentencepiece refuses: {' '.join(message.split())}"

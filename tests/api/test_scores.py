@@ -63,6 +63,14 @@ def test_a_language_without_what_depends_on_it_is_refused(files):
         s2s.evaluate(["a"], ["a"], language="de")
 
 
+def test_the_language_of_lc_tok_may_be_spelt_in_any_way_but_must_have_rules(files):
+    scores = [s2s.evaluate(["L'eau"], ["L'eau"], lc_tok=["l' eau"], language=name) for name in ("fr", "fra", "French")]
+    assert scores[0] == scores[1] == scores[2]
+    assert "moses-tokenise.fr|" in scores[0]["bleu_lc_tok"]["signature"]
+    with pytest.raises(s2s.UserError, match=r"language: the rules of Moses are for .* 'da' is none of them"):
+        s2s.evaluate(["a"], ["a"], lc_tok=["a"], language="dan")
+
+
 @pytest.mark.parametrize("bad", [None, float("nan"), 3])
 @pytest.mark.parametrize("name", ["hypotheses", "references", "source", "baseline"])
 def test_what_is_not_text_is_named_with_its_line(files, name, bad):

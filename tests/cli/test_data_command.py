@@ -109,11 +109,18 @@ def test_a_file_with_tabs_splits_as_two_files_do(program, all_pairs):
     assert program("data", "split", table, *SIZES, "--output", all_pairs / "two").code == 0
     program("data", "split", table, *SIZES, "--columns", "1", "0", "--output", all_pairs / "three")
     for part in ("train", "dev", "test"):
-        for side, code in (("en", "eng"), ("de", "deu")):
-            assert (all_pairs / "one" / f"{part}.{side}").read_bytes() == (
-                all_pairs / "two" / f"{part}.{code}"
-            ).read_bytes()
-    assert len(set((all_pairs / "three" / "dev.deu").read_text().splitlines())) == 2, "now the source"
+        for name in (f"{part}.en", f"{part}.de"):
+            assert (all_pairs / "one" / name).read_bytes() == (all_pairs / "two" / name).read_bytes()
+    assert len(set((all_pairs / "three" / "dev.de").read_text().splitlines())) == 2, "now the source"
+
+
+def test_the_languages_of_a_split_have_their_two_letter_codes(program, all_pairs):
+    answer = program("data", "split", all_pairs / "eng-deu.txt.gz", *SIZES, "--output", all_pairs / "parts")
+    assert "text: {source_language: en, target_language: de}" in answer.out
+    given = "--source-language", "fr_FR", "--target-language", "Klingon"
+    answer = program("data", "split", all_pairs / "eng-deu.txt.gz", *SIZES, *given, "--output", all_pairs / "given")
+    assert "text: {source_language: fr, target_language: Klingon}" in answer.out
+    assert (all_pairs / "given" / "train.fr").exists()
 
 
 def test_a_split_that_cannot_be_made_is_refused_and_writes_nothing(refused, program, all_pairs, monkeypatch):
@@ -123,7 +130,8 @@ def test_a_split_that_cannot_be_made_is_refused_and_writes_nothing(refused, prog
     assert "give source_language and target_language" in refused(
         "data", "split", "--source", "all.en", "--target", "eng-deu.txt.gz"
     )
-    assert "both languages are de" in refused("data", "split", *files, "--source-language", "de")
+    for code in ("de", "deu"):
+        assert "both languages are de" in refused("data", "split", *files, "--source-language", code)
     assert "'a/b' is not a language code" in refused("data", "split", *files, "--source-language", "a/b")
     assert "counted from 0" in refused("data", "split", "eng-deu.txt.gz", "--columns", "-1", "0")
     assert "counted from 0" in refused("data", "stats", "eng-deu.txt.gz", "--columns", "0", "-1")
@@ -141,8 +149,8 @@ def test_a_split_that_cannot_be_made_is_refused_and_writes_nothing(refused, prog
         (["train.en.gz", "train.de.gz"], (0, 1), ("en", "de")),
         (["val.lc.norm.tok.de", "val.lc.norm.tok.en"], (0, 1), ("de", "en")),
         (["en_nheb.txt.gz", "de_elb1905.txt.gz"], (0, 1), ("en", "de")),
-        (["eng-fra.tsv.gz"], (0, 1), ("eng", "fra")),
-        (["eng-cmn.attributed.tsv"], (1, 0), ("cmn", "eng")),
+        (["eng-fra.tsv.gz"], (0, 1), ("en", "fr")),
+        (["eng-cmn.attributed.tsv"], (1, 0), ("zh", "en")),
         (["eng-cmn.attributed.tsv"], (0, 2), None),
         (["fra.txt"], (0, 1), None),
         (["a.src", "a.tgt"], (0, 1), None),

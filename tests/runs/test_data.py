@@ -134,6 +134,16 @@ def test_each_text_setting_reaches_the_codecs(config, cache):
     source, target = codecs("text.source_language=fr", "text.target_language=de")
     assert (source.tokeniser.options()["language"], target.tokeniser.options()["language"]) == ("fr", "de")
     assert [codec.lowercase for codec in codecs("text.lowercase=true")] == [True, True]
+    add_line(config.data.train.source, "ａ…")
+    add_line(config.data.train.target, "ａ…")
+    for changes, known in (
+        ([], "ａ…"),
+        (["text.normalization=nfkc"], "."),
+        (["text.normalization=nfkc_cf"], "."),
+        (["text.character_coverage=0.98"], ""),
+    ):
+        subwords = ["text.tokeniser=bpe", "text.vocabulary_size=15", *changes]
+        assert set(known) == {"ａ", "…", "."} & set("".join(codecs(*subwords)[0].vocabulary.get_itos())), changes
     add_line(config.data.train.source, "once")
     add_line(config.data.train.target, "once")
     assert all("once" in codec.vocabulary for codec in codecs())
@@ -226,7 +236,7 @@ def test_a_training_with_sampled_segmentations_is_resumed_exactly_and_shares_the
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("text.tokeniser=character", "sampling needs tokeniser=bpe or unigram; character has one segmentation only"),
+        ("text.tokeniser=character", "sampling needs tokeniser=bpe or unigram; character has no such option"),
         ("training.batch_unit=tokens", r"set training\.batch_unit=sentences"),
     ],
 )

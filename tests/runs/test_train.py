@@ -278,6 +278,37 @@ def test_training_targets_that_search_would_cut_short_are_reported(config, tmp_p
     assert said[1:] == ([] if rule is None else [f"training: {rule}"])
 
 
+@pytest.mark.parametrize(
+    ("text", "targets", "message"),
+    [
+        ({"tokeniser": "word"}, ["a x", "b a", "a  b"], ("2 of 3", "word; unknown tokens in 1", "'a  b'", "'a b'")),
+        ({"tokeniser": "moses"}, ["a b", "b (a"], ("1 of 2", "moses; unknown tokens in 1", "'b (a'", "'b a'")),
+        ({"tokeniser": "character"}, ["a  b", "xa"], ("1 of 2", "character; unknown tokens in 1", "'xa'", "'a'")),
+        (
+            {"tokeniser": "bpe", "vocabulary_size": 12, "normalization": "nfkc"},
+            ["a b " * 20 + "ａ b", "a b"],
+            ("1 of 2", "bpe; unknown tokens in 0", "'a b a b a b a b a b ａ b'", "'a b a b a b a b a b a b'"),
+        ),
+        ({"tokeniser": "bpe", "vocabulary_size": 12}, ["a  b ", "b a"], None),
+    ],
+)
+def test_validation_targets_that_encoding_and_decoding_changes_are_counted(config, tmp_path, text, targets, message):
+    (tmp_path / "source").write_text("a b\n" * len(targets))
+    (tmp_path / "target").write_text("".join(f"{line}\n" for line in targets))
+    values = changed(config, max_epochs=1).model_dump(mode="json") | {"text": text}
+    values["data"]["validation"] = {"source": str(tmp_path / "source"), "target": str(tmp_path / "target")}
+    said = []
+    train(parse(Config, values), tmp_path / "run", say=said.append)
+    if message is None:
+        assert len(said) == 1
+        return
+    count, tokeniser, line, decoded = message
+    assert said[1:] == [
+        f"training: {count} validation targets are changed by encoding and decoding (text.tokeniser={tokeniser} of "
+        f"them): {line} comes back as {decoded}"
+    ]
+
+
 def test_one_warning_counts_all_truncated_lines(trained):
     model = replace(trained, config=with_data(trained.config, max_length=3))
     warned = []

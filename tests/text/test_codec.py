@@ -89,6 +89,20 @@ def test_text_written_like_a_special_token_is_unknown_text(words):
     assert words.encode("the </s> dog <pad>") == [5, UNK, 4, UNK, EOS]
 
 
+def test_changed_lines_are_found_with_what_comes_back_and_whether_a_token_is_unknown(words):
+    lines = ["the dog", " ", "the  dog", "the cow sees", ""]
+    assert list(words.changes(lines)) == [("the  dog", "the dog", False), ("the cow sees", "the sees", True)]
+    lowered = Codec(Word(), Vocabulary(["the", "dog"]), lowercase=True)
+    assert list(lowered.changes(["THE dog", "a dog"])) == [("a dog", "dog", True)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_of_tokeniser_changes_what_it_does_and_nothing_else(kind):
+    source, _ = train(kind)
+    plain, spaced = "The man can't chase dogs.", "The man can't  chase dogs."
+    assert [change.line for change in source.changes([plain, spaced])] == [spaced] * (kind in ("word", "moses"))
+
+
 def test_lowercase_lowers_before_all_else():
     codec = Codec(Word(), Vocabulary(["the", "dog"]), lowercase=True)
     assert codec.pieces("The DOG") == ["the", "dog"]
