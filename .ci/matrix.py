@@ -21,7 +21,7 @@ from itertools import product
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-TOOLS = ["pytest", "pytest-xdist", "hypothesis", "fonttools"]
+TOOLS = ["pytest", "pytest-xdist", "hypothesis"]
 TOOLS_WITH_TORCH = ["jaxtyping", "beartype", "tensorboard", "torchtext==0.6.0"]
 WITH_TORCH = ["tests/attention", "tests/models", "tests/ops", "tests/search", "tests/training", "tests/test_saved.py"]
 WITH_TORCH += [
@@ -53,7 +53,7 @@ def requirements(others: str, with_torch: bool) -> list[str]:
     if not with_torch:
         wanted = [each for each in wanted if not each.startswith("lightning")]
     if others == "oldest":
-        wanted = [re.sub(r">=([\w.]+).*", r"==\1", each) for each in wanted]
+        wanted = [re.sub(r">=([\w.]+)[^;]*", r"==\1", each, count=1) for each in wanted]
     pinned = ["--constraint", str(ROOT / "constraints.txt")] if others == "pinned" else []
     return [*pinned, *wanted, *TOOLS, *(TOOLS_WITH_TORCH if with_torch else [])]
 

@@ -96,7 +96,7 @@ class AttentionMaps:
         `part` is the attention on the source (`cross`), or the self-attention of `encoder` or `decoder`. UserError: the
         model has no such part.
         """
-        from seq2seq_attn.report.head_figure import heads_figure
+        from seq2seq_attn.report.heat_maps import heads_figure
 
         inputs = (SPECIALS[BOS], *self.target[:-1])
         parts: dict[Part, tuple[Sequence[NDArray[Any]], tuple[str, ...], tuple[str, ...], str]] = {

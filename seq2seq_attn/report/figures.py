@@ -1,34 +1,25 @@
-"""The figures of an experiment: BLEU by source length, learning curves, attention as heat maps; and their style.
+"""The figures of an experiment: BLEU by source length and learning curves; and the style of all figures.
 
 Figures are `matplotlib.figure.Figure` objects; pyplot is not imported, and matplotlib's global settings do not change.
 """
 
 from __future__ import annotations
 
-import functools
 import io
 import math
-import sys
 import textwrap
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import matplotlib
-import numpy as np
-from matplotlib import font_manager
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
-from matplotlib.ft2font import FT2Font
-from matplotlib.image import AxesImage
-from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import NDArray
-from rich.cells import cell_len
 
-from seq2seq_attn.results.observations import AttentionMap, Curve
+from seq2seq_attn.report.font_choice import font_families
+from seq2seq_attn.results.observations import Curve
 from seq2seq_attn.results.results import ENOUGH, BandResult, Results
 
 Points = Sequence[tuple[float, float]]  # (epoch, value)
@@ -43,9 +34,6 @@ class Picture(Figure):
         return content, {"width": width // 2, "height": height // 2}  # for high-density screens
 
 
-LETTER = 0.07  # inches, of 9-point type; a Chinese character is as wide as two
-NAME_LETTER = 0.085  # inches, of 11-point type
-GOLD = "#D55E00"
 LONGER = "longer than in training"  # bands of sentences
 
 
@@ -141,7 +129,7 @@ def learning_curve_figure(runs: Mapping[str, Sequence[Curve]]) -> Figure:
         if len(runs) > MOST_LINES:
             figure = Picture(figsize=(10, 1.2 + 3.1 * rows), layout="constrained")
             figure.suptitle(f"{title}\ngrey: the other arms")
-            above, below = figure.subfigures(2, 1)
+            above, below = figure.subfigures(2, 1, squeeze=False).flat
             _panel_per_arm(above, "validation BLEU", bleu, bottom=0)
             _panel_per_arm(below, "validation loss, nats per token", loss)
             return figure
@@ -210,61 +198,6 @@ def _columns(points: Points) -> tuple[list[float], list[float]]:
     return [epoch for epoch, _ in points], [value for _, value in points]
 
 
-def attention_figure(maps: Sequence[AttentionMap]) -> Figure:
-    """Heat maps of attention weights, one panel per map (Bahdanau et al., 2015, Figure 3).
-
-    Source words are columns, target words are rows; darker cells have larger weights (0 to 1). Gold links are outlined.
-    Several maps should show the same source sentence in different arms.
-    """
-    is_long = max(len(shown.source) for shown in maps) > 8
-    cell = 0.22 if is_long else 0.35  # inches
-    columns = min(len(maps), 2 if is_long else 4)
-    rows = math.ceil(len(maps) / columns)
-    width = max(cell * len(shown.source) + LETTER * _longest(shown.target) for shown in maps) + 0.2
-    height = max(cell * len(shown.target) + LETTER * _longest(shown.source) for shown in maps) + 0.4
-    with drawing(text for shown in maps for text in (shown.arm, *shown.source, *shown.target)):
-        figure = Picture(figsize=(max(columns * width + 0.8, 4.5), rows * height + 0.5), layout="compressed")
-        panels = figure.subplots(rows, columns, squeeze=False)
-        for axes, shown in zip(panels.flat, maps, strict=False):
-            image = _heatmap_panel(axes, shown, letters=max(20, int(cell * len(shown.source) / NAME_LETTER)))
-        for axes in panels.flat[len(maps) :]:
-            axes.set_axis_off()
-        figure.colorbar(image, ax=panels, label="attention weight", shrink=0.7, aspect=25, ticks=[0, 0.5, 1])
-        figure.suptitle(_caption(maps))
-    return figure
-
-
-def heat_map(axes: Axes, weights: NDArray[Any]) -> AxesImage:
-    """The weights (rows, columns) as shades of blue from 0 to 1, with the labels of columns above them."""
-    image = axes.imshow(weights, cmap="Blues", vmin=0, vmax=1, interpolation="none")
-    axes.xaxis.tick_top()
-    axes.tick_params(length=0)
-    axes.grid(visible=False)
-    axes.spines[:].set(visible=True, color="#BBBBBB")
-    return image
-
-
-def _heatmap_panel(axes: Axes, shown: AttentionMap, letters: int) -> AxesImage:
-    image = heat_map(axes, np.array(shown.weights))
-    axes.set_xticks(range(len(shown.source)), shown.source, rotation=90, fontsize=9)
-    axes.set_yticks(range(len(shown.target)), shown.target, fontsize=9)
-    axes.set_anchor("N")
-    axes.set_xlabel(textwrap.fill(shown.arm, width=letters), fontsize=11)
-    for source, target in shown.gold or ():
-        corner = source - 0.5, target - 0.5
-        axes.add_patch(Rectangle(corner, 1, 1, fill=False, edgecolor=GOLD, linewidth=1.2, clip_on=False, zorder=3))
-    return image
-
-
-def _caption(maps: Sequence[AttentionMap]) -> str:
-    caption = "Attention of each target word (row) over the source"
-    return f"{caption}\n(outlined: gold links)" if any(shown.gold for shown in maps) else caption
-
-
-def _longest(words: Sequence[str]) -> int:
-    return max(cell_len(word) for word in words)
-
-
 # Okabe & Ito's palette, safe for colour-blind readers, without its yellow: too pale for a line.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MOST_LINES = len(COLOURS)  # per figure; more lines would overlap and share colours
@@ -272,7 +205,7 @@ PANELS = 5  # in a row
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES = ("-", (0, (6, 1.5)), (0, (6, 1.5, 1.5, 1.5)), (0, (2.5, 1)))  # dashes and gaps, in line widths
 
-SETTINGS = {
+SETTINGS: dict[Any, Any] = {
     "font.size": 10,
     "axes.titlesize": 11,
     "figure.titlesize": 11,
@@ -293,7 +226,16 @@ SETTINGS = {
 @contextmanager
 def drawing(texts: Iterable[str]) -> Iterator[None]:
     """A context in which figures get the common style and fonts with the glyphs of these texts."""
-    with matplotlib.rc_context({**SETTINGS, "font.family": font_families(texts)}):
+    with matplotlib.rc_context({**SETTINGS, "font.family": font_families(texts)}), _without_warnings_of_fonts():
+        yield
+
+
+@contextmanager
+def _without_warnings_of_fonts() -> Iterator[None]:
+    """matplotlib warns of each character and script that it cannot draw; `font_families` has, in one line."""
+    with warnings.catch_warnings():
+        for message in ("Glyph .* missing from", "Matplotlib currently does not support"):
+            warnings.filterwarnings("ignore", message=message)
         yield
 
 
@@ -319,66 +261,6 @@ def render(figure: Figure, kind: str) -> bytes:
     """The figure as "png" or "svg"; equal figures have equal bytes."""
     metadata: dict[str, Any] = {"Date": None} if kind == "svg" else {"Software": None}
     buffer = io.BytesIO()
-    with matplotlib.rc_context(SETTINGS), warnings.catch_warnings():
-        # matplotlib warns once per character; `installed_family` has already warned in one line.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+    with matplotlib.rc_context(SETTINGS), _without_warnings_of_fonts():
         figure.savefig(buffer, format=kind, metadata=metadata, bbox_inches="tight")
     return buffer.getvalue()
-
-
-SUBSET = Path(__file__).parent / "fonts" / "NotoSansSC-Subset.ttf"  # the characters of the embedded corpus
-
-CHINESE_FONTS = (
-    "Noto Sans CJK SC",
-    "Noto Sans SC",
-    "Source Han Sans SC",
-    "Noto Sans CJK JP",
-    "Microsoft YaHei",
-    "PingFang SC",
-    "Hiragino Sans GB",
-    "SimHei",
-    "WenQuanYi Zen Hei",
-    "WenQuanYi Micro Hei",
-    "Droid Sans Fallback",
-    "Arial Unicode MS",
-)
-
-
-def font_families(texts: Iterable[str]) -> list[str]:
-    """The font families to draw these texts with, in order of preference for each glyph."""
-    chinese = chinese_characters(texts)
-    if not chinese:
-        return ["DejaVu Sans"]
-    family = subset_family() if in_subset(chinese) else installed_family()
-    return ["DejaVu Sans"] if family is None else [family, "DejaVu Sans"]
-
-
-def chinese_characters(texts: Iterable[str]) -> set[str]:
-    """The characters that need a Chinese font."""
-    return {character for text in texts for character in text if character >= "\u2e80"}
-
-
-def in_subset(characters: Iterable[str]) -> bool:
-    """Whether the package's font has all of these characters."""
-    return set(map(ord, characters)) <= set(FT2Font(str(SUBSET)).get_charmap())
-
-
-@functools.cache
-def subset_family() -> str:
-    """The family of the package's font, which is registered with matplotlib."""
-    font_manager.fontManager.addfont(str(SUBSET))
-    return font_manager.FontProperties(fname=str(SUBSET)).get_name()
-
-
-@functools.cache
-def installed_family() -> str | None:
-    """An installed Chinese font; None, with one warning on stderr per process, if there is none."""
-    installed = {font.name for font in font_manager.fontManager.ttflist}
-    found = next((family for family in CHINESE_FONTS if family in installed), None)
-    if found is None:
-        print(
-            "warning: no font with Chinese characters was found; figures show boxes instead; "
-            "install one, such as the system's package fonts-noto-cjk",
-            file=sys.stderr,
-        )
-    return found

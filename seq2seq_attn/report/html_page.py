@@ -18,7 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from seq2seq_attn.report.columns import columns, signature_header
 from seq2seq_attn.report.conclusion import conclusion, first_conclusion
-from seq2seq_attn.report.figures import SUBSET, chinese_characters, in_subset
+from seq2seq_attn.report.font_choice import SUBSET, embeddable
 from seq2seq_attn.report.html_attention import (
     SentenceView,
     as_data,
@@ -120,8 +120,7 @@ def _font(sentences: Sequence[SentenceView], corpus: CorpusAttention | None) -> 
     """The package's Chinese font in base64 if the sentences need it and it has all their characters; "" otherwise."""
     pairs: Sequence[SentenceView | CorpusPair] = [*sentences, *(corpus.pairs if corpus else ())]
     texts = [text for pair in pairs for text in (pair.source, pair.reference)]
-    chinese = chinese_characters(texts)
-    return base64.b64encode(SUBSET.read_bytes()).decode("ascii") if chinese and in_subset(chinese) else ""
+    return base64.b64encode(SUBSET.read_bytes()).decode("ascii") if embeddable(texts) else ""
 
 
 def _as_yaml(values: Mapping[str, object]) -> str:

@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.report.export import as_csv, as_latex, breakdowns_as_csv
-from seq2seq_attn.report.figures import attention_figure, bleu_by_length_figure, learning_curve_figure, render
+from seq2seq_attn.report.figures import bleu_by_length_figure, learning_curve_figure, render
+from seq2seq_attn.report.heat_maps import attention_figure
 from seq2seq_attn.report.html_page import Contents, html_page
 from seq2seq_attn.report.table import markdown
 from seq2seq_attn.results.observations import (

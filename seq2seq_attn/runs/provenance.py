@@ -32,7 +32,7 @@ PROVENANCE = "provenance.json"
 # Those of setup.cfg, and extras that change results.
 PACKAGES = (
     *("torch", "lightning", "sacrebleu", "sentencepiece", "sacremoses", "pydantic", "PyYAML", "typer", "rich"),
-    *("safetensors", "numpy", "scipy", "matplotlib", "jinja2"),
+    *("safetensors", "numpy", "scipy", "matplotlib", "fonttools", "jinja2"),
     *("tensorboard", "torchtext", "eflomal", "unbabel-comet"),
 )
 VARIABLES = ("CUDA_VISIBLE_DEVICES", "CUBLAS_WORKSPACE_CONFIG", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "PYTHONHASHSEED")

@@ -1,18 +1,21 @@
 """Figures show the numbers of the files, and nothing else."""
 
+from itertools import combinations
+
 import matplotlib
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.patches import Rectangle
+from matplotlib.text import Text
 
 from seq2seq_attn.report.figures import (
-    attention_figure,
     bleu_by_length_figure,
     learning_curve_figure,
     line_styles,
     render,
 )
-from seq2seq_attn.report.head_figure import heads_figure
+from seq2seq_attn.report.heat_maps import attention_figure, heads_figure
 from seq2seq_attn.results.observations import AttentionMap, Curve, load_attention, load_curves
 from seq2seq_attn.results.results import Results
 
@@ -152,6 +155,50 @@ def test_three_arms_of_a_long_sentence_leave_the_fourth_panel_blank():
     long = AttentionMap("a", tuple(words), ("t",), ((0.1,) * 9,), None)
     panels = attention_figure([long] * 3).axes[:4]
     assert [axes.axison for axes in panels] == [True, True, True, False]
+
+
+LONG = ("Donaudampfschifffahrtsgesellschaft", *(f"word{number}" for number in range(30)), "</s>")
+
+
+@pytest.mark.parametrize("source", [("a",), ("Tom", "chases", "Jerry", "."), LONG], ids=["one", "short", "long"])
+@pytest.mark.parametrize("target", [("b",), ("المكتبة", "</s>"), LONG], ids=["one", "short", "long"])
+@pytest.mark.parametrize("arms", [("a",), ("attention", "no attention, but the mean of all states at each step", "b")])
+def test_no_text_of_a_heat_map_is_cut_or_hides_another(source, target, arms):
+    weights = ((1 / len(source),) * len(source),) * len(target)
+    assert_readable(attention_figure([AttentionMap(arm, source, target, weights, ((0, 0),)) for arm in arms]))
+
+
+def test_cells_are_squares_of_one_size_in_all_arms():
+    maps = [AttentionMap("a", ("Tom", "runs"), ("x",) * rows, ((0.5, 0.5),) * rows, None) for rows in (1, 3)]
+    figure = attention_figure(maps)
+    FigureCanvasAgg(figure).draw()
+    sizes = [axes.get_window_extent().size / figure.dpi for axes in figure.axes[:2]]
+    np.testing.assert_allclose(sizes, [[0.7, 0.35], [0.7, 1.05]])
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(("a",), ("b",)), (("Tom", "runs", "."), LONG), (LONG, ("b",))])
+def test_no_text_of_a_grid_of_heads_is_cut_or_hides_another(columns, rows):
+    weights = np.full((2, len(rows), len(columns)), 1 / len(columns))
+    assert_readable(heads_figure([weights], columns, rows, "cross-attention"))
+    assert_readable(heads_figure([weights, weights[:1], weights], columns, rows, "cross-attention of the decoder"))
+
+
+def assert_readable(figure):
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    boxes = {}
+    for text in figure.findobj(lambda artist: isinstance(artist, Text) and artist.get_text() and artist.get_visible()):
+        drawn = text.axes is None or text.axes.axison
+        if drawn:
+            boxes[text] = text.get_window_extent()
+    areas = [axes.get_window_extent() for axes in figure.axes if axes.axison]
+    for box in [*boxes.values(), *areas]:
+        assert figure.bbox.x0 <= box.x0 <= box.x1 <= figure.bbox.x1
+        assert figure.bbox.y0 <= box.y0 <= box.y1 <= figure.bbox.y1
+    for (one, box), (other, second) in combinations(boxes.items(), 2):
+        assert not box.padded(-0.5).overlaps(second.padded(-0.5)), (one.get_text(), other.get_text())
+    for text, box in boxes.items():
+        assert not any(box.padded(-0.5).overlaps(area) for area in areas), text.get_text()
 
 
 def test_an_arm_has_the_same_style_in_every_figure(folder):

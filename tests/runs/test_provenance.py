@@ -103,7 +103,7 @@ def test_a_damaged_record_is_named(tmp_path, content):
 def test_all_libraries_of_the_package_are_recorded():
     setup = configparser.ConfigParser()
     setup.read(Path(seq2seq_attn.__file__).parents[1] / "setup.cfg")
-    required = {re.split("[<>=!]", line)[0] for line in setup["options"]["install_requires"].split()}
+    required = {re.split("[<>=!]", line)[0] for line in setup["options"]["install_requires"].strip().splitlines()}
     assert required <= set(PACKAGES)
 
 

@@ -1,0 +1,180 @@
+"""Attention as heat maps: a sentence pair in one or several arms, and every layer and head of a pair.
+
+Figures are laid out in inches, from the measured lengths of their words, so that nothing is cut, and all cells have one
+size.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
+from matplotlib.patches import Rectangle
+from matplotlib.textpath import TextPath
+from numpy.typing import NDArray
+
+from seq2seq_attn.report.figures import Picture, drawing
+from seq2seq_attn.results.observations import AttentionMap
+
+WORD, TOKEN, NAME, NUMBER = 9, 6, 11, 10  # points: of words, of tokens in small maps, of names and titles, of the rest
+EDGE = 0.1  # inches, between things
+GOLD = "#D55E00"
+WEIGHT = "attention weight"
+
+
+class Space(NamedTuple):
+    """Inches of the parts of a grid of panels."""
+
+    panel: tuple[float, float]  # width and height of the cells
+    left: float  # for the labels of rows, once
+    top: float  # for the labels of columns, once
+    bottom: float  # for what stands below, once
+    between: tuple[float, float]  # panels in a row, panels in a column
+
+
+def attention_figure(maps: Sequence[AttentionMap]) -> Figure:
+    """Heat maps of attention weights, one panel per map (Bahdanau et al., 2015, Figure 3).
+
+    Source words are columns, target words are rows; darker cells have larger weights (0 to 1). Gold links are outlined.
+    Several maps should show the same source sentence in different arms.
+    """
+    is_long = max(len(shown.source) for shown in maps) > 8
+    cell = 0.22 if is_long else 0.35  # inches
+    columns = min(len(maps), 2 if is_long else 4)
+    with drawing(text for shown in maps for text in (shown.arm, *shown.source, *shown.target)):
+        width = cell * max(len(shown.source) for shown in maps)
+        names = [_wrapped(shown.arm, max(width, 1.7)) for shown in maps]
+        lines = [line for name in names for line in name.splitlines()]
+        left = _longest((word for shown in maps for word in shown.target), WORD) + EDGE
+        top = _longest((word for shown in maps for word in shown.source), WORD) + EDGE
+        bottom = _height(max(names, key=lambda name: name.count("\n"))) + EDGE
+        space = Space(
+            panel=(max(width, _longest(lines, NAME)), cell * max(len(shown.target) for shown in maps)),
+            left=left,
+            top=top,
+            bottom=bottom,
+            between=(left + EDGE, bottom + top + EDGE),
+        )
+        figure, panels, bar = _grid(math.ceil(len(maps) / columns), columns, space, _caption(maps))
+        for axes, shown, name in zip(panels.flat, maps, names, strict=False):
+            image = _heat_map(axes, cell, np.array(shown.weights), shown.source, shown.target, WORD)
+            axes.set_xlabel(name, fontsize=NAME)
+            for source, target in shown.gold or ():
+                corner = source - 0.5, target - 0.5
+                axes.add_patch(
+                    Rectangle(corner, 1, 1, fill=False, edgecolor=GOLD, linewidth=1.2, clip_on=False, zorder=3)
+                )
+        for axes in panels.flat[len(maps) :]:
+            axes.set_axis_off()
+        _color_bar(figure, image, bar)
+    return figure
+
+
+def heads_figure(layers: Sequence[NDArray[Any]], columns: Sequence[str], rows: Sequence[str], title: str) -> Figure:
+    """A grid of heat maps of the weights `layers[l][h]` (rows, columns): one row per layer, one column per head.
+
+    The tokens stand at the left and at the top of the grid; darker cells have larger weights (0 to 1).
+    """
+    cell = max(0.1, 0.7 / max(len(columns), len(rows)))  # inches; a line of the tokens' type needs 0.1
+    heads = max(map(len, layers))
+    with drawing([title, *columns, *rows]):
+        name = _longest([f"head {heads}", f"layer {len(layers)}"], NUMBER)
+        space = Space(
+            panel=(max(cell * len(columns), name), max(cell * len(rows), name)),
+            left=_longest(rows, TOKEN) + 0.3,  # and the number of the layer
+            top=_longest(columns, TOKEN) + 0.3,  # and that of the head
+            bottom=EDGE,
+            between=(0.15, 0.15),
+        )
+        figure, panels, bar = _grid(len(layers), heads, space, title)
+        for axes in panels.flat:
+            axes.set_axis_off()
+        for layer, weights in enumerate(layers):
+            for head, matrix in enumerate(weights):
+                axes = panels[layer, head]
+                axes.set_axis_on()
+                image = _heat_map(axes, cell, matrix, columns if layer == 0 else (), rows if head == 0 else (), TOKEN)
+                axes.tick_params(pad=1)
+            panels[layer, 0].set_ylabel(f"layer {layer}", fontsize=NUMBER)
+        for head, axes in enumerate(panels[0]):
+            axes.set_title(f"head {head}", fontsize=NUMBER)
+        _color_bar(figure, image, bar)
+    return figure
+
+
+def _grid(rows: int, columns: int, space: Space, title: str) -> tuple[Picture, NDArray[Any], Axes]:
+    """A figure with a title, its panels (rows, columns), and at their right the axes of a color bar with its label."""
+    bar = 0.75  # inches: the color bar, its numbers and its label
+    across, down = (
+        count * size + (count - 1) * gap
+        for count, size, gap in zip((columns, rows), space.panel, space.between, strict=True)
+    )
+    length = max(0.7 * down, _longest([WEIGHT], NUMBER))
+    above = _height(title) + 2 * EDGE
+    content = space.left + across + 2 * EDGE + bar
+    width = max(content, _longest(title.splitlines(), NAME)) + 2 * EDGE
+    height = above + max(space.top + down + space.bottom, length) + EDGE
+    figure = Picture(figsize=(width, height))
+    figure.suptitle(title, y=1 - EDGE / height, fontsize=NAME)
+
+    def axes(left: float, top: float, size: tuple[float, float]) -> Axes:
+        return figure.add_axes((left / width, 1 - (top + size[1]) / height, size[0] / width, size[1] / height))
+
+    start = (width - content) / 2 + space.left
+    panels = np.empty((rows, columns), dtype=object)
+    for row, column in np.ndindex(rows, columns):
+        left = start + column * (space.panel[0] + space.between[0])
+        panels[row, column] = axes(left, above + space.top + row * (space.panel[1] + space.between[1]), space.panel)
+    middle = above + space.top + down / 2
+    top = min(max(middle - length / 2, above), height - EDGE - length)
+    return figure, panels, axes(start + across + 2 * EDGE, top, (0.08, length))
+
+
+def _heat_map(
+    axes: Axes, cell: float, weights: NDArray[Any], columns: Sequence[str], rows: Sequence[str], size: float
+) -> AxesImage:
+    """The weights (rows, columns) as shades of blue from 0 to 1, with the labels of columns above them.
+
+    The axes shrink to cells of this many inches, at the middle of the top of their panel.
+    """
+    image = axes.imshow(weights, cmap="Blues", vmin=0, vmax=1, interpolation="none")
+    axes.xaxis.tick_top()
+    axes.tick_params(length=0)
+    axes.grid(visible=False)
+    axes.spines[:].set(visible=True, color="#BBBBBB")
+    (down, across), panel = weights.shape, axes.get_position()
+    width, height = cell * np.array([across, down]) * axes.figure.dpi / axes.figure.bbox.size
+    axes.set_position(((panel.x0 + panel.x1 - width) / 2, panel.y1 - height, width, height))
+    axes.set_xticks(range(across), columns, rotation=90, fontsize=size)
+    axes.set_yticks(range(down), rows, fontsize=size)
+    return image
+
+
+def _color_bar(figure: Figure, image: AxesImage, axes: Axes) -> None:
+    figure.colorbar(image, cax=axes, ticks=[0, 0.5, 1]).set_label(WEIGHT, fontsize=NUMBER)
+
+
+def _caption(maps: Sequence[AttentionMap]) -> str:
+    caption = "Attention of each target word (row) over the source"
+    return f"{caption}\n(outlined: gold links)" if any(shown.gold for shown in maps) else caption
+
+
+def _longest(texts: Iterable[str], size: float) -> float:
+    """The length in inches of the longest of these lines, as drawn."""
+    return max((TextPath((0, 0), text, size=size).get_extents().width for text in texts), default=0) / 72
+
+
+def _wrapped(text: str, width: float) -> str:
+    """The text in lines that are about as wide as this, in inches."""
+    return textwrap.fill(text, width=max(1, round(len(text) * width / max(_longest([text], NAME), width))))
+
+
+def _height(text: str) -> float:
+    """The height in inches of the lines of a name or title."""
+    return 1.2 * NAME * (text.count("\n") + 1) / 72
