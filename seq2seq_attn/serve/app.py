@@ -176,7 +176,9 @@ async def _error(_: Request, error: Exception) -> Response:
     if isinstance(error, ClientDisconnect):
         return error_response(400, "the body ended before its end")  # for the metrics: nobody reads it
     if isinstance(error, HTTPException):
-        return error_response(error.status_code, f"{error.detail}; /docs lists the endpoints")
+        return error_response(
+            error.status_code, f"{error.detail}; /docs lists the endpoints", dict(error.headers or {})
+        )
     if isinstance(error, UserError):
         return error_response(400, str(error))
     return error_response(500, "an error of the server, not of the request; its log has the details")

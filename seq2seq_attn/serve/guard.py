@@ -81,7 +81,7 @@ class Guard:
             self.running -= 1
             self.large.discard(exchange)
             self.metrics.running.set(self.running)
-            endpoint = getattr(scope.get("route"), "path", "other")
+            endpoint = getattr(exchange.scope.get("route"), "path", "other")
             self.metrics.requests.labels(endpoint, str(exchange.status)).inc()
             self.metrics.seconds.labels(endpoint).observe(time.perf_counter() - started)
 
@@ -130,8 +130,9 @@ class Exchange:
 
     def __init__(self, guard: Guard, scope: Scope, receive: Receive, send: Send) -> None:
         self.guard = guard
-        self.scope = scope
-        scope["exchange"] = self
+        # The answer to HEAD is that to GET; uvicorn, which has the original scope, sends its head alone.
+        method = "GET" if scope["method"] == "HEAD" else scope["method"]
+        self.scope = {**scope, "method": method, "exchange": self}
         self.status = 0  # none was sent
         self.work = 0  # hypotheses x tokens, if large
         self.has_body = asyncio.Event()  # whether the body has arrived

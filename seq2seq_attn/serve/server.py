@@ -7,8 +7,10 @@ import os
 import socket
 import threading
 from collections.abc import Sequence
+from math import inf
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import torch
 import uvicorn
@@ -18,10 +20,13 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.runs import Say
 from seq2seq_attn.serve import Settings
 from seq2seq_attn.serve.app import Application, create_app
+from seq2seq_attn.serve.connections import NO_DESCRIPTOR, Config, max_connections
 from seq2seq_attn.serve.tasks import ServedModel
 
 ANSWER_SECONDS = 0.5  # in which what is ended sends its last words
 STEP_SECONDS = 5.0  # in which a batch reaches its next step
+REPORT_SECONDS = 60.0  # between two messages that no descriptor is left
+BACKLOG = 2048  # connections that wait to be accepted
 
 
 def load_models(runs: Sequence[Path], languages: Sequence[str], say: Say) -> list[ServedModel]:
@@ -66,14 +71,14 @@ def serve(models: Sequence[ServedModel], settings: Settings, say: Say) -> None:
     # Small products gain nothing from several threads; several batches at once do.
     torch.set_num_threads(max(1, torch.get_num_threads() // settings.workers))
     application = create_app(models, settings)
-    config = uvicorn.Config(
-        application.asgi, settings.host, settings.port, log_level="warning", lifespan="off", timeout_keep_alive=30,
+    listening = listen(settings)
+    config = Config(
+        application.asgi, max_connections=max_connections(), log_level="error", lifespan="off", backlog=1,
         timeout_graceful_shutdown=1,
     )  # fmt: skip
-    listening = listen(settings)
     host, port = f"[{settings.host}]" if ":" in settings.host else settings.host, listening.getsockname()[1]
     say(f"Serving {', '.join(each.name for each in models)} at http://{host}:{port}/ (Ctrl-C stops)")
-    GracefulServer(config, application).run(sockets=[listening])
+    GracefulServer(config, application, say).run(sockets=[listening])
     application.server.batches.close()
 
 
@@ -84,11 +89,30 @@ class GracefulServer(uvicorn.Server):
     and who waits for them gets 503, too.
     """
 
-    def __init__(self, config: uvicorn.Config, application: Application) -> None:
+    def __init__(self, config: Config, application: Application, say: Say) -> None:
         super().__init__(config)
         self.application = application
+        self.say = say
+        self.reported = -inf  # when the log was told that no descriptor is left
         self.draining: asyncio.Task[None] | None = None
         self.is_hurried = False
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begins to accept connections."""
+        asyncio.get_running_loop().set_exception_handler(self._report)
+        await super().startup(sockets)
+        # `config.backlog` is also how often asyncio tries again at once to accept a connection, and reports the same
+        # error, where the process has no descriptor left. So it is 1 there, and the queue of the system is set here.
+        for each in sockets or ():
+            each.listen(BACKLOG)
+
+    def _report(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if not (isinstance(error, OSError) and error.errno in NO_DESCRIPTOR):
+            loop.default_exception_handler(context)
+        elif loop.time() > self.reported + REPORT_SECONDS:
+            self.reported = loop.time()
+            self.say(f"{error.strerror}: new connections wait, and are tried again every second; raise ulimit -n")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Called by the signal."""

@@ -1,10 +1,15 @@
 """A model that writes the letters of short words backwards, and servers of it: in this process, and at a port."""
 
 import asyncio
+import os
+import re
 import socket
+import subprocess
+import sys
 import threading
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import product
+from pathlib import Path
 
 import httpx
 import pytest
@@ -13,7 +18,10 @@ import uvicorn
 import seq2seq_attn as s2s
 from seq2seq_attn.serve import Settings
 from seq2seq_attn.serve.app import create_app
+from seq2seq_attn.serve.connections import Config
 from seq2seq_attn.serve.tasks import ServedModel
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="session")
@@ -102,12 +110,13 @@ def refused(ask):
 
 
 @contextmanager
-def _listening(application):
+def _listening(application, *, max_connections=None, **options):
     """The application at a port of this machine, in a thread; yields its address."""
     with socket.socket() as place:
         place.bind(("127.0.0.1", 0))
         place.listen()  # clients may connect before the thread runs
-        server = uvicorn.Server(uvicorn.Config(application.asgi, lifespan="off", log_level="error"))
+        config = Config(application.asgi, max_connections=max_connections, lifespan="off", log_level="error", **options)
+        server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [place]})
         thread.start()
         try:
@@ -122,6 +131,23 @@ def _listening(application):
 def listening():
     """An application at a port: `with listening(application) as address`."""
     return _listening
+
+
+@pytest.fixture
+def start(run):
+    """Starts the command with these options in a process of its own: (process, address)."""
+    with ExitStack() as processes:
+
+        def started(*options, path=ROOT, **rest):
+            command = [sys.executable, "-m", "seq2seq_attn", "serve", str(run), "--port", "0", "--languages", "en-de"]
+            environment = os.environ | {"PYTHONPATH": str(path)}
+            process = processes.enter_context(
+                subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True, env=environment, **rest)
+            )
+            processes.callback(process.kill)
+            return process, re.search(r"http://[\d.:]+", process.stderr.readline())[0]
+
+        yield started
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import threading
 import time
 import urllib.error
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -344,23 +344,6 @@ def test_the_load_driver_measures_a_server(live, tmp_path):
     assert nobody.returncode == 1  # nothing answers: no measurement
 
 
-@pytest.fixture
-def start(run):
-    """Starts the command with these options in a process of its own: (process, address)."""
-    with ExitStack() as processes:
-
-        def started(*options, **rest):
-            command = [sys.executable, "-m", "seq2seq_attn", "serve", str(run), "--port", "0", "--languages", "en-de"]
-            environment = os.environ | {"PYTHONPATH": str(ROOT)}
-            process = processes.enter_context(
-                subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True, env=environment, **rest)
-            )
-            processes.callback(process.kill)
-            return process, re.search(r"http://[\d.:]+", process.stderr.readline())[0]
-
-        yield started
-
-
 def test_the_command_serves_until_sigterm_when_running_requests_end_and_new_ones_get_503(start):
     started, address = start("--grace", "60")
     answer = httpx.post(f"{address}/translate", json={"q": "a", "source": "en", "target": "de"})
@@ -447,11 +430,10 @@ def test_at_sigterm_large_requests_and_streams_are_ended_and_the_process_exits_w
     assert started.stderr.read() == ""
 
 
-def test_a_step_that_does_not_end_does_not_keep_the_process(start, tmp_path, monkeypatch):
+def test_a_step_that_does_not_end_does_not_keep_the_process(start, tmp_path):
     """Python imports `sitecustomize` at its start: here, a module in which every step of a beam search is endless."""
     (tmp_path / "sitecustomize.py").write_text(ENDLESS)
-    monkeypatch.setattr(f"{__name__}.ROOT", f"{tmp_path}{os.pathsep}{ROOT}")
-    started, address = start("--grace", "0")
+    started, address = start("--grace", "0", path=f"{tmp_path}{os.pathsep}{ROOT}")
     with ThreadPoolExecutor(1) as threads:
         answer = threads.submit(httpx.post, f"{address}/v1/translate", json={"source": "a"}, timeout=60)
         time.sleep(1)

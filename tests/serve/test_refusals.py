@@ -126,9 +126,10 @@ def test_a_long_value_is_cut_in_the_message(refused):
     assert " ... " in refused(400, "POST", "/v1/translate", content=body.encode(), headers=JSON)
 
 
-def test_unknown_paths_and_methods(refused):
+def test_unknown_paths_and_methods(ask, refused):
     assert "/docs lists the endpoints" in refused(404, "GET", "/nothing")
     assert "/docs lists the endpoints" in refused(405, "GET", "/translate")
+    assert ask("OPTIONS", "/translate").headers["allow"] == "POST"
 
 
 def test_limits_on_body_lines_and_tokens(refused):
