@@ -70,7 +70,15 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from pkgutil import resolve_name
 
-    value = globals()[name] = resolve_name(f"{__name__}.{_PLACES[name]}")  # found here from now on
+    try:
+        value = globals()[name] = resolve_name(f"{__name__}.{_PLACES[name]}")  # found here from now on
+    except ModuleNotFoundError as error:
+        from seq2seq_attn.errors import how_to_install
+
+        hint = how_to_install(error)
+        if hint is None:
+            raise
+        raise ModuleNotFoundError(f"{__name__}.{name} needs {hint}", name=error.name) from None
     return value
 
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, requires
 
 SHOWN = 60  # characters of a value in a message
 
@@ -33,3 +37,36 @@ def file_of(error: OSError, otherwise: object) -> str:
     """The name of the file that an OSError is about, which may be bytes or missing; else `otherwise`."""
     name = error.filename
     return os.fsdecode(name) if name and isinstance(name, (str, bytes)) else str(name or otherwise)
+
+
+@contextmanager
+def needing(what: str) -> Iterator[None]:
+    """UserError with the command that installs it, if the block imports a dependency that is not installed.
+
+    Those who write scorers install this package without its dependencies, next to torch, so any of them may be missing.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        hint = how_to_install(error)
+        if hint is None:
+            raise
+        raise UserError(f"{what} needs {hint}") from None
+
+
+def how_to_install(error: ModuleNotFoundError) -> str | None:
+    """The missing module, and the command that installs it; None if it is not a dependency of this package."""
+    module = str(error.name).partition(".")[0]
+    if module == __package__:
+        return None
+    try:
+        declared = requires("seq2seq_attn") or []
+    except PackageNotFoundError:  # a clone that is not installed; what it lacks can only be a dependency
+        declared = [module]
+    for line in declared:
+        name = re.split(r"[^\w.-]", line)[0].lower().replace("-", "_")
+        if module == {"pyyaml": "yaml"}.get(name, name):
+            extra = re.search(r"extra == ['\"](\w+)['\"]", line)
+            part = f"[{extra[1]}]" if extra else ""
+            return f"{module}, which is not installed: pip install 'seq2seq_attn{part}' (in a clone: '.{part}')"
+    return None

@@ -23,7 +23,7 @@ import typer
 
 from seq2seq_attn.cli.app import app
 from seq2seq_attn.cli.console import ClosedPipeError, Interruption, say
-from seq2seq_attn.errors import UserError, file_of, shown
+from seq2seq_attn.errors import UserError, file_of, how_to_install, shown
 
 PROGRAM = "seq2seq-attn"
 
@@ -75,6 +75,11 @@ def _run(arguments: Sequence[str] | None) -> int:
     except _UsageError as error:
         command = error.ctx.command_path if error.ctx else PROGRAM
         return _refuse(f"{error.format_message()} (see {command} --help)")
+    except ModuleNotFoundError as error:
+        hint = how_to_install(error)
+        if hint is None:
+            raise
+        return _refuse(f"this command needs {hint}")
     except (ClosedPipeError, BrokenPipeError):
         _discard_stdout()
         return 141  # as a program has that the signal SIGPIPE ended

@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from seq2seq_attn.cli.arguments import AsJson, argument, complete_scorers, require_file
-from seq2seq_attn.cli.console import answer, answer_json
-from seq2seq_attn.errors import UserError
+from seq2seq_attn.cli.console import answer
 
 
 def check(
@@ -44,34 +43,20 @@ def check(
     defects on inputs that were not tried. In training mode, values are compared only if dropout is the only source of
     randomness. `seq2seq_attn.doctor` lists these limits.
     """
-    names = [each for each in parts if "=" not in each]
-    options = [each for each in parts if "=" in each]
-    if not names:
-        raise UserError("no part is named; for example: seq2seq-attn check my_scorer.py:MyScorer hidden_size=16")
-    for name in names:
-        require_file(name)
+    for part in parts:
+        require_file(part)
 
-    from seq2seq_attn.doctor import check_all
-    from seq2seq_attn.strict import override
+    from seq2seq_attn.doctor.command import run
 
-    requested = [override({"name": name}, options) for name in names]
-    reports = []
-    for report in check_all(requested, query_size, key_size, full=full, timeout=timeout, in_process=in_process):
-        reports.append(report)
-        if not as_json:
-            answer(f"{report}\n")
-    if as_json:
-        answer_json(
-            [
-                {
-                    "name": name,
-                    "part": report.part,
-                    "is_wrong": report.is_wrong,
-                    "findings": {law: finding._asdict() for law, finding in report.findings.items()},
-                    "skipped": report.skipped,
-                }
-                for name, report in zip(names, reports, strict=True)
-            ]
-        )
-    if any(report.is_wrong for report in reports):
-        raise typer.Exit(1)
+    code = run(
+        parts,
+        query_size,
+        key_size,
+        full=full,
+        timeout=timeout,
+        in_process=in_process,
+        as_json=as_json,
+        answer=answer,
+    )
+    if code:
+        raise typer.Exit(code)

@@ -10,8 +10,8 @@
 A law is a function of a `Subject` that returns a `Finding`. `laws.py` lists the laws by kind and runs them in this
 process, `isolation.py` in another. The laws are in `calls.py` (calls and copies), `positions.py` (shapes and positions
 of scores), `numerics.py` (numbers and gradients), `parts.py` (normalisers, windows and contexts), `reading.py` (masks,
-values and growing sources) and `integration.py` (graphs and translators). `catalogue.py` lists all parts with their
-costs (`cost.py`).
+values and growing sources), `integration.py` (graphs) and `translator.py`. `command.py` is the command, and
+`catalogue.py` lists all parts with their costs (`cost.py`).
 
 **Limits.** A part is a black box that is called with random numbers on the CPU. The doctor does not find out
 

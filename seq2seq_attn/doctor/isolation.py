@@ -25,7 +25,7 @@ from seq2seq_attn.attention import Normaliser, Scorer, Window, normaliser_classe
 from seq2seq_attn.attention.registry import config_name, load_file, load_module
 from seq2seq_attn.doctor.laws import LAWS, PREREQUISITES, Report, check_law, check_subject, in_order, make_subject
 from seq2seq_attn.doctor.subject import BASES, Finding, Subject, wrong
-from seq2seq_attn.errors import UserError
+from seq2seq_attn.errors import UserError, needing
 
 TIMEOUT = 120.0  # seconds for one law, including the start of its process
 _PROCESS = "the process"  # a finding about the process itself, not about the part, starts with this
@@ -150,8 +150,9 @@ def read_options(part: type, given: Mapping[str, Any]) -> dict[str, Any]:
     """The options as a configuration reads them, with the types that the part declares."""
     if not given:
         return {}
-    from seq2seq_attn.models.context_config import NormaliserConfig, ScorerConfig, WindowConfig
-    from seq2seq_attn.strict import parse
+    with needing("a part with options"):
+        from seq2seq_attn.models.context_config import NormaliserConfig, ScorerConfig, WindowConfig
+        from seq2seq_attn.strict import parse
 
     for base, config in ((Scorer, ScorerConfig), (Normaliser, NormaliserConfig), (Window, WindowConfig)):
         if issubclass(part, base):

@@ -7,6 +7,7 @@ A law is a function of a `Subject` that returns a `Finding`.
 
 from __future__ import annotations
 
+import ctypes
 import math
 import sys
 from collections import deque
@@ -286,7 +287,8 @@ def _bytes(tensor: Tensor) -> bytes:
     tensor = tensor.detach()
     if tensor.is_meta or not tensor.numel():
         return b""
-    return tensor.cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes()
+    tensor = tensor.cpu().contiguous()
+    return ctypes.string_at(tensor.data_ptr(), tensor.nbytes)  # as NumPy, which may be missing, would copy them
 
 
 def snapshot_length(snapshot: Any) -> int:

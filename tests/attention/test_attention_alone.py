@@ -2,6 +2,8 @@
 
 import doctest
 import importlib.metadata
+import inspect
+import json
 import os
 import re
 import shutil
@@ -16,6 +18,9 @@ from jaxtyping import TypeCheckError
 
 import seq2seq_attn.attention
 from seq2seq_attn.attention import Attention, Dot, scorer_classes
+from seq2seq_attn.cli.app import app
+from seq2seq_attn.errors import how_to_install
+from seq2seq_attn.torch_alone import parser
 
 ROOT = Path(__file__).parents[2]
 
@@ -90,12 +95,28 @@ def test_it_loads_nothing_else_and_every_scorer_runs_where_nothing_but_torch_can
     assert foreign == []
 
 
-@pytest.mark.slow
-def test_every_scorer_runs_in_an_environment_with_torch_alone(tmp_path):
-    """As documented, `pip install --no-deps`, into an environment that has torch and what torch needs."""
-    venv.create(tmp_path, symlinks=True)
-    (site,) = tmp_path.glob("lib/python*/site-packages")
-    waiting, taken = ["torch"], set()
+MINE = """
+from seq2seq_attn.attention import Dot
+
+
+class Backwards(Dot):
+    def forward(self, query, prepared):
+        return super().forward(query, prepared.flip(1))
+
+
+class Sideways(Dot):
+    def forward(self, query, prepared):
+        return super().forward(prepared, query)
+"""
+
+
+@pytest.fixture(scope="module")
+def torch_alone(tmp_path_factory):
+    """An environment with torch, pytest and what they need, and nothing else: a function that runs its Python."""
+    folder = tmp_path_factory.mktemp("torch-alone")
+    venv.create(folder, symlinks=True)
+    (site,) = folder.glob("lib/python*/site-packages")
+    waiting, taken = ["torch", "pytest"], set()
     while waiting:
         distribution = importlib.metadata.distribution(waiting.pop())
         if distribution.name.lower() in taken:
@@ -105,22 +126,111 @@ def test_every_scorer_runs_in_an_environment_with_torch_alone(tmp_path):
             if not (site / top).exists():
                 (site / top).symlink_to(distribution.locate_file(top))
         lines = distribution.requires or []
-        waiting += [re.match(r"[\w-]+", line)[0] for line in lines if "extra ==" not in line and "platform" not in line]
-    assert "numpy" not in taken
-    before = set(site.iterdir())
+        unconditional = [line for line in lines if "extra ==" not in line and "platform" not in line]
+        waiting += [re.match(r"[\w-]+", line)[0] for line in unconditional if "python_version" not in line]
+    assert not {"numpy", "typer", "pydantic"} & taken
+    place = tmp_path_factory.mktemp("user")
+
+    def run(*arguments):
+        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
+        return subprocess.run(
+            [folder / "bin" / "python", *arguments],
+            cwd=place, env=environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+
+    (place / "mine.py").write_text(MINE)
+    return run
+
+
+@pytest.mark.slow
+def test_every_scorer_runs_in_an_environment_with_torch_alone(torch_alone, tmp_path):
+    """As documented, `pip install --no-deps`, into an environment that has torch and what torch needs."""
+    site = tmp_path / "installed"
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
     package = tmp_path / "package"  # pip builds beside the sources
     shutil.copytree(ROOT / "seq2seq_attn", package / "seq2seq_attn", ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("setup.cfg", "pyproject.toml", "README.md"):
         shutil.copy(ROOT / name, package)
     subprocess.run([*install, "--target", site, package], check=True, capture_output=True, text=True)
-    added = {path.name for path in set(site.iterdir()) - before}
+    added = {path.name for path in site.iterdir()}
     assert {name for name in added if not name.startswith("seq2seq_attn")} <= {"bin"}
-    done = subprocess.run(
-        [tmp_path / "bin" / "python", "-c", SCORERS_ALONE],
-        cwd=tmp_path, env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = torch_alone("-c", f"import sys; sys.path[0] = {str(site)!r}\n{SCORERS_ALONE}")
     assert done.stdout == f"{len(scorer_classes())} scorers alone\n", done.stderr
+
+
+def test_check_and_its_pytest_plugin_need_torch_alone(torch_alone):
+    checked = torch_alone("-m", "seq2seq_attn", "check", "mine.py:Sideways", "--json", "--query-size", "8")
+    assert checked.stderr == ""
+    (record,) = json.loads(checked.stdout)
+    assert (checked.returncode, record["part"]) == (1, "Sideways(query_size=8, key_size=8)")
+    assert record["findings"]["shapes"]["verdict"] == "wrong"
+    tested = torch_alone(
+        "-m", "pytest", "-p", "seq2seq_attn.pytest_plugin", "-p", "no:cacheprovider", "-rA", "-k", "padding or batch",
+        "--check-scorer", "mine.py:Backwards",
+    )  # fmt: skip
+    assert tested.returncode == 1, tested.stderr
+    assert "PASSED mine.py:Backwards::batch" in tested.stdout
+    assert "FAILED mine.py:Backwards::more_padding" in tested.stdout
+
+
+@pytest.mark.slow
+def test_every_law_but_that_of_the_translator_is_checked_with_torch_alone(torch_alone):
+    checked = torch_alone("-m", "seq2seq_attn", "check", "additive", "softmax", "local_p", "--json")
+    assert (checked.returncode, checked.stderr) == (0, "")
+    for record in json.loads(checked.stdout):
+        notes = {law: each["message"] for law, each in record["findings"].items() if each["verdict"] == "note"}
+        assert "not checked: a translator needs" in notes.pop("translator")
+        assert not any("not installed" in message for message in notes.values())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--help"], "the program, except for its command check, needs typer, which is not installed: pip install 's"),
+        (["serve"], "pip install 'seq2seq_attn' (in a clone: '.')"),
+        (["check"], "the following arguments are required: PART (see seq2seq-attn check --help)"),
+        (["check", "--query-size", "many", "dot"], "argument --query-size: invalid int value: 'many'"),
+        (["check", "additive", "hidden_size=3"], "an option, as in hidden_size=3, needs yaml, which is not installed"),
+        (["check", "nowhere.py:Mine"], "nowhere.py: no such Python file"),
+    ],
+)
+def test_what_needs_the_rest_of_the_package_says_in_one_line_what_to_install(torch_alone, arguments, words):
+    done = torch_alone("-m", "seq2seq_attn", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("seq2seq-attn: ")
+    assert done.stderr.count("\n") == 1
+    assert words in done.stderr
+
+
+def test_a_function_of_the_package_says_what_to_install(torch_alone):
+    done = torch_alone("-c", "import seq2seq_attn as s2s; print(s2s.check, s2s.scorers); s2s.train")
+    assert "<function check at" in done.stdout
+    last = done.stderr.splitlines()[-1]
+    assert re.match(r"ModuleNotFoundError: seq2seq_attn\.train needs \w+, which is not installed: pip install", last)
+
+
+def test_both_command_lines_of_check_have_the_same_options():
+    (full,) = (each for each in app.registered_commands if each.callback.__name__ == "check")
+    options = inspect.signature(full.callback).parameters
+    alone = parser()
+    assert {each.dest for each in alone._actions} - {"help", "json"} == options.keys() - {"as_json"}
+    for name in options.keys() - {"parts", "as_json"}:
+        assert alone.get_default(name) == options[name].default
+
+
+@pytest.mark.parametrize(
+    ("module", "part"),
+    [("yaml", ""), ("typer", ""), ("torch", ""), ("onnx", "[export]"), ("tensorboard.x", "[tensorboard]")],
+)
+def test_what_is_missing_is_named_with_the_extra_that_has_it(module, part):
+    found = how_to_install(ModuleNotFoundError(name=module))
+    name = module.partition(".")[0]
+    assert found == f"{name}, which is not installed: pip install 'seq2seq_attn{part}' (in a clone: '.{part}')"
+
+
+def test_what_is_not_a_dependency_is_not_explained():
+    assert how_to_install(ModuleNotFoundError(name="seq2seq_attn.nothing")) is None
+    assert how_to_install(ModuleNotFoundError(name="my_module")) is None
 
 
 def test_shapes_are_checked_while_tests_run():
