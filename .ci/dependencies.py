@@ -20,7 +20,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = "seq2seq_attn"
-EXTRAS = ("tensorboard", "torchtext", "align", "export", "serve")
+EXTRAS = ("tensorboard", "torchtext", "align", "export", "neighbours")
 
 # Distributions whose metadata give no licence, or its full text, with the place that states it.
 STATED = {"sentencepiece": "Apache-2.0"}  # the LICENSE of its repository

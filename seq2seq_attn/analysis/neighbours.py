@@ -27,7 +27,7 @@ import torch
 from numpy.typing import NDArray
 
 from seq2seq_attn.analysis.stepwise import continuations, prefix_ids, source_ids
-from seq2seq_attn.errors import UserError
+from seq2seq_attn.errors import UserError, needing
 from seq2seq_attn.models.translator import Sentences, Translator, pad, padded_batch
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import Cache, files_key, read_pairs
@@ -173,10 +173,8 @@ def _nearest(vectors: _Vectors, query: _Vectors, most: int) -> Iterator[tuple[in
 
 
 def _usearch() -> Any:
-    try:
+    with needing("the search for neighbours"):
         import usearch.index
-    except ModuleNotFoundError:
-        raise UserError("the search for neighbours needs usearch: pip install 'seq2seq_attn[serve]'") from None
     return usearch.index
 
 

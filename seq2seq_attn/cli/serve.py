@@ -9,7 +9,6 @@ import typer
 
 from seq2seq_attn.cli.arguments import Plugin, argument, check_runs, complete_runs, file, load_plugins
 from seq2seq_attn.cli.console import say
-from seq2seq_attn.errors import UserError
 from seq2seq_attn.runs import shipped_runs
 
 
@@ -59,13 +58,6 @@ def serve(
     different clients are decoded together. Ctrl-C or SIGTERM stops the server within seconds; requests that do not end
     in these are answered with 503. docs/serving.md describes everything.
     """
-    try:
-        import fastapi
-        import prometheus_client
-        import uvicorn  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise UserError(f"serve needs {error.name}: pip install 'seq2seq_attn[serve]'") from None
-    del fastapi, prometheus_client
     from seq2seq_attn.serve import Settings, read_keys
 
     settings = Settings(

@@ -15,7 +15,7 @@ from seq2seq_attn.models.translator import pad
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.search.options import SearchOptions
 
-pytest.importorskip("usearch", reason="the extra [serve] is not installed")
+pytest.importorskip("usearch", reason="the extra [neighbours] is not installed")
 
 SOURCES = ["a b", "b a c", "", "c", "a a a b", "c b a", "b " * 30, "a b"]
 TARGETS = ["x y", "y x z", "y", "z", "x x x y", "z y x", "y", "y x"]
@@ -160,7 +160,7 @@ def test_what_cannot_be_answered_is_one_line(model, monkeypatch):
     with pytest.raises(UserError, match="most = 0"):
         model.neighbours("a", most=0)
     monkeypatch.setitem(sys.modules, "usearch", None)
-    with pytest.raises(UserError, match=r"pip install 'seq2seq_attn\[serve\]'"):
+    with pytest.raises(UserError, match=r"needs usearch, which is not installed: pip install 'seq2seq_attn\["):
         index(model)
 
 

@@ -319,3 +319,12 @@ def test_a_user_without_a_home_folder_has_one_that_cannot_be_written(program, mo
     monkeypatch.setenv("HOME", "as before")  # restored after the test
     assert program("--version").code == 0
     assert os.environ["HOME"] == os.devnull
+
+
+def test_a_library_that_is_not_installed_is_named_with_the_command_that_installs_it(refused, monkeypatch, tmp_path):
+    def load(paths):
+        raise ModuleNotFoundError(name="yaml")
+
+    monkeypatch.setattr("seq2seq_attn.runs.plugin.load_plugins", load)
+    message = refused("scorers", "--plugin", tmp_path)
+    assert "this command needs yaml, which is not installed: pip install 'seq2seq_attn' (in a clone: '.')" in message

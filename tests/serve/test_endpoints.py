@@ -244,7 +244,7 @@ def test_a_stream_has_every_step_and_the_whole_at_its_end(ask, model, options):
     ],
 )
 def test_neighbours_are_those_of_the_model(ask, post, served, model, asked, monkeypatch, tmp_path):
-    pytest.importorskip("usearch", reason="the extra [serve] is not installed")
+    pytest.importorskip("usearch", reason="the extra [neighbours] is not installed")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     request = {"source": "a b c"} | asked
     first = ask("POST", "/v1/neighbours", json=request)
@@ -264,7 +264,7 @@ def test_neighbours_that_cannot_be_prepared_are_400(refused, model, monkeypatch)
             served.state_index()
             served._indices[0].result(timeout=60)
     answer = refused(400, "POST", "/v1/neighbours", json={"source": "a"}, models=[served])
-    assert "pip install 'seq2seq_attn[serve]'" in answer
+    assert "needs usearch, which is not installed: pip install 'seq2seq_attn[" in answer
 
 
 def test_health_and_metrics(ask, served):

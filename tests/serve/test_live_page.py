@@ -574,7 +574,7 @@ def test_two_hundred_tokens_stay_legible_and_fluid(visit, several, family):
 @pytest.fixture(scope="module")
 def indices(served, family, tmp_path_factory):
     """The training sentences are read before the page asks for neighbours: a browser notes an answer of 503."""
-    pytest.importorskip("usearch", reason="the extra [serve] is not installed")
+    pytest.importorskip("usearch", reason="the extra [neighbours] is not installed")
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         for each in (served, *family):
