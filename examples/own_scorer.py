@@ -54,11 +54,15 @@ base:
   text: {{tokeniser: word}}
   model:
     embedding_size: 32
+    tie_embeddings: none
     encoder: {{hidden_size: 48}}
     decoder: {{kind: luong, hidden_size: 64, input_feeding: false}}
+    dropout: {{embedding: 0, state: 0, readout: 0}}
   training:
     optimiser: {{learning_rate: 0.01, schedule: inverse_sqrt, warmup_steps: 50}}
     batch_size: 50
+    label_smoothing: 0
+    ema_decay: null
     max_epochs: 6
     patience: null
     monitor: loss

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -81,15 +82,22 @@ class TextConfig(Strict):
     """Tokenisation and vocabulary."""
 
     tokeniser: Literal["word", "moses", "character", "bpe", "unigram"] = "bpe"  # the last two: sentencepiece
-    vocabulary_size: VocabularySize | None = 8000  # exact for bpe and unigram, an upper limit for the others
+    vocabulary_size: VocabularySize | None = None  # bpe, unigram: exact; others: at most; null: by the size of the corpus
     minimum_frequency: PositiveInt = 1  # rarer tokens are unknown
-    joint: bool = False  # one tokeniser and one vocabulary for both languages
+    joint: bool = True  # one tokeniser and one vocabulary for both languages; by default, with bpe and unigram
     lowercase: bool = False  # both sides
     source_language: str = "en"  # as in en, eng, en-US or English
     target_language: str = "en"  # as in de, deu, de-AT or German
     normalization: Normalization = "identity"  # bpe and unigram: sentencepiece's rules for rewriting; identity: none
     character_coverage: Coverage = 1.0  # bpe and unigram: share of the training text whose characters are known
     sampling: SamplingConfig | None = None  # null: the same segmentation in every epoch
+
+    @model_validator(mode="before")
+    @classmethod
+    def _subwords_are_shared(cls, values: Any) -> Any:
+        if isinstance(values, Mapping) and "joint" not in values:
+            return {**values, "joint": values.get("tokeniser", "bpe") in ("bpe", "unigram")}
+        return values
 
     @field_validator("source_language", "target_language")
     @classmethod

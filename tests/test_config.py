@@ -55,7 +55,7 @@ def test_moses_is_refused_for_a_language_that_it_has_no_rules_for():
 def test_a_dumped_configuration_is_complete_and_loads_equal():
     config = parse(Config, LEAST)
     values = yaml.safe_load(dump(config))
-    assert values["training"]["optimiser"]["learning_rate"] == 0.001
+    assert values["training"]["optimiser"]["learning_rate"] == 0.004
     assert parse(Config, values) == config
 
 

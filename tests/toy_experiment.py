@@ -20,8 +20,20 @@ base:
     validation: {{source: {folder}/validation.source, target: {folder}/validation.target}}
     test: {{source: {folder}/test.source, target: {folder}/test.target, alignments: {folder}/test.align}}
   text: {{tokeniser: word}}
-  model: {{embedding_size: 8, encoder: {{hidden_size: 6}}, decoder: {{hidden_size: 10}}}}
-  training: {{max_epochs: 2, batch_size: 8, monitor: loss, accelerator: cpu, optimiser: {{learning_rate: 0.02}}}}
+  model:
+    embedding_size: 8
+    encoder: {{hidden_size: 6}}
+    decoder: {{kind: bahdanau, hidden_size: 10}}
+    tie_embeddings: none
+    dropout: {{embedding: 0, state: 0, readout: 0}}
+  training:
+    max_epochs: 2
+    batch_size: 8
+    monitor: loss
+    accelerator: cpu
+    optimiser: {{learning_rate: 0.02, schedule: constant, warmup_steps: 0}}
+    label_smoothing: 0
+    ema_decay: null
   search: {{beam_size: 2}}
   evaluation: {{tokenize: none, bands: [3]}}
 """

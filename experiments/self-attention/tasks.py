@@ -30,7 +30,7 @@ GRU = {
     "kind": "recurrent",
     "embedding_size": 64,
     "encoder": {"hidden_size": 96, "bidirectional": False},  # the other direction would begin at the first word
-    "decoder": {"hidden_size": 96},
+    "decoder": {"kind": "bahdanau", "hidden_size": 96},
 }
 
 
@@ -93,9 +93,12 @@ def configuration(arm: str, seed: int, folder: Path, epochs: int) -> Config:
             "max_length": 200,
         },
         "text": {"tokeniser": "word"},
-        "model": ARMS[arm],
+        "model": {"tie_embeddings": "none", "dropout": {"embedding": 0.0, "state": 0.0, "readout": 0.0}} | ARMS[arm],
         "training": {
             "max_epochs": epochs,
+            "batch_size": 64,
+            "label_smoothing": 0.0,
+            "ema_decay": None,
             "validate_every": epochs,
             "monitor": "loss",
             "patience": None,

@@ -28,14 +28,24 @@ VOCABULARY = 2000
 BATCH_TOKENS = 2000  # of each side
 WARM_UP = 2  # batches, and translations
 
+NO_DROPOUT = {"embedding": 0.0, "state": 0.0, "readout": 0.0}
+
 # The sizes of decoders and feed-forward networks are such that all have nearly the same number of parameters.
 MODELS: dict[str, ModelConfig] = {
     "GRU, additive attention": RecurrentConfig.model_validate(
-        {"embedding_size": 128, "encoder": {"hidden_size": 192}, "decoder": {"hidden_size": 253}}
+        {
+            "embedding_size": 128,
+            "tie_embeddings": "none",
+            "encoder": {"hidden_size": 192},
+            "decoder": {"kind": "bahdanau", "hidden_size": 253},
+            "dropout": NO_DROPOUT,
+        }
     ),
     "minGRU, no feeding": RecurrentConfig.model_validate(
         {
             "embedding_size": 128,
+            "tie_embeddings": "none",
+            "dropout": NO_DROPOUT,
             "encoder": {"cell": "mingru", "hidden_size": 192},
             "context": {"scorer": "general"},
             "decoder": {"kind": "luong", "input_feeding": False, "cell": "mingru", "hidden_size": 548},
@@ -44,6 +54,8 @@ MODELS: dict[str, ModelConfig] = {
     "Transformer": TransformerConfig.model_validate(
         {
             "embedding_size": 128,
+            "tie_embeddings": "none",
+            "dropout": NO_DROPOUT,
             "encoder": {"layers": 3, "feed_forward_size": 460},
             "decoder": {"layers": 3, "feed_forward_size": 460},
         }

@@ -209,6 +209,7 @@ def _translator(subject: Subject, kind: str, context: Context) -> RecurrentTrans
     config = RecurrentConfig.model_validate(
         {
             "embedding_size": 7,
+            "tie_embeddings": "none",
             "encoder": {"hidden_size": subject.key_size, "bidirectional": False},
             "decoder": {"kind": kind, "hidden_size": subject.query_size, **_DECODERS[kind]},
             "context": {"kind": "mean" if context.value_size else "none"},

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.models.translator import DropoutConfig, ModelConfig
+from seq2seq_attn.models.translator import DropoutConfig, ModelConfig, Tied
 from seq2seq_attn.ops.dispatch import fusible
 from seq2seq_attn.ops.dropout import Dropout
 
@@ -41,15 +41,14 @@ class Embedding(nn.Module):
 
 
 def build_embeddings(
-    config: ModelConfig, dropout: DropoutConfig, source_size: int, target_size: int, joint: bool
+    config: ModelConfig, dropout: DropoutConfig, tied: Tied, source_size: int, target_size: int, joint: bool
 ) -> tuple[Embedding, Embedding]:
-    """The embeddings of source and target, the same one twice if `tie_embeddings` is `all`.
+    """The embeddings of source and target, the same one twice if `tied` is `all`.
 
     UserError if they are to be shared by two vocabularies.
     """
-    tied = config.tie_embeddings == "all"
-    if tied and not joint:
+    if tied == "all" and not joint:
         raise UserError("model.tie_embeddings=all needs one vocabulary for both languages; set text.joint=true")
     embedding = partial(Embedding, dropout=dropout.embedding, word_dropout=dropout.word)
     source = embedding(source_size, config.embedding_size)
-    return source, source if tied else embedding(target_size, config.embedding_size)
+    return source, source if tied == "all" else embedding(target_size, config.embedding_size)

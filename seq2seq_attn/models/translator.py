@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -301,16 +301,18 @@ def weights_from_a_file() -> Iterator[None]:
         _is_initialised.reset(token)
 
 
-Probability = Field(default=0.0, ge=0.0, lt=1.0)
+Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
+
+Tied = Literal["none", "target", "all"]  # which embeddings share their table with the output projection
 
 
 class DropoutConfig(Strict):
     """Dropout probabilities: of single elements, except `word`, which is that of whole embedded words."""
 
-    embedding: float = Probability  # of the embedded tokens
-    word: float = Probability  # of whole embedded words
-    state: float = Probability  # of the encoder's states, and of what each layer passes on
-    readout: float = Probability  # of the features before the projection to the vocabulary
+    embedding: Probability = 0.3  # of the embedded tokens
+    word: Probability = 0.0  # of whole embedded words
+    state: Probability = 0.2  # of the encoder's states, and of what each layer passes on
+    readout: Probability = 0.5  # of the features before the projection to the vocabulary
 
 
 class PretrainedConfig(Strict):
@@ -327,7 +329,7 @@ class ModelConfig(Tagged):
 
     kind: str = "recurrent"  # family of models
     embedding_size: Size = 256  # of source and target tokens
-    tie_embeddings: Literal["none", "target", "all"] = "none"  # tables shared with the output projection
+    tie_embeddings: Tied | None = None  # tables shared with the output projection; null: as many as fit
     pretrained_embeddings: PretrainedConfig = PretrainedConfig()  # initial rows; tokens without a vector start random
 
     @abstractmethod
@@ -336,6 +338,19 @@ class ModelConfig(Tagged):
 
         Parameters are drawn from torch's global generator. UserError if options contradict each other.
         """
+
+    def tied(self, joint: bool, features: int) -> Tied:
+        """Which embeddings share their table with the projection of `features` numbers: `tie_embeddings`.
+
+        Where that is null: none if the sizes differ, all with one vocabulary and at most one file of vectors, else
+        that of the target.
+        """
+        if self.tie_embeddings is not None:
+            return self.tie_embeddings
+        if features != self.embedding_size:
+            return "none"
+        files = {self.pretrained_embeddings.source, self.pretrained_embeddings.target} - {None}
+        return "all" if joint and len(files) < 2 else "target"
 
     @property
     @abstractmethod

@@ -190,7 +190,7 @@ def _train(
             raise
         write_recorded(folder, {SKIPPED: _batch_content(error.batch.rows, data.train)})
         raise UserError(f"{error}; the sentences of this batch are in {folder / SKIPPED}") from None
-    translator.to(device_type(options.accelerator))  # Lightning leaves it on the CPU
+    translator.to(device_type(options.accelerator)).eval()  # Lightning leaves it on the CPU, in training mode
     write_recorded(folder, {MODEL: weights_content(translator)})
     record_logs(folder)
     metrics = {"parameters": model.parameters(), "training": fitted._asdict()}

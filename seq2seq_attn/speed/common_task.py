@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
-from seq2seq_attn.models.transformer.config import TransformerConfig
-from seq2seq_attn.models.translator import DropoutConfig, ModelConfig, Translator
+from seq2seq_attn.models.transformer.config import TransformerConfig, TransformerDropout
+from seq2seq_attn.models.translator import ModelConfig, Translator
 from seq2seq_attn.speed.measurements import Effort, Job
+from seq2seq_attn.strict import merge
 from seq2seq_attn.text.codec import Codec
 from seq2seq_attn.text.encoded import EncodedSentences, Ids
 from seq2seq_attn.text.files import read_lines
@@ -30,8 +31,12 @@ PAIRS, TEST_SENTENCES, ENTRIES = 29_000, 1_000, 7_870  # as in Multi30k with a j
 
 def _model(**differs: Any) -> RecurrentConfig:
     """Embeddings 256, GRU 256 per direction, decoder 512, dropout 0.3: the sizes that the peers are measured with."""
-    dropout = {"embedding": 0.3, "state": 0.3, "readout": 0.3}
-    return RecurrentConfig.model_validate({"dropout": dropout} | differs)
+    common = {
+        "tie_embeddings": "none",
+        "decoder": {"kind": "bahdanau", "hidden_size": 512},
+        "dropout": {"embedding": 0.3, "state": 0.3, "readout": 0.3},
+    }
+    return RecurrentConfig.model_validate(merge(common, differs))
 
 
 MODELS: dict[str, ModelConfig] = {  # by the names of `speed.ModelName`
@@ -40,7 +45,7 @@ MODELS: dict[str, ModelConfig] = {  # by the names of `speed.ModelName`
     "general-feed": _model(context={"scorer": "general"}, decoder={"kind": "luong", "input_feeding": True}),
     "distracted": _model(context={"kind": "fixed"}),
     # 4 + 4 layers of width 128: the sizes that docs/transformer.md calls tiny
-    "transformer": TransformerConfig(dropout=DropoutConfig(embedding=0.3, state=0.3)),
+    "transformer": TransformerConfig(tie_embeddings="none", dropout=TransformerDropout(embedding=0.3, state=0.3)),
 }
 
 

@@ -69,7 +69,7 @@ def training_products(config: RecurrentConfig, entries: int, lengths: BatchLengt
         *_attention_products(config, lengths),
         *_recurrence_products(config, lengths.target),
         *_readout_products(config, lengths.target),
-        *_linear("vocabulary loss", sum(lengths.target), _features(config), entries),
+        *_linear("vocabulary loss", sum(lengths.target), config.features, entries),
     ]
 
 
@@ -126,10 +126,10 @@ def _readout_products(config: RecurrentConfig, target: Sequence[int]) -> Iterato
         return
     context, rest = _state_size(config), config.decoder.hidden_size + config.embedding_size
     if config.context.kind == "fixed":
-        yield from _linear("readout", len(target), context, _features(config))
-        yield from _linear("readout", sum(target), rest, _features(config))
+        yield from _linear("readout", len(target), context, config.features)
+        yield from _linear("readout", sum(target), rest, config.features)
     else:
-        yield from _linear("readout", sum(target), context + rest, _features(config))
+        yield from _linear("readout", sum(target), context + rest, config.features)
 
 
 def _linear(part: StepPart, rows: int, inputs: int, outputs: int) -> list[Product]:
@@ -172,13 +172,6 @@ def _encoder(config: RecurrentConfig) -> RecurrentEncoderConfig:
     if not isinstance(config.encoder, RecurrentEncoderConfig):
         raise TypeError(f"the floor is known for recurrent encoders only, got {config.encoder.kind}")
     return config.encoder
-
-
-def _features(config: RecurrentConfig) -> int:
-    """Input size of the projection to the vocabulary."""
-    if config.decoder.readout == "plain":
-        return config.decoder.hidden_size
-    return config.decoder.readout_size or config.embedding_size
 
 
 # Memory traffic besides the products. Between two products every input is read once, every result is written once, and

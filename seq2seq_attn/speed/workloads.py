@@ -61,10 +61,10 @@ def peak_bytes(device: str) -> int:
 
 
 class TrainingStep:
-    """One training step on a batch: loss, gradients, gradient norm clipped to 1, Adam."""
+    """One training step on a batch, as the peers take it: cross-entropy, gradient norm clipped to 1, Adam."""
 
     def __init__(self, model: Translator, precision: str, device: str) -> None:
-        self.module = TranslationModule(model.to(device), TrainingConfig())
+        self.module = TranslationModule(model.to(device), TrainingConfig(label_smoothing=0.0, ema_decay=None))
         self.parameters = list(model.parameters())
         self.optimiser = make_optimiser(self.parameters, self.module.config.optimiser)
         self.precision = precision

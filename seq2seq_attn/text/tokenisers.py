@@ -172,10 +172,13 @@ class SentencePiece(Tokeniser):
         vocabulary_size: int,
         model: str = "bpe",
         *,
+        exact: bool = True,
         character_coverage: float = 1.0,
         normalization: str = "identity",
     ) -> SentencePiece:
         """Learn `vocabulary_size` pieces, the four special tokens included; equal lines give equal bytes.
+
+        Without `exact`, fewer are learnt where the text does not yield as many.
 
         `model` is `bpe` or `unigram`. `character_coverage` is the fraction of the text's characters that become
         pieces; below 1, the rarest characters become `<unk>` (0.9995 suits Chinese). `normalization` is the name of
@@ -208,6 +211,9 @@ class SentencePiece(Tokeniser):
                 minloglevel=2,
             )
         except (RuntimeError, OSError) as error:
+            most = _most_pieces(str(error))
+            if most is not None and not exact:
+                return cls.train(lines, most, model, character_coverage=character_coverage, normalization=normalization)
             raise UserError(_explained(str(error), model, vocabulary_size, len(lines))) from None
         return cls(trained.getvalue())
 
@@ -271,11 +277,18 @@ class SentencePiece(Tokeniser):
         return {"model": self.model}
 
 
+def _most_pieces(message: str) -> int | None:
+    """How many pieces the text yields, where sentencepiece says that it was asked for more."""
+    most = re.search(r"value <= (\d+)", message)
+    return int(most[1]) if most else None
+
+
 def _explained(message: str, model: str, size: int, lines: int) -> str:
     """A one-line message for sentencepiece's error, whose text names a C++ source line and a condition."""
-    if most := re.search(r"value <= (\d+)", message):
+    most = _most_pieces(message)
+    if most is not None:
         too_large = f"{model}: vocabulary size {size} is too large for {lines} lines"
-        return f"{too_large}; set text.vocabulary_size to at most {most[1]}"
+        return f"{too_large}; set text.vocabulary_size to at most {most}"
     if fewest := re.search(r"required_chars\. \d+ vs (\d+)", message):
         remedy = f"set text.vocabulary_size to at least {fewest[1]}, or text.character_coverage to less than 1"
         return f"{model}: vocabulary size {size} is too small for the characters alone; {remedy}"

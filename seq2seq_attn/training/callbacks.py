@@ -39,8 +39,10 @@ class BestWeights(Callback):
 
     def on_validation_end(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
         score = float(trainer.callback_metrics[self.monitor])
-        self.since += 1
-        if isinstance(module, TranslationModule) and self._is_better(score):
+        if not isinstance(module, TranslationModule):
+            return
+        self.since += module.config.is_informative(score)
+        if self._is_better(score):
             self.score, self.epoch, self.since = score, trainer.current_epoch + 1, 0
             self.weights = copy.deepcopy(module.translator.state_dict())
         trainer.should_stop |= self.is_out_of_patience
@@ -48,11 +50,11 @@ class BestWeights(Callback):
     def _is_better(self, score: float) -> bool:
         """Whether a score is better than the best one; any number is better than a score that is not one.
 
-        A BLEU of 0 tells nothing of what was learnt, and the first epochs may have no other: the latest is the best.
+        A BLEU below 1 carries no information, and the first epochs may have no other: then the latest is the best.
         """
         if self.score is None or math.isnan(self.score):
             return self.score is None or not math.isnan(score)
-        if self.sign > 0 and self.score == 0:
+        if self.sign > 0 and self.score < 1:
             return not math.isnan(score)
         return self.sign * (score - self.score) > 0
 

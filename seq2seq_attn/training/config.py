@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
@@ -20,12 +21,12 @@ Beta = Annotated[float, Field(ge=0.0, lt=1.0)]
 
 class OptimiserConfig(Strict):
     name: Literal["adam", "adamw"] = "adam"  # Kingma & Ba 2015, Loshchilov & Hutter 2019
-    learning_rate: PositiveFloat = 1e-3  # the peak of the schedule
+    learning_rate: PositiveFloat = 0.004  # the peak of the schedule
     betas: tuple[Beta, Beta] = (0.9, 0.999)  # decay of the two moments
     epsilon: PositiveFloat = 1e-8  # in the denominator of a step
     weight_decay: NonNegativeFloat = 0.0  # for `adam` as L2, for `adamw` decoupled
-    schedule: Literal["constant", "inverse_sqrt", "linear", "cosine", "plateau"] = "constant"  # of the learning rate
-    warmup_steps: NonNegativeInt = 0  # linear warm-up, for all schedules but `plateau`
+    schedule: Literal["constant", "inverse_sqrt", "linear", "cosine", "plateau"] = "inverse_sqrt"  # of the rate
+    warmup_steps: NonNegativeInt = 200  # linear warm-up; `plateau` has none
     plateau_factor: float = Field(default=0.5, gt=0.0, lt=1.0)  # of the learning rate, for `plateau`
     plateau_patience: NonNegativeInt = 1  # validations without improvement before the learning rate is reduced
 
@@ -33,6 +34,13 @@ class OptimiserConfig(Strict):
     def decays_to_zero(self) -> bool:
         """Whether the learning rate is zero after `max_epochs`, and every rate before depends on their number."""
         return self.schedule in ("linear", "cosine")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plateau_has_no_warm_up_by_default(cls, values: Any) -> Any:
+        if isinstance(values, Mapping) and values.get("schedule") == "plateau":
+            return {"warmup_steps": 0, **values}
+        return values
 
     @model_validator(mode="after")
     def _plateau_starts_at_full_rate(self) -> OptimiserConfig:
@@ -52,19 +60,19 @@ class GuidedAlignmentConfig(Strict):
 
 class TrainingConfig(Strict):
     optimiser: OptimiserConfig = OptimiserConfig()
-    batch_size: PositiveInt = 64  # sentences, or tokens of each side, padding included
+    batch_size: PositiveInt = 32  # sentences, or tokens of each side, padding included
     batch_unit: Literal["sentences", "tokens"] = "sentences"  # what `batch_size` counts
-    label_smoothing: float = Field(default=0.0, ge=0.0, lt=1.0)  # probability spread over all tokens
+    label_smoothing: float = Field(default=0.1, ge=0.0, lt=1.0)  # probability spread over all tokens
     r_drop: NonNegativeFloat = 0.0  # weight of the divergence of two dropout masks, see `r_drop_loss`; 5 in the paper
     guided_alignment: GuidedAlignmentConfig | None = None  # train the attention weights on links as well
-    ema_decay: float | None = Field(default=None, gt=0.0, lt=1.0)  # average the weights, see `WeightAverage`; 0.999
+    ema_decay: float | None = Field(default=0.999, gt=0.0, lt=1.0)  # average the weights, see `WeightAverage`
     keep_epochs: NonNegativeInt = 0  # keep the weights of the last epochs, which the command `average` averages
     clip_norm: PositiveFloat | None = 1.0  # maximum norm of all gradients together; null: no clipping
     max_skipped_steps: NonNegativeInt = 10  # steps with a loss or gradient that is not finite; more end training
     max_epochs: PositiveInt = 50  # an upper limit
     validate_every: PositiveInt = 1  # epochs
     monitor: Literal["bleu", "loss"] = "bleu"  # validation metric for best weights, early stopping and plateau
-    patience: PositiveInt | None = 5  # validations without improvement, once BLEU is above 0, before training stops
+    patience: PositiveInt | None = 5  # validations without improvement, once BLEU is above 1, before training stops
     precision: Literal["fp32", "bf16"] = "fp32"  # of matrix products
     accelerator: Literal["auto", "cpu", "cuda"] = "auto"  # auto: a GPU if there is one
 
@@ -76,6 +84,10 @@ class TrainingConfig(Strict):
                 "training would never validate, and no model would be kept; lower it"
             )
         return self
+
+    def is_informative(self, score: float) -> bool:
+        """Whether a score of the monitored metric counts for `patience` and `plateau`; a BLEU below 1 does not."""
+        return self.monitor == "loss" or not score < 1
 
     def require_epochs(self, trained: int, folder: Path) -> None:
         """UserError if the run in `folder` has trained for more epochs than these settings allow."""

@@ -242,8 +242,7 @@ class TranslationModule(lightning.LightningModule):
                 ) from None
         self.log_dict(scores, batch_size=1)
         score = scores[f"validation_{self.config.monitor}"]
-        # As for early stopping, a BLEU of 0 tells nothing of what was learnt, and is no lack of improvement.
-        if self.plateau is not None and not (self.config.monitor == "bleu" and score == 0 and self.plateau.best <= 0):
+        if self.plateau is not None and self.config.is_informative(score):
             self.plateau.step(score)
 
     def configure_gradient_clipping(self, optimizer: Any, *_: Any, **__: Any) -> None:

@@ -3,6 +3,7 @@
 from itertools import product
 
 import pytest
+from plain_recipe import NO_DROPOUT, constant
 
 import seq2seq_attn as s2s
 
@@ -27,9 +28,10 @@ def backwards(tmp_path_factory):
             "embedding_size": 12,
             "encoder": {"hidden_size": 16},
             "decoder": {"kind": "luong", "hidden_size": 24, "input_feeding": False},
+            "dropout": NO_DROPOUT,
         },
         "training": {
-            "optimiser": {"learning_rate": 0.03},
+            **constant(0.03),
             "batch_size": 13,
             "max_epochs": 30,
             "validate_every": 30,

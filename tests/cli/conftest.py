@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import pytest
 import yaml
+from plain_recipe import NO_DROPOUT, constant
 
 from seq2seq_attn.cli import main
 
@@ -69,9 +70,10 @@ def toy(tmp_path_factory):
             "encoder": {"hidden_size": 5},
             "decoder": {"hidden_size": 11},
             "context": {"scorer": {"name": "additive", "hidden_size": 7}},
+            "dropout": NO_DROPOUT,
         },
         "training": {
-            "optimiser": {"learning_rate": 0.03},
+            **constant(0.03),
             "batch_size": 12,
             "max_epochs": 6,
             "patience": None,

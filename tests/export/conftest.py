@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import small_models
+from plain_recipe import NO_DROPOUT, constant
 
 import seq2seq_attn as s2s
 
@@ -27,9 +28,9 @@ def trained(tmp_path_factory):
         values = {
             "data": {"train": pairs, "validation": pairs},
             "text": {"tokeniser": "word"},
-            "model": model,
+            "model": {"dropout": NO_DROPOUT} | model,
             "training": {
-                "optimiser": {"learning_rate": 0.01},
+                **constant(0.01),
                 "batch_size": 16,
                 "max_epochs": 12,
                 "validate_every": 12,

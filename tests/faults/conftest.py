@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import pytest
 import yaml
+from plain_recipe import NO_DROPOUT, constant
 
 HERE = Path(__file__).parent
 
@@ -82,8 +83,20 @@ def toy(tmp_path_factory):
     config = {
         "data": files | {"max_length": 8},
         "text": {"tokeniser": "word"},
-        "model": {"embedding_size": 6, "encoder": {"hidden_size": 5}, "decoder": {"hidden_size": 7}},
-        "training": {"batch_size": 12, "max_epochs": 3, "patience": None, "monitor": "loss", "accelerator": "cpu"},
+        "model": {
+            "embedding_size": 6,
+            "encoder": {"hidden_size": 5},
+            "decoder": {"hidden_size": 7},
+            "dropout": NO_DROPOUT,
+        },
+        "training": {
+            **constant(0.001),
+            "batch_size": 12,
+            "max_epochs": 3,
+            "patience": None,
+            "monitor": "loss",
+            "accelerator": "cpu",
+        },
         "evaluation": {"tokenize": "none", "bands": [2, 3]},
     }
     (folder / "toy.yaml").write_text(yaml.safe_dump(config))

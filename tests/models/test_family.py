@@ -8,8 +8,8 @@ import yaml
 from seq2seq_attn.attention.registry import load_file
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.models.recurrent.bahdanau import BahdanauConfig, BahdanauDecoder
-from seq2seq_attn.models.recurrent.conditional import ConditionalDecoder
+from seq2seq_attn.models.recurrent.bahdanau import BahdanauDecoder
+from seq2seq_attn.models.recurrent.conditional import ConditionalConfig, ConditionalDecoder
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.recurrent.decoders import DecoderConfig
 from seq2seq_attn.models.recurrent.luong import LuongConfig, LuongDecoder
@@ -26,10 +26,10 @@ def parsed(model):
     return parse(Config, {**LEAST, "model": model})
 
 
-def test_the_default_model_is_recurrent_and_the_default_decoder_is_that_of_bahdanau():
-    for model in ({}, {"kind": "recurrent"}, {"decoder": {"kind": "bahdanau"}}):
+def test_the_default_model_is_recurrent_and_the_default_decoder_is_conditional():
+    for model in ({}, {"kind": "recurrent"}, {"decoder": {"kind": "conditional"}}):
         assert parsed(model).model == default_model() == RecurrentConfig() == parse(Config, LEAST).model
-    assert type(RecurrentConfig().decoder) is BahdanauConfig
+    assert type(RecurrentConfig().decoder) is ConditionalConfig
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_input_feeding_that_earlier_versions_wrote_for_every_kind_is_ignored():
         ({"decoder": {"kind": "seq"}}, "there is no such kind; choose from bahdanau, conditional, luong"),
         (
             {"decoder": {"input_feeding": False}},
-            "model.decoder: input_feeding is an option of kind=luong, not of kind=bahdanau; leave it out",
+            "model.decoder: input_feeding is an option of kind=luong, not of kind=conditional; leave it out",
         ),
         ({"decoder": {"kind": "luong", "input_feding": True}}, "(did you mean 'model.decoder.input_feeding'?)"),
         ({"context": {"scorer": "adittive"}}, "model.context.scorer = 'adittive': there is no scorer"),
@@ -107,7 +107,7 @@ def test_a_user_s_own_decoder_is_chosen_by_its_kind(monkeypatch):
     assert type(config.model.build(7, 9, joint=False).decoder) is Doubled
     assert config.model.decoder.factor == 3.0
     assert parse(Config, yaml.safe_load(dump(config))) == config
-    with pytest.raises(UserError, match="factor is an option of kind=doubled, not of kind=bahdanau"):
+    with pytest.raises(UserError, match="factor is an option of kind=doubled, not of kind=conditional"):
         parsed({"decoder": {"factor": 3}})
 
 

@@ -24,7 +24,12 @@ def layer_and_input(rows=7, bias=True):
 
 def make(scale=3, **changes):
     torch.manual_seed(5)
-    values = {"embedding_size": 13, "encoder": {"hidden_size": 9}, "decoder": {"hidden_size": 19}}
+    values = {
+        "tie_embeddings": "none",
+        "embedding_size": 13,
+        "encoder": {"hidden_size": 9},
+        "decoder": {"hidden_size": 19},
+    }
     model = RecurrentConfig.model_validate(values | changes).build(17, 149, False)
     for parameter in model.parameters():
         parameter.data.mul_(scale)

@@ -134,7 +134,7 @@ def test_resuming_with_another_configuration_names_the_difference(trained, confi
 
 
 def test_max_epochs_cannot_change_where_the_learning_rates_so_far_depended_on_it(config, tmp_path):
-    decaying = changed(config, optimiser={"learning_rate": 0.02, "schedule": "linear"})
+    decaying = changed(config, optimiser={"learning_rate": 0.02, "schedule": "linear", "warmup_steps": 0})
     train(decaying, tmp_path / "run")
     with pytest.raises(UserError, match=r"training\.max_epochs=2, now it is 3"):
         train(changed(decaying, max_epochs=3), tmp_path / "run", if_exists="resume")

@@ -14,6 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 import uvicorn
+from plain_recipe import NO_DROPOUT, constant
 
 import seq2seq_attn as s2s
 from seq2seq_attn.serve import Settings
@@ -39,9 +40,10 @@ def run(tmp_path_factory):
             "embedding_size": 12,
             "encoder": {"hidden_size": 16},
             "decoder": {"kind": "luong", "hidden_size": 24},
+            "dropout": NO_DROPOUT,
         },
         "training": {
-            "optimiser": {"learning_rate": 0.03},
+            **constant(0.03),
             "batch_size": 13,
             "max_epochs": 25,
             "validate_every": 25,

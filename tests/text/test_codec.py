@@ -1,4 +1,5 @@
 import json
+import random
 
 import numpy as np
 import pytest
@@ -122,7 +123,6 @@ def test_minimum_frequency_and_vocabulary_size_bound_a_vocabulary_of_words():
     ("options", "message"),
     [
         ({"kind": "wrod"}, "unknown tokeniser 'wrod'; choose from word, moses, character, bpe, unigram"),
-        ({"kind": "bpe"}, "bpe needs a vocabulary size"),
         ({"kind": "unigram", "vocabulary_size": 45, "minimum_frequency": 2}, "minimum frequency 2: unigram"),
     ],
 )
@@ -173,3 +173,20 @@ def test_sampled_ids_are_those_of_the_sampled_pieces_and_end_the_sentence():
     assert sampled[1] == [EOS]
     assert EOS not in sampled[2][:-1]
     assert UNK in sampled[2]
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_a_small_text_has_all_its_pieces_in_the_default_vocabulary(kind):
+    """Three characters and 40 √25 = 200 pieces are more than such a text yields, so all that it yields are learnt."""
+    few = ParallelCorpus(["ab ba"] * 25, ["ba ab"] * 25)
+    source, _ = train_codecs(few, kind, joint=True)
+    most = len(source.vocabulary)
+    with pytest.raises(UserError, match=f"set text.vocabulary_size to at most {most}"):
+        train_codecs(few, kind, joint=True, vocabulary_size=most + 1)
+
+
+def test_the_default_size_of_a_vocabulary_follows_from_the_corpus():
+    draw = random.Random(4)
+    lines = [" ".join("".join(draw.choices("abcdefghij", k=6)) for _ in range(6)) for _ in range(400)]
+    sizes = [len(train_codecs(ParallelCorpus(lines[:n], lines[:n]))[0].vocabulary) for n in (100, 400)]
+    assert sizes == [4 + 11 + 400, 4 + 11 + 800]  # special tokens, ten letters and the space, 40 √n

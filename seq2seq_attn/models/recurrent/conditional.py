@@ -83,7 +83,7 @@ class ConditionalConfig(DecoderConfig):
     """`{kind: conditional, transitions: 2}`."""
 
     kind: Literal["conditional"] = "conditional"
-    transitions: Layers = Field(2, ge=2)  # cells that a state passes in one step: two, or more in a deep transition
+    transitions: Layers = Field(default=2, ge=2)  # cells that a state passes in a step; above 2: a deep transition
 
     @model_validator(mode="after")
     def _deep_transitions_need_a_recurrent_product(self) -> ConditionalConfig:

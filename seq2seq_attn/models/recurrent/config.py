@@ -12,7 +12,7 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.context_config import ContextConfig, build_context
 from seq2seq_attn.models.embedding import build_embeddings
 from seq2seq_attn.models.encoder import EncoderConfig
-from seq2seq_attn.models.recurrent.bahdanau import BahdanauConfig
+from seq2seq_attn.models.recurrent.conditional import ConditionalConfig
 from seq2seq_attn.models.recurrent.decoders import DecoderConfig
 from seq2seq_attn.models.recurrent.encoder import RecurrentEncoderConfig
 from seq2seq_attn.models.recurrent.translator import DeepOutput, PlainOutput, RecurrentTranslator
@@ -29,7 +29,7 @@ class RecurrentConfig(ModelConfig):
     encoder: SerializeAsAny[EncoderConfig] = RecurrentEncoderConfig()
     summary: Literal["last", "mean", "learned"] = "last"  # C, which sets H_0 = tanh(W C)
     context: ContextConfig = ContextConfig()
-    decoder: SerializeAsAny[DecoderConfig] = BahdanauConfig()
+    decoder: SerializeAsAny[DecoderConfig] = ConditionalConfig()
     dropout: DropoutConfig = DropoutConfig()
 
     @property
@@ -43,8 +43,16 @@ class RecurrentConfig(ModelConfig):
     def with_decoder_size(self, size: int) -> RecurrentConfig:
         return self.model_copy(update={"decoder": self.decoder.model_copy(update={"hidden_size": size})})
 
+    @property
+    def features(self) -> int:
+        """How many numbers the readout gives to the projection to the vocabulary."""
+        if self.decoder.readout == "plain":
+            return self.decoder.hidden_size
+        return self.decoder.readout_size or self.embedding_size
+
     def build(self, source_size: int, target_size: int, joint: bool) -> RecurrentTranslator:
-        source_embedding, target_embedding = build_embeddings(self, self.dropout, source_size, target_size, joint)
+        tied, sizes = self.tied(joint, self.features), (source_size, target_size)
+        source_embedding, target_embedding = build_embeddings(self, self.dropout, tied, *sizes, joint)
         encoder = self.encoder.build(self.embedding_size, dropout=self.dropout.state, layer_norm=self.layer_norm)
         summary = attention.summary_of(self.summary, encoder.state_size, encoder.directions)
         query_size = self.decoder.hidden_size
@@ -52,13 +60,12 @@ class RecurrentConfig(ModelConfig):
         use_fused_modules(context)  # attention/ itself depends on torch alone
         make_cell = partial(self.decoder.make_cell, self.layer_norm, self.dropout.state)
         decoder = self.decoder.build(make_cell, context, self.embedding_size)
-        readout, features = self._readout(context)
-        output = Linear(features, target_size)
-        if self.tie_embeddings != "none":
-            if features != self.embedding_size:
+        readout, output = self._readout(context), Linear(self.features, target_size)
+        if tied != "none":
+            if self.features != self.embedding_size:
                 raise UserError(
-                    f"model.tie_embeddings={self.tie_embeddings} needs features of the embeddings' size "
-                    f"{self.embedding_size}, got {features}; use decoder.readout=deep without decoder.readout_size"
+                    f"model.tie_embeddings={tied} needs features of the embeddings' size "
+                    f"{self.embedding_size}, got {self.features}; use decoder.readout=deep without decoder.readout_size"
                 )
             output.weight = target_embedding.table.weight
         return RecurrentTranslator(
@@ -72,10 +79,8 @@ class RecurrentConfig(ModelConfig):
             state_dropout=self.dropout.state,
         )
 
-    def _readout(self, context: attention.Context) -> tuple[DeepOutput | PlainOutput, int]:
-        """The readout, and the number of its features."""
-        hidden_size, dropout = self.decoder.hidden_size, self.dropout.readout
+    def _readout(self, context: attention.Context) -> DeepOutput | PlainOutput:
         if self.decoder.readout == "plain":
-            return PlainOutput(dropout=dropout), hidden_size
-        size = self.decoder.readout_size or self.embedding_size
-        return DeepOutput(hidden_size, context.value_size, self.embedding_size, size, dropout=dropout), size
+            return PlainOutput(dropout=self.dropout.readout)
+        sizes = self.decoder.hidden_size, context.value_size, self.embedding_size, self.features
+        return DeepOutput(*sizes, dropout=self.dropout.readout)

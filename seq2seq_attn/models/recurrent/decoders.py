@@ -87,9 +87,9 @@ class DecoderConfig(Tagged):
     # Earlier versions wrote it for every kind; now it is an option of `luong` alone.
     obsolete: ClassVar[dict[str, Any]] = {"input_feeding": True}
 
-    kind: str = "bahdanau"  # how reading and updating alternate
+    kind: str = "conditional"  # how reading and updating alternate
     cell: CellName = "gru"  # kind of recurrent cell
-    hidden_size: Size = 512  # of H_i
+    hidden_size: Size = 256  # of H_i
     layers: Layers = 1  # stacked cells: the context is an input of the first, the query is the output of the last
     residual: bool = False  # around every layer except the first
     readout: Literal["deep", "plain"] = "deep"  # tanh(W [H_i; C_i; y_{i-1}]), or H_i itself

@@ -29,7 +29,7 @@ from seq2seq_attn.models.transformer.decoder import TransformerDecoder
 from seq2seq_attn.models.transformer.encoder import TransformerEncoder
 from seq2seq_attn.models.transformer.layers import Activation, DecoderLayer, EncoderLayer, FeedForward, Norm
 from seq2seq_attn.models.transformer.translator import TransformerTranslator
-from seq2seq_attn.models.translator import DropoutConfig, ModelConfig
+from seq2seq_attn.models.translator import DropoutConfig, ModelConfig, Probability
 from seq2seq_attn.ops.linear import Linear
 from seq2seq_attn.ops.replace import use_fused_modules
 from seq2seq_attn.strict import Layers, Size, Strict
@@ -117,6 +117,12 @@ class TransformerEncoderConfig(LayersConfig, EncoderConfig):
         return encoder
 
 
+class TransformerDropout(DropoutConfig):
+    embedding: Probability = 0.0
+    state: Probability = 0.15
+    readout: Probability = 0.0
+
+
 class TransformerConfig(ModelConfig):
     """Transformer encoder-decoder (Vaswani et al. 2017), or a recurrent encoder with a Transformer decoder.
 
@@ -132,7 +138,7 @@ class TransformerConfig(ModelConfig):
     summary: Literal["last", "mean", "learned"] = "mean"  # C of the fixed context
     context: ContextConfig = ContextConfig(scorer=SCALED_DOT, heads=HEADS)
     decoder: LayersConfig = LayersConfig()
-    dropout: DropoutConfig = DropoutConfig()
+    dropout: TransformerDropout = TransformerDropout()
 
     @model_validator(mode="before")
     @classmethod
@@ -158,11 +164,12 @@ class TransformerConfig(ModelConfig):
         return self.model_copy(update={"decoder": self.decoder.model_copy(update={"feed_forward_size": size})})
 
     def build(self, source_size: int, target_size: int, joint: bool) -> TransformerTranslator:
-        source_embedding, target_embedding = build_embeddings(self, self.dropout, source_size, target_size, joint)
+        tied, sizes = self.tied(joint, self.embedding_size), (source_size, target_size)
+        source_embedding, target_embedding = build_embeddings(self, self.dropout, tied, *sizes, joint)
         encoder = self.encoder.build(self.embedding_size, dropout=self.dropout.state)
         decoder = self._decoder(encoder)
         output = Linear(self.embedding_size, target_size)
-        if self.tie_embeddings != "none":
+        if tied != "none":
             output.weight = target_embedding.table.weight
         return TransformerTranslator(
             source_embedding,
