@@ -82,7 +82,7 @@ class TextConfig(Strict):
     """Tokenisation and vocabulary."""
 
     tokeniser: Literal["word", "moses", "character", "bpe", "unigram"] = "bpe"  # the last two: sentencepiece
-    vocabulary_size: VocabularySize | None = None  # bpe, unigram: exact; others: at most; null: by the size of the corpus
+    vocabulary_size: VocabularySize | None = None  # bpe, unigram: exactly; others: at most; null: by the corpus
     minimum_frequency: PositiveInt = 1  # rarer tokens are unknown
     joint: bool = True  # one tokeniser and one vocabulary for both languages; by default, with bpe and unigram
     lowercase: bool = False  # both sides
