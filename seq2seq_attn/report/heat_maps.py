@@ -81,14 +81,15 @@ def heads_figure(layers: Sequence[NDArray[Any]], columns: Sequence[str], rows: S
 
     The tokens stand at the left and at the top of the grid; darker cells have larger weights (0 to 1).
     """
-    cell = max(0.1, 0.7 / max(len(columns), len(rows)))  # inches; a line of the tokens' type needs 0.1
     heads = max(map(len, layers))
+    size, cell = (WORD, 0.22) if heads == len(layers) == 1 else (TOKEN, 0.1)  # points; inches, as a line of it needs
+    cell = max(cell, 0.7 / max(len(columns), len(rows)))
     with drawing([title, *columns, *rows]):
         name = _longest([f"head {heads}", f"layer {len(layers)}"], NUMBER)
         space = Space(
             panel=(max(cell * len(columns), name), max(cell * len(rows), name)),
-            left=_longest(rows, TOKEN) + 0.3,  # and the number of the layer
-            top=_longest(columns, TOKEN) + 0.3,  # and that of the head
+            left=_longest(rows, size) + 0.3,  # and the number of the layer
+            top=_longest(columns, size) + 0.3,  # and that of the head
             bottom=EDGE,
             between=(0.15, 0.15),
         )
@@ -99,7 +100,7 @@ def heads_figure(layers: Sequence[NDArray[Any]], columns: Sequence[str], rows: S
             for head, matrix in enumerate(weights):
                 axes = panels[layer, head]
                 axes.set_axis_on()
-                image = _heat_map(axes, cell, matrix, columns if layer == 0 else (), rows if head == 0 else (), TOKEN)
+                image = _heat_map(axes, cell, matrix, columns if layer == 0 else (), rows if head == 0 else (), size)
                 axes.tick_params(pad=1)
             panels[layer, 0].set_ylabel(f"layer {layer}", fontsize=NUMBER)
         for head, axes in enumerate(panels[0]):

@@ -179,6 +179,7 @@ def test_cells_are_squares_of_one_size_in_all_arms():
 @pytest.mark.parametrize(("columns", "rows"), [(("a",), ("b",)), (("Tom", "runs", "."), LONG), (LONG, ("b",))])
 def test_no_text_of_a_grid_of_heads_is_cut_or_hides_another(columns, rows):
     weights = np.full((2, len(rows), len(columns)), 1 / len(columns))
+    assert_readable(heads_figure([weights[:1]], columns, rows, "attention"))
     assert_readable(heads_figure([weights], columns, rows, "cross-attention"))
     assert_readable(heads_figure([weights, weights[:1], weights], columns, rows, "cross-attention of the decoder"))
 
