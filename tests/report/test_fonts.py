@@ -21,7 +21,7 @@ CORPUS = Path(__file__).parents[2] / "data" / "tom-and-jerry"
 
 @pytest.fixture(autouse=True)
 def bare_machine(monkeypatch):
-    """A machine with no fonts but matplotlib's, which shapes text; nothing was warned of. A list of fonts to install."""
+    """A machine with no fonts but those of a matplotlib that shapes text; a list of files to install more."""
     own = [font for font in font_manager.fontManager.ttflist if "mpl-data" in font.fname]
     files = []
     monkeypatch.setattr(font_manager.fontManager, "ttflist", own)
