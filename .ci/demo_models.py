@@ -25,7 +25,11 @@ from seq2seq_attn.text.checksums import record
 
 ROOT = Path(__file__).parents[1]
 ARMS = {"attention": "additive attention", "distracted": "distracted (C at every step)"}
-ALL_LENGTHS = {"data": {"max_training_length": None}, "training": {"max_epochs": 8, "monitor": "loss"}}
+ALL_LENGTHS = {
+    "data": {"max_training_length": None},
+    "text": {"match_known_forms": True},  # for what users type; all words of the corpus are known
+    "training": {"max_epochs": 8, "monitor": "loss"},
+}
 TRANSFORMER = {
     "model": {
         "kind": "transformer",

@@ -86,6 +86,7 @@ class TextConfig(Strict):
     minimum_frequency: PositiveInt = 1  # rarer tokens are unknown
     joint: bool = True  # one tokeniser and one vocabulary for both languages; by default, with bpe and unigram
     lowercase: bool = False  # both sides
+    match_known_forms: bool = False  # word, moses: read `Dog.`, if it is unknown, as `dog .` (`text/unknown_words.py`)
     source_language: str = "en"  # as in en, eng, en-US or English
     target_language: str = "en"  # as in de, deu, de-AT or German
     normalization: Normalization = "identity"  # bpe and unigram: sentencepiece's rules for rewriting; identity: none
@@ -119,6 +120,12 @@ class TextConfig(Strict):
             is_default = getattr(self, key) == type(self).model_fields[key].default
             if not is_default and self.tokeniser not in ("bpe", "unigram"):
                 raise ValueError(f"{key} needs tokeniser=bpe or unigram; {self.tokeniser} has no such option")
+        return self
+
+    @model_validator(mode="after")
+    def _known_forms_need_words(self) -> TextConfig:
+        if self.match_known_forms and self.tokeniser not in ("word", "moses"):
+            raise ValueError(f"match_known_forms needs tokeniser=word or moses; {self.tokeniser} has no words")
         return self
 
 

@@ -126,7 +126,7 @@ def score_test(
         pairs.source, translations, pairs.target, options.tokenize, length_bands(options)
     )
     forced_scores, attention = score_references(model, pairs, gold)
-    return TestResult(scores | forced_scores, translations, attention)
+    return TestResult(scores | forced_scores | model.unknown_words(pairs).shares, translations, attention)
 
 
 def score_references(

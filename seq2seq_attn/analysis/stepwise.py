@@ -137,12 +137,12 @@ def continuations(
 
 
 def exact(options: SearchOptions, n_best: int | None = None) -> SearchOptions:
-    """The options in single precision with the whole vocabulary, and without minimum Bayes risk.
+    """The options in single precision with the whole vocabulary, without minimum Bayes risk, and showing `<unk>`.
 
     For `n_best` hypotheses, by default as many as before.
     """
-    changes = {"precision": "fp32", "shortlist": None, "mbr": None, "n_best": n_best or options.n_best}
-    return options.model_copy(update=changes)
+    changes = {"precision": "fp32", "shortlist": None, "mbr": None, "replace_unknown": False}
+    return options.model_copy(update=changes | {"n_best": n_best or options.n_best})
 
 
 def decoded(model: TrainedModel, source: str | Sequence[str], steps: Iterator[DecodedStep]) -> DecodedSteps:

@@ -39,6 +39,8 @@ class Translation(NamedTuple):
     source: str
     candidates: tuple[Candidate, ...]  # best first; none for a blank sentence
     token_attention: TokenAttention | None = None  # of all candidates; None unless weights were requested
+    tokens: tuple[str, ...] = ()  # that the model read, `</s>` last; none for a blank sentence
+    unknown: tuple[str, ...] = ()  # the words that are unknown to the model, which reads `<unk>` for them
 
     @property
     def text(self) -> str:
@@ -80,6 +82,11 @@ class Translations(Answers[Translation]):
         return [[candidate.text for candidate in each.candidates] for each in self]
 
     @property
+    def unknown(self) -> list[tuple[str, ...]]:
+        """The words of each sentence that are unknown to the model."""
+        return [each.unknown for each in self]
+
+    @property
     def weights(self) -> list[NDArray[np.float32] | None]:
         """The attention weights (T, S) of the best translation of each sentence; None for a blank one."""
         return [each.attention.weights if each.candidates else None for each in self]
@@ -94,6 +101,7 @@ class Translations(Answers[Translation]):
                 "translation": candidate.text if candidate else "",
                 "score": candidate and candidate.score,
                 "log_probability": candidate and candidate.log_probability,
+                "unknown": list(each.unknown),
             }
             for number, each in enumerate(self)
             for rank, candidate in enumerate(each.candidates or (None,), start=1)

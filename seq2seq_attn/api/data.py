@@ -16,6 +16,7 @@ import yaml
 
 from seq2seq_attn.api.tables import Listing, html_table
 from seq2seq_attn.errors import UserError, shown
+from seq2seq_attn.runs import find_run
 from seq2seq_attn.text.corpus import (
     CorpusStatistics,
     Languages,
@@ -31,6 +32,7 @@ from seq2seq_attn.text.download import DownloadProgress, KnownCorpus, download_f
 from seq2seq_attn.text.files import open_bytes
 from seq2seq_attn.text.languages import language_code
 from seq2seq_attn.text.synthetic import SEED, generate_corpus, make_corpus
+from seq2seq_attn.text.unknown_words import UnknownCount
 
 __all__ = ["Corpora", "CorpusParts", "PartStatistics", "SplitFiles", "corpora", "get", "make", "split", "stats"]
 
@@ -103,11 +105,12 @@ def make(name: str, folder: Path | str | None = None, *, seed: int | None = None
     return make_corpus(name, folder or GENERATED / name, SEED if seed is None else seed)
 
 
-def stats(corpus: Corpus, *, columns: tuple[int, int] = (0, 1)) -> CorpusParts:
+def stats(corpus: Corpus, *, columns: tuple[int, int] = (0, 1), run: Path | str | None = None) -> CorpusParts:
     """Counts the pairs and the words of a corpus; words are separated by blanks.
 
-    `columns` are those of the source and the target in a file with tabs, counted from 0. UserError: a file is missing,
-    or the two sides have different numbers of lines.
+    In parts other than `train`, words that `train` does not have are counted as unknown or, with `run`, in all parts
+    those that the model of this run does not know. `columns` are those of the source and the target in a file with
+    tabs, counted from 0. UserError: a file is missing, or the two sides have different numbers of lines.
 
     >>> s2s.data.stats(("all.en", "all.de"))
     corpus  12 pairs
@@ -117,9 +120,52 @@ def stats(corpus: Corpus, *, columns: tuple[int, int] = (0, 1)) -> CorpusParts:
     files = _files(corpus)
     read = {part: _read(paths, columns) for part, paths in files.items()} or _generated(str(corpus))
     sides = {part: languages_of(files.get(part, ()), columns) or ("source", "target") for part in read}
+    unknown = _unknown_to_train(read) if run is None else _unknown_to_run(read, Path(run))
     return CorpusParts(
-        PartStatistics(part, pairs.name, sides[part], corpus_statistics(pairs)) for part, pairs in read.items()
+        PartStatistics(part, pairs.name, sides[part], corpus_statistics(pairs), unknown.get(part))
+        for part, pairs in read.items()
     )
+
+
+def _unknown_to_train(parts: Mapping[str, ParallelCorpus]) -> dict[str, UnknownWords]:
+    if "train" not in parts:
+        return {}
+    known = [
+        {word for line in side for word in line.split()} for side in (parts["train"].source, parts["train"].target)
+    ]
+    counts = {}
+    for part, pairs in parts.items():
+        if part != "train":
+            words = [[word for line in side for word in line.split()] for side in (pairs.source, pairs.target)]
+            source, target = (
+                UnknownCount(sum(word not in own for word in side), len(side))
+                for side, own in zip(words, known, strict=True)
+            )
+            counts[part] = UnknownWords("not in train", source, target)
+    return counts
+
+
+def _unknown_to_run(parts: Mapping[str, ParallelCorpus], run: Path) -> dict[str, UnknownWords]:
+    from seq2seq_attn.text.codec import load_codecs  # imports NumPy and sentencepiece
+
+    source, target = load_codecs(find_run(run))
+    return {
+        part: UnknownWords(f"unknown to {run}", source.count_unknown(pairs.source), target.count_unknown(pairs.target))
+        for part, pairs in parts.items()
+    }
+
+
+class UnknownWords(NamedTuple):
+    """How many words of a part of a corpus are unknown, and to what."""
+
+    meaning: str
+    source: UnknownCount
+    target: UnknownCount
+
+    def lines(self, sides: tuple[str, str]) -> list[str]:
+        """A line of text for each of the sides, which have these names."""
+        counts = self.source, self.target
+        return [f"{side}: {count} {self.meaning}" for side, count in zip(sides, counts, strict=True)]
 
 
 class PartStatistics(NamedTuple):
@@ -129,6 +175,12 @@ class PartStatistics(NamedTuple):
     name: str  # its files
     sides: tuple[str, str]  # the languages, if the names of the files tell them
     counts: CorpusStatistics
+    unknown: UnknownWords | None = None  # None if there is nothing that words could be unknown to
+
+    @property
+    def unknown_shares(self) -> tuple[float | None, float | None]:
+        """Of the words of the source and of the target, between 0 and 1."""
+        return (None, None) if self.unknown is None else (self.unknown.source.share, self.unknown.target.share)
 
 
 class CorpusParts(Listing[PartStatistics]):
@@ -143,6 +195,7 @@ class CorpusParts(Listing[PartStatistics]):
                     f"{words.mean_length:.1f} per line (median {words.median_length:g}, maximum {words.max_length})"
                     for side, words in zip(each.sides, (each.counts.source, each.counts.target), strict=True)
                 ),
+                *(each.unknown.lines(each.sides) if each.unknown else ()),
             ]
             for each in self
         }
@@ -159,9 +212,12 @@ class CorpusParts(Listing[PartStatistics]):
                 "words per line": words.mean_length,
                 "median": words.median_length,
                 "maximum": words.max_length,
+                "unknown": share,
             }
             for each in self
-            for side, words in zip(each.sides, (each.counts.source, each.counts.target), strict=True)
+            for side, words, share in zip(
+                each.sides, (each.counts.source, each.counts.target), each.unknown_shares, strict=True
+            )
         ]
 
 

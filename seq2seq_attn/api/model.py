@@ -119,6 +119,7 @@ class Model:
         seed: int | None = None,
         mbr: Literal["chrf", "bleu"] | None = None,
         candidates: int | None = None,
+        replace_unknown: bool | None = None,
         ensemble: Sequence[Model] = (),
         weights: bool = False,
         progress: Progress | None = None,
@@ -136,6 +137,9 @@ class Model:
         random instead (`search.sampling`); `temperature=1` draws from the distribution of the model. `mbr` chooses
         among the `candidates` best of the beam, or as many samples, those with the highest mean chrF or sentence BLEU
         against all candidates (minimum Bayes risk); this mean is then the score.
+
+        A word that the model predicts without knowing it is shown as `<unk>` or, with `replace_unknown`, as the source
+        token with the highest attention weight. The unknown words of a sentence are in its record, under `unknown`.
 
         The models of `ensemble` translate together with this one: at every step, their probabilities are averaged, and
         so are their attention weights. Options, limits and lexicon are those of this model.
@@ -160,6 +164,7 @@ class Model:
             seed=seed,
             mbr=mbr,
             candidates=candidates,
+            replace_unknown=replace_unknown,
         )
         found = self.stream(sentences, options, ensemble=ensemble, weights=weights, progress=progress, say=say)
         return Translations(found)
@@ -213,7 +218,10 @@ class Model:
     ) -> Iterator[Translation]:
         """As `stream`, for lines in batches, each of which is translated together before the next is asked for."""
         options = options or self.config.search
-        trained = with_lexicon(self._averaged_with(ensemble, weights), self.folder, options, say).for_inference(options)
+        needs_weights = weights or options.replace_unknown
+        trained = with_lexicon(self._averaged_with(ensemble, needs_weights), self.folder, options, say).for_inference(
+            options
+        )
         if (slow := slow_precision(options.precision, trained.device.type)) is not None:
             say(slow)
         done = 0
@@ -225,9 +233,13 @@ class Model:
             if progress is not None:
                 progress(sum(not hypotheses for hypotheses in found))  # blank lines were not searched
             for source, hypotheses in zip(sources, found, strict=True):
-                candidates = (Candidate(trained.text(each), each.score, each.log_probability) for each in hypotheses)
+                candidates = tuple(
+                    Candidate(trained.text(source, each, options), each.score, each.log_probability)
+                    for each in hypotheses
+                )
                 attention = searched_attention(trained, source, hypotheses) if weights else None
-                yield Translation(source, tuple(candidates), attention)
+                unknown = tuple(trained.source.unknown_words(source))
+                yield Translation(source, candidates, attention, trained.tokens_read(source), unknown)
             done += len(sources)
 
     def _averaged_with(self, ensemble: Sequence[Model], weights: bool = False) -> TrainedModel:

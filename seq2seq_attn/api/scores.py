@@ -106,6 +106,9 @@ class Scores(dict[str, Any]):
         for key, (name, meaning) in _LINK_RATES.items():
             if key in self:
                 yield _Row(name, self[key], meaning, digits=3)
+        for key, (name, meaning) in _UNKNOWN_WORDS.items():
+            if key in self:
+                yield _Row(name, 100 * self[key], meaning)
         for band in self.get("bleu_by_length", ()):
             length = f"{band['low']}+" if band["high"] is None else f"{band['low']}-{band['high']}"
             yield _Row(f"BLEU {length}", band["bleu"], f"{band['sentences']:,} sentences of {length} source words")
@@ -140,6 +143,12 @@ _LINK_RATES = {
     "precision": ("precision", "share of the links that are gold links, sure or possible"),
     "recall": ("recall", "share of the sure gold links that were found"),
     "f1": ("F1", "harmonic mean of the two"),
+}
+
+
+_UNKNOWN_WORDS = {
+    "unknown_source_words": ("unknown words", "% of the words of the sources"),
+    "unknown_reference_words": ("", "% of the words of the references, which no translation can have"),
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,7 +14,7 @@ from seq2seq_attn.cli.console import answer, answer_json, answer_rich, progress,
 from seq2seq_attn.errors import UserError
 
 if TYPE_CHECKING:
-    from seq2seq_attn.api.data import Corpus
+    from seq2seq_attn.api.data import Corpus, PartStatistics
 
 app = typer.Typer()
 
@@ -145,6 +145,7 @@ def split(
         "seq2seq-attn data stats --source train.en.gz --target train.de.gz --json",
         "seq2seq-attn data stats data/mine",
         "seq2seq-attn data stats train.tsv",
+        "seq2seq-attn data stats tom-and-jerry --run demo",
     )
 )
 def stats(
@@ -152,17 +153,29 @@ def stats(
     source: SourceSide = None,
     target: TargetSide = None,
     columns: Columns = (0, 1),
+    run: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN", help="A run folder, or demo: count the words that its model does not know."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Count the pairs and words of a corpus.
 
-    Words are separated by blanks. Prints the number of words, of distinct words, and of words per line.
+    Words are separated by blanks. Prints the number of words, of distinct words, of words per line, and, for each part
+    but `train`, of words that `train` does not have or, with --run, that the model of a run does not know.
     """
-    found = s2s.data.stats(_named(corpus, source, target), columns=columns)
+    found = s2s.data.stats(_named(corpus, source, target), columns=columns, run=run)
     if as_json:
-        answer_json({each.part: {"name": each.name} | asdict(each.counts) for each in found})
+        answer_json({each.part: _record(each) for each in found})
     else:
         answer_rich(found)
+
+
+def _record(part: PartStatistics) -> dict[str, Any]:
+    record = {"name": part.name} | asdict(part.counts)
+    if part.unknown is None:
+        return record
+    return record | {"unknown": {side: getattr(part.unknown, side)._asdict() for side in ("source", "target")}}
 
 
 def _named(corpus: str | None, source: Path | None, target: Path | None) -> Corpus:

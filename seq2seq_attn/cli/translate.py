@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from seq2seq_attn.api.answers import Translation
 
 TIDY = 20_000  # lines
+REPORTED = 5  # lines whose unknown words are listed; the others are counted
 CHUNK = 512  # lines translated together: sorted by length, they form batches with little padding
 
 
@@ -75,6 +76,10 @@ def translate(
         int | None,
         typer.Option(min=2, help="Translations among which --mbr chooses, of the beam or drawn; 5 unless given."),
     ] = None,
+    replace_unknown: Annotated[
+        bool | None,
+        typer.Option(help="Show the source token with the highest attention weight instead of <unk>."),
+    ] = None,
     ensemble: Ensemble = None,
     attention: AttentionFile = None,
     as_json: AsJson = False,
@@ -85,15 +90,20 @@ def translate(
     Prints one line per input line, a blank one for a blank line; the lines of a pipe are translated as they come.
     Options default to the configuration of the run. With --n-best above 1, prints one line per translation in the
     format of Moses: `i ||| text ||| score`, where i counts input lines from 0 and the score is log p divided by the
-    length penalty. With --json, each line is {"source", "translations": [{"text", "score", "log_probability"}]}. An
-    input line with more tokens than data.max_length of the run is truncated, with a warning. --attention writes the
-    weights of all translations of --n-best.
+    length penalty. With --json, each line is {"source", "tokens", "unknown", "translations": [{"text", "score",
+    "log_probability"}]}: the tokens that the model read, and the words that it does not know. An input line with more
+    tokens than data.max_length of the run is truncated, with a warning. --attention writes the weights of all
+    translations of --n-best.
 
     With --with, several runs translate together: at every step, their probabilities are averaged, and so are their
     attention weights. Any of --temperature, --top-k, --top-p and --seed draws --n-best translations at random instead
     of searching for the best ones. With --mbr, the score is the mean similarity, 0 to 100.
+
+    Words of the input that are unknown to the model are reported on stderr: the first lines that have any, then their
+    share. An unknown word that the model predicts is shown as <unk>.
     """
     from seq2seq_attn.analysis.attention_files import attention_file
+    from seq2seq_attn.text.unknown_words import UnknownReport
 
     total, batches = _batches(source)
     writing = attention_file(attention) if attention else nullcontext()
@@ -112,13 +122,17 @@ def translate(
         seed=seed,
         mbr=mbr,
         candidates=candidates,
+        replace_unknown=replace_unknown,
     )
+    is_typed = source is None and sys.stdin is not None and sys.stdin.isatty()
+    unknown = UnknownReport(say, most=None if is_typed else REPORTED)
     with progress("lines", total) as advance, writing as write:
         weights = write is not None
         found = model.stream_batches(
             _tidied(batches), options, ensemble=others, weights=weights, progress=advance, say=say
         )
         for number, translation in enumerate(found):
+            unknown.add(translation.source, translation.unknown)
             if as_json:
                 _answer_record(translation)
             elif options.n_best > 1:
@@ -127,6 +141,7 @@ def translate(
                 answer(translation.text)
             if write is not None and translation.token_attention is not None:
                 write(translation.token_attention)
+    unknown.summarise()
 
 
 def _batches(source: Path | None) -> tuple[int | None, Iterator[list[str]]]:
@@ -198,4 +213,6 @@ def _answer_n_best(number: int, translation: Translation) -> None:
 
 
 def _answer_record(translation: Translation) -> None:
-    answer_json({"source": translation.source, "translations": [each._asdict() for each in translation.candidates]})
+    translations = [each._asdict() for each in translation.candidates]
+    read = {"tokens": translation.tokens, "unknown": translation.unknown}
+    answer_json({"source": translation.source} | read | {"translations": translations})

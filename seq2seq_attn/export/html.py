@@ -97,7 +97,8 @@ def _model(name: str, model: TrainedModel, place: str) -> tuple[dict[str, Any], 
 
 def _codec(codec: Codec) -> dict[str, Any]:
     tokens = codec.vocabulary.get_itos()
-    return {"kind": codec.tokeniser.kind, "lowercase": codec.lowercase, "tokens": tokens}
+    rules = {"lowercase": codec.lowercase, "match_known_forms": codec.match_known_forms}
+    return {"kind": codec.tokeniser.kind, "tokens": tokens} | rules
 
 
 def _document(records: list[dict[str, Any]], parts: Mapping[str, bytes]) -> str:

@@ -159,6 +159,7 @@ def learn_codecs(config: Config, corpus: ParallelCorpus) -> Codecs:
         lowercase=options.lowercase,
         character_coverage=options.character_coverage,
         normalization=options.normalization,
+        match_known_forms=options.match_known_forms,
     )
 
 
@@ -314,7 +315,8 @@ def files_key(files: PairFiles) -> str:
 
 
 def _codec_key(codec: Codec) -> str:
-    return f"{codec.tokeniser.kind} {codec.tokeniser.options()} {codec.lowercase} {codec.vocabulary.get_itos()}"
+    rules = f"{codec.tokeniser.kind} {codec.tokeniser.options()} {codec.lowercase} {codec.match_known_forms}"
+    return f"{rules} {codec.vocabulary.get_itos()}"
 
 
 @functools.cache

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -34,8 +34,26 @@ from seq2seq_attn.search.options import MbrOptions, SearchOptions, ShortlistOpti
 from seq2seq_attn.search.shortlist import Shortlist
 from seq2seq_attn.text.checksums import checked, write_recorded
 from seq2seq_attn.text.codec import Codec, load_codecs
+from seq2seq_attn.text.corpus import ParallelCorpus
 from seq2seq_attn.text.lexicon import Lexicon, learn_lexicon
-from seq2seq_attn.text.vocabulary import EOS
+from seq2seq_attn.text.unknown_words import UnknownCount
+from seq2seq_attn.text.vocabulary import EOS, SPECIALS, UNK
+
+
+class UnknownOfPairs(NamedTuple):
+    """How many words of both sides of a corpus a model does not know."""
+
+    source: UnknownCount
+    target: UnknownCount
+
+    def __str__(self) -> str:
+        return f"{100 * self.source.share:.2f} % of the source and {100 * self.target.share:.2f} % of the target"
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """As in metrics.json, between 0 and 1."""
+        return {"unknown_source_words": self.source.share, "unknown_reference_words": self.target.share}
+
 
 _Found = TypeVar("_Found")
 
@@ -220,27 +238,62 @@ class TrainedModel:
         found: list[list[Hypothesis]] = [[] for _ in lines]
         options = options or self.config.search
         self.require_steps(options.max_length, "max_length")
+        self.require_weights(options)
         translator = self.for_inference(options).translator
         hypotheses = search(
             translator,
             [ids[i] for i in filled],
             options.for_candidates(),
             shortlist=self._shortlist(options.shortlist),
-            with_weights=with_weights,
+            with_weights=with_weights or options.replace_unknown,
             progress=progress,
             at_step=self.at_step,
         )
         for index, best in zip(filled, hypotheses, strict=True):
-            found[index] = best if options.mbr is None else self._by_utility(best, options.mbr)[: options.n_best]
+            found[index] = best if options.mbr is None else self._by_utility(lines[index], best, options)
         return found
 
     def translate(self, lines: Sequence[str], options: SearchOptions | None = None, **rest: Any) -> list[str]:
         """The best translation of each line, a blank one for a blank line; arguments as for `search`."""
-        return [self.text(best[0]) if best else "" for best in self.search(lines, options, **rest)]
+        options = options or self.config.search
+        found = zip(lines, self.search(lines, options, **rest), strict=True)
+        return [self.text(line, best[0], options) if best else "" for line, best in found]
 
-    def text(self, hypothesis: Hypothesis) -> str:
-        """A hypothesis as a line of text."""
-        return self.target.decode(hypothesis.tokens)
+    def text(self, source: str, hypothesis: Hypothesis, options: SearchOptions) -> str:
+        """A hypothesis, found with these options, as a line of text; an unknown token is shown as `<unk>`.
+
+        With `options.replace_unknown`, it is shown as the source token that it attends to most, `</s>` left out.
+        """
+        if not options.replace_unknown or UNK not in hypothesis.tokens or hypothesis.weights is None:
+            return self.target.decode(hypothesis.tokens)
+        attended = self._attended(source, hypothesis.weights[:, :-1])
+        unknown = [shown for index, shown in zip(hypothesis.tokens, attended, strict=False) if index == UNK]
+        return self.target.decode(hypothesis.tokens, unknown)
+
+    def _attended(self, source: str, weights: Tensor) -> list[str]:
+        """For each row of weights (T', S), the source token with the highest one as text; `<unk>` if all are 0."""
+        pieces = self.source.pieces(source)
+        return [
+            self.source.tokeniser.decode([pieces[int(row.argmax())]]) if bool(row.any()) else SPECIALS[UNK]
+            for row in weights
+        ]
+
+    def tokens_read(self, line: str) -> tuple[str, ...]:
+        """The source tokens of a line that a search reads, `</s>` last; none for a blank line."""
+        pieces = self.source.pieces(line)[: self.longest_source]
+        return (*pieces, SPECIALS[EOS]) if pieces else ()
+
+    def unknown_words(self, pairs: ParallelCorpus) -> UnknownOfPairs:
+        """How many words of the sources and of the targets the model does not know."""
+        return UnknownOfPairs(self.source.count_unknown(pairs.source), self.target.count_unknown(pairs.target))
+
+    def require_weights(self, options: SearchOptions) -> None:
+        """UserError if `options.replace_unknown` needs attention weights, and this model has none."""
+        if options.replace_unknown and not self.translator.attends:
+            raise UserError(
+                "search.replace_unknown: this model does not attend to single source words, so nothing says which of "
+                "them to show; leave it out, and unknown words are shown as <unk>"
+            )
 
     def force(
         self, sources: Sequence[str], targets: Sequence[str], progress: Progress | None = None
@@ -344,17 +397,18 @@ class TrainedModel:
         translations, frequent = map(torch.from_numpy, self.lexicon)
         return Shortlist(translations[:, : options.translations], frequent[: options.frequent])
 
-    def _by_utility(self, candidates: Sequence[Hypothesis], options: MbrOptions) -> list[Hypothesis]:
-        """One hypothesis for each text among the candidates, with its mean utility as score, best first."""
+    def _by_utility(self, source: str, candidates: Sequence[Hypothesis], options: SearchOptions) -> list[Hypothesis]:
+        """The n best texts among the candidates, each as one hypothesis with its mean utility as score, best first."""
         from seq2seq_attn.evaluation.bayes_risk import mean_utilities, utility  # imports sacrebleu
 
         self.at_step()
-        texts = [self.text(each) for each in candidates]
-        means = mean_utilities(texts, utility(options.utility, self.config.evaluation.tokenize))
+        texts = [self.text(source, each, options) for each in candidates]
+        name = (options.mbr or MbrOptions()).utility
+        means = mean_utilities(texts, utility(name, self.config.evaluation.tokenize))
         distinct: dict[str, Hypothesis] = {}
         for text, mean, hypothesis in zip(texts, means, candidates, strict=True):
             distinct.setdefault(text, hypothesis._replace(score=mean))
-        return sorted(distinct.values(), key=lambda hypothesis: -hypothesis.score)
+        return sorted(distinct.values(), key=lambda hypothesis: -hypothesis.score)[: options.n_best]
 
     def _cut(self, sentences: list[list[int]], first_line: int, warn: Say) -> list[list[int]]:
         """The sentences with at most `longest_source` tokens each; one warning for all that are cut."""

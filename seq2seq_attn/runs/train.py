@@ -143,12 +143,17 @@ def _train(
         )
     coverage = None if resuming else start_from_vectors(translator, config, source, target, pretrained, say)
     model = TrainedModel(config, source, target, translator)
+    model.require_weights(config.search)
     if test is not None:
         model.require_positions(test.pairs.source, test.pairs.target, f"{test.pairs.name}, ")
+    unknown = {"validation": model.unknown_words(validation_pairs)}
+    if test is not None:
+        unknown["test"] = model.unknown_words(test.pairs)
     sizes = "joint" if source is target else f"source, {len(target.vocabulary):,} target"
     say(
         f"{name}: {_device(config)}, {config.training.precision}; {model.parameters():,} parameters; {kept}, "
-        f"validation {kept_to_validate}; vocabulary {len(source.vocabulary):,} {sizes}"
+        f"validation {kept_to_validate}; vocabulary {len(source.vocabulary):,} {sizes}; "
+        f"unknown words: {', '.join(f'{part} {counts}' for part, counts in unknown.items())}"
     )
     for warning in (
         ops.slow_precision(config.training.precision, device_type(config.training.accelerator)),
@@ -164,7 +169,10 @@ def _train(
         files[METRICS] = metrics_content(unended)
     else:
         clear(folder)
-        start: dict[str, Any] = {"initial_weights": _checksum(translator)}
+        start: dict[str, Any] = {
+            "initial_weights": _checksum(translator),
+            "validation": unknown["validation"].shares,
+        }
         if coverage:
             start["pretrained_embeddings"] = {side: each._asdict() for side, each in coverage.items()}
         files |= codec_files(source, target) | {METRICS: metrics_content(start)}
@@ -283,7 +291,7 @@ def validation_bleu(model: TrainedModel, pairs: ParallelCorpus, folder: Path) ->
 
     Called before weights and checkpoint are written, and therefore checks the lock of the folder.
     """
-    changes = {"beam_size": 1, "n_best": 1, "shortlist": None, "sampling": None, "mbr": None}
+    changes = {"beam_size": 1, "n_best": 1, "shortlist": None, "sampling": None, "mbr": None, "replace_unknown": False}
     greedy = SearchOptions.model_validate(model.config.search.model_dump() | changes)
     # Without sacrebleu's warning about lines that look tokenised, which would appear at every validation.
     metric = bleu_metric(model.config.evaluation.tokenize, lowercase=False)

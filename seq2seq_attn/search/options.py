@@ -59,6 +59,7 @@ class SearchOptions(Strict):
     shortlist: ShortlistOptions | None = None  # null: the whole vocabulary
     sampling: SamplingOptions | None = None  # null: search; otherwise n_best translations are drawn instead
     mbr: MbrOptions | None = None  # null: ranked by score; otherwise by how much they are like other candidates
+    replace_unknown: bool = False  # show the source token with the highest attention weight instead of `<unk>`
 
     @model_validator(mode="after")
     def _limits_agree(self) -> SearchOptions:

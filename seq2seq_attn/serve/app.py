@@ -202,12 +202,16 @@ def _add_libretranslate(app: FastAPI, server: Server) -> None:
         lines = [text.replace("\r\n", "\n").split("\n") for text in texts]
         every = [line for each in lines for line in each]
         found = iter(await server.translate(request, served, every, options))
-        answers = [_joined([next(found)["translations"] for _ in each], count) for each in lines]
+        records = [[next(found) for _ in each] for each in lines]
+        answers = [_joined([record["translations"] for record in each], count) for each in records]
+        unknown = [[word for record in each for word in record["unknown"]] for each in records]
         best, others = [each[0] for each in answers], [each[1:] for each in answers]
         is_list = not isinstance(body.q, str)
         answer: dict[str, Any] = {"translatedText": best if is_list else best[0]}
         if body.alternatives:
             answer["alternatives"] = others if is_list else others[0]
+        if any(unknown):
+            answer["unknownWords"] = unknown if is_list else unknown[0]
         if body.source == "auto":
             detected = {"confidence": 100, "language": served.source}
             answer["detectedLanguage"] = [detected] * len(texts) if is_list else detected

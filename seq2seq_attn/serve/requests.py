@@ -56,7 +56,7 @@ class _SearchBody(_ModelBody):
 
     search: ClassVar[tuple[str, ...]] = (
         "beam_size", "n_best", "length_penalty", "min_length", "max_length", "precision", "temperature", "top_k",
-        "top_p", "seed", "mbr", "candidates",
+        "top_p", "seed", "mbr", "candidates", "replace_unknown",
     )  # fmt: skip
 
     beam_size: PositiveInt | None = None  # 1 is greedy search
@@ -71,6 +71,7 @@ class _SearchBody(_ModelBody):
     seed: NonNegativeInt | None = None  # of what is drawn
     mbr: Literal["chrf", "bleu"] | None = None  # minimum Bayes risk: rank by mean similarity to all candidates
     candidates: int | None = Field(default=None, ge=2)  # of `mbr`
+    replace_unknown: bool | None = None  # show the most attended source token instead of `<unk>`
 
     def options(self, settings: Settings) -> dict[str, Any]:
         """The given options. ApiError: one exceeds a limit of the server."""

@@ -141,13 +141,14 @@ class TranslateTask:
 
     def _record(self, found: Any) -> dict[str, Any]:
         translations = [candidate._asdict() for candidate in found.candidates]
+        record = {"source": found.source, "tokens": found.tokens, "unknown": found.unknown}
         attends = self.served.model.trained.translator.attends
         if not self.weights:
-            return {"source": found.source, "translations": translations}
+            return record | {"translations": translations}
         for translation, tokens in zip(translations, found.token_attention.translations, strict=True):
             translation["tokens"] = tokens.tokens
             translation["weights"] = tokens.weights.tolist() if attends else None
-        return {"source": found.source, "tokens": found.token_attention.source, "translations": translations}
+        return record | {"translations": translations}
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from seq2seq_attn.text.checksums import checked
 from seq2seq_attn.text.corpus import ParallelCorpus
 from seq2seq_attn.text.files import read_bytes, write_bytes
 from seq2seq_attn.text.tokenisers import Character, Moses, SentencePiece, Tokeniser, Word
+from seq2seq_attn.text.unknown_words import UnknownCount, known_forms
 from seq2seq_attn.text.vocabulary import EOS, SPECIALS, UNK, Vocabulary
 
 KINDS = ("word", "moses", "character", "bpe", "unigram")
@@ -36,44 +37,79 @@ class ChangedLine(NamedTuple):
 class Codec:
     """Encodes a line of text as ids that end in `</s>`, and decodes ids to a line.
 
-    `lowercase` lowercases a line before it is tokenised.
+    `lowercase` lowercases a line before it is tokenised. With `match_known_forms`, a piece outside the vocabulary is
+    read in a form that is in it, see `known_forms`.
     """
 
-    def __init__(self, tokeniser: Tokeniser, vocabulary: Vocabulary, lowercase: bool = False) -> None:
+    def __init__(
+        self, tokeniser: Tokeniser, vocabulary: Vocabulary, lowercase: bool = False, match_known_forms: bool = False
+    ) -> None:
         self.tokeniser = tokeniser
         self.vocabulary = vocabulary
         self.lowercase = lowercase
+        self.match_known_forms = match_known_forms
 
     def pieces(self, line: str) -> list[str]:
         """The pieces of a line, those outside the vocabulary included."""
-        return self.tokeniser.encode(self._cased(line))
+        return self._known(self.tokeniser.encode(self._cased(line)))
 
     def word_indices(self, line: str) -> list[int]:
         """For each piece, the index of the whitespace-separated word of the line that it comes from."""
-        return self.tokeniser.word_indices(self._cased(line))
+        line = self._cased(line)
+        indices = self.tokeniser.word_indices(line)
+        if not self.match_known_forms:
+            return indices
+        pieces = zip(indices, self.tokeniser.encode(line), strict=True)
+        return [index for index, piece in pieces for _ in known_forms(piece, self.vocabulary)]
+
+    def unknown_words(self, line: str) -> list[str]:
+        """The whitespace-separated words of the line, in order, of which a piece is read as `<unk>`."""
+        ids = self.encode(line)[:-1]
+        if UNK not in ids:
+            return []
+        unknown = {word for word, index in zip(self.word_indices(line), ids, strict=True) if index == UNK}
+        words = line.split()
+        return [words[index] for index in sorted(unknown)]
+
+    def count_unknown(self, lines: Iterable[str]) -> UnknownCount:
+        """How many of the whitespace-separated words of these lines are unknown."""
+        counts = [(len(self.unknown_words(line)), len(line.split())) for line in lines]
+        return UnknownCount(sum(unknown for unknown, _ in counts), sum(words for _, words in counts))
 
     def encode(self, line: str) -> list[int]:
         """The ids of a line's pieces, then `</s>`.
 
-        A piece that is spelt like a special token is ordinary text and therefore unknown: `</s>` in a file does not
-        end a sentence.
+        `<unk>` in a line is the unknown token. A piece that is spelt like another special token is ordinary text and
+        therefore unknown: `</s>` in a file does not end a sentence.
         """
         return self._ids(self.pieces(line))
 
     def sample(self, lines: Sequence[str], alpha: float, random: np.random.Generator) -> Iterable[list[int]]:
         """As `encode` for each line, but in a segmentation drawn at random (`SentencePiece.sample`)."""
-        return map(self._ids, self.tokeniser.sample([self._cased(line) for line in lines], alpha, random))
+        drawn = self.tokeniser.sample([self._cased(line) for line in lines], alpha, random)
+        return (self._ids(self._known(pieces)) for pieces in drawn)
+
+    def _known(self, pieces: list[str]) -> list[str]:
+        if not self.match_known_forms:
+            return pieces
+        return [form for piece in pieces for form in known_forms(piece, self.vocabulary)]
 
     def _ids(self, pieces: list[str]) -> list[int]:
         ids = self.vocabulary.lookup_indices(pieces)
         return [index if index >= len(SPECIALS) else UNK for index in ids] + [EOS]
 
-    def decode(self, ids: Sequence[int]) -> str:
-        """The line up to the first `</s>`, without special tokens."""
+    def decode(self, ids: Sequence[int], unknown: Iterable[str] = ()) -> str:
+        """The line up to the first `</s>`, without `<s>` and `<pad>`; an unknown token is shown as `<unk>`.
+
+        The strings in `unknown` are shown instead, the first for the first unknown token.
+        """
         ids = list(ids)
         end = ids.index(EOS) if EOS in ids else len(ids)
+        shown = [index for index in ids[:end] if index == UNK or index >= len(SPECIALS)]
+        instead = iter(unknown)
+        pieces = self.vocabulary.lookup_tokens(shown)
         return self.tokeniser.decode(
-            self.vocabulary.lookup_tokens([index for index in ids[:end] if index >= len(SPECIALS)])
+            [next(instead, piece) if index == UNK else piece for index, piece in zip(shown, pieces, strict=True)]
         )
 
     def changes(self, lines: Iterable[str]) -> Iterator[ChangedLine]:
@@ -87,8 +123,10 @@ class Codec:
         """In words, why the same ids may be other text to `other`, or the same text other ids; None if they cannot."""
         if self.vocabulary.get_itos() != other.vocabulary.get_itos():
             return f"vocabularies of {len(self.vocabulary):,} and {len(other.vocabulary):,} tokens that differ"
-        ours, theirs = ((each.tokeniser.kind, each.tokeniser.options(), each.lowercase) for each in (self, other))
-        return None if ours == theirs else "tokenisers that differ"
+        return None if self._rules() == other._rules() else "tokenisers that differ"
+
+    def _rules(self) -> tuple[Any, ...]:
+        return self.tokeniser.kind, self.tokeniser.options(), self.lowercase, self.match_known_forms
 
     def _cased(self, line: str) -> str:
         return line.lower() if self.lowercase else line
@@ -102,6 +140,7 @@ class Codec:
             "options": {name: value for name, value in options.items() if name not in files},
             "files": list(files),
             "lowercase": self.lowercase,
+            "match_known_forms": self.match_known_forms,
         }
         return {
             **{f"{side}.{self.tokeniser.kind}.{name}": content for name, content in files.items()},
@@ -116,13 +155,16 @@ class Codec:
         try:
             record = parse_json(read_bytes(path))
             kind, options, lowercase = record["kind"], record["options"], record["lowercase"]
+            match_known_forms = record.get("match_known_forms", False)
             files = {name: read_bytes(checked(folder, f"{side}.{kind}.{name}")) for name in record["files"]}
             tokeniser = _TOKENISERS[kind](**options, **files)
-            if not isinstance(lowercase, bool):
-                raise TypeError(f"lowercase is {shown(lowercase)}")
+            for name, value in (("lowercase", lowercase), ("match_known_forms", match_known_forms)):
+                if not isinstance(value, bool):
+                    raise TypeError(f"{name} is {shown(value)}")
         except (ValueError, TypeError, KeyError) as error:
             raise UserError(f"{path}: not a valid tokeniser: {shown(error)}") from None
-        return cls(tokeniser, Vocabulary.load(checked(folder, f"{side}.vocabulary.txt")), lowercase)
+        vocabulary = Vocabulary.load(checked(folder, f"{side}.vocabulary.txt"))
+        return cls(tokeniser, vocabulary, lowercase, match_known_forms)
 
 
 def codec_files(source: Codec, target: Codec) -> dict[str, bytes]:
@@ -164,6 +206,7 @@ def train_codecs(
     source_language: str = "en",
     target_language: str = "en",
     lowercase: bool = False,
+    match_known_forms: bool = False,
     character_coverage: float = 1.0,
     normalization: str = "identity",
 ) -> tuple[Codec, Codec]:
@@ -171,8 +214,8 @@ def train_codecs(
 
     `kind` is one of `KINDS`. `vocabulary_size` is the size of each vocabulary, special tokens included: `bpe` and
     `unigram` reach it exactly, for the other kinds it is an upper limit. None: that of `default_size`, or fewer if the
-    text does not yield as many. `minimum_frequency` applies to the other kinds only, the languages to `moses`,
-    `character_coverage` and `normalization` to `bpe` and `unigram`.
+    text does not yield as many. `minimum_frequency` and `match_known_forms` apply to the other kinds only, the
+    languages to `moses`, `character_coverage` and `normalization` to `bpe` and `unigram`.
     Raises UserError for an unknown kind, and for options that do not suit the kind.
     """
     if joint and kind == "moses" and source_language != target_language:
@@ -201,7 +244,7 @@ def train_codecs(
         tokeniser = _rule_based(kind, language)
         size = vocabulary_size or default_size(lines, len(corpus))
         vocabulary = Vocabulary.build(map(tokeniser.encode, lines), size, minimum_frequency)
-        return Codec(tokeniser, vocabulary, lowercase)
+        return Codec(tokeniser, vocabulary, lowercase, match_known_forms)
 
     if joint:
         codec = trained([*corpus.source, *corpus.target], source_language)

@@ -1,6 +1,7 @@
 """Tokenisers: split a line into pieces, join pieces into a line, and trace each piece to its word.
 
-`Word`, `Character` and `Moses` follow fixed rules; `SentencePiece` is trained.
+`Word`, `Character` and `Moses` follow fixed rules; `SentencePiece` is trained. To all of them, `<unk>` in a line is the
+unknown token: one piece, and the text of that piece. So a translation that shows it can be read back.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from sentencepiece import SentencePieceProcessor, SentencePieceTrainer, set_rand
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.text.languages import language_code, without_rules
 from seq2seq_attn.text.vocabulary import BOS, EOS, PAD, SPECIALS, UNK, Vocabulary
+
+UNKNOWN = SPECIALS[UNK]
 
 
 class Tokeniser(ABC):
@@ -96,13 +99,17 @@ class Character(Tokeniser):
     def encode(self, line: str) -> list[str]:
         if not line.strip():
             return []
-        return [{" ": self._SPACE, self._SPACE: self._LITERAL}.get(character, character) for character in line]
+        characters = re.findall(f"{UNKNOWN}|.", line, re.DOTALL)
+        return [{" ": self._SPACE, self._SPACE: self._LITERAL}.get(each, each) for each in characters]
 
     def decode(self, pieces: list[str]) -> str:
         return "".join({self._SPACE: " ", self._LITERAL: self._SPACE}.get(piece, piece) for piece in pieces)
 
     def word_indices(self, line: str) -> list[int]:
-        return word_of_character(line) if line.strip() else []
+        if not line.strip():
+            return []
+        words = word_of_character(line)
+        return [words[each.start()] for each in re.finditer(f"{UNKNOWN}|.", line, re.DOTALL)]
 
 
 class Moses(Tokeniser):
@@ -125,7 +132,8 @@ class Moses(Tokeniser):
         self._detokeniser = MosesDetokenizer(self.language)
 
     def encode(self, line: str) -> list[str]:
-        pieces: list[str] = self._tokeniser.tokenize(line, escape=False)
+        protected = [UNKNOWN] if UNKNOWN in line else None
+        pieces: list[str] = self._tokeniser.tokenize(line, escape=False, protected_patterns=protected)
         return pieces
 
     def decode(self, pieces: list[str]) -> str:
@@ -156,6 +164,8 @@ class SentencePiece(Tokeniser):
     kind = "sentencepiece"
 
     _CHUNK = 10_000  # lines whose samples are in memory as text at the same time
+    # The last private character stands for `<unk>`, which sentencepiece splits in a line and decodes as ` ⁇ `.
+    _MARK = "\U0010fffd"
 
     def __init__(self, model: bytes) -> None:
         try:
@@ -225,17 +235,31 @@ class SentencePiece(Tokeniser):
         that is spelt like a special token; a word of more than 65,535 characters would end the process.
         """
         line = line.translate(_RESERVED) if is_exact else line.replace("▅", " ")
+        line = line.replace(UNKNOWN, " ")
         for special in SPECIALS:
             line = line.replace(special, f"{special[0]} {special[1:]}")
         for part in _PARTS.finditer(line):
             yield part["words"] or part["characters"]
 
     def encode(self, line: str) -> list[str]:
-        pieces: list[str] = self._processor.encode(self._escaped(line), out_type=str) if line.strip() else []
-        return pieces
+        if not line.strip():
+            return []
+        return self._read_marks(self._processor.encode(self._escaped(line), out_type=str))
+
+    def _marked(self, line: str) -> str:
+        return line.replace(UNKNOWN, self._MARK)
+
+    def _read_marks(self, pieces: list[str]) -> list[str]:
+        """The pieces with `<unk>` for each mark; sentencepiece joins neighbouring characters that it does not know."""
+        return [part for piece in pieces for part in self._parts(piece)]
+
+    def _parts(self, piece: str) -> list[str]:
+        if self._MARK not in piece:
+            return [piece]
+        return [UNKNOWN if part == self._MARK else part for part in re.split(f"({self._MARK})", piece) if part]
 
     def _escaped(self, line: str) -> str:
-        return line.translate(_RESERVED) if self._is_exact else line
+        return self._marked(line.translate(_RESERVED) if self._is_exact else line)
 
     def sample(self, lines: Sequence[str], alpha: float, random: np.random.Generator) -> Iterable[list[str]]:
         """As the base class. BPE leaves out each merge with probability `alpha` (BPE-dropout, Provilkov et al. 2020);
@@ -250,23 +274,24 @@ class SentencePiece(Tokeniser):
             options = {"enable_sampling": True, "alpha": alpha, "nbest_size": -1, "num_threads": 1}
             chunk = list(map(self._escaped, lines[start : start + self._CHUNK]))
             drawn: list[list[str]] = self._processor.encode(chunk, out_type=str, **options)
-            return [each if line.strip() else [] for line, each in zip(chunk, drawn, strict=True)]
+            return [self._read_marks(each) if line.strip() else [] for line, each in zip(chunk, drawn, strict=True)]
 
         return chain.from_iterable(map(pieces, range(0, len(lines), self._CHUNK)))
 
     def decode(self, pieces: list[str]) -> str:
-        line: str = self._processor.decode(pieces)
-        return line.translate(_ESCAPED) if self._is_exact else line
+        line: str = self._processor.decode([self._marked(piece) for piece in pieces])
+        return (line.translate(_ESCAPED) if self._is_exact else line).replace(self._MARK, UNKNOWN)
 
     def word_indices(self, line: str) -> list[int]:
         """As `Tokeniser.word_indices`, from sentencepiece's own offsets, because normalisation may rewrite the line."""
+        line = self._marked(line)
         words = word_of_character(line)
         if not line.strip():
             return []
         pieces = self._processor.encode(self._escaped(line), out_type="immutable_proto").pieces
         # A piece includes the white space before its word, and spans no other white space but that of numbers such as
         # 10\u202f000, so its start decides.
-        return [words[piece.begin] for piece in pieces]
+        return [words[piece.begin] for piece in pieces for _ in self._parts(piece.piece)]
 
     def vocabulary(self) -> Vocabulary:
         """All pieces, with the ids of the model."""

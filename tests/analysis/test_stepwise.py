@@ -97,7 +97,7 @@ def test_without_interventions_the_steps_are_those_of_the_search(model, search):
     steps = decode_steps(model, SOURCE, options=wanted)
     found = decoded(model, SOURCE, steps)
     (best,) = model.search([SOURCE], wanted, with_weights=True)[0]
-    assert found.text == model.text(best)
+    assert found.text == model.target.decode(best.tokens)
     assert len(found.steps) == len(best.weights)
     assert found.log_probability == pytest.approx(best.log_probability, abs=1e-4)
     torch.testing.assert_close(torch.tensor([step.weights for step in found.steps]), best.weights, rtol=1e-4, atol=1e-5)
@@ -154,7 +154,7 @@ def test_continuations_are_the_n_best_of_the_search(model):
     wanted = options(model, beam_size=3, n_best=3)
     found = continuations(model, SOURCE, options=wanted)
     best = model.search([SOURCE], wanted)[0]
-    assert [each.text for each in found] == [model.text(each) for each in best]
+    assert [each.text for each in found] == [model.target.decode(each.tokens) for each in best]
     assert len({tuple(each.tokens) for each in found}) > 1
     for name in ("log_probability", "score"):
         assert [getattr(each, name) for each in found] == pytest.approx(

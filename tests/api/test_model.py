@@ -23,7 +23,8 @@ def test_translations_are_those_of_the_search_with_its_scores_and_weights(model)
     assert found.sentences == ["c b a", "", "a c"]
     options = model.config.search.model_copy(update={"beam_size": 4, "n_best": 3})
     searched = model.trained.search(["a b c", "", "c a"], options, with_weights=True)
-    assert found.n_best == [[model.trained.text(each) for each in best] for best in searched]
+    decode = model.trained.target.decode
+    assert found.n_best == [[decode(each.tokens) for each in best] for best in searched]
     assert found.scores == [searched[0][0].score, None, searched[2][0].score]
     np.testing.assert_array_equal(found.weights[2], searched[2][0].weights)
     assert found.weights[1] is None
@@ -93,7 +94,7 @@ def test_options_of_sampling_and_of_minimum_bayes_risk_are_those_of_the_configur
     options = parse(SearchOptions, config | {"mbr": {"utility": "bleu", "candidates": 6}})
     searched = model.trained.search(["a b c"], options)[0]
     assert [(each.text, each.score) for each in drawn[0].candidates] == [
-        (model.trained.text(each), each.score) for each in searched
+        (model.trained.target.decode(each.tokens), each.score) for each in searched
     ]
     with pytest.raises(s2s.UserError, match=r"sampling\.top_p"):
         model.translate(["a"], top_p=0)

@@ -29,7 +29,7 @@ def test_the_file_holds_the_weights_of_every_translation_of_the_search(program, 
     for line, sentence, best in zip(LINES.splitlines(), sentences, searched, strict=True):
         assert sentence["source"] == ([*line.split(), "</s>"] if line else [])
         for found, hypothesis in zip(sentence["translations"], best, strict=True):
-            assert " ".join(found["target"]).removesuffix("</s>").strip() == model.text(hypothesis)
+            assert " ".join(found["target"]).removesuffix("</s>").strip() == model.target.decode(hypothesis.tokens)
             assert found["score"] == pytest.approx(hypothesis.score)
             weights = np.array(found["weights"])
             assert weights.shape == (len(found["target"]), len(sentence["source"]))  # so there is no padding

@@ -180,6 +180,24 @@ def test_a_folder_is_counted_part_by_part(program, toy):
     assert {part: found["pairs"] for part, found in counted.items()} == {"test": 7, "train": 60, "validation": 9}
 
 
+def test_words_that_are_not_in_train_are_counted_as_unknown(program, tmp_path):
+    for name, text in {"train.de": "a b", "train.en": "x", "test.de": "a c\nb d e", "test.en": "x\nx x"}.items():
+        (tmp_path / name).write_text(f"{text}\n" * 2)
+    answer = program("data", "stats", tmp_path, "--json")
+    counted = json.loads(answer.out)
+    assert counted["test"]["unknown"] == {"source": {"unknown": 6, "words": 10}, "target": {"unknown": 0, "words": 6}}
+    assert "unknown" not in counted["train"]
+    assert "de: 6 of 10 words (60.00 %) not in train" in program("data", "stats", tmp_path).out
+
+
+def test_words_that_the_model_of_a_run_does_not_know_are_counted(program, refused, tmp_path):
+    (tmp_path / "pairs.tsv").write_text("Tom chases Spike.\t汤姆 追\n")
+    (part,) = json.loads(program("data", "stats", tmp_path / "pairs.tsv", "--run", "demo", "--json").out).values()
+    assert part["unknown"] == {"source": {"unknown": 0, "words": 3}, "target": {"unknown": 1, "words": 2}}
+    assert "50.00 %) unknown to demo" in program("data", "stats", tmp_path / "pairs.tsv", "--run", "demo").out
+    assert "not a run folder" in refused("data", "stats", tmp_path / "pairs.tsv", "--run", tmp_path)
+
+
 def test_a_corpus_that_is_generated_is_counted_in_any_folder(program, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     counted = json.loads(program("data", "stats", "reverse", "--json").out)

@@ -89,7 +89,7 @@ def test_json_gives_the_text_with_its_score(program, trained):
     assert found["text"] == plain[0]
     length = len(found["text"].split()) + 1  # and </s>
     assert found["score"] == pytest.approx(found["log_probability"] / ((5 + length) / 6))
-    assert blank == {"source": "", "translations": []}
+    assert blank == {"source": "", "tokens": [], "unknown": [], "translations": []}
 
 
 def test_the_n_best_come_best_first_in_the_format_of_moses(program, trained):

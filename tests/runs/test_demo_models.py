@@ -151,6 +151,7 @@ def test_a_cache_that_cannot_be_written_is_one_line(tmp_path, monkeypatch):
 
 def test_two_of_them_are_arms_of_the_demo_trained_on_sentences_of_all_lengths(tmp_path):
     all_lengths = {"data": {"max_training_length": None}, "training": {"max_epochs": 8, "monitor": "loss"}}
+    all_lengths |= {"text": {"match_known_forms": True}}  # for what users type; the corpus has known words only
     arms = {run.arm: run.config.model_dump(mode="json") for run in demo_grid(tmp_path).runs}
     for name, arm in ("attention", "additive attention"), ("distracted", "distracted (C at every step)"):
         assert read_config(SHIPPED / name).model_dump(mode="json") == merge(arms[arm], all_lengths)

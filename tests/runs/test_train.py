@@ -412,9 +412,10 @@ def test_training_first_reports_the_data_and_what_is_not_fused(config, tmp_path)
     )
     parameters = read_metrics(tmp_path / "run")["parameters"]
     sizes = f"{parameters:,} parameters; 40 pairs, validation 12 pairs; vocabulary 9 source, 9 target"
+    none = "0.00 % of the source and 0.00 % of the target"
     threads = f"{torch.get_num_threads()} thread{'s' * (torch.get_num_threads() > 1)}"
     assert said == [
-        f"training: CPU with {threads}, fp32; {sizes}",
+        f"training: CPU with {threads}, fp32; {sizes}; unknown words: validation {none}, test {none}",
         "training: computed step by step: decoder (the scorer is Location, neither additive nor a dot product)",
     ]
 
@@ -479,7 +480,7 @@ def test_a_training_that_goes_on_has_no_scores_until_its_end(trained, config, tm
         patch.setattr("seq2seq_attn.runs.train.fit", interrupted)
         with pytest.raises(Interrupted):
             train(changed(config, max_epochs=3), tmp_path / "run", if_exists="resume")
-    assert read_metrics(tmp_path / "run").keys() == {"initial_weights", "parameters"}
+    assert read_metrics(tmp_path / "run").keys() == {"initial_weights", "validation", "parameters"}
     assert TrainedModel.load(tmp_path / "run").translate(["a b"]) == trained.translate(["a b"])
     train(changed(config, max_epochs=3), tmp_path / "run", if_exists="resume")
     assert read_metrics(tmp_path / "run")["training"]["epochs"] == 3

@@ -308,3 +308,11 @@ def test_a_page_of_an_allowed_origin_may_ask(ask):
     for origin, given in (("https://x.org", settings), ("https://y.org", settings), ("https://x.org", None)):
         allowed = ask("GET", "/health", headers={"origin": origin}, settings=given).headers
         assert ("access-control-allow-origin" in allowed) == (origin == "https://x.org" and given is settings)
+
+
+def test_unknown_words_are_in_the_answers(post):
+    (found,) = post("/v1/translate", {"source": "a x b"})["results"]
+    assert (found["tokens"], found["unknown"]) == (["a", "x", "b", "</s>"], ["x"])
+    assert post("/translate", {"q": "a\nx b y", "target": "zh"})["unknownWords"] == ["x", "y"]
+    assert post("/translate", {"q": ["a", "x"], "target": "zh"})["unknownWords"] == [[], ["x"]]
+    assert "unknownWords" not in post("/translate", {"q": "a b", "target": "zh"})

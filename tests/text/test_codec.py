@@ -80,10 +80,42 @@ def test_sentences_end_in_the_end_token_and_unknown_words_are_unk(words):
     assert words.encode("") == [EOS]
 
 
-def test_decoding_stops_at_the_end_token_and_leaves_special_tokens_out(words):
-    assert words.decode([BOS, 5, UNK, 4, PAD, 6, EOS, 4, 4]) == "the dog sees"
+def test_decoding_stops_at_the_end_token_and_leaves_start_and_padding_out(words):
+    assert words.decode([BOS, 5, 4, PAD, 6, EOS, 4, 4]) == "the dog sees"
     assert words.decode([5, 4]) == "the dog"
     assert words.decode([EOS]) == words.decode([]) == ""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_unknown_token_is_shown_and_read_back_as_the_unknown_token(kind):
+    source, _ = train(kind)
+    first, *rest = source.encode("The cat can't wash dogs.")[:-1]
+    ids = [first, UNK, *rest[1:-1], UNK, UNK, rest[-1], EOS] if kind in ("word", "moses") else source.encode("Tom☃ ☃ .")
+    line = source.decode(ids)
+    assert line.count("<unk>") == ids.count(UNK)
+    assert "⁇" not in line
+    assert source.encode(line) == ids
+    assert source.pieces(line).count("<unk>") == len(source.unknown_words(line)) == ids.count(UNK)
+    assert len(source.word_indices(line)) == len(ids) - 1
+
+
+def test_other_text_can_be_shown_for_unknown_tokens_in_their_order(words):
+    assert words.decode([5, UNK, 6, UNK, UNK, EOS], ["cat", "two"]) == "the cat sees two <unk>"
+
+
+def test_the_unknown_words_of_a_line_are_those_with_an_unknown_piece(words):
+    assert words.unknown_words("the cat sees the fat dog") == ["cat", "fat"]
+    assert words.unknown_words("the dog") == words.unknown_words("") == []
+    source, _ = train("bpe")
+    assert source.unknown_words("The ☃man can't ☃☃ .") == ["☃man", "☃☃"]
+    assert words.count_unknown(["the cat sees", "", "dog"]) == (1, 4)
+
+
+def test_text_that_contains_the_unknown_token_can_train_subwords():
+    lines = [f"{line} <unk>" for line in CORPUS.source]
+    source, _ = train_codecs(ParallelCorpus(lines, lines, "both"), "bpe", vocabulary_size=38)
+    assert not any("unk" in piece for piece in source.vocabulary.get_itos()[4:])
+    assert source.decode(source.encode(lines[0])) == lines[0]
 
 
 def test_text_written_like_a_special_token_is_unknown_text(words):
@@ -109,6 +141,22 @@ def test_lowercase_lowers_before_all_else():
     assert codec.pieces("The DOG") == ["the", "dog"]
     assert codec.encode("The DOG") == [4, 5, EOS]
     assert codec.word_indices("The DOG") == [0, 1]
+
+
+def test_an_unknown_word_is_read_in_a_known_form_if_the_codec_matches_forms(tmp_path):
+    vocabulary = Vocabulary(["the", "dog", "Tom", "."])
+    codec = Codec(Word(), vocabulary, match_known_forms=True)
+    save_codecs(codec, Codec(Word(), vocabulary), tmp_path)
+    for matching in (codec, load_codecs(tmp_path)[0]):
+        assert matching.pieces("The TOM dog.") == ["the", "Tom", "dog", "."]
+        assert matching.encode("The TOM dog.") == [4, 6, 5, 7, EOS]
+        assert matching.word_indices("The TOM dog.") == [0, 1, 2, 2]
+        assert matching.unknown_words("The cat.") == ["cat."]
+    plain = load_codecs(tmp_path)[1]
+    assert plain.encode("The TOM dog.") == [UNK, UNK, UNK, EOS]
+    assert codec.difference(plain) == "tokenisers that differ"
+    drawn = codec.sample(["The dog."], 0.1, np.random.default_rng(1))
+    assert list(drawn) == [codec.encode("The dog.")]
 
 
 def test_minimum_frequency_and_vocabulary_size_bound_a_vocabulary_of_words():

@@ -4,6 +4,7 @@ import type { Codec } from "./file.ts";
 
 export const [UNK, PAD, BOS, EOS] = [0, 1, 2, 3] as const;
 const SPECIALS = 4;
+const LONGEST = 100; // characters of a word that is looked up in other forms
 
 // The white space of Python's str.split, which differs from \s.
 const SPACE = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/;
@@ -19,11 +20,46 @@ export class Coder {
   pieces(line: string): string[] {
     const text = this.codec.lowercase ? line.toLowerCase() : line;
     const words = text.split(SPACE).filter((word) => word);
-    if (this.codec.kind === "word" || words.length === 0) return words;
-    return Array.from(text, (character) => ({ " ": "▁", "▁": "▁▁" })[character] ?? character);
+    if (words.length === 0) return [];
+    const pieces = this.codec.kind === "word"
+      ? words
+      : text.match(/<unk>|[^]/gu)!.map((character) => ({ " ": "▁", "▁": "▁▁" })[character] ?? character);
+    return this.codec.match_known_forms ? pieces.flatMap((piece) => this.knownForms(piece)) : pieces;
   }
 
-  /** Ids of ordinary text: a piece that is spelt like a special token is unknown. */
+  /** The form in which the vocabulary has an unknown word, as in seq2seq_attn/text/unknown_words.py. */
+  private knownForms(word: string): string[] {
+    let rest = Array.from(word);
+    if (rest.length > LONGEST) return [word];
+    const ends: string[] = [];
+    for (;;) {
+      const known = this.inKnownCase(rest.join(""));
+      if (known !== undefined) return [known, ...ends];
+      let start = rest.length - 1;
+      let end: string | undefined;
+      for (; start > 0; start--) {
+        if (!/^[\p{L}\p{N}]/u.test(rest[start]!)) end = this.inKnownCase(rest.slice(start).join(""));
+        if (end !== undefined) break;
+      }
+      if (end === undefined) return [...this.splitUnknownEnd(rest.join("")), ...ends];
+      ends.unshift(end);
+      rest = rest.slice(0, start);
+    }
+  }
+
+  private inKnownCase(word: string): string | undefined {
+    const lower = word.toLowerCase();
+    const [first = "", ...others] = lower;
+    return [word, lower, first.toUpperCase() + others.join("")].find((form) => this.ids.has(form));
+  }
+
+  private splitUnknownEnd(word: string): string[] {
+    const end = /[^\p{L}\p{N}]+$/u.exec(word);
+    const known = end === null ? undefined : this.inKnownCase(word.slice(0, end.index));
+    return known === undefined ? [word] : [known, end![0]];
+  }
+
+  /** Ids of text: `<unk>` is the unknown token, and so is a piece that is spelt like another special token. */
   encode(pieces: readonly string[]): number[] {
     return pieces.map((piece) => {
       const id = this.ids.get(piece) ?? UNK;
@@ -41,10 +77,11 @@ export class Coder {
     return this.codec.tokens[id]!;
   }
 
-  /** The line up to the first `</s>`, without special tokens. */
+  /** The line up to the first `</s>`, without `<s>` and `<pad>`; an unknown token is shown as `<unk>`. */
   decode(ids: readonly number[]): string {
     const end = ids.indexOf(EOS);
-    const tokens = ids.slice(0, end < 0 ? ids.length : end).filter((id) => id >= SPECIALS).map((id) => this.token(id));
+    const shown = ids.slice(0, end < 0 ? ids.length : end).filter((id) => id === UNK || id >= SPECIALS);
+    const tokens = shown.map((id) => this.token(id));
     if (this.codec.kind === "word") return tokens.join(" ");
     return tokens.map((token) => ({ "▁": " ", "▁▁": "▁" })[token] ?? token).join("");
   }

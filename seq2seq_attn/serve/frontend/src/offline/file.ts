@@ -5,6 +5,7 @@ import type { ModelInfo } from "../api.ts";
 export interface Codec {
   kind: "word" | "character";
   lowercase: boolean;
+  match_known_forms: boolean;
   tokens: string[]; // the vocabulary, by id
 }
 

@@ -1,0 +1,101 @@
+"""What a model does not know, in its input and in its output: shown, read back, and reported."""
+
+import re
+from itertools import product
+
+import pytest
+
+import seq2seq_attn as s2s
+from seq2seq_attn.api.scores import Scores
+
+SIDES = ("a b c", "c a b", "b c a")  # with a word that this model does not know
+
+
+@pytest.fixture(scope="module")
+def model(backwards, tmp_path_factory):
+    """Writes words backwards, and knows two of their three letters: `<unk>` is learnt as the third."""
+    _, values = backwards
+    return s2s.train(values, tmp_path_factory.mktemp("unknown") / "run", silent=True, **{"text.vocabulary_size": 6})
+
+
+@pytest.fixture(scope="module")
+def letter(model):
+    """The one that it does not know."""
+    (letter,) = {"a", "b", "c"} - {*model.trained.target.vocabulary.get_itos()}
+    return letter
+
+
+def test_a_predicted_unknown_token_is_shown(model, letter):
+    assert model.translate(SIDES).sentences == [side[::-1].replace(letter, "<unk>") for side in SIDES]
+
+
+def test_the_score_of_a_shown_translation_is_that_of_the_search(model):
+    found = model.translate(SIDES, beam_size=8, n_best=8)
+    shown = [(each.source, candidate) for each in found for candidate in each.candidates if candidate.text]
+    assert sum("<unk>" in candidate.text for _, candidate in shown) > 3
+    scores = model.score([(source, candidate.text) for source, candidate in shown]).log_probabilities
+    assert scores == pytest.approx([candidate.log_probability for _, candidate in shown], abs=1e-4)
+    assert all(len(set(texts)) == len(texts) for texts in found.n_best)
+
+
+def test_minimum_bayes_risk_compares_what_is_shown(model, letter):
+    (best,) = model.translate(SIDES[:1], mbr="chrf", candidates=5)
+    assert best.text == SIDES[0][::-1].replace(letter, "<unk>")
+    assert model.score([(best.source, best.text)]).log_probabilities == pytest.approx(
+        [best.candidates[0].log_probability], abs=1e-4
+    )
+
+
+def test_a_shown_unknown_word_is_aligned(model, letter):
+    source, target = SIDES[0], SIDES[0][::-1].replace(letter, "<unk>")
+    assert (letter, "<unk>") in model.align([(source, target)])[0].words
+
+
+def test_an_unknown_word_is_replaced_by_the_source_token_that_it_attends_to(model):
+    found = model.translate([*SIDES, ""], replace_unknown=True, n_best=3, beam_size=3)
+    assert found.sentences == [*(side[::-1] for side in SIDES), ""]
+    replaced = model.translate(SIDES, replace_unknown=True, mbr="chrf", candidates=4).sentences
+    assert not any("<unk>" in text for text in replaced)
+    # What is not in the vocabulary is read back as unknown, so the score of the text is that of the search here, too.
+    scores = model.score([(each.source, each.text) for each in found[:3]]).log_probabilities
+    assert scores == pytest.approx([each.candidates[0].log_probability for each in found[:3]], abs=1e-4)
+
+
+def test_a_model_without_weights_refuses_to_replace_unknown_words(compared, backwards, tmp_path):
+    distracted = compared.model("distracted")
+    with pytest.raises(s2s.UserError, match=r"search\.replace_unknown: this model does not attend to single source"):
+        distracted.translate(["a"], replace_unknown=True)
+    changes = {"search.replace_unknown": True, "model.context": {"kind": "fixed"}}
+    with pytest.raises(s2s.UserError, match=r"search\.replace_unknown"):  # before it is trained, not after
+        s2s.train(backwards[1], tmp_path / "run", silent=True, **changes)
+    assert not (tmp_path / "run" / "model.safetensors").exists()
+
+
+def test_a_translation_knows_what_was_read_and_the_unknown_words_of_its_source(model, letter):
+    found = model.translate([f"a x {letter}", "", "<unk> a"])
+    known = "" if letter == "a" else "a"
+    assert [list(each) for each in found.unknown] == [
+        [word for word in ("a", "x", letter) if word != known],
+        [],
+        [word for word in ("<unk>", "a") if word != known],
+    ]
+    assert found[0].tokens == ("a", "x", letter, "</s>")
+    assert found[1].tokens == ()
+    assert found.to_records()[0]["unknown"] == list(found[0].unknown)
+
+
+def test_training_and_evaluation_record_the_share_of_unknown_words(model, letter):
+    words = [letters for length in (1, 2, 3) for letters in product("abc", repeat=length)]
+    unknown, total = sum(each.count(letter) for each in words), sum(map(len, words))  # 34 of 102
+    shares = {"unknown_source_words": unknown / total, "unknown_reference_words": unknown / total}
+    assert model.metrics["validation"] == shares
+    assert shares.items() <= model.metrics["test"].items()
+    assert re.search(r"unknown words +33\.33  % of the words of the sources", repr(Scores(model.metrics["test"])))
+
+
+def test_training_says_how_many_words_are_unknown(backwards, tmp_path, capsys):
+    changes = {"text.vocabulary_size": 6, "training.max_epochs": 1, "training.validate_every": 1}
+    s2s.train(backwards[1], tmp_path / "run", **changes)
+    said = capsys.readouterr().err
+    shares = "33.33 % of the source and 33.33 % of the target"
+    assert f"; unknown words: validation {shares}, test {shares}\n" in said
