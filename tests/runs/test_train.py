@@ -282,8 +282,8 @@ def test_training_targets_that_search_would_cut_short_are_reported(config, tmp_p
     ("text", "targets", "message"),
     [
         ({"tokeniser": "word"}, ["a x", "b a", "a  b"], ("2 of 3", "word; unknown tokens in 1", "'a  b'", "'a b'")),
-        ({"tokeniser": "moses"}, ["a b", "b (a"], ("1 of 2", "moses; unknown tokens in 1", "'b (a'", "'b a'")),
-        ({"tokeniser": "character"}, ["a  b", "xa"], ("1 of 2", "character; unknown tokens in 1", "'xa'", "'a'")),
+        ({"tokeniser": "moses"}, ["a b", "b (a"], ("1 of 2", "moses; unknown tokens in 1", "'b (a'", "'b <unk> a'")),
+        ({"tokeniser": "character"}, ["a  b", "xa"], ("1 of 2", "character; unknown tokens in 1", "'xa'", "'<unk>a'")),
         (
             {"tokeniser": "bpe", "vocabulary_size": 12, "normalization": "nfkc"},
             ["a b " * 20 + "ａ b", "a b"],

@@ -124,9 +124,9 @@ def test_text_written_like_a_special_token_is_unknown_text(words):
 
 def test_changed_lines_are_found_with_what_comes_back_and_whether_a_token_is_unknown(words):
     lines = ["the dog", " ", "the  dog", "the cow sees", ""]
-    assert list(words.changes(lines)) == [("the  dog", "the dog", False), ("the cow sees", "the sees", True)]
+    assert list(words.changes(lines)) == [("the  dog", "the dog", False), ("the cow sees", "the <unk> sees", True)]
     lowered = Codec(Word(), Vocabulary(["the", "dog"]), lowercase=True)
-    assert list(lowered.changes(["THE dog", "a dog"])) == [("a dog", "dog", True)]
+    assert list(lowered.changes(["THE dog", "a dog"])) == [("a dog", "<unk> dog", True)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
