@@ -9,22 +9,36 @@ from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, requires
 
 SHOWN = 60  # characters of a value in a message
+MAX_MESSAGE = 2000  # characters; longer ones quote what a file contains
+
+_LINE_ENDS = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")  # those of `str.splitlines`
+_CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]")  # a terminal may obey them
 
 
 class UserError(Exception):
     """An error in the user's input: a file, a configuration or a command line.
 
-    The message is one line with the place (file, line), the value, the rule and a remedy. The command line prints it
-    and exits with `exit_code`.
+    The message is one line with the place (file, line), the value, the rule and a remedy, whatever it quotes. The
+    command line prints it and exits with `exit_code`.
     """
 
     exit_code = 2
+
+    def __init__(self, message: str) -> None:
+        super().__init__(one_line(message))
 
 
 class FailedError(UserError):
     """Correct input, but the work failed: the command line exits with code 1."""
 
     exit_code = 1
+
+
+def one_line(message: str) -> str:
+    """The message on one line, without control characters, and cut in its middle to `MAX_MESSAGE` characters."""
+    line = _LINE_ENDS.sub(" ", message.strip())
+    line = _CONTROLS.sub(lambda found: repr(found[0])[1:-1], line)
+    return line if len(line) <= MAX_MESSAGE else f"{line[: MAX_MESSAGE - 500]} ... {line[-495:]}"
 
 
 def shown(value: object) -> str:

@@ -8,7 +8,6 @@ are read as text.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,6 +19,8 @@ MAX_CHARACTERS = 50_000  # of a YAML text: a thousand lines, which take half a s
 MAX_DEPTH = 40  # of nested mappings and lists; the deepest configuration has 7
 MAX_VALUES = 50_000  # after references are resolved
 MAX_DIGITS = 100  # of a number; converting thousands of them takes long, and Python refuses more than 4,300
+MAX_FLOAT = 1e100  # in JSON: the square of a larger number, as in a deviation, would soon be infinite
+MAX_WHOLE = 2**63  # in JSON: larger ones have no place in a tensor
 
 _SEPARATORS = {0x2028: "\\u2028", 0x2029: "\\u2029"}  # they end a line in JavaScript, and for `str.splitlines`
 
@@ -157,11 +158,36 @@ def _explained(error: yaml.YAMLError) -> YamlSyntaxError:
 
 
 def parse_json(content: bytes) -> Any:
-    """The value of a JSON text. ValueError: it is not JSON, not UTF-8, or nested too deeply."""
+    """The value of a JSON text.
+
+    ValueError: it is not JSON, not UTF-8, nested more than `MAX_DEPTH` levels deep, or has a number beyond the limits,
+    infinity and NaN among them; with the place of the value.
+    """
     try:
-        return json.loads(content)
+        value = json.loads(content)
     except RecursionError:
-        raise ValueError("nested too deeply") from None
+        raise ValueError(f"not JSON: more than {MAX_DEPTH} levels of nesting") from None
+    except ValueError as error:
+        raise ValueError(f"not JSON: {error}") from None
+    _check_limits(value, ())
+    return value
+
+
+def _check_limits(value: Any, place: tuple[str | int, ...]) -> None:
+    if isinstance(value, (dict, list)):
+        if len(place) >= MAX_DEPTH:
+            raise ValueError(f"{_shown_place(place)}more than {MAX_DEPTH} levels of nesting")
+        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+            if not isinstance(each, str):
+                _check_limits(each, (*place, key))
+    elif isinstance(value, float) and not abs(value) <= MAX_FLOAT:
+        raise ValueError(f"{_shown_place(place)}{value} is not a finite number of at most {MAX_FLOAT:g}")
+    elif isinstance(value, int) and abs(value) >= MAX_WHOLE:
+        raise ValueError(f"{_shown_place(place)}a whole number below 2^63 is wanted")
+
+
+def _shown_place(place: tuple[str | int, ...]) -> str:
+    return f"{'.'.join(map(str, place))}: " if place else ""
 
 
 def to_json(value: Any, *, indent: int | None = None, separators: tuple[str, str] | None = None) -> str:
@@ -172,13 +198,14 @@ def to_json(value: Any, *, indent: int | None = None, separators: tuple[str, str
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent, separators=separators)
     except ValueError:
-        text = json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, indent=indent, separators=separators)
+        text = json.dumps(bounded(value), ensure_ascii=False, allow_nan=False, indent=indent, separators=separators)
     return text.translate(_SEPARATORS)
 
 
-def _finite(value: Any) -> Any:
+def bounded(value: Any) -> Any:
+    """The value with None for each number that `parse_json` would refuse: one that is not finite, or too large."""
     if isinstance(value, float):
-        return value if math.isfinite(value) else None
+        return value if abs(value) <= MAX_FLOAT else None
     if isinstance(value, Mapping):
-        return {key: _finite(each) for key, each in value.items()}
-    return [_finite(each) for each in value] if isinstance(value, (list, tuple)) else value
+        return {key: bounded(each) for key, each in value.items()}
+    return [bounded(each) for each in value] if isinstance(value, (list, tuple)) else value

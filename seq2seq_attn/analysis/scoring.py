@@ -14,10 +14,10 @@ from seq2seq_attn.evaluation.groups import Band, score_by_length
 from seq2seq_attn.evaluation.metrics import ForcedTest, TranslatedTest, score_forced, score_translations
 from seq2seq_attn.runs import DEMO, Say, is_shipped
 from seq2seq_attn.runs.corpora import read_test
-from seq2seq_attn.runs.folder import read_metrics, write_metrics
+from seq2seq_attn.runs.folder import METRICS, read_metrics, write_metrics
 from seq2seq_attn.runs.lock import locked
 from seq2seq_attn.runs.model import TrainedModel, with_lexicon
-from seq2seq_attn.runs.provenance import made_with
+from seq2seq_attn.runs.provenance import PROVENANCE, made_with
 from seq2seq_attn.search.batched import Progress
 from seq2seq_attn.text.checksums import checked, write_recorded
 from seq2seq_attn.text.corpus import ParallelCorpus
@@ -75,6 +75,9 @@ class ScoredRun(NamedTuple):
         metrics = read_metrics(folder)
         if known := made_with(folder):  # earlier versions wrote it among the metrics
             metrics["made_with"] = known
+        for key, name in (("training", METRICS), ("test", METRICS), ("made_with", PROVENANCE)):
+            if key not in metrics:
+                raise UserError(f"{folder / name}: nothing about {key}; train or evaluate the run again")
         translations = read_lines(checked(folder, TRANSLATIONS))
         return cls(metrics, translations, AttentionRecord.load(folder, pairs))
 

@@ -23,7 +23,7 @@ import typer
 
 from seq2seq_attn.cli.app import app
 from seq2seq_attn.cli.console import ClosedPipeError, Interruption, say
-from seq2seq_attn.errors import UserError, file_of, how_to_install, shown
+from seq2seq_attn.errors import UserError, file_of, how_to_install, one_line, shown
 
 PROGRAM = "seq2seq-attn"
 
@@ -115,11 +115,6 @@ def _discard_stdout() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-MAX_MESSAGE = 2000  # characters; longer ones quote what a file contains
-
-
 def _refuse(message: str, code: int = 2) -> int:
-    line = " ".join(message.split())
-    cut = line if len(line) <= MAX_MESSAGE else f"{line[: MAX_MESSAGE - 500]} ... {line[-500:]}"
-    say(f"{PROGRAM}: {cut}")
+    say(f"{PROGRAM}: {one_line(message)}")
     return code

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gzip
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import TypeAdapter
+from pydantic.dataclasses import dataclass
 
 from seq2seq_attn.analysis.scoring import ScoredRun
 from seq2seq_attn.analysis.word_alignment import align_by_eflomal, eflomal_program
@@ -27,7 +29,7 @@ from seq2seq_attn.comparison.observe import observe, read_curve
 from seq2seq_attn.comparison.schedule import IfDone, complete_all, is_complete
 from seq2seq_attn.comparison.tuning import search_settings, with_settings
 from seq2seq_attn.config import TestFiles
-from seq2seq_attn.errors import FailedError, UserError
+from seq2seq_attn.errors import FailedError, UserError, one_line
 from seq2seq_attn.evaluation.alignment import Links, symmetrise
 from seq2seq_attn.results.evidence import EVIDENCE, Evidence
 from seq2seq_attn.results.observations import (
@@ -45,7 +47,8 @@ from seq2seq_attn.runs.corpora import CACHE_FOLDER, CORPUS, Cache, TestSet, embe
 from seq2seq_attn.runs.folder import COMPARISON, MARKER, is_run, is_vacant, refuse_folder
 from seq2seq_attn.runs.lock import locked
 from seq2seq_attn.strict import load, merge
-from seq2seq_attn.text.files import read_json, read_lines, write_bytes
+from seq2seq_attn.text.files import read_lines, write_bytes
+from seq2seq_attn.text.json_files import STRICT, load_record, save_record
 from seq2seq_attn.text.synthetic import make_corpus
 
 
@@ -125,7 +128,7 @@ def compare(
 
 
 def _missing(run: ArmRun, reason: str) -> MissingRun:
-    return MissingRun(run.arm, run.seed, " ".join(reason.split()))
+    return MissingRun(run.arm, run.seed, one_line(reason))
 
 
 @contextmanager
@@ -157,19 +160,25 @@ def claim(folder: Path, experiment: str) -> None:
     _refuse_other_contents(folder, experiment)
     with locked(folder, wait=True):
         _refuse_other_contents(folder, experiment)  # another process may have claimed it
-        marker = {"format": "seq2seq_attn comparison", "version": 1, "experiment": experiment}
         if not (folder / COMPARISON).exists():
-            write_bytes(folder / COMPARISON, f"{json.dumps(marker)}\n".encode())
+            save_record(_MARKER, _Marker("seq2seq_attn comparison", 1, experiment), folder / COMPARISON)
+
+
+@dataclass(frozen=True, config=STRICT)
+class _Marker:
+    format: Literal["seq2seq_attn comparison"]
+    version: int
+    experiment: str
+
+
+_MARKER = TypeAdapter(_Marker)
 
 
 def _refuse_other_contents(folder: Path, experiment: str) -> None:
     path = folder / COMPARISON
     another = "name another folder with --output"
     if path.exists():
-        try:
-            name = read_json(path)["experiment"]
-        except (UserError, KeyError, TypeError):
-            raise UserError(f"{path}: not the marker of a comparison; {another}") from None
+        name = load_record(_MARKER, path, another).experiment
         if name != experiment:
             raise UserError(f"{folder}: holds the comparison {name!r}, not {experiment!r}; {another}")
     elif folder.is_dir() and is_run(folder):

@@ -133,7 +133,7 @@ def bleu_metric(tokenize: str, lowercase: bool, may_be_tokenised: bool = True, *
     try:
         metric = BLEU(lowercase=lowercase, tokenize=tokenize, force=may_be_tokenised, effective_order=by_sentence)
     except (RuntimeError, ImportError, OSError) as error:  # it needs a package, or downloads a model
-        raise UserError(f"sacrebleu's tokeniser {tokenize!r} cannot be used: {' '.join(str(error).split())}") from None
+        raise UserError(f"sacrebleu's tokeniser {tokenize!r} cannot be used: {error}") from None
     metric.tokenizer = _TOKENISERS.setdefault(
         tokenize, metric.tokenizer
     )  # it caches tokenised lines, as long as the process

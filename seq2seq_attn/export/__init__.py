@@ -15,12 +15,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
+from pydantic import BaseModel, TypeAdapter
+
 import seq2seq_attn
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.runs.folder import refuse_folder
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.text.codec import save_codecs
 from seq2seq_attn.text.files import explained
+from seq2seq_attn.text.json_files import OPEN, load_record
 from seq2seq_attn.text.vocabulary import SPECIALS
 
 Target = Literal["torch", "onnx", "ctranslate2", "html"]
@@ -99,10 +102,19 @@ def _writer(to: Target) -> Any:
 def _files_of_export(folder: Path) -> list[str] | None:
     """The files that an export wrote into the folder; None if there is none."""
     try:
-        description = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
-        return list(description["files"]) if description["format"] == FORMAT else None
-    except (OSError, ValueError, KeyError, TypeError):
+        return load_record(_DESCRIPTION, folder / DESCRIPTION).files
+    except UserError:
         return None
+
+
+class _Description(BaseModel):
+    model_config = OPEN
+
+    format: Literal["seq2seq_attn export"]
+    files: list[str]
+
+
+_DESCRIPTION = TypeAdapter(_Description)
 
 
 @contextmanager

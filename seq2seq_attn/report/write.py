@@ -91,6 +91,10 @@ def read_contents(folder: Path) -> Contents:
     }
     for name, arms in named.items():
         _refuse_unknown(folder / name, arms, contents.results)
+    compared = {arm for pair in contents.results.comparisons for arm in (pair.arm, pair.baseline)}
+    for sentence in contents.sentences.sentences if contents.sentences else ():
+        if missing := compared - sentence.translations.keys():
+            raise UserError(f"{folder / SENTENCES}: sentence {sentence.line} has no translation by {min(missing)!r}")
     return contents
 
 

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field, NonNegativeInt, TypeAdapter, model_validator
+from pydantic import AfterValidator, BaseModel, Field, NonNegativeInt, TypeAdapter, model_validator
 from pydantic.dataclasses import dataclass
 
+from seq2seq_attn.results.metrics import tested_metrics
 from seq2seq_attn.results.observations import Curve
-from seq2seq_attn.results.records import STRICT, Many, NonEmpty, load_record, save_record
 from seq2seq_attn.results.results import MissingRun, Tuned
+from seq2seq_attn.text.json_files import OPEN, STRICT, Many, NonEmpty, load_record, save_record
 
 EVIDENCE = "evidence.json.gz"
 
@@ -26,7 +27,7 @@ class RunEvidence:
     """A run and what it did with the test set; all lists have one entry per test sentence."""
 
     seed: NonNegativeInt
-    metrics: Mapping[str, Any]  # its metrics.json
+    metrics: Annotated[Mapping[str, Any], AfterValidator(tested_metrics)]  # its metrics.json, and `made_with`
     curve: Curve
     translations: NonEmpty[str]
     links: Many[str] | None  # in the Pharaoh format; None: no attention weights
@@ -50,11 +51,33 @@ class ArmEvidence:
     runs: NonEmpty[RunEvidence]
 
 
+class _Tune(BaseModel):
+    model_config = OPEN
+
+    arms: list[str]
+
+
+class _Experiment(BaseModel):
+    """The fields of the experiment file that name arms; `comparison/experiment.py` checks all of them."""
+
+    model_config = OPEN
+
+    baseline: str
+    contrasts: list[tuple[str, str]] = []
+    tune: _Tune | None = None
+
+
+def _experiment(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    _Experiment.model_validate(values)
+    return values
+
+
 @dataclass(frozen=True, config=STRICT)
 class Evidence:
     """An experiment with its tested runs."""
 
-    experiment: Mapping[str, Any]  # the fields of the experiment file besides `base`, `arms` and `seeds`
+    # The fields of the experiment file besides `base`, `arms` and `seeds`.
+    experiment: Annotated[Mapping[str, Any], AfterValidator(_experiment)]
     arms: NonEmpty[ArmEvidence]
     data: Mapping[str, str]  # the SHA-256 of every file that a training read, by its path
     tuned: Mapping[str, Tuned] = Field(default_factory=dict)  # as in Results

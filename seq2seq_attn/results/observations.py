@@ -28,11 +28,12 @@ from pydantic import (
 )
 from pydantic.dataclasses import dataclass
 
-from seq2seq_attn.results.records import STRICT, NonEmpty, Words, load_record, save_record
+from seq2seq_attn.text.json_files import STRICT, NonEmpty, Words, load_record, save_record
 
 Weight = Annotated[
     float, Field(ge=0)
 ]  # may exceed 1 where rows need not sum to 1 (sigmoid) and the weights of a word's pieces are summed
+LogProbability = Annotated[float, Field(le=0.01)]  # rounding may bring it above 0
 LinkPairs = tuple[tuple[NonNegativeInt, NonNegativeInt], ...]  # (source word, target word), from 0
 
 CURVES, ATTENTION = "curves.json", "attention.json"
@@ -124,6 +125,13 @@ def save_attention(maps: Iterable[AttentionMap], path: Path) -> None:
 LEVELS = 255  # weights are rounded to multiples of 1/255
 
 
+def _require_words(line: str, words: Sequence[int]) -> None:
+    """ValueError if one of the words of tokens, counted from 0, is not in the line."""
+    count = max(1, len(line.split()))
+    if max(words, default=0) >= count:
+        raise ValueError(f"word {max(words)} of a token is outside a line of {count} words")
+
+
 @dataclass(frozen=True, config=STRICT)
 class CorpusPair:
     """A sentence pair of the test set."""
@@ -183,8 +191,12 @@ class CorpusAttention:
     @model_validator(mode="after")
     def _fits_together(self) -> CorpusAttention:
         count = len(self.pairs)
-        if any(len(each.source) != count for each in self.segmentations):
-            raise ValueError(f"segmentations need {count} pairs")
+        for each in self.segmentations:
+            if len(each.source) != count:
+                raise ValueError(f"segmentations need {count} pairs")
+            for pair, source_words, target_words in zip(self.pairs, each.source_words, each.target_words, strict=True):
+                _require_words(pair.source, source_words)
+                _require_words(pair.reference, target_words)
         for name, arm in self.arms.items():
             if not len(arm.translations) == len(arm.scores) == count:
                 raise ValueError(f"arm {name!r} needs {count} translations and scores")
@@ -237,7 +249,7 @@ class DecodingStep:
     """One predicted token, with the attention at its step; S is the number of source tokens."""
 
     token: str
-    log_probability: float  # log p(token | previous tokens, source), natural
+    log_probability: LogProbability  # log p(token | previous tokens, source), natural
     parent: NonNegativeInt | None = None  # in a beam: index of the previous step, which is earlier; None: first step
     weights: tuple[Weight, ...] | None = None  # (S,) a_j; None: no attention, or a pruned step
     scores: tuple[float, ...] | None = None  # (S,) e_j before normalisation; None: no weights, or no score per position
@@ -252,7 +264,7 @@ class BeamHypothesis:
     """A translation that the search returned: the path to the step `last` of the beam."""
 
     last: NonNegativeInt
-    log_probability: float  # log p(Y | X)
+    log_probability: LogProbability  # log p(Y | X)
     score: float  # the search's ranking criterion
 
 
@@ -309,6 +321,13 @@ class Example:
     reference: str
     gold: LinkPairs | None
     readings: NonEmpty[DecodingTrace]  # one per arm
+
+    @model_validator(mode="after")
+    def _tokens_are_of_its_words(self) -> Example:
+        for trace in self.readings:
+            _require_words(self.source, trace.source_words)
+            _require_words(self.reference, trace.target_words)
+        return self
 
 
 def load_examples(path: Path) -> Sequence[Example]:

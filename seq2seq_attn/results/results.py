@@ -26,7 +26,7 @@ from pydantic import (
 )
 from pydantic.dataclasses import dataclass
 
-from seq2seq_attn.results.records import STRICT, Many, NonEmpty, load_record, save_record
+from seq2seq_attn.text.json_files import STRICT, Many, NonEmpty, load_record, save_record
 
 Probability = Annotated[float, Field(ge=0, le=1)]
 Labels = Annotated[tuple[str, ...], Field(min_length=1)]
@@ -38,6 +38,14 @@ LEVEL = 0.05  # below which a corrected p-value counts as significant
 LEARNED = 1.0  # BLEU of the best arm; below, all arms translate so badly that differences between them mean nothing
 
 Test = Literal["joint", "randomisation", "paired_bootstrap"]  # of two arms, by its key in `signatures`
+
+
+def _require_both_limits(record: object, *intervals: str) -> None:
+    """ValueError if one of these intervals has one of its limits, `NAME_low` and `NAME_high`, and not the other."""
+    for name in intervals:
+        low, high = f"{name}low", f"{name}high"
+        if (getattr(record, low) is None) != (getattr(record, high) is None):
+            raise ValueError(f"{low} and {high} are the limits of an interval: both are given, or neither")
 
 
 # One arm
@@ -55,6 +63,11 @@ class Spread:
     seeds_high: float | None = None
     joint_low: float | None = None  # 95 % interval over training runs and sentences
     joint_high: float | None = None
+
+    @model_validator(mode="after")
+    def _intervals_are_whole(self) -> Spread:
+        _require_both_limits(self, "", "seeds_", "joint_")
+        return self
 
     @property
     def interval(self) -> tuple[float | None, float | None]:
@@ -101,6 +114,11 @@ class BandResult(_Sentences):
     chrf_high: float | None = None
     sources: PositiveInt | None = None  # different ones, from which the intervals are drawn; None: as many as sentences
     longer_than_training: bool = False  # whether all of its sources are longer than every training sentence
+
+    @model_validator(mode="after")
+    def _intervals_are_whole(self) -> BandResult:
+        _require_both_limits(self, "bleu_", "chrf_")
+        return self
 
     @property
     def label(self) -> str:
@@ -301,6 +319,11 @@ class GroupResult(_Sentences):
     chrf_high: float | None = None
     sources: PositiveInt | None = None  # as in BandResult; omitted likewise
 
+    @model_validator(mode="after")
+    def _interval_is_whole(self) -> GroupResult:
+        _require_both_limits(self, "chrf_")
+        return self
+
     @model_serializer(mode="wrap")
     def _without_none(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         later = ("chrf_low", "chrf_high", "sources")
@@ -324,7 +347,7 @@ class Breakdown:
     name: str
     meaning: str  # explains the property and its groups, in a sentence
     groups: Labels
-    arms: Mapping[str, tuple[GroupResult | None, ...]]  # one per group; None: an empty group
+    arms: Annotated[Mapping[str, tuple[GroupResult | None, ...]], Field(min_length=1)]  # one per group; None: empty
 
     @property
     def by_own_groups(self) -> bool:

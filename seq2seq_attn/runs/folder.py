@@ -7,7 +7,6 @@ of a run checks it (`text/checksums.py`).
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -15,9 +14,13 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import TypeAdapter
+from pydantic.dataclasses import dataclass
+
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.plain import to_json
+from seq2seq_attn.plain import bounded, to_json
+from seq2seq_attn.results.metrics import RUN_METRICS
 from seq2seq_attn.runs import CONFIG, is_shipped, require_run
 from seq2seq_attn.runs.corpora import shipped_paths
 from seq2seq_attn.runs.lock import LOCK, locked
@@ -25,13 +28,13 @@ from seq2seq_attn.runs.plugin import FOLDER, read_run_values, run_files, run_val
 from seq2seq_attn.runs.provenance import PROVENANCE, data_files, read_sessions
 from seq2seq_attn.strict import parse, read_yaml
 from seq2seq_attn.text.checksums import SUMS, checked, read_sums, record, write_recorded
-from seq2seq_attn.text.files import digest, explained, read_json, write_bytes
+from seq2seq_attn.text.files import digest, explained
+from seq2seq_attn.text.json_files import STRICT, load_record, load_values, save_record
 from seq2seq_attn.training import LAST, PREVIOUS
 
 IfExists = Literal["refuse", "resume", "overwrite"]
 
 MARKER = "run.json"
-_MARKER = {"format": "seq2seq_attn run", "version": 1}
 COMPARISON = "comparison.json"  # the marker of the folder that `compare` writes
 MODEL, METRICS, LEXICON = "model.safetensors", "metrics.json", "lexicon.safetensors"
 SKIPPED = "skipped.jsonl"  # the sentences of the batch that ended training by a loss that is not finite
@@ -65,6 +68,15 @@ _OWN_BEFORE_SUMS = (
 _FOLDERS = ("checkpoints", "plugins", "log", "log/version_*")
 
 
+@dataclass(frozen=True, config=STRICT)
+class _Marker:
+    format: Literal["seq2seq_attn run"]
+    version: int
+
+
+_MARKER = TypeAdapter(_Marker)
+
+
 def read_config(folder: Path) -> Config:
     """The configuration of a run folder. UserError: it is not one."""
     require_run(folder)
@@ -82,26 +94,7 @@ def read_metrics(folder: Path) -> dict[str, Any]:
     path = checked(folder, METRICS)
     if not path.exists():
         return {}
-    metrics = read_json(path)
-    if not _is_metrics(metrics):
-        raise UserError(f"{path}: not the metrics of a run; delete it and run again")
-    return dict(metrics)
-
-
-def _is_metrics(values: Any) -> bool:
-    """Whether the parts that every run has at its end are either absent or whole."""
-    if not isinstance(values, dict):
-        return False
-    training, test = values.get("training", {}), values.get("test", {})
-    if not isinstance(training, dict) or not isinstance(test, dict):
-        return False
-    numbers = [training.get(key) for key in ("epochs", "seconds")] if "training" in values else []
-    if "training" in values and training.get("best", "missing") is not None:  # null: it is not finite
-        numbers.append(training.get("best"))
-    if "test" in values:
-        bleu = test.get("bleu")
-        numbers.append(bleu.get("value") if isinstance(bleu, dict) else None)
-    return all(isinstance(number, (int, float)) for number in numbers)
+    return load_values(RUN_METRICS, path, "restore it, or train the run again")
 
 
 def write_metrics(folder: Path, metrics: dict[str, Any]) -> None:
@@ -110,8 +103,8 @@ def write_metrics(folder: Path, metrics: dict[str, Any]) -> None:
 
 
 def metrics_content(metrics: dict[str, Any]) -> bytes:
-    """The content of metrics.json. Numbers that are not finite become null: JSON has none."""
-    return f"{to_json(metrics, indent=2)}\n".encode()
+    """The content of metrics.json. Numbers that are not finite, or too large to be read again, become null."""
+    return f"{to_json(bounded(metrics), indent=2)}\n".encode()
 
 
 def record_logs(folder: Path) -> None:
@@ -206,18 +199,14 @@ def may_resume(config: Config, folder: Path, if_exists: IfExists) -> bool:
 
 def is_run(folder: Path) -> bool:
     """Whether the folder has the marker that `train` writes. UserError: the marker is damaged."""
-    return _read_marker(folder).get("format") == _MARKER["format"]
-
-
-def _read_marker(folder: Path) -> dict[str, Any]:
-    """The content of the marker; empty if there is none, or another file has its name."""
     if not (folder / MARKER).is_file():  # a SHA256SUMS in the folder is then not of a run either
-        return {}
+        return False
+    path = checked(folder, MARKER)
     try:
-        found = json.loads(checked(folder, MARKER).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
+        load_record(_MARKER, path)
+    except UserError:  # another file has its name
+        return False
+    return True
 
 
 def clear(folder: Path) -> None:
@@ -231,7 +220,7 @@ def clear(folder: Path) -> None:
                 with suppress(OSError):  # not empty
                     path.rmdir()
         (folder / SUMS).unlink(missing_ok=True)  # last: it says which files may be removed
-    write_bytes(folder / MARKER, f"{json.dumps(_MARKER)}\n".encode())
+    save_record(_MARKER, _Marker("seq2seq_attn run", 1), folder / MARKER)
     record(folder, [MARKER])
 
 

@@ -9,7 +9,6 @@ on each host for itself, and others have none. There, a lock is free once its he
 from __future__ import annotations
 
 import errno
-import json
 import os
 import platform
 import shlex
@@ -20,11 +19,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 from uuid import uuid4
+
+from pydantic import Field, TypeAdapter
+from pydantic.dataclasses import dataclass
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.text.files import explained
+from seq2seq_attn.text.json_files import STRICT, load_record
 
 if sys.platform != "win32":  # there, heartbeats alone decide
     import fcntl
@@ -85,12 +88,25 @@ def require_lock(folder: Path) -> None:
 def _owner(path: Path) -> str:
     """Who holds the lock file: process, host, start and command, as far as they can be read."""
     for _ in range(20):
-        if "pid" in (told := _read(path)):
-            break
+        if (told := _read(path)) is not None:
+            return f"process {told.pid} on {told.host}, since {told.since} ({told.command})"
         time.sleep(0.05)  # it has the lock, and is about to sign it
-    else:
-        return "another process"
-    return f"process {told['pid']} on {told.get('host')}, since {told.get('since')} ({told.get('command')})"
+    return "another process"
+
+
+@dataclass(frozen=True, config=STRICT)
+class _Owner:
+    """What the owner of a lock writes into its file."""
+
+    pid: Annotated[int, Field(gt=0, lt=2**31)]
+    host: str
+    since: str
+    command: str
+    kernel: str
+    id: str
+
+
+_OWNER = TypeAdapter(_Owner)
 
 
 class _Lock:
@@ -121,7 +137,8 @@ class _Lock:
         os.close(self.file)
 
     def is_ours(self) -> bool:
-        return _read(self.path).get("id") == self.id
+        told = _read(self.path)
+        return told is not None and told.id == self.id
 
     def _take(self) -> bool:
         """Whether the lock is taken now. A file that was opened before its owner removed it does not count."""
@@ -169,9 +186,9 @@ class _Lock:
     def _is_free(self, by_kernel: bool) -> bool:
         """Whether nobody has signed the file who may still be at work, though the kernel knows of no owner."""
         told = _read(self.path)
-        if "pid" not in told:
+        if told is None:
             return True
-        if told.get("kernel") == _kernel() and (by_kernel or not _is_alive(told["pid"])):
+        if told.kernel == _kernel() and (by_kernel or not _is_alive(told.pid)):
             return True
         return self._now() - os.fstat(self.file).st_mtime > STALE
 
@@ -186,19 +203,20 @@ class _Lock:
 
     def _sign(self, by_kernel: bool) -> bool:
         """Writes the owner into the file; False if another process signed it at the same time."""
-        is_foreign = _read(self.path).get("kernel", _kernel()) != _kernel()
-        told = {
-            "pid": os.getpid(),
-            "host": platform.node(),
-            "since": datetime.now().astimezone().isoformat(sep=" ", timespec="seconds"),
-            "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
-            "kernel": _kernel(),
-            "id": self.id,
-        }
+        before = _read(self.path)
+        is_foreign = before is not None and before.kernel != _kernel()
+        owner = _Owner(
+            pid=os.getpid(),
+            host=platform.node(),
+            since=datetime.now().astimezone().isoformat(sep=" ", timespec="seconds"),
+            command=shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+            kernel=_kernel(),
+            id=self.id,
+        )
         with explained(self.path):
             os.ftruncate(self.file, 0)
             os.lseek(self.file, 0, os.SEEK_SET)
-            os.write(self.file, f"{json.dumps(told)}\n".encode())
+            os.write(self.file, _OWNER.dump_json(owner) + b"\n")
         if is_foreign or not by_kernel:
             time.sleep(_SETTLE)
         return self.is_ours()
@@ -210,13 +228,12 @@ class _Lock:
                     os.utime(self.path)
 
 
-def _read(path: Path) -> dict[str, Any]:
-    """What the owner has written; empty if the file is missing, or is just being written."""
+def _read(path: Path) -> _Owner | None:
+    """What the owner has written; None if the file is missing, damaged, or just being written."""
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return told if isinstance(told, dict) else {}
+        return load_record(_OWNER, path)
+    except UserError:
+        return None
 
 
 def _kernel() -> str:

@@ -16,16 +16,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import BaseModel, Field, TypeAdapter
 
 import seq2seq_attn
 from seq2seq_attn import ops
 from seq2seq_attn.config import Config
-from seq2seq_attn.errors import UserError
 from seq2seq_attn.ops.host import on_cuda
 from seq2seq_attn.runs.plugin import run_values
 from seq2seq_attn.strict import dump
 from seq2seq_attn.text.checksums import checked
 from seq2seq_attn.text.files import digest
+from seq2seq_attn.text.json_files import OPEN, load_values
 
 PROVENANCE = "provenance.json"
 
@@ -36,7 +37,6 @@ PACKAGES = (
     *("tensorboard", "torchtext", "eflomal", "unbabel-comet"),
 )
 VARIABLES = ("CUDA_VISIBLE_DEVICES", "CUBLAS_WORKSPACE_CONFIG", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "PYTHONHASHSEED")
-_COMPARED = {"version", "commit", "hardware", "code", "uncommitted", "packages", "config", "data"}  # by `verify`
 _CHECKOUT = Path(__file__).resolve().parents[2]
 _PACKAGE = Path(seq2seq_attn.__file__).parent
 
@@ -72,13 +72,32 @@ def read_sessions(folder: Path) -> list[dict[str, Any]]:
     path = checked(folder, PROVENANCE)
     if not path.exists():
         return []
-    try:
-        sessions = json.loads(path.read_text(encoding="utf-8"))["sessions"]
-        if not sessions or not all(each.keys() >= _COMPARED for each in sessions):
-            raise ValueError("a session is incomplete")
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"{path}: not a record of provenance ({error}); restore it, or train the run again") from None
-    return list(sessions)
+    sessions: list[dict[str, Any]] = load_values(_RECORD, path, "restore it, or train the run again")["sessions"]
+    return sessions
+
+
+class _Session(BaseModel):
+    """What `verify` compares; `session` records more."""
+
+    model_config = OPEN
+
+    version: str
+    commit: str | None
+    hardware: str
+    code: str
+    uncommitted: str | None
+    packages: dict[str, str]
+    config: str
+    data: dict[str, str]
+
+
+class _Provenance(BaseModel):
+    model_config = OPEN
+
+    sessions: list[_Session] = Field(min_length=1)
+
+
+_RECORD = TypeAdapter(_Provenance)
 
 
 def provenance_content(folder: Path, new: Mapping[str, Any]) -> bytes:

@@ -13,9 +13,9 @@ from pydantic import NonNegativeInt, PositiveFloat, PositiveInt, TypeAdapter
 from pydantic.dataclasses import dataclass
 
 from seq2seq_attn.api.tables import as_text, html_table
-from seq2seq_attn.results.records import STRICT, Many, NonEmpty, load_record
 from seq2seq_attn.speed import WIDTH, Axis, Device, Precision, Workload
 from seq2seq_attn.text.files import write_bytes
+from seq2seq_attn.text.json_files import STRICT, Many, NonEmpty, load_record
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -131,7 +131,7 @@ class Sitting:
     @classmethod
     def load(cls, path: Path | str) -> Sitting:
         """Read what `save` wrote. Raises UserError with file and key if it is invalid."""
-        return load_record(_SITTING, Path(path), writer="seq2seq-attn bench --output")
+        return load_record(_SITTING, Path(path), "`seq2seq-attn bench --output` writes it")
 
     def save(self, path: Path | str) -> None:
         """Write JSON atomically."""

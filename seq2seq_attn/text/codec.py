@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from pydantic import TypeAdapter
+from pydantic.dataclasses import dataclass
 
-from seq2seq_attn.errors import UserError, shown
-from seq2seq_attn.plain import parse_json
+from seq2seq_attn.errors import UserError
 from seq2seq_attn.text.checksums import checked
 from seq2seq_attn.text.corpus import ParallelCorpus
 from seq2seq_attn.text.files import read_bytes, write_bytes
+from seq2seq_attn.text.json_files import STRICT, load_record
 from seq2seq_attn.text.tokenisers import Character, Moses, SentencePiece, Tokeniser, Word
 from seq2seq_attn.text.unknown_words import UnknownCount, known_forms
 from seq2seq_attn.text.vocabulary import EOS, SPECIALS, UNK, Vocabulary
@@ -32,6 +33,20 @@ class ChangedLine(NamedTuple):
     line: str
     decoded: str
     has_unknown: bool
+
+
+@dataclass(frozen=True, config=STRICT)
+class _Record:
+    """What `SIDE.tokeniser.json` holds: the arguments of the tokeniser, some of them in files of their own."""
+
+    kind: Literal["word", "moses", "character", "sentencepiece"]
+    options: dict[str, str]
+    files: list[Literal["model"]]
+    lowercase: bool
+    match_known_forms: bool = False
+
+
+_RECORD = TypeAdapter(_Record)
 
 
 class Codec:
@@ -135,36 +150,36 @@ class Codec:
         """The content of `SIDE.tokeniser.json`, `SIDE.vocabulary.txt` and, with sentencepiece, its `.model` file."""
         options = self.tokeniser.options()
         files = {name: value for name, value in options.items() if isinstance(value, bytes)}
-        record = {
-            "kind": self.tokeniser.kind,
-            "options": {name: value for name, value in options.items() if name not in files},
-            "files": list(files),
-            "lowercase": self.lowercase,
-            "match_known_forms": self.match_known_forms,
-        }
+        record = _RECORD.validate_python(
+            {
+                "kind": self.tokeniser.kind,
+                "options": {name: value for name, value in options.items() if name not in files},
+                "files": list(files),
+                "lowercase": self.lowercase,
+                "match_known_forms": self.match_known_forms,
+            }
+        )
         return {
             **{f"{side}.{self.tokeniser.kind}.{name}": content for name, content in files.items()},
             f"{side}.vocabulary.txt": self.vocabulary.content(),
-            f"{side}.tokeniser.json": (json.dumps(record, indent=2) + "\n").encode(),
+            f"{side}.tokeniser.json": _RECORD.dump_json(record, indent=2) + b"\n",
         }
 
     @classmethod
     def load(cls, folder: Path, side: str) -> Codec:
         """Read its `files`. Raises UserError, with the file's name, if a file is missing, invalid or damaged."""
         path = checked(folder, f"{side}.tokeniser.json")
+        record = load_record(_RECORD, path, "restore it, or train the run again")
+        files = {name: checked(folder, f"{side}.{record.kind}.{name}") for name in record.files}
         try:
-            record = parse_json(read_bytes(path))
-            kind, options, lowercase = record["kind"], record["options"], record["lowercase"]
-            match_known_forms = record.get("match_known_forms", False)
-            files = {name: read_bytes(checked(folder, f"{side}.{kind}.{name}")) for name in record["files"]}
-            tokeniser = _TOKENISERS[kind](**options, **files)
-            for name, value in (("lowercase", lowercase), ("match_known_forms", match_known_forms)):
-                if not isinstance(value, bool):
-                    raise TypeError(f"{name} is {shown(value)}")
-        except (ValueError, TypeError, KeyError) as error:
-            raise UserError(f"{path}: not a valid tokeniser: {shown(error)}") from None
+            tokeniser = _TOKENISERS[record.kind](
+                **record.options, **{name: read_bytes(each) for name, each in files.items()}
+            )
+        except (ValueError, TypeError) as error:
+            named = next(iter(files.values()), path)
+            raise UserError(f"{named}: not a valid tokeniser: {error}; restore it, or train the run again") from None
         vocabulary = Vocabulary.load(checked(folder, f"{side}.vocabulary.txt"))
-        return cls(tokeniser, vocabulary, lowercase, match_known_forms)
+        return cls(tokeniser, vocabulary, record.lowercase, record.match_known_forms)
 
 
 def codec_files(source: Codec, target: Codec) -> dict[str, bytes]:

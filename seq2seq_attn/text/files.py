@@ -11,11 +11,10 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from seq2seq_attn.errors import UserError, shown
 from seq2seq_attn.limits import unpacked
-from seq2seq_attn.plain import parse_json
 
 _GZIP_MAGIC = b"\x1f\x8b"  # UTF-8 text cannot start so: 8b never follows an ASCII byte
 _ZIP_MAGIC = b"PK\x03\x04"
@@ -85,14 +84,6 @@ def read_lines(path: Path | str) -> list[str]:
     if not lines:
         raise UserError(f"{path}: the file is empty")
     return lines
-
-
-def read_json(path: Path) -> Any:
-    """The value in a JSON file. UserError: as in `open_bytes`, or it is not JSON."""
-    try:
-        return parse_json(read_bytes(path))
-    except ValueError as error:
-        raise UserError(f"{path}: not JSON: {' '.join(str(error).split())}") from None
 
 
 def iterate_lines(path: Path | str) -> Iterator[str]:

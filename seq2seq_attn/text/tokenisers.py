@@ -170,7 +170,7 @@ class SentencePiece(Tokeniser):
     def __init__(self, model: bytes) -> None:
         try:
             self._processor = SentencePieceProcessor(model_proto=model)
-        except RuntimeError:
+        except (RuntimeError, SystemError):  # the latter for a model whose error message is not UTF-8
             raise ValueError(f"{len(model)} bytes are not a sentencepiece model") from None
         self.model = model
         self._is_exact = bool(self._processor.encode("  "))  # all other normalizations remove white space at the ends
@@ -317,4 +317,4 @@ def _explained(message: str, model: str, size: int, lines: int) -> str:
     if fewest := re.search(r"required_chars\. \d+ vs (\d+)", message):
         remedy = f"set text.vocabulary_size to at least {fewest[1]}, or text.character_coverage to less than 1"
         return f"{model}: vocabulary size {size} is too small for the characters alone; {remedy}"
-    return f"{model}: sentencepiece refuses: {' '.join(message.split())}"
+    return f"{model}: sentencepiece refuses: {message}"

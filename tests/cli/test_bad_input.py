@@ -252,7 +252,9 @@ def test_a_damaged_file_of_a_run_is_named(refused, bad_run, name, content):
     (bad_run / name).write_bytes(content)
     assert f"{bad_run / name}: damaged or edited" in refused("evaluate", bad_run)
     (bad_run / "SHA256SUMS").unlink()
-    assert f"{bad_run / name}: not " in refused("evaluate", bad_run)
+    message = refused("evaluate", bad_run)
+    assert f"{bad_run / name}: " in message
+    assert message.endswith("; restore it, or train the run again\n")
 
 
 def test_numbers_of_thousands_of_digits_are_no_links(refused, trained, toy, write):

@@ -80,7 +80,7 @@ def forget_training(run):
     [
         (lambda run: (run / "model.safetensors").unlink(), ["wrong  files: ", "model.safetensors: no such file"]),
         (lambda run: (run / "model.safetensors").write_bytes(b""), ["wrong  model: ", "or truncated"]),
-        (lambda run: (run / "provenance.json").write_text(""), ["wrong  model: ", "not a record of provenance"]),
+        (lambda run: (run / "provenance.json").write_text(""), ["wrong  model: ", "provenance.json: not JSON"]),
         (change_config, ["wrong  configuration: config.yaml was changed after training"]),
         (
             lambda run: recorded(run, data={"data.test.source": "0"}),

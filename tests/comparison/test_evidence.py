@@ -114,9 +114,9 @@ def test_another_corpus_is_refused_by_name(folder, grid):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"no gzip", "damaged, cannot be decompressed"),
-        (gzip.compress(b'{"experiment": {}}', mtime=0), "arms: the key is missing"),
-        (gzip.compress(b"x" * 1000, mtime=0)[:-9], "damaged, cannot be decompressed"),
+        (b"no gzip", "not JSON: Expecting value"),
+        (gzip.compress(b'{"experiment": {}}', mtime=0), "experiment.baseline: the key is missing"),
+        (gzip.compress(b"x" * 1000, mtime=0)[:-9], "incomplete or corrupt gzip file"),
     ],
     ids=["not compressed", "incomplete", "truncated"],
 )

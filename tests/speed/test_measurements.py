@@ -54,4 +54,4 @@ def test_an_invalid_file_is_refused_with_its_key(sitting, tmp_path, change, said
     path.write_text(json.dumps(record))
     with pytest.raises(UserError, match=said) as refusal:
         Sitting.load(path)
-    assert "`seq2seq-attn bench --output` rewrites it" in str(refusal.value)
+    assert "`seq2seq-attn bench --output` writes it" in str(refusal.value)

@@ -202,12 +202,13 @@ def test_a_missing_file_is_named(tmp_path):
             json.dumps({"kind": "word", "options": {"a": 1}, "files": [], "lowercase": 0}).encode(),
         ),
         ("source.sentencepiece.model", b"not a model"),
+        ("source.sentencepiece.model", b"\n\xff\xff"),
     ],
 )
 def test_a_foreign_file_is_named(tmp_path, name, content):
     save_codecs(*train("unigram"), tmp_path)
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(UserError, match=r"source\.tokeniser\.json: not a valid tokeniser"):
+    with pytest.raises(UserError, match=rf"{name}: .*; restore it, or train the run again"):
         load_codecs(tmp_path)
 
 

@@ -1,0 +1,54 @@
+"""Whatever is in the JSON files of a run folder: it is read, or refused by one line that names the file."""
+
+import json
+
+import json_damage
+import pytest
+
+from seq2seq_attn.analysis.scoring import ScoredRun, evaluate
+from seq2seq_attn.runs.folder import changed_surroundings, is_run
+from seq2seq_attn.runs.lock import LOCK, locked
+from seq2seq_attn.runs.model import TrainedModel
+from seq2seq_attn.text.checksums import SUMS
+from seq2seq_attn.text.codec import load_codecs
+
+
+@pytest.fixture
+def run(grid, train_once, tmp_path):
+    """A tested run whose files have no checksums."""
+    train_once(grid.runs[2].config, tmp_path / "run")
+    evaluate(TrainedModel.load(tmp_path / "run"), tmp_path / "run")
+    (tmp_path / "run" / SUMS).unlink()
+    return tmp_path / "run"
+
+
+def read(folder):
+    is_run(folder)
+    load_codecs(folder)
+    ScoredRun.load(folder, 32)
+    changed_surroundings(folder, {"version": "1", "hardware": "an abacus"})
+
+
+@pytest.mark.parametrize("name", ["run.json", "metrics.json", "provenance.json", "source.tokeniser.json"])
+def test_a_damaged_record_is_refused_by_name_or_read(run, name):
+    whole = json.loads((run / name).read_text())
+    read(run)
+    for about, text in json_damage.damaged(whole, 150, seed=name):
+        (run / name).write_text(text)
+        refused = json_damage.refusal(lambda: read(run), about)
+        assert refused.partition(": ")[0] in ("", str(run / name)), about
+
+
+def test_whatever_is_in_a_lock_that_nobody_holds_it_is_taken(tmp_path, monkeypatch):
+    with locked(tmp_path):
+        owner = json.loads((tmp_path / LOCK).read_text())
+    monkeypatch.setattr("seq2seq_attn.runs.lock._SETTLE", 0.0)
+    for about, text in json_damage.damaged(owner, 60, seed="lock"):
+        (tmp_path / LOCK).write_text(text)
+        refused = json_damage.refusal(lambda: enter(tmp_path), about)  # one of another host may be in use
+        assert refused == "" or "in use by process" in refused, about
+
+
+def enter(folder):
+    with locked(folder):
+        pass
