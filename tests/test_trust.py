@@ -30,7 +30,7 @@ CALLS = re.compile(
 
 # Where these words have a reason; everything else of their kind is refused.
 ALLOWED = {
-    **{f"serve/{name}.py": {"import asyncio"} for name in ("app", "batches", "guard")},
+    **{f"serve/{name}.py": {"import asyncio"} for name in ("app", "batches", "connections", "guard")},
     "serve/server.py": {"import asyncio", "import socket"},  # listens where `serve` is told to
     "attention/registry.py": {"loader.exec_module(module)"},  # a file that a configuration or an option names
     "doctor/calls.py": {"import pickle", "pickle.loads(pickle.dumps(part))", "pickle.dumps(part)"},  # its own bytes
