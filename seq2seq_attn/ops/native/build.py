@@ -4,6 +4,9 @@ A file is named `KEY-SHA256.so`. The key is a hash of sources, command, compiler
 on this processor, so a cached file is never out of date and machines with different processors can share a home
 directory. The second part is the hash of the content, which is checked before the content is loaded. The folder and
 the file must belong to the user and be writable by no one else: a library is code that runs in the user's name.
+
+A compiler that does not end is killed, and a library is first loaded by a process of its own: one for another processor
+may end it. The outcome is kept in `KEY-SHA256.tried`.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import os
 import platform
 import re
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -21,6 +25,7 @@ import tempfile
 import warnings
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -36,6 +41,8 @@ TUNED = (
     ("-march=native",),
     (),
 )
+SECONDS = 20.0  # for what takes milliseconds: a question to the compiler, or loading a library
+SECONDS_TO_COMPILE = 300.0  # it takes 10 to 60, and several times as long on a busy machine
 DEFINES = {torch.float32: (), torch.bfloat16: ("-DBFLOAT16",)}
 
 _SOURCES = Path(__file__).parent
@@ -54,7 +61,7 @@ def library(dtype: torch.dtype) -> ctypes.CDLL | None:
     try:
         paths = [*sorted(_SOURCES.glob("*.cpp")), *sorted(_SOURCES.glob("*.h"))]
         sources = {path: path.read_bytes() for path in paths}
-        kernels = _load(_content(compiler, dtype, sources))
+        kernels = _load(*_content(compiler, dtype, sources))
         for name in (match.decode() for source in sources.values() for match in _KERNEL.findall(source)):
             if not hasattr(kernels, name):
                 raise OSError(f"the compiled library has no {name}")
@@ -72,8 +79,8 @@ def warn_of_no_kernels(what: str, error: Exception, stacklevel: int) -> None:
     )
 
 
-def _content(compiler: str, dtype: torch.dtype, sources: dict[Path, bytes]) -> bytes:
-    """The compiled library: the cached one, else a new one, which is then cached if the cache can be trusted."""
+def _content(compiler: str, dtype: torch.dtype, sources: dict[Path, bytes]) -> tuple[bytes, Path | None]:
+    """The compiled library, and its path in the cache if that can be trusted: the cached one, else a new one."""
     command = [compiler, *FLAGS, *DEFINES[dtype]]
     hashed = [*command, *map(" ".join, TUNED), _version(compiler), _native_target(compiler)]
     key = hashlib.sha256(b"\0".join([*(text.encode() for text in hashed), *sources.values()])).hexdigest()
@@ -86,20 +93,26 @@ def _content(compiler: str, dtype: torch.dtype, sources: dict[Path, bytes]) -> b
         )
         folder = None
     if folder is not None and (cached := _cached(folder, key)) is not None:
-        return cached
+        return cached, folder / _name(key, cached)
     with tempfile.TemporaryDirectory() as private:  # its mode is 0700
         compiled = Path(private, "kernels.so")
         _compile([*command, *(str(path) for path in sources if path.suffix == ".cpp"), "-o", str(compiled)])
         content = compiled.read_bytes()
-    if folder is not None:
-        _keep(content, folder / f"{key}-{hashlib.sha256(content).hexdigest()}.so")
-    return content
+    if folder is None:
+        return content, None
+    path = folder / _name(key, content)
+    _keep(content, path)
+    return content, path
+
+
+def _name(key: str, content: bytes) -> str:
+    return f"{key}-{hashlib.sha256(content).hexdigest()}.so"
 
 
 def _compile(command: list[str]) -> None:
     """CalledProcessError, with the compiler's output, if the compiler accepts no set of flags."""
     for tuned in TUNED:
-        done = subprocess.run([*command, *tuned], capture_output=True, text=True, check=False)
+        done = _run([*command, *tuned], SECONDS_TO_COMPILE)
         if done.returncode == 0:
             return
     done.check_returncode()
@@ -129,7 +142,7 @@ def _cached(folder: Path, key: str) -> bytes | None:
                 content = file.read() if stat.S_ISREG(status.st_mode) and _is_private(status) else b""
         except OSError:  # a link, a folder, or removed by another process
             continue
-        if path.stem == f"{key}-{hashlib.sha256(content).hexdigest()}":
+        if path.name == _name(key, content):
             return content
         path.unlink(missing_ok=True)
     return None
@@ -147,17 +160,61 @@ def _keep(content: bytes, path: Path) -> None:
         warnings.warn(f"compiled kernels cannot be cached: {_reason(error)}", stacklevel=4)
 
 
-def _load(content: bytes) -> ctypes.CDLL:
-    """Loads a library from these bytes, so that what was checked is what runs."""
+def _load(content: bytes, cached: Path | None) -> ctypes.CDLL:
+    """Loads a library from these bytes, so that what was checked is what runs. OSError: it would end this process."""
     if sys.platform != "linux":
         with tempfile.TemporaryDirectory() as private:
             path = Path(private, "kernels.so")
             path.write_bytes(content)
+            _try(str(path), (), cached)
             return ctypes.CDLL(str(path))
     # The file stays open: the loader tells libraries apart by path, and the next one must not get the same number.
     with open(file := os.memfd_create("seq2seq_attn"), "wb", closefd=False) as memory:
         memory.write(content)
+    _try(f"/proc/self/fd/{file}", (file,), cached)
     return ctypes.CDLL(f"/proc/self/fd/{file}")
+
+
+def _try(library: str, files: tuple[int, ...], cached: Path | None) -> None:
+    """OSError if a process that loads the library, with these files open, is ended by a signal, now or when it was
+    first tried."""
+    outcome = cached and cached.with_suffix(".tried")
+    try:
+        signalled = outcome.read_text(encoding="ascii", errors="replace") if outcome else None
+    except OSError:  # not tried yet
+        signalled = None
+    if signalled is None and sys.executable:
+        # Nothing but the loader: a trial takes about 20 milliseconds.
+        command = [sys.executable, "-I", "-S", "-c", "import ctypes, sys; ctypes.CDLL(sys.argv[1])", library]
+        code = _run(command, SECONDS, pass_fds=files).returncode  # an error that is none of a signal shows again here
+        signalled = "" if code >= 0 else _signal_name(-code)
+        if outcome:
+            _keep(signalled.encode(), outcome)
+    if signalled:
+        again = f"; delete {outcome} to try again" if outcome else ""
+        raise OSError(f"the compiled library ends a process that loads it ({signalled}){again}")
+
+
+def _signal_name(number: int) -> str:
+    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+
+
+def _run(command: list[str], seconds: float, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Runs a program to its end, with what it prints as text, whatever its encoding.
+
+    TimeoutError: it has not ended after so many seconds; it is then killed, with all that it has started.
+    """
+    streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    text: dict[str, Any] = {"encoding": "utf-8", "errors": "replace"}
+    with subprocess.Popen(command, start_new_session=True, **streams, **text, **options) as process:
+        try:
+            out, err = process.communicate(timeout=seconds)
+        except BaseException as error:
+            os.killpg(process.pid, signal.SIGKILL)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise TimeoutError(f"{command[0]}: has not ended after {seconds:g} seconds, and was killed") from None
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
 def _compiler() -> str | None:
@@ -167,7 +224,9 @@ def _compiler() -> str | None:
 
 
 def _version(compiler: str) -> str:
-    return subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True).stdout
+    done = _run([compiler, "--version"], SECONDS)
+    done.check_returncode()
+    return done.stdout
 
 
 def _native_target(compiler: str) -> str:
@@ -177,7 +236,7 @@ def _native_target(compiler: str) -> str:
     """
     command = [compiler, "-march=native", "-###", "-E", "-x", "c++", os.devnull]
     # In the root directory, because Clang adds the current one.
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
+    done = _run(command, SECONDS, cwd="/")
     return done.stderr if done.returncode == 0 else platform.machine()
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import warnings
@@ -43,7 +44,7 @@ needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no compiler here")
 def cached(library):
     """The cached library, after it was compiled."""
     library()
-    (path,) = build.cache_folder().iterdir()
+    (path,) = build.cache_folder().glob("*.so")
     return path
 
 
@@ -77,9 +78,54 @@ def no_second_compilation(monkeypatch):
 def test_kernels_are_compiled_once_and_then_loaded_from_the_cache(library, cached, monkeypatch):
     no_second_compilation(monkeypatch)
     assert library().one() == 1
-    assert [*build.cache_folder().iterdir()] == [cached]  # and no temporary file is left
+    # No temporary file is left.
+    assert {*build.cache_folder().iterdir()} == {cached, cached.with_suffix(".tried")}
     assert cached.name.endswith(f"-{hashlib.sha256(cached.read_bytes()).hexdigest()}.so")
     assert (cached.parent.stat().st_mode & 0o777, cached.stat().st_mode & 0o777) == (0o700, 0o600)
+
+
+@needs_compiler
+@pytest.mark.parametrize("traps", [signal.SIGILL, signal.SIGSEGV])
+def test_a_library_that_would_end_the_process_is_not_loaded(library, traps, monkeypatch):
+    trap = f"__attribute__((constructor)) static void trap() {{ raise({int(traps)}); }}"
+    (build._SOURCES / "two.cpp").write_text(f"#include <csignal>\n{trap}\n")
+    ends = rf"ends a process that loads it \({traps.name}\); delete .*\.tried to try again"
+    with pytest.warns(UserWarning, match=rf"^no compiled kernels.*: the compiled library {ends}; set SEQ2SEQ"):
+        assert library() is None
+    no_second_compilation(monkeypatch)
+    monkeypatch.setattr(sys, "executable", "/nowhere")  # it is not tried again
+    with pytest.warns(UserWarning, match=ends):
+        assert library() is None
+
+
+@needs_compiler
+def test_a_library_is_tried_once(library, cached, monkeypatch):
+    assert cached.with_suffix(".tried").read_text() == ""
+    monkeypatch.setattr(sys, "executable", "/nowhere")
+    assert library().one() == 1
+    cached.with_suffix(".tried").unlink()
+    with pytest.warns(UserWarning, match="no compiled kernels.*nowhere"):
+        assert library() is None
+
+
+@needs_compiler
+@pytest.mark.parametrize("what", ["--version", "-###", "-shared"])
+def test_a_compiler_that_does_not_end_is_killed_with_all_that_it_started(library, compiler, what, monkeypatch):
+    compiler(f'case "$*" in *{what}*) sleep 600 & sleep 601;; esac')
+    monkeypatch.setattr(build, "SECONDS", 0.5)
+    monkeypatch.setattr(build, "SECONDS_TO_COMPILE", 0.5)
+    with pytest.warns(UserWarning, match="^no compiled kernels.*compiler: has not ended after 0.5 seconds") as warned:
+        assert library() is None
+    assert len(warned) == 1
+
+
+def test_a_compiler_whose_messages_are_not_utf_8_is_reported(library, monkeypatch, tmp_path):
+    broken = tmp_path / "broken"
+    broken.write_bytes(b'#!/bin/sh\n[ "$1" = --version ] && { echo "\xe9\xff"; exit 0; }\necho "caf\xe9" >&2\nexit 1\n')
+    broken.chmod(0o755)
+    monkeypatch.setenv("CXX", str(broken))
+    with pytest.warns(UserWarning, match="^no compiled kernels.*: caf\ufffd; set SEQ2SEQ_ATTN"):
+        assert library() is None
 
 
 @needs_compiler
@@ -128,7 +174,7 @@ def test_a_folder_that_others_can_write_to_is_not_used(library, cached, compiled
     cached.parent.chmod(mode)
     with pytest.warns(UserWarning, match=r"compiled in every process.*not cached: .*chmod go-w"):
         assert library().one() == 1
-    assert [*cached.parent.iterdir()] == [foreign]
+    assert [*cached.parent.glob("*.so")] == [foreign]
 
 
 @needs_compiler
