@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo demo-models test lint docs page dist audit licences sbom matrix clean
+.PHONY: demo demo-models test lint docs reference page dist audit licences sbom matrix clean
 
 demo: .venv/ready
 	$(BIN)/seq2seq-attn demo
@@ -26,6 +26,10 @@ lint: .venv/ready
 # The documentation as a site that opens from disk: docs/_build/index.html.
 docs: .venv/ready
 	$(BIN)/sphinx-build -W --keep-going --quiet docs docs/_build
+
+# The pages of docs/ that are made from the package: commands, configuration, and the names of the API.
+reference: .venv/ready
+	$(BIN)/python docs/reference.py
 
 # The page of the server, the parts of the page that works offline, and the script of a report, from
 # seq2seq_attn/serve/frontend into serve/page, export/page and report/page of the package, which are committed. Needs

@@ -37,7 +37,7 @@ reference.write(DOCS / "_generated")
 def _relink(app, name, source):
     """Links of a page to others outside docs/ lead to their copies in the site."""
     if not name.startswith("_generated/"):
-        source[0] = reference.relinked(source[0], Path("docs"), DOCS)
+        source[0] = reference.for_site(name, reference.relinked(source[0], Path("docs"), DOCS))
 
 
 def _to_rst(app, what, name, value, options, lines):

@@ -1,16 +1,18 @@
-"""What is written when the site is built: help, configuration and API from the package, READMEs from their folders."""
+"""The pages that are made from the package: commands, configuration and API; and READMEs as pages of the site.
 
-import ast
+    python docs/reference.py    writes the committed pages again: `make reference`
+
+The site (`conf.py`) has these pages as they are committed.
+"""
+
 import inspect
-import io
 import os
 import re
-import textwrap
-import tokenize
 from collections.abc import Iterable, Iterator
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any, get_args, get_origin
+from typing import Any
 
 import typer
 from pydantic import BaseModel
@@ -23,7 +25,8 @@ from seq2seq_attn.cli import PROGRAM
 from seq2seq_attn.cli.app import app
 from seq2seq_attn.comparison.experiment import Experiment
 from seq2seq_attn.config import Config
-from seq2seq_attn.strict import Strict, Tagged
+from seq2seq_attn.strict import Strict
+from seq2seq_attn.strict.keys import keys, kind_of, records
 from seq2seq_attn.walkthrough import self_attention, steps
 
 ROOT = Path(__file__).parents[1]
@@ -73,8 +76,6 @@ def write(folder: Path) -> None:
     parts = folder / "parts"
     parts.mkdir(parents=True, exist_ok=True)
     texts = {
-        "commands": commands(),
-        "configuration": configuration(),
         "front_door": _documented(seq2seq_attn, seq2seq_attn.__all__),
         "data": _documented(data, data.__all__, "seq2seq_attn.data"),
         "results": "\n".join(_documented(module, names) for module, names in RESULTS.items()),
@@ -118,7 +119,7 @@ def _documented(module: ModuleType, names: Iterable[str], place: str = "") -> st
 
 def commands() -> str:
     """Every command's help, as `--help` prints it."""
-    lines = []
+    lines = ["# Commands\n\nThe help of every command, as `--help` prints it.\n"]
     for name, text in helps():
         lines += [f"## `{name}`\n", f"```text\n{text}\n```\n"]
     return "\n".join(lines)
@@ -139,66 +140,49 @@ def _helps(command: Any, name: str, parent: Any) -> Iterator[tuple[str, str]]:
 # Configuration
 
 
+_CONFIGURATION = """\
+# Configuration
+
+A configuration is YAML. A key that is left out has its default; an unknown key is an error that names its nearest
+neighbour. On the command line `key.path=value` overrides a value, where the value is YAML: `training.batch_size=32`,
+`evaluation.bands=[10,20]`. A part that has options is given by its name or with them: `scorer: additive` or
+`scorer: {name: additive, hidden_size: 256}`; on the command line, the name alone (`model.context.scorer=general`)
+replaces the part with its options, a mapping is merged with them; [Scorers](scorers.md) lists the options of all
+scorers, normalisers, windows and positions. The run folder keeps the complete configuration.
+
+`seq2seq-attn train --keys` prints the keys of a run, `seq2seq-attn train --keys model.decoder` those below one of them.
+"""
+
+
 def configuration() -> str:
     """Every record of a run's configuration and of an experiment: its keys, their types, defaults and meanings."""
-    lines = []
+    lines = [_CONFIGURATION]
     for title, record in (("A run", Config), ("An experiment", Experiment)):
         lines.append(f"## {title}\n")
         found: dict[type[Strict], dict[str, None]] = {}
-        for path, part in _records(record, ""):
+        for path, part in records(record):
             found.setdefault(part, {})[path] = None
         anchored: set[str] = set()
         for part, paths in found.items():
-            lines += [f"({anchor(path)})=\n" for path in paths if path and path not in anchored]
+            lines += [f'<a id="{anchor(path)}"></a>\n' for path in paths if path and path not in anchored]
             anchored.update(paths)
             lines += _section(list(paths), part)
     return "\n".join(lines)
 
 
-def _records(
-    record: type[Strict], path: str, around: tuple[type[Strict], ...] = ()
-) -> Iterator[tuple[str, type[Strict]]]:
-    """This record and those inside it, outermost first, each with its path of keys; every kind of a tagged one.
-
-    Where a record contains records of its own base, as an encoder of encoders does, these are not described again.
-    """
-    yield path, record
-    around = (*around, record)
-    for name, field in record.model_fields.items():
-        below = f"{path}.{name}".lstrip(".")
-        for part in _parts(field.annotation):
-            if any(issubclass(each, part) for each in around):
-                continue
-            for kind in part.kinds().values() if issubclass(part, Tagged) else [part]:
-                if kind.__module__.startswith("seq2seq_attn."):
-                    yield from _records(kind, below, around)
-
-
-def _parts(annotation: Any) -> list[type[Strict]]:
-    if isinstance(annotation, type) and issubclass(annotation, Strict):
-        return [annotation]
-    return [part for each in get_args(annotation) for part in _parts(each)]
-
-
 def _section(paths: list[str], record: type[Strict]) -> list[str]:
-    kind = record.model_fields["kind"].default if issubclass(record, Tagged) else ""
-    path = paths[0]
+    kind, path = kind_of(record), paths[0]
     names = ", ".join(f"`{each}`" for each in paths)
     lines = [f"### {names}{f', kind `{kind}`' if kind else ''}\n"] if path else []
     about = inspect.cleandoc(record.__doc__ or "") if record.__doc__ != Strict.__doc__ else ""
     if about and "__doc__" in vars(record):
         lines.append(f"{about}\n")
     lines += ["| key | type | default | meaning |", "| --- | --- | --- | --- |"]
-    meanings = _meanings(record)
-    for name, field in record.model_fields.items():
-        parts = _parts(field.annotation)
-        default = "" if parts or field.is_required() else f"`{_yaml(field.get_default(call_default_factory=True))}`"
-        is_own = any(issubclass(record, part) for part in parts)
-        below = path if is_own else f"{path}.{name}".lstrip(".")
-        told = [f"see [{below}](#{anchor(below)})"] if parts else []
-        told += ["required"] if field.is_required() else []
-        told += [field.description or meanings.get(name, "")]
-        cells = f"`{name}`", _type(field.annotation, field.metadata), default, "; ".join(filter(None, told))
+    for key in keys(path, record):
+        told = [] if key.below is None else [f"see [{key.below}](#{anchor(key.below)})"]
+        told += ["required"] if key.is_required else []
+        default = "" if key.default is None else f"`{key.default}`"
+        cells = f"`{key.name}`", key.type, default, "; ".join(filter(None, [*told, key.meaning]))
         lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
     return [*lines, ""]
 
@@ -208,66 +192,94 @@ def anchor(path: str) -> str:
     return f"key-{path.replace('.', '-').replace('_', '-')}"
 
 
+# API: one line per name in the committed pages; the site has the whole docstrings below (`for_site`).
+
+_MODELS = {
+    "The interface": ["models.translator"],
+    "Ensembles": ["models.ensemble"],
+    "The recurrent family": [
+        f"models.recurrent.{name}" for name in ("translator", "encoder", "decoders", "bahdanau", "luong", "conditional")
+    ],
+    "Search": [
+        *(f"search.{name}" for name in ("batched", "beam", "sampling", "forced", "hypotheses", "shortlist")),
+        "evaluation.bayes_risk",
+    ],
+}
+
+
+def api_attention() -> str:
+    """Every public name of the attention package."""
+    return f"""\
+# Attention
+
+`seq2seq_attn.attention` needs torch and nothing else of this package. [Attention in other code](attention.md) is the
+guide to it; [Scorers](scorers.md) lists equations, papers and costs.
+
+{_names_table(map(vars(attention).get, attention.__all__))}
+"""
+
+
+def api_models() -> str:
+    """Every public name of the modules of models and search."""
+    lines = [
+        """\
+# Models and search
+
+What training, search, alignment and analysis know of a model is the interface `Translator`; a family of models is a
+configuration record with a `kind` and `build`.
+"""
+    ]
+    for title, modules in _MODELS.items():
+        loaded = [import_module(f"seq2seq_attn.{name}") for name in modules]
+        own = [
+            value
+            for module in loaded
+            for name, value in vars(module).items()
+            if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__ and value.__doc__
+        ]
+        lines.append(f"## {title}\n\n{_names_table(own)}\n")
+    return "\n".join(lines)
+
+
+def _names_table(values: Iterable[Any]) -> str:
+    rows = ["| name | what it is | file |", "| --- | --- | --- |"]
+    for value in values:
+        if not getattr(value, "__module__", "").startswith("seq2seq_attn."):
+            continue  # a type of Python's own, under a name of ours
+        about = inspect.cleandoc(value.__doc__).partition("\n\n")[0].replace("\n", " ").replace("|", "\\|")
+        place = Path(inspect.getsourcefile(inspect.unwrap(value))).relative_to(ROOT)
+        rows.append(f"| `{value.__name__}` | {about} | [{place.name}](../{place}) |")
+    return "\n".join(rows)
+
+
+def for_site(page: str, text: str) -> str:
+    """A committed page that was made from the package, as the site has it."""
+    if page == "api-attention":
+        return f"{text}\n```{{include}} _generated/parts/attention.md\n```\n"
+    if page == "api-models":
+        modules = "\n\n".join(f".. automodule:: seq2seq_attn.{each}" for part in _MODELS.values() for each in part)
+        return f"{text}\n## Details\n\n```{{eval-rst}}\n{modules}\n```\n"
+    return re.sub(r'<a id="([\w-]+)"></a>', r"(\1)=", text)
+
+
+PAGES_MADE = {
+    "commands.md": commands,
+    "configuration.md": configuration,
+    "api-attention.md": api_attention,
+    "api-models.md": api_models,
+}
+
+
 def undescribed() -> list[str]:
     """The keys whose meaning nothing says."""
     return [
-        f"{path}.{name}".lstrip(".")
-        for path, record in [*_records(Config, ""), *_records(Experiment, "")]
-        for name, field in record.model_fields.items()
-        if not (_parts(field.annotation) or field.description or name in _meanings(record) or name == "kind")
+        key.path
+        for path, record in [*records(Config), *records(Experiment)]
+        for key in keys(path, record)
+        if not (key.below is not None or key.meaning or key.name == "kind")
     ]
 
 
-def _meanings(record: type[Strict]) -> dict[str, str]:
-    """What the comments beside the fields of a record and of its bases say."""
-    found: dict[str, str] = {}
-    for base in reversed(record.__mro__):
-        if not (issubclass(base, Strict) and base not in (Strict, Tagged)):
-            continue
-        source = textwrap.dedent(inspect.getsource(base))
-        comments = {
-            token.start[0]: token.string.lstrip("# ")
-            for token in tokenize.generate_tokens(io.StringIO(source).readline)
-            if token.type == tokenize.COMMENT
-        }
-        for node in ast.parse(source).body[0].body:
-            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.end_lineno in comments:
-                found[node.target.id] = comments[node.end_lineno]
-    return found
-
-
-_NAMES = {"int": "whole number", "float": "number", "str": "text", "bool": "`true` or `false`", "Path": "path"}
-
-
-def _type(annotation: Any, metadata: Any = ()) -> str:
-    limits = [f"{word} {getattr(each, name)}" for each in metadata for name, word in _LIMITS if hasattr(each, name)]
-    bounds = f" {', '.join(limits)}" if limits else ""
-    parts = _parts(annotation)
-    if parts:
-        return "a record" + (" or `null`" if type(None) in get_args(annotation) else "")
-    arguments = get_args(annotation)
-    if getattr(annotation, "__metadata__", None):
-        return _type(arguments[0], annotation.__metadata__)
-    if str(annotation).startswith("typing.Literal"):
-        return ", ".join(f"`{_yaml(each)}`" for each in arguments)
-    origin = get_origin(annotation)
-    if origin in (tuple, list):
-        kinds = list(dict.fromkeys(_type(each) for each in arguments if each is not ...))
-        return f"list of {' and '.join(_PLURALS.get(kind, kind) for kind in kinds)}{bounds}"
-    if origin is dict:
-        return "mapping"
-    if arguments:  # a union
-        return " or ".join("`null`" if each is type(None) else _type(each) for each in arguments) + bounds
-    return _NAMES.get(getattr(annotation, "__name__", ""), f"`{annotation}`") + bounds
-
-
-_PLURALS = {"whole number": "whole numbers", "number": "numbers", "text": "texts"}
-_LIMITS = (("gt", ">"), ("ge", "≥"), ("lt", "<"), ("le", "≤"))
-
-
-def _yaml(value: Any) -> str:
-    if isinstance(value, (list, tuple)):
-        return f"[{', '.join(_yaml(each) for each in value)}]"
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    return f"{value:g}" if isinstance(value, float) else str(value)
+if __name__ == "__main__":
+    for name, make in PAGES_MADE.items():
+        (Path(__file__).parent / name).write_text(make(), encoding="utf-8")

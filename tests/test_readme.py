@@ -264,6 +264,15 @@ def test_a_table_that_a_page_repeats_is_the_one_that_was_made(name):
     assert table in (folder / "README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("page", ["commands.md", "configuration.md", "api-attention.md", "api-models.md"])
+def test_a_page_that_is_made_from_the_package_is_up_to_date(page, monkeypatch):
+    """`make reference` writes it again."""
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    from reference import PAGES_MADE
+
+    assert (ROOT / "docs" / page).read_text(encoding="utf-8") == PAGES_MADE[page]()
+
+
 def test_every_key_of_a_configuration_is_described(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "docs")
     from reference import undescribed

@@ -55,6 +55,7 @@ app.command(
         "seq2seq-attn train experiments/x.yaml --output runs/x training.batch_size=32",
         "seq2seq-attn train experiments/x.yaml --output runs/x --resume training.max_epochs=80",
         "seq2seq-attn train mine.yaml --plugin my_scorer.py model.context.scorer=my_scorer",
+        "seq2seq-attn train --keys model.decoder",
     )
 )(experiments.train)
 app.command(

@@ -29,11 +29,17 @@ RUNS = Path("runs")
 
 
 def train(
-    config: Annotated[Path, argument("CONFIG", "The YAML configuration of a run.")],
+    config: Annotated[Path | None, argument("CONFIG", "The YAML configuration of a run.")] = None,
     overrides: Overrides = None,
     output: Annotated[Path | None, folder("The run folder; default: runs/NAME for CONFIG NAME.yaml.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint in the folder.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in the folder.")] = False,
+    keys: Annotated[
+        bool,
+        typer.Option(
+            "--keys", help="List the keys of a configuration, or those at KEY.PATH in place of CONFIG, and exit."
+        ),
+    ] = False,
     plugin: Plugin = None,
 ) -> None:
     """Train one model and score it.
@@ -41,6 +47,14 @@ def train(
     Keeps the weights with the best validation score and scores them on the test set, if the configuration names one.
     After Ctrl-C or SIGTERM, --resume continues from the last checkpoint. A folder has one training at a time.
     """
+    if keys:
+        from seq2seq_attn.strict.keys import key_lines
+
+        load_plugins(plugin)
+        answer("\n".join(key_lines(s2s.Config, str(config or ""))))
+        return
+    if config is None:
+        raise UserError("give a CONFIG, the YAML file of a run (see seq2seq-attn train --help); --keys lists its keys")
     if resume and overwrite:
         raise UserError("--resume continues a run and --overwrite deletes it; give one of them")
     run = output or RUNS / config.stem

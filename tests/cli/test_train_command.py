@@ -138,3 +138,22 @@ def test_an_invalid_configuration_is_refused_before_anything_is_written(refused,
     for word in words:
         assert word in message
     assert not (tmp_path / "run").exists()
+
+
+def test_the_keys_of_a_configuration_are_listed_with_types_defaults_and_meanings(program, refused):
+    listed = program("train", "--keys").out.splitlines()
+    assert any(line.startswith("training.max_epochs: ") and "whole number > 0; an upper limit" in line for line in listed)
+    paths = {line.partition(":")[0] for line in listed if not line.startswith("#")}
+    assert {"seed", "data.train.source", "model.context.scorer.name", "search.beam_size"} <= paths
+    below = program("train", "--keys", "model.decoder").out.splitlines()
+    assert [line for line in below if line.startswith("#")][:1] == ["# model.decoder, kind bahdanau"]
+    assert all(line.lstrip("# ").startswith("model.decoder") for line in below)
+    for kind in ("bahdanau", "luong"):  # each kind has all of its keys
+        place = below.index(f"# model.decoder, kind {kind}")
+        assert below[place + 1].startswith(f"model.decoder.kind: {kind}")
+        assert any(line.startswith("model.decoder.hidden_size: ") for line in below[place + 1 : place + 9])
+    (line,) = program("train", "--keys", "training.clip_norm").out.splitlines()
+    assert line.startswith("training.clip_norm: ")
+    assert "there is no key 'model.decodr' in a configuration; did you mean 'model.decoder'?" in refused(
+        "train", "--keys", "model.decodr"
+    )

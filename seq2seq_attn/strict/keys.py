@@ -1,0 +1,163 @@
+"""The keys of a configuration: their types, defaults and meanings, read from its records.
+
+The meaning of a key is the comment beside its field.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import inspect
+import io
+import textwrap
+import tokenize
+from collections.abc import Iterator
+from typing import Any, NamedTuple, get_args, get_origin
+
+from seq2seq_attn.errors import UserError, shown
+from seq2seq_attn.strict.records import Strict, Tagged
+
+
+class Key(NamedTuple):
+    """A key of a record."""
+
+    path: str  # from the top, as in model.decoder.cell
+    name: str  # the last part of it
+    type: str
+    default: str | None  # as YAML; None: it is required, or a record of its own
+    meaning: str
+    below: str | None  # the path of the record that it is, or None
+    is_required: bool
+
+
+def key_lines(record: type[Strict], place: str = "") -> list[str]:
+    """One line per key at `place` and below, as in YAML: the path, the default, then type and meaning as a comment.
+
+    UserError: there is no such key.
+    """
+    lines: list[str] = []
+    paths: set[str] = set()
+    for path, part in dict.fromkeys(records(record)):  # a record may be reached in several ways
+        paths.update(key.path for key in keys(path, part))
+        chosen = [
+            key for key in keys(path, part) if key.below is None and f"{key.path}.".startswith(place and f"{place}.")
+        ]
+        if chosen and kind_of(part):
+            lines.append(f"# {path}, kind {kind_of(part)}")
+        for key in chosen:
+            about = "; ".join(filter(None, (key.type, "required" if key.is_required else "", key.meaning)))
+            lines.append(f"{f'{key.path}: {key.default or str()}'.rstrip():<44}  # {about}")
+    if not lines:
+        near = difflib.get_close_matches(place, paths, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else "seq2seq-attn train --keys lists all"
+        raise UserError(f"there is no key {shown(place)} in a configuration; {hint}")
+    return lines
+
+
+def kind_of(record: type[Strict]) -> str:
+    """The `kind` that selects this record among those of its base, or nothing."""
+    return str(record.model_fields["kind"].default) if issubclass(record, Tagged) else ""
+
+
+def keys(path: str, record: type[Strict]) -> list[Key]:
+    """The keys of a record that stands at this path."""
+    meanings, found = _meanings(record), []
+    for name, field in record.model_fields.items():
+        parts = _parts(field.annotation)
+        has_default = not parts and not field.is_required()
+        own = f"{path}.{name}".lstrip(".")
+        is_nested = any(issubclass(record, part) for part in parts)
+        found.append(
+            Key(
+                path=own,
+                name=name,
+                type=_type(field.annotation, field.metadata),
+                default=_yaml(field.get_default(call_default_factory=True)) if has_default else None,
+                meaning=field.description or meanings.get(name, ""),
+                below=(path if is_nested else own) if parts else None,
+                is_required=field.is_required(),
+            )
+        )
+    return found
+
+
+def records(
+    record: type[Strict], path: str = "", around: tuple[type[Strict], ...] = ()
+) -> Iterator[tuple[str, type[Strict]]]:
+    """This record and those inside it, outermost first, each with its path of keys; every kind of a tagged one.
+
+    Where a record contains records of its own base, as an encoder of encoders does, these are not described again.
+    """
+    yield path, record
+    around = (*around, record)
+    for name, field in record.model_fields.items():
+        below = f"{path}.{name}".lstrip(".")
+        for part in _parts(field.annotation):
+            if any(issubclass(each, part) for each in around):
+                continue
+            for kind in part.kinds().values() if issubclass(part, Tagged) else [part]:
+                if kind.__module__.startswith("seq2seq_attn."):
+                    yield from records(kind, below, around)
+
+
+def _parts(annotation: Any) -> list[type[Strict]]:
+    if isinstance(annotation, type) and issubclass(annotation, Strict):
+        return [annotation]
+    return [part for each in get_args(annotation) for part in _parts(each)]
+
+
+def _meanings(record: type[Strict]) -> dict[str, str]:
+    """What the comments beside the fields of a record and of its bases say."""
+    found: dict[str, str] = {}
+    for base in reversed(record.__mro__):
+        if not (issubclass(base, Strict) and base not in (Strict, Tagged)):
+            continue
+        source = textwrap.dedent(inspect.getsource(base))
+        comments = {
+            token.start[0]: token.string.lstrip("# ")
+            for token in tokenize.generate_tokens(io.StringIO(source).readline)
+            if token.type == tokenize.COMMENT
+        }
+        (definition,) = ast.parse(source).body
+        assert isinstance(definition, ast.ClassDef)
+        for node in definition.body:
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.end_lineno in comments:
+                found[node.target.id] = comments[node.end_lineno]
+    return found
+
+
+_NAMES = {"int": "whole number", "float": "number", "str": "text", "bool": "`true` or `false`", "Path": "path"}
+
+
+def _type(annotation: Any, metadata: Any = ()) -> str:
+    limits = [f"{word} {getattr(each, name)}" for each in metadata for name, word in _LIMITS if hasattr(each, name)]
+    bounds = f" {', '.join(limits)}" if limits else ""
+    parts = _parts(annotation)
+    if parts:
+        return "a record" + (" or `null`" if type(None) in get_args(annotation) else "")
+    arguments = get_args(annotation)
+    if getattr(annotation, "__metadata__", None):
+        return _type(arguments[0], annotation.__metadata__)
+    if str(annotation).startswith("typing.Literal"):
+        return ", ".join(f"`{_yaml(each)}`" for each in arguments)
+    origin = get_origin(annotation)
+    if origin in (tuple, list):
+        kinds = list(dict.fromkeys(_type(each) for each in arguments if each is not ...))
+        return f"list of {' and '.join(_PLURALS.get(kind, kind) for kind in kinds)}{bounds}"
+    if origin is dict:
+        return "mapping"
+    if arguments:  # a union
+        return " or ".join("`null`" if each is type(None) else _type(each) for each in arguments) + bounds
+    return _NAMES.get(getattr(annotation, "__name__", ""), f"`{annotation}`") + bounds
+
+
+_PLURALS = {"whole number": "whole numbers", "number": "numbers", "text": "texts"}
+_LIMITS = (("gt", ">"), ("ge", "≥"), ("lt", "<"), ("le", "≤"))
+
+
+def _yaml(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(_yaml(each) for each in value)}]"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return f"{value:g}" if isinstance(value, float) else str(value)
