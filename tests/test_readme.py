@@ -94,8 +94,10 @@ def test_what_is_linked_is_there(page):
         target = (ROOT / page).parent / path if path else ROOT / page
         assert target.exists(), path
         if anchor:
-            titles = re.findall(r"^#+ (.*)", target.read_text(encoding="utf-8"), flags=re.MULTILINE)
+            linked = target.read_text(encoding="utf-8")
+            titles = re.findall(r"^#+ (.*)", linked, flags=re.MULTILINE)
             anchors = [re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles]
+            anchors += re.findall(r'<a id="([\w-]+)">', linked)
             assert anchor in anchors
 
 
