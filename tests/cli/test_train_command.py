@@ -142,7 +142,8 @@ def test_an_invalid_configuration_is_refused_before_anything_is_written(refused,
 
 def test_the_keys_of_a_configuration_are_listed_with_types_defaults_and_meanings(program, refused):
     listed = program("train", "--keys").out.splitlines()
-    assert any(line.startswith("training.max_epochs: ") and "whole number > 0; an upper limit" in line for line in listed)
+    (limit,) = (line for line in listed if line.startswith("training.max_epochs: "))
+    assert limit.endswith("# whole number > 0; an upper limit")
     paths = {line.partition(":")[0] for line in listed if not line.startswith("#")}
     assert {"seed", "data.train.source", "model.context.scorer.name", "search.beam_size"} <= paths
     below = program("train", "--keys", "model.decoder").out.splitlines()
