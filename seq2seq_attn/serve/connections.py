@@ -12,6 +12,7 @@ import json
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from http import HTTPStatus
 from typing import Any
 
 import h11
@@ -125,13 +126,27 @@ class Connection(H11Protocol):
         self.timer.cancel()
         super().connection_lost(exc)
 
+    def send_400_response(self, msg: str) -> None:
+        """Ends a connection whose bytes are not a request; uvicorn would answer although an answer has begun."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            self._refuse(400, "this is not a request of HTTP/1.1")
+        else:
+            self.transport.abort()
+
     def _refuse(self, status: int, message: str) -> None:
         """An answer to what has not been asked yet, and the end of the connection."""
         body = json.dumps({"error": message}).encode()
         headers = [("content-type", "application/json"), ("content-length", str(len(body))), ("connection", "close")]
         if status == 503:
             headers.append(("retry-after", "1"))
-        for event in (h11.Response(status_code=status, headers=headers), h11.Data(data=body), h11.EndOfMessage()):
+        for event in (
+            h11.Response(status_code=status, headers=headers, reason=HTTPStatus(status).phrase),
+            h11.Data(data=body),
+            h11.EndOfMessage(),
+        ):
             self.transport.write(self.conn.send(event) or b"")
         self.is_refused = True
         self.timer.cancel()

@@ -105,3 +105,37 @@ def test_head_has_the_head_of_get_alone(live):
             assert (head.status_code, head.content) == (200, b"")
             assert head.headers["content-length"] == get.headers["content-length"]
         assert client.head("/nothing").status_code == 404
+
+
+CHUNKED = b"POST /translate HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x16\x03\x01 TLS\r\n\r\n",
+        b"GET / HTTP/1.1\r\nx: " + b"a" * 200_000 + b"\r\n\r\n",
+        CHUNKED + b"1\r\n{\r\nno size\r\n",
+    ],
+    ids=["not HTTP", "a huge header", "a broken chunk"],
+)
+def test_what_is_not_a_request_is_400_and_not_worth_a_line_in_the_log(served, listening, connect, caplog, data):
+    application = create_app([served], Settings())
+    with listening(application) as address:
+        connection = connect(address)
+        connection.sendall(data)
+        assert error_of(connection) == (400, "this is not a request of HTTP/1.1")
+        assert httpx.get(f"{address}/health").status_code == 200
+    assert application.guard.running == 0
+    assert not [each for each in caplog.records if each.levelname == "ERROR"]
+
+
+def test_bytes_that_are_not_a_request_after_an_answer_has_begun_end_the_connection(served, listening, connect, caplog):
+    with listening(create_app([served], Settings(api_keys=frozenset({"secret"})))) as address:
+        connection = connect(address)
+        # Refused before its body is read.
+        connection.sendall(CHUNKED.replace(b"\r\nhost", b"\r\nauthorization: Bearer no\r\nhost"))
+        assert b"401" in connection.recv(1 << 16)
+        connection.sendall(b"no size\r\n")
+        assert connection.recv(1 << 16) == b""
+    assert not [each for each in caplog.records if each.levelname == "ERROR"]
