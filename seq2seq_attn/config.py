@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PositiveInt, SerializeAsAny, field_validator, model_validator
 
+from seq2seq_attn.evaluation.corpus_scores import default_tokenizer, unknown_tokenizer
 from seq2seq_attn.models.translator import ModelConfig, default_model
 from seq2seq_attn.search.options import SearchOptions
 from seq2seq_attn.strict import Seed, Strict
@@ -45,6 +46,19 @@ class TestFiles(PairFiles):
 
     alignments: Path | None = None  # gold links, Pharaoh format, words of the source i to words of the target j
     lc_tok: Path | None = None  # the reference lowercased, normalised and tokenised, for BLEU on such text
+    references: tuple[Path, ...] = ()  # further references, line by line; without target, the first takes its place
+
+    @model_validator(mode="before")
+    @classmethod
+    def _target_is_a_reference(cls, values: Any) -> Any:
+        references = values.get("references") if isinstance(values, Mapping) else None
+        if not isinstance(references, (list, tuple)):
+            return values
+        target = values.get("target")
+        if target is None and values.get("tsv") is None:
+            target = next(iter(references), None)
+        further = [each for each in references if str(each) != str(target)]
+        return {**values, "target": target, "references": further}
 
 
 class DataConfig(Strict):
@@ -130,10 +144,23 @@ class TextConfig(Strict):
 
 
 class EvaluationConfig(Strict):
-    tokenize: Literal["13a", "zh", "intl", "char", "none"] = "13a"  # sacrebleu's, for BLEU
+    tokenize: str | None = None  # sacrebleu's tokenizer for BLEU, as 13a, zh or none; null: by text.target_language
+    lowercase: bool | None = None  # whether case is ignored; null: as text.lowercase, with which no case is written
     ter: bool = True  # sacrebleu takes a minute for a thousand long, bad translations
     comet: Path | None = None  # the checkpoint of a COMET model, which needs the package unbabel-comet
     bands: tuple[PositiveInt, ...] = (10, 20, 30, 40, 50)  # upper ends of the source-length bands, in words
+
+    @property
+    def bleu(self) -> tuple[str, bool]:
+        """How BLEU counts words: tokenizer, and whether case is ignored."""
+        return self.tokenize or "13a", bool(self.lowercase)
+
+    @field_validator("tokenize")
+    @classmethod
+    def _is_known(cls, tokenize: str | None) -> str | None:
+        if tokenize is not None and (mistake := unknown_tokenizer(tokenize)) is not None:
+            raise ValueError(mistake)
+        return tokenize
 
     @model_validator(mode="after")
     def _bands_rise(self) -> EvaluationConfig:
@@ -152,6 +179,17 @@ class Config(Strict):
     training: TrainingConfig = TrainingConfig()
     search: SearchOptions = SearchOptions()
     evaluation: EvaluationConfig = EvaluationConfig()
+
+    @model_validator(mode="after")
+    def _scores_follow_the_text(self) -> Config:
+        """Defaults that depend on the text are filled in, so that the configuration of a run is complete."""
+        given = self.evaluation
+        filled = {
+            "tokenize": given.tokenize or default_tokenizer(self.text.target_language),
+            "lowercase": self.text.lowercase if given.lowercase is None else given.lowercase,
+        }
+        self.__dict__["evaluation"] = given.model_copy(update=filled)  # the record is frozen
+        return self
 
     @model_validator(mode="after")
     def _epochs_have_equally_many_batches(self) -> Config:

@@ -4,6 +4,7 @@ import re
 
 import pytest
 import yaml
+from sacrebleu import BLEU
 
 from seq2seq_attn.comparison.experiment import Experiment
 from seq2seq_attn.config import Config
@@ -242,3 +243,36 @@ def test_a_file_without_a_configuration_is_refused(tmp_path, content, message):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(UserError, match=r"none\.yaml: no such file"):
         load(Config, tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize(
+    ("language", "tokenize"), [("en", "13a"), ("zh", "zh"), ("cmn", "zh"), ("Chinese", "zh"), ("th", "char")]
+)
+def test_scores_follow_the_text_and_a_dumped_configuration_says_how(language, tokenize):
+    text = {"target_language": language, "lowercase": True}
+    values = yaml.safe_load(dump(parse(Config, merge(LEAST, {"text": text}))))
+    assert (values["evaluation"]["tokenize"], values["evaluation"]["lowercase"]) == (tokenize, True)
+    given = {"tokenize": "intl", "lowercase": False}
+    assert parse(Config, merge(LEAST, {"text": text, "evaluation": given})).evaluation.bleu == ("intl", False)
+    assert parse(Config, LEAST).evaluation.bleu == ("13a", False)
+
+
+def test_every_tokeniser_of_sacrebleu_can_be_configured_and_no_other():
+    for name in BLEU.TOKENIZERS:
+        assert parse(Config, merge(LEAST, {"evaluation": {"tokenize": name}})).evaluation.tokenize == name
+    assert "did you mean 'flores200'? It has none, zh, 13a" in refused(evaluation={"tokenize": "flores20"})
+
+
+@pytest.mark.parametrize("target", [{}, {"target": "r"}, {"target": None}])
+def test_the_first_reference_is_the_target(target):
+    test = {"source": "a", "references": ["r", "s"], **target}
+    found = parse(Config, merge(LEAST, {"data": {"test": test}})).data.test
+    assert (str(found.target), [str(each) for each in found.references]) == ("r", ["s"])
+    with_tsv = {"tsv": "a.tsv", "references": ["r"]}
+    found = parse(Config, merge(LEAST, {"data": {"test": with_tsv}})).data.test
+    assert (found.target, [str(each) for each in found.references]) == (None, ["r"])
+
+
+def test_an_override_that_is_given_twice_is_refused():
+    with pytest.raises(UserError, match="override 'seed': given more than once"):
+        override({}, ["seed=1", "training.max_epochs=2", "seed=2"])

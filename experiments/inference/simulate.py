@@ -133,6 +133,14 @@ def power(world: World, runs: int, comparisons: int, trials: int) -> dict[str, o
     }
 
 
+def other_numbers(world: World, trials: int) -> dict[str, dict[str, float]]:
+    """False verdicts on arms with different numbers of training runs."""
+    return {
+        f"{runs} against {others}": rates([verdicts(world.arms(runs, 0.0, others)) for _ in range(trials)])
+        for runs, others in ((3, 2), (5, 3), (5, 2))
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trials", type=int, default=1000)
@@ -150,10 +158,7 @@ def main() -> None:
             f"{runs} runs, {comparisons} comparisons": power(world, runs, comparisons, options.trials)
             for runs, comparisons in ((3, 1), (5, 1), (3, 13), (5, 13))
         },
-        "false, other numbers": {
-            f"{runs} against {others}": rates([verdicts(world.arms(runs, 0.0, others)) for _ in range(options.trials)])
-            for runs, others in ((3, 2), (5, 3), (5, 2))
-        },
+        "false, other numbers": other_numbers(World(options.seed), options.trials),
     }
     text = json.dumps(results, indent=2)
     print(text)

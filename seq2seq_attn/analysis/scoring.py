@@ -119,16 +119,26 @@ def score_test(
     files, options = model.config.data.test, model.config.evaluation
     if files is None:
         raise UserError("the configuration has no data.test to evaluate on")
-    pairs, lc_tok, gold = read_test(files)
+    test_set = read_test(files)
+    pairs, references = test_set.pairs, test_set.references
     model = with_lexicon(model, folder, say=say)
     translations = model.translate(pairs.source, progress=progress, warn=lambda text: say(f"test set, {text}"))
     language = model.config.text.target_language
-    test = TranslatedTest(translations, pairs.target, options.tokenize, lc_tok, language, pairs.source, options.comet)
+    test = TranslatedTest(
+        translations,
+        pairs.target,
+        *options.bleu,
+        test_set.lc_tok,
+        language,
+        pairs.source,
+        options.comet,
+        references[1:],
+    )
     scores = score_translations(test, skip=skipped_metrics(options))
     scores["bleu_by_length"] = score_by_length(
-        pairs.source, translations, pairs.target, options.tokenize, length_bands(options)
+        pairs.source, translations, references, *options.bleu, length_bands(options)
     )
-    forced_scores, attention = score_references(model, pairs, gold)
+    forced_scores, attention = score_references(model, pairs, test_set.gold)
     return TestResult(scores | forced_scores | model.unknown_words(pairs).shares, translations, attention)
 
 

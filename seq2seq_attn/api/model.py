@@ -108,6 +108,7 @@ class Model:
         *,
         beam_size: int | None = None,
         n_best: int | None = None,
+        distinct: bool | None = None,
         length_penalty: float | None = None,
         min_length: int | None = None,
         max_length: int | None = None,
@@ -128,10 +129,11 @@ class Model:
         """Translates sentences; a blank sentence has a blank translation.
 
         Options that are None default to the run's configuration. `beam_size=1` is greedy search; the `n_best` best
-        hypotheses of the beam are returned. The score is log p divided by ((5 + tokens) / 6) to the power of
-        `length_penalty`. `min_length` and `max_length` count target tokens, including `</s>`; the run's
-        `search.max_length_ratio` limits them as well. `shortlist` restricts the search to likely tokens, with a lexicon
-        that is learned on first use. With `weights`, the result includes the attention weights.
+        hypotheses of the beam are returned, with `distinct` no text twice. The score is log p divided by
+        ((5 + tokens) / 6) to the power of `length_penalty`. `min_length` and `max_length` count target tokens,
+        including `</s>`; the run's `search.max_length_ratio` limits them as well. `shortlist` restricts the search to
+        likely tokens, with a lexicon that is learned on first use. With `weights`, the result includes the attention
+        weights.
 
         With any of `temperature`, `top_k`, `top_p` and `seed`, `n_best` translations of each sentence are drawn at
         random instead (`search.sampling`); `temperature=1` draws from the distribution of the model. `mbr` chooses
@@ -153,6 +155,7 @@ class Model:
         options = self.search_options(
             beam_size=beam_size,
             n_best=n_best,
+            distinct=distinct,
             length_penalty=length_penalty,
             min_length=min_length,
             max_length=max_length,

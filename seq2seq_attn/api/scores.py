@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from seq2seq_attn.api.tables import html_table
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.evaluation.corpus_scores import default_tokenizer
 from seq2seq_attn.evaluation.counts import BleuCounts
 from seq2seq_attn.evaluation.groups import score_by_length
 from seq2seq_attn.evaluation.metrics import METRICS, TranslatedTest, score_translations
@@ -18,37 +19,42 @@ from seq2seq_attn.text.files import read_lines
 from seq2seq_attn.text.languages import language_code, without_rules
 
 Lines = Path | str | Sequence[str]  # a file, or its lines
+References = Lines | Sequence[Path] | Sequence[Sequence[str]]  # or several of them: of files, those given as Paths
 
 
 def evaluate(
     hypotheses: Lines,
-    references: Lines,
+    references: References,
     *,
     source: Lines | None = None,
     lc_tok: Lines | None = None,
     language: str | None = None,
-    tokenize: str = "13a",
+    tokenize: str | None = None,
+    lowercase: bool = False,
     baseline: Lines | None = None,
     comet: Path | str | None = None,
 ) -> Scores:
     """Scores the translations of any system by BLEU, chrF, TER and exact matches, with their signatures.
 
-    Each argument is a file or a list of lines; `Model.evaluate` scores a model on its test set. `source` adds BLEU by
-    source length. `lc_tok`, the references lowercased, normalised and tokenised, adds the BLEU that papers report, for
-    translations into `language`, by default "en". `baseline`, the translations of another system, adds the difference
-    in BLEU with two paired tests; lines with the same `source` are drawn together. `comet`, the checkpoint of a COMET
-    model, adds its score; it needs `source` and the package unbabel-comet. `tokenize` is sacrebleu's tokeniser.
-    UserError: numbers of lines differ, a file is missing, or `language` is given without `lc_tok` or has no rules of
-    Moses.
+    Each argument is a file or a list of lines; `Model.evaluate` scores a model on its test set. Several references are
+    a list of Paths, or of lists of lines, blank where a further one is missing. `source` adds BLEU by source length.
+    `lc_tok`, the references lowercased, normalised and tokenised, adds the BLEU that papers report. `baseline`, the
+    translations of another system, adds the difference in BLEU with two paired tests; lines with the same `source` are
+    drawn together. `comet`, the checkpoint of a COMET model, adds its score; it needs `source` and the package
+    unbabel-comet. `tokenize` is sacrebleu's tokenizer, by default that of the `language` of the translations, by
+    default "en". `lowercase` ignores case.
+    UserError: numbers of lines differ, a file is missing, or with `lc_tok` the rules of Moses lack the language.
 
     >>> scores = s2s.evaluate(["a b c d e"], ["a b c d e f"])
     >>> round(scores["bleu"]["value"], 2)
     81.87
     """
-    expected = _read("references", references)
+    expected, *further = _several("references", references)
 
     def lines(name: str, given: Lines) -> list[str]:
-        read = _read(name, given)
+        return same_length(_read(name, given))
+
+    def same_length(read: _Text) -> list[str]:
         if len(read.lines) != len(expected.lines):
             raise UserError(
                 f"{read.name} has {len(read.lines)} lines and {expected.name} has {len(expected.lines)}; "
@@ -57,26 +63,35 @@ def evaluate(
         return read.lines
 
     translations = lines("hypotheses", hypotheses)
-    if language is not None and lc_tok is None:
-        raise UserError("language: only lc_tok depends on it; give both")
+    all_references = [expected.lines, *map(same_length, further)]
     code = language_code(language or "en")
-    if (reason := without_rules(code)) is not None:
+    tokenize = tokenize or default_tokenizer(code)
+    if lc_tok is not None and (reason := without_rules(code)) is not None:
         raise UserError(f"language: {reason}; leave lc_tok out")
     lowercased = None if lc_tok is None else lines("lc_tok", lc_tok)
     sources = None if source is None else lines("source", source)
     model = None if comet is None else Path(comet)
     if model is not None and sources is None:
         raise UserError("COMET reads the source sentences as well; give them as the source")
-    test = TranslatedTest(translations, expected.lines, tokenize, lowercased, code, sources, model)
+    test = TranslatedTest(
+        translations, expected.lines, tokenize, lowercase, lowercased, code, sources, model, all_references[1:]
+    )
     scores = Scores(score_translations(test))
     if sources is not None:
-        scores["bleu_by_length"] = score_by_length(sources, translations, expected.lines, tokenize)
+        scores["bleu_by_length"] = score_by_length(sources, translations, all_references, tokenize, lowercase)
     if baseline is not None:
         systems = translations, lines("baseline", baseline)
-        ours, theirs = (BleuCounts.of([each], expected.lines, tokenize, sources=sources or ()) for each in systems)
-        scores["difference"] = asdict(paired_bootstrap(ours, theirs))
-        scores["randomisation"] = asdict(approximate_randomisation(ours, theirs))
+        ours, theirs = (BleuCounts.of([each], all_references, tokenize, lowercase, sources or ()) for each in systems)
+        found = paired_bootstrap(ours, theirs)
+        if ours.sources == 1:
+            scores["difference"] = {"difference": found.difference, "untested": ONE_SENTENCE}
+        else:
+            scores["difference"] = asdict(found)
+            scores["randomisation"] = asdict(approximate_randomisation(ours, theirs))
     return scores
+
+
+ONE_SENTENCE = "a single sentence decides nothing: there is no interval and no p-value; give more"
 
 
 class Scores(dict[str, Any]):
@@ -112,7 +127,9 @@ class Scores(dict[str, Any]):
         for band in self.get("bleu_by_length", ()):
             length = f"{band['low']}+" if band["high"] is None else f"{band['low']}-{band['high']}"
             yield _Row(f"BLEU {length}", band["bleu"], f"{band['sentences']:,} sentences of {length} source words")
-        if "difference" in self:
+        if "untested" in self.get("difference", {}):
+            yield _Row("BLEU difference", self["difference"]["difference"], self["difference"]["untested"], sign="+")
+        elif "difference" in self:
             pair, randomisation = self["difference"], self["randomisation"]
             interval = f"95 % interval [{pair['low']:+.2f}, {pair['high']:+.2f}]"
             about = f"{interval}, p = {pair['p_value']:.3f}, {pair['signature']}"
@@ -155,6 +172,13 @@ _UNKNOWN_WORDS = {
 class _Text(NamedTuple):
     name: str
     lines: list[str]
+
+
+def _several(name: str, given: References) -> list[_Text]:
+    """One text, or several that are given as a list of Paths or of lists."""
+    if isinstance(given, (str, Path)) or not any(isinstance(each, (Path, list, tuple)) for each in given):
+        return [_read(name, cast("Lines", given))]
+    return [_read(f"{name} {number}", cast("Lines", each)) for number, each in enumerate(given, start=1)]
 
 
 def _read(name: str, given: Lines) -> _Text:

@@ -26,8 +26,9 @@ from seq2seq_attn.cli import (
 )
 from seq2seq_attn.cli.arguments import examples
 from seq2seq_attn.cli.console import answer
+from seq2seq_attn.cli.once import App
 
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
+app = App(rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
 def _version(requested: bool) -> None:

@@ -20,17 +20,24 @@ if TYPE_CHECKING:
 def evaluate(
     run: Annotated[Path | None, argument("RUN", "A run folder, whose test set is translated and scored.")] = None,
     hypotheses: Annotated[Path | None, file("Translations to score instead of a run, one per line.")] = None,
-    references: Annotated[Path | None, file("Reference translations, line by line.")] = None,
+    references: Annotated[
+        list[Path] | None, file("Reference translations, line by line. Repeatable, for several references.")
+    ] = None,
     source: Annotated[Path | None, file("Source sentences, line by line; adds BLEU by source length.")] = None,
     lc_tok: Annotated[
         Path | None, file("References lowercased, normalised and tokenised; adds the BLEU that papers report.")
     ] = None,
     language: Annotated[
-        str | None, typer.Option(help="Language of the translations, for --lc-tok: en (the default), de, ...")
+        str | None,
+        typer.Option(help="Language of the translations: en (the default), de, ...; for --tokenize and --lc-tok."),
     ] = None,
     tokenize: Annotated[
-        str | None, typer.Option(help="sacrebleu's tokeniser for BLEU: 13a (the default), zh, intl, char, none, ...")
+        str | None,
+        typer.Option(help="sacrebleu's tokenizer for BLEU: 13a, zh, intl, char, none, ...; default: by --language."),
     ] = None,
+    lowercase: Annotated[
+        bool, typer.Option("--lowercase", help="Ignore case in BLEU, chrF and exact matches.")
+    ] = False,
     baseline: Annotated[
         Path | None, file("Translations by another system; adds the difference in BLEU with two paired tests.")
     ] = None,
@@ -55,19 +62,21 @@ def evaluate(
     of_files = any(
         each is not None for each in (hypotheses, references, source, lc_tok, language, tokenize, baseline, comet)
     )
+    of_files = of_files or lowercase
     of_links = any(each is not None for each in (links, gold, first_word))
     if run is not None and not (of_files or of_links):
         scores = _score_run(run, plugin)
     elif not (run or of_files or plugin) and links is not None and gold is not None:
         scores = _score_links(links, gold, first_word)
-    elif not (run or of_links or plugin) and hypotheses is not None and references is not None:
+    elif not (run or of_links or plugin) and hypotheses is not None and references:
         scores = s2s.evaluate(
             hypotheses,
-            references,
+            references if len(references) > 1 else references[0],
             source=source,
             lc_tok=lc_tok,
             language=language,
-            tokenize=tokenize or "13a",
+            tokenize=tokenize,
+            lowercase=lowercase,
             baseline=baseline,
             comet=comet,
         )

@@ -41,6 +41,10 @@ def translate(
     n_best: Annotated[
         int | None, typer.Option(min=1, help="Translations per line at most, best first, as `i ||| text ||| score`.")
     ] = None,
+    distinct: Annotated[
+        bool | None,
+        typer.Option("--distinct", help="No text twice for a line: subwords can spell one text in several ways."),
+    ] = None,
     length_penalty: Annotated[
         float | None, typer.Option(help="log p is divided by ((5 + tokens) / 6) to this power; 0 ranks by log p.")
     ] = None,
@@ -111,6 +115,7 @@ def translate(
     options = model.search_options(
         beam_size=beam_size,
         n_best=n_best,
+        distinct=distinct,
         length_penalty=length_penalty,
         min_length=min_length,
         max_length=max_length,

@@ -36,21 +36,23 @@ class Arm(NamedTuple):
 
         Translation metrics that a run lacks because it was tested with an earlier version are computed here.
         """
-        sources, references = test_set.pairs.source, test_set.pairs.target
+        sources, references = test_set.pairs.source, test_set.references
         translations = [each.translations for each in tested]
         metrics = [each.metrics | {"test": dict(each.metrics["test"])} for each in tested]
         attention = [each.attention for each in tested if each.attention is not None]
         options, language = runs[0].config.evaluation, runs[0].config.text.target_language
         for each, lines in zip(metrics, translations, strict=True):
-            test = TranslatedTest(lines, references, options.tokenize, test_set.lc_tok, language, sources)
+            test = TranslatedTest(
+                lines, references[0], *options.bleu, test_set.lc_tok, language, sources, further=references[1:]
+            )
             each["test"] |= score_translations(test, skip=(*each["test"], *skipped_metrics(options)))
         return cls(
             runs,
             translations,
             metrics,
             attention if len(attention) == len(runs) else [],
-            BleuCounts.of(translations, references, options.tokenize, sources=sources),
-            ChrfCounts.of(translations, references, sources),
+            BleuCounts.of(translations, references, *options.bleu, sources),
+            ChrfCounts.of(translations, references, options.bleu[1], sources),
         )
 
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from seq2seq_attn.comparison.arms import Arm
 from seq2seq_attn.config import Config
 from seq2seq_attn.evaluation.alignment import GoldCorpus, Links, agreement, mean_jump
+from seq2seq_attn.evaluation.corpus_scores import default_tokenizer
 from seq2seq_attn.evaluation.counts import number_sources, sum_by_source
 from seq2seq_attn.evaluation.groups import Group, group_score, in_bands, in_thirds
 from seq2seq_attn.evaluation.resampling import rate_interval
@@ -52,17 +53,17 @@ def where_arms_differ(arms: _Arms, test_set: TestSet, config: Config, training: 
 
     `config` is that of any run; only its definition of a word is used. A target word is a token as BLEU counts it.
     """
-    source_tokeniser = "zh" if config.text.source_language == "zh" else "13a"
-    target_tokeniser = config.evaluation.tokenize
-    sources = bags(test_set.pairs.source, source_tokeniser)
-    references = bags(test_set.pairs.target, target_tokeniser)
-    translated = {name: [bags(run, target_tokeniser) for run in arm.translations] for name, arm in arms.items()}
+    source_words = default_tokenizer(config.text.source_language), config.text.lowercase
+    target_words = config.evaluation.bleu
+    sources = bags(test_set.pairs.source, *source_words)
+    references = bags(test_set.pairs.target, *target_words)
+    translated = {name: [bags(run, *target_words) for run in arm.translations] for name, arm in arms.items()}
     breakdowns = [_by_reordering(arms, sources, test_set.gold), _by_entropy(arms, sources)]
     source_of = number_sources(test_set.pairs.source)
     rates = [_faults(translated, references, source_of)]
     if training is not None:
-        breakdowns.insert(0, _by_rarest_word(arms, sources, count_words(training.source, source_tokeniser)))
-        known = count_words(training.target, target_tokeniser)
+        breakdowns.insert(0, _by_rarest_word(arms, sources, count_words(training.source, *source_words)))
+        known = count_words(training.target, *target_words)
         rates.insert(0, _found_words(translated, references, source_of, known))
     return Breakdowns(
         tuple(each for each in breakdowns if each is not None),

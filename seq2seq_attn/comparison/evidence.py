@@ -83,6 +83,8 @@ def portable(value: Any) -> Any:
     """The value with all paths below the working directory relative to it."""
     if isinstance(value, dict):
         return {key: portable(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [portable(each) for each in value]
     return value.removeprefix(f"{Path.cwd()}{os.sep}") if isinstance(value, str) else value
 
 

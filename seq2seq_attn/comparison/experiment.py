@@ -305,6 +305,7 @@ def _scored_otherwise(one: Config, other: Config) -> str | None:
     kinds = (
         ("data.test", one.data.test, other.data.test),
         ("evaluation.tokenize", one.evaluation.tokenize, other.evaluation.tokenize),
+        ("evaluation.lowercase", one.evaluation.lowercase, other.evaluation.lowercase),
         ("evaluation.bands", one.evaluation.bands, other.evaluation.bands),
     )
     return next((key for key, ours, theirs in kinds if ours != theirs), None)

@@ -15,7 +15,7 @@ from seq2seq_attn.analysis.beam_trace import example_lines, trace_pair
 from seq2seq_attn.analysis.scoring import TRANSLATIONS
 from seq2seq_attn.analysis.word_alignment import merge_words
 from seq2seq_attn.comparison.experiment import ArmRun, RunGrid
-from seq2seq_attn.evaluation.corpus_scores import sentence_chrf
+from seq2seq_attn.evaluation.corpus_scores import References, sentence_chrf
 from seq2seq_attn.results.observations import (
     ATTENTION,
     CORPUS,
@@ -138,14 +138,15 @@ def observe(
                 segmentation, weights = known.segmentations.index(own), pack_weights(matrices)
         all_translations = read_lines(checked(folder, TRANSLATIONS))
         shown = [all_translations[line] for line in lines]
-        scores = _sentence_scores(shown, [pairs.target[line] for line in lines])
+        references = [[each[line] for line in lines] for each in test_set.references]
+        scores = _sentence_scores(shown, references, chrf_signature)
         known.arms[arm] = ArmAttention(model.config.seed, tuple(shown), tuple(scores), segmentation, weights)
         for line in examples:
             trace = trace_pair(model, arm, pairs.source[line], pairs.target[line])
             known.traces.setdefault(line, []).extend([] if trace is None else [trace])
     known.save(output, pairs, gold, list(translations))
     if grid.experiment.baseline in translations:
-        shown_sentences = extremes(pairs, translations, grid.experiment.baseline, chrf_signature)
+        shown_sentences = extremes(test_set, translations, grid.experiment.baseline, chrf_signature)
         save_sentences(shown_sentences, output / SENTENCES)
 
 
@@ -209,14 +210,15 @@ def _is_finite(row: Mapping[str, str]) -> bool:
 
 
 def extremes(
-    pairs: ParallelCorpus, translations: Mapping[str, Sequence[str]], baseline: str, signature: str
+    test_set: TestSet, translations: Mapping[str, Sequence[str]], baseline: str, signature: str
 ) -> ContrastiveSentences:
     """The sentences with the largest gains and losses over the baseline, `SHOWN` of each kind for each arm.
 
     Gains are differences in sentence-level chrF. `translations` are those of one run per arm; `signature` is that of
     the corpus-level chrF.
     """
-    scores = {arm: _sentence_scores(lines, pairs.target) for arm, lines in translations.items()}
+    pairs, references = test_set.pairs, test_set.references
+    scores = {arm: _sentence_scores(lines, references, signature) for arm, lines in translations.items()}
     every = [
         ContrastiveSentence(
             index + 1,
@@ -234,5 +236,6 @@ def extremes(
     )
 
 
-def _sentence_scores(translations: Sequence[str], references: Sequence[str]) -> list[float]:
-    return [round(score, 2) for score in sentence_chrf(translations, references)]
+def _sentence_scores(translations: Sequence[str], references: References, signature: str) -> list[float]:
+    """Scores of sentences, with or without case, as the signature says of the corpus."""
+    return [round(score, 2) for score in sentence_chrf(translations, references, "|case:lc|" in signature)]

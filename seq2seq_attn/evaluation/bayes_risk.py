@@ -35,14 +35,14 @@ def mean_utilities(candidates: Sequence[str], utility: Utility) -> list[float]:
     return [of_text[text] for text in candidates]
 
 
-def utility(name: str, tokenize: str) -> Utility:
+def utility(name: str, tokenize: str, lowercase: bool = False) -> Utility:
     """The utility `chrf`, or `bleu` over the tokens of sacrebleu's tokeniser `tokenize`."""
-    return chrf_matrix if name == "chrf" else partial(bleu_matrix, tokenize=tokenize)
+    return chrf_matrix if name == "chrf" else partial(bleu_matrix, tokenize=tokenize, lowercase=lowercase)
 
 
-def bleu_matrix(texts: Sequence[str], tokenize: str) -> Matrix:
+def bleu_matrix(texts: Sequence[str], tokenize: str, lowercase: bool = False) -> Matrix:
     """sacrebleu's sentence BLEU, over the orders of n-grams that a sentence is long enough for, of all pairs."""
-    metric = bleu_metric(tokenize, lowercase=False, by_sentence=True)
+    metric = bleu_metric(tokenize, lowercase, by_sentence=True)
     scores = [[metric.sentence_score(ours, [theirs]).score for theirs in texts] for ours in texts]
     return np.array(scores).reshape(len(texts), len(texts))
 

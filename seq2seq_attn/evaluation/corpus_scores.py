@@ -32,6 +32,21 @@ if TYPE_CHECKING:
 
 _TOKENISERS: dict[str, Any] = {}  # sacrebleu's, by name
 
+# The translation of each hypothesis, line by line; or several such lists, of which only the first has no blank line
+# where a reference is missing.
+References = Sequence[str] | Sequence[Sequence[str]]
+
+
+def reference_lists(references: References) -> list[Sequence[str]]:
+    """The references as a list of lists."""
+    return [each for each in references if not isinstance(each, str)] or [references]  # type: ignore[list-item]
+
+
+def for_sacrebleu(references: References) -> list[Any]:
+    """The references as sacrebleu takes them: None where one but the first is missing, that is blank."""
+    first, *others = reference_lists(references)
+    return [first, *([line if line.strip() else None for line in each] for each in others)]
+
 
 @dataclass(frozen=True)
 class Score:
@@ -42,12 +57,12 @@ class Score:
     signature: str  # sacrebleu's, including its version: all settings that the number depends on
 
 
-def bleu(hypotheses: Sequence[str], references: Sequence[str], tokenize: str = "13a", lowercase: bool = False) -> Score:
+def bleu(hypotheses: Sequence[str], references: References, tokenize: str = "13a", lowercase: bool = False) -> Score:
     """Corpus BLEU (Papineni et al., 2002) of detokenised lines; higher is better.
 
     `tokenize` is one of sacrebleu's tokenisers: "13a" for most languages, "zh" for Chinese, "none" for lines
     that are already tokenised. With any but "none", sacrebleu warns if many lines look tokenised.
-    An empty hypothesis is allowed.
+    An empty hypothesis is allowed. With several references an n-gram counts if any of them has it.
     UserError: the numbers of lines differ, there is no line, or sacrebleu has no such tokeniser or lacks its package or
     model.
     """
@@ -55,32 +70,42 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str], tokenize: str = "
     return corpus_score(metric, hypotheses, references)
 
 
-def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+def chrf(hypotheses: Sequence[str], references: References, lowercase: bool = False) -> Score:
     """Corpus chrF2 (Popović, 2015), F2 of character n-grams up to 6; higher is better.
 
-    Errors as in `bleu`.
+    Of several references, the most similar one counts. Errors as in `bleu`.
     """
-    return corpus_score(CHRF(), hypotheses, references)
+    return corpus_score(CHRF(lowercase=lowercase), hypotheses, references)
 
 
-def ter(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """Translation edit rate (Snover et al., 2006), edits per 100 reference words; lower is better.
+def ter(hypotheses: Sequence[str], references: References) -> Score:
+    """Translation edit rate (Snover et al., 2006), edits per 100 reference words, lowercased; lower is better.
 
-    Errors as in `bleu`.
+    Of several references, the edits are those to the nearest, and the words are their mean number. Errors as in `bleu`.
     """
     metric = TER()
     metric.tokenizer = _TOKENISERS.setdefault("TER", metric.tokenizer)  # as in `bleu_metric`
     return corpus_score(metric, hypotheses, references)
 
 
-def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """Percentage of hypotheses identical to their reference, ignoring blanks at both ends.
+def exact_match(hypotheses: Sequence[str], references: References, lowercase: bool = False) -> Score:
+    """Percentage of hypotheses identical to a reference of theirs, ignoring blanks at both ends.
 
     Errors as in `bleu`.
     """
     require_pairs(hypotheses, references)
-    same = sum(ours.strip() == theirs.strip() for ours, theirs in zip(hypotheses, references, strict=True))
-    signature = f"nrefs:1|case:mixed|strip:yes|version:seq2seq_attn-{__version__}"
+    lists = for_sacrebleu(references)
+
+    def text(line: str) -> str:
+        return line.strip().lower() if lowercase else line.strip()
+
+    same = sum(
+        any(theirs is not None and text(ours) == text(theirs) for theirs in all_theirs)
+        for ours, *all_theirs in zip(hypotheses, *lists, strict=True)
+    )
+    number = "var" if any(None in each for each in lists) else len(lists)
+    case = "lc" if lowercase else "mixed"
+    signature = f"nrefs:{number}|case:{case}|strip:yes|version:seq2seq_attn-{__version__}"
     return Score("exact match", 100 * same / len(hypotheses), signature)
 
 
@@ -125,35 +150,85 @@ def bleu_metric(tokenize: str, lowercase: bool, may_be_tokenised: bool = True, *
 
     `by_sentence`: only the orders of n-grams that a sentence is long enough for ("effective order").
     """
-    if tokenize not in BLEU.TOKENIZERS:
-        nearest = difflib.get_close_matches(tokenize, BLEU.TOKENIZERS, n=1, cutoff=0)[0]
-        raise UserError(
-            f"sacrebleu has no tokeniser {tokenize!r}; did you mean {nearest!r}? It has {', '.join(BLEU.TOKENIZERS)}"
-        )
+    if (mistake := unknown_tokenizer(tokenize)) is not None:
+        raise UserError(mistake)
     try:
         metric = BLEU(lowercase=lowercase, tokenize=tokenize, force=may_be_tokenised, effective_order=by_sentence)
-    except (RuntimeError, ImportError, OSError) as error:  # it needs a package, or downloads a model
-        raise UserError(f"sacrebleu's tokeniser {tokenize!r} cannot be used: {error}") from None
+    except (RuntimeError, ImportError, OSError, AssertionError, SystemExit) as error:  # it needs a package or a model
+        raise UserError(
+            f"sacrebleu's tokeniser {tokenize!r} cannot be used: {str(error).strip() or type(error).__name__}"
+        ) from None
     metric.tokenizer = _TOKENISERS.setdefault(
         tokenize, metric.tokenizer
     )  # it caches tokenised lines, as long as the process
     return metric
 
 
-def corpus_score(metric: SacrebleuMetric, hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """The score of a corpus with one reference per line. Errors as in `require_pairs`."""
+def unknown_tokenizer(tokenize: str) -> str | None:
+    """What is wrong with the name of a tokenizer; None if sacrebleu has it."""
+    if tokenize in BLEU.TOKENIZERS:
+        return None
+    nearest = difflib.get_close_matches(tokenize, BLEU.TOKENIZERS, n=1, cutoff=0)[0]
+    return f"sacrebleu has no tokeniser {tokenize!r}; did you mean {nearest!r}? It has {', '.join(BLEU.TOKENIZERS)}"
+
+
+def require_tokenizer(tokenize: str) -> None:
+    """UserError: sacrebleu lacks a package or model for it; to be called before a run that BLEU will score."""
+    bleu_metric(tokenize, lowercase=False)
+
+
+# Languages that are written without blanks between words, and Korean, whose blanks separate phrases.
+_OF_WORDS = {"zh": "zh", "yue": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
+_UNSEGMENTED = (*_OF_WORDS, "th", "km", "lo", "my", "bo", "dz")
+
+
+@cache
+def default_tokenizer(language: str) -> str:
+    """sacrebleu's tokenizer for a language, given by its code.
+
+    That of Chinese separates characters. Japanese and Korean have one of words, if its package is installed. Other
+    languages that are written without blanks, and these two otherwise, are scored by characters, all others by 13a.
+    """
+    if language not in _UNSEGMENTED:
+        return "13a"
+    wanted = _OF_WORDS.get(language, "char")
+    try:
+        require_tokenizer(wanted)
+    except UserError:
+        return "char"
+    return wanted
+
+
+def tokenizer_remark(tokenize: str, language: str) -> str | None:
+    """What to know of BLEU in a language by this tokenizer; None where it counts words as usual."""
+    if language in _UNSEGMENTED and tokenize in ("13a", "intl"):
+        return (
+            f"BLEU by evaluation.tokenize={tokenize} takes what stands between blanks for a word, and {language!r} is "
+            f"written without; evaluation.tokenize={default_tokenizer(language)} is meant for it"
+        )
+    if tokenize == "char" and (wanted := _OF_WORDS.get(language)) is not None:
+        return (
+            f"BLEU counts characters (evaluation.tokenize=char); for words: pip install sacrebleu[{language}], and "
+            f"evaluation.tokenize={wanted}"
+        )
+    return None
+
+
+def corpus_score(metric: SacrebleuMetric, hypotheses: Sequence[str], references: References) -> Score:
+    """The score of a corpus. Errors as in `require_pairs`."""
     require_pairs(hypotheses, references)
-    result = metric.corpus_score(hypotheses, [references])
+    result = metric.corpus_score(hypotheses, for_sacrebleu(references))
     return Score(result.name, float(result.score), str(metric.get_signature()))
 
 
-def require_pairs(hypotheses: Sequence[str], references: Sequence[str]) -> None:
+def require_pairs(hypotheses: Sequence[str], references: References) -> None:
     """UserError unless every hypothesis has its reference and there is at least one."""
-    if len(hypotheses) != len(references):
-        raise UserError(
-            f"{len(hypotheses)} hypotheses but {len(references)} references; "
-            "line i of one must translate the same sentence as line i of the other"
-        )
+    for each in reference_lists(references):
+        if len(hypotheses) != len(each):
+            raise UserError(
+                f"{len(hypotheses)} hypotheses but {len(each)} references; "
+                "line i of one must translate the same sentence as line i of the other"
+            )
     if not hypotheses:
         raise UserError("nothing to score: 0 hypotheses and 0 references; give at least one line of each")
 
@@ -187,12 +262,12 @@ def _moses(language: str) -> tuple[MosesPunctNormalizer, MosesTokenizer]:
     return MosesPunctNormalizer(language), MosesTokenizer(language)
 
 
-def sentence_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
+def sentence_chrf(hypotheses: Sequence[str], references: References, lowercase: bool = False) -> list[float]:
     """chrF2 of each line, 0 to 100; sentence BLEU is too noisy on short lines.
 
     Errors as in `bleu`.
     """
     require_pairs(hypotheses, references)
-    metric = CHRF()
-    pairs = zip(hypotheses, references, strict=True)
-    return [float(metric.sentence_score(ours, [theirs]).score) for ours, theirs in pairs]
+    metric = CHRF(lowercase=lowercase)
+    rows = zip(hypotheses, *for_sacrebleu(references), strict=True)
+    return [float(metric.sentence_score(ours, theirs).score) for ours, *theirs in rows]

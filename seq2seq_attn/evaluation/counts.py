@@ -18,7 +18,7 @@ from sacrebleu import CHRF
 from sacrebleu.metrics.base import Metric
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.corpus_scores import bleu_metric, require_pairs
+from seq2seq_attn.evaluation.corpus_scores import References, bleu_metric, for_sacrebleu, require_pairs
 
 Runs = Sequence[Sequence[str]]  # one list of hypotheses per training seed; a single system is [hypotheses]
 
@@ -116,7 +116,7 @@ class BleuCounts(CorpusCounts):
     def of(
         cls,
         runs: Runs,
-        references: Sequence[str],
+        references: References,
         tokenize: str = "13a",
         lowercase: bool = False,
         sources: Sequence[str] = (),
@@ -127,7 +127,8 @@ class BleuCounts(CorpusCounts):
         """
         _require_runs(runs, references)
         metric = bleu_metric(tokenize, lowercase)
-        counts = [metric._extract_corpus_statistics(hypotheses, [references]) for hypotheses in runs]
+        lists = for_sacrebleu(references)
+        counts = [metric._extract_corpus_statistics(hypotheses, lists) for hypotheses in runs]
         return cls(np.array(counts, dtype=np.int64), metric, number_sources(sources))
 
     def scores_of(self, sums: NDArray[Any]) -> NDArray[np.float64]:
@@ -159,10 +160,10 @@ class ChrfCounts(CorpusCounts):
     """Of chrF2."""
 
     @classmethod
-    def of(cls, runs: Runs, references: Sequence[str], sources: Sequence[str] = ()) -> ChrfCounts:
+    def of(cls, runs: Runs, references: References, lowercase: bool = False, sources: Sequence[str] = ()) -> ChrfCounts:
         """Count. Sources and errors as for `BleuCounts.of`."""
         _require_runs(runs, references)
-        metric = _chrf_against(tuple(references))
+        metric = _chrf_against(tuple(map(tuple, for_sacrebleu(references))), lowercase)
         counts = [metric._extract_corpus_statistics(hypotheses, None) for hypotheses in runs]
         return cls(np.array(counts, dtype=np.int64), metric, number_sources(sources))
 
@@ -171,7 +172,7 @@ class ChrfCounts(CorpusCounts):
         return chrf_of_counts(rows[:, 0::3], rows[:, 1::3], rows[:, 2::3])
 
 
-def _require_runs(runs: Runs, references: Sequence[str]) -> None:
+def _require_runs(runs: Runs, references: References) -> None:
     if not runs:
         raise UserError("nothing to score: a system without runs; give the hypotheses of at least one")
     for hypotheses in runs:
@@ -179,5 +180,5 @@ def _require_runs(runs: Runs, references: Sequence[str]) -> None:
 
 
 @lru_cache(maxsize=1)  # the systems of a comparison share their references, whose n-grams are counted once
-def _chrf_against(references: tuple[str, ...]) -> CHRF:
-    return CHRF(references=[references])
+def _chrf_against(references: tuple[Any, ...], lowercase: bool) -> CHRF:
+    return CHRF(lowercase=lowercase, references=references)

@@ -11,7 +11,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.corpus_scores import Score, bleu_metric, corpus_score, require_pairs
+from seq2seq_attn.evaluation.corpus_scores import (
+    References,
+    Score,
+    bleu_metric,
+    corpus_score,
+    reference_lists,
+    require_pairs,
+)
 from seq2seq_attn.evaluation.counts import BleuCounts, ChrfCounts
 from seq2seq_attn.evaluation.resampling import score_interval
 
@@ -48,7 +55,7 @@ DEFAULT_BANDS = (Band(1, 10), Band(11, 20), Band(21, 30), Band(31, 40), Band(41,
 
 def bleu_by_length(
     hypotheses: Sequence[str],
-    references: Sequence[str],
+    references: References,
     source_lengths: Sequence[int],
     bands: Sequence[Band] = DEFAULT_BANDS,
     tokenize: str = "13a",
@@ -66,12 +73,14 @@ def bleu_by_length(
             f"{len(source_lengths)} source lengths but {len(hypotheses)} hypotheses; "
             "each hypothesis needs the length of its source"
         )
-    metric = bleu_metric(tokenize, lowercase)
+    metric, lists = bleu_metric(tokenize, lowercase), reference_lists(references)
     scores = []
     for band in bands:
         rows = [row for row, length in enumerate(source_lengths) if length in band]
         if rows:
-            score = corpus_score(metric, [hypotheses[row] for row in rows], [references[row] for row in rows])
+            score = corpus_score(
+                metric, [hypotheses[row] for row in rows], [[each[row] for row in rows] for each in lists]
+            )
             scores.append(BandScore(band, len(rows), score))
     return scores
 
@@ -79,15 +88,16 @@ def bleu_by_length(
 def score_by_length(
     sources: Sequence[str],
     translations: Sequence[str],
-    references: Sequence[str],
+    references: References,
     tokenize: str,
+    lowercase: bool,
     bands: Sequence[Band] = DEFAULT_BANDS,
 ) -> list[dict[str, Any]]:
     """`bleu_by_length` with the words that white space separates, as plain values for JSON."""
     lengths = [len(line.split()) for line in sources]
     return [
         {"low": b.band.low, "high": b.band.high, "sentences": b.sentences, "bleu": b.score.value}
-        for b in bleu_by_length(translations, references, lengths, bands, tokenize=tokenize)
+        for b in bleu_by_length(translations, references, lengths, bands, tokenize, lowercase)
     ]
 
 

@@ -33,12 +33,18 @@ class TranslatedTest(NamedTuple):
     """A test set and its translations by one system, line by line."""
 
     translations: Sequence[str]
-    references: Sequence[str]
+    references: Sequence[str]  # one of each line
     tokenize: str = "13a"  # sacrebleu's tokeniser for BLEU
+    lowercase: bool = False  # whether case is ignored
     lc_tok: Sequence[str] | None = None  # references that are lowercased, normalised and tokenised; None: not available
     language: str = "en"  # of the translations, for `lc_tok`
     sources: Sequence[str] | None = None  # for COMET
     comet: Path | None = None  # the checkpoint of a COMET model; None: not scored by COMET
+    further: Sequence[Sequence[str]] = ()  # further references, blank where one is missing
+
+    @property
+    def all_references(self) -> list[Sequence[str]]:
+        return [self.references, *self.further]
 
 
 class ForcedTest(NamedTuple):
@@ -152,7 +158,7 @@ register(
         1,
         "higher",
         "cased, detokenised",
-        from_translations=lambda test: bleu(test.translations, test.references, test.tokenize),
+        from_translations=lambda test: bleu(test.translations, test.all_references, test.tokenize, test.lowercase),
         is_main=True,
     )
 )
@@ -188,7 +194,7 @@ register(
         1,
         "higher",
         "F2 of character n-grams",
-        from_translations=lambda test: chrf(test.translations, test.references),
+        from_translations=lambda test: chrf(test.translations, test.all_references, test.lowercase),
     )
 )
 register(
@@ -199,7 +205,7 @@ register(
         1,
         "lower",
         "edits per 100 reference words",
-        from_translations=lambda test: ter(test.translations, test.references),
+        from_translations=lambda test: ter(test.translations, test.all_references),
     )
 )
 register(
@@ -213,7 +219,7 @@ register(
         1,
         "higher",
         "% of translations identical to the reference",
-        from_translations=lambda test: exact_match(test.translations, test.references),
+        from_translations=lambda test: exact_match(test.translations, test.all_references, test.lowercase),
     )
 )
 register(

@@ -1,8 +1,8 @@
 """Words of translations: how rare they are, and which of them are repeated or left out compared with the reference.
 
-Words are those that BLEU counts: the tokens of one of sacrebleu's tokenisers, case-sensitive. With `13a` punctuation
-stands alone, with `zh` each Chinese character does. Several functions return two counts, a part and a whole: the rate
-of a system is the sum of its parts over the sum of its wholes.
+Words are those that BLEU counts: the tokens of one of sacrebleu's tokenisers, case-sensitive unless lowercased. With
+`13a` punctuation stands alone, with `zh` each Chinese character does. Several functions return two counts, a part and a
+whole: the rate of a system is the sum of its parts over the sum of its wholes.
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ class Bag(NamedTuple):
     bigrams: Counter[tuple[str, str]]
 
 
-def bags(lines: Iterable[str], tokenize: str = "13a") -> list[Bag]:
+def bags(lines: Iterable[str], tokenize: str = "13a", lowercase: bool = False) -> list[Bag]:
     """One bag per line. UserError: sacrebleu has no such tokeniser."""
-    return [Bag(Counter(words), Counter(pairwise(words))) for words in _words(lines, tokenize)]
+    return [Bag(Counter(words), Counter(pairwise(words))) for words in _words(lines, tokenize, lowercase)]
 
 
-def count_words(lines: Iterable[str], tokenize: str = "13a") -> Counter[str]:
+def count_words(lines: Iterable[str], tokenize: str = "13a", lowercase: bool = False) -> Counter[str]:
     """How often each word occurs in all lines. Errors as for `bags`."""
-    return Counter(word for words in _words(lines, tokenize) for word in words)
+    return Counter(word for words in _words(lines, tokenize, lowercase) for word in words)
 
 
-def _words(lines: Iterable[str], tokenize: str) -> Iterator[list[str]]:
-    tokeniser = bleu_metric(tokenize, lowercase=False).tokenizer
-    return (tokeniser(line.rstrip()).split() for line in lines)  # stripped, as BLEU does
+def _words(lines: Iterable[str], tokenize: str, lowercase: bool) -> Iterator[list[str]]:
+    tokeniser = bleu_metric(tokenize, lowercase).tokenizer
+    as_counted = (line.lower() if lowercase else line for line in lines)
+    return (tokeniser(line.rstrip()).split() for line in as_counted)  # stripped, as BLEU does
 
 
 FREQUENCIES = {"unseen": Band(0, 0), "1-5": Band(1, 5), "6-50": Band(6, 50), "51+": Band(51, None)}

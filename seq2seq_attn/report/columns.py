@@ -103,8 +103,11 @@ def _scores(results: Results, keys: Iterable[str]) -> Iterator[Column]:
             continue
         header, digits, meaning, optional = key, 2, "", True
         if (metric := METRICS.get(key)) is not None:
-            if key == "bleu" and "|tok:none|" in results.signature.partition(";")[0]:  # after it, that of other BLEU
+            own_signature = results.signature.partition(";")[0]  # after it, that of other BLEU
+            if key == "bleu" and "|tok:none|" in own_signature:
                 metric = replace(metric, meaning="of the tokens between spaces, as the test set has them")
+            elif key == "bleu" and "|case:lc|" in own_signature:
+                metric = replace(metric, meaning="lowercased, detokenised")
             header, digits, meaning, optional = metric.header, metric.digits, metric.explanation, not metric.is_main
         if key == "bleu":  # the first of all scores explains their format
             meaning = f"{meaning}; mean over seeds ± standard deviation"

@@ -9,7 +9,7 @@ import functools
 import hashlib
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
@@ -63,6 +63,8 @@ def shipped_paths(data: dict[str, Any]) -> dict[str, Any]:
     def here(value: Any) -> Any:
         if isinstance(value, dict):
             return {key: here(each) for key, each in value.items()}
+        if isinstance(value, list):
+            return [here(each) for each in value]
         return str(place / Path(value).name) if isinstance(value, str) else value  # all text in it is paths
 
     return {key: here(value) for key, value in data.items()}
@@ -99,6 +101,12 @@ class TestSet(NamedTuple):
     pairs: ParallelCorpus
     lc_tok: list[str] | None  # the references, lowercased, normalised and tokenised
     gold: GoldCorpus | None  # word alignments
+    further: Sequence[Sequence[str]] = ()  # further references, blank where one is missing
+
+    @property
+    def references(self) -> list[Sequence[str]]:
+        """All references, those of the pairs first."""
+        return [self.pairs.target, *self.further]
 
 
 def read_test(files: TestFiles) -> TestSet:
@@ -115,7 +123,11 @@ def read_test(files: TestFiles) -> TestSet:
     gold = None if files.alignments is None else read_gold_of(files.alignments, pairs.source, pairs.target)
     if gold is not None and not any(gold.sure):
         raise UserError(f"{files.alignments}: no sure link, so nothing to measure an alignment by; check the file")
-    return TestSet(pairs, lc_tok, gold)
+    further = [read_lines(path) for path in files.references]
+    for path, lines in zip(files.references, further, strict=True):
+        if len(lines) != len(pairs):
+            raise UserError(f"{path}: {len(lines)} lines for the {len(pairs)} pairs of {pairs.name}")
+    return TestSet(pairs, lc_tok, gold, further)
 
 
 def nearest_lines(pairs: ParallelCorpus, lengths: Iterable[int]) -> list[int]:
@@ -132,7 +144,7 @@ def sample_pairs(files: TestFiles | None) -> list[dict[str, Any]]:
     if files is None:
         return []
     try:
-        pairs, _, gold = read_test(files)
+        pairs, _, gold, _ = read_test(files)
     except UserError:
         return []  # the run was moved away from its data
     return [

@@ -250,8 +250,19 @@ class TrainedModel:
             at_step=self.at_step,
         )
         for index, best in zip(filled, hypotheses, strict=True):
-            found[index] = best if options.mbr is None else self._by_utility(lines[index], best, options)
+            found[index] = self._chosen(lines[index], best, options)
         return found
+
+    def _chosen(self, source: str, candidates: list[Hypothesis], options: SearchOptions) -> list[Hypothesis]:
+        """The n best of the candidates."""
+        if options.mbr is not None:
+            return self._by_utility(source, candidates, options)
+        if options.distinct:  # several segmentations of a text may be in the beam
+            first: dict[str, Hypothesis] = {}
+            for each in candidates:
+                first.setdefault(self.text(source, each, options), each)
+            candidates = list(first.values())
+        return candidates[: options.n_best]
 
     def translate(self, lines: Sequence[str], options: SearchOptions | None = None, **rest: Any) -> list[str]:
         """The best translation of each line, a blank one for a blank line; arguments as for `search`."""
@@ -404,7 +415,7 @@ class TrainedModel:
         self.at_step()
         texts = [self.text(source, each, options) for each in candidates]
         name = (options.mbr or MbrOptions()).utility
-        means = mean_utilities(texts, utility(name, self.config.evaluation.tokenize))
+        means = mean_utilities(texts, utility(name, *self.config.evaluation.bleu))
         distinct: dict[str, Hypothesis] = {}
         for text, mean, hypothesis in zip(texts, means, candidates, strict=True):
             distinct.setdefault(text, hypothesis._replace(score=mean))

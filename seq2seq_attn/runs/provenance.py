@@ -122,7 +122,7 @@ def config_content(config: Config) -> bytes:
 
 
 def data_files(config: Config) -> dict[str, Path]:
-    """The files that a configuration names, by key, as in `data.train.source`."""
+    """The files that a configuration names, by key, as in `data.train.source` and `data.test.references.0`."""
     return dict(_paths(config.model_dump(), ""))
 
 
@@ -130,6 +130,8 @@ def _paths(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Path]]
     for key, value in values.items():
         if isinstance(value, dict):
             yield from _paths(value, f"{prefix}{key}.")
+        elif isinstance(value, (list, tuple)):
+            yield from _paths({str(number): each for number, each in enumerate(value)}, f"{prefix}{key}.")
         elif isinstance(value, Path):
             yield f"{prefix}{key}", value
 

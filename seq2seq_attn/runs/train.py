@@ -18,7 +18,13 @@ from numpy.typing import NDArray
 from seq2seq_attn import ops
 from seq2seq_attn.config import Config, PairFiles
 from seq2seq_attn.errors import SHOWN, UserError, shown
-from seq2seq_attn.evaluation.corpus_scores import bleu_metric, corpus_score, require_comet
+from seq2seq_attn.evaluation.corpus_scores import (
+    bleu_metric,
+    corpus_score,
+    require_comet,
+    require_tokenizer,
+    tokenizer_remark,
+)
 from seq2seq_attn.models.translator import Translator
 from seq2seq_attn.ops.host import device_type, give_back_freed_memory, on_cuda
 from seq2seq_attn.ops.int8 import require_int8
@@ -100,6 +106,7 @@ def _require_device_and_packages(config: Config) -> None:
         raise UserError("training.accelerator=cuda, but this machine has no CUDA device; set it to auto or cpu")
     if config.search.precision == "int8":  # the validation set is translated in this precision
         require_int8(device_type(config.training.accelerator))
+    require_tokenizer(config.evaluation.bleu[0])
     if config.evaluation.comet and config.data.test:  # which is scored after all training
         require_comet(config.evaluation.comet)
 
@@ -160,6 +167,7 @@ def _train(
         ops.unfused(translator),
         _cut_short(training, config.search),
         _changed_by(target, config, validation_pairs.target),
+        tokenizer_remark(config.evaluation.bleu[0], config.text.target_language),
     ):
         if warning is not None:
             say(f"{name}: {warning}")
@@ -294,7 +302,7 @@ def validation_bleu(model: TrainedModel, pairs: ParallelCorpus, folder: Path) ->
     changes = {"beam_size": 1, "n_best": 1, "shortlist": None, "sampling": None, "mbr": None, "replace_unknown": False}
     greedy = SearchOptions.model_validate(model.config.search.model_dump() | changes)
     # Without sacrebleu's warning about lines that look tokenised, which would appear at every validation.
-    metric = bleu_metric(model.config.evaluation.tokenize, lowercase=False)
+    metric = bleu_metric(*model.config.evaluation.bleu)
 
     def validate(translator: Translator) -> float:
         require_lock(folder)

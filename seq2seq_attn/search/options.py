@@ -48,6 +48,7 @@ class SearchOptions(Strict):
 
     beam_size: Width = 5  # hypotheses per sentence; 1 is greedy search
     n_best: Width = 1  # hypotheses to return for each sentence, or samples to draw
+    distinct: bool = False  # no text twice among the n best; fewer if the beam, or what is drawn, has fewer
     length_penalty: float = Field(default=1.0, ge=0.0, le=10.0)  # alpha; 0 ranks by log p itself
     min_length: PositiveInt = 1  # |Y| at least
     max_length: PositiveInt = 256  # |Y| at most
@@ -77,8 +78,12 @@ class SearchOptions(Strict):
         return self
 
     def for_candidates(self) -> SearchOptions:
-        """The options of the search or sampling that finds the candidates; these options themselves without `mbr`."""
-        return self if self.mbr is None else self.model_copy(update={"n_best": self.mbr.candidates, "mbr": None})
+        """The options of the search or sampling that finds the candidates among which `mbr` or `distinct` chooses."""
+        if self.mbr is not None:
+            return self.model_copy(update={"n_best": self.mbr.candidates, "mbr": None})
+        if self.distinct and self.n_best > 1 and self.sampling is None:
+            return self.model_copy(update={"n_best": self.beam_size})
+        return self
 
     @property
     def hypotheses(self) -> int:

@@ -55,12 +55,13 @@ class _SearchBody(_ModelBody):
     """Options of a search; by default those of the run."""
 
     search: ClassVar[tuple[str, ...]] = (
-        "beam_size", "n_best", "length_penalty", "min_length", "max_length", "precision", "temperature", "top_k",
-        "top_p", "seed", "mbr", "candidates", "replace_unknown",
+        "beam_size", "n_best", "distinct", "length_penalty", "min_length", "max_length", "precision", "temperature",
+        "top_k", "top_p", "seed", "mbr", "candidates", "replace_unknown",
     )  # fmt: skip
 
     beam_size: PositiveInt | None = None  # 1 is greedy search
     n_best: PositiveInt | None = None  # translations of each line
+    distinct: bool | None = None  # no text twice among them
     length_penalty: float | None = None  # log p is divided by ((5 + tokens) / 6) to this power
     min_length: PositiveInt | None = None  # target tokens, `</s>` included
     max_length: PositiveInt | None = None  # likewise

@@ -108,9 +108,12 @@ def override(values: Mapping[str, Any], overrides: Iterable[Override]) -> dict[s
 
     The former is YAML, so `[1, 2]`, `true` and `null` work.
     """
-    result = dict(values)
+    result, seen = dict(values), set[str]()
     for each in overrides:
         key, value = each if isinstance(each, tuple) else _parse_override(each)
+        if key in seen:
+            raise UserError(f"override {shown(key)}: given more than once; give one value")
+        seen.add(key)
         keys = key.split(".")
         if len(keys) > MAX_DEPTH:
             raise UserError(

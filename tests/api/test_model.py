@@ -18,6 +18,20 @@ from seq2seq_attn.search import SearchOptions
 from seq2seq_attn.strict import parse
 
 
+def test_distinct_translations_are_the_first_of_each_text(model, monkeypatch):
+    plain = type(model.trained).text
+    # As if two segmentations had the same text: b is written as a.
+    monkeypatch.setattr(type(model.trained), "text", lambda self, *given: plain(self, *given).replace("b", "a"))
+    whole = model.translate(["a b c"], beam_size=8, n_best=8)
+    (first,) = whole
+    texts = [each.text for each in first.candidates]
+    different = list(dict.fromkeys(texts))
+    assert len(different) < len(texts)
+    (found,) = model.translate(["a b c"], beam_size=8, n_best=3, distinct=True)
+    assert [each.text for each in found.candidates] == different[:3]
+    assert len(model.translate(["a b c"], n_best=8, temperature=1, distinct=True)[0].candidates) < 8
+
+
 def test_translations_are_those_of_the_search_with_its_scores_and_weights(model):
     found = model.translate(["a b c", "", "c a"], beam_size=4, n_best=3, weights=True)
     assert found.sentences == ["c b a", "", "a c"]

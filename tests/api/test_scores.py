@@ -58,9 +58,37 @@ def test_a_model_s_scores_are_shown_in_the_same_way(model):
     assert f"AER              {scores['aer']:7.3f}  " in repr(scores)
 
 
-def test_a_language_without_what_depends_on_it_is_refused(files):
-    with pytest.raises(s2s.UserError, match="language: only lc_tok depends on it"):
-        s2s.evaluate(["a"], ["a"], language="de")
+def test_the_language_selects_the_tokeniser_unless_it_is_given():
+    lines = ["汤姆追逐杰瑞"], ["汤姆追赶杰瑞"]
+    for language in ("zh", "cmn", "Chinese"):
+        assert "|tok:zh|" in s2s.evaluate(*lines, language=language)["bleu"]["signature"]
+    assert "|tok:none|" in s2s.evaluate(*lines, language="zh", tokenize="none")["bleu"]["signature"]
+
+
+def test_several_references_are_paths_or_lists(tmp_path):
+    paths = [tmp_path / name for name in "ab"]
+    for path, lines in zip(paths, (REFERENCES, BAD), strict=True):
+        path.write_text("".join(f"{line}\n" for line in lines))
+    found = s2s.evaluate(GOOD, paths, source=GOOD, baseline=BAD)
+    assert found == s2s.evaluate(GOOD, [REFERENCES, BAD], source=GOOD, baseline=BAD)
+    assert found["bleu"]["value"] == pytest.approx(sacrebleu.corpus_bleu(GOOD, [REFERENCES, BAD]).score)
+    assert found["bleu_by_length"][0]["bleu"] == found["bleu"]["value"]
+    assert found["difference"]["signature"].startswith("nrefs:2|")
+    assert found["difference"]["difference"] == pytest.approx(found["bleu"]["value"] - 100)
+    with pytest.raises(s2s.UserError, match="references 2 has 1 lines and references 1 has 3"):
+        s2s.evaluate(GOOD, [REFERENCES, ["one"]])
+
+
+@pytest.mark.parametrize("source", [None, ["x"] * 3])
+def test_one_sentence_decides_nothing(source):
+    """One line, or several with the same source."""
+    count = 1 if source is None else 3
+    scores = s2s.evaluate(GOOD[:count], REFERENCES[:count], source=source, baseline=BAD[:count])
+    assert set(scores["difference"]) == {"difference", "untested"}
+    assert "randomisation" not in scores
+    shown = repr(scores).splitlines()[-1]
+    assert "a single sentence decides nothing" in shown
+    assert "p =" not in shown
 
 
 def test_the_language_of_lc_tok_may_be_spelt_in_any_way_but_must_have_rules(files):

@@ -82,6 +82,30 @@ def test_lowercased_references_add_the_bleu_of_that_flavour(program, tmp_path):
     assert scores["bleu"]["value"] < 90
 
 
+def test_several_references_and_case(program, good, files):
+    both = json.loads(program("evaluate", *good, "--references", files / "bad", "--json").out)
+    for key, score in {
+        "bleu": sacrebleu.corpus_bleu,
+        "chrf": sacrebleu.corpus_chrf,
+        "ter": sacrebleu.corpus_ter,
+    }.items():
+        assert both[key]["value"] == pytest.approx(score(GOOD, [REFERENCES, BAD]).score)
+        assert both[key]["signature"].startswith("nrefs:2|")
+    (files / "references").write_text("".join(f"{line.upper()}\n" for line in REFERENCES))
+    scores = json.loads(program("evaluate", *good, "--lowercase", "--json").out)
+    assert scores["bleu"]["value"] == pytest.approx(sacrebleu_of(GOOD))
+    assert "|case:lc|" in scores["bleu"]["signature"]
+
+
+def test_a_single_sentence_has_a_difference_and_no_test(program, tmp_path):
+    for name, line in {"h": GOOD[0], "r": REFERENCES[0], "b": BAD[0]}.items():
+        (tmp_path / name).write_text(f"{line}\n")
+    arguments = ["--hypotheses", tmp_path / "h", "--references", tmp_path / "r", "--baseline", tmp_path / "b"]
+    shown = program("evaluate", *arguments).out.splitlines()[-1]
+    assert shown.startswith("BLEU difference")
+    assert shown.endswith("a single sentence decides nothing: there is no interval and no p-value; give more")
+
+
 def test_files_are_scored_without_torch(files):
     arguments = ["evaluate", "--hypotheses", str(files / "good"), "--references", str(files / "references")]
     script = f"""
@@ -107,6 +131,7 @@ finally:
         ["--links", "l", "--gold", "g", "--tokenize", "zh"],
         ["run", "--tokenize", "zh"],
         ["run", "--language", "de"],
+        ["run", "--lowercase"],
         ["run", "--first-word", "0"],
         ["--hypotheses", "h", "--references", "r", "--first-word", "1"],
         ["--hypotheses", "h", "--references", "r", "--plugin", "missing.py"],

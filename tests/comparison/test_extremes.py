@@ -5,6 +5,7 @@ from sacrebleu import sentence_chrf as sacrebleu_chrf
 from seq2seq_attn.comparison.observe import extremes
 from seq2seq_attn.evaluation.corpus_scores import sentence_chrf
 from seq2seq_attn.results.observations import SHOWN, load_sentences, save_sentences
+from seq2seq_attn.runs.corpora import TestSet
 from seq2seq_attn.text.corpus import ParallelCorpus
 
 REFERENCES = [f"the {word} sat on mat number {index}" for index, word in enumerate(["cat", "dog", "fox"] * 9)]
@@ -22,7 +23,7 @@ def test_the_score_of_a_sentence_equals_sacrebleu():
 
 
 def test_both_extremes_of_every_comparison_are_included_verbatim(tmp_path):
-    found = extremes(PAIRS, TRANSLATIONS, "baseline", "sig")
+    found = extremes(TestSet(PAIRS, None, None), TRANSLATIONS, "baseline", "sig")
     save_sentences(found, tmp_path / "sentences.json")
     assert load_sentences(tmp_path / "sentences.json") == found
     lines = [sentence.line for sentence in found.sentences]
@@ -43,4 +44,6 @@ def test_both_extremes_of_every_comparison_are_included_verbatim(tmp_path):
 
 
 def test_a_single_arm_has_no_extremes():
-    assert extremes(PAIRS, {"baseline": TRANSLATIONS["baseline"]}, "baseline", "sig").sentences == ()
+    assert (
+        extremes(TestSet(PAIRS, None, None), {"baseline": TRANSLATIONS["baseline"]}, "baseline", "sig").sentences == ()
+    )

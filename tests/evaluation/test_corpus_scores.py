@@ -16,7 +16,18 @@ from sacrebleu.tokenizers.tokenizer_ter import TercomTokenizer
 from seq2seq_attn import __version__, evaluation
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation import corpus_scores
-from seq2seq_attn.evaluation.corpus_scores import bleu, bleu_lc_tok, chrf, comet, exact_match, lc_norm_tok, ter
+from seq2seq_attn.evaluation.corpus_scores import (
+    bleu,
+    bleu_lc_tok,
+    chrf,
+    comet,
+    default_tokenizer,
+    exact_match,
+    lc_norm_tok,
+    sentence_chrf,
+    ter,
+    tokenizer_remark,
+)
 from seq2seq_attn.evaluation.metrics import TranslatedTest, score_translations
 
 EVERY_MODULE = [path.stem for path in Path(evaluation.__file__).parent.glob("[a-z]*.py")]
@@ -62,6 +73,84 @@ def test_the_chinese_tokeniser_splits_into_characters():
     # precisions 5/6, 3/5, 1/4 and, smoothed, half of 1/3
     assert characters == pytest.approx(100 * (5 / 6 * 3 / 5 * 1 / 4 * 1 / 6) ** 0.25)
     assert bleu(["汤姆追逐杰瑞"], ["汤姆追赶杰瑞"]).value == 0
+
+
+CHINESE = ["汤姆追逐杰瑞", "杰瑞跑进房子", "汤姆看见大老鼠"]
+
+
+@pytest.mark.parametrize(
+    ("language", "tokenize"),
+    [
+        ("en", "13a"), ("de", "13a"), ("vi", "13a"), ("zh", "zh"), ("yue", "zh"),
+        *((code, "char") for code in ("th", "km", "lo", "my")),
+    ],
+)  # fmt: skip
+def test_the_default_tokeniser_is_that_of_the_language(language, tokenize):
+    assert default_tokenizer(language) == tokenize
+    assert tokenizer_remark(tokenize, language) is None
+
+
+@pytest.mark.parametrize("language", ["ja", "ko"])
+def test_japanese_and_korean_words_are_counted_where_their_package_is_installed(language, monkeypatch):
+    default_tokenizer.cache_clear()
+    monkeypatch.setattr(corpus_scores, "require_tokenizer", lambda name: None)
+    assert default_tokenizer(language) == f"{language}-mecab"
+    assert tokenizer_remark(f"{language}-mecab", language) is None
+    default_tokenizer.cache_clear()
+
+    def missing(name):
+        raise UserError("no package")
+
+    monkeypatch.setattr(corpus_scores, "require_tokenizer", missing)
+    assert default_tokenizer(language) == "char"
+    assert f"pip install sacrebleu[{language}]" in tokenizer_remark("char", language)
+    default_tokenizer.cache_clear()
+
+
+def test_a_tokeniser_that_sees_no_words_in_a_language_is_remarked_upon():
+    spoilt = [line.replace("杰", "大") for line in CHINESE]
+    assert bleu(spoilt, CHINESE, "13a").value == 0
+    assert bleu(spoilt, CHINESE, default_tokenizer("zh")).value > 30
+    assert "evaluation.tokenize=zh is meant for it" in tokenizer_remark("13a", "zh")
+    assert tokenizer_remark("none", "zh") is None, "its words may be separated in the files"
+
+
+def test_several_references_count_as_in_sacrebleu(references, spoil, sacrebleu_command):
+    hypotheses, second = spoil(references, 0.3, seed=2), spoil(references, 0.2, seed=3)
+    for metric, score in (
+        (sacrebleu.corpus_bleu, bleu),
+        (sacrebleu.corpus_chrf, chrf),
+        (sacrebleu.corpus_ter, ter),
+    ):
+        found = score(hypotheses, [references, second])
+        assert found.value == pytest.approx(metric(hypotheses, [references, second]).score)
+        assert found.signature.startswith("nrefs:2|")
+        assert found.value != score(hypotheses, second).value
+    assert exact_match(["a", "b", "c"], [["a", "x", "x"], ["x", "b", "x"]]).value == pytest.approx(200 / 3)
+    expected = [
+        sacrebleu.sentence_chrf(h, [r, s]).score for h, r, s in zip(hypotheses, references, second, strict=True)
+    ]
+    assert sentence_chrf(hypotheses, [references, second]) == pytest.approx(expected)
+    with pytest.raises(UserError, match="3 hypotheses but 2 references"):
+        bleu(["a", "b", "c"], [["a", "b", "c"], ["a", "b"]])
+
+
+def test_a_blank_line_of_a_further_reference_is_a_missing_one():
+    hypotheses, first = ["a b c d e f", "x"], ["a b c d e g", "p q r s t"]
+    found = bleu(hypotheses, [first, ["a b c d e f", ""]])
+    assert found.value == pytest.approx(sacrebleu.corpus_bleu(hypotheses, [first, ["a b c d e f", None]]).score)
+    assert found.signature.startswith("nrefs:var|")
+    assert exact_match(["", "b"], [["a", "b"], ["", ""]]).value == 50
+
+
+def test_without_case_scores_are_those_of_lowercased_lines():
+    hypotheses, references = ["a cat sat on a mat", "it ran"], ["A cat sat on the Mat", "It ran"]
+    lowered = [line.lower() for line in references]
+    for score in (bleu, chrf, exact_match):
+        found = score(hypotheses, references, lowercase=True)
+        assert found.value == score(hypotheses, lowered).value > score(hypotheses, references).value
+        assert "|case:lc|" in found.signature
+    assert sentence_chrf(hypotheses, references, lowercase=True) == sentence_chrf(hypotheses, lowered)
 
 
 def test_an_exact_match_ignores_blanks_at_both_ends():

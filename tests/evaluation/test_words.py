@@ -34,6 +34,11 @@ def test_words_are_the_tokens_of_bleu():
         bag("a", "13b")
 
 
+def test_words_without_case_are_lowercased():
+    assert bags(["Tom saw tom"], lowercase=True)[0].words == {"tom": 2, "saw": 1}
+    assert count_words(["Tom", "tom"], lowercase=True) == {"tom": 2}
+
+
 def test_a_sentence_is_as_rare_as_its_rarest_word():
     counts = {"a": 60, "b": 6, "c": 5}
     assert rarest(bags(["a b", "a a", "c b", "a x c", ""], "none"), counts) == [6, 60, 5, 0, None]
