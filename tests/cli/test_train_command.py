@@ -140,7 +140,6 @@ def test_an_invalid_configuration_is_refused_before_anything_is_written(refused,
     assert not (tmp_path / "run").exists()
 
 
-<<<<<<< HEAD
 def test_the_keys_of_a_configuration_are_listed_with_types_defaults_and_meanings(program, refused):
     listed = program("train", "--keys").out.splitlines()
     (limit,) = (line for line in listed if line.startswith("training.max_epochs: "))
@@ -159,7 +158,8 @@ def test_the_keys_of_a_configuration_are_listed_with_types_defaults_and_meanings
     assert "there is no key 'model.decodr' in a configuration; did you mean 'model.decoder'?" in refused(
         "train", "--keys", "model.decodr"
     )
-=======
+
+
 def test_a_tokeniser_that_cannot_be_used_is_refused_before_training(refused, toy, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "MeCab", None)
     monkeypatch.delitem(sys.modules, "sacrebleu.tokenizers.tokenizer_ja_mecab", raising=False)
@@ -167,4 +167,3 @@ def test_a_tokeniser_that_cannot_be_used_is_refused_before_training(refused, toy
     assert "'ja-mecab' cannot be used" in message
     assert "pip install sacrebleu[ja]" in message
     assert not (tmp_path / "run").exists()
->>>>>>> 0f9bda9 (Scores fit the text: tokenizers by language, no case for lowercased models, several references; repeated options are refused; distinct n-best lists)
