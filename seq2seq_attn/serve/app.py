@@ -34,6 +34,7 @@ from seq2seq_attn.serve.tasks import (
     AttentionItem,
     AttentionTask,
     HypothesesTask,
+    ModelTask,
     NeighboursItem,
     NeighboursTask,
     NextStepTask,
@@ -41,7 +42,6 @@ from seq2seq_attn.serve.tasks import (
     ServedModel,
     StepsItem,
     StepsTask,
-    Task,
     TranslateTask,
     step_record,
 )
@@ -111,12 +111,14 @@ class Server:
         targets = await self.lengths(served.target_tokens, [target for _, target in pairs], most)
         return list(map(max, sources, targets))
 
-    async def run(self, request: Request, task: Task, items: Sequence[Any], lengths: Sequence[int]) -> list[Any]:
+    async def run(self, request: Request, task: ModelTask, items: Sequence[Any], lengths: Sequence[int]) -> list[Any]:
         """The results of a task for these items. ApiError, QueueFullError: it is too much, or too much at once."""
         is_large = Exchange.of(request).admit(sum(map(task.work, items, lengths)))
         return await self.batches.run(task, items, lengths, is_large=is_large)
 
-    async def run_on(self, request: Request, task: Task, items: Sequence[Any], lengths: Sequence[int]) -> list[Any]:
+    async def run_on(
+        self, request: Request, task: ModelTask, items: Sequence[Any], lengths: Sequence[int]
+    ) -> list[Any]:
         """The same for what follows from work that was admitted: the next step of a stream, links of translations."""
         is_large = Exchange.of(request).is_large
         return await self.batches.run(task, items, lengths, is_large=is_large, admitted=True)
@@ -128,7 +130,7 @@ class Server:
         lengths = await self.source_lengths(served, lines)
         return await self.run(request, TranslateTask(served, options, weights), lines, lengths)
 
-    async def one(self, request: Request, task: Task, item: Any, length: int) -> dict[str, Any]:
+    async def one(self, request: Request, task: ModelTask, item: Any, length: int) -> dict[str, Any]:
         """The record of a single item, whose source has `length` tokens."""
         (found,) = await self.run(request, task, [item], [length])
         return dict(found)

@@ -41,7 +41,7 @@ def max_connections() -> int | None:
     return max(1, limit - used)
 
 
-class Config(uvicorn.Config):
+class ServerConfig(uvicorn.Config):
     """The configuration of uvicorn with these connections; `patience` is in seconds."""
 
     def __init__(self, app: ASGIApp, *, max_connections: int | None, patience: int = 30, **options: Any) -> None:
@@ -55,7 +55,7 @@ class Connection(H11Protocol):
     In `patience` seconds, a client is to send the head of a request, and to take a part of an answer that waits for it.
     """
 
-    config: Config
+    config: ServerConfig
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)

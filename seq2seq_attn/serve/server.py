@@ -20,7 +20,7 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.runs import Say
 from seq2seq_attn.serve import Settings
 from seq2seq_attn.serve.app import Application, create_app
-from seq2seq_attn.serve.connections import NO_DESCRIPTOR, Config, max_connections
+from seq2seq_attn.serve.connections import NO_DESCRIPTOR, ServerConfig, max_connections
 from seq2seq_attn.serve.tasks import ServedModel
 
 ANSWER_SECONDS = 0.5  # in which what is ended sends its last words
@@ -72,7 +72,7 @@ def serve(models: Sequence[ServedModel], settings: Settings, say: Say) -> None:
     torch.set_num_threads(max(1, torch.get_num_threads() // settings.workers))
     application = create_app(models, settings)
     listening = listen(settings)
-    config = Config(
+    config = ServerConfig(
         application.asgi, max_connections=max_connections(), log_level="error", lifespan="off", backlog=1,
         timeout_graceful_shutdown=1,
     )  # fmt: skip
@@ -89,7 +89,7 @@ class GracefulServer(uvicorn.Server):
     and who waits for them gets 503, too.
     """
 
-    def __init__(self, config: Config, application: Application, say: Say) -> None:
+    def __init__(self, config: ServerConfig, application: Application, say: Say) -> None:
         super().__init__(config)
         self.application = application
         self.say = say

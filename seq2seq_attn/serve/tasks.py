@@ -105,7 +105,7 @@ class ServedModel:
         return {"name": self.name, **languages, **trained.about(), **choices, "examples": self.examples}
 
 
-class Task(BatchTask, Protocol):
+class ModelTask(BatchTask, Protocol):
     """What an endpoint computes."""
 
     def work(self, item: Any, length: int) -> int:

@@ -19,7 +19,7 @@ from plain_recipe import NO_DROPOUT, constant
 import seq2seq_attn as s2s
 from seq2seq_attn.serve import Settings
 from seq2seq_attn.serve.app import create_app
-from seq2seq_attn.serve.connections import Config
+from seq2seq_attn.serve.connections import ServerConfig
 from seq2seq_attn.serve.tasks import ServedModel
 
 ROOT = Path(__file__).parents[2]
@@ -117,7 +117,9 @@ def _listening(application, *, max_connections=None, **options):
     with socket.socket() as place:
         place.bind(("127.0.0.1", 0))
         place.listen()  # clients may connect before the thread runs
-        config = Config(application.asgi, max_connections=max_connections, lifespan="off", log_level="error", **options)
+        config = ServerConfig(
+            application.asgi, max_connections=max_connections, lifespan="off", log_level="error", **options
+        )
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [place]})
         thread.start()
