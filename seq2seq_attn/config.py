@@ -17,7 +17,7 @@ from seq2seq_attn.training.config import TrainingConfig
 
 
 class PairFiles(Strict):
-    """Sentence pairs: two files with the same number of lines, or one TSV; plain or .gz."""
+    """Sentence pairs: two files with the same number of lines, or one TSV; plain or compressed."""
 
     source: Path | None = None  # one sentence per line
     target: Path | None = None  # their translations, line by line

@@ -5,9 +5,9 @@ A few megabytes of gzip can hold gigabytes. Real text shrinks to a tenth at most
 
 from __future__ import annotations
 
-import gzip
 import io
 import os
+from collections.abc import Callable
 from typing import Any, BinaryIO
 
 from seq2seq_attn.errors import UserError
@@ -37,16 +37,16 @@ class _Counted(io.RawIOBase):
 
 
 class Unpacked(io.RawIOBase):
-    """The decompressed content of a gzip file; UserError once there is more of it than the limits allow.
+    """The content of a file that `unpack` decompresses; UserError if it is damaged, or expands beyond the limits.
 
     A file may decompress to `FREE` bytes, and beyond that to `RATIO` times its size, but not to more than `SIZE` bytes.
     If the environment variable is set, its number of bytes is the only limit.
     """
 
-    def __init__(self, file: BinaryIO, name: str) -> None:
+    def __init__(self, file: BinaryIO, name: str, packing: str, unpack: Callable[[BinaryIO], Any]) -> None:
         super().__init__()
-        self._file, self._name = _Counted(file), name
-        self._gzip = gzip.GzipFile(fileobj=io.BufferedReader(self._file))
+        self._file, self._name, self._packing = _Counted(file), name, packing
+        self._content = unpack(io.BufferedReader(self._file))
         self._read = 0
         self._given = _given_limit()
 
@@ -54,7 +54,16 @@ class Unpacked(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        count = self._gzip.readinto(buffer)
+        try:
+            count: int = self._content.readinto(buffer)
+        except (UserError, MemoryError):
+            raise
+        except Exception as error:  # each library has its own
+            if isinstance(error, OSError) and error.errno is not None:  # of the file, not of what is in it
+                raise
+            raise UserError(
+                f"{self._name}: incomplete or corrupt {self._packing} file ({error}); download or copy it again"
+            ) from None
         self._read += count
         limit = self._given or min(SIZE, max(FREE, RATIO * self._file.count))
         if self._read > limit:
@@ -63,14 +72,6 @@ class Unpacked(io.RawIOBase):
                 f"if the file is to be read all the same, set {VARIABLE} to the bytes to allow"
             )
         return count
-
-
-def unpacked(file: BinaryIO, name: str) -> io.BufferedReader:
-    """The decompressed content of a gzip file, buffered. Reading raises UserError beyond the limits of `Unpacked`.
-
-    A damaged file raises as `gzip` does: EOFError, zlib.error or gzip.BadGzipFile.
-    """
-    return io.BufferedReader(Unpacked(file, name), 1 << 17)
 
 
 def _given_limit() -> int | None:

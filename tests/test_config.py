@@ -230,7 +230,7 @@ def test_the_error_for_a_union_names_all_its_types():
     [
         (b"- 1\n", "a configuration is a mapping of keys to values, got list"),
         (b"a: b: c\n", "mine.yaml:1: not YAML"),
-        (b"a: \xff\n", "mine.yaml: cannot be read"),
+        (b"a: \xff\n", "mine.yaml, line 1: not UTF-8"),
     ],
 )
 def test_a_file_without_a_configuration_is_refused(tmp_path, content, message):

@@ -16,7 +16,7 @@ instructions of this processor and with all threads.
 from __future__ import annotations
 
 import json
-import tempfile
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +37,7 @@ from seq2seq_attn.runs.provenance import code_digest
 from seq2seq_attn.search.options import SearchOptions
 from seq2seq_attn.text.checksums import sha256
 from seq2seq_attn.text.encoded import EncodedSentences, Ids, length_buckets
-from seq2seq_attn.text.files import created_cache_folder, explained
+from seq2seq_attn.text.files import created_cache_folder, explained, unfinished_in
 from seq2seq_attn.text.vocabulary import EOS, SPECIALS
 
 MOST = 1_000_000  # vectors of a kind; the training pairs after the first that have as many target tokens are left out
@@ -92,13 +92,15 @@ class StateIndex:
         """
         _usearch()
         made_from = [sha256(folder / MODEL), files_key(model.config.data.train), code_digest(), str(MOST)]
-        with tempfile.TemporaryDirectory(dir=created_cache_folder(), ignore_cleanup_errors=True) as unfinished:
-            return Cache(created_cache_folder() / "neighbours", say).get(
+        place = created_cache_folder()
+        with unfinished_in(place, is_folder=True) as unfinished:
+            index = Cache(place / "neighbours", say).get(
                 f"neighbours {json.dumps(made_from)}",
-                compute=lambda: _compute(model, Path(unfinished), say),
-                save=lambda _, entry: _move(Path(unfinished), entry),
+                compute=lambda: _compute(model, unfinished, say),
+                save=lambda _, entry: _move(unfinished, entry),
                 load=cls.load,
             )
+            return cls.load(unfinished) if index is None else index  # it could not be moved
 
     @classmethod
     def load(cls, folder: Path) -> StateIndex:
@@ -178,8 +180,8 @@ def _usearch() -> Any:
     return usearch.index
 
 
-def _compute(model: TrainedModel, folder: Path, say: Say) -> StateIndex:
-    """Writes the files of an index."""
+def _compute(model: TrainedModel, folder: Path, say: Say) -> StateIndex | None:
+    """Writes the files of an index. Returns None: Windows moves no file that is memory-mapped."""
     pairs, limit = read_pairs(model.config.data.train), model.config.data.max_length + 1
     sources, targets = map(model.source.encode, pairs.source), map(model.target.encode, pairs.target)
     kept: list[tuple[int, Ids, Ids]] = []
@@ -202,7 +204,7 @@ def _compute(model: TrainedModel, folder: Path, say: Say) -> StateIndex:
             np.save(folder / f"{name}.npy", values)
     for side, text in (("source", pairs.source), ("target", pairs.target)):
         EncodedSentences.of(text[line].encode() for line in lines).save(folder, side)
-    return StateIndex.load(folder)
+    return None
 
 
 def _write_vectors(model: TrainedModel, pairs: tuple[EncodedSentences, EncodedSentences], folder: Path) -> None:
@@ -244,6 +246,7 @@ class _Rows:
 
 def _move(folder: Path, entry: Path) -> None:
     with explained(entry):
-        entry.mkdir(parents=True, exist_ok=True)
-        for path in folder.iterdir():
-            path.replace(entry / path.name)
+        if entry.exists():  # a damaged one
+            shutil.rmtree(entry)
+        entry.parent.mkdir(parents=True, exist_ok=True)
+        folder.rename(entry)

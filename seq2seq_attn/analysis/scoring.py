@@ -12,6 +12,7 @@ from seq2seq_attn.evaluation.alignment import GoldCorpus, Links, format_links, r
 from seq2seq_attn.evaluation.attention_weights import attention_entropy
 from seq2seq_attn.evaluation.groups import Band, score_by_length
 from seq2seq_attn.evaluation.metrics import ForcedTest, TranslatedTest, score_forced, score_translations
+from seq2seq_attn.reading import read_lines
 from seq2seq_attn.runs import DEMO, Say, is_shipped
 from seq2seq_attn.runs.corpora import read_test
 from seq2seq_attn.runs.folder import METRICS, read_metrics, write_metrics
@@ -21,7 +22,6 @@ from seq2seq_attn.runs.provenance import PROVENANCE, made_with
 from seq2seq_attn.search.batched import Progress
 from seq2seq_attn.text.checksums import checked, write_recorded
 from seq2seq_attn.text.corpus import ParallelCorpus
-from seq2seq_attn.text.files import read_lines
 
 TRANSLATIONS, LINKS, ENTROPIES = "test.translations.txt", "test.links.txt", "test.entropies.txt"
 

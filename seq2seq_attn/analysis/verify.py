@@ -11,13 +11,13 @@ import seq2seq_attn
 from seq2seq_attn.analysis.scoring import TRANSLATIONS, score_test
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.reading import digest, read_lines
 from seq2seq_attn.runs import CONFIG, Say, find_run
 from seq2seq_attn.runs.corpora import provide_corpus
 from seq2seq_attn.runs.folder import check_files, read_config, read_metrics
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.runs.provenance import code_digest, data_files, hardware, packages, read_sessions
 from seq2seq_attn.search.batched import Progress
-from seq2seq_attn.text.files import digest, read_lines
 
 
 class VerifiedItem(NamedTuple):

@@ -242,7 +242,7 @@ def align_by_eflomal(run: Path, pairs: ParallelCorpus, say: Say = lambda _: None
             ("--target", target, [*pairs.target, *training.target]),
         ):
             text = folder / option
-            text.write_text("".join(f"{line}\n" for line in _piece_lines(codec, lines)), encoding="utf-8")
+            text.write_text("".join(f"{line}\n" for line in _piece_lines(codec, lines)), encoding="utf-8", newline="\n")
             command += [option, str(text)]
         links = folder / "forward", folder / "backward"
         command += ["--forward-links", str(links[0]), "--reverse-links", str(links[1])]

@@ -1,7 +1,7 @@
 """Corpora: what can be downloaded or generated, statistics, and the split into training, validation and test sets.
 
 In every function a corpus is one that `corpora` lists, by name; a folder with parallel files; one file with a tab
-between a sentence and its translation; or two files, as in `("all.en", "all.de")`. Files may be compressed (.gz).
+between a sentence and its translation; or two files, as in `("all.en", "all.de")`. Files may be compressed.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import yaml
 
 from seq2seq_attn.api.tables import Listing, html_table
 from seq2seq_attn.errors import UserError, shown
+from seq2seq_attn.reading import open_text
 from seq2seq_attn.runs import find_run
 from seq2seq_attn.text.corpus import (
     CorpusStatistics,
@@ -29,7 +30,6 @@ from seq2seq_attn.text.corpus import (
     split_by_source,
 )
 from seq2seq_attn.text.download import DownloadProgress, KnownCorpus, download_files, find_corpus, known_corpora
-from seq2seq_attn.text.files import open_bytes
 from seq2seq_attn.text.languages import language_code
 from seq2seq_attn.text.synthetic import SEED, generate_corpus, make_corpus
 from seq2seq_attn.text.unknown_words import UnknownCount
@@ -330,7 +330,7 @@ def _read(files: Sequence[Path], columns: tuple[int, int]) -> ParallelCorpus:
             raise UserError(f"columns are those of one file with tabs, but there are two: {files[0]} and {files[1]}")
         return read_parallel(*files)
     (path,) = files
-    with open_bytes(path) as stream:
+    with open_text(path) as stream:
         first = stream.readline()
     if first and b"\t" not in first:
         raise UserError(f"{path}, line 1: no tab; if it is one side of a corpus, give the other side as well")

@@ -14,8 +14,8 @@ from seq2seq_attn.evaluation.counts import BleuCounts
 from seq2seq_attn.evaluation.groups import score_by_length
 from seq2seq_attn.evaluation.metrics import METRICS, TranslatedTest, score_translations
 from seq2seq_attn.evaluation.resampling import approximate_randomisation, paired_bootstrap
+from seq2seq_attn.reading import read_lines
 from seq2seq_attn.text.corpus import refuse_no_text
-from seq2seq_attn.text.files import read_lines
 from seq2seq_attn.text.languages import language_code, without_rules
 
 Lines = Path | str | Sequence[str]  # a file, or its lines

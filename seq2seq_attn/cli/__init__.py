@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 import typer
 
 from seq2seq_attn.cli.app import app
-from seq2seq_attn.cli.console import ClosedPipeError, Interruption, say
+from seq2seq_attn.cli.console import ClosedPipeError, Interruption, is_closed_pipe, say
 from seq2seq_attn.errors import UserError, file_of, how_to_install, one_line, shown
 
 PROGRAM = "seq2seq-attn"
@@ -47,7 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - as long as the process lives
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(encoding="utf-8")  # in any locale: input is UTF-8 as well
+            # In any locale, as input is UTF-8 as well, and with the same ends of lines on any system.
+            stream.reconfigure(encoding="utf-8", newline="\n")
     threading.excepthook = _say_of_thread
     with Interruption.heeding_sigterm():
         code = _run(arguments)
@@ -85,6 +86,8 @@ def _run(arguments: Sequence[str] | None) -> int:
         return 141  # as a program has that the signal SIGPIPE ended
     except OSError as error:  # of stdout, whose device may be full, or of a file
         _discard_stdout()
+        if is_closed_pipe(error):
+            return 141
         return _refuse(f"{file_of(error, 'stdout')}: {error.strerror or error}")
     except (KeyboardInterrupt, typer.Abort):
         return Interruption.exit_code()

@@ -40,7 +40,7 @@ def align(
     run: RunFolder,
     source: SourceFile,
     target: TargetFile,
-    gold: Annotated[Path | None, file("Gold links in Pharaoh format, plain or .gz; adds the error rates.")] = None,
+    gold: Annotated[Path | None, file("Gold links in Pharaoh format; adds the error rates.")] = None,
     threshold: Annotated[
         float | None,
         typer.Option(min=0, max=1, help="Link all words with at least this weight, not only the highest-weighted one."),

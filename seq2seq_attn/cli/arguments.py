@@ -90,8 +90,8 @@ Overrides = Annotated[
         "Overrides a value of the file; VALUE is YAML, as in training.batch_size=32 or evaluation.bands=[10,20].",
     ),
 ]
-SourceFile = Annotated[Path, argument("SOURCE", "Source sentences, one per line; plain or .gz.")]
-TargetFile = Annotated[Path, argument("TARGET", "Their translations, line by line; plain or .gz.")]
+SourceFile = Annotated[Path, argument("SOURCE", "Source sentences, one per line; plain or compressed.")]
+TargetFile = Annotated[Path, argument("TARGET", "Their translations, line by line; plain or compressed.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Plugin = Annotated[
     list[Path] | None,

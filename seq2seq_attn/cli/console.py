@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -24,8 +25,15 @@ def to_stdout() -> Iterator[None]:
     """The block prints to stdout; ClosedPipeError if its reader has closed it."""
     try:
         yield
-    except BrokenPipeError:
+    except OSError as error:
+        if not is_closed_pipe(error):
+            raise
         raise ClosedPipeError from None
+
+
+def is_closed_pipe(error: OSError) -> bool:
+    """Whether the reader of a pipe has closed it. Windows says so by EINVAL, and names no file."""
+    return isinstance(error, BrokenPipeError) or (error.errno == errno.EINVAL and error.filename is None)
 
 
 def say(text: str) -> None:

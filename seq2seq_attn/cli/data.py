@@ -29,8 +29,8 @@ CorpusName = Annotated[
         complete_corpora,
     ),
 ]
-SourceSide = Annotated[Path | None, file("Source sentences, one per line, instead of CORPUS; plain or .gz.")]
-TargetSide = Annotated[Path | None, file("The translations of --source, line by line; plain or .gz.")]
+SourceSide = Annotated[Path | None, file("Source sentences, one per line, instead of CORPUS; plain or compressed.")]
+TargetSide = Annotated[Path | None, file("The translations of --source, line by line; plain or compressed.")]
 Columns = Annotated[
     tuple[int, int], typer.Option(metavar="SOURCE TARGET", help="Columns of a tab-separated file, counted from 0.")
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
@@ -35,7 +36,7 @@ CHUNK = 512  # lines translated together: sorted by length, they form batches wi
 def translate(
     run: RunFolder,
     source: Annotated[
-        Path | None, argument("SOURCE", "Source sentences, one per line; plain or .gz; default: stdin.")
+        Path | None, argument("SOURCE", "Source sentences, one per line; plain or compressed; default: stdin.")
     ] = None,
     beam_size: Annotated[int | None, typer.Option(min=1, help="Hypotheses per sentence; 1 is greedy search.")] = None,
     n_best: Annotated[
@@ -155,7 +156,7 @@ def _batches(source: Path | None) -> tuple[int | None, Iterator[list[str]]]:
     A file is read twice, so that its mistakes are reported before anything is translated. From a pipe, which can be
     read only once, lines are taken as they come.
     """
-    from seq2seq_attn.text.files import decoded_lines, iterate_lines, line_batches
+    from seq2seq_attn.reading import decoded_lines, iterate_lines, line_batches
 
     if source is None:
         if sys.stdin is None:
@@ -192,15 +193,16 @@ def _tidied(batches: Iterable[list[str]]) -> Iterator[list[str]]:
 
 
 def _piped(path: Path) -> Iterator[list[str]]:
-    from seq2seq_attn.text.files import line_batches, open_bytes
+    from seq2seq_attn.reading import line_batches, open_file
 
-    with open_bytes(path) as file:
+    with open_file(path) as file:
         yield from line_batches(file, str(path), CHUNK)
 
 
 def _prompted(lines: Iterable[str]) -> Iterator[str]:
     """The lines typed on a terminal, with a prompt on stderr."""
-    say("Ready: type a sentence and press Enter; Ctrl-D ends.")
+    end = "Ctrl-Z and Enter" if os.name == "nt" else "Ctrl-D"
+    say(f"Ready: type a sentence and press Enter; {end} ends.")
     rest = iter(lines)
     while True:
         typer.echo("> ", nl=False, err=True)

@@ -31,6 +31,7 @@ from seq2seq_attn.comparison.tuning import search_settings, with_settings
 from seq2seq_attn.config import TestFiles
 from seq2seq_attn.errors import FailedError, UserError, one_line
 from seq2seq_attn.evaluation.alignment import Links, symmetrise
+from seq2seq_attn.reading import read_lines
 from seq2seq_attn.results.evidence import EVIDENCE, Evidence
 from seq2seq_attn.results.observations import (
     CURVES,
@@ -47,7 +48,7 @@ from seq2seq_attn.runs.corpora import CACHE_FOLDER, CORPUS, Cache, TestSet, embe
 from seq2seq_attn.runs.folder import COMPARISON, MARKER, is_run, is_vacant, refuse_folder
 from seq2seq_attn.runs.lock import locked
 from seq2seq_attn.strict import load, merge
-from seq2seq_attn.text.files import read_lines, write_bytes
+from seq2seq_attn.text.files import write_bytes
 from seq2seq_attn.text.json_files import STRICT, load_record, save_record
 from seq2seq_attn.text.synthetic import make_corpus
 

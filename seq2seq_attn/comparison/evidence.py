@@ -19,6 +19,7 @@ from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import Links, alignment_error_rate, format_links, parse_links
 from seq2seq_attn.evaluation.metrics import METRICS
+from seq2seq_attn.reading import digest
 from seq2seq_attn.results.evidence import EVIDENCE, ArmEvidence, Evidence, RunEvidence
 from seq2seq_attn.results.observations import Curve, differing_keys
 from seq2seq_attn.results.records import run_folder
@@ -28,7 +29,6 @@ from seq2seq_attn.runs.corpora import TestSet, read_test
 from seq2seq_attn.runs.plugin import class_files
 from seq2seq_attn.runs.provenance import data_files
 from seq2seq_attn.strict import parse
-from seq2seq_attn.text.files import digest
 
 OWN_FIELDS = {"base", "arms", "seeds"}  # of an experiment, whose values are those of the arms here
 
@@ -217,8 +217,8 @@ def _to_score_again(run: ScoredRun, test_set: TestSet) -> ScoredRun:
 def refuse_other_data(path: Path, checksum: str) -> None:
     if not path.exists():
         raise UserError(
-            f"{path}: no such file; the results were computed from it; fetch it with `seq2seq-attn data get`, and "
-            "run the command in the folder that the path is relative to"
+            f"{path}: no such file; the results were computed from it; put it there (`seq2seq-attn data list` names "
+            "the corpora that can be downloaded), and run the command in the folder that the path is relative to"
         )
     if (found := digest(path)) != checksum:
         raise UserError(f"{path}: not the file that the results were computed from (SHA-256 {found}, not {checksum})")

@@ -16,6 +16,7 @@ from seq2seq_attn.analysis.scoring import TRANSLATIONS
 from seq2seq_attn.analysis.word_alignment import merge_words
 from seq2seq_attn.comparison.experiment import ArmRun, RunGrid
 from seq2seq_attn.evaluation.corpus_scores import References, sentence_chrf
+from seq2seq_attn.reading import read_lines
 from seq2seq_attn.results.observations import (
     ATTENTION,
     CORPUS,
@@ -48,7 +49,6 @@ from seq2seq_attn.search.forced import Forced
 from seq2seq_attn.text.checksums import checked
 from seq2seq_attn.text.codec import Codec, load_codecs
 from seq2seq_attn.text.corpus import ParallelCorpus
-from seq2seq_attn.text.files import read_lines
 
 SENTENCE_METRIC = "chrF2"
 MOST_WEIGHTS = 10_000_000  # attention weights kept, over all arms: one to four MB on the page

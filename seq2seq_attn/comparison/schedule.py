@@ -288,13 +288,19 @@ def _reason(code: int) -> str:
     if code >= 0:
         return f"its process ended with exit code {code}"
     name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
-    more = "; the system does so when memory runs out" if -code == signal.SIGKILL else ""
+    more = "; the system does so when memory runs out" if name == "SIGKILL" else ""
     return f"its process was killed ({name}{more})"
 
 
 @contextmanager
 def _without_ctrl_c() -> Iterator[None]:
-    """Blocks SIGINT, also in processes that the block starts: a terminal sends Ctrl-C to them as well."""
+    """Blocks SIGINT, also in processes that the block starts: a terminal sends Ctrl-C to them as well.
+
+    Windows cannot: there, a worker ignores it from its own first line on (`_serve`).
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
     resource_tracker.ensure_running()  # the first process would start it, and unblock SIGINT before its own start
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -305,6 +311,7 @@ def _without_ctrl_c() -> Iterator[None]:
 
 def _serve(connection: Connection, work: Callable[[_Item], _Result], prepare: Callable[[], object] | None) -> None:
     """The life of a worker. It ends with its parent: a spawned process outlives a killed parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent, which has it too, stops its workers
     Thread(target=_end_with_parent, daemon=True).start()
     is_prepared = prepare is None
     with suppress(EOFError, BrokenPipeError):  # the parent has ended

@@ -7,9 +7,7 @@ target word j, both counted from 0. Gold alignments write a link that is possibl
 
 from __future__ import annotations
 
-import codecs
 import re
-import zlib
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -17,7 +15,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 from seq2seq_attn.errors import UserError, shown
-from seq2seq_attn.limits import unpacked
+from seq2seq_attn.reading import iterate_lines
 
 Link = tuple[int, int]  # source word, target word
 Links = Set[Link]  # of one sentence pair
@@ -62,23 +60,14 @@ def format_links(sure: Iterable[Link], possible: Iterable[Link] = ()) -> str:
 
 
 def read_gold(path: Path, sentences: int | None = None) -> GoldCorpus:
-    """The links in a file, plain or .gz; an empty line is a sentence pair without links.
+    """The links in a text file; an empty line is a sentence pair without links.
 
     UserError: the file cannot be read, contains a bad link, or does not have `sentences` lines, if given.
     """
-    try:
-        with path.open("rb") as file:
-            text = (unpacked(file, str(path)) if path.suffix == ".gz" else file).read()
-    except (OSError, EOFError, ValueError, zlib.error) as error:
-        raise UserError(f"{path}: cannot read alignments ({error}); check the path and the file") from error
-    lines = text.removeprefix(codecs.BOM_UTF8).splitlines()
+    lines = list(iterate_lines(path))
     if sentences is not None and len(lines) != sentences:
         raise UserError(f"{path}: {len(lines)} lines for {sentences} sentence pairs; each needs its line of links")
-    # Bytes that are not UTF-8 are not links either, so they raise the error that names the line.
-    gold = [
-        parse_links(line.decode("utf-8", errors="replace"), f"{path}, line {number}")
-        for number, line in enumerate(lines, start=1)
-    ]
+    gold = [parse_links(line, f"{path}, line {number}") for number, line in enumerate(lines, start=1)]
     return GoldCorpus([pair.sure for pair in gold], [pair.possible for pair in gold])
 
 

@@ -7,10 +7,9 @@ README for people. It is written completely or not at all.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
@@ -22,7 +21,7 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.runs.folder import refuse_folder
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.text.codec import save_codecs
-from seq2seq_attn.text.files import explained
+from seq2seq_attn.text.files import explained, unfinished_in
 from seq2seq_attn.text.json_files import OPEN, load_record
 from seq2seq_attn.text.vocabulary import SPECIALS
 
@@ -49,6 +48,7 @@ def export_model(model: TrainedModel, to: Target, output: Path, *, overwrite: bo
     if to not in TARGETS:
         raise UserError(f"{to!r} is not an export target; choose from {', '.join(TARGETS)}")
     refuse_folder(output)
+    _restore(output)
     refuse_existing(output, overwrite)
     with _replacing_folder(output) as folder:
         exported = _writer(to)(model, folder)
@@ -61,10 +61,10 @@ def export_model(model: TrainedModel, to: Target, output: Path, *, overwrite: bo
                 "special_tokens": {token: index for index, token in enumerate(SPECIALS)},
                 **exported.description,
             }
-            (folder / "README.md").write_text(_readme(to, exported.usage), encoding="utf-8")
+            (folder / "README.md").write_text(_readme(to, exported.usage), encoding="utf-8", newline="\n")
             names = (path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
             description["files"] = sorted([*names, DESCRIPTION])
-            (folder / DESCRIPTION).write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
+            (folder / DESCRIPTION).write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8", newline="\n")
     return output
 
 
@@ -120,19 +120,31 @@ _DESCRIPTION = TypeAdapter(_Description)
 @contextmanager
 def _replacing_folder(output: Path) -> Iterator[Path]:
     """The temporary name of a folder that the block fills: renamed at its end, deleted if it raises."""
-    unfinished, before = (output.with_name(f"{output.name}.{os.getpid()}.{kind}") for kind in ("part", "before"))
-    try:
+    with ExitStack() as stack:
         with explained(output):
-            unfinished.mkdir(parents=True)
+            output.parent.mkdir(parents=True, exist_ok=True)
+            unfinished = stack.enter_context(unfinished_in(output.parent, is_folder=True))
         yield unfinished
+        before = _before(output)
         with explained(output):
             if output.exists():
                 output.rename(before)
             unfinished.rename(output)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        if output.exists():
-            shutil.rmtree(before, ignore_errors=True)
+        shutil.rmtree(before, ignore_errors=True)
+
+
+def _before(output: Path) -> Path:
+    """Where the earlier export is while the new one takes its place."""
+    return output.with_name(f".seq2seq_attn.{output.name}.before")
+
+
+def _restore(output: Path) -> None:
+    """Ends what a process did not that was killed between the two renames that replace an export, or after them."""
+    before = _before(output)
+    with explained(output):
+        if before.exists() and not output.exists():
+            before.rename(output)
+    shutil.rmtree(before, ignore_errors=True)
 
 
 def _readme(to: Target, usage: str) -> str:

@@ -316,7 +316,7 @@ class DropoutConfig(Strict):
 
 
 class PretrainedConfig(Strict):
-    """Files of word vectors: text (GloVe, fastText, word2vec; plain or .gz), or the .pt of torchtext's `Vectors`."""
+    """Files of word vectors: text (GloVe, fastText, word2vec; even compressed), or the .pt of torchtext's `Vectors`."""
 
     source: Path | None = None  # for the source embedding
     target: Path | None = None  # for the target embedding

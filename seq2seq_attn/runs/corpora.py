@@ -11,23 +11,25 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from fnmatch import fnmatch
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from seq2seq_attn import text
+from seq2seq_attn import contents, reading, text
 from seq2seq_attn.config import Config, PairFiles, SamplingConfig, TestFiles
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import GoldCorpus, read_gold_of
+from seq2seq_attn.reading import digest, read_lines
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.lock import LOCK, file_locked
 from seq2seq_attn.text.checksums import SUMS
 from seq2seq_attn.text.codec import Codec, load_codecs, save_codecs, train_codecs
 from seq2seq_attn.text.corpus import ParallelCorpus, read_parallel, read_tsv
 from seq2seq_attn.text.encoded import EncodedSentences
-from seq2seq_attn.text.files import cache_folder, created_cache_folder, digest, read_lines, write_bytes
+from seq2seq_attn.text.files import PART, cache_folder, created_cache_folder, write_bytes
 from seq2seq_attn.text.synthetic import make_corpus
 from seq2seq_attn.training.guided_alignment import CorpusLinks
 
@@ -261,8 +263,6 @@ class Cache:
     ) -> _Value:
         value = compute()
         try:
-            for killed in entry.glob("*.part"):  # what a process was writing when it was killed
-                killed.unlink()
             save(value, entry)
             write_bytes(entry / SUMS, _checksums(entry))
         except (UserError, OSError) as error:
@@ -284,7 +284,7 @@ def _load_entry(entry: Path, load: Callable[[Path], _Value]) -> _Value | None:
 
 def _checksums(entry: Path) -> bytes:
     """One line per file of the entry, without the temporary files of other processes."""
-    files = sorted(path for path in entry.iterdir() if path.name != SUMS and path.suffix != ".part")
+    files = sorted(path for path in entry.iterdir() if path.name != SUMS and not fnmatch(path.name, PART))
     return "".join(f"{digest(path)}  {path.name}\n" for path in files).encode()
 
 
@@ -333,6 +333,7 @@ def _codec_key(codec: Codec) -> str:
 
 @functools.cache
 def _code_version() -> str:
-    """The version of the code that turns text into ids: the package `text` and the libraries that it calls."""
-    code = [digest(path) for path in sorted(Path(text.__file__).parent.glob("*.py"))]
+    """The version of the code that turns text into ids: the package `text` and what it calls."""
+    own = [*sorted(Path(text.__file__).parent.glob("*.py")), Path(reading.__file__), Path(contents.__file__)]
+    code = [digest(path) for path in own]
     return f"{sys.version} {version('sentencepiece')} {version('sacremoses')} {code}"

@@ -20,6 +20,7 @@ from pydantic.dataclasses import dataclass
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.plain import bounded, to_json
+from seq2seq_attn.reading import digest
 from seq2seq_attn.results.metrics import RUN_METRICS
 from seq2seq_attn.runs import CONFIG, is_shipped, require_run
 from seq2seq_attn.runs.corpora import shipped_paths
@@ -28,7 +29,7 @@ from seq2seq_attn.runs.plugin import FOLDER, read_run_values, run_files, run_val
 from seq2seq_attn.runs.provenance import PROVENANCE, data_files, read_sessions
 from seq2seq_attn.strict import parse, read_yaml
 from seq2seq_attn.text.checksums import SUMS, checked, read_sums, record, write_recorded
-from seq2seq_attn.text.files import digest, explained
+from seq2seq_attn.text.files import PART, explained, remove_abandoned
 from seq2seq_attn.text.json_files import STRICT, load_record, load_values, save_record
 from seq2seq_attn.training import LAST, PREVIOUS
 
@@ -39,15 +40,14 @@ COMPARISON = "comparison.json"  # the marker of the folder that `compare` writes
 MODEL, METRICS, LEXICON = "model.safetensors", "metrics.json", "lexicon.safetensors"
 SKIPPED = "skipped.jsonl"  # the sentences of the batch that ended training by a loss that is not finite
 
-_UNFINISHED = tuple(f"{folder}*.[0-9]*.part" for folder in ("", "checkpoints/", "plugins/"))
+_WRITTEN_TO = ("", "checkpoints/", "plugins/")
 # What a run writes besides the files in its `SHA256SUMS`, relative to its folder.
 _OWN = (
     MARKER,
     SUMS,
     LOCK,
-    f"{LOCK}.*.part",
     *(f"log/version_*/{name}" for name in ("metrics.csv", "hparams.yaml", "events.out.tfevents.*")),
-    *_UNFINISHED,
+    *(f"{folder}{PART}" for folder in _WRITTEN_TO),
 )
 # What a run of a version without `SHA256SUMS` wrote.
 _OWN_BEFORE_SUMS = (
@@ -114,10 +114,8 @@ def record_logs(folder: Path) -> None:
 
 def prepare_to_resume(folder: Path) -> None:
     """Removes what a killed training was writing, and records the files of an earlier version."""
-    with explained(folder):
-        for pattern in _UNFINISHED:
-            for path in folder.glob(pattern):
-                path.unlink()
+    for name in _WRITTEN_TO:
+        remove_abandoned(folder / name)
     if not read_sums(folder):
         files = {path for pattern in (MARKER, *_OWN_BEFORE_SUMS) for path in folder.glob(pattern)}
         record(folder, [path.relative_to(folder).as_posix() for path in files])
@@ -157,7 +155,7 @@ def reserved(config: Config, folder: Path, if_exists: IfExists, *, wait: bool = 
 
 def is_vacant(folder: Path) -> bool:
     """Whether the folder does not exist, or has nothing but a lock and the beginning of a run's first file."""
-    first = LOCK, f"{LOCK}.*.part", f"{MARKER}.[0-9]*.part"
+    first = LOCK, PART
     return not folder.exists() or (
         folder.is_dir() and all(any(fnmatch(path.name, each) for each in first) for path in folder.iterdir())
     )

@@ -8,7 +8,6 @@ on each host for itself, and others have none. There, a lock is free once its he
 
 from __future__ import annotations
 
-import errno
 import os
 import platform
 import shlex
@@ -26,18 +25,15 @@ from pydantic import Field, TypeAdapter
 from pydantic.dataclasses import dataclass
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.text.files import explained
+from seq2seq_attn.text.files import explained, kernel_lock, unfinished_in
 from seq2seq_attn.text.json_files import STRICT, load_record
-
-if sys.platform != "win32":  # there, heartbeats alone decide
-    import fcntl
 
 LOCK = ".lock"  # in a folder
 
 BEAT = 20.0  # seconds between two heartbeats
 STALE = 300.0  # seconds after the last heartbeat: the owner has ended, or its host has
+_TRIES = 100  # to open a lock in a folder that others create and remove
 _SETTLE = 0.2  # seconds after which another process that took the lock without `flock` would show
-_NO_LOCKS = errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL
 
 
 class BusyError(UserError):
@@ -81,7 +77,9 @@ def file_locked(path: Path, *, wait: bool = False) -> Iterator[None]:
 def require_lock(folder: Path) -> None:
     """UserError if this thread has lost the lock of a folder: it was suspended, and another host took the lock over."""
     lock = _held[(folder / LOCK).absolute(), threading.get_ident()]
-    if not lock.is_ours():
+    with explained(lock.path):
+        is_ours = lock.is_ours()
+    if not is_ours:
         raise UserError(f"{folder}: was taken over by {_owner(lock.path)}; this process no longer writes to it")
 
 
@@ -130,11 +128,17 @@ class _Lock:
 
     def release(self) -> None:
         self._left.set()
+        is_ours = False
         with suppress(OSError):
-            if self.is_ours():
+            is_ours = self.is_ours()
+            if is_ours:
                 os.ftruncate(self.file, 0)
                 self.path.unlink()  # a process that has opened this file already finds another one, see `_take`
+                is_ours = False
         os.close(self.file)
+        if is_ours:  # Windows removes no file that is open, ours now, or another process's from here on
+            with suppress(OSError):
+                self.path.unlink()
 
     def is_ours(self) -> bool:
         told = _read(self.path)
@@ -145,10 +149,11 @@ class _Lock:
         with explained(self.path.parent):
             self.file = self._open()
         try:
-            answer = self._flock()
-            by_kernel = answer is True
-            if answer is not False and self._is_current() and self._is_free(by_kernel) and self._sign(by_kernel):
-                return True
+            with explained(self.path):
+                answer = self._flock()
+                by_kernel = answer is True
+                if answer is not False and self._is_current() and self._is_free(by_kernel) and self._sign(by_kernel):
+                    return True
         except BaseException:
             os.close(self.file)
             raise
@@ -156,27 +161,21 @@ class _Lock:
         return False
 
     def _open(self) -> int:
-        folder = self.path.parent
-        while True:
+        for _ in range(_TRIES):
             with suppress(FileExistsError, FileNotFoundError):  # another owner removes the folder, see `file_locked`
-                folder.mkdir(parents=True, exist_ok=True)
-                return os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
-            if os.path.lexists(folder) and not folder.is_dir():
-                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+                return self._open_once()
+        return self._open_once()
+
+    def _open_once(self) -> int:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
 
     def _flock(self) -> bool | None:
         """True if the kernel gave the lock to this process, False if another has it, None without such locks."""
-        if sys.platform == "win32":
-            return None
         try:
-            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
+            return kernel_lock(self.file)
         except OSError as error:
-            if error.errno in _NO_LOCKS:
-                return None
             raise UserError(f"{self.path}: cannot be locked: {error.strerror}") from None
-        return True
 
     def _is_current(self) -> bool:
         with suppress(FileNotFoundError):
@@ -194,12 +193,8 @@ class _Lock:
 
     def _now(self) -> float:
         """The time by the clock that dates the heartbeats, which may be a file server's."""
-        probe = self.path.with_name(f"{self.path.name}.{self.id}.part")
-        try:
-            probe.touch()
+        with unfinished_in(self.path.parent) as probe:
             return probe.stat().st_mtime
-        finally:
-            probe.unlink(missing_ok=True)
 
     def _sign(self, by_kernel: bool) -> bool:
         """Writes the owner into the file; False if another process signed it at the same time."""
@@ -213,10 +208,9 @@ class _Lock:
             kernel=_kernel(),
             id=self.id,
         )
-        with explained(self.path):
-            os.ftruncate(self.file, 0)
-            os.lseek(self.file, 0, os.SEEK_SET)
-            os.write(self.file, _OWNER.dump_json(owner) + b"\n")
+        os.ftruncate(self.file, 0)
+        os.lseek(self.file, 0, os.SEEK_SET)
+        os.write(self.file, _OWNER.dump_json(owner) + b"\n")
         if is_foreign or not by_kernel:
             time.sleep(_SETTLE)
         return self.is_ours()
@@ -229,11 +223,13 @@ class _Lock:
 
 
 def _read(path: Path) -> _Owner | None:
-    """What the owner has written; None if the file is missing, damaged, or just being written."""
-    try:
-        return load_record(_OWNER, path)
-    except UserError:
-        return None
+    """What the owner has written; None if the file is missing, damaged, or just being written. OSError: it is neither,
+    but cannot be read."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        path.open("rb").close()
+        with suppress(UserError):
+            return load_record(_OWNER, path)
+    return None
 
 
 def _kernel() -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.reading import iterate_lines
 
 LOCAL = ("127.0.0.1", "localhost", "::1")
 SMALL_WORK = 8192  # hypotheses x tokens of a request that does not wait for larger ones; a second at most on two cores
@@ -53,11 +54,7 @@ class Settings:
 
 def read_keys(path: Path) -> frozenset[str]:
     """The API keys in a file, one per line; blank lines and lines that start with # are skipped. UserError if none."""
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: cannot be read: {error}") from None
-    keys = frozenset(line.strip() for line in lines if line.strip() and not line.startswith("#"))
+    keys = frozenset(line.strip() for line in iterate_lines(path) if line.strip() and not line.startswith("#"))
     if not keys:
         raise UserError(f"{path}: no API key; write one per line")
     return keys

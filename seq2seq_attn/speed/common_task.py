@@ -15,11 +15,11 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.transformer.config import TransformerConfig, TransformerDropout
 from seq2seq_attn.models.translator import ModelConfig, Translator
+from seq2seq_attn.reading import read_lines
 from seq2seq_attn.speed.measurements import Effort, Job
 from seq2seq_attn.strict import merge
 from seq2seq_attn.text.codec import Codec
 from seq2seq_attn.text.encoded import EncodedSentences, Ids
-from seq2seq_attn.text.files import read_lines
 from seq2seq_attn.text.tokenisers import Word
 from seq2seq_attn.text.vocabulary import EOS, SPECIALS, Vocabulary
 from seq2seq_attn.training.batches import Batch, EncodedPairs, loader

@@ -27,6 +27,7 @@ from seq2seq_attn import ops
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.ops.host import keep_freed_memory
+from seq2seq_attn.reading import read_lines
 from seq2seq_attn.runs.provenance import run_provenance
 from seq2seq_attn.speed import OF_RECURRENT_MODELS, Axis, Precision, Workload
 from seq2seq_attn.speed.common_task import MODELS, TEST, bench_corpus
@@ -47,7 +48,6 @@ from seq2seq_attn.speed.workloads import (
     measure_training,
     timed_sentences,
 )
-from seq2seq_attn.text.files import read_lines
 
 MEASURES: dict[Workload, Callable[[Job, Effort], Outcome]] = {
     "training": measure_training,
@@ -118,7 +118,16 @@ def _ended_together(group: int) -> Iterator[None]:
     SIGTERM and SIGKILL give Python no chance to clean up. Therefore another process waits for end-of-file on a pipe
     whose only writer is this process: the system closes it when this process ends. Before the other process has
     started, end-of-file on stdin stops a worker or a driver, which do nothing without an order.
+
+    Windows has no process groups: there, nothing but the command itself is killed, and only at the end of the context.
     """
+    if not hasattr(os, "killpg"):
+        try:
+            yield
+        finally:
+            with suppress(OSError):  # it has ended
+                os.kill(group, signal.SIGTERM)
+        return
     script = f"import os, sys; sys.stdin.read(); os.killpg({group}, {signal.SIGKILL:d})"
     command = [sys.executable, "-I", "-S", "-c", script]  # without the paths of this process, so that it starts at once
     with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as watchdog:
@@ -302,7 +311,8 @@ def run_rounds(
                 failed.add(number)
                 continue
             outcomes[number].append(outcome)
-            say(f"{about}: {outcome.value:,.1f} {task.job.unit}, {outcome.peak_bytes / 1e9:.2f} GB")
+            memory = f", {outcome.peak_bytes / 1e9:.2f} GB" if outcome.peak_bytes else ""
+            say(f"{about}: {outcome.value:,.1f} {task.job.unit}{memory}")
         figures = [_measurement(task, each) for task, each in zip(tasks, outcomes, strict=True) if each]
         measured = replace(sitting, figures=figures, failures=failures)
         keep(measured)

@@ -159,7 +159,7 @@ def _with_spread(measurement: Measurement) -> str:
 
 
 def _gigabytes(measurement: Measurement) -> str:
-    return f"{measurement.peak / 1e9:.2f} GB"
+    return f"{measurement.peak / 1e9:.2f} GB" if measurement.peak else MISSING
 
 
 def _rate(value: float | None) -> str:

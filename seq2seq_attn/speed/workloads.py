@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import resource
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,7 @@ def _synchronize(device: str) -> None:
 
 
 def peak_bytes(device: str) -> int:
-    """Peak memory: of the accelerator if one is used, otherwise of this process."""
+    """Peak memory: of the accelerator if one is used, otherwise of this process; 0 where it is unknown, on Windows."""
     if device == "cuda":
         return torch.cuda.max_memory_allocated()
     try:
@@ -56,7 +56,11 @@ def peak_bytes(device: str) -> int:
         lines = Path("/proc/self/status").read_text().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) * 1024
     except (OSError, StopIteration):
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        try:
+            resource: Any = import_module("resource")
+        except ModuleNotFoundError:
+            return 0
+        peak: int = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return peak if sys.platform == "darwin" else peak * 1024
 
 

@@ -12,7 +12,8 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from seq2seq_attn.errors import shown
-from seq2seq_attn.plain import compose_yaml
+from seq2seq_attn.plain import MAX_CHARACTERS, compose_yaml
+from seq2seq_attn.reading import read_text
 from seq2seq_attn.strict.records import Strict
 
 # What is expected instead, by pydantic's type of error; the fields in braces are in the error's context.
@@ -174,7 +175,7 @@ def _nearest(name: str, known: Iterable[str]) -> str:
 
 def _line(path: Path, keys: tuple[str, ...]) -> str:
     """`:12`, the line in a YAML file of the longest prefix of these keys that it contains; "" if none."""
-    node, line = compose_yaml(path.read_text(encoding="utf-8")), None
+    node, line = compose_yaml(read_text(path, MAX_CHARACTERS)), None
     for key in keys:
         found = [
             (name, value)

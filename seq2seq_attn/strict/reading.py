@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from seq2seq_attn.errors import UserError, shown
 from seq2seq_attn.plain import MAX_CHARACTERS, MAX_DEPTH, NotPlainError, YamlSyntaxError, parse_yaml
+from seq2seq_attn.reading import read_text
 from seq2seq_attn.strict.mistakes import explain, place_of
 from seq2seq_attn.strict.records import Strict
 
@@ -31,14 +32,7 @@ Override = str | tuple[str, Any]  # `key.path=value`, as typed, or `key.path` an
 def read_yaml(path: Path) -> dict[str, Any]:
     """The mapping in a YAML file."""
     try:
-        with path.open(encoding="utf-8") as file:
-            text = file.read(MAX_CHARACTERS + 1)  # one more than is allowed: some files have no end
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file") from None
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path}: cannot be read: {error}") from None
-    try:
-        values = parse_yaml(text)
+        values = parse_yaml(read_text(path, MAX_CHARACTERS))
     except NotPlainError as error:
         line = f":{error.line}" if error.line else ""
         what = "not YAML" if isinstance(error, YamlSyntaxError) else "cannot be used"

@@ -8,18 +8,13 @@ is as recorded. A file without a line is not checked.
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.text.files import explained, write_bytes
-
-if sys.platform != "win32":
-    import fcntl
+from seq2seq_attn.text.files import explained, kernel_lock, opened_to_lock, write_bytes
 
 SUMS = "SHA256SUMS"
 
@@ -121,16 +116,8 @@ def _write(folder: Path, sums: Sums) -> None:
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Processes that record files in one folder at the same time wait for each other, for milliseconds."""
-    with explained(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    if sys.platform == "win32":
+    with ExitStack() as lock:
+        with explained(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            kernel_lock(lock.enter_context(opened_to_lock(folder)), wait=True)
         yield
-        return
-    with explained(folder):
-        descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        with suppress(OSError):  # a file system without locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)  # and the lock with it

@@ -12,9 +12,10 @@ from pydantic import TypeAdapter
 from pydantic.dataclasses import dataclass
 
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.reading import read_bytes
 from seq2seq_attn.text.checksums import checked
 from seq2seq_attn.text.corpus import ParallelCorpus
-from seq2seq_attn.text.files import read_bytes, write_bytes
+from seq2seq_attn.text.files import write_bytes
 from seq2seq_attn.text.json_files import STRICT, load_record
 from seq2seq_attn.text.tokenisers import Character, Moses, SentencePiece, Tokeniser, Word
 from seq2seq_attn.text.unknown_words import UnknownCount, known_forms

@@ -10,8 +10,10 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import TYPE_CHECKING, NamedTuple
 
+from seq2seq_attn.contents import without_packing
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.text.files import read_lines, write_new
+from seq2seq_attn.reading import read_lines
+from seq2seq_attn.text.files import write_new
 from seq2seq_attn.text.languages import language_code
 
 if TYPE_CHECKING:
@@ -57,7 +59,7 @@ class ParallelCorpus:
 
 
 def read_parallel(source_path: Path | str, target_path: Path | str) -> ParallelCorpus:
-    """A corpus from two files, plain or gzip, one sentence per line.
+    """A corpus from two text files, plain or compressed, one sentence per line.
 
     Raises UserError for a missing or empty file, bytes that are not UTF-8, or different numbers of lines.
     """
@@ -71,7 +73,7 @@ def read_parallel(source_path: Path | str, target_path: Path | str) -> ParallelC
 
 
 def read_tsv(path: Path | str, columns: tuple[int, int] = (0, 1)) -> ParallelCorpus:
-    """A corpus from a file of tab-separated columns, plain or gzip.
+    """A corpus from a file of tab-separated columns, plain or compressed.
 
     `columns` are the indices of the source and the target column, counted from 0. Raises UserError as `read_parallel`
     does, for a column below 0, and, with the line number, for a line that has too few columns.
@@ -102,13 +104,13 @@ def find_pairs(folder: Path, names: Iterable[str] = ()) -> dict[str, tuple[Path,
         raise UserError(f"{folder}: no such folder")
     found: dict[str, list[Path]] = {}
     for name in names or sorted(path.name for path in folder.iterdir()):
-        part, _, side = name.removesuffix(".gz").rpartition(".")
+        part, _, side = without_packing(name).rpartition(".")
         if part and side not in _ANNOTATIONS and (folder / name).is_file():
             found.setdefault(part, []).append(folder / name)
     pairs = {
         part: tuple(paths)
         for part, paths in found.items()
-        if len(paths) == 2 or (len(paths) == 1 and paths[0].name.removesuffix(".gz").endswith(".tsv"))
+        if len(paths) == 2 or (len(paths) == 1 and without_packing(paths[0].name).endswith(".tsv"))
     }
     if not pairs:
         raise UserError(f"{folder}: no two files here differ in their last suffix alone, and none is a .tsv")
@@ -122,7 +124,7 @@ def languages_of(paths: Sequence[Path], columns: tuple[int, int] = (0, 1)) -> La
     `de_elb1905.txt.gz`). One TSV: the beginning of its name, a language for each column (`eng-fra.tsv.gz`).
     """
     _require_columns(columns)
-    names = [path.name.removesuffix(".gz") for path in paths]
+    names = [without_packing(path.name) for path in paths]
     if len(names) == 1:
         match = re.match(r"([a-z]{2,3})-([a-z]{2,3})\b", names[0])
         if match is None or max(columns) > 1:

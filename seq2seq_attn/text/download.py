@@ -18,8 +18,9 @@ from pathlib import Path
 import yaml
 
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.reading import decompressed, digest, read_bytes
 from seq2seq_attn.text.corpus import find_pairs
-from seq2seq_attn.text.files import decompressed, digest, read_bytes, write_bytes
+from seq2seq_attn.text.files import write_bytes
 
 DownloadProgress = Callable[[str, int, int | None], None]  # address, bytes so far, total bytes if the server says
 
@@ -124,7 +125,7 @@ def download_files(
 
 
 def _from_folder(corpus: KnownCorpus, file: CorpusFile, folder: Path) -> bytes:
-    """The decompressed file, from `folder/FILE` or `folder/CORPUS/FILE`, which may be gzip whatever its name."""
+    """The decompressed file, from `folder/FILE` or `folder/CORPUS/FILE`, which may be compressed whatever its name."""
     places = [
         place / name for place in (folder, folder / corpus.name) for name in (file.name, file.name.removesuffix(".gz"))
     ]

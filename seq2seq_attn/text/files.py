@@ -1,183 +1,36 @@
-"""Reading text files, plain or gzip, and writing files atomically."""
+"""Writing files: each is replaced as a whole, or not at all, however the process ends.
+
+What is unfinished has a name of its own in the folder of its destination: `.seq2seq_attn.*.part`. Its writer holds a
+lock on it, which the kernel releases however the process ends. Whoever writes to the folder next removes what nobody
+holds.
+"""
 
 from __future__ import annotations
 
+import errno
 import gzip
-import hashlib
-import io
 import os
-import select
-import zlib
+import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
+from uuid import uuid4
 
-from seq2seq_attn.errors import UserError, shown
-from seq2seq_attn.limits import unpacked
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.reading import read_bytes
 
-_GZIP_MAGIC = b"\x1f\x8b"  # UTF-8 text cannot start so: 8b never follows an ASCII byte
-_ZIP_MAGIC = b"PK\x03\x04"
-_GZIP_ERRORS = EOFError, zlib.error, gzip.BadGzipFile
+try:
+    fcntl: Any = import_module("fcntl")
+except ModuleNotFoundError:  # Windows has no locks that a kill releases and a rename survives
+    fcntl = None
 
-
-@contextmanager
-def open_bytes(path: Path | str) -> Iterator[io.BufferedIOBase]:
-    """Open a file for reading; gzip is recognised by its content, not its name, and decompressed.
-
-    Raises UserError if the file is missing, unreadable, a broken gzip file or a zip archive, or if it decompresses to
-    far more than text does (`limits.py`).
-    """
-    if "\0" in str(path):
-        raise UserError(f"{shown(str(path))}: a path has no NUL in it")
-    try:
-        with Path(path).open("rb") as file:
-            start = file.peek(4)
-            if start.startswith(_ZIP_MAGIC):
-                raise UserError(f"{path}: a zip archive; unpack it (unzip {path}) and give the text files in it")
-            yield unpacked(file, str(path)) if start.startswith(_GZIP_MAGIC) else file
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file") from None
-    except _GZIP_ERRORS as error:
-        raise _broken_gzip(path, error) from None
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
-
-
-def read_bytes(path: Path | str) -> bytes:
-    """The whole content of a file; decompression and errors as in `open_bytes`."""
-    with open_bytes(path) as file:
-        return file.read()
-
-
-def digest(path: Path | str) -> str:
-    """The SHA-256 of a file's content; decompression and errors as in `open_bytes`."""
-    sha256 = hashlib.sha256()
-    with open_bytes(path) as file:
-        while piece := file.read(1 << 20):
-            sha256.update(piece)
-    return sha256.hexdigest()
-
-
-def decompressed(content: bytes, name: str) -> bytes:
-    """`content`, decompressed if it is gzip. Raises UserError that names `name` if it is corrupt."""
-    if not content.startswith(_GZIP_MAGIC):
-        return content
-    try:
-        return unpacked(io.BytesIO(content), name).read()
-    except _GZIP_ERRORS as error:
-        raise _broken_gzip(name, error) from None
-
-
-def _broken_gzip(name: Path | str, error: Exception) -> UserError:
-    return UserError(f"{name}: incomplete or corrupt gzip file ({error}); download or copy it again")
-
-
-def read_lines(path: Path | str) -> list[str]:
-    """The lines of a UTF-8 file, without line ends (`\\n` or `\\r\\n`) and byte-order mark.
-
-    Only `\\n` ends a line: `str.splitlines` also splits at U+2028 or a form feed, which would shift one side of a
-    parallel corpus against the other. Raises UserError for a missing or empty file and, with the line number, for
-    bytes that are not UTF-8 and for a line of more than `MAX_LINE` bytes.
-    """
-    lines = list(iterate_lines(path))
-    if not lines:
-        raise UserError(f"{path}: the file is empty")
-    return lines
-
-
-def iterate_lines(path: Path | str) -> Iterator[str]:
-    """As `read_lines`, one line after another; an empty file has none."""
-    with open_bytes(path) as file:
-        yield from decoded_lines(file, str(path))
-
-
-def decoded_lines(stream: io.BufferedIOBase | BinaryIO, name: str) -> Iterator[str]:
-    """Iterate over the lines of a binary stream as in `read_lines`; `name` is the stream's name in error messages."""
-    for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE + 1), b""), start=1):
-        if len(line) > MAX_LINE:
-            raise UserError(f"{name}, line {number}: more than {MAX_LINE:,} bytes; give one sentence per line")
-        yield _decoded(line, number, name)
-
-
-def _decoded(line: bytes, number: int, name: str) -> str:
-    try:
-        text = line.decode("utf-8")
-    except UnicodeDecodeError as error:
-        if number == 1 and line.startswith(b"\x1f\x8b"):
-            raise UserError(
-                f"{name}: compressed with gzip; give the file by its name, or decompress it with zcat"
-            ) from None
-        raise UserError(
-            f"{name}, line {number}: not UTF-8 (byte 0x{line[error.start]:02x}); "
-            f"convert the file, for example with iconv -f LATIN1 -t UTF-8"
-        ) from None
-    if number == 1:
-        text = text.removeprefix("\ufeff")
-    return text.removesuffix("\n").removesuffix("\r")
-
-
-def line_batches(stream: io.BufferedIOBase | BinaryIO, name: str, most: int) -> Iterator[list[str]]:
-    """The lines of a binary stream, in lists of those that can be read without waiting: at least one, at most `most`.
-
-    A list ends as soon as reading on would have to wait, so that a line written into a pipe is not held back until
-    others follow. Errors as in `decoded_lines`, after the lines before, and for a line of more than `MAX_LINE` bytes.
-    """
-    number = 0
-    for batch in _raw_batches(stream, name, most):
-        lines: list[str] = []
-        mistake: UserError | None = None
-        for line in batch:
-            number += 1
-            try:
-                lines.append(_decoded(line, number, name))
-            except UserError as error:
-                mistake = error
-                break
-        if lines:
-            yield lines
-        if mistake is not None:
-            raise mistake
-
-
-def _raw_batches(stream: io.BufferedIOBase | BinaryIO, name: str, most: int) -> Iterator[list[bytes]]:
-    lines: list[bytes] = []
-    rest = b""
-    while piece := _read_available(stream, name):
-        *whole, rest = (rest + piece).split(b"\n")
-        lines += whole
-        if len(rest) > MAX_LINE:
-            if lines:
-                yield lines
-            raise UserError(f"{name}: a line of more than {MAX_LINE:,} bytes; give one sentence per line")
-        while len(lines) >= most:
-            yield lines[:most]
-            del lines[:most]
-        if lines and not _is_waiting(stream):
-            yield lines
-            lines = []
-    lines += [rest] if rest else []
-    if lines:
-        yield lines
-
-
-MAX_LINE = 10_000_000  # bytes
-
-
-def _read_available(stream: io.BufferedIOBase | BinaryIO, name: str) -> bytes:
-    """What can be read without waiting for more; waits for the first byte. Empty at the end."""
-    try:
-        return stream.read1(1 << 16)  # type: ignore[union-attr]  # what stdin is has it
-    except OSError as error:
-        raise UserError(f"{name}: cannot be read: {error.strerror}") from None
-
-
-def _is_waiting(stream: io.BufferedIOBase | BinaryIO) -> bool:
-    """Whether reading on would return at once; False where the system cannot tell, as for a pipe on Windows."""
-    try:
-        return bool(select.select([stream], [], [], 0)[0])
-    except (OSError, ValueError):
-        return False
+PART = ".seq2seq_attn.*.part"  # the names of files and folders that are being written
+_ABANDONED = 86400.0  # seconds without a change, where the kernel has no locks to tell
+# EBADF: a file server locks nothing that was opened for reading alone, as folders are.
+_NO_LOCKS = errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL, errno.EBADF
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -224,7 +77,13 @@ def rename(path: Path, new: Path) -> None:
 
 def sync(path: Path) -> None:
     """Wait until the disk has the content of a file, or the names in a folder."""
-    descriptor = os.open(path, os.O_RDONLY)
+    is_folder = path.is_dir()
+    try:
+        descriptor = os.open(path, os.O_RDONLY if is_folder else os.O_RDWR)  # Windows syncs what can be written
+    except PermissionError:
+        if is_folder:  # Windows opens no folder, and keeps its names by itself
+            return
+        raise
     try:
         os.fsync(descriptor)
     finally:
@@ -239,20 +98,100 @@ def replacing(path: Path, install: Callable[[Path, Path], object] = rename) -> I
     leaves half a file. The file gets the mode of any new file, however the block creates it (safetensors would let its
     owner alone read).
     """
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
+    with ExitStack() as stack:
         with explained(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            unfinished.touch()
+            unfinished = stack.enter_context(unfinished_in(path.parent))
             mode = unfinished.stat().st_mode
         yield unfinished
         with explained(path):
             unfinished.chmod(mode)
             sync(unfinished)
             install(unfinished, path)
+
+
+@contextmanager
+def unfinished_in(folder: Path, *, is_folder: bool = False) -> Iterator[Path]:
+    """A new file, or folder, under a temporary name in `folder`, for the block to fill and rename; else it is deleted.
+
+    Removes what killed processes have left in `folder`. OSError: it cannot be written.
+    """
+    remove_abandoned(folder)
+    path, lock = _new_part(folder, is_folder)
+    with lock:
+        try:
+            yield path
+        finally:
+            with suppress(OSError):
+                _remove(path)
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Removes what processes were writing in a folder when they were killed, and nothing that a living one writes."""
+    with suppress(OSError):
+        for path in folder.glob(PART):
+            with suppress(OSError):  # it has just been renamed, or is another user's
+                _remove_if_abandoned(path)
+
+
+def _new_part(folder: Path, is_folder: bool) -> tuple[Path, ExitStack]:
+    """A new file or folder, and what releases its lock."""
+    while True:
+        path = folder / PART.replace("*", uuid4().hex)
+        if is_folder:
+            path.mkdir()
+        else:
+            path.touch(exist_ok=False)
+        with suppress(FileNotFoundError), ExitStack() as stack:
+            is_free = kernel_lock(stack.enter_context(opened_to_lock(path)))
+            if is_free is not False and path.exists():
+                return path, stack.pop_all()
+        # Another process took it for abandoned before it was locked.
+
+
+def _remove_if_abandoned(path: Path) -> None:
+    with opened_to_lock(path) as descriptor:
+        is_free = kernel_lock(descriptor)
+        if is_free or (is_free is None and time.time() - path.stat().st_mtime > _ABANDONED):
+            _remove(path)  # while the lock is held, see `_new_part`
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+@contextmanager
+def opened_to_lock(path: Path) -> Iterator[int | None]:
+    """The descriptor of a file or folder, for `kernel_lock`; None where there are no such locks."""
+    if fcntl is None:  # on Windows, where a file that is open could not be renamed
+        yield None
+        return
+    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)  # file servers lock what can be written
+    try:
+        yield descriptor
     finally:
-        with suppress(OSError):  # renamed already, or never created
-            unfinished.unlink()
+        os.close(descriptor)
+
+
+def kernel_lock(descriptor: int | None, *, wait: bool = False) -> bool | None:
+    """Takes the kernel's lock on an open file; closing the file, or the end of the process, releases it.
+
+    Returns False if another process has it, and None where the system, or its file server, has no such locks.
+    """
+    if fcntl is None or descriptor is None:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno in _NO_LOCKS:
+            return None
+        raise
+    return True
 
 
 @contextmanager

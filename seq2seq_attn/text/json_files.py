@@ -15,7 +15,8 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationE
 
 from seq2seq_attn.errors import UserError, shown
 from seq2seq_attn.plain import parse_json
-from seq2seq_attn.text.files import read_bytes, write_bytes
+from seq2seq_attn.reading import read_bytes
+from seq2seq_attn.text.files import write_bytes
 
 T = TypeVar("T")
 Many = Annotated[Sequence[T], AfterValidator(tuple)]  # accepts any sequence, stores a tuple

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.reading import open_text
 from seq2seq_attn.saved import load
-from seq2seq_attn.text.files import open_bytes
 from seq2seq_attn.text.vocabulary import SPECIALS, Vocabulary
 
 _HEADER = re.compile(rb"\d+ (\d+)\s*")  # of word2vec and fastText: number of vectors and their size
@@ -73,7 +73,7 @@ def pretrained_embedding(vectors: HasVectors, vocabulary: Vocabulary, default: T
 def read_vectors(path: Path, vocabulary: Vocabulary, size: int) -> WordVectors:
     """The vectors that a file has for tokens of a vocabulary; `size` is the embedding size.
 
-    The file is text, plain or gzip, with a token and its vector per line (GloVe, fastText, word2vec) and optionally
+    The file is text, even compressed, with a token and its vector per line (GloVe, fastText, word2vec) and optionally
     their number and size in the first line; only the vocabulary's vectors are kept in memory. A file whose name ends in
     `.pt` is the cache of torchtext's `Vectors` (0.6.0), which is loaded without unpickling objects. Raises UserError
     for a missing or corrupt file, with the line, and for vectors of another size.
@@ -87,7 +87,7 @@ def _read_text(path: Path, vocabulary: Vocabulary, size: int) -> WordVectors:
     stoi: dict[str, int] = {}
     rows: list[Tensor] = []
     number = 0
-    with open_bytes(path) as file:
+    with open_text(path) as file:
         for number, line in enumerate(file, start=1):
             token, _, numbers = line.rstrip().partition(b" ")
             if number == 1:

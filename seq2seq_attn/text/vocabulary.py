@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.text.files import read_bytes
+from seq2seq_attn.reading import read_bytes
 
 SPECIALS = ("<unk>", "<pad>", "<s>", "</s>")
 UNK, PAD, BOS, EOS = range(len(SPECIALS))

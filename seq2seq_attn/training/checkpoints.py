@@ -181,17 +181,17 @@ def load_checkpoint(folder: Path, say: Callable[[str], object]) -> dict[str, Any
     )
 
 
-def ended_epochs(checkpoint: dict[str, Any]) -> int:
-    """How many epochs a checkpoint contains, without the one that it is within."""
-    within: int = checkpoint["callbacks"].get("Checkpoints", {"done": 0})["done"]
+def ended_epochs(checkpoint: dict[str, Any]) -> tuple[int, int]:
+    """How many epochs a checkpoint contains, without the one that it is within, and how many steps these had."""
+    within: int = checkpoint["callbacks"].get("Checkpoints", {"done": 0})["done"]  # steps of an epoch without its end
     epoch: int = checkpoint["epoch"]
-    return epoch + (not within)
+    return epoch + (not within), checkpoint["global_step"] - within
 
 
 def trained_epochs(folder: Path) -> int:
     """The epochs of the checkpoint that a run would continue from; 0 if there is none that is whole."""
     checkpoint = _load(folder, LAST) or _load(folder, PREVIOUS)
-    return 0 if checkpoint is None else ended_epochs(checkpoint)
+    return 0 if checkpoint is None else ended_epochs(checkpoint)[0]
 
 
 def _load(folder: Path, name: str) -> dict[str, Any] | None:

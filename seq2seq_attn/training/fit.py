@@ -124,7 +124,7 @@ def fit(
         clock.load_state_dict(states["Clock"])
         # Here, because a run that had ended does not load its checkpoint; not in those of earlier versions.
         module.skipped_steps, module.split_steps = checkpoint.get("skipped_steps", 0), checkpoint.get("split_steps", 0)
-        epochs, steps, start = ended_epochs(checkpoint), checkpoint["global_step"], folder / LAST
+        (epochs, steps), start = ended_epochs(checkpoint), folder / LAST
         config.require_epochs(epochs, folder)
     if epochs < config.max_epochs and not best.is_out_of_patience:
         callbacks: list[Callback] = [clock, best, KeptEpochs(folder, config.keep_epochs), Checkpoints(folder, buckets)]

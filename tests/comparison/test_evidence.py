@@ -105,7 +105,7 @@ def test_another_corpus_is_refused_by_name(folder, grid):
         with pytest.raises(UserError, match=rf"{path}: not the file that the results were computed from"):
             recompute(folder)
         path.unlink()
-        with pytest.raises(UserError, match=rf"{path}: no such file; .*`seq2seq-attn data get`"):
+        with pytest.raises(UserError, match=rf"{path}: no such file; .*`seq2seq-attn data list`"):
             recompute(folder)
     finally:
         path.write_text(text)

@@ -74,7 +74,7 @@ def folder_is_a_file(entry):
         (lambda entry: (entry / "SHA256SUMS").write_bytes(b""), 2),
         (lambda entry: [path.unlink() for path in entry.iterdir()] and (entry / "SHA256SUMS").write_bytes(b""), 2),
         (shutil.rmtree, 2),
-        (lambda entry: (entry / "a.7.part").write_bytes(b"fi"), 1),
+        (lambda entry: (entry / ".seq2seq_attn.7.part").write_bytes(b"fi"), 1),
         (folder_is_a_file, 3),
     ],
     ids=["cut", "changed", "gone", "no sums", "no sum", "foreign", "deleted", "being written", "no folder"],

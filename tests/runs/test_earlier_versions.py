@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from seq2seq_attn import ops
+from seq2seq_attn.reading import read_lines
 from seq2seq_attn.runs.model import TrainedModel
-from seq2seq_attn.text.files import read_lines
 
 HERE = Path(__file__).parent / "version_0_1"
 EXPECTED = json.loads((HERE / "log_probabilities.json").read_text())

@@ -1,5 +1,6 @@
 """One process at a time writes to a folder, and a lock left by a kill is taken over."""
 
+import errno
 import fcntl
 import json
 import os
@@ -137,7 +138,7 @@ def test_without_locks_of_the_kernel_a_dead_process_frees_the_lock_and_a_living_
     tmp_path, monkeypatch, pid
 ):
     def unsupported(*_):
-        raise OSError(lock._NO_LOCKS[0], "not supported")
+        raise OSError(errno.ENOLCK, "not supported")
 
     monkeypatch.setattr(fcntl, "flock", unsupported)
     owned(tmp_path, pid=os.getpid() if pid == "alive" else 2**22 + 1, kernel=lock._kernel())
@@ -184,3 +185,21 @@ def test_a_folder_that_another_process_removes_meanwhile_is_created_again(tmp_pa
     with locked(tmp_path / "run"):
         assert (tmp_path / "run" / ".lock").exists()
     assert len(calls) == 2
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no such file system here")
+def test_a_folder_that_cannot_be_created_though_nothing_forbids_it_is_refused_at_once():
+    with pytest.raises(UserError, match="/proc/run: cannot be written: No such file"), locked(Path("/proc/run")):
+        pass
+
+
+def test_a_process_without_file_descriptors_is_refused_instead_of_waiting_for_itself(tmp_path):
+    """It can open the lock, and then not read it: once, it took that for a lock of another process."""
+    code = (
+        "import os, resource, sys; from pathlib import Path; from seq2seq_attn.errors import UserError\n"
+        "from seq2seq_attn.runs.lock import locked\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (os.open('.', os.O_RDONLY) + 2,) * 2)\n"
+        "try:\n    with locked(Path(sys.argv[1]), wait=True): pass\nexcept UserError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, timeout=300)
+    assert done.stdout.strip().endswith("cannot be written: Too many open files"), done.stderr

@@ -211,7 +211,7 @@ def test_resuming_does_not_delete_a_finished_run_without_its_last_checkpoint(tra
 
 
 def test_a_run_with_only_its_own_files_is_replaced_completely(trained, config, tmp_path):
-    (tmp_path / "run" / "model.safetensors.4711.part").write_text("half of a file")
+    (tmp_path / "run" / ".seq2seq_attn.4711.part").write_text("half of a file")
     train(changed(config, max_epochs=1), tmp_path / "run", if_exists="overwrite")
     assert not list((tmp_path / "run").rglob("*.part"))
     assert read_metrics(tmp_path / "run")["training"]["epochs"] == 1

@@ -93,6 +93,7 @@ def test_another_file_with_the_name_of_the_marker_makes_no_run(config, tmp_path,
         "log/version_0/notes.txt",
         "plugins/mine.py",
         "model.safetensors.part",
+        ".seq2seq_attn.notes",
     ],
 )
 def test_a_file_with_a_name_like_those_of_a_run_is_not_removed(run, config, name):
@@ -146,7 +147,7 @@ def test_a_run_of_an_earlier_version_without_checksums_is_resumed_and_replaced(r
 
 def test_a_folder_in_which_a_run_was_killed_before_its_first_file_is_used(config, tmp_path):
     (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "run.json.4711.part").write_text('{"form')
+    (tmp_path / "run" / ".seq2seq_attn.4711.part").write_text('{"form')
     train(config, tmp_path / "run", bar=None)
     assert not list((tmp_path / "run").glob("*.part"))
 

@@ -101,7 +101,7 @@ def test_processes_that_write_at_the_same_time_wait_for_each_other(tmp_path):
 
 def test_a_written_file_and_its_folder_are_synced_before_and_after_it_is_renamed(tmp_path, monkeypatch):
     done = []
-    monkeypatch.setattr(files, "sync", lambda path: done.append(path.name.partition(".")[0]))
+    monkeypatch.setattr(files, "sync", lambda path: done.append("folder" if path.is_dir() else "file"))
     monkeypatch.setattr(files.os, "replace", lambda old, new: done.append("rename"))
     files.write_bytes(tmp_path / "folder" / "file", b"content")
     assert done == ["file", "rename", "folder"]

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.reading import read_lines
 from seq2seq_attn.text.encoded import length_buckets
-from seq2seq_attn.text.files import read_lines
 
 pairs = st.lists(st.tuples(st.integers(1, 60), st.integers(1, 60)), max_size=80)
 

@@ -1,11 +1,11 @@
 import gzip
-import io
 
 import pytest
 
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.reading import read_lines
 from seq2seq_attn.text.corpus import ParallelCorpus, SideStatistics, corpus_statistics, read_parallel, read_tsv
-from seq2seq_attn.text.files import decoded_lines, read_lines, write_bytes
+from seq2seq_attn.text.files import write_bytes
 
 
 @pytest.fixture
@@ -47,11 +47,6 @@ def test_bytes_that_are_not_utf8_are_refused_with_file_and_line(write, name):
     path = write(name, b"one\ntwo\nd\xe9j\xe0 vu\nfour\n")
     with pytest.raises(UserError, match=rf"{name}, line 3: not UTF-8 \(byte 0xe9\); convert"):
         read_lines(path)
-
-
-def test_compressed_bytes_in_a_stream_are_refused_as_such():
-    with pytest.raises(UserError, match="stdin: compressed with gzip; give the file by its name, or"):
-        list(decoded_lines(io.BytesIO(gzip.compress(b"one")), "stdin"))
 
 
 def test_a_missing_or_empty_file_or_a_folder_is_refused(write, tmp_path):

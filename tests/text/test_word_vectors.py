@@ -126,7 +126,7 @@ def test_an_embedding_of_another_size_is_refused_with_the_way_out(refused, write
         ("dog 1 nan 3\n", ["line 1", "finite"]),
         ("dog\t1\t2\t3\n", ["line 1", "with a space between"]),
         (b"3 3\ndog \x01\x02\x03\x04", ["line 2", "as text"]),
-        (b"PK\x03\x04\x14\x00 \xff\x00", ["a zip archive; unpack it"]),
+        (b"PK\x03\x04\x14\x00 \xff\x00", ["a zip archive, not text; unpack it"]),
         (b"", ["the file is empty"]),
         (GZIPPED[:-9], ["incomplete or corrupt gzip file"]),
     ],

@@ -67,6 +67,15 @@ def test_a_training_resumed_within_an_epoch_equals_an_uninterrupted_one(tmp_path
         assert [name for name, weight in one.items() if not torch.equal(weight, other[name])] == []
 
 
+def test_a_run_interrupted_in_an_epoch_that_it_is_no_longer_to_have_records_the_steps_of_those_that_ended(
+    tmp_path, monkeypatch, always
+):
+    """Of 6 steps an epoch: interrupted in the second, and ended with one."""
+    run_until(9, monkeypatch, tmp_path)
+    _, fitted = run(tmp_path, small_model(**DROPOUT), resume=True, max_epochs=1)
+    assert (fitted.epochs, fitted.steps) == (1, 6)
+
+
 def test_the_random_states_of_python_and_numpy_continue_too(tmp_path, monkeypatch, always):
     """A user's own scorer may draw from them."""
     import random

@@ -29,7 +29,7 @@ from typing import Any
 
 import torch
 
-from seq2seq_attn.text.files import cache_folder
+from seq2seq_attn.text.files import cache_folder, unfinished_in
 
 SWITCH = "SEQ2SEQ_ATTN_NATIVE"  # environment variable; "0": no kernels
 COMPILERS = ("c++", "g++", "clang++")  # after $CXX
@@ -151,8 +151,7 @@ def _cached(folder: Path, key: str) -> bytes | None:
 def _keep(content: bytes, path: Path) -> None:
     """Writes a file of the cache, atomically. A failure is a warning: the content is at hand."""
     try:
-        with tempfile.TemporaryDirectory(dir=path.parent) as private:
-            unfinished = Path(private, path.name)
+        with unfinished_in(path.parent) as unfinished:
             unfinished.write_bytes(content)
             unfinished.chmod(0o600)
             unfinished.replace(path)

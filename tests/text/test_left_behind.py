@@ -1,0 +1,94 @@
+"""What a killed process was writing is removed by the next one that writes there; what a living one writes is not."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from seq2seq_attn.text import files
+from seq2seq_attn.text.files import PART, remove_abandoned, unfinished_in, write_bytes
+
+WRITERS = {
+    "file": "from seq2seq_attn.text.files import writing as begin\ndef fill(file): file.write(b'new')\n",
+    "folder": (
+        "from functools import partial\nfrom seq2seq_attn.text.files import unfinished_in\n"
+        "begin = lambda path: unfinished_in(path.parent, is_folder=True)\n"
+        "def fill(folder): (folder / 'file').write_bytes(b'new'); folder.rename(path)\n"
+    ),
+}
+
+
+@pytest.fixture(params=WRITERS)
+def writer(request, tmp_path):
+    """A process that has begun to write `result`, and ends it when a line comes."""
+    code = (
+        f"import sys\nfrom pathlib import Path\n{WRITERS[request.param]}path = Path(sys.argv[1])\n"
+        "with begin(path) as unfinished:\n    print('begun', flush=True); sys.stdin.readline(); fill(unfinished)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, tmp_path / "result"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "begun\n"
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_what_a_killed_process_was_writing_is_removed_by_the_next_that_writes_there(writer, tmp_path):
+    assert len(list(tmp_path.glob(PART))) == 1
+    writer.send_signal(signal.SIGKILL)
+    writer.wait()
+    assert len(list(tmp_path.glob(PART))) == 1
+    write_bytes(tmp_path / "another", b"content")
+    assert [path.name for path in tmp_path.iterdir()] == ["another"]
+
+
+def test_what_a_living_process_is_writing_is_left_alone(writer, tmp_path):
+    for _ in range(3):
+        write_bytes(tmp_path / "another", b"content")
+        remove_abandoned(tmp_path)
+    writer.communicate("go on\n")
+    assert writer.returncode == 0
+    result = tmp_path / "result"
+    assert (result / "file" if result.is_dir() else result).read_bytes() == b"new"
+    assert list(tmp_path.glob(PART)) == []
+
+
+def test_without_locks_of_the_kernel_only_what_is_a_day_old_is_removed(tmp_path, monkeypatch):
+    def refused(*_):
+        raise OSError(files.errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(files.fcntl, "flock", refused)
+    old, new = tmp_path / PART.replace("*", "old"), tmp_path / PART.replace("*", "new")
+    for path, age in ((old, 90_000), (new, 80_000)):
+        path.touch()
+        os.utime(path, (time.time() - age,) * 2)
+    write_bytes(tmp_path / "file", b"content")
+    assert {path.name for path in tmp_path.iterdir()} == {"file", new.name}
+
+
+def test_a_part_that_was_taken_for_abandoned_before_it_was_locked_is_begun_again(tmp_path, monkeypatch):
+    opened, tries = files.opened_to_lock, []
+
+    def late(path):
+        tries.append(path)
+        if len(tries) == 1:
+            path.unlink()
+        return opened(path)
+
+    monkeypatch.setattr(files, "opened_to_lock", late)
+    with unfinished_in(tmp_path) as path:
+        assert path.exists()
+    assert len(tries) == 2
+    assert tries[0] != tries[1]
+
+
+def test_files_of_other_names_are_never_removed(tmp_path):
+    names = ["notes.4711.part", ".seq2seq_attn.notes", "seq2seq_attn.1.part"]
+    for name in names:
+        (tmp_path / name).touch()
+    write_bytes(tmp_path / "file", b"content")
+    assert {path.name for path in tmp_path.iterdir()} == {*names, "file"}
