@@ -4,6 +4,7 @@ import ast
 import errno
 import fcntl
 import io
+import json
 import os
 import signal
 import sys
@@ -102,7 +103,8 @@ def test_files_are_written_recorded_and_locked_where_folders_cannot_be_opened(wi
 
 
 def test_a_lock_without_the_kernel_is_held_by_its_heartbeat(windows, tmp_path):
-    (tmp_path / LOCK).write_text('{"pid": 1, "id": "other", "kernel": "of another host"}')
+    owner = {"pid": 1, "host": "a", "since": "2031-05-06", "command": "b", "kernel": "of another host", "id": "c"}
+    (tmp_path / LOCK).write_text(json.dumps(owner))
     with pytest.raises(BusyError, match="in use by process 1"), locked(tmp_path):
         pass
     os.utime(tmp_path / LOCK, (0, 0))
