@@ -217,6 +217,9 @@ def test_the_tables_on_inference_are_what_was_simulated():
     for runs, rates in found["false"].items():
         cells = [f"{100 * rates[test]:.1f} %" if test in rates else "–" for test in tests]
         assert f"| {' | '.join([runs, *cells])} |" in page
+    tests = "runs (Welch)", "bootstrap of both", "joint", "joint, own df"
+    for runs, rates in found["false, other numbers"].items():
+        assert f"| {' | '.join([runs, *(f'{100 * rates[test]:.1f} %' for test in tests)])} |" in page
     for experiment, power in found["detectable"].items():
         runs, comparisons = (part.split()[0] for part in experiment.split(", "))
         printed = ", ".join(f"{each:.2f}" for each in power["printed"])

@@ -17,11 +17,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from scipy.stats import ttest_ind
+from scipy.stats import t, ttest_ind
 
 from seq2seq_attn.evaluation.counts import BleuCounts
 from seq2seq_attn.evaluation.resampling import approximate_randomisation, resampled_scores
-from seq2seq_attn.evaluation.significance import RunScores, TrainingNoise, detectable_difference, joint_test
+from seq2seq_attn.evaluation.significance import (
+    JointResult,
+    RunScores,
+    TrainingNoise,
+    detectable_difference,
+    joint_test,
+)
 
 SENTENCES = 1000
 RESAMPLES = 250
@@ -77,7 +83,15 @@ def verdicts(arms: list[BleuCounts]) -> dict[str, bool]:
         found["runs (Welch)"] = ttest_ind(*(each.scores for each in scores), equal_var=False).pvalue < 0.05
         joint = joint_test(*scores)
         found["joint"] = joint is not None and joint.p_value < 0.05
+        if arms[0].runs != arms[1].runs:
+            found["joint, own df"] = joint is not None and p_with_own_freedom(joint) < 0.05
     return found
+
+
+def p_with_own_freedom(joint: JointResult) -> float:
+    """Of the joint test if each arm had the degrees of freedom of its own training runs."""
+    of_runs = sum(each.squared_error**2 / each.degrees_of_freedom for each in joint.training_noise)
+    return float(2 * t.sf(abs(joint.difference) / joint.variance**0.5, joint.variance**2 / of_runs))
 
 
 def bootstrap_p(system: RunScores, baseline: RunScores) -> float:

@@ -16,7 +16,7 @@ C the mean covariance of two different runs over resampled test sets, within an 
 The first two terms are the noise of training runs, the third is the noise of sentences that more runs do not reduce.
 With equally many runs in both arms, this is Hillis's df. With different numbers, his would divide each term by its own
 n - 1; but if the arm with few runs happens to vary little, T and df both come out too large, and with 5 runs against 2,
-8 % of verdicts would be false. So both terms have the degrees of freedom of the arm with fewer runs.
+7 to 10 % of verdicts would be false. So both terms have the degrees of freedom of the arm with fewer runs.
 
 If run k of both arms began with the same weights and saw the same batches, the runs are paired: with d_k = a_k - b_k,
 
