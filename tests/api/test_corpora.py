@@ -97,7 +97,9 @@ def test_a_zip_archive_is_refused_with_the_command_that_unpacks_it(pairs):
         lambda: s2s.data.stats("deu-eng.zip"),
         lambda: s2s.data.split(("deu-eng.zip", "all.de"), "parts"),
     ):
-        with pytest.raises(s2s.UserError, match=r"deu-eng\.zip: a zip archive; unpack it \(unzip deu-eng\.zip\)"):
+        with pytest.raises(
+            s2s.UserError, match=r"deu-eng\.zip: a zip archive, not text; unpack it \(unzip deu-eng\.zip\)"
+        ):
             use()
 
 
