@@ -178,7 +178,7 @@ def test_the_seed_determines_the_sentences() -> None:
 
 
 def test_every_generated_corpus_has_an_entry_with_a_description() -> None:
-    assert list(RECIPES) == ["tom-and-jerry", "copy", "reverse", "sort"]
+    assert list(RECIPES) == ["tom-and-jerry", "tom-and-jerry-short", "copy", "reverse", "sort"]
     assert [name for name, corpus in known_corpora().items() if corpus.is_generated] == list(RECIPES)
     assert all(known_corpora()[name].description for name in RECIPES)
 
@@ -201,3 +201,11 @@ def test_every_chinese_word_has_an_english_gloss_and_other_text_has_none():
     assert (found["汤姆"], found["追逐"], found["聪明的"], found["只"]) == ("Tom", "chase", "clever", "(measure)")
     assert glosses(["汤姆", "跳舞"]) == {}
     assert all(gloss.isascii() for gloss in found.values())
+
+
+def test_the_short_corpus_has_the_shortest_sentences_of_the_grammar(tmp_path: Path) -> None:
+    folder = make_corpus("tom-and-jerry-short", tmp_path)
+    assert (folder / "test.zh").read_text(encoding="utf-8").count("\n") == 500
+    lines = gzip.decompress((folder / "train.en.gz").read_bytes()).decode().splitlines()
+    assert len(set(lines)) == len(lines) == 4000
+    assert max(len(line.split()) for line in lines) == 10

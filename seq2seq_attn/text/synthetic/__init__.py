@@ -56,6 +56,12 @@ def _by_length(random: Random) -> list[Stratum]:
     ]
 
 
+def _short(random: Random) -> list[Stratum]:
+    return [
+        Stratum(tom_and_jerry.pairs_of_length(random, tom_and_jerry.BANDS[0]), toys.TRAIN, toys.VALIDATION, toys.TEST)
+    ]
+
+
 def _toy(task: toys.Permutation, random: Random) -> list[Stratum]:
     return [Stratum(toys.toy_pairs(task, random), toys.TRAIN, toys.VALIDATION, toys.TEST)]
 
@@ -64,6 +70,7 @@ _LETTERS = ("source", "target")
 
 RECIPES = {
     "tom-and-jerry": Recipe(("en", "zh"), _by_length),
+    "tom-and-jerry-short": Recipe(("en", "zh"), _short),
     "copy": Recipe(_LETTERS, partial(_toy, toys.copy)),
     "reverse": Recipe(_LETTERS, partial(_toy, toys.reverse)),
     "sort": Recipe(_LETTERS, partial(_toy, toys.sort)),
