@@ -30,7 +30,8 @@ CALLS = re.compile(
 
 # Where these words have a reason; everything else of their kind is refused.
 ALLOWED = {
-    **{f"serve/{name}.py": {"import asyncio"} for name in ("app", "batches", "connections", "guard")},
+    **{f"serve/{name}.py": {"import asyncio"} for name in ("app", "batches", "guard")},
+    "serve/connections.py": {"import asyncio", "import http", "import http.HTTPStatus"},  # the names of status codes
     "serve/server.py": {"import asyncio", "import socket"},  # listens where `serve` is told to
     "attention/registry.py": {"loader.exec_module(module)"},  # a file that a configuration or an option names
     "doctor/calls.py": {"import pickle", "pickle.loads(pickle.dumps(part))", "pickle.dumps(part)"},  # its own bytes

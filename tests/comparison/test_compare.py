@@ -56,7 +56,7 @@ def toy_corpus(tmp_path_factory):
 @pytest.fixture(scope="module")
 def experiment_text():
     """Trained until many of the translations are right: comparisons of scores that are all 0 would show nothing."""
-    return EXPERIMENT.replace("max_epochs: 2", "max_epochs: 12, patience: null").replace("0.02", "0.05")
+    return EXPERIMENT.replace("max_epochs: 2\n", "max_epochs: 12\n    patience: null\n").replace("0.02", "0.05")
 
 
 @pytest.fixture(scope="module")

@@ -126,8 +126,9 @@ def test_text_settings_change_the_codecs(config, cache):
 
 def test_each_text_setting_reaches_the_codecs(config, cache):
     def codecs(*changes):
-        plain = ["text.tokeniser=moses", "text.joint=false", "text.vocabulary_size=null", *changes]
-        return cached_codecs(parse(Config, override(config.model_dump(mode="json"), plain)), cache)
+        moses = ["text.tokeniser=moses", "text.joint=false", "text.vocabulary_size=null"]
+        values = override(override(config.model_dump(mode="json"), moses), changes)
+        return cached_codecs(parse(Config, values), cache)
 
     source, target = codecs()
     assert (source.tokeniser.options()["language"], target.tokeniser.options()["language"]) == ("en", "en")
