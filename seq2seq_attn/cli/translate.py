@@ -58,8 +58,10 @@ def translate(
     ] = None,
     precision: Annotated[
         Literal["fp32", "bf16", "int8"] | None,
-        typer.Option(help="Precision of matrix products; bf16 and int8 (for CPUs) are faster but less exact: bf16 moves the "
-            "log-probability of a sentence by up to 0.5, and may choose another translation."),
+        typer.Option(
+            help="Precision of matrix products; bf16 and int8 (for CPUs) are faster but less exact: bf16 moves the "
+            "log-probability of a sentence by up to 0.5, and may choose another translation."
+        ),
     ] = None,
     shortlist: Annotated[
         bool | None,

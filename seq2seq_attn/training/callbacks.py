@@ -73,9 +73,11 @@ class Clock(Callback):
         self.seconds = self.training_seconds = 0.0
         self.epoch_seconds = 0.0  # of this epoch, its validation included
         self.tokens = 0
+        self.has_started = False
         self._counted = 0
 
     def on_train_start(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
+        self.has_started = True
         self._mark = time.perf_counter()
 
     def on_train_epoch_start(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:

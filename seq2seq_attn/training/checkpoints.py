@@ -24,6 +24,7 @@ from seq2seq_attn.text.checksums import checked, read_sums, recording, sha256, w
 from seq2seq_attn.text.files import explained, rename, replacing
 from seq2seq_attn.training import LAST, PREVIOUS
 from seq2seq_attn.training.batches import LengthBuckets
+from seq2seq_attn.training.checkpoint_layout import require_layout
 from seq2seq_attn.training.module import TranslationModule
 
 # Within an epoch, checkpoints are written at least this long after each other, and take at most this share of the time.
@@ -159,13 +160,20 @@ def _save(checkpoint: dict[str, Any], file: BinaryIO) -> str:
     return summed.sum.hexdigest()
 
 
-def load_checkpoint(folder: Path, say: Callable[[str], object]) -> dict[str, Any]:
+def load_checkpoint(folder: Path, module: TranslationModule, say: Callable[[str], object]) -> dict[str, Any]:
     """The last checkpoint of a run, which is then `last.ckpt`, or the one before it if that is damaged, as `say` tells.
+
+    Damaged is also one whose tensors are not those of the module.
 
     UserError: neither is whole.
     """
     for name in (LAST, PREVIOUS):
         if (checkpoint := _load(folder, name)) is None:
+            continue
+        try:
+            require_layout(checkpoint, module, module.translator)
+        except ValueError as error:
+            say(f"{folder / name}: {error}")
             continue
         if name == PREVIOUS and (folder / LAST).exists():
             say(f"{folder / LAST}: damaged; continuing from the checkpoint before it, {PREVIOUS}")
@@ -198,7 +206,7 @@ def _load(folder: Path, name: str) -> dict[str, Any] | None:
     """None if the file is missing or damaged."""
     try:
         checkpoint: dict[str, Any] = load(checked(folder, name))
-        checkpoint["callbacks"]["BestWeights"]
+        ended_epochs(checkpoint)
     except (UserError, OSError, ValueError, TypeError, LookupError):
         return None
     return checkpoint

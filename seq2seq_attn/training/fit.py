@@ -116,7 +116,7 @@ def fit(
     best, clock = BestWeights(monitor, mode, config.patience), Clock()
     epochs, steps, start = 0, 0, None
     if resume:
-        checkpoint = load_checkpoint(folder, say)
+        checkpoint = load_checkpoint(folder, module, say)
         states = checkpoint["callbacks"]
         best.load_state_dict(states["BestWeights"])
         if best.score is not None and not best.weights:
@@ -151,11 +151,16 @@ def fit(
             raise Interrupted from stop
         except OSError as error:  # of a logger: checkpoints have messages of their own
             raise UserError(f"{file_of(error, folder)}: cannot be written: {error.strerror}") from None
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
+        except Exception as error:
+            if is_out_of_memory(error):
+                raise UserError(
+                    f"memory ran out; lower training.batch_size={config.batch_size}, and start again with --overwrite"
+                ) from None
+            if isinstance(error, UserError) or start is None or clock.has_started:
                 raise
-            raise UserError(
-                f"memory ran out; lower training.batch_size={config.batch_size}, and start again with --overwrite"
+            raise UserError(  # one of Lightning's counters, which `load_checkpoint` does not know
+                f"{start}: not a checkpoint of this program ({type(error).__name__}: {error}); train the run again "
+                f"with --overwrite"
             ) from None
         if trainer.interrupted:
             raise Interrupted

@@ -1,5 +1,6 @@
 """Checkpoints: exact within an epoch, two of them, and never lost to a disk that is full or lies."""
 
+import re
 import resource
 
 import pytest
@@ -227,3 +228,57 @@ def test_a_training_that_was_killed_between_two_renames_continues_from_the_check
     assert fitted.epochs == 3
     assert all(torch.equal(weight, parts.state_dict()[name]) for name, weight in whole.state_dict().items())
     assert (tmp_path / PREVIOUS).exists()
+
+
+MOMENT = ("optimizer_states", 0, "state", 3, "exp_avg")
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "said"),
+    [
+        (MOMENT, torch.zeros(1), r"optimiser\.3\.exp_avg: torch\.float32 \(1,\) where torch\.float32 \("),
+        (MOMENT, "x", r"optimizer_states\.0\.state\.3\.exp_avg: Input should be an instance of Tensor"),
+        (("optimizer_states", 0, "state", 3), {}, r"optimiser\.3: exp_avg is missing"),
+        (("optimizer_states",), [], "optimizer_states: List should have at least 1 item"),
+        (("callbacks", "Clock", "tokens"), "x", r"callbacks\.Clock\.tokens: Input should be a valid integer"),
+        (("random_state",), torch.zeros(5, dtype=torch.uint8), r"random_state: torch\.uint8 \(5,\) where"),
+        (("epoch",), -1, "epoch: Input should be greater than or equal to 0"),
+    ],
+)
+def test_a_checkpoint_with_values_of_another_type_or_size_is_not_continued_from(tmp_path, place, value, said):
+    """Of the optimizer's moments, a smaller one would end the process."""
+    run(tmp_path, small_model())
+    checkpoint = torch.load(tmp_path / LAST, weights_only=True)
+    inner = checkpoint
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = value
+    torch.save(checkpoint, tmp_path / LAST)
+    (tmp_path / "SHA256SUMS").unlink()
+    messages = []
+    _, fitted = run(tmp_path, small_model(), resume=True, max_epochs=5, say=messages.append)
+    assert re.search(said, messages[0])
+    assert "damaged; continuing from the checkpoint before it" in messages[1]
+    assert fitted.epochs == 5
+
+
+def test_a_moment_with_the_shape_of_its_weight_but_not_its_memory_is_not_continued_from(tmp_path):
+    run(tmp_path, small_model())
+    checkpoint = torch.load(tmp_path / LAST, weights_only=True)
+    state = checkpoint["optimizer_states"][0]["state"][3]
+    state["exp_avg"] = state["exp_avg"].flatten()[:1].expand_as(state["exp_avg"])
+    torch.save(checkpoint, tmp_path / LAST)
+    (tmp_path / "SHA256SUMS").unlink()
+    (tmp_path / PREVIOUS).unlink()
+    with pytest.raises(UserError, match="damaged, or not a checkpoint of this program"):
+        run(tmp_path, small_model(), resume=True, max_epochs=5)
+
+
+def test_a_counter_of_lightning_that_is_none_is_one_line(tmp_path):
+    run(tmp_path, small_model())
+    checkpoint = torch.load(tmp_path / LAST, weights_only=True)
+    checkpoint["loops"] = {}
+    torch.save(checkpoint, tmp_path / LAST)
+    (tmp_path / "SHA256SUMS").unlink()
+    with pytest.raises(UserError, match=r"last\.ckpt: not a checkpoint of this program \(KeyError: 'fit_loop'\)"):
+        run(tmp_path, small_model(), resume=True, max_epochs=5)
