@@ -30,7 +30,8 @@ def model(experiment_file):
 
     def model(*changes):
         config = read_experiment(experiment_file).runs[2].config
-        config = parse(Config, override(config.model_dump(mode="json"), ("search.min_length=4", *changes)))
+        values = override(config.model_dump(mode="json"), ["search.min_length=4"])
+        config = parse(Config, override(values, changes))
         source, target = learn_codecs(config, read_pairs(config.data.train))
         torch.manual_seed(5)
         translator = build_translator(config, source, target)

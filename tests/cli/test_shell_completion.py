@@ -82,7 +82,6 @@ def test_completion_and_wrong_arguments_import_nothing_heavy(tmp_path):
         ["walk", "self-attention", "--seed", "1"],
         ["walk", "self-attention", "--words", "one"],
         ["scorers", "--json", "--markdown"],
-        ["check", "hidden_size=3"],
         ["check", "nowhere.py:Mine"],
         ["bench", "--page", "x.md"],
         ["bench", "--what", "beem"],

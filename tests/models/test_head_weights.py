@@ -99,7 +99,7 @@ def test_a_translator_without_contexts_has_one_head_with_the_weights_of_decode()
 
 
 def test_the_heads_of_a_recurrent_decoder_are_those_of_its_steps():
-    model = recurrent({"scorer": "scaled_dot", "heads": 3})
+    model = recurrent({"scorer": "scaled_dot", "heads": 3}, decoder={"kind": "bahdanau", "hidden_size": 12})
     memory, inputs = model.encode(SOURCE), model.decoder_inputs(TARGET)
     state, expected = model.start(memory), []
     for tokens in inputs.unbind(1):
