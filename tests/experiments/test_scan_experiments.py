@@ -99,7 +99,10 @@ def test_the_difference_of_two_arms_has_the_variance_of_runs_and_of_sentences(ex
     references = [str(line) for line in range(10)]
     arms = {
         name: [[str(line) if line in right else "-" for line in range(10)] for right in each]
-        for name, each in {"base": ({0, 1, 2, 3}, {0, 1, 2, 3, 4}), "good": (set(range(2, 10)), set(range(4, 10)))}.items()
+        for name, each in {
+            "base": ({0, 1, 2, 3}, {0, 1, 2, 3, 4}),
+            "good": (set(range(2, 10)), set(range(4, 10))),
+        }.items()
     }
     found = exact["exact_matches"](arms, references, "base")
     assert found["good"]["difference"][0] == 25
