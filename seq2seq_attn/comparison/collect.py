@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from pydantic import ValidationError
 
 from seq2seq_attn.analysis.scoring import ScoredRun
 from seq2seq_attn.comparison.arms import Arm, differences, signatures
@@ -25,8 +27,21 @@ from seq2seq_attn.results.results import ENOUGH, SCORE_FIELDS, ArmResult, BandRe
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import TestSet, read_pairs
 from seq2seq_attn.text.corpus import ParallelCorpus
+from seq2seq_attn.text.json_files import explained_record
 
 
+@contextmanager
+def _explaining_misfits() -> Iterator[None]:
+    """UserError where the results of runs do not fit together, as if one was edited or scored with other options."""
+    try:
+        yield
+    except ValidationError as error:
+        raise UserError(
+            f"the runs were not scored alike: {explained_record(error)}; evaluate them again, with one evaluation.bands"
+        ) from None
+
+
+@_explaining_misfits()
 def collect(
     grid: RunGrid,
     tested: Mapping[str, Sequence[ScoredRun]],

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,7 +29,7 @@ from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import TestSet, read_test
 from seq2seq_attn.runs.plugin import class_files
 from seq2seq_attn.runs.provenance import data_files
-from seq2seq_attn.strict import parse
+from seq2seq_attn.strict import ConfigError, parse
 
 OWN_FIELDS = {"base", "arms", "seeds"}  # of an experiment, whose values are those of the arms here
 
@@ -109,7 +110,9 @@ def reusable(evidence: Evidence, path: Path, grid: RunGrid) -> dict[tuple[str, i
     """
     for name, checksum in evidence.data.items():
         refuse_other_data(Path(name), checksum)
-    first = _config(evidence.arms[0]), grid.runs[0].config
+    with _naming(path):
+        trained_with = {arm.name: _config(arm) for arm in evidence.arms}
+    first = trained_with[evidence.arms[0].name], grid.runs[0].config
     before, now = (portable(configuration(each)["data"]["test"]) for each in first)
     if before != now:
         raise UserError(
@@ -119,7 +122,7 @@ def reusable(evidence: Evidence, path: Path, grid: RunGrid) -> dict[tuple[str, i
     found: dict[tuple[str, int], RunEvidence] = {}
     for run in grid.runs:
         if run.arm in known:
-            trained = _config(known[run.arm], run.seed)
+            trained = trained_with[run.arm].model_copy(update={"seed": run.seed})
             both = [portable(configuration(each)) for each in (trained, run.config)]
             for key, (old, new) in differing_keys(both).items():
                 raise UserError(
@@ -132,6 +135,15 @@ def reusable(evidence: Evidence, path: Path, grid: RunGrid) -> dict[tuple[str, i
 
 def _config(arm: ArmEvidence, seed: int = 1) -> Config:
     return parse(Config, {**arm.configuration, "seed": seed})
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Blames a mistake in a configuration on the file of evidence that holds it."""
+    try:
+        yield
+    except ConfigError as error:
+        raise UserError(f"{path}: {error}") from None
 
 
 def known_settings(evidence: Evidence, path: Path, tune: Tune | None) -> dict[str, Tuned]:
@@ -175,7 +187,8 @@ def recompute(folder: Path, say: Say = lambda _: None) -> Recomputed:
     UserError: the evidence is missing or malformed, or a corpus is missing or is not the one of the evidence.
     """
     evidence = Evidence.load(folder / EVIDENCE)
-    grid = _grid(evidence)
+    with _naming(folder / EVIDENCE):
+        grid = _grid(evidence)
     corpora = {
         str(path) for run in grid.runs for key, path in data_files(run.config).items() if key.startswith("data.")
     }
@@ -232,11 +245,11 @@ def _grid(evidence: Evidence) -> RunGrid:
         "arms": {arm: {} for arm in [*(arm.name for arm in evidence.arms), *_named(evidence)]},
         "seeds": sorted({run.seed for arm in evidence.arms for run in arm.runs}),
     }
-    runs = []
-    for arm in evidence.arms:
-        for run in arm.runs:
-            config = parse(Config, {**arm.configuration, "seed": run.seed})
-            runs.append(ArmRun(arm.name, run.seed, config, run_folder(arm.name, run.seed), arm.match_parameters))
+    runs = [
+        ArmRun(arm.name, run.seed, _config(arm, run.seed), run_folder(arm.name, run.seed), arm.match_parameters)
+        for arm in evidence.arms
+        for run in arm.runs
+    ]
     return RunGrid(parse(Experiment, fields), runs)
 
 

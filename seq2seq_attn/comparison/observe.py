@@ -15,6 +15,7 @@ from seq2seq_attn.analysis.beam_trace import example_lines, trace_pair
 from seq2seq_attn.analysis.scoring import TRANSLATIONS
 from seq2seq_attn.analysis.word_alignment import merge_words
 from seq2seq_attn.comparison.experiment import ArmRun, RunGrid
+from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.corpus_scores import References, sentence_chrf
 from seq2seq_attn.reading import read_lines
 from seq2seq_attn.results.observations import (
@@ -192,8 +193,12 @@ def read_curve(run: ArmRun, runs: Path) -> Curve:
     folder = runs / run.folder
     versions = [path.relative_to(folder) for path in folder.glob("log/version_*/metrics.csv")]
     for path in sorted(versions, key=lambda path: int(path.parent.name.removeprefix("version_"))):
-        with checked(folder, path.as_posix()).open(encoding="utf-8", newline="") as file:
-            epochs |= {int(row["epoch"]) + 1: row for row in csv.DictReader(file) if _is_finite(row)}
+        log = checked(folder, path.as_posix())
+        try:
+            with log.open(encoding="utf-8", newline="") as file:
+                epochs |= {int(row["epoch"]) + 1: row for row in csv.DictReader(file) if _is_finite(row)}
+        except (OSError, ValueError, TypeError, LookupError, csv.Error) as error:
+            raise UserError(f"{log}: not the log of a training ({error}); restore it, or train the run again") from None
     rows = [epochs[epoch] for epoch in sorted(epochs)]
     return Curve(
         run.seed,

@@ -84,6 +84,13 @@ class Evidence:
     aligners: Mapping[str, Many[str]] = Field(default_factory=dict)  # links of other aligners, in the Pharaoh format
     missing: Many[MissingRun] = ()  # as in Results
 
+    @model_validator(mode="after")
+    def _runs_are_of_one_test_set(self) -> Evidence:
+        counts = {len(run.translations) for arm in self.arms for run in arm.runs}
+        if len(counts) > 1:
+            raise ValueError(f"runs have {' and '.join(map(str, sorted(counts)))} translations of one test set")
+        return self
+
     @classmethod
     def load(cls, path: Path) -> Evidence:
         return load_record(_EVIDENCE, path)

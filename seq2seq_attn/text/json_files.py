@@ -49,7 +49,7 @@ def _load(kind: TypeAdapter[T], path: Path, remedy: str) -> tuple[Any, T]:
     try:
         return parse_json(content), kind.validate_json(content, strict=True)
     except ValidationError as error:  # a ValueError, too
-        raise UserError(f"{path}: {_explain(error)}; {remedy}") from None
+        raise UserError(f"{path}: {explained_record(error)}; {remedy}") from None
     except ValueError as error:
         raise UserError(f"{path}: {error}; {remedy}") from None
 
@@ -60,7 +60,8 @@ def save_record(kind: TypeAdapter[T], record: T, path: Path, indent: int | None 
     write_bytes(path, gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
 
 
-def _explain(error: ValidationError) -> str:
+def explained_record(error: ValidationError) -> str:
+    """The first mistake in the values of a record, and its place."""
     first = error.errors()[0]
     key = ".".join(str(part) for part in first["loc"])
     place = f"{key}: " if key else ""

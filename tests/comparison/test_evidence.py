@@ -127,6 +127,21 @@ def test_malformed_evidence_is_refused_in_one_line(folder, content, message):
     assert "\n" not in str(error.value)
 
 
+def test_a_mistake_in_a_configuration_is_blamed_on_the_file(folder):
+    changed(folder, lambda values: values["arms"][0]["configuration"]["training"].update(batch_size=0))
+    with pytest.raises(UserError, match=r"evidence\.json\.gz: training\.batch_size = 0"):
+        recompute(folder)
+
+
+def test_runs_that_were_not_scored_alike_are_refused(folder):
+    def change(values):
+        del values["arms"][0]["runs"][0]["metrics"]["test"]["bleu_by_length"][0]
+
+    changed(folder, change)
+    with pytest.raises(UserError, match=r"^the runs were not scored alike: arms .* have different bands"):
+        recompute(folder)
+
+
 def test_missing_entries_are_refused(folder):
     changed(folder, lambda values: values["arms"][1]["runs"][0]["links"].pop())
     with pytest.raises(UserError, match="links has 31 entries for 32 translations"):

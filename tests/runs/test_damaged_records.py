@@ -1,11 +1,13 @@
 """Whatever is in the JSON files of a run folder: it is read, or refused by one line that names the file."""
 
 import json
+from pathlib import Path
 
 import json_damage
 import pytest
 
 from seq2seq_attn.analysis.scoring import ScoredRun, evaluate
+from seq2seq_attn.comparison.observe import read_curve
 from seq2seq_attn.runs.folder import changed_surroundings, is_run
 from seq2seq_attn.runs.lock import LOCK, locked
 from seq2seq_attn.runs.model import TrainedModel
@@ -37,6 +39,17 @@ def test_a_damaged_record_is_refused_by_name_or_read(run, name):
         (run / name).write_text(text)
         refused = json_damage.refusal(lambda: read(run), about)
         assert refused.partition(": ")[0] in ("", str(run / name)), about
+
+
+@pytest.mark.parametrize("content", [
+    b"\xff\n", b"epoch,validation_loss\nx,1\n", b"epoch,validation_loss\n1,x\n", b"step,validation_loss\n1,2\n",
+    b"epoch,validation_loss\n1,2,3,\x00\n,\n", b"epoch,validation_loss\n,7\n",
+])  # fmt: skip
+def test_a_damaged_log_is_refused_by_name(run, grid, content):
+    log = run / "log" / "version_0" / "metrics.csv"
+    log.write_bytes(content)
+    refused = json_damage.refusal(lambda: read_curve(grid.runs[2]._replace(folder=Path("run")), run.parent), content)
+    assert refused.startswith(f"{log}: not the log of a training (") or b"\x00" in content
 
 
 def test_whatever_is_in_a_lock_that_nobody_holds_it_is_taken(tmp_path, monkeypatch):
