@@ -60,7 +60,7 @@ def translate(
         Literal["fp32", "bf16", "int8"] | None,
         typer.Option(
             help="Precision of matrix products; bf16 and int8 (for CPUs) are faster but less exact: bf16 moves the "
-            "log-probability of a sentence by up to 0.5, and may choose another translation."
+            "log-probability of a sentence by up to 0.7, and may choose another translation."
         ),
     ] = None,
     shortlist: Annotated[
