@@ -15,8 +15,8 @@ from statistics import mean, stdev
 from sacremoses import MosesDetokenizer
 
 from seq2seq_attn.evaluation.corpus_scores import bleu
+from seq2seq_attn.reading import read_lines
 from seq2seq_attn.results.evidence import Evidence
-from seq2seq_attn.text.files import read_lines
 
 
 def main() -> None:

@@ -21,9 +21,9 @@ from seq2seq_attn.evaluation.alignment import GoldCorpus, agreement, parse_links
 from seq2seq_attn.evaluation.corpus_scores import bleu_metric
 from seq2seq_attn.evaluation.counts import CorpusCounts
 from seq2seq_attn.evaluation.significance import RunScores, holm, joint_interval, joint_test
+from seq2seq_attn.reading import read_lines
 from seq2seq_attn.results.evidence import Evidence
 from seq2seq_attn.results.results import Results
-from seq2seq_attn.text.files import read_lines
 
 
 class LinkCounts(CorpusCounts):

@@ -45,7 +45,7 @@ def corpora() -> Corpora:
     """The corpora that the package can download or generate.
 
     >>> [corpus.name for corpus in s2s.data.corpora() if corpus.is_generated]
-    ['tom-and-jerry', 'copy', 'reverse', 'sort']
+    ['tom-and-jerry', 'tom-and-jerry-short', 'copy', 'reverse', 'sort']
     """
     return Corpora(known_corpora().values())
 

@@ -129,10 +129,11 @@ def torch_alone(tmp_path_factory):
         unconditional = [line for line in lines if "extra ==" not in line and "platform" not in line]
         waiting += [re.match(r"[\w-]+", line)[0] for line in unconditional if "python_version" not in line]
     assert not {"numpy", "typer", "pydantic"} & taken
-    place = tmp_path_factory.mktemp("user")
+    place, package = tmp_path_factory.mktemp("user"), tmp_path_factory.mktemp("package")
+    (package / "seq2seq_attn").symlink_to(ROOT / "seq2seq_attn")  # without the metadata that a checkout may have
 
     def run(*arguments):
-        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
+        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(package)}
         return subprocess.run(
             [folder / "bin" / "python", *arguments],
             cwd=place, env=environment, capture_output=True, text=True, check=False,

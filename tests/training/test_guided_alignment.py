@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from plain_recipe import NO_DROPOUT, constant
 
 from seq2seq_attn import ops
 from seq2seq_attn.config import Config
@@ -40,12 +41,14 @@ def module(decoder="bahdanau", weight=2.0, dropout=0.0, scorer="additive", **tra
         "embedding_size": 6,
         "encoder": {"hidden_size": 5},
         "decoder": {"hidden_size": 8, **DECODERS[decoder]},
-        "dropout": {"readout": dropout},
+        "tie_embeddings": "none",
+        "dropout": NO_DROPOUT | {"readout": dropout},
         "context": {"scorer": scorer},
     }
     guided = None if weight is None else {"weight": weight, "links": "links"}
     model = RecurrentConfig.model_validate(config).build(11, 9, False)
-    return TranslationModule(model, TrainingConfig(guided_alignment=guided, **training))
+    plain = constant(0.001)
+    return TranslationModule(model, TrainingConfig.model_validate(plain | {"guided_alignment": guided} | training))
 
 
 def dense(rows):

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
+from plain_recipe import NO_DROPOUT
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
@@ -45,7 +46,7 @@ def test_value_and_gradient_equal_cross_entropy_and_kl_divergence_of_torch(smoot
 def module(r_drop, **dropout):
     torch.manual_seed(1)
     sizes = {"embedding_size": 6, "encoder": {"hidden_size": 5}, "decoder": {"hidden_size": 8}}
-    translator = RecurrentConfig.model_validate(sizes | {"dropout": dropout}).build(11, WORDS, joint=False)
+    translator = RecurrentConfig.model_validate(sizes | {"dropout": NO_DROPOUT | dropout}).build(11, WORDS, joint=False)
     return TranslationModule(translator, TrainingConfig(r_drop=r_drop, label_smoothing=0.1))
 
 
