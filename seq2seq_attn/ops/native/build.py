@@ -201,7 +201,7 @@ def _signal_name(number: int) -> str:
 def _run(command: list[str], seconds: float, **options: Any) -> subprocess.CompletedProcess[str]:
     """Runs a program to its end, with what it prints as text, whatever its encoding.
 
-    TimeoutError: it has not ended after so many seconds; it is then killed, with all that it has started.
+    TimeoutError: The program did not end in time; it and all that it started were killed.
     """
     streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     text: dict[str, Any] = {"encoding": "utf-8", "errors": "replace"}
