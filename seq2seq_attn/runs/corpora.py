@@ -327,8 +327,7 @@ def files_key(files: PairFiles) -> str:
 
 
 def _codec_key(codec: Codec) -> str:
-    rules = f"{codec.tokeniser.kind} {codec.tokeniser.options()} {codec.lowercase} {codec.match_known_forms}"
-    return f"{rules} {codec.vocabulary.get_itos()}"
+    return f"{codec.rules()} {codec.vocabulary.get_itos()}"
 
 
 @functools.cache

@@ -139,9 +139,10 @@ class Codec:
         """In words, why the same ids may be other text to `other`, or the same text other ids; None if they cannot."""
         if self.vocabulary.get_itos() != other.vocabulary.get_itos():
             return f"vocabularies of {len(self.vocabulary):,} and {len(other.vocabulary):,} tokens that differ"
-        return None if self._rules() == other._rules() else "tokenisers that differ"
+        return None if self.rules() == other.rules() else "tokenisers that differ"
 
-    def _rules(self) -> tuple[Any, ...]:
+    def rules(self) -> tuple[Any, ...]:
+        """All that decides, beside the vocabulary, which ids a line has."""
         return self.tokeniser.kind, self.tokeniser.options(), self.lowercase, self.match_known_forms
 
     def _cased(self, line: str) -> str:
