@@ -10,7 +10,7 @@ FROM python:3.12-slim AS build
 COPY . /source
 RUN python -m venv /opt/seq2seq_attn \
     && /opt/seq2seq_attn/bin/pip install --no-cache-dir --extra-index-url https://download.pytorch.org/whl/cpu \
-        --constraint /source/constraints.txt "/source[neighbours]"
+        --constraint /source/constraints.txt "/source[neighbors]"
 
 FROM python:3.12-slim
 # The kernels are compiled for the processor that they run on, when the server starts.

@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo demo-models test lint docs reference page dist audit licences sbom matrix clean
+.PHONY: demo demo-models test lint docs reference page dist audit licenses sbom matrix clean
 
 demo: .venv/ready
 	$(BIN)/seq2seq-attn demo
@@ -46,8 +46,8 @@ dist: .venv/ready
 audit: .venv/ready
 	$(BIN)/python .ci/audit.py
 
-# What is installed with the package: docs/licences.md, and dist/sbom.cdx.json (CycloneDX).
-licences sbom: .venv/ready
+# What is installed with the package: docs/licenses.md, and dist/sbom.cdx.json (CycloneDX).
+licenses sbom: .venv/ready
 	$(BIN)/python .ci/dependencies.py $@
 
 # Tests on other releases of Python and torch, each in a temporary environment: .ci/matrix.py says which.

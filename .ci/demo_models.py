@@ -40,7 +40,7 @@ TRANSFORMER = {
         "dropout": {"embedding": 0.0, "state": 0.0},
     },
     "training": {
-        "optimiser": {"learning_rate": 0.002, "betas": [0.9, 0.98], "warmup_steps": 300},
+        "optimizer": {"learning_rate": 0.002, "betas": [0.9, 0.98], "warmup_steps": 300},
         "max_epochs": 10,
     },
 }

@@ -1,6 +1,6 @@
 """List what the package depends on, from the metadata of the installed distributions.
 
-    python .ci/dependencies.py licences    write docs/licences.md
+    python .ci/dependencies.py licenses    write docs/licenses.md
     python .ci/dependencies.py sbom        write dist/sbom.cdx.json: a bill of materials, CycloneDX 1.6
 
 The page lists the extras as well, as far as they are installed; the bill of materials what every installation has.
@@ -20,21 +20,21 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = "seq2seq_attn"
-EXTRAS = ("tensorboard", "torchtext", "align", "export", "neighbours")
+EXTRAS = ("tensorboard", "torchtext", "align", "export", "neighbors")
 
-# Distributions whose metadata give no licence, or its full text, with the place that states it.
+# Distributions whose metadata give no license, or its full text, with the place that states it.
 STATED = {"sentencepiece": "Apache-2.0"}  # the LICENSE of its repository
 
 HEAD = """\
-# Licences
+# Licenses
 
 The package is MIT, its embedded corpus CC0 (`data/LICENSE`), and its font is under the SIL Open Font License
 (`seq2seq_attn/report/fonts/OFL.txt`). The page of `serve` and that of a report contain Lit (BSD-3-Clause) and modules
-of D3 (ISC); the notices are in `seq2seq_attn/serve/page/licences.md` and at the end of a report. The page of
+of D3 (ISC); the notices are in `seq2seq_attn/serve/page/licenses.md` and at the end of a report. The page of
 `export --to html` and `report --live` also contains onnxruntime-web (MIT,
 `seq2seq_attn/export/page/onnxruntime.LICENSE`), and all of these notices. The tables list what is installed with the
-package, and the licences that the distributions state in their metadata (for sentencepiece: in its repository).
-`make licences` writes this page, here for Python {python} on Linux and the releases of `constraints.txt`.
+package, and the licenses that the distributions state in their metadata (for sentencepiece: in its repository).
+`make licenses` writes this page, here for Python {python} on Linux and the releases of `constraints.txt`.
 `make sbom` writes `dist/sbom.cdx.json`, a bill of materials (CycloneDX 1.6) of every installation.
 
 eflomal is under the GPL. It is an extra: no part of the package imports or contains it, and `align --aligner eflomal`
@@ -94,8 +94,8 @@ def own_requirements(extra: str = "") -> list[str]:
     return lines[1].split("\n")[:-1]
 
 
-def licence(installed: Distribution) -> str:
-    """The licence as its metadata state it: an SPDX expression, else a short text, else its classifiers."""
+def license(installed: Distribution) -> str:
+    """The license as its metadata state it: an SPDX expression, else a short text, else its classifiers."""
     metadata = installed.metadata
     if expression := metadata.get("License-Expression"):
         return expression
@@ -108,11 +108,11 @@ def licence(installed: Distribution) -> str:
 
 
 def rows(names: dict[str, Needed], direct: set[str]) -> list[str]:
-    lines = ["| package | release | licence | named in setup.cfg |", "| --- | --- | --- | --- |"]
+    lines = ["| package | release | license | named in setup.cfg |", "| --- | --- | --- | --- |"]
     for name, (installed, _) in names.items():
         if installed is not None:
             named = "yes" if name in direct else "no"
-            lines.append(f"| {name} | {public(installed.version)} | {licence(installed)} | {named} |")
+            lines.append(f"| {name} | {public(installed.version)} | {license(installed)} | {named} |")
     return lines
 
 
@@ -125,7 +125,7 @@ def canonical(requirements: Iterable[str]) -> set[str]:
     return {canonicalize_name(Requirement(each).name) for each in requirements}
 
 
-def licences() -> str:
+def licenses() -> str:
     """The page."""
     required = own_requirements()
     every = closure(required)
@@ -161,11 +161,11 @@ def sbom() -> dict:
 
 
 def component(name: str, installed: Distribution, reference: str) -> dict:
-    stated = licence(installed)
+    stated = license(installed)
     is_expression = installed.metadata.get("License-Expression") is not None
-    licences = [{"expression": stated} if is_expression else {"license": {"name": stated}}]
+    licenses = [{"expression": stated} if is_expression else {"license": {"name": stated}}]
     about = {"type": "library", "bom-ref": reference, "name": name, "version": installed.version}
-    return about | {"purl": reference, "licenses": licences}
+    return about | {"purl": reference, "licenses": licenses}
 
 
 def purl(name: str, version: str) -> str:
@@ -174,7 +174,7 @@ def purl(name: str, version: str) -> str:
 
 def main(task: str) -> None:
     texts = {
-        "licences": (ROOT / "docs" / "licences.md", licences),
+        "licenses": (ROOT / "docs" / "licenses.md", licenses),
         "sbom": (ROOT / "dist" / "sbom.cdx.json", lambda: json.dumps(sbom(), indent=2) + "\n"),
     }
     if task not in texts:

@@ -1,9 +1,9 @@
 """Time to quality: validation BLEU against minutes of training, for this project, JoeyNMT and OpenNMT-py.
 
-Each system trains on Multi30k English to German, on lowercased, tokenised text, with a small RNN recipe that its
+Each system trains on Multi30k English to German, on lowercased, tokenized text, with a small RNN recipe that its
 authors publish; after every epoch its greedy translations of the validation set are scored. Minutes are those since its
 training command was started, with the validation that it does itself: this project's includes these translations; the
-peers keep a checkpoint of every epoch, translated afterwards.
+peers keep a checkpoint of every epoch, translated afterward.
 
     benchmarks/peers/setup.sh peers                                             # first; then, on an idle machine:
     python benchmarks/quality.py train peers seq2seq_attn --minutes 25
@@ -104,7 +104,7 @@ def _ours(peers: Path, folder: Path, minutes: float, environment: dict[str, str]
 
 
 def _joeynmt(peers: Path, folder: Path, minutes: float, environment: dict[str, str]) -> Curve:
-    """The model and the optimiser of its configs/iwslt_deen_bahdanau.yaml; a checkpoint after every epoch."""
+    """The model and the optimizer of its configs/iwslt_deen_bahdanau.yaml; a checkpoint after every epoch."""
     config = _peer("joey").configuration("bahdanau", folder / "model")
     embeddings = {"embedding_dim": 256, "scale": False, "dropout": 0.0}
     layer = {"rnn_type": "lstm", "embeddings": embeddings, "hidden_size": 256}
@@ -130,7 +130,7 @@ def _joeynmt(peers: Path, folder: Path, minutes: float, environment: dict[str, s
 
 
 def _opennmt(peers: Path, folder: Path, minutes: float, environment: dict[str, str]) -> Curve:
-    """The default model and optimiser of `onmt_train`, as in its quickstart: two LSTM layers of 500, general, SGD."""
+    """The default model and optimizer of `onmt_train`, as in its quickstart: two LSTM layers of 500, general, SGD."""
     common = _peer("opennmt").configuration({"attention": "general", "input_feeding": True})
     kept = ["data", "src_vocab", "tgt_vocab", "src_vocab_size", "tgt_vocab_size", "overwrite", "seed", "num_workers"]
     kept += ["bucket_size", "bucket_size_init", "batch_type", "batch_size", "world_size", "valid_steps"]

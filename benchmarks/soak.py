@@ -32,7 +32,7 @@ MEMORY_LIMIT = 0.005  # share of the memory; single rounds differ by less than 0
 MIN_ROUNDS = 8
 
 CONFIG = {
-    "text": {"tokeniser": "word", "target_language": "zh"},
+    "text": {"tokenizer": "word", "target_language": "zh"},
     "model": {"embedding_size": 24, "encoder": {"hidden_size": 20}, "decoder": {"hidden_size": 28}},
     "training": {"batch_size": 40, "max_epochs": 1, "patience": None, "monitor": "loss", "accelerator": "cpu"},
 }

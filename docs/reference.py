@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 import seq2seq_attn
 from seq2seq_attn import attention, doctor
-from seq2seq_attn.analysis import neighbours, stepwise, verify
+from seq2seq_attn.analysis import neighbors, stepwise, verify
 from seq2seq_attn.api import answers, data, experiments, heads, scores
 from seq2seq_attn.cli import PROGRAM
 from seq2seq_attn.cli.app import app
@@ -35,15 +35,15 @@ ROOT = Path(__file__).parents[1]
 RESULTS = {
     answers: [
         "Translations", "Translation", "Candidate", "PairScores", "PairScore", "Alignments", "PairLinks",
-        "AttentionMatrix", "Steps", "Neighbours",
+        "AttentionMatrix", "Steps", "Neighbors",
     ],
     heads: ["HeadAgreements", "BestHead", "AttentionMaps"],
-    neighbours: ["Neighbour"],
+    neighbors: ["Neighbor"],
     stepwise: ["DecodedSteps", "DecodedStep", "LayerReading", "Intervention"],
     scores: ["Scores"],
     verify: ["Verification", "VerifiedItem"],
     experiments: ["ComparisonTable"],
-    doctor: ["Report", "Finding", "Catalogue", "Entry"],
+    doctor: ["Report", "Finding", "Catalog", "Entry"],
     steps: ["Walk", "WalkStep"],
     self_attention: ["SelfAttentionWalk"],
 }  # fmt: skip
@@ -144,11 +144,11 @@ _CONFIGURATION = """\
 # Configuration
 
 A configuration is YAML. A key that is left out has its default; an unknown key is an error that names its nearest
-neighbour. On the command line `key.path=value` overrides a value, where the value is YAML: `training.batch_size=32`,
+neighbor. On the command line `key.path=value` overrides a value, where the value is YAML: `training.batch_size=32`,
 `evaluation.bands=[10,20]`. A part that has options is given by its name or with them: `scorer: additive` or
 `scorer: {name: additive, hidden_size: 256}`; on the command line, the name alone (`model.context.scorer=general`)
 replaces the part with its options, a mapping is merged with them; [Scorers](scorers.md) lists the options of all
-scorers, normalisers, windows and positions. The run folder keeps the complete configuration.
+scorers, normalizers, windows and positions. The run folder keeps the complete configuration.
 
 `seq2seq-attn train --keys` prints the keys of a run, `seq2seq-attn train --keys model.decoder` those below one of them.
 """

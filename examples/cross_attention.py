@@ -69,15 +69,15 @@ def numbers(texts):
 
 
 def train(model, steps):
-    optimiser = torch.optim.Adam(model.parameters(), lr=3e-3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     for step in range(1, steps + 1):
         sources = words(64)
         target = numbers([text[::-1] + "$" for text in sources])
         logits = model(numbers(sources), numbers(["^" + text[::-1] for text in sources]))
         loss = F.cross_entropy(logits.flatten(0, 1), target.flatten(), ignore_index=0)
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
         if step % 50 == 0:
             print(f"step {step:4}  loss {loss:.4f}")
 

@@ -51,7 +51,7 @@ base:
     train: {{source: {corpus}/train.source.gz, target: {corpus}/train.target.gz}}
     validation: {{source: {corpus}/validation.source, target: {corpus}/validation.target}}
     test: {{source: {corpus}/test.source, target: {corpus}/test.target, alignments: {corpus}/test.align}}
-  text: {{tokeniser: word}}
+  text: {{tokenizer: word}}
   model:
     embedding_size: 32
     tie_embeddings: none
@@ -59,7 +59,7 @@ base:
     decoder: {{kind: luong, hidden_size: 64, input_feeding: false}}
     dropout: {{embedding: 0, state: 0, readout: 0}}
   training:
-    optimiser: {{learning_rate: 0.01, schedule: inverse_sqrt, warmup_steps: 50}}
+    optimizer: {{learning_rate: 0.01, schedule: inverse_sqrt, warmup_steps: 50}}
     batch_size: 50
     label_smoothing: 0
     ema_decay: null

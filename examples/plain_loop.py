@@ -1,4 +1,4 @@
-"""Attention in a training loop of your own, which learns to normalise dates.
+"""Attention in a training loop of your own, which learns to normalize dates.
 
     python examples/plain_loop.py
 
@@ -63,17 +63,17 @@ class Model(nn.Module):
 
 
 def train(model, steps):
-    optimiser = torch.optim.Adam(model.parameters(), lr=5e-3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
     for step in range(1, steps + 1):
         sources, targets = zip(*dates(64), strict=True)
         target = numbers(targets)
         before = numbers(["^" + text[:-1] for text in targets])  # the input to the decoder: the target shifted by one
         logits, _, _ = model.write(before, model.read(numbers(sources)))
         loss = F.cross_entropy(logits.flatten(0, 1), target.flatten())
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimiser.step()
+        optimizer.step()
         if step % 25 == 0:
             print(f"step {step:4}  loss {loss:.4f}")
 

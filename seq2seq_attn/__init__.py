@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from seq2seq_attn.api.scores import evaluate as evaluate
     from seq2seq_attn.comparison.experiment import Experiment as Experiment
     from seq2seq_attn.config import Config as Config
-    from seq2seq_attn.doctor.catalogue import scorers as scorers
+    from seq2seq_attn.doctor.catalog import scorers as scorers
     from seq2seq_attn.doctor.isolation import check as check
     from seq2seq_attn.errors import UserError as UserError
     from seq2seq_attn.speed import bench as bench
@@ -53,7 +53,7 @@ _PLACES = {  # below this package: the module, and what of it
     "demo": "api.experiments:demo",
     "evaluate": "api.scores:evaluate",
     "load": "api.model:Model.load",
-    "scorers": "doctor.catalogue:scorers",
+    "scorers": "doctor.catalog:scorers",
     "train": "api.experiments:train",
     "verify": "analysis.verify:verify",
     "walk": "walkthrough:walk",

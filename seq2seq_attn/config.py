@@ -40,12 +40,12 @@ class PairFiles(Strict):
 
 
 class TestFiles(PairFiles):
-    """Test pairs, with gold alignments and a normalised reference if available."""
+    """Test pairs, with gold alignments and a normalized reference if available."""
 
     __test__ = False  # for pytest: not a test
 
     alignments: Path | None = None  # gold links, Pharaoh format, words of the source i to words of the target j
-    lc_tok: Path | None = None  # the reference lowercased, normalised and tokenised, for BLEU on such text
+    lc_tok: Path | None = None  # the reference lowercased, normalized and tokenized, for BLEU on such text
     references: tuple[Path, ...] = ()  # further references, line by line; without target, the first takes its place
 
     @model_validator(mode="before")
@@ -75,7 +75,7 @@ class DataConfig(Strict):
 
 
 class SamplingConfig(Strict):
-    """Subword regularisation: in every epoch, each training sentence is segmented at random, by sentencepiece.
+    """Subword regularization: in every epoch, each training sentence is segmented at random, by sentencepiece.
 
     BPE leaves out each merge with probability `alpha` (BPE-dropout, Provilkov et al. 2020, sec. 3; 0.1 there). Unigram
     draws from all segmentations x of a sentence in proportion to P(x)^alpha (Kudo 2018, sec. 3.3; 0.1 to 0.5 there).
@@ -93,12 +93,12 @@ Coverage = Annotated[float, Field(ge=0.98, le=1.0)]  # sentencepiece takes no le
 
 
 class TextConfig(Strict):
-    """Tokenisation and vocabulary."""
+    """Tokenization and vocabulary."""
 
-    tokeniser: Literal["word", "moses", "character", "bpe", "unigram"] = "bpe"  # the last two: sentencepiece
+    tokenizer: Literal["word", "moses", "character", "bpe", "unigram"] = "bpe"  # the last two: sentencepiece
     vocabulary_size: VocabularySize | None = None  # bpe, unigram: exactly; others: at most; null: by the corpus
     minimum_frequency: PositiveInt = 1  # rarer tokens are unknown
-    joint: bool = True  # one tokeniser and one vocabulary for both languages; by default, with bpe and unigram
+    joint: bool = True  # one tokenizer and one vocabulary for both languages; by default, with bpe and unigram
     lowercase: bool = False  # both sides
     match_known_forms: bool = False  # word, moses: read `Dog.`, if it is unknown, as `dog .` (`text/unknown_words.py`)
     source_language: str = "en"  # as in en, eng, en-US or English
@@ -111,7 +111,7 @@ class TextConfig(Strict):
     @classmethod
     def _subwords_are_shared(cls, values: Any) -> Any:
         if isinstance(values, Mapping) and "joint" not in values:
-            return {**values, "joint": values.get("tokeniser", "bpe") in ("bpe", "unigram")}
+            return {**values, "joint": values.get("tokenizer", "bpe") in ("bpe", "unigram")}
         return values
 
     @field_validator("source_language", "target_language")
@@ -122,9 +122,9 @@ class TextConfig(Strict):
     @model_validator(mode="after")
     def _moses_knows_the_languages(self) -> TextConfig:
         for key in ("source_language", "target_language"):
-            if self.tokeniser == "moses" and (reason := without_rules(getattr(self, key))) is not None:
+            if self.tokenizer == "moses" and (reason := without_rules(getattr(self, key))) is not None:
                 raise ValueError(
-                    f"{key} with tokeniser=moses: {reason}; choose another tokeniser, or a related language"
+                    f"{key} with tokenizer=moses: {reason}; choose another tokenizer, or a related language"
                 )
         return self
 
@@ -132,14 +132,14 @@ class TextConfig(Strict):
     def _options_of_subwords(self) -> TextConfig:
         for key in ("sampling", "normalization", "character_coverage"):
             is_default = getattr(self, key) == type(self).model_fields[key].default
-            if not is_default and self.tokeniser not in ("bpe", "unigram"):
-                raise ValueError(f"{key} needs tokeniser=bpe or unigram; {self.tokeniser} has no such option")
+            if not is_default and self.tokenizer not in ("bpe", "unigram"):
+                raise ValueError(f"{key} needs tokenizer=bpe or unigram; {self.tokenizer} has no such option")
         return self
 
     @model_validator(mode="after")
     def _known_forms_need_words(self) -> TextConfig:
-        if self.match_known_forms and self.tokeniser not in ("word", "moses"):
-            raise ValueError(f"match_known_forms needs tokeniser=word or moses; {self.tokeniser} has no words")
+        if self.match_known_forms and self.tokenizer not in ("word", "moses"):
+            raise ValueError(f"match_known_forms needs tokenizer=word or moses; {self.tokenizer} has no words")
         return self
 
 

@@ -1,6 +1,6 @@
 """`pytest --check-scorer my_scorer.py:MyScorer`: one test for each law of the attention doctor.
 
-It accepts normalisers, windows and contexts, too, and checks each part in a process of its own. pytest loads this file
+It accepts normalizers, windows and contexts, too, and checks each part in a process of its own. pytest loads this file
 in every environment in which the package is installed, so imports that the option needs are local.
 """
 
@@ -23,7 +23,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="FILE.py:CLASS",
-        help="test that a scorer, normaliser, window or context keeps the laws of attention, as `seq2seq-attn check` "
+        help="test that a scorer, normalizer, window or context keeps the laws of attention, as `seq2seq-attn check` "
         "does; also package.module:CLASS, or a name that `seq2seq-attn scorers` lists; repeatable",
     )
 

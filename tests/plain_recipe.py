@@ -8,5 +8,5 @@ NO_DROPOUT = {"embedding": 0.0, "state": 0.0, "readout": 0.0}
 
 def constant(learning_rate):
     """Values of `training` for this learning rate."""
-    optimiser = {"learning_rate": learning_rate, "schedule": "constant", "warmup_steps": 0}
-    return {"optimiser": optimiser, "label_smoothing": 0.0, "ema_decay": None}
+    optimizer = {"learning_rate": learning_rate, "schedule": "constant", "warmup_steps": 0}
+    return {"optimizer": optimizer, "label_smoothing": 0.0, "ema_decay": None}

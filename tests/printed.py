@@ -129,7 +129,7 @@ def tiny(**training: object) -> dict[str, object]:
     }
     return {
         "data": sides | {"test": sides["test"] | {"alignments": "test.align"}},
-        "text": {"tokeniser": "word", "vocabulary_size": 99},
+        "text": {"tokenizer": "word", "vocabulary_size": 99},
         "model": {
             "embedding_size": 6,
             "encoder": {"hidden_size": 5},

@@ -23,13 +23,13 @@ def refused(**change):
 
 
 @pytest.mark.parametrize("option", [{"normalization": "nfkc"}, {"character_coverage": 0.99}, {"sampling": {}}])
-@pytest.mark.parametrize("tokeniser", ["word", "moses", "character"])
-def test_options_of_subwords_are_refused_for_other_tokenisers(tokeniser, option):
+@pytest.mark.parametrize("tokenizer", ["word", "moses", "character"])
+def test_options_of_subwords_are_refused_for_other_tokenizers(tokenizer, option):
     (key,) = option
-    message = refused(text={"tokeniser": tokeniser, **option})
-    assert message == f"text: {key} needs tokeniser=bpe or unigram; {tokeniser} has no such option"
+    message = refused(text={"tokenizer": tokenizer, **option})
+    assert message == f"text: {key} needs tokenizer=bpe or unigram; {tokenizer} has no such option"
     for subwords in ("bpe", "unigram"):
-        assert parse(Config, merge(LEAST, {"text": {"tokeniser": subwords, **option}}))
+        assert parse(Config, merge(LEAST, {"text": {"tokenizer": subwords, **option}}))
 
 
 def test_text_is_not_rewritten_unless_rules_are_named():
@@ -45,9 +45,9 @@ def test_a_language_has_one_code_in_a_configuration():
 
 
 def test_moses_is_refused_for_a_language_that_it_has_no_rules_for():
-    message = refused(text={"tokeniser": "moses", "source_language": "fra", "target_language": "dan"})
+    message = refused(text={"tokenizer": "moses", "source_language": "fra", "target_language": "dan"})
     assert message.startswith(
-        "text: target_language with tokeniser=moses: the rules of Moses are for the languages as,"
+        "text: target_language with tokenizer=moses: the rules of Moses are for the languages as,"
     )
     lc_tok = {"test": {**FILES, "lc_tok": "c"}}
     assert "'da' is none of them; leave lc_tok out" in refused(data=lc_tok, text={"target_language": "dan"})
@@ -56,7 +56,7 @@ def test_moses_is_refused_for_a_language_that_it_has_no_rules_for():
 def test_a_dumped_configuration_is_complete_and_loads_equal():
     config = parse(Config, LEAST)
     values = yaml.safe_load(dump(config))
-    assert values["training"]["optimiser"]["learning_rate"] == 0.004
+    assert values["training"]["optimizer"]["learning_rate"] == 0.004
     assert parse(Config, values) == config
 
 
@@ -103,7 +103,7 @@ def test_an_unknown_key_is_refused_with_the_nearest_and_all_known_ones():
         ("training.bacth_size=3", "unknown key 'training.bacth_size' (did you mean 'training.batch_size'?)"),
         ("model.encodr.hidden_size=3", "'model.encodr.hidden_size' (did you mean 'model.encoder.hidden_size'?)"),
         ("hidden_size=5", "(did you mean 'model.encoder.hidden_size' or 'model.decoder.hidden_size'?)"),
-        ("learning_rate=0.1", "(did you mean 'training.optimiser.learning_rate'?)"),
+        ("learning_rate=0.1", "(did you mean 'training.optimizer.learning_rate'?)"),
         ("scorer=general", "(did you mean 'model.context.scorer'?)"),
         ("qwertz=1", "unknown key 'qwertz'; known here: seed, data, text,"),
         ("training.batch_size=0", "training.batch_size = 0: a number greater than 0 is wanted"),
@@ -161,7 +161,7 @@ def test_a_mistake_in_a_file_names_file_and_line(tmp_path):
             {"model": {"context": {"scorer": {"name": "additive", "hidden_size": "many"}}}},
             ["hidden_size = 'many'", "a whole number is wanted"],
         ),
-        ({"model": {"context": {"normaliser": "softmaks"}}}, ["model.context", "did you mean 'softmax'?"]),
+        ({"model": {"context": {"normalizer": "softmaks"}}}, ["model.context", "did you mean 'softmax'?"]),
         ({"data": {"train": {"target": None}}}, ["data.train", "needs either source and target, or tsv"]),
         ({"search": {"beam_size": 2, "n_best": 3}}, ["search", "n_best=3", "beam_size=2"]),
         (
@@ -257,7 +257,7 @@ def test_scores_follow_the_text_and_a_dumped_configuration_says_how(language, to
     assert parse(Config, LEAST).evaluation.bleu == ("13a", False)
 
 
-def test_every_tokeniser_of_sacrebleu_can_be_configured_and_no_other():
+def test_every_tokenizer_of_sacrebleu_can_be_configured_and_no_other():
     for name in BLEU.TOKENIZERS:
         assert parse(Config, merge(LEAST, {"evaluation": {"tokenize": name}})).evaluation.tokenize == name
     assert "did you mean 'flores200'? It has none, zh, 13a" in refused(evaluation={"tokenize": "flores20"})

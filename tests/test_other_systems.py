@@ -141,7 +141,7 @@ data:
   train: {{source: {tmp_path}/train.src, target: {tmp_path}/train.tgt}}
   validation: {{source: {tmp_path}/validation.src, target: {tmp_path}/validation.tgt}}
   test: {{source: {tmp_path}/test.src, target: {tmp_path}/test.tgt}}
-text: {{tokeniser: word}}
+text: {{tokenizer: word}}
 model: {{embedding_size: 3, encoder: {{hidden_size: 2}}, decoder: {{hidden_size: 5}}}}
 training: {{batch_size: 12, max_epochs: 1, patience: null, monitor: loss, accelerator: cpu}}
 evaluation: {{tokenize: none}}

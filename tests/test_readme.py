@@ -154,7 +154,7 @@ def difference_of_attention(results):
 def test_figures_of_real_text_are_those_of_their_results():
     results = json.loads((ROOT / "experiments/multi30k-en-de/results/results.json").read_text(encoding="utf-8"))
     scores = [arm["bleu"] for arm in results["arms"]]
-    distracted, attention, transformer, normalised = (f"{score['mean']:.1f} ± {score['std']:.1f}" for score in scores)
+    distracted, attention, transformer, normalized = (f"{score['mean']:.1f} ± {score['std']:.1f}" for score in scores)
     said = " ".join(README.split())
     difference = difference_of_attention(results)
     assert f"attention reaches {attention} BLEU and the distracted model {distracted}: {difference}" in said
@@ -168,7 +168,7 @@ def test_figures_of_real_text_are_those_of_their_results():
     assert f"| **additive attention, this page**, mean of five seeds, one model | 6 | **{attention}** |" in page
     assert f"| distracted, this page, mean of five seeds, one model | 6 | {distracted} |" in page
     assert f"| Transformer, this page, mean of three seeds, one model | 2 | {transformer} |" in page
-    assert f"| layer normalisation, this page, mean of five seeds, one model | 1 | {normalised} |" in page
+    assert f"| layer normalization, this page, mean of five seeds, one model | 1 | {normalized} |" in page
 
 
 def test_the_scores_of_cased_captions_are_those_of_their_results():
@@ -176,8 +176,8 @@ def test_the_scores_of_cased_captions_are_those_of_their_results():
     (arm,) = Results.load(folder / "results/results.json").arms
     cased, lowercased = (f"{score.mean:.1f} ± {score.std:.1f}" for score in (arm.bleu, arm.bleu_lc_tok))
     page = (folder / "README.md").read_text(encoding="utf-8")
-    assert f"| BLEU, cased and detokenised (sacrebleu `13a`) | **{cased}** | |" in page
-    assert f"| BLEU of lowercased, normalised tokens | {lowercased} | " in page
+    assert f"| BLEU, cased and detokenized (sacrebleu `13a`) | **{cased}** | |" in page
+    assert f"| BLEU of lowercased, normalized tokens | {lowercased} | " in page
     other = (ROOT / "experiments/multi30k-en-de/README.md").read_text(encoding="utf-8")
     assert f"has {cased} cased BLEU, and {lowercased} of lowercased tokens" in other
 
@@ -200,7 +200,7 @@ def test_the_page_on_capacity_has_the_figures_on_training_sentences():
 
 
 @pytest.mark.parametrize(
-    "name", ["ablation", "bible", "capacity", "ladder", "normalisers", "precision", "recipe", "tatoeba-en-fr"]
+    "name", ["ablation", "bible", "capacity", "ladder", "normalizers", "precision", "recipe", "tatoeba-en-fr"]
 )
 def test_the_tables_of_a_page_are_those_of_its_results(name):
     made, results = tables_and_results(name)

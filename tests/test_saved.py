@@ -24,9 +24,9 @@ def saved(path, value):
 
 def test_it_reads_what_torch_load_reads(path):
     model = nn.GRU(5, 3)
-    optimiser = torch.optim.Adam(model.parameters())
+    optimizer = torch.optim.Adam(model.parameters())
     model(torch.ones(2, 5))[0].sum().backward()
-    optimiser.step()
+    optimizer.step()
     shared = torch.arange(12.0).view(3, 4)
     numbers = [torch.ones(2, 3, dtype=dtype) for dtype in (torch.bfloat16, torch.float16, torch.float64, torch.int32)]
     numbers += [
@@ -38,7 +38,7 @@ def test_it_reads_what_torch_load_reads(path):
     ]
     value = {
         "state_dict": model.state_dict(),
-        "optimizer_states": [optimiser.state_dict()],
+        "optimizer_states": [optimizer.state_dict()],
         "numbers": numbers,
         "plain": (1, -2.5, None, True, "Straße", 10**30, {7: [float("inf")]}),
     }
@@ -51,7 +51,7 @@ def test_it_reads_what_torch_load_reads(path):
     assert mine["plain"] == value["plain"]
     assert type(mine["state_dict"]) is OrderedDict
     nn.GRU(5, 3).load_state_dict(mine["state_dict"])
-    optimiser.load_state_dict(mine["optimizer_states"][0])
+    optimizer.load_state_dict(mine["optimizer_states"][0])
 
 
 def test_tensors_that_shared_their_numbers_still_do(path):

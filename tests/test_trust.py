@@ -186,14 +186,14 @@ def dependencies():
     return runpy.run_path(str(ROOT / ".ci" / "dependencies.py"))
 
 
-def test_the_page_of_licences_has_every_dependency_that_is_installed_here(dependencies):
-    page = (ROOT / "docs" / "licences.md").read_text(encoding="utf-8")
+def test_the_page_of_licenses_has_every_dependency_that_is_installed_here(dependencies):
+    page = (ROOT / "docs" / "licenses.md").read_text(encoding="utf-8")
     stated = {row[0]: row[1:] for row in re.findall(r"^\| ([\w.-]+) \| ([^|]+) \| ([^|]+) \|", page, re.MULTILINE)}
     pinned = {canonicalize_name(pin.name): next(iter(pin.specifier)).version for pin in pins()}
     every = dependencies["closure"](dependencies["own_requirements"]())
     for name, (installed, _) in every.items():
         if pinned.get(name) == dependencies["public"](installed.version):  # others have no pin for this machine
-            assert stated[name] == (pinned[name], dependencies["licence"](installed)), name
+            assert stated[name] == (pinned[name], dependencies["license"](installed)), name
     assert stated["eflomal"][1] == "GNU GPLv3"
     assert "not stated" not in page
     assert [row for row in stated.values() if "GPL" in row[1]] == [stated["eflomal"]]

@@ -19,7 +19,7 @@ base:
     train: {{source: {folder}/train.source.gz, target: {folder}/train.target.gz}}
     validation: {{source: {folder}/validation.source, target: {folder}/validation.target}}
     test: {{source: {folder}/test.source, target: {folder}/test.target, alignments: {folder}/test.align}}
-  text: {{tokeniser: word}}
+  text: {{tokenizer: word}}
   model:
     embedding_size: 8
     encoder: {{hidden_size: 6}}
@@ -31,7 +31,7 @@ base:
     batch_size: 8
     monitor: loss
     accelerator: cpu
-    optimiser: {{learning_rate: 0.02, schedule: constant, warmup_steps: 0}}
+    optimizer: {{learning_rate: 0.02, schedule: constant, warmup_steps: 0}}
     label_smoothing: 0
     ema_decay: null
   search: {{beam_size: 2}}

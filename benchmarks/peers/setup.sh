@@ -4,7 +4,7 @@
 #   setup.sh FOLDER [MULTI30K]     MULTI30K: from `seq2seq-attn data get multi30k-en-de`; by default in data/downloaded/
 #
 # FOLDER/venv    the peers' own environment, with the torch release that this project is measured with
-# FOLDER/data    train, val and test, lowercased and tokenised, in a joint BPE of 8,000 merges; the vocabulary
+# FOLDER/data    train, val and test, lowercased and tokenized, in a joint BPE of 8,000 merges; the vocabulary
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 mkdir -p "$1"

@@ -48,7 +48,7 @@ def measure(runs: Path) -> Counts:
         rules = found[languages] = {}
         for seed, run in zip(SEEDS, opposite, strict=True):
             model, reverse = Model.load(runs / f"{languages}-{seed}"), Model.load(run) if both else None
-            options = RULES | {rule: {"reverse": reverse, "symmetrise": method} for rule, method in both.items()}
+            options = RULES | {rule: {"reverse": reverse, "symmetrize": method} for rule, method in both.items()}
             for rule, option in options.items():
                 lines = [str(pair) for pair in model.align(pairs, **option)]
                 rules.setdefault(rule, []).append(counts_of(lines, gold, pairs.source))

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.stats import t, ttest_ind
 
 from seq2seq_attn.evaluation.counts import BleuCounts
-from seq2seq_attn.evaluation.resampling import approximate_randomisation, resampled_scores
+from seq2seq_attn.evaluation.resampling import approximate_randomization, resampled_scores
 from seq2seq_attn.evaluation.significance import (
     JointResult,
     RunScores,
@@ -76,7 +76,7 @@ def verdicts(arms: list[BleuCounts]) -> dict[str, bool]:
     """Which tests call the arms different at 5 %; the one over sentences needs equally many training runs."""
     found = {}
     if arms[0].runs == arms[1].runs:
-        found["sentences"] = approximate_randomisation(*arms, trials=199).p_value <= 0.05
+        found["sentences"] = approximate_randomization(*arms, trials=199).p_value <= 0.05
     if arms[0].runs > 1:
         scores = [run_scores(each) for each in arms]
         found["bootstrap of both"] = bootstrap_p(*scores) <= 0.05

@@ -135,8 +135,8 @@ def _gradient_table(
 
 
 def _with_interval(summary: Sequence[float]) -> str:
-    centre, *interval = summary
-    return f"{centre:.1f}" + (f" ± {(interval[1] - interval[0]) / 2:.1f}" if interval else "")
+    center, *interval = summary
+    return f"{center:.1f}" + (f" ± {(interval[1] - interval[0]) / 2:.1f}" if interval else "")
 
 
 def _seeds(found: Mapping[str, Any]) -> str:

@@ -79,7 +79,7 @@ def draw_tasks(found: Mapping[str, Any]) -> dict[str, Figure]:
             axes.set_xticks(ticks, [str(length) for length in ticks], fontsize=8)
             axes.minorticks_off()
             axes.set(title=task, xlabel="distance" if task == "agreement" else "words", ylim=(0, 1.03))
-        panels[0].set_ylabel("accuracy (grey: trained on)")
+        panels[0].set_ylabel("accuracy (gray: trained on)")
         legend_below(accuracy, panels[0])
         trained = Picture(figsize=(7.6, 3.8), layout="constrained")
         (panels,) = trained.subplots(1, len(found["log10"]), sharey=True, squeeze=False)

@@ -92,7 +92,7 @@ def configuration(arm: str, seed: int, folder: Path, epochs: int) -> Config:
             "validation": {"source": f"{folder}/validation.source", "target": f"{folder}/validation.target"},
             "max_length": 200,
         },
-        "text": {"tokeniser": "word"},
+        "text": {"tokenizer": "word"},
         "model": {"tie_embeddings": "none", "dropout": {"embedding": 0.0, "state": 0.0, "readout": 0.0}} | ARMS[arm],
         "training": {
             "max_epochs": epochs,
@@ -103,7 +103,7 @@ def configuration(arm: str, seed: int, folder: Path, epochs: int) -> Config:
             "monitor": "loss",
             "patience": None,
             "accelerator": "cpu",
-            "optimiser": {"learning_rate": 3e-3, "schedule": "cosine", "warmup_steps": WARM_UP},
+            "optimizer": {"learning_rate": 3e-3, "schedule": "cosine", "warmup_steps": WARM_UP},
         },
         "search": {"beam_size": 1},
     }

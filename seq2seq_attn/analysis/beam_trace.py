@@ -42,7 +42,7 @@ def trace_pair(model: TrainedModel, arm: str, source: str, reference: str) -> De
     tokens = len(ids) - 1
     changes = {"beam_size": TRACED_BEAM_SIZE, "n_best": TRACED_BEAM_SIZE, "sampling": None, "mbr": None}
     options = model.config.search.model_copy(update=changes)
-    searched = TracingTranslator(options.quantised(model.translator))
+    searched = TracingTranslator(options.quantized(model.translator))
     forced = TracingTranslator(model.translator)
     hypotheses = search(searched, [ids], options, with_weights=True)[0]
     _force_stepwise(forced, ids, target)

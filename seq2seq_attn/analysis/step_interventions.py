@@ -18,10 +18,10 @@ from pydantic import Field, NonNegativeInt, model_validator
 from torch import Tensor, nn
 
 from seq2seq_attn.analysis.attention_files import NO_WEIGHTS
-from seq2seq_attn.attention import Attention, Change, Context, Intervened, Normaliser
+from seq2seq_attn.attention import Attention, Change, Context, Intervened, Normalizer
 from seq2seq_attn.attention.contexts.counterfactual import uniform, without_any
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.models.context_config import ReplacementNormaliserConfig, replacement_normalisers
+from seq2seq_attn.models.context_config import ReplacementNormalizerConfig, replacement_normalizers
 from seq2seq_attn.models.translator import Translator
 from seq2seq_attn.ops.replace import replace_modules
 from seq2seq_attn.runs.model import TrainedModel
@@ -35,28 +35,28 @@ class Intervention(Strict):
 
     `weights`: the sum of the values under these weights, which are used as they are; they need not sum to 1.
     `mean`: under equal weights. `nothing`: under weights of 0. `sentence`: the context that the model reads at the same
-    step of the same translation of the sentence `other`. `temperature`: under the weights a_i = normalise(e_i / t),
-    where e_i are the model's own scores, `normalise` is its own normaliser, and t is `temperature`; with softmax,
+    step of the same translation of the sentence `other`. `temperature`: under the weights a_i = normalize(e_i / t),
+    where e_i are the model's own scores, `normalize` is its own normalizer, and t is `temperature`; with softmax,
     a_ij = exp(e_ij / t) / Σ_k exp(e_ik / t) (Hinton et al. 2015, eq. 1). Below 1 the weights are more concentrated,
-    above 1 closer to equal. `normaliser`: under the weights a_i = normalise'(e_i), where normalise' is `normaliser`, in
-    place of the model's own; with a temperature as well, a_i = normalise'(e_i / t). It is given by name, "sparsemax",
-    or with its options, {"name": "softmax", "temperature": 0.5}; see `ReplacementNormaliserConfig` for what is refused.
-    At one place, several temperatures multiply, and the last of several normalisers counts. Other interventions at the
+    above 1 closer to equal. `normalizer`: under the weights a_i = normalize'(e_i), where normalize' is `normalizer`, in
+    place of the model's own; with a temperature as well, a_i = normalize'(e_i / t). It is given by name, "sparsemax",
+    or with its options, {"name": "softmax", "temperature": 0.5}; see `ReplacementNormalizerConfig` for what is refused.
+    At one place, several temperatures multiply, and the last of several normalizers counts. Other interventions at the
     same step apply to the weights that follow.
     """
 
-    replace: Literal["weights", "mean", "sentence", "nothing", "temperature", "normaliser"]  # by what
+    replace: Literal["weights", "mean", "sentence", "nothing", "temperature", "normalizer"]  # by what
     step: NonNegativeInt | None = None  # counted from 0, tokens of a prefix included; null: at every step
     layer: NonNegativeInt | None = None  # of the decoder; null: in every layer
     head: NonNegativeInt | None = None  # null: in every head
     weights: tuple[float, ...] | None = None  # one per source token, `</s>` included
     other: str | None = None  # a source sentence
     temperature: float | None = Field(default=None, ge=0.001, le=1000)
-    normaliser: ReplacementNormaliserConfig | None = None
+    normalizer: ReplacementNormalizerConfig | None = None
 
     @model_validator(mode="after")
     def _has_what_it_needs(self) -> Intervention:
-        for name in ("weights", "other", "temperature", "normaliser"):
+        for name in ("weights", "other", "temperature", "normalizer"):
             needed = "sentence" if name == "other" else name
             is_given, is_needed = getattr(self, name) is not None, self.replace == needed
             if is_needed and not is_given:
@@ -70,10 +70,10 @@ class Intervention(Strict):
         return self
 
 
-def normalisers_for(model: TrainedModel) -> list[str]:
-    """The names that `replace=normaliser` takes for this model; none if its weights are not those of one scorer."""
+def normalizers_for(model: TrainedModel) -> list[str]:
+    """The names that `replace=normalizer` takes for this model; none if its weights are not those of one scorer."""
     contexts = model.translator.contexts_that_read()
-    return replacement_normalisers() if contexts and _have_scores(contexts) else []
+    return replacement_normalizers() if contexts and _have_scores(contexts) else []
 
 
 def _have_scores(contexts: Sequence[Context]) -> bool:
@@ -123,7 +123,7 @@ class IntervenedModels:
             heads = min(context.heads for context in self.contexts)
             if each.head is not None and each.head >= heads:
                 raise UserError(f"head {each.head}: this model has heads 0 to {heads - 1}")
-            if each.replace in ("temperature", "normaliser") and not _have_scores(self.contexts):
+            if each.replace in ("temperature", "normalizer") and not _have_scores(self.contexts):
                 raise UserError(
                     f"replace={each.replace} needs weights from one scorer; those of this model have none or several"
                 )
@@ -141,7 +141,7 @@ class IntervenedModels:
             changes = [self._change(each, heads) for each in applied if each.replace in ("weights", *CHANGES)]
             others = [1 + self.others.index(each.other) for each in applied if each.other is not None]
             replacements[reader] = Intervened(
-                self._scored(reader, number, _temperatures(applied, heads), _normalisers(applied, heads)),
+                self._scored(reader, number, _temperatures(applied, heads), _normalizers(applied, heads)),
                 heads,
                 partial(_in_turn, changes) if changes else None,
                 others[-1] if others else None,
@@ -150,12 +150,12 @@ class IntervenedModels:
         return replace_modules(self.translator, replacements).eval()
 
     def _scored(
-        self, reader: Context, number: int, temperatures: Sequence[float], normalisers: Mapping[int, Normaliser]
+        self, reader: Context, number: int, temperatures: Sequence[float], normalizers: Mapping[int, Normalizer]
     ) -> Context:
         """The reader with a copy of its scorer that leaves its scores behind; other threads use the original.
 
-        The reader itself gets the scores of the first sentence divided by the temperature of each head, and normalises
-        them by the normaliser of each head, if there is one.
+        The reader itself gets the scores of the first sentence divided by the temperature of each head, and normalizes
+        them by the normalizer of each head, if there is one.
         """
         if not isinstance(reader, Attention):
             return reader
@@ -169,8 +169,8 @@ class IntervenedModels:
             return scores / divisors
 
         parts: dict[nn.Module, nn.Module] = {reader.scorer: _with_hook(reader.scorer, remember)}
-        if normalisers:
-            parts[reader.normaliser] = _with_hook(reader.normaliser, partial(_normalised_by, normalisers))
+        if normalizers:
+            parts[reader.normalizer] = _with_hook(reader.normalizer, partial(_normalized_by, normalizers))
         return replace_modules(reader, parts)
 
     def _change(self, each: Intervention, heads: int) -> Change:
@@ -188,12 +188,12 @@ def _temperatures(applied: Sequence[Intervention], heads: int) -> list[float]:
     return [math.prod(each for place, each in given if place in (None, head)) for head in range(heads)]
 
 
-def _normalisers(applied: Sequence[Intervention], heads: int) -> dict[int, Normaliser]:
-    """The last normaliser given for each head that gets another than the model's own."""
+def _normalizers(applied: Sequence[Intervention], heads: int) -> dict[int, Normalizer]:
+    """The last normalizer given for each head that gets another than the model's own."""
     return {
-        head: each.normaliser().eval()
+        head: each.normalizer().eval()
         for each in applied
-        if each.normaliser is not None
+        if each.normalizer is not None
         for head in range(heads)
         if each.head in (None, head)
     }
@@ -207,15 +207,15 @@ def _with_hook(part: nn.Module, hook: Callable[..., Tensor | None]) -> nn.Module
     return copied
 
 
-def _normalised_by(
-    normalisers: Mapping[int, Normaliser], _own: nn.Module, inputs: tuple[Any, ...], weights: Tensor
+def _normalized_by(
+    normalizers: Mapping[int, Normalizer], _own: nn.Module, inputs: tuple[Any, ...], weights: Tensor
 ) -> Tensor:
-    """The weights (B * heads, K, S) with those of these normalisers in these heads of the first sentence."""
+    """The weights (B * heads, K, S) with those of these normalizers in these heads of the first sentence."""
     scores, is_token, *_ = inputs
     changed = weights.clone()
-    for head, normaliser in normalisers.items():
+    for head, normalizer in normalizers.items():
         mask = None if is_token is None else is_token.expand_as(scores)[head]
-        changed[head] = normaliser(scores[head], mask)
+        changed[head] = normalizer(scores[head], mask)
     return changed
 
 

@@ -32,7 +32,7 @@ class LayerReading(NamedTuple):
     """How one layer of the decoder read the S source tokens at a step, by each of its H heads."""
 
     weights: list[list[float]]  # (H, S)
-    # (H, S), before temperature and normaliser; None where a token is excluded, or if the context is no `Attention`
+    # (H, S), before temperature and normalizer; None where a token is excluded, or if the context is no `Attention`
     scores: list[list[float | None]] | None
     contributions: list[list[float]]  # (H, S): |a_j v_j|, how far source token j moves C (Kobayashi et al. 2020)
 

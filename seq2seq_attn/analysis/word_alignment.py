@@ -220,10 +220,10 @@ def align_by_eflomal(run: Path, pairs: ParallelCorpus, say: Say = lambda _: None
     """Links between the whitespace-separated words of each pair; two words are linked if any of their pieces are.
 
     eflomal (Östling & Tiedemann 2016) samples an HMM with fertilities in both directions. It learns from the same text
-    as the model of the run: the run's training pairs, cut by the run's tokenisers, and the pairs to align, as an
+    as the model of the run: the run's training pairs, cut by the run's tokenizers, and the pairs to align, as an
     unsupervised aligner needs no held-out text. The sampling takes no seed: links vary slightly between calls.
 
-    eflomal is run as a program, not imported: it has another licence (GPL-3.0) than this package.
+    eflomal is run as a program, not imported: it has another license (GPL-3.0) than this package.
 
     UserError: eflomal is not installed or fails, or the training pairs are not where the configuration of the run names
     them.

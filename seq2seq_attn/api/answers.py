@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seq2seq_attn.analysis.attention_files import NO_WEIGHTS, TokenAttention
-from seq2seq_attn.analysis.neighbours import Neighbour
+from seq2seq_attn.analysis.neighbors import Neighbor
 from seq2seq_attn.analysis.stepwise import DecodedSteps
 from seq2seq_attn.api.tables import CELL, TABLE, Answers
 from seq2seq_attn.errors import UserError
@@ -180,8 +180,8 @@ class Alignments(Answers[PairLinks]):
         return [{"source": each.source, "target": each.target, "links": str(each)} for each in self]
 
 
-class Neighbours(Answers[Neighbour]):
-    """The result of `Model.neighbours`: training pairs, or steps of their targets, the nearest first."""
+class Neighbors(Answers[Neighbor]):
+    """The result of `Model.neighbors`: training pairs, or steps of their targets, the nearest first."""
 
     @property
     def distances(self) -> list[float]:
@@ -189,7 +189,7 @@ class Neighbours(Answers[Neighbour]):
         return [each.distance for each in self]
 
     def to_records(self) -> list[dict[str, Any]]:
-        """One dictionary per neighbour."""
+        """One dictionary per neighbor."""
         return [each._asdict() for each in self]
 
 
@@ -271,7 +271,7 @@ class AttentionMatrix:
         )
 
     def _repr_html_(self) -> str:
-        """A table with cells in shades of blue by weight; the text keeps the colour of the page."""
+        """A table with cells in shades of blue by weight; the text keeps the color of the page."""
         head = "".join(f'<th style="{CELL};writing-mode:vertical-rl">{html.escape(word)}</th>' for word in self.source)
         rows = []
         for word, row in zip(self.target, self.weights, strict=True):

@@ -51,14 +51,14 @@ def corpora() -> Corpora:
 
 
 class Corpora(Listing[KnownCorpus]):
-    """Corpora, with their sizes, licences and citations."""
+    """Corpora, with their sizes, licenses and citations."""
 
     def lines(self) -> dict[str, list[str]]:
         return {
             each.name: [
                 each.description,
                 f"size: {each.size}",
-                f"licence: {each.licence}",
+                f"license: {each.license}",
                 f"seq2seq-attn data {'make' if each.is_generated else 'get'} {each.name}",
             ]
             for each in self
@@ -66,7 +66,7 @@ class Corpora(Listing[KnownCorpus]):
 
     def to_records(self) -> list[dict[str, Any]]:
         """One dictionary per corpus."""
-        shown = "name", "description", "size", "licence", "page", "is_generated"
+        shown = "name", "description", "size", "license", "page", "is_generated"
         return [{key: getattr(each, key) for key in shown} for each in self]
 
 

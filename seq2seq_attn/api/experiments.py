@@ -193,8 +193,8 @@ class Comparison:
         """Writes live.html beside the report: one file that translates and shows attention in the browser, offline.
 
         It contains the models of these arms, by default of the best one and the baseline, each from its first seed. See
-        docs/export.md. UserError: there is no such run, or it was removed; its tokeniser is learnt; torch.export cannot
-        record a part of the model; or the extra [export] is not installed.
+        docs/export.md. UserError: there is no such run, or it was removed; its tokenizer is learned; torch.export
+        cannot record a part of the model; or the extra [export] is not installed.
         """
         from seq2seq_attn.export.html import FILE, live_page
         from seq2seq_attn.runs.model import TrainedModel

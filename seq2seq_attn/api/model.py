@@ -15,7 +15,7 @@ from seq2seq_attn.api.answers import (
     Alignments,
     AttentionMatrix,
     Candidate,
-    Neighbours,
+    Neighbors,
     PairLinks,
     PairScore,
     PairScores,
@@ -26,7 +26,7 @@ from seq2seq_attn.api.answers import (
 from seq2seq_attn.api.tables import html_table
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.alignment import GoldCorpus, Links, Method, flipped, read_gold_of, symmetrise
+from seq2seq_attn.evaluation.alignment import GoldCorpus, Links, Method, flipped, read_gold_of, symmetrize
 from seq2seq_attn.evaluation.attention_weights import AlignmentRow
 from seq2seq_attn.ops import slow_precision
 from seq2seq_attn.runs import DEMO, Say, find_run, is_shipped, warn
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     import torch
 
     from seq2seq_attn.analysis.faithfulness import Faithfulness
-    from seq2seq_attn.analysis.neighbours import StateIndex
+    from seq2seq_attn.analysis.neighbors import StateIndex
     from seq2seq_attn.analysis.step_interventions import Intervention
     from seq2seq_attn.api.heads import AttentionMaps, HeadAgreements
     from seq2seq_attn.api.scores import Scores
@@ -73,7 +73,7 @@ class Model:
     ('c', 'b', 'a', '</s>')
     """
 
-    trained: TrainedModel  # the torch module with its tokenisers and vocabularies
+    trained: TrainedModel  # the torch module with its tokenizers and vocabularies
     folder: Path
 
     @classmethod
@@ -148,7 +148,7 @@ class Model:
 
         After each batch, `progress` is called with the number of sentences done. `say` is called with warnings, such as
         that a sentence with more tokens than the run's `data.max_length` is truncated. UserError: options contradict
-        each other, or a model of the ensemble has other vocabularies or tokenisers than this one.
+        each other, or a model of the ensemble has other vocabularies or tokenizers than this one.
         """
         if isinstance(sentences, str):
             raise UserError(f"translate takes a list of sentences, got one string; write translate([{sentences!r}])")
@@ -304,7 +304,7 @@ class Model:
         layer: int | None = None,
         head: int | None = None,
         reverse: Model | None = None,
-        symmetrise: Method = "grow-diag-final-and",
+        symmetrize: Method = "grow-diag-final-and",
         write: Callable[[TokenAttention], object] | None = None,
         progress: Progress | None = None,
     ) -> Alignments:
@@ -315,7 +315,7 @@ class Model:
         step that predicts it or, with "read", the step that reads it as input. The weights are the mean over all layers
         and heads, with `layer` the mean over the heads of that layer, and with `head` those of that head; both count
         from 0. The links of `reverse`, a model for the opposite direction, are combined with these by the method
-        `symmetrise`; `layer` and `head` are then those of both models. `write` is called with the weights between the
+        `symmetrize`; `layer` and `head` are then those of both models. `write` is called with the weights between the
         tokens of each pair. UserError: a model has no such layer or head, or `threshold` is not between 0 and 1.
         """
         from seq2seq_attn.analysis.word_alignment import align_by_attention
@@ -328,7 +328,7 @@ class Model:
         links = aligned(self.trained, corpus, write=write)
         if reverse is not None:
             turned = reverse._short(ParallelCorpus(corpus.target, corpus.source, corpus.name))
-            links = _joined(links, map(flipped, aligned(reverse.trained, turned)), symmetrise)
+            links = _joined(links, map(flipped, aligned(reverse.trained, turned)), symmetrize)
         return _alignments(corpus, links)
 
     def align_heads(
@@ -423,7 +423,7 @@ class Model:
         mapping with the keys of `seq2seq_attn.analysis.step_interventions.Intervention`:
         {"replace": "weights", "step": 2, "weights": [0, 1, 0]} replaces the weights of step 2; "mean", "sentence" (with
         "other") and "nothing" replace the context; "temperature" (with "temperature") divides the scores before the
-        normaliser; "normaliser" (with "normaliser", such as "sparsemax") replaces it. UserError: a side is blank, a
+        normalizer; "normalizer" (with "normalizer", such as "sparsemax") replaces it. UserError: a side is blank, a
         token is unknown, both `target` and `prefix` are given, or an intervention does not fit the sentence or the
         model.
         """
@@ -438,7 +438,7 @@ class Model:
         steps = decode_steps(self.trained, source, target, prefix=prefix, interventions=changes, options=options)
         return Steps(**vars(decoded(self.trained, source, steps)))
 
-    def neighbours(
+    def neighbors(
         self,
         source: str | Sequence[str],
         target: str | Sequence[str] | None = None,
@@ -446,7 +446,7 @@ class Model:
         step: int | None = None,
         most: int = 10,
         **search: Any,
-    ) -> Neighbours:
+    ) -> Neighbors:
         """The training pairs whose sources this model reads most alike or, with `step`, its most similar steps.
 
         Sources are compared by the mean of their encoder states, steps by the features that the next token is predicted
@@ -456,11 +456,11 @@ class Model:
         `search` takes the options of `translate`, where a search is needed. UserError: a side is blank, there is no
         such step, a target has no `step`, or the training text is missing.
         """
-        from seq2seq_attn.analysis.neighbours import find_neighbours
+        from seq2seq_attn.analysis.neighbors import find_neighbors
 
         _refuse_unused_options(target is not None or step is None, search)
         options = self._options_of_one(search)
-        return Neighbours(find_neighbours(self.trained, self._state_index, source, target, step, most, options))
+        return Neighbors(find_neighbors(self.trained, self._state_index, source, target, step, most, options))
 
     def _refuse_cut(self, source: str) -> None:
         """UserError if a search reads only the beginning of a sentence, which the weights would not show."""
@@ -478,7 +478,7 @@ class Model:
 
     @cached_property
     def _state_index(self) -> StateIndex:
-        from seq2seq_attn.analysis.neighbours import StateIndex
+        from seq2seq_attn.analysis.neighbors import StateIndex
 
         return StateIndex.of_run(self.trained, self.folder, warn)
 
@@ -559,17 +559,17 @@ class Model:
         return {name: fact for name, fact in facts.items() if fact}
 
 
-def align_by_eflomal(run: Path | str, pairs: Pairs, *, symmetrise: Method, say: Say = warn) -> Alignments:
+def align_by_eflomal(run: Path | str, pairs: Pairs, *, symmetrize: Method, say: Say = warn) -> Alignments:
     """As `Model.align`, by a statistical aligner trained on the training pairs of the run in both directions."""
     from seq2seq_attn.analysis import word_alignment
 
     corpus = _corpus(pairs)
     found = word_alignment.align_by_eflomal(find_run(Path(run)), corpus, say)
-    return _alignments(corpus, _joined(found.forward, found.backward, symmetrise))
+    return _alignments(corpus, _joined(found.forward, found.backward, symmetrize))
 
 
 def _joined(forward: Iterable[Links], backward: Iterable[Links], method: Method) -> list[Links]:
-    return [symmetrise(*links, method) for links in zip(forward, backward, strict=True)]
+    return [symmetrize(*links, method) for links in zip(forward, backward, strict=True)]
 
 
 def _alignments(corpus: ParallelCorpus, links: Sequence[Links]) -> Alignments:

@@ -13,7 +13,7 @@ from seq2seq_attn.evaluation.corpus_scores import default_tokenizer
 from seq2seq_attn.evaluation.counts import BleuCounts
 from seq2seq_attn.evaluation.groups import score_by_length
 from seq2seq_attn.evaluation.metrics import METRICS, TranslatedTest, score_translations
-from seq2seq_attn.evaluation.resampling import approximate_randomisation, paired_bootstrap
+from seq2seq_attn.evaluation.resampling import approximate_randomization, paired_bootstrap
 from seq2seq_attn.reading import read_lines
 from seq2seq_attn.text.corpus import refuse_no_text
 from seq2seq_attn.text.languages import language_code, without_rules
@@ -38,7 +38,7 @@ def evaluate(
 
     Each argument is a file or a list of lines; `Model.evaluate` scores a model on its test set. Several references are
     a list of Paths, or of lists of lines, blank where a further one is missing. `source` adds BLEU by source length.
-    `lc_tok`, the references lowercased, normalised and tokenised, adds the BLEU that papers report. `baseline`, the
+    `lc_tok`, the references lowercased, normalized and tokenized, adds the BLEU that papers report. `baseline`, the
     translations of another system, adds the difference in BLEU with two paired tests; lines with the same `source` are
     drawn together. `comet`, the checkpoint of a COMET model, adds its score; it needs `source` and the package
     unbabel-comet. `tokenize` is sacrebleu's tokenizer, by default that of the `language` of the translations, by
@@ -87,7 +87,7 @@ def evaluate(
             scores["difference"] = {"difference": found.difference, "untested": ONE_SENTENCE}
         else:
             scores["difference"] = asdict(found)
-            scores["randomisation"] = asdict(approximate_randomisation(ours, theirs))
+            scores["randomization"] = asdict(approximate_randomization(ours, theirs))
     return scores
 
 
@@ -130,11 +130,11 @@ class Scores(dict[str, Any]):
         if "untested" in self.get("difference", {}):
             yield _Row("BLEU difference", self["difference"]["difference"], self["difference"]["untested"], sign="+")
         elif "difference" in self:
-            pair, randomisation = self["difference"], self["randomisation"]
+            pair, randomization = self["difference"], self["randomization"]
             interval = f"95 % interval [{pair['low']:+.2f}, {pair['high']:+.2f}]"
             about = f"{interval}, p = {pair['p_value']:.3f}, {pair['signature']}"
             yield _Row("BLEU difference", pair["difference"], about, sign="+")
-            about = f"approximate randomisation p = {randomisation['p_value']:.4f}, {randomisation['signature']}"
+            about = f"approximate randomization p = {randomization['p_value']:.4f}, {randomization['signature']}"
             yield _Row("", None, about)
 
 

@@ -81,7 +81,7 @@ def described(entries: Mapping[str, Sequence[str]]) -> Table:
 
 
 def as_text(shown: Any, width: int = WIDTH) -> str:
-    """What rich prints, without colours and without blanks at the ends of lines."""
+    """What rich prints, without colors and without blanks at the ends of lines."""
     from rich.console import Console
 
     file = io.StringIO()
@@ -89,7 +89,7 @@ def as_text(shown: Any, width: int = WIDTH) -> str:
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
 
 
-# Neither a text colour nor an opaque background is set, so that both follow the theme of the page.
+# Neither a text color nor an opaque background is set, so that both follow the theme of the page.
 TABLE = "border-collapse:collapse;color:inherit;background:none;margin:0.5em 0"
 CELL = "border:1px solid rgba(128,128,128,0.35);padding:0.15em 0.4em;color:inherit;font-weight:normal"
 

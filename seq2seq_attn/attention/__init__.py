@@ -8,14 +8,14 @@
 >>> context.round().tolist(), weights.round().tolist()
 ([[[5.0, 0.0, 1.0]]], [[[0.0, 1.0, 0.0, 0.0]]])
 
-Dimensions: B sentences, S source positions, T queries. A `Scorer` compares queries with keys, a `Normaliser` turns
+Dimensions: B sentences, S source positions, T queries. A `Scorer` compares queries with keys, a `Normalizer` turns
 scores into weights, a `Window` restricts the positions that may be read, a `Context` computes what a decoder reads from
 the source, and a `Summary` maps a sentence to one vector.
 """
 
 from torch import nn
 
-from seq2seq_attn.attention import normalisers, positions, scorers, windows
+from seq2seq_attn.attention import normalizers, positions, scorers, windows
 from seq2seq_attn.attention.attention import Attention
 from seq2seq_attn.attention.context import Context, attend
 from seq2seq_attn.attention.contexts.chunkwise import ChunkwiseAttention, ChunkwiseSource
@@ -32,21 +32,21 @@ from seq2seq_attn.attention.contexts.multi_head import MultiHead, MultiheadAtten
 from seq2seq_attn.attention.contexts.observed import Observed
 from seq2seq_attn.attention.contexts.self_attention import SelfAttention
 from seq2seq_attn.attention.history import History, each_tensor
-from seq2seq_attn.attention.normaliser import (
-    HistoryNormaliser,
-    Normaliser,
-    _normalisers,
-    normaliser_class,
-    normaliser_classes,
+from seq2seq_attn.attention.normalizer import (
+    HistoryNormalizer,
+    Normalizer,
+    _normalizers,
+    normalizer_class,
+    normalizer_classes,
 )
-from seq2seq_attn.attention.normalisers.entmax15 import Entmax15
-from seq2seq_attn.attention.normalisers.gumbel import Gumbel
-from seq2seq_attn.attention.normalisers.hard import Hard
-from seq2seq_attn.attention.normalisers.monotonic import Monotonic
-from seq2seq_attn.attention.normalisers.shuffled import Shuffled
-from seq2seq_attn.attention.normalisers.sigmoid import Sigmoid
-from seq2seq_attn.attention.normalisers.softmax import Softmax
-from seq2seq_attn.attention.normalisers.sparsemax import Sparsemax
+from seq2seq_attn.attention.normalizers.entmax15 import Entmax15
+from seq2seq_attn.attention.normalizers.gumbel import Gumbel
+from seq2seq_attn.attention.normalizers.hard import Hard
+from seq2seq_attn.attention.normalizers.monotonic import Monotonic
+from seq2seq_attn.attention.normalizers.shuffled import Shuffled
+from seq2seq_attn.attention.normalizers.sigmoid import Sigmoid
+from seq2seq_attn.attention.normalizers.softmax import Softmax
+from seq2seq_attn.attention.normalizers.sparsemax import Sparsemax
 from seq2seq_attn.attention.position import Position, _positions, position_class, position_classes
 from seq2seq_attn.attention.positions.learned import Learned
 from seq2seq_attn.attention.positions.relative_bias import RelativeBias
@@ -66,7 +66,7 @@ from seq2seq_attn.attention.scorers.location_aware import LocationAware
 from seq2seq_attn.attention.scorers.mlp import MLP
 from seq2seq_attn.attention.scorers.multiplicative import Multiplicative
 from seq2seq_attn.attention.scorers.negative_squared_distance import NegativeSquaredDistance
-from seq2seq_attn.attention.scorers.normalised_additive import NormalisedAdditive
+from seq2seq_attn.attention.scorers.normalized_additive import NormalizedAdditive
 from seq2seq_attn.attention.scorers.relative import Relative
 from seq2seq_attn.attention.scorers.scaled_dot import ScaledDot
 from seq2seq_attn.attention.source import ConstantSource, PreparedSource, Source
@@ -99,7 +99,7 @@ __all__ = [
     "Gumbel",
     "Hard",
     "History",
-    "HistoryNormaliser",
+    "HistoryNormalizer",
     "HistoryScorer",
     "Intervened",
     "KeyValueAttention",
@@ -121,8 +121,8 @@ __all__ = [
     "NegativeSquaredDistance",
     "NeuralCoverage",
     "NoContext",
-    "NormalisedAdditive",
-    "Normaliser",
+    "NormalizedAdditive",
+    "Normalizer",
     "Observed",
     "Position",
     "PreparedSource",
@@ -145,8 +145,8 @@ __all__ = [
     "Window",
     "attend",
     "each_tensor",
-    "normaliser_class",
-    "normaliser_classes",
+    "normalizer_class",
+    "normalizer_classes",
     "own_options",
     "position_class",
     "position_classes",
@@ -159,9 +159,9 @@ __all__ = [
 
 # Classes in new files of these folders are exported automatically; type checkers know only those listed above. The
 # files are imported last, so that they can import every name of this package.
-for _folder in (scorers, normalisers, windows, positions):
+for _folder in (scorers, normalizers, windows, positions):
     import_folder(_folder.__name__, _folder.__path__)
-globals().update({part.__name__: part for part in (*_scorers, *_normalisers, *_windows, *_positions)})
+globals().update({part.__name__: part for part in (*_scorers, *_normalizers, *_windows, *_positions)})
 
 # Fused implementations may replace the forward pass of these classes.
 for _part in [part for part in globals().values() if isinstance(part, type) and issubclass(part, nn.Module)]:

@@ -1,4 +1,4 @@
-"""Attention: score, normalise, sum."""
+"""Attention: score, normalize, sum."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from torch import Tensor
 
 from seq2seq_attn.attention.context import Context, one_by_one
 from seq2seq_attn.attention.history import NOTHING, History
-from seq2seq_attn.attention.normaliser import Normaliser, full_precision
-from seq2seq_attn.attention.normalisers.softmax import Softmax
+from seq2seq_attn.attention.normalizer import Normalizer, full_precision
+from seq2seq_attn.attention.normalizers.softmax import Softmax
 from seq2seq_attn.attention.registry import need_instance
 from seq2seq_attn.attention.scorer import Scorer
 from seq2seq_attn.attention.scorers.scaled_dot import ScaledDot
@@ -31,7 +31,7 @@ from seq2seq_attn.attention.window import View, Window
 class Attention(Context):
     """C_i = Σ_j a_ij v_j with a_i = softmax_j F(q_i, k_j) (Bahdanau et al. 2015, eq. 5 and 6).
 
-    F is the scorer. Another normaliser may replace softmax, and a window may restrict which positions are read.
+    F is the scorer. Another normalizer may replace softmax, and a window may restrict which positions are read.
     `value_size` is the width of the values; it is needed only if it differs from that of the keys.
 
     `dropout` is the probability of setting a weight to 0 in training mode, where the others are divided by 1 - dropout;
@@ -44,27 +44,27 @@ class Attention(Context):
     def __init__(
         self,
         scorer: Scorer,
-        normaliser: Normaliser | None = None,
+        normalizer: Normalizer | None = None,
         window: Window | None = None,
         value_size: int | None = None,
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
         need_instance(self, Scorer, scorer=scorer)
-        if normaliser is not None:
-            need_instance(self, Normaliser, normaliser=normaliser)
+        if normalizer is not None:
+            need_instance(self, Normalizer, normalizer=normalizer)
         if window is not None:
             need_instance(self, Window, window=window)
         if not 0 <= dropout < 1:
             raise ValueError(f"{type(self).__name__} needs 0 <= dropout < 1, got {dropout}")
         self.scorer = scorer
-        self.normaliser = Softmax() if normaliser is None else normaliser
+        self.normalizer = Softmax() if normalizer is None else normalizer
         self.window = window
         self.query_size, self.key_size = scorer.query_size, scorer.key_size
         self.value_size = scorer.key_size if value_size is None else value_size
         self.dropout = dropout
         counts_steps = window is not None and window.needs_steps
-        self.needs_history = scorer.needs_history or self.normaliser.needs_history or counts_steps
+        self.needs_history = scorer.needs_history or self.normalizer.needs_history or counts_steps
 
     def prepare(self, keys: Keys, values: Values | None = None, is_token: IsToken | None = None) -> Source:
         check_source(self, keys, values, is_token, self.key_size)
@@ -77,14 +77,14 @@ class Attention(Context):
     def extend(
         self, source: Source, keys: Keys, values: Values | None = None, is_token: IsToken | None = None
     ) -> Source:
-        check_extension(self, source.sentences, keys, is_token, self.scorer, self.normaliser)
+        check_extension(self, source.sentences, keys, is_token, self.scorer, self.normalizer)
         more = self.prepare(keys, values)
         return source.append(more if is_token is None else more._replace(is_token=is_token[:, None]))
 
     def start(self, source: Source) -> History:
         scores = source.values.new_empty((source.sentences, 1, source.values.shape[1]))
         steps = NOTHING if self.window is None else scores.new_zeros(scores.shape[:2], dtype=torch.int64)
-        return self.scorer.start(source.prepared), self.normaliser.start(scores), steps
+        return self.scorer.start(source.prepared), self.normalizer.start(scores), steps
 
     def forward(
         self,
@@ -126,19 +126,19 @@ class Attention(Context):
 
     def weigh(self, query: Query, source: Source, history: History, view: View) -> tuple[Weights, History]:
         """The weights (B, K, S) of a step that has this `view`, and the history for the next step."""
-        scorer_history, normaliser_history, steps = history
+        scorer_history, normalizer_history, steps = history
         scores = self.scorer.after(scorer_history, query, source.prepared)
         if source.bias is None:
-            weights = self.normaliser.after(normaliser_history, scores, view.is_open)
+            weights = self.normalizer.after(normalizer_history, scores, view.is_open)
         else:
             biased = full_precision(scores) + source.bias
-            weights = self.normaliser.after(normaliser_history, biased, view.is_open).to(scores.dtype)
-        normaliser_history = self.normaliser.advance(normaliser_history, weights)
+            weights = self.normalizer.after(normalizer_history, biased, view.is_open).to(scores.dtype)
+        normalizer_history = self.normalizer.advance(normalizer_history, weights)
         if view.factor is not None:
             weights = weights * view.factor.to(weights.dtype)
         scorer_history = self.scorer.advance(scorer_history, query, source.prepared, weights)
         steps = NOTHING if self.window is None else steps + 1
-        return weights, (scorer_history, normaliser_history, steps)
+        return weights, (scorer_history, normalizer_history, steps)
 
     def view(self, query: Query, source: Source, history: History) -> View:
         """What the window leaves of the source at a step."""
@@ -150,13 +150,13 @@ class Attention(Context):
 
     def _ahead(self, history: History, steps: int) -> History | None:
         """The histories before each of the next steps; None if they depend on weights not yet computed."""
-        scorer_history, normaliser_history, taken = history
+        scorer_history, normalizer_history, taken = history
         scorer_history = self.scorer.ahead(scorer_history, steps)
-        if scorer_history is None or self.normaliser.needs_history:
+        if scorer_history is None or self.normalizer.needs_history:
             return None
         if self.window is not None:
             taken = taken + torch.arange(steps, device=taken.device)
-        return scorer_history, normaliser_history, taken
+        return scorer_history, normalizer_history, taken
 
     def _fused(
         self,
@@ -200,8 +200,8 @@ def why_not_fused(attention: Attention) -> str | None:
         return "the reference implementation is requested"
     if type(attention) is not Attention or type(attention.scorer) is not ScaledDot:
         return "it is not attention with scaled dot products"
-    if type(attention.normaliser) is not Softmax or attention.normaliser.temperature != 1:
-        return "the normaliser is not softmax of temperature 1"
+    if type(attention.normalizer) is not Softmax or attention.normalizer.temperature != 1:
+        return "the normalizer is not softmax of temperature 1"
     if attention.window is not None:
         return "there is a window"
     if not torch.compiler.is_compiling() and is_transformed():

@@ -26,7 +26,7 @@ class Context(nn.Module, ABC):
         history = context.start(source)
         contexts, weights, history = context(query, source, history)
 
-    If steps depend on earlier weights, `torch.export` and `torch.jit.trace` specialise on the T of the example inputs,
+    If steps depend on earlier weights, `torch.export` and `torch.jit.trace` specialize on the T of the example inputs,
     and the program rejects any other T; export a call with a history to take any number of steps.
     """
 
@@ -45,7 +45,7 @@ class Context(nn.Module, ABC):
 
         ValueError: shapes or the dtype of the mask do not fit, or a sentence has no token. The latter is not detected
         if the mask is on an accelerator, while a graph is traced, or within `torch.func` transforms. Such a sentence
-        then gets NaN from softmax and its variants and 0 from the other normalisers; other sentences are not affected.
+        then gets NaN from softmax and its variants and 0 from the other normalizers; other sentences are not affected.
         """
 
     def extend(self, source: Any, keys: Keys, values: Values | None = None, is_token: IsToken | None = None) -> Any:
@@ -76,7 +76,7 @@ class Context(nn.Module, ABC):
             self-attention (T = S), and T new queries on a source that has been extended by their T keys.
         bias: added to the scores; any shape that broadcasts to (B, T, S). -inf excludes a position, as `may_read` does.
         need_weights: False returns None in place of the weights. Softmax of `ScaledDot` is then computed by torch's
-            `scaled_dot_product_attention`, which does not materialise the weights and has first derivatives only.
+            `scaled_dot_product_attention`, which does not materialize the weights and has first derivatives only.
 
         With a history, `query` (B, K, query_size) is one step of K hypotheses per sentence, each with its own entry
         (B, K, ...) in the history, and the third result is the history for the next step. `may_read` and `bias` then

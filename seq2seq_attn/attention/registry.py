@@ -32,7 +32,7 @@ from torch import nn
 Part = TypeVar("Part")
 Value = TypeVar("Value")
 
-ENTRY_POINTS = "seq2seq_attn.scorers"  # the group in which a distribution declares its scorers, normalisers, windows
+ENTRY_POINTS = "seq2seq_attn.scorers"  # the group in which a distribution declares its scorers, normalizers, windows
 
 
 class Registry(Generic[Part]):
@@ -49,7 +49,7 @@ class Registry(Generic[Part]):
         self._classes: dict[str, type[Part]] = {}
 
     def add(self, part: type[Part]) -> None:
-        # Not a class statement: torch derives classes to record a graph or to parametrise a module, and calls the
+        # Not a class statement: torch derives classes to record a graph or to parametrize a module, and calls the
         # metaclass for it.
         derived = part.__module__ == "abc"
         if inspect.isabstract(part) or derived:
@@ -124,7 +124,7 @@ _VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
 
 def own_options(part: type) -> dict[str, Parameter]:
-    """The options of a scorer, normaliser, window or position: their names, types and defaults.
+    """The options of a scorer, normalizer, window or position: their names, types and defaults.
 
     They are the parameters of its constructor except those that the model sets: `query_size` and `key_size`, or what
     the class names in `set_by_model`. Types are evaluated: `own_options(Additive)["hidden_size"].annotation` is

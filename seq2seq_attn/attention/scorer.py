@@ -13,7 +13,7 @@ from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores, Weights
 
 
 class Scorer(nn.Module, ABC):
-    """One scoring equation. It neither masks nor normalises, and keeps no state between calls.
+    """One scoring equation. It neither masks nor normalizes, and keeps no state between calls.
 
     A concrete subclass can be named in a configuration once it is imported, unless it is defined with
     `class MyScorer(Scorer, registered=False)`. The parameters of its constructor beyond the two sizes are its options;

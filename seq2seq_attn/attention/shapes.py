@@ -42,7 +42,7 @@ else:
     MayRead = Bool[Tensor, "... #S"]  # True where a query may read a position
     Bias = Float[Tensor, "... #S"]  # added to the scores
     Scores = Float[Tensor, "B T S"]  # any real number, or -inf: never read
-    Weights = Float[Tensor, "B T S"]  # scores normalised over S
+    Weights = Float[Tensor, "B T S"]  # scores normalized over S
     Contexts = Float[Tensor, "B T value"]  # weighted sums of the values
     States = Float[Tensor, "B S state"]  # encoder states
     StateSummary = Float[Tensor, "B state"]  # the sentence as one vector, C

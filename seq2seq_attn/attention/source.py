@@ -275,7 +275,7 @@ def check_mask(part: nn.Module, keys: Keys, is_token: IsToken) -> None:
 
 
 def _is_readable(mask: Tensor) -> bool:
-    """False on an accelerator, where reading would synchronise at every batch, and if the tensor has no contents.
+    """False on an accelerator, where reading would synchronize at every batch, and if the tensor has no contents.
 
     A tensor has no contents while a graph is traced and within `torch.func` transforms.
     """

@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import nn
 
-from seq2seq_attn.attention.normalisers.softmax import Softmax, uniform_weights
+from seq2seq_attn.attention.normalizers.softmax import Softmax, uniform_weights
 from seq2seq_attn.attention.registry import need_positive
 from seq2seq_attn.attention.shapes import IsToken, States, StateSummary
 
@@ -62,11 +62,11 @@ class LearnedPool(Summary):
         need_positive(self, size=size)
         self.hidden_layer = nn.Linear(size, size, bias=False)
         self.v = nn.Linear(size, 1, bias=False)
-        self.normaliser = Softmax()
+        self.normalizer = Softmax()
 
     def forward(self, states: States, is_token: IsToken) -> StateSummary:
         scores = self.v(torch.tanh(self.hidden_layer(states))).transpose(1, 2)  # (B, 1, S)
-        return torch.bmm(self.normaliser(scores, is_token[:, None]), states).squeeze(1)
+        return torch.bmm(self.normalizer(scores, is_token[:, None]), states).squeeze(1)
 
 
 def summary_of(kind: Literal["last", "mean", "learned"], state_size: int, directions: int) -> Summary:

@@ -1,7 +1,7 @@
 """Whether a module computes exactly what its class defines, so that a fused form may replace it.
 
 A fused form implements exactly one computation. Every module that it covers must be an instance of exactly the class it
-was written for, with the methods that this class was defined with, without hooks or parametrisations. Modules that a
+was written for, with the methods that this class was defined with, without hooks or parametrizations. Modules that a
 user wrote, subclassed, hooked or wrapped always run as they are. `Attention` checks this before it calls
 `scaled_dot_product_attention`, and so does everything in ops/.
 """

@@ -16,11 +16,11 @@ class View(NamedTuple):
     """The part of a source that each query may read."""
 
     is_open: Tensor | None  # (B, K, S) bool: tokens that may be read, at least one per row; None: all positions
-    factor: Tensor | None  # (B, K, S): multiplies the normalised weights
+    factor: Tensor | None  # (B, K, S): multiplies the normalized weights
 
 
 class Window(nn.Module, ABC):
-    """Restricts any scorer and normaliser: scores stay as they are, positions outside get a weight of exactly 0.
+    """Restricts any scorer and normalizer: scores stay as they are, positions outside get a weight of exactly 0.
 
     A concrete subclass can be named in a configuration; its constructor takes `query_size` and options with defaults.
     """

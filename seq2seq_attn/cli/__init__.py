@@ -99,7 +99,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     return Interruption.exit_code() if code == 130 else code or 0
 
 
-# torch's allocators raise RuntimeError. It is recognised by its text: to name its class would import torch.
+# torch's allocators raise RuntimeError. It is recognized by its text: to name its class would import torch.
 _NO_MEMORY = re.compile("allocate memory|out of memory|MemoryError|Storage size calculation overflowed")
 
 

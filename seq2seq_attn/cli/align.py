@@ -51,7 +51,7 @@ def align(
     reverse: Annotated[
         Path | None, folder("A run for the opposite direction, to combine its links with those of RUN.", check_run)
     ] = None,
-    symmetrise: Annotated[
+    symmetrize: Annotated[
         Method | None, typer.Option(help=f"How to combine the links of two directions; default: {DEFAULT_METHOD}.")
     ] = None,
     aligner: Annotated[
@@ -102,17 +102,17 @@ def align(
         raise UserError("--heads needs --gold, and compares all heads; leave out --reverse, --attention and --layer")
     if plot and plot.suffix not in (".svg", ".png"):
         raise UserError(f"{plot}: pictures are written to a file that ends in .svg or .png")
-    if symmetrise and aligner == "attention" and not reverse:
-        raise UserError("--symmetrise combines the links of two directions; give the other run: --reverse RUN")
+    if symmetrize and aligner == "attention" and not reverse:
+        raise UserError("--symmetrize combines the links of two directions; give the other run: --reverse RUN")
     pairs = read_parallel(source, target)
     known = read_gold_of(gold, pairs.source, pairs.target) if gold else None
     writing = attention_file(attention) if attention else nullcontext()
-    method = symmetrise or DEFAULT_METHOD
+    method = symmetrize or DEFAULT_METHOD
     if aligner == "eflomal":
         from seq2seq_attn.api.model import align_by_eflomal
 
         load_plugins(plugin)
-        found = align_by_eflomal(run, pairs, symmetrise=method, say=say)
+        found = align_by_eflomal(run, pairs, symmetrize=method, say=say)
     else:
         model = load_model(run, plugin)
         if plot:
@@ -125,7 +125,7 @@ def align(
         with progress("pairs", len(pairs) * (2 if other else 1)) as advance, writing as write:
             found = model.align(
                 pairs, threshold=threshold, row=row, layer=layer, head=head,
-                reverse=other, symmetrise=method, write=write, progress=advance,
+                reverse=other, symmetrize=method, write=write, progress=advance,
             )  # fmt: skip
         if not model.trained.translator.attends:
             say(f"no links: the model of {run} does not attend to single source words (model.context.kind)")

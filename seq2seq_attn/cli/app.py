@@ -136,7 +136,7 @@ app.command(
     epilog=examples(
         "seq2seq-attn walk",
         "seq2seq-attn walk --query '1 0; 0 1' --states '2 0; 0 1; 1 1' --words 'Tom chases Jerry'",
-        "seq2seq-attn walk additive hidden_size=4 --normaliser sparsemax --json",
+        "seq2seq-attn walk additive hidden_size=4 --normalizer sparsemax --json",
         "seq2seq-attn walk self-attention",
         "seq2seq-attn walk self-attention --states '1 0 0 1; 0 1 0 0; 1 0 1 0' --words 'Jerry chases Tom'",
     )

@@ -15,7 +15,7 @@ def check(
         list[str],
         argument(
             "PART|OPTION=VALUE",
-            "A scorer, normaliser, window or context: my_scorer.py:MyScorer, package.module:MyScorer, or a name listed "
+            "A scorer, normalizer, window or context: my_scorer.py:MyScorer, package.module:MyScorer, or a name listed "
             "by `scorers`; and options of these parts, as in hidden_size=16.",
             complete_scorers,
         ),
@@ -33,7 +33,7 @@ def check(
 ) -> None:
     """Check attention parts against the laws of attention.
 
-    The parts are scorers, normalisers, windows and contexts. Prints one line per law: ok, note (worth knowing), warning
+    The parts are scorers, normalizers, windows and contexts. Prints one line per law: ok, note (worth knowing), warning
     (allowed but rarely intended) or wrong. The laws cover padding, batches, queries together and one by one, long
     sources, memory layouts, gradients against finite differences, training mode, what the weights depend on,
     saturation, NaN, half precision, copies, a translator with each decoder, torch.compile and torch.export. Each part

@@ -25,7 +25,7 @@ def evaluate(
     ] = None,
     source: Annotated[Path | None, file("Source sentences, line by line; adds BLEU by source length.")] = None,
     lc_tok: Annotated[
-        Path | None, file("References lowercased, normalised and tokenised; adds the BLEU that papers report.")
+        Path | None, file("References lowercased, normalized and tokenized; adds the BLEU that papers report.")
     ] = None,
     language: Annotated[
         str | None,

@@ -46,7 +46,7 @@ def export(
 ) -> None:
     """Export a trained model to other programs.
 
-    Prints the folder. It contains the model, its tokenisers and vocabularies, export.json, which describes the model to
+    Prints the folder. It contains the model, its tokenizers and vocabularies, export.json, which describes the model to
     programs, and a README on its use. For torch and onnx, the model is two graphs: an encoder, and one step of the
     decoder. For html, it is live.html: one file that translates and shows attention in a browser, offline. See
     docs/export.md.

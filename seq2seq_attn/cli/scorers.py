@@ -1,4 +1,4 @@
-"""`scorers`: the available scorers, normalisers, windows and positions."""
+"""`scorers`: the available scorers, normalizers, windows and positions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def scorers(
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print the page docs/scorers.md.")] = False,
     plugin: Plugin = None,
 ) -> None:
-    """List scorers, normalisers, windows and positions.
+    """List scorers, normalizers, windows and positions.
 
     Prints the name of each in a configuration, its equation, its publication, and its options with their defaults. For
     scorers, also prints the number of parameters at the given sizes and the cost in FLOPs and bytes per target word

@@ -69,7 +69,7 @@ def translate(
     ] = None,
     temperature: Annotated[
         float | None,
-        typer.Option(help="Draw translations at random, from p^(1/T), normalised, T > 0; 1: the model's distribution."),
+        typer.Option(help="Draw translations at random, from p^(1/T), normalized, T > 0; 1: the model's distribution."),
     ] = None,
     top_k: Annotated[int | None, typer.Option(min=1, help="Draw from the k most probable tokens only.")] = None,
     top_p: Annotated[
@@ -150,7 +150,7 @@ def translate(
                 answer(translation.text)
             if write is not None and translation.token_attention is not None:
                 write(translation.token_attention)
-    unknown.summarise()
+    unknown.summarize()
 
 
 def _batches(source: Path | None) -> tuple[int | None, Iterator[list[str]]]:

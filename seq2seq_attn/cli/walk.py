@@ -51,8 +51,8 @@ def walk(
     ] = None,
     values: Annotated[str | None, _option("Values to sum, one row per word; default: the states.")] = None,
     words: Annotated[str | None, _option("Words to label the states with.", "TEXT")] = None,
-    normaliser: Annotated[
-        str | None, _option("A normaliser and its options, as in 'softmax temperature=2'; default: softmax.", "TEXT")
+    normalizer: Annotated[
+        str | None, _option("A normalizer and its options, as in 'softmax temperature=2'; default: softmax.", "TEXT")
     ] = None,
     seed: Annotated[
         int | None,
@@ -74,7 +74,7 @@ def walk(
     if len(names) > 1:
         raise UserError(f"give one scorer, not {len(names)}: {' '.join(names)}")
     if names[0] == SELF_ATTENTION:
-        others = {"--query": query, "--values": values, "--normaliser": normaliser, "--seed": seed}
+        others = {"--query": query, "--values": values, "--normalizer": normalizer, "--seed": seed}
         refuse_other_than_states_and_words(others | {"--plugin": plugin or None} | dict.fromkeys(options, ""))
         sentence = s2s.walk(SELF_ATTENTION, states=_rows("--states", states), words=words)
         if as_json:
@@ -88,12 +88,12 @@ def walk(
     from seq2seq_attn.strict import override
 
     load_plugins(plugin)
-    name, *normaliser_options = ("softmax" if normaliser is None else normaliser).split() or [""]
+    name, *normalizer_options = ("softmax" if normalizer is None else normalizer).split() or [""]
     walked = s2s.walk(
         override({"name": names[0]}, options),
         **rows,
         words=words,
-        normaliser=override({"name": name}, normaliser_options),
+        normalizer=override({"name": name}, normalizer_options),
         seed=seed,
     )
     if as_json:
@@ -131,10 +131,10 @@ def _number(word: str) -> float:
 
 
 def _record(walked: Walk) -> dict[str, Any]:
-    scorer, normaliser = walked.attention.scorer, walked.attention.normaliser
+    scorer, normalizer = walked.attention.scorer, walked.attention.normalizer
     return {
         "scorer": {"name": type(scorer).__name__, "equation": scorer.equation, "source": scorer.source},
-        "normaliser": {"name": type(normaliser).__name__, "equation": normaliser.equation, "source": normaliser.source},
+        "normalizer": {"name": type(normalizer).__name__, "equation": normalizer.equation, "source": normalizer.source},
         "parameters": {name: value.tolist() for name, value in scorer.state_dict().items()},
         "words": walked.words,
         "keys": walked.keys.tolist(),
@@ -145,7 +145,7 @@ def _record(walked: Walk) -> dict[str, Any]:
 
 
 def _step(step: WalkStep) -> dict[str, Any]:
-    """null stands for a score of -inf, which JSON cannot represent, and for what the normaliser does not compute."""
+    """null stands for a score of -inf, which JSON cannot represent, and for what the normalizer does not compute."""
     numbers = {name: None if part is None else part.tolist() for name, part in step._asdict().items()}
     scores = [None if score == -math.inf else score for score in step.scores.tolist()]
     return numbers | {"scores": scores}

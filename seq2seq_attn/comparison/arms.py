@@ -10,7 +10,7 @@ from seq2seq_attn.analysis.scoring import AttentionRecord, ScoredRun, skipped_me
 from seq2seq_attn.comparison.experiment import ArmRun
 from seq2seq_attn.evaluation.counts import BleuCounts, ChrfCounts, CorpusCounts
 from seq2seq_attn.evaluation.metrics import METRICS, TranslatedTest, score_translations
-from seq2seq_attn.evaluation.resampling import approximate_randomisation, paired_bootstrap
+from seq2seq_attn.evaluation.resampling import approximate_randomization, paired_bootstrap
 from seq2seq_attn.evaluation.significance import RunScores, detectable_difference, holm, joint_test
 from seq2seq_attn.results.results import ENOUGH, ChrfDifference, JointTest, PairedComparison, Significance
 from seq2seq_attn.runs.corpora import TestSet
@@ -65,7 +65,7 @@ def signatures(arms: Mapping[str, Arm]) -> dict[str, str]:
                 if isinstance(test.get(metric.key), dict):
                     found.setdefault(metric.key, []).append(test[metric.key]["signature"])
                 elif metric.signature and test.get(metric.key) is not None:
-                    signature = metric.signature.format(tokeniser=run.config.text.tokeniser)
+                    signature = metric.signature.format(tokenizer=run.config.text.tokenizer)
                     found.setdefault(metric.key, []).append(signature)
     return {key: "; ".join(dict.fromkeys(each)) for key, each in found.items()}
 
@@ -80,15 +80,15 @@ class Differences(NamedTuple):
 def differences(arms: Mapping[str, Arm], pairs: Sequence[tuple[str, str]]) -> Differences:
     """Compare the first arm of each pair with the second; p-values are corrected over all pairs.
 
-    Bootstrap and randomisation pool the runs of an arm and generalise to other test sentences. The joint test
-    generalises to other training runs as well; it needs two runs of both arms and `ENOUGH` sources.
+    Bootstrap and randomization pool the runs of an arm and generalize to other test sentences. The joint test
+    generalizes to other training runs as well; it needs two runs of both arms and `ENOUGH` sources.
     """
     if not pairs:
         return Differences([], {})
     bleu = {name: arm.bleu for name, arm in arms.items()}
     bootstraps = [paired_bootstrap(bleu[arm], bleu[other]) for arm, other in pairs]
-    randomisations = [  # swaps runs, so both arms need equally many
-        approximate_randomisation(bleu[arm], bleu[other]) if bleu[arm].runs == bleu[other].runs else None
+    randomizations = [  # swaps runs, so both arms need equally many
+        approximate_randomization(bleu[arm], bleu[other]) if bleu[arm].runs == bleu[other].runs else None
         for arm, other in pairs
     ]
     joint = _joint_tests(arms, bleu, pairs)
@@ -99,7 +99,7 @@ def differences(arms: Mapping[str, Arm], pairs: Sequence[tuple[str, str]]) -> Di
         _holm(bootstraps),
         [
             each and Significance(each.p_value, p_holm)
-            for each, p_holm in zip(randomisations, _holm(randomisations), strict=True)
+            for each, p_holm in zip(randomizations, _holm(randomizations), strict=True)
         ],
         joint,
         in_chrf,
@@ -114,15 +114,15 @@ def differences(arms: Mapping[str, Arm], pairs: Sequence[tuple[str, str]]) -> Di
             found.high,
             found.p_value,
             p_holm=p_holm,
-            randomisation=randomisation,
+            randomization=randomization,
             joint=both,
             chrf=chrf,
         )
-        for (arm, other), found, p_holm, randomisation, both, chrf in rows
+        for (arm, other), found, p_holm, randomization, both, chrf in rows
     ]
     signatures = {"paired_bootstrap": "; ".join(dict.fromkeys(each.signature for each in bootstraps))}
-    if any(randomisations):
-        signatures["randomisation"] = "; ".join(dict.fromkeys(each.signature for each in randomisations if each))
+    if any(randomizations):
+        signatures["randomization"] = "; ".join(dict.fromkeys(each.signature for each in randomizations if each))
     if any(joint):
         counts = bleu[pairs[0][0]]
         sources = "" if counts.source_of is None else f"|sources:{counts.sources}"

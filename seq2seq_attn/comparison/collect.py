@@ -72,7 +72,7 @@ def collect(
         arms=[_row(name, arm, curves[name], test_set) for name, arm in arms.items()],
         comparisons=compared.comparisons[: len(with_baseline)],
         contrasts=compared.comparisons[len(with_baseline) :],
-        signature="; lowercased tokenised: ".join(scored[key] for key in ("bleu", "bleu_lc_tok") if key in scored),
+        signature="; lowercased tokenized: ".join(scored[key] for key in ("bleu", "bleu_lc_tok") if key in scored),
         version=_distinct(provenance, "version"),
         commit=_distinct(provenance, "commit"),
         hardware=_distinct(provenance, "hardware"),

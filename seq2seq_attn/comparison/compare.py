@@ -30,7 +30,7 @@ from seq2seq_attn.comparison.schedule import IfDone, complete_all, is_complete
 from seq2seq_attn.comparison.tuning import search_settings, with_settings
 from seq2seq_attn.config import TestFiles
 from seq2seq_attn.errors import FailedError, UserError, one_line
-from seq2seq_attn.evaluation.alignment import Links, symmetrise
+from seq2seq_attn.evaluation.alignment import Links, symmetrize
 from seq2seq_attn.reading import read_lines
 from seq2seq_attn.results.evidence import EVIDENCE, Evidence
 from seq2seq_attn.results.observations import (
@@ -149,7 +149,7 @@ def _align(grid: RunGrid, runs: Path, test: TestSet, say: Say) -> dict[str, list
     if test.gold is None or not grid.runs or eflomal_program() is None:
         return {}
     both = align_by_eflomal(runs / grid.runs[0].folder, test.pairs, say)
-    return {"eflomal": [symmetrise(*pair) for pair in zip(both.forward, both.backward, strict=True)]}
+    return {"eflomal": [symmetrize(*pair) for pair in zip(both.forward, both.backward, strict=True)]}
 
 
 def claim(folder: Path, experiment: str) -> None:
@@ -205,7 +205,7 @@ SHORT = 10  # maximum source length in words in the quick demo
 QUICK_ARMS = ("distracted (C at every step)", "additive attention")
 QUICK: dict[str, Any] = {
     "training": {
-        "optimiser": {"learning_rate": 0.008, "schedule": "inverse_sqrt", "warmup_steps": 100},
+        "optimizer": {"learning_rate": 0.008, "schedule": "inverse_sqrt", "warmup_steps": 100},
         "batch_size": 300,
         "max_epochs": 5,
         "validate_every": 1,

@@ -130,7 +130,7 @@ def observe(
         segmentation, weights = None, ""
         if any(each is not None and each.weights.any() for each in forced.values()):
             matrices = [each.weights for each in _force(model, pairs, lines) if each is not None]
-            # A user's own scorer may give anything, and another tokeniser may find no token in a line.
+            # A user's own scorer may give anything, and another tokenizer may find no token in a line.
             if len(matrices) == len(lines) and all(bool(each.isfinite().all()) for each in matrices):
                 known.maps += [_map(model, arm, pairs, line, each, gold[line]) for line, each in forced.items() if each]
                 own = _segmentation(model, pairs, lines)

@@ -59,7 +59,7 @@ def complete_all(
     of the earlier ones.
 
     The models are small: two runs in parallel with one thread each finish sooner than one after the other with two
-    threads, which synchronise in every operation.
+    threads, which synchronize in every operation.
 
     Runs that another process has locked come last: they are waited for, and taken over if that process ends. Returns
     the runs that failed. UserError: a folder holds another run, or a file that the run did not write. In that case,

@@ -5,7 +5,7 @@ arms are each trained briefly with every combination of the given values, and tr
 
     tune:
       arms: [attention, fixed]
-      values: {training.optimiser.learning_rate: [0.0005, 0.001, 0.002], model.dropout.state: [0.2, 0.4]}
+      values: {training.optimizer.learning_rate: [0.0005, 0.001, 0.002], model.dropout.state: [0.2, 0.4]}
       trial: {training.max_epochs: 8}
       others: attention
 

@@ -1,4 +1,4 @@
-"""The attention doctor checks whether a scorer, normaliser, window or context keeps the laws of attention.
+"""The attention doctor checks whether a scorer, normalizer, window or context keeps the laws of attention.
 
 >>> from seq2seq_attn.attention import Dot
 >>> report = check(Dot, query_size=8, key_size=8)  # shown as one line per law
@@ -9,9 +9,9 @@
 
 A law is a function of a `Subject` that returns a `Finding`. `laws.py` lists the laws by kind and runs them in this
 process, `isolation.py` in another. The laws are in `calls.py` (calls and copies), `positions.py` (shapes and positions
-of scores), `numerics.py` (numbers and gradients), `parts.py` (normalisers, windows and contexts), `reading.py` (masks,
+of scores), `numerics.py` (numbers and gradients), `parts.py` (normalizers, windows and contexts), `reading.py` (masks,
 values and growing sources), `integration.py` (graphs) and `translator.py`. `command.py` is the command, and
-`catalogue.py` lists all parts with their costs (`cost.py`).
+`catalog.py` lists all parts with their costs (`cost.py`).
 
 **Limits.** A part is a black box that is called with random numbers on the CPU. The doctor does not find out
 
@@ -29,7 +29,7 @@ values and growing sources), `integration.py` (graphs) and `translator.py`. `com
 - whether the part can be trained for anything useful.
 """
 
-from seq2seq_attn.doctor.catalogue import Catalogue, Entry, scorers
+from seq2seq_attn.doctor.catalog import Catalog, Entry, scorers
 from seq2seq_attn.doctor.cost import Cost, ScorerCost, measure_cost
 from seq2seq_attn.doctor.isolation import IsolatedPart, Request, check, check_all
 from seq2seq_attn.doctor.laws import LAWS, Report, check_law, check_subject, make_subject
@@ -37,7 +37,7 @@ from seq2seq_attn.doctor.subject import Finding, Kind, Law, Subject, Verdict
 
 __all__ = [
     "LAWS",
-    "Catalogue",
+    "Catalog",
     "Cost",
     "Entry",
     "Finding",

@@ -1,6 +1,6 @@
 """Laws of calls and copies: calls are independent of each other, and a copy of a part behaves as the part does.
 
-They apply to scorers, normalisers, windows and contexts.
+They apply to scorers, normalizers, windows and contexts.
 """
 
 from __future__ import annotations
@@ -170,15 +170,15 @@ def training(subject: Subject) -> Finding:
         return warning("two calls in training mode with one seed differ; use no generator other than torch's default")
     if not is_close(max_error(second["results"], first["results"])):
         unreached = sorted(name for name, size in evaluated.items() if size.any() and not first[name].any())
-        if unreached and subject.kind != "normaliser":
+        if unreached and subject.kind != "normalizer":
             return wrong(f"in training mode no gradient reaches {', '.join(unreached)}")
         return note("training mode draws random numbers other than dropout, so its values were not compared")
     moved = {name: error for name in evaluated if not is_close(error := max_error(first[name], evaluated[name]))}
     if moved:
         message = f"without random numbers, {', '.join(moved)} differ by {max(moved.values()):.2g}"
-        # A normaliser such as `Monotonic` may have a soft form in training mode, and so may a context that contains it.
-        # A reparametrisation may update its weights, as spectral_norm does.
-        is_allowed = subject.kind in ("normaliser", "context") or _is_reparametrised(subject.fresh())
+        # A normalizer such as `Monotonic` may have a soft form in training mode, and so may a context that contains it.
+        # A reparametrization may update its weights, as spectral_norm does.
+        is_allowed = subject.kind in ("normalizer", "context") or _is_reparametrized(subject.fresh())
         verdict = note if is_allowed else wrong
         return verdict(f"{message} between training and eval mode")
     with torch.no_grad():
@@ -261,7 +261,7 @@ def copies(subject: Subject) -> Finding:
         try:
             twin = copied(part)
         except RuntimeError:
-            if not _is_reparametrised(part):
+            if not _is_reparametrized(part):
                 raise
             refused.append(way)
             continue
@@ -271,11 +271,11 @@ def copies(subject: Subject) -> Finding:
         if {each.data_ptr() for each in twin.parameters()} & {each.data_ptr() for each in part.parameters()}:
             return wrong(f"{way} shares parameters with its original")
     if refused:
-        return note(f"torch does not support {' and '.join(refused)} for a reparametrised module; use its state_dict")
+        return note(f"torch does not support {' and '.join(refused)} for a reparametrized module; use its state_dict")
     return ok(f"{' and '.join(ways)} give the same results and share no parameters")
 
 
-def _is_reparametrised(part: nn.Module) -> bool:
+def _is_reparametrized(part: nn.Module) -> bool:
     """Whether torch's utilities compute a weight from others, as both forms of weight_norm do."""
     return any(
         parametrize.is_parametrized(module) or any(map(is_weight_hook, module._forward_pre_hooks.values()))

@@ -32,7 +32,7 @@ def compiled(subject: Subject) -> Finding:
     """torch.compile captures one graph, forward and backward, with the same results."""
     read = _Read(subject)
     arguments = _arguments(subject)
-    torch.compiler.reset()  # otherwise graphs of other parts count towards the recompilation limit
+    torch.compiler.reset()  # otherwise graphs of other parts count toward the recompilation limit
     try:
         with _silence():
             contexts, weights = torch.compile(read, fullgraph=True, backend=subject.backend)(*arguments)

@@ -1,7 +1,7 @@
 """`check`: parts found by name, each checked in a process of its own; classes and instances in this one.
 
 User code may end its process, never return or patch torch; in a process of the part's own, none of that affects the
-next part. A name is one of the catalogue, or that of a class in a Python file or in a module.
+next part. A name is one of the catalog, or that of a class in a Python file or in a module.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from torch import nn
 
-from seq2seq_attn.attention import Normaliser, Scorer, Window, normaliser_classes, scorer_classes, window_classes
+from seq2seq_attn.attention import Normalizer, Scorer, Window, normalizer_classes, scorer_classes, window_classes
 from seq2seq_attn.attention.registry import config_name, load_file, load_module
 from seq2seq_attn.doctor.laws import LAWS, PREREQUISITES, Report, check_law, check_subject, in_order, make_subject
 from seq2seq_attn.doctor.subject import BASES, Finding, Subject, wrong
@@ -44,7 +44,7 @@ def check(
     timeout: float = TIMEOUT,
     in_process: bool = False,
 ) -> Report:
-    """Checks a scorer, normaliser, window or context against all laws of its kind.
+    """Checks a scorer, normalizer, window or context against all laws of its kind.
 
     `part` is a name (`additive`, `my_scorer.py:MyScorer`, `package.module:MyScorer`), a class, or either of them with
     options, as in `{"name": "additive", "hidden_size": 16}`; or an instance, which is checked as it is. A part given by
@@ -98,7 +98,7 @@ def find_part(name: str) -> type[nn.Module]:
     """
     place, colon, wanted = name.rpartition(":")
     if not colon:
-        return _from_catalogue(name)
+        return _from_catalog(name)
     try:
         module = load_file(Path(place)) if place.endswith(".py") else load_module(place)
     except ValueError as error:
@@ -110,22 +110,22 @@ def find_part(name: str) -> type[nn.Module]:
         near = difflib.get_close_matches(wanted, own, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"it has: {', '.join(own) or 'none'}"
         raise UserError(
-            f"{place}: {wanted!r} is not a class derived from Scorer, Normaliser, Window or Context; {hint}"
+            f"{place}: {wanted!r} is not a class derived from Scorer, Normalizer, Window or Context; {hint}"
         )
     return found
 
 
-def _from_catalogue(name: str) -> type[nn.Module]:
+def _from_catalog(name: str) -> type[nn.Module]:
     kinds: dict[str, Mapping[str, type[nn.Module]]] = {
         "scorer": scorer_classes(),
-        "normaliser": normaliser_classes(),
+        "normalizer": normalizer_classes(),
         "window": window_classes(),
     }
     for classes in kinds.values():
         if name in classes:
             return classes[name]
     near = [(kind, each) for kind, classes in kinds.items() for each in difflib.get_close_matches(name, classes, n=1)]
-    kind = near[0][0] if near else "scorer, normaliser or window"
+    kind = near[0][0] if near else "scorer, normalizer or window"
     hint = f"did you mean {near[0][1]!r}?" if near else "`seq2seq-attn scorers` lists them"
     raise UserError(f"there is no {kind} {name!r}; {hint}; name your own as my_scorer.py:MyScorer")
 
@@ -151,10 +151,10 @@ def read_options(part: type, given: Mapping[str, Any]) -> dict[str, Any]:
     if not given:
         return {}
     with needing("a part with options"):
-        from seq2seq_attn.models.context_config import NormaliserConfig, ScorerConfig, WindowConfig
+        from seq2seq_attn.models.context_config import NormalizerConfig, ScorerConfig, WindowConfig
         from seq2seq_attn.strict import parse
 
-    for base, config in ((Scorer, ScorerConfig), (Normaliser, NormaliserConfig), (Window, WindowConfig)):
+    for base, config in ((Scorer, ScorerConfig), (Normalizer, NormalizerConfig), (Window, WindowConfig)):
         if issubclass(part, base):
             return parse(config, {**given, "name": part}).options
     raise UserError(

@@ -48,7 +48,7 @@ def _by_name(*laws: Law) -> dict[str, Law]:
 # All other laws compare results with each other, which means nothing while one of these is broken.
 PREREQUISITES: dict[Kind, dict[str, Law]] = {
     "scorer": _by_name(positions.shapes, calls.determinism),
-    "normaliser": _by_name(parts.shapes, calls.determinism),
+    "normalizer": _by_name(parts.shapes, calls.determinism),
     "window": _by_name(parts.shapes, calls.determinism),
     "context": _by_name(parts.shapes, calls.determinism),
 }
@@ -82,7 +82,7 @@ LAWS: dict[Kind, dict[str, Law]] = {
         integration.translator,
         *_GRAPHS,
     ),
-    "normaliser": PREREQUISITES["normaliser"]
+    "normalizer": PREREQUISITES["normalizer"]
     | _by_name(
         parts.rows,
         parts.more_padding,
@@ -190,8 +190,8 @@ def make_subject(
     kind = next((kind for kind, base in BASES.items() if issubclass(cls, base)), None)
     if kind is None:
         raise UserError(
-            f"{getattr(part, '__name__', part)} is not a scorer, normaliser, window or context; "
-            f"derive it from Scorer, Normaliser, Window or Context"
+            f"{getattr(part, '__name__', part)} is not a scorer, normalizer, window or context; "
+            f"derive it from Scorer, Normalizer, Window or Context"
         )
     if not isinstance(part, type):
         own = [getattr(part, name, None) for name in ("query_size", "key_size")]
@@ -227,13 +227,13 @@ def make_subject(
 def _arguments(kind: Kind, cls: type, query_size: int, key_size: int, options: Mapping[str, Any]) -> dict[str, Any]:
     """Constructor arguments besides the options.
 
-    A context may require sizes, a summary, a scorer or an inner context; they are recognised by their usual names.
+    A context may require sizes, a summary, a scorer or an inner context; they are recognized by their usual names.
     """
     if kind == "scorer":
         return {"query_size": query_size, "key_size": key_size}
     if kind == "window":
         return {"query_size": query_size}
-    if kind == "normaliser":
+    if kind == "normalizer":
         return {}
     known: dict[str, Callable[[], Any]] = {
         "query_size": lambda: query_size,

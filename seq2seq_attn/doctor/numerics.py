@@ -207,7 +207,7 @@ def gradients(subject: Subject) -> Finding:
     """Every parameter, and every input that affects the results, has a gradient, and it is the derivative.
 
     In float64, directional derivatives are compared with finite differences; those in float32 with those in float64.
-    Normalisers and contexts are differentiated in training mode, with the same random numbers in every call.
+    Normalizers and contexts are differentiated in training mode, with the same random numbers in every call.
     """
     derivatives = _derivatives(subject, torch.float64)
     unreached = [
@@ -222,7 +222,7 @@ def gradients(subject: Subject) -> Finding:
         if name not in straight_through and each.error > _DERIVATIVE_TOLERANCE:
             factor = f"{each.analytic / each.numeric:.3g} times" if each.numeric else "not"
             return wrong(f"the gradient of {name} is {factor} the derivative, according to finite differences")
-    # Normalisers and contexts are in training mode, where another precision draws other random numbers.
+    # Normalizers and contexts are in training mode, where another precision draws other random numbers.
     compared = _derivatives(subject, torch.float32) if subject.kind in ("scorer", "window") else {}
     for name, single in compared.items():
         double = derivatives[name].analytic
@@ -235,9 +235,9 @@ def gradients(subject: Subject) -> Finding:
         names = ", ".join(straight_through)
         return note(f"results do not depend on {names}, yet there is a gradient; a straight-through estimator?")
     parameters = [name for name, each in derivatives.items() if each.is_parameter]
-    cancelled = _cancelled_by_softmax(subject, parameters) if subject.kind == "scorer" else []
-    if cancelled:
-        names = ", ".join(cancelled)
+    canceled = _cancelled_by_softmax(subject, parameters) if subject.kind == "scorer" else []
+    if canceled:
+        names = ", ".join(canceled)
         return note(f"{names} shifts all scores of a row equally: no effect through softmax, but through sigmoid")
     reached = f"all {len(parameters)} parameters have a gradient" if parameters else "there are no parameters"
     return ok(f"{reached}; gradients match finite differences")
@@ -257,7 +257,7 @@ class _Derivative:
 
 def _derivatives(subject: Subject, dtype: torch.dtype) -> dict[str, _Derivative]:
     """Derivatives by the name of an input or parameter; finite differences in float64 only."""
-    part = subject.fresh(seed=0).to(dtype).train(subject.kind in ("normaliser", "context"))
+    part = subject.fresh(seed=0).to(dtype).train(subject.kind in ("normalizer", "context"))
     inputs = {
         name: tensor.requires_grad_() if tensor.is_floating_point() else tensor
         for name, tensor in _cast(subject.inputs(), dtype).items()

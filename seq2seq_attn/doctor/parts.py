@@ -1,4 +1,4 @@
-"""Laws of normalisers, windows and contexts; `calls.py` and `numerics.py` have those that all parts share."""
+"""Laws of normalizers, windows and contexts; `calls.py` and `numerics.py` have those that all parts share."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ def shapes(subject: Subject) -> Finding:
 @torch.no_grad()
 def rows(subject: Subject) -> Finding:
     """Weights are 0 on padding and for scores of -inf, and sum to 1 unless `sums_to_one` is False."""
-    normaliser = subject.fresh()
-    sums = normaliser.sums_to_one
+    normalizer = subject.fresh()
+    sums = normalizer.sums_to_one
     for training in (False, True):
-        normaliser.train(training)
+        normalizer.train(training)
         mode = "training" if training else "eval"
         for name, scores in _score_rows().items():
             for is_token in (None, _IS_TOKEN[:, None]):
-                weights = normaliser(scores.clone(), is_token)
+                weights = normalizer(scores.clone(), is_token)
                 masked = scores == -torch.inf
                 masked = masked if is_token is None else masked | ~is_token
                 where = f"in {mode} mode, with {name}"
@@ -101,7 +101,7 @@ def _score_rows() -> dict[str, Tensor]:
 @torch.no_grad()
 def more_padding(subject: Subject) -> Finding:
     """Additional padding, with any values on it, changes neither weights nor contexts."""
-    if subject.kind == "normaliser":
+    if subject.kind == "normalizer":
         return _more_padding_of_scores(subject)
     if subject.kind == "window":
         return _more_padding_of_window(subject)
@@ -213,13 +213,13 @@ def batch(subject: Subject) -> Finding:
 
 @torch.no_grad()
 def permutation(subject: Subject) -> Finding:
-    """Permuting scores permutes their weights, unless the normaliser depends on positions.
+    """Permuting scores permutes their weights, unless the normalizer depends on positions.
 
-    A normaliser with a history may depend on them; any other declares `permutation_equivariant = False`.
+    A normalizer with a history may depend on them; any other declares `permutation_equivariant = False`.
     """
     part = subject.fresh()
     if not getattr(part, "permutation_equivariant", not part.needs_history):
-        return ok("not checked: the normaliser declares that weights depend on positions")
+        return ok("not checked: the normalizer declares that weights depend on positions")
     order = torch.tensor([3, 0, 4, 1, 2])
     scores = subject.inputs()["scores"]
     error = max_error(part(scores[..., order]), part(scores)[..., order])
@@ -255,9 +255,9 @@ def _three_steps(subject: Subject, part: Any, only: int | None = None, before: b
     before=False omits the first two steps.
     """
     inputs = subject.inputs()
-    rows = inputs["scores" if subject.kind == "normaliser" else "query"]
+    rows = inputs["scores" if subject.kind == "normalizer" else "query"]
     rows = rows if only is None else rows[:, only : only + 1]
-    source = None if subject.kind == "normaliser" else part.prepare(inputs["keys"].clone())
+    source = None if subject.kind == "normalizer" else part.prepare(inputs["keys"].clone())
     first = part.start(rows[:, :1] if source is None else source)
     state = each_tensor(lambda one: one.expand(-1, rows.shape[1], *one.shape[2:]).clone(), first)
     changed = 0.0

@@ -19,7 +19,7 @@ SENTENCES, QUERIES, POSITIONS = 2, 5, 5  # as many queries as positions, as in s
 _SIZES = SENTENCES, QUERIES, POSITIONS
 _IS_TOKEN = torch.tensor([[True, True, True, True, True], [True, True, True, False, False]])
 _UP_TO_ITS_OWN = torch.ones(QUERIES, POSITIONS, dtype=torch.bool).tril()
-_TENFOLD = 10.0  # of a random bias, so that normalisers with few weights above 0 are affected as well
+_TENFOLD = 10.0  # of a random bias, so that normalizers with few weights above 0 are affected as well
 
 
 class _Refused(Exception):  # noqa: N818 - no error: the finding of a law that cannot be checked

@@ -1,6 +1,6 @@
 """The part under test, its test inputs, and the result of a law.
 
-A `Subject` is a scorer, normaliser, window or context that can be constructed as often as a law needs a fresh one. Its
+A `Subject` is a scorer, normalizer, window or context that can be constructed as often as a law needs a fresh one. Its
 methods `inputs` and `call` give laws one interface to all four kinds: batch-first tensors go in, one tensor comes out.
 A law is a function of a `Subject` that returns a `Finding`.
 """
@@ -22,17 +22,17 @@ from seq2seq_attn.attention import (
     Attention,
     Context,
     General,
-    HistoryNormaliser,
+    HistoryNormalizer,
     HistoryScorer,
-    Normaliser,
+    Normalizer,
     Scorer,
     Window,
 )
 
-Kind = Literal["scorer", "normaliser", "window", "context"]
+Kind = Literal["scorer", "normalizer", "window", "context"]
 BASES: dict[Kind, type[nn.Module]] = {
     "scorer": Scorer,
-    "normaliser": Normaliser,
+    "normalizer": Normalizer,
     "window": Window,
     "context": Context,
 }
@@ -104,13 +104,13 @@ class Subject:
     @property
     def name(self) -> str:
         sizes = {
-            "normaliser": "",
+            "normalizer": "",
             "window": f"query_size={self.query_size}",
         }.get(self.kind, f"query_size={self.query_size}, key_size={self.key_size}")
         return f"{self.part.__name__}({sizes})"
 
     def fresh(self, seed: int | None = None) -> Any:
-        """A new part in eval mode, with noise on its parameters: many are initialised to 0, where every law holds.
+        """A new part in eval mode, with noise on its parameters: many are initialized to 0, where every law holds.
 
         The same seed gives the same parameters.
         """
@@ -132,7 +132,7 @@ class Subject:
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(1)
             scorer = General(self.query_size, self.key_size).eval()
-        return Attention(scorer, part) if self.kind == "normaliser" else Attention(scorer, window=part)
+        return Attention(scorer, part) if self.kind == "normalizer" else Attention(scorer, window=part)
 
     def sample(self, sentences: int = 2, queries: int = 3, positions: int = 5, seed: int = 0) -> tuple[Tensor, Tensor]:
         """A query (B, T, query_size) and keys (B, S, key_size) from a standard normal distribution."""
@@ -151,7 +151,7 @@ class Subject:
         """
         positions = positions or (30 if self.kind == "window" else 5)
         query, keys = self.sample(sentences, queries, positions, seed)
-        if self.kind == "normaliser":
+        if self.kind == "normalizer":
             generator = torch.Generator().manual_seed(seed)
             return {"scores": 2 * torch.randn(sentences, queries, positions, generator=generator)}
         if self.kind == "window":
@@ -162,7 +162,7 @@ class Subject:
     def call(self, part: Any, inputs: Mapping[str, Tensor]) -> Tensor:
         """Everything that the part computes from these inputs, where the T queries are consecutive steps.
 
-        Scorer: scores (B, T, S). Normaliser: weights (B, T, S). Window: its effect on weights of 1, (B, T, S).
+        Scorer: scores (B, T, S). Normalizer: weights (B, T, S). Window: its effect on weights of 1, (B, T, S).
         Context: contexts and weights, concatenated to (B, T, value_size + S).
         """
         return _CALLS[self.kind](part, **inputs)
@@ -197,14 +197,14 @@ def _scores_over_steps(scorer: Scorer, query: Tensor, keys: Tensor) -> Tensor:
     return torch.cat(scores, dim=1)
 
 
-def _weights_over_steps(normaliser: Normaliser, scores: Tensor) -> Tensor:
-    if not normaliser.needs_history:
-        at_once: Tensor = normaliser(scores)
+def _weights_over_steps(normalizer: Normalizer, scores: Tensor) -> Tensor:
+    if not normalizer.needs_history:
+        at_once: Tensor = normalizer(scores)
         return at_once
-    history, weights = normaliser.start(scores[:, :1]), []
+    history, weights = normalizer.start(scores[:, :1]), []
     for one in torch.split(scores, 1, dim=1):
-        weights.append(normaliser.after(history, one))
-        history = normaliser.advance(history, weights[-1])
+        weights.append(normalizer.after(history, one))
+        history = normalizer.advance(history, weights[-1])
     return torch.cat(weights, dim=1)
 
 
@@ -221,7 +221,7 @@ def _contexts_and_weights(context: Context, query: Tensor, keys: Tensor) -> Tens
 
 _CALLS: dict[Kind, Callable[..., Tensor]] = {
     "scorer": _scores_over_steps,
-    "normaliser": _weights_over_steps,
+    "normalizer": _weights_over_steps,
     "window": _windowed_ones,
     "context": _contexts_and_weights,
 }
@@ -245,7 +245,7 @@ def stored_values(part: nn.Module) -> dict[str, Any]:
             if not name.startswith("_forward") and name not in computed
         }
         found |= {prefix + name: value for name, value in module.named_buffers(recurse=False)}
-    ours = {*BASES.values(), HistoryScorer, HistoryNormaliser, nn.Module}
+    ours = {*BASES.values(), HistoryScorer, HistoryNormalizer, nn.Module}
     for cls in (each for each in type(part).__mro__ if each not in ours and each.__module__ != "builtins"):
         found |= {f"{cls.__name__}.{name}": value for name, value in vars(cls).items() if not name.startswith("__")}
         module_of = sys.modules.get(cls.__module__)

@@ -151,7 +151,7 @@ def _change_parameters(part: nn.Module) -> bool:
 
 
 def _reverse_results(part: nn.Module) -> bool:
-    """Make a scorer or normaliser an instance of a subclass that reverses its results; False for other parts."""
+    """Make a scorer or normalizer an instance of a subclass that reverses its results; False for other parts."""
     original: Any = type(part)
     if not hasattr(part, "after"):
         return False
@@ -165,7 +165,7 @@ def _reverse_results(part: nn.Module) -> bool:
 
 
 def _hook_results(part: nn.Module) -> bool:
-    """Register a hook that reverses the results of a scorer or normaliser; False for other parts."""
+    """Register a hook that reverses the results of a scorer or normalizer; False for other parts."""
     if not hasattr(part, "after"):
         return False
     part.register_forward_hook(lambda module, arguments, results: results.flip(-1))

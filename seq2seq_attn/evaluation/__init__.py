@@ -2,7 +2,7 @@
 
 `metrics` is the registry of all metrics that a test set is scored by. `corpus_scores` computes those of strings,
 `alignment` and `attention_weights` those of word links and attention weights. `counts` holds the sufficient statistics
-of BLEU and chrF, on which `resampling` (bootstrap, approximate randomisation) and `groups` (scores of groups of
+of BLEU and chrF, on which `resampling` (bootstrap, approximate randomization) and `groups` (scores of groups of
 sentences) are built; `significance` has the tests over seeds, Holm's correction and the power of an experiment; `words`
 measures rare, repeated and missing words.
 """

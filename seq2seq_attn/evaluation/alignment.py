@@ -246,11 +246,11 @@ def mean_jump(links: Links) -> float | None:
 
 Method = Literal["intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and"]
 
-# Steps (source, target) from a link to its neighbours, in the order in which Moses's symal visits them.
+# Steps (source, target) from a link to its neighbors, in the order in which Moses's symal visits them.
 _BESIDE = ((0, -1), (-1, 0), (0, 1), (1, 0), (-1, -1), (1, -1), (-1, 1), (1, 1))
 
 
-def symmetrise(forward: Links, backward: Links, method: Method = "grow-diag-final-and") -> Links:
+def symmetrize(forward: Links, backward: Links, method: Method = "grow-diag-final-and") -> Links:
     """The links (source word, target word) of one sentence pair, from those of both directions.
 
     `forward` is the alignment of a source-to-target model, which gives each target word its links; `backward` is that
@@ -258,7 +258,7 @@ def symmetrise(forward: Links, backward: Links, method: Method = "grow-diag-fina
     the other direction it becomes many-to-many. The intersection I has the higher precision, the union U the higher
     recall (Och & Ney 2003). Between them are the heuristics of Koehn et al. 2003; they start from I and add links of U:
 
-        grow-diag              neighbours of a link, including diagonal ones, that give a word its first link
+        grow-diag              neighbors of a link, including diagonal ones, that give a word its first link
         grow-diag-final        then all of one direction, then of the other, that give a word its first link
         grow-diag-final-and    the same, if they give both their words the first link
 
@@ -266,7 +266,7 @@ def symmetrise(forward: Links, backward: Links, method: Method = "grow-diag-fina
     source word. UserError: an unknown method.
     """
     if method not in get_args(Method):
-        raise UserError(f"symmetrisation {method!r}: choose from {', '.join(get_args(Method))}")
+        raise UserError(f"symmetrization {method!r}: choose from {', '.join(get_args(Method))}")
     if method == "union":
         return forward | backward
     alignment = _Alignment(forward & backward)
@@ -301,7 +301,7 @@ class _Alignment:
                 self.targets.add(target)
 
     def grow(self, union: Links) -> None:
-        """Add neighbours of links, and neighbours of these, until nothing changes."""
+        """Add neighbors of links, and neighbors of these, until nothing changes."""
         size = -1
         while size < len(self.links):
             size = len(self.links)

@@ -30,7 +30,7 @@ def word_rows(weights: ArrayLike, row: AlignmentRow = "predicted") -> NDArray[np
     """The rows of the target's tokens without `</s>` on both sides: (T, S) to (T - 1, S - 1).
 
     Token i has row i, used while the token was being predicted, or with `read` row i + 1: that of the step that takes
-    the token as its input (Shift-Att of Chen et al. 2020). Rows are not renormalised after the column of `</s>` is cut.
+    the token as its input (Shift-Att of Chen et al. 2020). Rows are not renormalized after the column of `</s>` is cut.
     """
     matrix = np.asarray(weights, dtype=np.float64)
     rows = matrix[:-1] if row == "predicted" else matrix[1:]
@@ -84,7 +84,7 @@ def attention_entropy(matrices: Iterable[NDArray[np.float64]]) -> float | None:
     """Mean entropy in bits, -Σ_j a_j log2 a_j, of the rows of all (T, S) matrices of weights.
 
     0 if each row attends to a single position, log2(S) if its weights are uniform. Rows are divided by their sum, as
-    not all normalisers give a distribution. Rows of zeros do not count; None if there is no other.
+    not all normalizers give a distribution. Rows of zeros do not count; None if there is no other.
     """
     entropies = [_entropies(np.asarray(weights, dtype=np.float64)) for weights in matrices]
     found = np.concatenate([np.empty(0), *entropies])

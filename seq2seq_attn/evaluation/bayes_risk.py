@@ -36,7 +36,7 @@ def mean_utilities(candidates: Sequence[str], utility: Utility) -> list[float]:
 
 
 def utility(name: str, tokenize: str, lowercase: bool = False) -> Utility:
-    """The utility `chrf`, or `bleu` over the tokens of sacrebleu's tokeniser `tokenize`."""
+    """The utility `chrf`, or `bleu` over the tokens of sacrebleu's tokenizer `tokenize`."""
     return chrf_matrix if name == "chrf" else partial(bleu_matrix, tokenize=tokenize, lowercase=lowercase)
 
 

@@ -1,12 +1,12 @@
-"""Scores of a corpus with sacrebleu's signatures: BLEU, chrF, TER, exact matches, lowercased tokenised BLEU.
+"""Scores of a corpus with sacrebleu's signatures: BLEU, chrF, TER, exact matches, lowercased tokenized BLEU.
 
-Lowercased tokenised BLEU is the figure that most papers on Multi30k report. That corpus is published raw and as
+Lowercased tokenized BLEU is the figure that most papers on Multi30k report. That corpus is published raw and as
 `*.lc.norm.tok.*`, made by three Moses scripts (Elliott et al., 2016; `scripts/task1-tokenize.sh` in
 github.com/multi30k/dataset):
 
     lowercase.perl | normalize-punctuation.perl -l LANGUAGE | tokenizer.perl -l LANGUAGE
 
-Detokenised hypotheses go through the same steps, in sacremoses, and are compared with the published file as it is.
+Detokenized hypotheses go through the same steps, in sacremoses, and are compared with the published file as it is.
 From the raw lines of train, val and test_2016_flickr, English and German, `lc_norm_tok` reproduces all 62,028 published
 lines but one, in train.de, where Moses turned an apostrophe `’` into a double quote.
 """
@@ -30,7 +30,7 @@ from seq2seq_attn.errors import UserError
 if TYPE_CHECKING:
     from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
-_TOKENISERS: dict[str, Any] = {}  # sacrebleu's, by name
+_TOKENIZERS: dict[str, Any] = {}  # sacrebleu's, by name
 
 # The translation of each hypothesis, line by line; or several such lists, of which only the first has no blank line
 # where a reference is missing.
@@ -58,15 +58,15 @@ class Score:
 
 
 def bleu(hypotheses: Sequence[str], references: References, tokenize: str = "13a", lowercase: bool = False) -> Score:
-    """Corpus BLEU (Papineni et al., 2002) of detokenised lines; higher is better.
+    """Corpus BLEU (Papineni et al., 2002) of detokenized lines; higher is better.
 
-    `tokenize` is one of sacrebleu's tokenisers: "13a" for most languages, "zh" for Chinese, "none" for lines
-    that are already tokenised. With any but "none", sacrebleu warns if many lines look tokenised.
+    `tokenize` is one of sacrebleu's tokenizers: "13a" for most languages, "zh" for Chinese, "none" for lines
+    that are already tokenized. With any but "none", sacrebleu warns if many lines look tokenized.
     An empty hypothesis is allowed. With several references an n-gram counts if any of them has it.
-    UserError: the numbers of lines differ, there is no line, or sacrebleu has no such tokeniser or lacks its package or
+    UserError: the numbers of lines differ, there is no line, or sacrebleu has no such tokenizer or lacks its package or
     model.
     """
-    metric = bleu_metric(tokenize, lowercase, may_be_tokenised=tokenize == "none")
+    metric = bleu_metric(tokenize, lowercase, may_be_tokenized=tokenize == "none")
     return corpus_score(metric, hypotheses, references)
 
 
@@ -84,7 +84,7 @@ def ter(hypotheses: Sequence[str], references: References) -> Score:
     Of several references, the edits are those to the nearest, and the words are their mean number. Errors as in `bleu`.
     """
     metric = TER()
-    metric.tokenizer = _TOKENISERS.setdefault("TER", metric.tokenizer)  # as in `bleu_metric`
+    metric.tokenizer = _TOKENIZERS.setdefault("TER", metric.tokenizer)  # as in `bleu_metric`
     return corpus_score(metric, hypotheses, references)
 
 
@@ -145,22 +145,22 @@ def _comet_model(model: Path) -> Any:
     return load_from_checkpoint(str(model))
 
 
-def bleu_metric(tokenize: str, lowercase: bool, may_be_tokenised: bool = True, *, by_sentence: bool = False) -> BLEU:
-    """sacrebleu's BLEU; `may_be_tokenised` silences its warning about lines that look tokenised.
+def bleu_metric(tokenize: str, lowercase: bool, may_be_tokenized: bool = True, *, by_sentence: bool = False) -> BLEU:
+    """sacrebleu's BLEU; `may_be_tokenized` silences its warning about lines that look tokenized.
 
     `by_sentence`: only the orders of n-grams that a sentence is long enough for ("effective order").
     """
     if (mistake := unknown_tokenizer(tokenize)) is not None:
         raise UserError(mistake)
     try:
-        metric = BLEU(lowercase=lowercase, tokenize=tokenize, force=may_be_tokenised, effective_order=by_sentence)
+        metric = BLEU(lowercase=lowercase, tokenize=tokenize, force=may_be_tokenized, effective_order=by_sentence)
     except (RuntimeError, ImportError, OSError, AssertionError, SystemExit) as error:  # it needs a package or a model
         raise UserError(
-            f"sacrebleu's tokeniser {tokenize!r} cannot be used: {str(error).strip() or type(error).__name__}"
+            f"sacrebleu's tokenizer {tokenize!r} cannot be used: {str(error).strip() or type(error).__name__}"
         ) from None
-    metric.tokenizer = _TOKENISERS.setdefault(
+    metric.tokenizer = _TOKENIZERS.setdefault(
         tokenize, metric.tokenizer
-    )  # it caches tokenised lines, as long as the process
+    )  # it caches tokenized lines, as long as the process
     return metric
 
 
@@ -169,7 +169,7 @@ def unknown_tokenizer(tokenize: str) -> str | None:
     if tokenize in BLEU.TOKENIZERS:
         return None
     nearest = difflib.get_close_matches(tokenize, BLEU.TOKENIZERS, n=1, cutoff=0)[0]
-    return f"sacrebleu has no tokeniser {tokenize!r}; did you mean {nearest!r}? It has {', '.join(BLEU.TOKENIZERS)}"
+    return f"sacrebleu has no tokenizer {tokenize!r}; did you mean {nearest!r}? It has {', '.join(BLEU.TOKENIZERS)}"
 
 
 def require_tokenizer(tokenize: str) -> None:
@@ -234,25 +234,25 @@ def require_pairs(hypotheses: Sequence[str], references: References) -> None:
 
 
 def bleu_lc_tok(hypotheses: Sequence[str], references: Sequence[str], language: str) -> Score:
-    """BLEU of raw or detokenised hypotheses against the lines of a `*.lc.norm.tok.LANGUAGE` file.
+    """BLEU of raw or detokenized hypotheses against the lines of a `*.lc.norm.tok.LANGUAGE` file.
 
     Comparable with papers that do the same, and not with `bleu` of the cased text. The signature is sacrebleu's with
     the preprocessing appended. Errors as in `bleu`.
     """
     processed = [lc_norm_tok(line, language) for line in hypotheses]
     score = bleu(processed, references, tokenize="none", lowercase=True)
-    steps = f"hyp:lowercase+moses-normalise+moses-tokenise.{language}|sacremoses:{version('sacremoses')}"
+    steps = f"hyp:lowercase+moses-normalize+moses-tokenize.{language}|sacremoses:{version('sacremoses')}"
     return Score("BLEU lc.norm.tok", score.value, f"{score.signature}|{steps}")
 
 
 def lc_norm_tok(line: str, language: str) -> str:
-    """The line lowercased, with normalised punctuation, tokenised by Moses, with Moses's entities (`&apos;`)."""
-    normaliser, tokeniser = _moses(language)
+    """The line lowercased, with normalized punctuation, tokenized by Moses, with Moses's entities (`&apos;`)."""
+    normalizer, tokenizer = _moses(language)
     # The Perl script sees the line feed, and its rule for a full stop before a closing quote needs it:
     # without it, `."` at the end of a German line would stay as it is instead of becoming `".`.
-    normalised = normaliser.normalize(line.lower() + "\n")
-    tokenised: str = tokeniser.tokenize(normalised, escape=True, return_str=True)
-    return tokenised
+    normalized = normalizer.normalize(line.lower() + "\n")
+    tokenized: str = tokenizer.tokenize(normalized, escape=True, return_str=True)
+    return tokenized
 
 
 @cache

@@ -34,9 +34,9 @@ class TranslatedTest(NamedTuple):
 
     translations: Sequence[str]
     references: Sequence[str]  # one of each line
-    tokenize: str = "13a"  # sacrebleu's tokeniser for BLEU
+    tokenize: str = "13a"  # sacrebleu's tokenizer for BLEU
     lowercase: bool = False  # whether case is ignored
-    lc_tok: Sequence[str] | None = None  # references that are lowercased, normalised and tokenised; None: not available
+    lc_tok: Sequence[str] | None = None  # references that are lowercased, normalized and tokenized; None: not available
     language: str = "en"  # of the translations, for `lc_tok`
     sources: Sequence[str] | None = None  # for COMET
     comet: Path | None = None  # the checkpoint of a COMET model; None: not scored by COMET
@@ -83,7 +83,7 @@ class Metric:
     meaning: str  # one sentence, without capital and full stop, as it follows the header and a colon
     from_translations: Callable[[TranslatedTest], Score | None] | None = None  # None: not defined for this test set
     from_forced: Callable[[ForcedTest], float | None] | None = None  # None: not defined for this model or test set
-    signature: str = ""  # of a metric from forced decoding; `{tokeniser}` stands for the model's tokeniser
+    signature: str = ""  # of a metric from forced decoding; `{tokenizer}` stands for the model's tokenizer
     is_main: bool = False  # shown even in a narrow terminal
 
     def __post_init__(self) -> None:
@@ -157,7 +157,7 @@ register(
         "BLEU",
         1,
         "higher",
-        "cased, detokenised",
+        "cased, detokenized",
         from_translations=lambda test: bleu(test.translations, test.all_references, test.tokenize, test.lowercase),
         is_main=True,
     )
@@ -169,7 +169,7 @@ register(
         "BLEU lc",
         1,
         "higher",
-        "lowercased and tokenised",
+        "lowercased and tokenized",
         from_translations=_lc_tok,
         is_main=True,
     )
@@ -242,6 +242,6 @@ register(
         "lower",
         "per token of the references, in the model's own vocabulary",
         from_forced=lambda test: perplexity(test.log_likelihood / max(1, test.tokens)),
-        signature="nrefs:1|tok:{tokeniser}|eos:yes|unit:token",  # the unit is a token, so it depends on the tokeniser
+        signature="nrefs:1|tok:{tokenizer}|eos:yes|unit:token",  # the unit is a token, so it depends on the tokenizer
     )
 )

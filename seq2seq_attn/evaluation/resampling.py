@@ -1,4 +1,4 @@
-"""Tests over test sentences: bootstrap (Koehn, 2004) and approximate randomisation (Riezler & Maxwell, 2005).
+"""Tests over test sentences: bootstrap (Koehn, 2004) and approximate randomization (Riezler & Maxwell, 2005).
 
 Several training seeds of a system are pooled: its score is the mean of the scores of its runs. Only test sentences are
 resampled, never seeds: intervals and p-values are about other test sets for these same runs. Whether a difference holds
@@ -12,7 +12,7 @@ Bootstrap resamples, intervals and p-values are sacrebleu's, to the last digit o
 resample to single precision, which differs in the sixth digit. In addition to sacrebleu, the difference between two
 systems has an interval, and so has a rate.
 
-Approximate randomisation (Noreen, 1989): if two systems translate equally well, it does not matter which of them
+Approximate randomization (Noreen, 1989): if two systems translate equally well, it does not matter which of them
 produced which translation. In each trial a coin is tossed per sentence, and heads swaps the two translations. The
 p-value is how often the difference between the two mixtures is at least the observed one:
 
@@ -83,7 +83,7 @@ def paired_bootstrap(
 
     That p-value is how often |difference| exceeds its mean over the resamples by more than the observed one. For two
     systems that are far apart this is one tail, not two: without a true difference, p < 0.05 occurs on about one test
-    set in ten. The p-value of `approximate_randomisation` keeps its level; the interval here nearly does.
+    set in ten. The p-value of `approximate_randomization` keeps its level; the interval here nearly does.
 
     The two may have different numbers of runs. One deviation: systems that differ on no resample get p = 1,
     while sacrebleu's strict comparison gives them its smallest p.
@@ -126,7 +126,7 @@ def _central_95(samples: NDArray[np.float64]) -> tuple[float, float]:
 
 
 def _p_value(difference: float, differences: NDArray[np.float64]) -> float:
-    """How often |difference|, centred on its mean over the resamples, exceeds the observed one."""
+    """How often |difference|, centerd on its mean over the resamples, exceeds the observed one."""
     if not differences.any():
         return 1.0
     magnitudes = np.abs(differences)
@@ -137,17 +137,17 @@ BLOCK = 500  # trials summed at a time, to bound the memory
 
 
 @dataclass(frozen=True)
-class RandomisationResult:
-    """Difference between a system and its baseline, with the p-value of approximate randomisation."""
+class RandomizationResult:
+    """Difference between a system and its baseline, with the p-value of approximate randomization."""
 
     difference: float  # BLEU(system) - BLEU(baseline), in points
     p_value: float  # two-sided; null hypothesis: the two are exchangeable, sentence by sentence
     signature: str
 
 
-def approximate_randomisation(
+def approximate_randomization(
     system: CorpusCounts, baseline: CorpusCounts, trials: int = 10_000, seed: int = 12345
-) -> RandomisationResult:
+) -> RandomizationResult:
     """Test two systems on the same test set; with several runs each, the mean BLEU is compared.
 
     Runs are swapped in the given order, the first with the first; all runs of a sentence share its coin, as sentences
@@ -156,7 +156,7 @@ def approximate_randomisation(
     """
     if system.runs != baseline.runs:
         raise UserError(
-            f"approximate randomisation swaps runs pairwise, but one system has {system.runs} and the other "
+            f"approximate randomization swaps runs pairwise, but one system has {system.runs} and the other "
             f"{baseline.runs}; give both the same number"
         )
     # Summed as the trials are: numpy adds eight runs or more in another order along an axis of its own.
@@ -168,7 +168,7 @@ def approximate_randomisation(
     differences = _mean_scores(system, mixed) - _mean_scores(system, rest)
     as_large = int(np.sum(np.abs(differences) >= abs(observed)))
     pooled = {"runs": f"{system.runs}+{baseline.runs}"} if system.runs > 1 else {}
-    return RandomisationResult(
+    return RandomizationResult(
         observed, (1 + as_large) / (1 + trials), system.signature(seed=seed, ar=trials, **pooled)
     )
 

@@ -1,6 +1,6 @@
 """Words of translations: how rare they are, and which of them are repeated or left out compared with the reference.
 
-Words are those that BLEU counts: the tokens of one of sacrebleu's tokenisers, case-sensitive unless lowercased. With
+Words are those that BLEU counts: the tokens of one of sacrebleu's tokenizers, case-sensitive unless lowercased. With
 `13a` punctuation stands alone, with `zh` each Chinese character does. Several functions return two counts, a part and a
 whole: the rate of a system is the sum of its parts over the sum of its wholes.
 """
@@ -24,7 +24,7 @@ class Bag(NamedTuple):
 
 
 def bags(lines: Iterable[str], tokenize: str = "13a", lowercase: bool = False) -> list[Bag]:
-    """One bag per line. UserError: sacrebleu has no such tokeniser."""
+    """One bag per line. UserError: sacrebleu has no such tokenizer."""
     return [Bag(Counter(words), Counter(pairwise(words))) for words in _words(lines, tokenize, lowercase)]
 
 
@@ -34,9 +34,9 @@ def count_words(lines: Iterable[str], tokenize: str = "13a", lowercase: bool = F
 
 
 def _words(lines: Iterable[str], tokenize: str, lowercase: bool) -> Iterator[list[str]]:
-    tokeniser = bleu_metric(tokenize, lowercase).tokenizer
+    tokenizer = bleu_metric(tokenize, lowercase).tokenizer
     as_counted = (line.lower() if lowercase else line for line in lines)
-    return (tokeniser(line.rstrip()).split() for line in as_counted)  # stripped, as BLEU does
+    return (tokenizer(line.rstrip()).split() for line in as_counted)  # stripped, as BLEU does
 
 
 FREQUENCIES = {"unseen": Band(0, 0), "1-5": Band(1, 5), "6-50": Band(6, 50), "51+": Band(51, None)}

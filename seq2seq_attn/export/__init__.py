@@ -1,6 +1,6 @@
 """A trained model in the formats of other programs: torch.export, ONNX, CTranslate2, and a page for browsers.
 
-An export is a folder: the model, the run's tokeniser files, `export.json`, which describes the model to programs, and a
+An export is a folder: the model, the run's tokenizer files, `export.json`, which describes the model to programs, and a
 README for people. It is written completely or not at all.
 """
 
@@ -150,8 +150,8 @@ def _restore(output: Path) -> None:
 def _readme(to: Target, usage: str) -> str:
     return f"""# A translation model, exported to {to}
 
-`{DESCRIPTION}` describes the model to programs. The tokenisers are `source.*` and `target.*`, or `joint.*` for both:
-line n of `*.vocabulary.txt` is the token with id n - 1, `*.tokeniser.json` names the kind of tokeniser, and with
+`{DESCRIPTION}` describes the model to programs. The tokenizers are `source.*` and `target.*`, or `joint.*` for both:
+line n of `*.vocabulary.txt` is the token with id n - 1, `*.tokenizer.json` names the kind of tokenizer, and with
 sentencepiece its model is `*.model`.
 
 {usage.strip()}

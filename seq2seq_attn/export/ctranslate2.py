@@ -30,7 +30,7 @@ POSITIONS = 1024  # of a table of sinusoids, at least: the library reads that ma
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "swiglu": "SWISH"}
 
 _USAGE = """
-CTranslate2 takes and returns tokens as text. With the tokenisers of this folder, read by the package seq2seq_attn:
+CTranslate2 takes and returns tokens as text. With the tokenizers of this folder, read by the package seq2seq_attn:
 
 ```python
 from pathlib import Path
@@ -107,7 +107,7 @@ def _parts(config: Config) -> Iterator[tuple[str, str, list[str]]]:
     parts: dict[str, LayersConfig | ContextConfig] = {**stacks, "model.context": model.context}
     for place, part in parts.items():
         yield f"{place}.scorer", _named(part.scorer), ["scaled_dot"]
-        yield f"{place}.normaliser", _named(part.normaliser), ["softmax"]
+        yield f"{place}.normalizer", _named(part.normalizer), ["softmax"]
         yield f"{place}.window", _named(part.window), ["null"]
     for place, stack in stacks.items():
         yield f"{place}.position", "null" if stack.position is None else stack.position.name, ["sinusoidal", "learned"]

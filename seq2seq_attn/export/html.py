@@ -25,7 +25,7 @@ from seq2seq_attn.text.codec import Codec
 from seq2seq_attn.text.files import explained, write_bytes
 
 FILE = "live.html"
-TOKENISERS = ("word", "character")  # those of serve/frontend/src/offline/codec.ts
+TOKENIZERS = ("word", "character")  # those of serve/frontend/src/offline/codec.ts
 
 _PAGE = Path(__file__).parent / "page"
 
@@ -42,7 +42,7 @@ _POLICY = "; ".join(
 
 _USAGE = f"""
 `{FILE}` is the page: open it in a browser, or send it to someone. It translates and shows attention without a server or
-a network. `export.json` describes its model. The tokeniser files are those of the run; the page contains them, too.
+a network. `export.json` describes its model. The tokenizer files are those of the run; the page contains them, too.
 """
 
 
@@ -55,11 +55,11 @@ def write(model: TrainedModel, folder: Path) -> Exported:
 def live_page(models: Mapping[str, TrainedModel], say: Say = lambda _: None) -> bytes:
     """The page of these models, by their names, the first of which is shown first.
 
-    UserError: a library is not installed, the page does not know a tokeniser, or torch.export cannot record a model.
+    UserError: a library is not installed, the page does not know a tokenizer, or torch.export cannot record a model.
     """
     need_packages("html")
     for name, model in models.items():
-        _refuse_tokenisers(name, model)
+        _refuse_tokenizers(name, model)
     records, parts = [], {"runtime": _read("onnxruntime.wasm.gz")}
     for number, (name, model) in enumerate(models.items()):
         say(f"recording the graphs of {name}")
@@ -69,12 +69,12 @@ def live_page(models: Mapping[str, TrainedModel], say: Say = lambda _: None) -> 
     return _document(records, parts).encode()
 
 
-def _refuse_tokenisers(name: str, model: TrainedModel) -> None:
+def _refuse_tokenizers(name: str, model: TrainedModel) -> None:
     for codec in (model.source, model.target):
-        if codec.tokeniser.kind not in TOKENISERS:
+        if codec.tokenizer.kind not in TOKENIZERS:
             raise UserError(
-                f"{name}: its tokeniser is {codec.tokeniser.kind}, and a page without a server knows only "
-                f"{' and '.join(TOKENISERS)}; show the run with seq2seq-attn serve, or train with text.tokeniser=word"
+                f"{name}: its tokenizer is {codec.tokenizer.kind}, and a page without a server knows only "
+                f"{' and '.join(TOKENIZERS)}; show the run with seq2seq-attn serve, or train with text.tokenizer=word"
             )
 
 
@@ -98,7 +98,7 @@ def _model(name: str, model: TrainedModel, place: str) -> tuple[dict[str, Any], 
 def _codec(codec: Codec) -> dict[str, Any]:
     tokens = codec.vocabulary.get_itos()
     rules = {"lowercase": codec.lowercase, "match_known_forms": codec.match_known_forms}
-    return {"kind": codec.tokeniser.kind, "tokens": tokens} | rules
+    return {"kind": codec.tokenizer.kind, "tokens": tokens} | rules
 
 
 def _document(records: list[dict[str, Any]], parts: Mapping[str, bytes]) -> str:
@@ -122,7 +122,7 @@ def _document(records: list[dict[str, Any]], parts: Mapping[str, bytes]) -> str:
 <noscript>This page translates in the browser and needs JavaScript.</noscript>
 <script type="application/json" id="models">{models}</script>
 {packed}
-<details class="notices"><summary>Licences</summary><pre>{html.escape(_notices())}</pre></details>
+<details class="notices"><summary>Licenses</summary><pre>{html.escape(_notices())}</pre></details>
 <script type="module">{_read("live.js").decode()}</script>
 </body>
 </html>
@@ -131,7 +131,7 @@ def _document(records: list[dict[str, Any]], parts: Mapping[str, bytes]) -> str:
 
 def _notices() -> str:
     """Of the packages in the page, which ask that they are kept."""
-    return "\n".join(_read(name).decode() for name in ("licences.md", "onnxruntime.LICENSE"))
+    return "\n".join(_read(name).decode() for name in ("licenses.md", "onnxruntime.LICENSE"))
 
 
 def _read(name: str) -> bytes:

@@ -1,7 +1,7 @@
 """Interventions in a graph of one step: weights that replace those of the model, and the context of another sentence.
 
 They are the interventions of `analysis/step_interventions.py` for rows of a batch, given as inputs of the graph. Its
-further outputs are what a step reads: the weights of every head, the scores before the normaliser, and the
+further outputs are what a step reads: the weights of every head, the scores before the normalizer, and the
 contributions.
 """
 

@@ -51,7 +51,7 @@ def need_packages(to: Target) -> None:
         need(package, to)
 
 
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # of a terminal, in torch's messages
+_COLOR = re.compile(r"\x1b\[[0-9;]*m")  # of a terminal, in torch's messages
 
 
 def program_of(graph: Graph) -> torch.onnx.ONNXProgram:
@@ -66,7 +66,7 @@ def program_of(graph: Graph) -> torch.onnx.ONNXProgram:
                 verbose=False,
             )
     except torch.onnx.errors.OnnxExporterError as error:
-        said = _COLOUR.sub("", str(error)).strip()
+        said = _COLOR.sub("", str(error)).strip()
         unknown = re.search(r"No ONNX function found for (\S+)", said)
         reason = f"it has no {unknown[1].rstrip('.')}" if unknown else said.partition("\n")[0]
         raise UserError(f"ONNX cannot express a part of this model: {reason}; export to torch instead") from error

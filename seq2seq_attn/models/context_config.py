@@ -1,6 +1,6 @@
 """What a decoder sees of the source: the configuration of the context, and the module built from it.
 
-First the scorer, normaliser and window, each given by name with its own options; then the context that combines them.
+First the scorer, normalizer and window, each given by name with its own options; then the context that combines them.
 """
 
 from __future__ import annotations
@@ -114,33 +114,33 @@ class ScorerConfig(PartConfig):
         return self.part(query_size, key_size, **self.options)
 
 
-class NormaliserConfig(PartConfig):
+class NormalizerConfig(PartConfig):
     """`{name: softmax, temperature: 0.5}`."""
 
-    key = "model.context.normaliser"
+    key = "model.context.normalizer"
 
     name: PartName = "softmax"  # as `seq2seq-attn scorers` lists it, or the file of a class
 
     @property
-    def part(self) -> type[attention.Normaliser]:
-        return _find_part(attention.normaliser_class, self.name)
+    def part(self) -> type[attention.Normalizer]:
+        return _find_part(attention.normalizer_class, self.name)
 
-    def __call__(self) -> attention.Normaliser:
+    def __call__(self) -> attention.Normalizer:
         return self.part(**self.options)
 
 
-class ReplacementNormaliserConfig(NormaliserConfig):
-    """A normaliser that can replace the one of a trained model: `sparsemax`, `{name: softmax, temperature: 0.5}`.
+class ReplacementNormalizerConfig(NormalizerConfig):
+    """A normalizer that can replace the one of a trained model: `sparsemax`, `{name: softmax, temperature: 0.5}`.
 
-    Its weights depend on the scores of a step alone. It is one of the catalogue, as `seq2seq-attn scorers` lists it:
+    Its weights depend on the scores of a step alone. It is one of the catalog, as `seq2seq-attn scorers` lists it:
     the name may come from a client of a server, so no file or module is imported for it.
     """
 
-    key = "normaliser"
+    key = "normalizer"
 
     @property
-    def part(self) -> type[attention.Normaliser]:
-        known = attention.normaliser_classes()
+    def part(self) -> type[attention.Normalizer]:
+        known = attention.normalizer_classes()
         choices = [name for name, part in known.items() if not part.needs_history]
         if self.name in choices:
             return known[self.name]
@@ -148,16 +148,16 @@ class ReplacementNormaliserConfig(NormaliserConfig):
             raise ValueError(f"{self.name} needs the weights of earlier steps; choose from {', '.join(choices)}")
         near = difflib.get_close_matches(self.name, choices, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(choices)}"
-        raise ValueError(f"there is no normaliser {shown(self.name)} in the catalogue; {hint}")
+        raise ValueError(f"there is no normalizer {shown(self.name)} in the catalog; {hint}")
 
     @model_validator(mode="after")
-    def _is_complete(self) -> ReplacementNormaliserConfig:
+    def _is_complete(self) -> ReplacementNormalizerConfig:
         own = own_options(self.part).items()
         missing = [name for name, option in own if option.default is Parameter.empty and name not in self.options]
         if missing:
             raise ValueError(f"{self.name} needs options: give a mapping with the keys {', '.join(['name', *missing])}")
         if next(self().parameters(), None) is not None:
-            raise ValueError(f"{self.name} has parameters, which the model has not learnt; choose one without")
+            raise ValueError(f"{self.name} has parameters, which the model has not learned; choose one without")
         return self
 
     def _way_out(self, name: str, own: list[str]) -> str:
@@ -165,14 +165,14 @@ class ReplacementNormaliserConfig(NormaliserConfig):
         return f"did you mean {near[0]!r}?" if near else f"it has: {', '.join(own) or 'none'}"
 
 
-def replacement_normalisers() -> list[str]:
-    """The names that `ReplacementNormaliserConfig` accepts without options."""
-    return [name for name in attention.normaliser_classes() if _is_replacement(name)]
+def replacement_normalizers() -> list[str]:
+    """The names that `ReplacementNormalizerConfig` accepts without options."""
+    return [name for name in attention.normalizer_classes() if _is_replacement(name)]
 
 
 def _is_replacement(name: str) -> bool:
     try:
-        ReplacementNormaliserConfig(name=name)
+        ReplacementNormalizerConfig(name=name)
     except ValidationError:
         return False
     return True
@@ -229,16 +229,16 @@ class ContextConfig(Strict):
     kind: Literal["attention", "mean", "fixed", "none"] = "attention"
     scorer: ScorerConfig = ScorerConfig()
     frozen_scorer: bool = False  # the scorer keeps its initial parameters; a control for what training it contributes
-    normaliser: NormaliserConfig = NormaliserConfig()
+    normalizer: NormalizerConfig = NormalizerConfig()
     window: WindowConfig | None = None
-    chunk: ChunkConfig | None = None  # with normaliser=monotonic: chunkwise attention
+    chunk: ChunkConfig | None = None  # with normalizer=monotonic: chunkwise attention
     heads: Size = 1  # above 1: multi-head attention
     separate_values: bool = False  # half of each state is the key, the other half the value
 
     @model_validator(mode="after")
     def _chunk_needs_monotonic(self) -> ContextConfig:
-        if self.chunk is not None and self.normaliser.name != "monotonic":
-            raise ValueError(f"chunk needs normaliser=monotonic, which chooses its end, got {self.normaliser.name}")
+        if self.chunk is not None and self.normalizer.name != "monotonic":
+            raise ValueError(f"chunk needs normalizer=monotonic, which chooses its end, got {self.normalizer.name}")
         return self
 
     @model_validator(mode="after")
@@ -312,7 +312,7 @@ def _one_head(
     window = config.window
     one = attention.Attention(
         _scorer(f"{place}.scorer", config.scorer, config, query_size, key_size),
-        build_part(f"{place}.normaliser", config.normaliser, config.normaliser),
+        build_part(f"{place}.normalizer", config.normalizer, config.normalizer),
         None if window is None else build_part(f"{place}.window", window, partial(window, query_size)),
         dropout=dropout,
     )

@@ -38,7 +38,7 @@ class EncoderConfig(Tagged):
     def build(self, input_size: int, *, dropout: float, layer_norm: bool = False, is_first: bool = True) -> Encoder:
         """The encoder of inputs of this width: embedded tokens, or the states of another encoder if not `is_first`.
 
-        `dropout` is that between its layers; `layer_norm` normalises recurrent layers, which otherwise have none.
+        `dropout` is that between its layers; `layer_norm` normalizes recurrent layers, which otherwise have none.
         UserError if sizes do not fit.
         """
 

@@ -279,26 +279,26 @@ def _observed(context: Context, found: list[Tensor]) -> tuple[nn.Module, nn.Modu
     return reader, Observed(reader, lambda weights: found.append(torch.unflatten(weights, 0, (-1, context.heads))))
 
 
-_is_initialised: ContextVar[bool] = ContextVar("is_initialised", default=True)
+_is_initialized: ContextVar[bool] = ContextVar("is_initialized", default=True)
 
 
-def is_initialised() -> bool:
+def is_initialized() -> bool:
     """Whether a model that is built now needs initial weights."""
-    return _is_initialised.get()
+    return _is_initialized.get()
 
 
 @contextmanager
 def weights_from_a_file() -> Iterator[None]:
-    """A block in which models are built whose weights are then all read: what costs most to initialise is left out.
+    """A block in which models are built whose weights are then all read: what costs most to initialize is left out.
 
     That is the orthogonal matrices of recurrent cells: a QR decomposition each, and half a second for a small model
     where several threads share a busy processor.
     """
-    token = _is_initialised.set(False)
+    token = _is_initialized.set(False)
     try:
         yield
     finally:
-        _is_initialised.reset(token)
+        _is_initialized.reset(token)
 
 
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]

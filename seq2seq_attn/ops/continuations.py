@@ -2,7 +2,7 @@
 
 Reference implementation: a stable sort. The n best of a row are in the n blocks of it with the highest maxima. So one
 pass finds the maximum of every block, and only n blocks are sorted. The kernel does the same without storing the
-log-softmax: one pass over the logits computes the normaliser, a second one finds the best.
+log-softmax: one pass over the logits computes the normalizer, a second one finds the best.
 """
 
 from __future__ import annotations

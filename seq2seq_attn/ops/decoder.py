@@ -22,7 +22,7 @@ from seq2seq_attn.attention import (
     Context,
     Dot,
     General,
-    NormalisedAdditive,
+    NormalizedAdditive,
     ScaledDot,
     Scorer,
     Softmax,
@@ -32,7 +32,7 @@ from seq2seq_attn.ops.dispatch import changed, first_derivative_only, unsupporte
 from seq2seq_attn.ops.fused_scorers import FusedAdditive, FusedConcat, read_backward, read_forward, values_backward
 from seq2seq_attn.ops.gru import accumulation_dtype, step_backward, step_forward, why_not_sequence
 from seq2seq_attn.ops.int8 import Int8Linear
-from seq2seq_attn.ops.layer_norm import NOT_NORMALISED, NormWeights, as_arguments, gate_norms
+from seq2seq_attn.ops.layer_norm import NOT_NORMALIZED, NormWeights, as_arguments, gate_norms
 from seq2seq_attn.ops.linear import add_product, product, weight_gradient
 
 
@@ -40,7 +40,7 @@ class DecoderWeights(NamedTuple):
     """The parameters of a decoder with one cell, or with two and the reading between them; gates in the order r, z, n.
 
     The cell after the reading has all but the three named `first` and `gates_bias`, which a conditional GRU has in
-    addition. Its first cell's inputs are normalised by the caller, as they are known for all steps.
+    addition. Its first cell's inputs are normalized by the caller, as they are known for all steps.
     """
 
     context: Tensor  # (3H, V): from C_i to the gates
@@ -51,9 +51,9 @@ class DecoderWeights(NamedTuple):
     first: Tensor | None = None  # (3H, H): from H_{i-1} to the gates of the cell before the reading, if there is one
     first_bias: Tensor | None = None  # (3H,)
     gates_bias: Tensor | None = None  # (3H,): replaces the inputs from tokens, which are those of the first cell
-    input_norm: NormWeights = NOT_NORMALISED  # of the gates' inputs, with the context
-    recurrent_norm: NormWeights = NOT_NORMALISED  # of the product with the state that reads
-    first_norm: NormWeights = NOT_NORMALISED  # of the product with H_{i-1}
+    input_norm: NormWeights = NOT_NORMALIZED  # of the gates' inputs, with the context
+    recurrent_norm: NormWeights = NOT_NORMALIZED  # of the product with the state that reads
+    first_norm: NormWeights = NOT_NORMALIZED  # of the product with H_{i-1}
 
 
 def why_not(decoder: nn.Module, cells: Sequence[nn.Module], context: Context) -> str | None:
@@ -71,10 +71,10 @@ def why_not_softmax(context: Context) -> str | None:
     """Why a context is not softmax attention over the whole source, independent of earlier steps; None if it is."""
     if type(context) is not Attention:
         return f"the context is {type(context).__name__}"
-    if (reason := changed(context, deep=False) or changed(context.normaliser)) is not None:
+    if (reason := changed(context, deep=False) or changed(context.normalizer)) is not None:
         return reason
-    if type(context.normaliser) is not Softmax or context.normaliser.temperature != 1:
-        return f"the normaliser is {type(context.normaliser).__name__}, not softmax of temperature 1"
+    if type(context.normalizer) is not Softmax or context.normalizer.temperature != 1:
+        return f"the normalizer is {type(context.normalizer).__name__}, not softmax of temperature 1"
     if context.window is not None:
         return f"attention has a window, {type(context.window).__name__}"
     if context.dropout and context.training:
@@ -84,7 +84,7 @@ def why_not_softmax(context: Context) -> str | None:
 
 def why_not_scorer(scorer: Scorer) -> str | None:
     """Why the scores are neither dot products with what the scorer prepares nor additive; None if they are."""
-    inner = scorer.additive if isinstance(scorer, NormalisedAdditive) else scorer
+    inner = scorer.additive if isinstance(scorer, NormalizedAdditive) else scorer
     if type(inner) in (FusedAdditive, FusedConcat, Dot, ScaledDot, General):
         return None
     return f"the scorer is {type(scorer).__name__}, neither additive nor a dot product"
@@ -93,9 +93,9 @@ def why_not_scorer(scorer: Scorer) -> str | None:
 def scoring(scorer: Any) -> tuple[Tensor | None, Tensor | None]:
     """W and v of additive scores, None for dot products, where `why_not_scorer` is None.
 
-    Without the offset of `NormalisedAdditive`, to which softmax is invariant.
+    Without the offset of `NormalizedAdditive`, to which softmax is invariant.
     """
-    if isinstance(scorer, NormalisedAdditive):
+    if isinstance(scorer, NormalizedAdditive):
         inner: Any = scorer.additive
         return inner.query_weight, inner.v * (scorer.gain / torch.linalg.vector_norm(inner.v))
     return (scorer.query_weight, scorer.v) if isinstance(scorer, (FusedAdditive, FusedConcat)) else (None, None)
@@ -111,7 +111,7 @@ def decoder_sequence(
 
     With a first cell, H'_i = gru_update(inputs_i, W_1 H_{i-1} + b_1, H_{i-1}) replaces H_{i-1} in these equations, and
     a bias replaces inputs_i: the conditional GRU (Sennrich et al. 2017, sec. 2). The first two arguments of an update
-    are layer-normalised if `weights` has norms for them.
+    are layer-normalized if `weights` has norms for them.
 
     inputs (T, B, 3H) are the gates' inputs from the embedded tokens, initial (B, H) is H_0. `source` is what
     `Attention` prepares for the scorer: k (B, S, A), with A = H for dot products, values (B, S, V) and the mask

@@ -1,7 +1,7 @@
 """When a fused form may replace the computation it was written for.
 
 A fused form implements exactly one computation. Every module that it covers must therefore be an instance of exactly
-the class it was written for, with the methods that this class was defined with, without hooks or parametrisations; its
+the class it was written for, with the methods that this class was defined with, without hooks or parametrizations; its
 tensors must have a type, dtype and device that the fused form supports. Modules that a user wrote, subclassed, hooked
 or wrapped always run as they are. The functions below return the reason why a fused form is not used, or None if it
 may be used.
@@ -84,7 +84,7 @@ def first_derivative_only(backward: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def is_synchronous(tensor: Tensor) -> bool:
-    """Whether values of the tensor can be read without synchronising with an accelerator."""
+    """Whether values of the tensor can be read without synchronizing with an accelerator."""
     return tensor.device.type == "cpu"
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from seq2seq_attn.ops import native
 from seq2seq_attn.ops.dispatch import changed, first_derivative_only, fusible, unsupported
 
-LEVELS = 1 << 16  # probabilities are quantised to this many
+LEVELS = 1 << 16  # probabilities are quantized to this many
 
 
 @fusible

@@ -18,7 +18,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 from seq2seq_attn.ops import native
 from seq2seq_attn.ops.dispatch import changed, first_derivative_only, unsupported
-from seq2seq_attn.ops.layer_norm import NOT_NORMALISED, GateNorm, NormWeights, why_not_norm
+from seq2seq_attn.ops.layer_norm import NOT_NORMALIZED, GateNorm, NormWeights, why_not_norm
 from seq2seq_attn.ops.linear import is_linear, linear, product, weight_gradient
 
 
@@ -96,7 +96,7 @@ def gru_sequence(
     weight: Tensor,
     bias: Tensor,
     reverse: bool = False,
-    norm: NormWeights = NOT_NORMALISED,
+    norm: NormWeights = NOT_NORMALIZED,
 ) -> Tensor:
     """The states (M, H) of repeated `gru_update` steps with u = norm(W H + b), as one autograd node.
 

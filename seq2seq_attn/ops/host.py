@@ -150,8 +150,8 @@ def parallel_map(device: torch.device, batches: int) -> Iterator[Callable[..., I
     """A `map` over batches, with one batch per thread on a CPU if there are enough batches; otherwise Python's `map`.
 
     A search step consists of about sixty small operations and a few matrix products. Splitting each of them over
-    threads costs more in synchronisation than it saves. Torch's number of threads is 1 within the block and is
-    restored afterwards.
+    threads costs more in synchronization than it saves. Torch's number of threads is 1 within the block and is
+    restored afterward.
     """
     threads = torch.get_num_threads()
     if is_reference() or device.type != "cpu" or threads == 1 or batches < MIN_BATCHES_PER_THREAD * threads:

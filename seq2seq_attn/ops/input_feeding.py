@@ -17,7 +17,7 @@ from seq2seq_attn.ops.decoder import for_kernels, layer_gradients
 from seq2seq_attn.ops.dispatch import first_derivative_only
 from seq2seq_attn.ops.fused_scorers import read_backward, read_forward, values_backward
 from seq2seq_attn.ops.gru import accumulation_dtype, step_backward, step_forward
-from seq2seq_attn.ops.layer_norm import NOT_NORMALISED, NormWeights, as_arguments, gate_norms
+from seq2seq_attn.ops.layer_norm import NOT_NORMALIZED, NormWeights, as_arguments, gate_norms
 from seq2seq_attn.ops.linear import add_product, product, weight_gradient
 
 
@@ -31,8 +31,8 @@ class FeedingWeights(NamedTuple):
     combine_bias: Tensor  # (H,)
     query: Tensor | None  # W (A, H) of the scores v · tanh(W q + k); None: the scores are dot products q · k
     v: Tensor | None  # (A,)
-    input_norm: NormWeights = NOT_NORMALISED  # of the gates' inputs, with H~_{i-1}
-    recurrent_norm: NormWeights = NOT_NORMALISED  # of the product with H_{i-1}
+    input_norm: NormWeights = NOT_NORMALIZED  # of the gates' inputs, with H~_{i-1}
+    recurrent_norm: NormWeights = NOT_NORMALIZED  # of the product with H_{i-1}
 
 
 def feeding_sequence(
@@ -43,7 +43,7 @@ def feeding_sequence(
     H_i = gru_update(inputs_i + W_F H~_{i-1}, W_H H_{i-1} + b_H, H_{i-1});
     a_i = softmax_j(v · tanh(W H_i + k_j)) or softmax_j(H_i · k_j);  C_i = Σ_j a_ij value_j;
     H~_i = tanh(W_c [C_i; H_i] + b_c)   (Luong et al. 2015, eq. 5 and sec. 3.3). The first two arguments of an update
-    are layer-normalised if `weights` has norms for them.
+    are layer-normalized if `weights` has norms for them.
 
     inputs (T, B, 3H) are the gates' inputs from the embedded tokens, initial (B, H) is H_0, initial_feed (B, H) H~_0.
     `source` and dtypes are as in `decoder_sequence`.

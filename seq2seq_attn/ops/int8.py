@@ -1,4 +1,4 @@
-"""Linear layers in int8 by dynamic quantisation: weights are quantised once, inputs for every product.
+"""Linear layers in int8 by dynamic quantization: weights are quantized once, inputs for every product.
 
 This is an approximation. Logits deviate by about one per cent of their standard deviation, so that sometimes another
 token has the highest probability. Measure for each model what this costs in BLEU.
@@ -20,7 +20,7 @@ MAX_INT8 = 127  # the range is symmetric, -127 to 127
 MIN_SCALE = 1e-30  # so that a row of zeros is not divided by 0
 
 
-def quantised(model: Model) -> Model:
+def quantized(model: Model) -> Model:
     """A copy of the model for inference only, with int8 linear layers that hold the current weights.
 
     Everything else (torch's recurrent layers, embeddings, scores) computes as in `model` and shares its parameters.
@@ -38,7 +38,7 @@ class Int8Linear(nn.Linear):
 
     Every row W_n of the weight has a scale of its own (Wu et al. 2016, sec. 6), and so has every input vector x: a
     result does not depend on the rest of the batch. The sum in int32 is exact, and the rounding error |q s - v| is at
-    most s / 2. Reference implementation: `torch.nn.Linear`, without quantisation.
+    most s / 2. Reference implementation: `torch.nn.Linear`, without quantization.
     """
 
     def __init__(self, layer: nn.Linear) -> None:
@@ -47,12 +47,12 @@ class Int8Linear(nn.Linear):
         self.weight, self.bias = layer.weight, layer.bias
         with torch.no_grad():
             self.float_bias = None if layer.bias is None else layer.bias.float().clone()
-            quantised_weight, scales = _quantise_rows(layer.weight.float())
-            self.packed = torch.ops.onednn.qlinear_prepack(quantised_weight, None)
+            quantized_weight, scales = _quantize_rows(layer.weight.float())
+            self.packed = torch.ops.onednn.qlinear_prepack(quantized_weight, None)
             self.scales = scales.flatten()
 
     def forward(self, input: Tensor) -> Tensor:
-        rows, scales = _quantise_rows(input.float().flatten(0, -2))
+        rows, scales = _quantize_rows(input.float().flatten(0, -2))
         result = _product(rows, self.packed, self.scales).mul_(scales)
         if self.float_bias is not None:
             result.add_(self.float_bias)
@@ -78,7 +78,7 @@ def has_int8() -> bool:
     return bool((sums == 64 * MAX_INT8**2).all())
 
 
-def _quantise_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
+def _quantize_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
     """q(v) (M, K) int8 and s(v) (M, 1) of rows v (M, K)."""
     scales = (rows.abs().amax(dim=1, keepdim=True) / MAX_INT8).clamp_(min=MIN_SCALE)
     return (rows / scales).round_().to(torch.int8), scales

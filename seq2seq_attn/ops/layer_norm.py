@@ -1,4 +1,4 @@
-"""Layer normalisation in recurrent models: of many rows at once, and of a cell's gates within a loop over steps.
+"""Layer normalization in recurrent models: of many rows at once, and of a cell's gates within a loop over steps.
 
 Reference implementation: `torch.nn.LayerNorm`, which the cells call at every step. On a CPU, its backward pass in half
 precision sums the gradients of gain and bias over all rows in half precision: with a thousand rows they are off by a
@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from seq2seq_attn.attention.normaliser import full_precision
+from seq2seq_attn.attention.normalizer import full_precision
 from seq2seq_attn.ops.dispatch import changed, unsupported
 
 
@@ -28,19 +28,19 @@ def layer_norm(norm: nn.Module, x: Tensor) -> Tensor:
 
 
 class NormWeights(NamedTuple):
-    """The parameters of `torch.nn.LayerNorm`; without them, the gates are not normalised."""
+    """The parameters of `torch.nn.LayerNorm`; without them, the gates are not normalized."""
 
     gain: Tensor | None = None  # (K,)
     bias: Tensor | None = None  # (K,)
     eps: float = 0.0
 
 
-NOT_NORMALISED = NormWeights()
+NOT_NORMALIZED = NormWeights()
 
 
 def norm_weights(norm: nn.Module) -> NormWeights:
     """Of a LayerNorm or an Identity for which `why_not_norm` is None."""
-    return NormWeights(norm.weight, norm.bias, norm.eps) if isinstance(norm, nn.LayerNorm) else NOT_NORMALISED
+    return NormWeights(norm.weight, norm.bias, norm.eps) if isinstance(norm, nn.LayerNorm) else NOT_NORMALIZED
 
 
 def why_not_norm(norm: nn.Module, linear: nn.Linear) -> str | None:
@@ -48,11 +48,11 @@ def why_not_norm(norm: nn.Module, linear: nn.Linear) -> str | None:
     if type(norm) is nn.Identity:
         return None
     if type(norm) is not nn.LayerNorm or norm.normalized_shape != (linear.out_features,):
-        return f"the gates are normalised by {type(norm).__name__}"
+        return f"the gates are normalized by {type(norm).__name__}"
     if not norm.elementwise_affine or norm.bias is None:
-        return "layer normalisation of the gates has no gain or no bias"
+        return "layer normalization of the gates has no gain or no bias"
     if not {norm.weight.dtype, norm.bias.dtype} <= {torch.float32, linear.weight.dtype}:
-        return f"layer normalisation of the gates is in {str(norm.weight.dtype).removeprefix('torch.')}"
+        return f"layer normalization of the gates is in {str(norm.weight.dtype).removeprefix('torch.')}"
     return None
 
 

@@ -34,7 +34,7 @@ from seq2seq_attn.ops.dispatch import changed, first_derivative_only, fusible, u
 MIN_MULTIPLICATIONS = 1 << 20  # below this, the call costs more than oneDNN saves
 FINE, COARSE = 16, 64  # the number of rows is a multiple of FINE up to FEW_ROWS, of COARSE beyond
 FEW_ROWS = 256
-PANEL = 32  # outputs of a packed matrix that are neighbours in memory, as in native/panels.h
+PANEL = 32  # outputs of a packed matrix that are neighbors in memory, as in native/panels.h
 
 
 @fusible

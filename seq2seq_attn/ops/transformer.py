@@ -35,7 +35,7 @@ class PackedLayers(NamedTuple):
     hidden_size: int
     norm_first: bool
     activation: str
-    epsilon: float  # of layer normalisation
+    epsilon: float  # of layer normalization
 
     def arguments(self) -> tuple[Tensor | int | float, ...]:
         """What the kernels begin with."""
@@ -152,7 +152,7 @@ def transformer_step(
 ) -> tuple[Tensor, StepState, Tensor]:
     """States (N, size) of the last layer from the inputs (N, size) of the first, the next state, and weights (N, S).
 
-    Computes in float32. The N = B * K hypotheses are K neighbours for each sentence; the weights are the mean over
+    Computes in float32. The N = B * K hypotheses are K neighbors for each sentence; the weights are the mean over
     layers and heads. ValueError: the inputs are not those of N hypotheses.
     """
     inputs = inputs.float().contiguous()

@@ -20,7 +20,7 @@ LIMITS = "low", "high"
 P = "p"
 TESTS: dict[Test, str] = {  # what the reported p-value is, by the test that it is of
     "joint": "of the joint test over training runs and sentences; below 0.05 an arm is better or worse",
-    "randomisation": "of paired approximate randomisation of these training runs alone: the probability of a "
+    "randomization": "of paired approximate randomization of these training runs alone: the probability of a "
     "difference at least this large if there were none",
     "paired_bootstrap": "of sacrebleu's paired bootstrap of these training runs alone; without a true difference, "
     "its raw p-value is below 0.05 on one test set in ten",
@@ -107,7 +107,7 @@ def _scores(results: Results, keys: Iterable[str]) -> Iterator[Column]:
             if key == "bleu" and "|tok:none|" in own_signature:
                 metric = replace(metric, meaning="of the tokens between spaces, as the test set has them")
             elif key == "bleu" and "|case:lc|" in own_signature:
-                metric = replace(metric, meaning="lowercased, detokenised")
+                metric = replace(metric, meaning="lowercased, detokenized")
             header, digits, meaning, optional = metric.header, metric.digits, metric.explanation, not metric.is_main
         if key == "bleu":  # the first of all scores explains their format
             meaning = f"{meaning}; mean over seeds ± standard deviation"

@@ -102,10 +102,10 @@ def _dots_by_length(results: Results, bands: Sequence[BandResult], notes: Sequen
                 own = arm.bleu_by_length[place]
                 if own.bleu_low is not None and own.bleu_high is not None:
                     axes.plot(
-                        [own.bleu_low, own.bleu_high], [row, row], color=COLOURS[0], linewidth=1.5, label="_interval"
+                        [own.bleu_low, own.bleu_high], [row, row], color=COLORS[0], linewidth=1.5, label="_interval"
                     )
-                face = "white" if own.few else COLOURS[0]
-                axes.plot(own.bleu, row, "o", color=COLOURS[0], markerfacecolor=face, markersize=6, label=arm.name)
+                face = "white" if own.few else COLORS[0]
+                axes.plot(own.bleu, row, "o", color=COLORS[0], markerfacecolor=face, markersize=6, label=arm.name)
             axes.set_title(f"{band.label} words\n({band.sentences:,} sentences)", fontsize=9)
             axes.set_yticks(range(len(ranked)), [arm.name for arm in ranked])
             axes.tick_params(axis="y", length=0)
@@ -118,7 +118,7 @@ def _dots_by_length(results: Results, bands: Sequence[BandResult], notes: Sequen
 def learning_curve_figure(runs: Mapping[str, Sequence[Curve]]) -> Figure:
     """Validation BLEU and loss over epochs: a thick line per arm with the mean over its seeds, a thin line per seed.
 
-    With more than `MOST_LINES` arms, a panel per arm, with the means of the others in grey.
+    With more than `MOST_LINES` arms, a panel per arm, with the means of the others in gray.
     """
     bleu = {arm: [bleu_points(run) for run in each] for arm, each in runs.items()}
     loss = {arm: [loss_points(run) for run in each] for arm, each in runs.items()}
@@ -128,7 +128,7 @@ def learning_curve_figure(runs: Mapping[str, Sequence[Curve]]) -> Figure:
     with drawing(runs):
         if len(runs) > MOST_LINES:
             figure = Picture(figsize=(10, 1.2 + 3.1 * rows), layout="constrained")
-            figure.suptitle(f"{title}\ngrey: the other arms")
+            figure.suptitle(f"{title}\ngray: the other arms")
             above, below = figure.subfigures(2, 1, squeeze=False).flat
             _panel_per_arm(above, "validation BLEU", bleu, bottom=0)
             _panel_per_arm(below, "validation loss, nats per token", loss)
@@ -154,8 +154,8 @@ def _panel_per_arm(
                 axes.plot(*means[other], color="#BBBBBB", linewidth=0.8)
         if len(seeds) > 1:
             for points in seeds:
-                axes.plot(*_columns(points), color=COLOURS[0], linewidth=0.7, alpha=0.5)
-        axes.plot(*means[arm], color=COLOURS[0], marker="o", markersize=2, linewidth=2, label=arm)
+                axes.plot(*_columns(points), color=COLORS[0], linewidth=0.7, alpha=0.5)
+        axes.plot(*means[arm], color=COLORS[0], marker="o", markersize=2, linewidth=2, label=arm)
         axes.set_title(textwrap.fill(arm, width=24), fontsize=9)
         axes.xaxis.set_major_locator(MaxNLocator(nbins=4, integer=True))
         axes.tick_params(labelbottom=place >= len(arms) - PANELS)  # the lowest panel of each column
@@ -198,9 +198,9 @@ def _columns(points: Points) -> tuple[list[float], list[float]]:
     return [epoch for epoch, _ in points], [value for _, value in points]
 
 
-# Okabe & Ito's palette, safe for colour-blind readers, without its yellow: too pale for a line.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-MOST_LINES = len(COLOURS)  # per figure; more lines would overlap and share colours
+# Okabe & Ito's palette, safe for color-blind readers, without its yellow: too pale for a line.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MOST_LINES = len(COLORS)  # per figure; more lines would overlap and share colors
 PANELS = 5  # in a row
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES = ("-", (0, (6, 1.5)), (0, (6, 1.5, 1.5, 1.5)), (0, (2.5, 1)))  # dashes and gaps, in line widths
@@ -240,10 +240,10 @@ def _without_warnings_of_fonts() -> Iterator[None]:
 
 
 def line_styles(arms: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Colour, marker and dashes of each arm's lines; the combination repeats after 56 arms."""
+    """Color, marker and dashes of each arm's lines; the combination repeats after 56 arms."""
     return {
         arm: {
-            "color": COLOURS[index % len(COLOURS)],
+            "color": COLORS[index % len(COLORS)],
             "marker": MARKERS[index % len(MARKERS)],
             "linestyle": LINES[index % len(LINES)],
         }

@@ -43,7 +43,7 @@ class Value(NamedTuple):
 
 
 class Series(NamedTuple):
-    """An arm's values; `style` chooses its colour, marker and dashes."""
+    """An arm's values; `style` chooses its color, marker and dashes."""
 
     name: str
     style: int

@@ -98,7 +98,7 @@ def html_page(contents: Contents) -> str:
         font=_font(attention, corpus),
         script=_built("report.js"),
         shared_style=_built("report.css"),
-        licences=_built("licences.md"),
+        licenses=_built("licenses.md"),
     )
 
 

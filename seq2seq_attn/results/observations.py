@@ -252,7 +252,7 @@ class DecodingStep:
     log_probability: LogProbability  # log p(token | previous tokens, source), natural
     parent: NonNegativeInt | None = None  # in a beam: index of the previous step, which is earlier; None: first step
     weights: tuple[Weight, ...] | None = None  # (S,) a_j; None: no attention, or a pruned step
-    scores: tuple[float, ...] | None = None  # (S,) e_j before normalisation; None: no weights, or no score per position
+    scores: tuple[float, ...] | None = None  # (S,) e_j before normalization; None: no weights, or no score per position
 
     @model_serializer(mode="wrap")
     def _without_none(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:

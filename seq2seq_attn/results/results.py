@@ -37,7 +37,7 @@ ENOUGH = 30  # different sentences; BLEU of fewer is too noisy to draw conclusio
 LEVEL = 0.05  # below which a corrected p-value counts as significant
 LEARNED = 1.0  # BLEU of the best arm; below, all arms translate so badly that differences between them mean nothing
 
-Test = Literal["joint", "randomisation", "paired_bootstrap"]  # of two arms, by its key in `signatures`
+Test = Literal["joint", "randomization", "paired_bootstrap"]  # of two arms, by its key in `signatures`
 
 
 def _require_both_limits(record: object, *intervals: str) -> None:
@@ -240,7 +240,7 @@ class PairedComparison:
     high: float
     p_value: Probability  # of sacrebleu's paired bootstrap; too small for a two-sided test, see `paired_bootstrap`
     p_holm: Probability | None = None  # p_value corrected as in Significance
-    randomisation: Significance | None = None  # paired approximate randomisation; None: different numbers of runs
+    randomization: Significance | None = None  # paired approximate randomization; None: different numbers of runs
     joint: JointTest | None = None  # None: a single run of an arm, copies of one, or fewer than `ENOUGH` sources
     chrf: ChrfDifference | None = None
 
@@ -263,11 +263,11 @@ class PairedComparison:
         """The test whose p-value is reported.
 
         That over training runs and sentences if there is one. Otherwise one of these training runs alone: approximate
-        randomisation, or the bootstrap for different numbers of runs.
+        randomization, or the bootstrap for different numbers of runs.
         """
         if self.joint is not None:
             return "joint"
-        return "paired_bootstrap" if self.randomisation is None else "randomisation"
+        return "paired_bootstrap" if self.randomization is None else "randomization"
 
     @property
     def p_reported(self) -> float | None:
@@ -276,8 +276,8 @@ class PairedComparison:
             return self.joint.p_holm
         if self.is_one_sentence:
             return None
-        if self.randomisation is not None:
-            return self.randomisation.p_holm
+        if self.randomization is not None:
+            return self.randomization.p_holm
         return self.p_value if self.p_holm is None else self.p_holm
 
     @property
@@ -289,11 +289,11 @@ class PairedComparison:
     def differs_in_these_runs(self) -> bool:
         """Whether these training runs differ on other sentences, at 5 % over the whole table.
 
-        By approximate randomisation, which keeps its level; without it, by the interval of the bootstrap, with which
+        By approximate randomization, which keeps its level; without it, by the interval of the bootstrap, with which
         its p-value has to agree where that was corrected.
         """
-        if self.randomisation is not None:
-            return self.randomisation.p_holm < LEVEL
+        if self.randomization is not None:
+            return self.randomization.p_holm < LEVEL
         return not self.low <= 0 <= self.high and (self.p_holm is None or self.p_holm < LEVEL)
 
     @model_serializer(mode="wrap")

@@ -39,7 +39,7 @@ class Average(NamedTuple):
 def average(run: Path, output: Path, last: int | None = None, *, overwrite: bool = False) -> Average:
     """Writes a run with the mean of the weights of the last epochs of `run`, by default of all that it keeps.
 
-    The new run has the configuration, tokenisers, training metrics and provenance of the other, and no checkpoints.
+    The new run has the configuration, tokenizers, training metrics and provenance of the other, and no checkpoints.
     UserError: the run has not ended, keeps fewer epochs, or its validation files are missing; the folder exists.
     """
     config, metrics = read_config(run), read_metrics(run)

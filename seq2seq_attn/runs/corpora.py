@@ -1,4 +1,4 @@
-"""The data of a run: sentence pairs, the codecs learnt from them, and their token ids.
+"""The data of a run: sentence pairs, the codecs learned from them, and their token ids.
 
 Runs on the same text share one cache of codecs and token ids, which this file also defines.
 """
@@ -33,7 +33,7 @@ from seq2seq_attn.text.files import PART, cache_folder, created_cache_folder, wr
 from seq2seq_attn.text.synthetic import make_corpus
 from seq2seq_attn.training.guided_alignment import CorpusLinks
 
-CACHE_FOLDER = ".tokenised"  # beside the run folders that share it
+CACHE_FOLDER = ".tokenized"  # beside the run folders that share it
 
 Codecs = tuple[Codec, Codec]  # source and target; the same object twice if they share one vocabulary
 EncodedCorpus = tuple[EncodedSentences, EncodedSentences]  # source and target, parallel
@@ -101,7 +101,7 @@ class TestSet(NamedTuple):
     """Test pairs, with further annotation if the configuration names it."""
 
     pairs: ParallelCorpus
-    lc_tok: list[str] | None  # the references, lowercased, normalised and tokenised
+    lc_tok: list[str] | None  # the references, lowercased, normalized and tokenized
     gold: GoldCorpus | None  # word alignments
     further: Sequence[Sequence[str]] = ()  # further references, blank where one is missing
 
@@ -160,11 +160,11 @@ def sample_pairs(files: TestFiles | None) -> list[dict[str, Any]]:
 
 
 def learn_codecs(config: Config, corpus: ParallelCorpus) -> Codecs:
-    """Tokenisers and vocabularies of both sides, learnt from the training pairs."""
+    """Tokenizers and vocabularies of both sides, learned from the training pairs."""
     options = config.text
     return train_codecs(
         corpus,
-        options.tokeniser,
+        options.tokenizer,
         vocabulary_size=options.vocabulary_size,
         joint=options.joint,
         minimum_frequency=options.minimum_frequency,
@@ -291,9 +291,9 @@ def _checksums(entry: Path) -> bytes:
 def cached_codecs(config: Config, cache: Cache) -> Codecs:
     """`learn_codecs` on the training pairs of a configuration, from the cache if possible."""
     files = config.data.train
-    learnt_from = config.text.model_copy(update={"sampling": None})
+    learned_from = config.text.model_copy(update={"sampling": None})
     return cache.get(
-        f"codecs {_code_version()} {learnt_from!r} {files_key(files)}",
+        f"codecs {_code_version()} {learned_from!r} {files_key(files)}",
         compute=lambda: learn_codecs(config, read_pairs(files)),
         save=lambda codecs, entry: save_codecs(*codecs, entry),
         load=load_codecs,

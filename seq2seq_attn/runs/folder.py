@@ -285,7 +285,7 @@ def refuse_other_config(config: Config, folder: Path) -> None:
     """
     trained = read_config(folder)
     may_change = {"training.patience", "training.max_skipped_steps"}
-    if not trained.training.optimiser.decays_to_zero:
+    if not trained.training.optimizer.decays_to_zero:
         may_change.add("training.max_epochs")
     old, new = (_flat(run_values(each)) for each in (trained, config))
     for key in sorted(old.keys() | new.keys()):

@@ -1,6 +1,6 @@
 """A trained model between two codecs: it translates and scores lines of text.
 
-A search with a shortlist also needs the lexicon of the run, which is learnt on first use (`with_lexicon`).
+A search with a shortlist also needs the lexicon of the run, which is learned on first use (`with_lexicon`).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _Found = TypeVar("_Found")
 
 
 def build_translator(config: Config, source: Codec, target: Codec) -> Translator:
-    """An untrained model, initialised from the random state of the process."""
+    """An untrained model, initialized from the random state of the process."""
     return config.model.build(len(source.vocabulary), len(target.vocabulary), source is target)
 
 
@@ -202,7 +202,7 @@ class TrainedModel:
             return self
         options = options or self.config.search
         with options.autocast(self.device.type):
-            translator = for_inference(options.quantised(self.translator))
+            translator = for_inference(options.quantized(self.translator))
         return replace(self, translator=translator, is_prepared=True)
 
     def averaged_with(self, others: Sequence[TrainedModel]) -> TrainedModel:
@@ -285,7 +285,7 @@ class TrainedModel:
         """For each row of weights (T', S), the source token with the highest one as text; `<unk>` if all are 0."""
         pieces = self.source.pieces(source)
         return [
-            self.source.tokeniser.decode([pieces[int(row.argmax())]]) if bool(row.any()) else SPECIALS[UNK]
+            self.source.tokenizer.decode([pieces[int(row.argmax())]]) if bool(row.any()) else SPECIALS[UNK]
             for row in weights
         ]
 
@@ -379,7 +379,7 @@ class TrainedModel:
                 continue
             for number, line in enumerate(lines, start=1):
                 # A piece is a character at least, but for one in front of the line and the few characters that
-                # sentencepiece expands: most lines need no tokeniser.
+                # sentencepiece expands: most lines need no tokenizer.
                 if len(line) >= limit and (length := len(codec.pieces(line))) > limit:
                     raise UserError(
                         f"{place}line {number} of the {side}: {length:,} tokens, and this model reads {limit:,} at "
@@ -447,7 +447,7 @@ def with_lexicon(
 ) -> TrainedModel:
     """The model of a run folder with its lexicon, if these options (those of its configuration unless given) need it.
 
-    The lexicon is learnt from the training pairs and saved in the folder, unless it exists or the run is part of the
+    The lexicon is learned from the training pairs and saved in the folder, unless it exists or the run is part of the
     package. UserError: the training pairs are not where the configuration says.
     """
     if (options or model.config.search).shortlist is None or model.lexicon is not None:

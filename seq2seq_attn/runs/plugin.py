@@ -1,4 +1,4 @@
-"""Scorers, normalisers, windows and positions in a user's own Python files: loaded on request, and copied into the run.
+"""Scorers, normalizers, windows and positions in a user's own Python files: loaded on request, and copied into the run.
 
 A configuration names such a class by its location, `my_file.py:MyScorer`. A run keeps the file, and the modules that it
 imports from the same folder, in `plugins/`, and its config.yaml names the copies: the run can be moved, and the
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from seq2seq_attn.attention import Normaliser, Scorer, Window, scorer_class
+from seq2seq_attn.attention import Normalizer, Scorer, Window, scorer_class
 from seq2seq_attn.attention.registry import file_sources, load_file
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.strict import Strict, Tagged
@@ -33,7 +33,7 @@ def loaded_plugins() -> tuple[Path, ...]:
 
 
 def load_plugins(paths: Iterable[Path] | None) -> None:
-    """Imports each file, so that a configuration can name the scorers, normalisers and windows in it.
+    """Imports each file, so that a configuration can name the scorers, normalizers and windows in it.
 
     UserError: a file is missing, fails to import (with the line), or defines no such class.
     """
@@ -44,7 +44,7 @@ def load_plugins(paths: Iterable[Path] | None) -> None:
             raise UserError(str(error)) from error
         own = [part for part in vars(module).values() if isinstance(part, type) and part.__module__ == module.__name__]
         if not any(
-            issubclass(part, (Scorer, Normaliser, Window, Tagged)) and not inspect.isabstract(part) for part in own
+            issubclass(part, (Scorer, Normalizer, Window, Tagged)) and not inspect.isabstract(part) for part in own
         ):
             raise UserError(f"{path}: defines no scorer; write a subclass of Scorer with its methods")
         _loaded.append(path)

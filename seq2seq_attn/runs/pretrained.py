@@ -1,4 +1,4 @@
-"""Embeddings initialised with pretrained word vectors, from files in the configuration or from objects in memory."""
+"""Embeddings initialized with pretrained word vectors, from files in the configuration or from objects in memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from seq2seq_attn.text.vectors import Coverage, HasVectors, WordVectors, pretrai
 
 
 class Pretrained(NamedTuple):
-    """Word vectors, such as torchtext's `Vectors`; an embedding without vectors is initialised at random."""
+    """Word vectors, such as torchtext's `Vectors`; an embedding without vectors is initialized at random."""
 
     source: HasVectors | None = None
     target: HasVectors | None = None
@@ -34,7 +34,7 @@ def start_from_vectors(
     """Copies pretrained vectors into the embeddings of an untrained model; returns the coverage of each side.
 
     The vectors are `given`, or else those that the configuration names. Tokens without a vector and the special tokens
-    keep their random initialisation. UserError: the vectors do not fit the model.
+    keep their random initialization. UserError: the vectors do not fit the model.
     """
     vectors = _read_configured(config, source, target) if given is None else _checked(given, config)
     if vectors.source is None and vectors.target is None:
@@ -81,6 +81,6 @@ def _coverage_line(side: str, coverage: Coverage) -> str:
     if coverage.found:
         return line
     return (
-        f"warning: {line}; vectors usually exist for words (text.tokeniser=word or moses), rarely for subwords "
+        f"warning: {line}; vectors usually exist for words (text.tokenizer=word or moses), rarely for subwords "
         f"(bpe, unigram); text.lowercase must match the case of the file"
     )

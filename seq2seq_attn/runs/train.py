@@ -289,7 +289,7 @@ def _changed_by(codec: Codec, config: Config, targets: Sequence[str]) -> str | N
     start = max(0, same - SHOWN // 3)
     return (
         f"{len(changes):,} of {len(targets):,} validation targets are changed by encoding and decoding "
-        f"(text.tokeniser={config.text.tokeniser}; unknown tokens in {unknown:,} of them): {shown(line[start:])} comes "
+        f"(text.tokenizer={config.text.tokenizer}; unknown tokens in {unknown:,} of them): {shown(line[start:])} comes "
         f"back as {shown(decoded[start:])}"
     )
 
@@ -301,7 +301,7 @@ def validation_bleu(model: TrainedModel, pairs: ParallelCorpus, folder: Path) ->
     """
     changes = {"beam_size": 1, "n_best": 1, "shortlist": None, "sampling": None, "mbr": None, "replace_unknown": False}
     greedy = SearchOptions.model_validate(model.config.search.model_dump() | changes)
-    # Without sacrebleu's warning about lines that look tokenised, which would appear at every validation.
+    # Without sacrebleu's warning about lines that look tokenized, which would appear at every validation.
     metric = bleu_metric(*model.config.evaluation.bleu)
 
     def validate(translator: Translator) -> float:

@@ -43,11 +43,11 @@ def search(
     `options.mbr` compares texts, which a caller has to do (`runs/model.py`).
 
     With a shortlist, translations contain only the tokens that it lists for their batch. The model runs in evaluation
-    mode on the device of its parameters; the mode of every module is restored afterwards. `at_step` is called before
+    mode on the device of its parameters; the mode of every module is restored afterward. `at_step` is called before
     every step; what it raises ends the search. It may be called in several threads at once.
     """
     method = sample if options.sampling else greedy_search if options.beam_size == 1 else beam_search
-    translator = options.quantised(translator)
+    translator = options.quantized(translator)
 
     def decode(source: Sentences) -> list[list[Hypothesis]]:
         with options.autocast(source.tokens.device.type):

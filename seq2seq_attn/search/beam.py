@@ -180,7 +180,7 @@ def greedy_search(
     totals: list[Tensor] = []
     for length in range(1, max(limits) + 1):
         output = translator.step(tokens, state, memory)
-        # The total is added afterwards: in the sum, small differences between tokens would be lost to rounding.
+        # The total is added afterward: in the sum, small differences between tokens would be lost to rounding.
         best = best_continuations(torch.zeros_like(total)[:, None], output.logits, 1, length >= options.min_length)
         total, tokens = total + best.scores.squeeze(1), best.tokens.squeeze(1)
         totals.append(total[:, None])

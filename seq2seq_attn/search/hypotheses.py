@@ -137,7 +137,7 @@ def active_rows(running: Tensor) -> Tensor:
     """Rows to keep in the batch, in order, given whose search goes on (B,); none when all have finished.
 
     Finished sentences are kept as unused rows until enough of them can be dropped together. This is the only
-    synchronisation with the device in a step.
+    synchronization with the device in a step.
     """
     rows = running.nonzero().flatten()
     finished = len(running) - len(rows)

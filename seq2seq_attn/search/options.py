@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import torch
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
-from seq2seq_attn.ops.int8 import quantised
+from seq2seq_attn.ops.int8 import quantized
 from seq2seq_attn.ops.replace import Model
 from seq2seq_attn.strict import Seed, Strict
 from seq2seq_attn.text.lexicon import MAX_TRANSLATIONS
@@ -27,7 +27,7 @@ class ShortlistOptions(Strict):
 class SamplingOptions(Strict):
     """From which distribution translations are drawn (`sampling.py`): by default, that of the model."""
 
-    temperature: PositiveFloat = 1.0  # t in p(y)^(1/t), normalised; below 1, likely tokens become likelier
+    temperature: PositiveFloat = 1.0  # t in p(y)^(1/t), normalized; below 1, likely tokens become likelier
     top_k: PositiveInt | None = None  # draw from the k most probable tokens; null: from all
     top_p: float | None = Field(default=None, gt=0.0, le=1.0)  # draw from the fewest tokens of this probability
     seed: Seed = 1  # of the samples; those of a sentence depend on its tokens too, not on its batch
@@ -98,9 +98,9 @@ class SearchOptions(Strict):
         """The autocast context for a device type; fp32 and int8 leave the caller's unchanged."""
         return torch.autocast(device, torch.bfloat16) if self.precision == "bf16" else nullcontext()
 
-    def quantised(self, model: Model) -> Model:
+    def quantized(self, model: Model) -> Model:
         """The model to search with: a copy with int8 linear layers if `precision` is int8, otherwise `model` itself."""
-        return quantised(model) if self.precision == "int8" else model
+        return quantized(model) if self.precision == "int8" else model
 
     def limit(self, source_length: int) -> int:
         """The longest |Y| for a source of length S: min(max_length, a S + margin), at least min_length."""

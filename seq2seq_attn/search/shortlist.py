@@ -1,7 +1,7 @@
 """Search with a shortlist: a part of the target vocabulary, chosen for the sources of a batch.
 
 Most logits of a step belong to tokens that no translation of these sources needs (Jean et al. 2015, sec. 3.2). Without
-them a step is cheaper, and probabilities are normalised over the shortlist, so that a log-probability is never below
+them a step is cheaper, and probabilities are normalized over the shortlist, so that a log-probability is never below
 that of forced decoding. Tokens outside the shortlist cannot be produced.
 """
 

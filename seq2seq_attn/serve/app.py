@@ -35,8 +35,8 @@ from seq2seq_attn.serve.tasks import (
     AttentionTask,
     HypothesesTask,
     ModelTask,
-    NeighboursItem,
-    NeighboursTask,
+    NeighborsItem,
+    NeighborsTask,
     NextStepTask,
     ScoreTask,
     ServedModel,
@@ -150,7 +150,7 @@ def create_app(models: Sequence[ServedModel], settings: Settings) -> Application
     app = FastAPI(title="seq2seq_attn", version=seq2seq_attn.__version__, docs_url=None, redoc_url=None)
     _add_libretranslate(app, server)
     _add_lines(app, server)
-    _add_neighbours(app, server)
+    _add_neighbors(app, server)
     _add_steps(app, server)
     _add_about(app, server)
     for kind in (UserError, ApiError, QueueFullError, StoppingError, ClientDisconnect, HTTPException, Exception):
@@ -286,11 +286,11 @@ def _add_lines(app: FastAPI, server: Server) -> None:
         return await _answer(served, await server.one(request, task, given, length))
 
 
-def _add_neighbours(app: FastAPI, server: Server) -> None:
-    @app.post("/v1/neighbours", openapi_extra=schema(requests.NeighboursBody))
-    async def neighbours(request: Request) -> Any:
+def _add_neighbors(app: FastAPI, server: Server) -> None:
+    @app.post("/v1/neighbors", openapi_extra=schema(requests.NeighborsBody))
+    async def neighbors(request: Request) -> Any:
         """The training pairs with the nearest sources, or the nearest steps of decoding; 503 until they are read."""
-        body = await server.body(request, requests.NeighboursBody)
+        body = await server.body(request, requests.NeighborsBody)
         served = server.model(body.model)
         (length,) = await server.source_lengths(served, [body.source])
         if isinstance(body.target, str):
@@ -302,8 +302,8 @@ def _add_neighbours(app: FastAPI, server: Server) -> None:
             raise ApiError(
                 503, "the training sentences are being read, once; ask again in a few seconds", retry_after="5"
             )
-        given = NeighboursItem(body.source, body.target, body.step, body.most)
-        return await _answer(served, await server.one(request, NeighboursTask(served, index), given, length))
+        given = NeighborsItem(body.source, body.target, body.step, body.most)
+        return await _answer(served, await server.one(request, NeighborsTask(served, index), given, length))
 
 
 def _add_steps(app: FastAPI, server: Server) -> None:

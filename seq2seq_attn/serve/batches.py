@@ -106,7 +106,7 @@ class Batches:
         """The results of a task for these items, whose lengths tell which others they can share a batch with.
 
         QueueFullError: the queue is full; `admitted` work, such as the next step of a stream, is never refused.
-        StoppingError: the server stops. UserError: an item is refused. If the caller is cancelled, its waiting lines
+        StoppingError: the server stops. UserError: an item is refused. If the caller is canceled, its waiting lines
         leave the queue, and a batch that has begun ends at its next step unless others wait for it.
         """
         if self.is_stopping:

@@ -66,7 +66,7 @@ class _SearchBody(_ModelBody):
     min_length: PositiveInt | None = None  # target tokens, `</s>` included
     max_length: PositiveInt | None = None  # likewise
     precision: Literal["fp32", "bf16", "int8"] | None = None  # of matrix products
-    temperature: float | None = None  # draw at random, from p^(1/T), normalised
+    temperature: float | None = None  # draw at random, from p^(1/T), normalized
     top_k: PositiveInt | None = None  # draw from the k most probable tokens
     top_p: float | None = None  # draw from the fewest tokens of this probability
     seed: NonNegativeInt | None = None  # of what is drawn
@@ -137,13 +137,13 @@ class StepsBody(PrefixBody):
     target: str | None = None  # decode this translation; by default, search for one
 
 
-class NeighboursBody(_ModelBody):
+class NeighborsBody(_ModelBody):
     """A sentence, whose nearest training sentences are asked for, or a step of its translation."""
 
     source: Lines  # text or list of tokens
     target: Lines | None = None  # text or list of tokens; by default, the best of the run's search
     step: NonNegativeInt | None = None  # of the translation; by default, sources are compared
-    most: int = Field(default=10, ge=1, le=100)  # neighbours
+    most: int = Field(default=10, ge=1, le=100)  # neighbors
 
 
 class StreamBody(StepsBody):

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from threading import Event, Lock, Thread
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from seq2seq_attn.analysis.neighbours import StateIndex, find_neighbours
-from seq2seq_attn.analysis.step_interventions import Intervention, normalisers_for
+from seq2seq_attn.analysis.neighbors import StateIndex, find_neighbors
+from seq2seq_attn.analysis.step_interventions import Intervention, normalizers_for
 from seq2seq_attn.analysis.stepwise import (
     DecodedStep,
     continuations,
@@ -59,7 +59,7 @@ class ServedModel:
             return self._prepared[options.precision]
 
     def state_index(self) -> StateIndex | None:
-        """What the search of neighbours needs, or None while it is prepared; the first call begins to prepare it.
+        """What the search of neighbors needs, or None while it is prepared; the first call begins to prepare it.
 
         That may take minutes, so a thread of its own does it. UserError: it cannot be prepared.
         """
@@ -101,7 +101,7 @@ class ServedModel:
         """What a client needs to know of the model."""
         languages = {"source": self.source, "target": self.target}
         trained = self.model.trained
-        choices = {"normalisers": normalisers_for(trained)}  # by which its own can be replaced
+        choices = {"normalizers": normalizers_for(trained)}  # by which its own can be replaced
         return {"name": self.name, **languages, **trained.about(), **choices, "examples": self.examples}
 
 
@@ -223,8 +223,8 @@ class AttentionTask:
         return record
 
 
-class NeighboursItem(NamedTuple):
-    """The arguments of `find_neighbours`."""
+class NeighborsItem(NamedTuple):
+    """The arguments of `find_neighbors`."""
 
     source: str | tuple[str, ...]
     target: str | tuple[str, ...] | None
@@ -233,21 +233,21 @@ class NeighboursItem(NamedTuple):
 
 
 @dataclass(frozen=True)
-class NeighboursTask:
+class NeighborsTask:
     """Sentences, or steps of their translations, to those of the training text that are nearest."""
 
     served: ServedModel
     index: StateIndex
     batch_size: ClassVar[int] = 1
 
-    def work(self, _item: NeighboursItem, length: int) -> int:
+    def work(self, _item: NeighborsItem, length: int) -> int:
         options = self.served.model.config.search
         return options.hypotheses * options.limit(length + 1)
 
-    def __call__(self, items: Sequence[NeighboursItem], at_step: AtStep) -> list[dict[str, Any]]:
+    def __call__(self, items: Sequence[NeighborsItem], at_step: AtStep) -> list[dict[str, Any]]:
         trained = _asking(self.served.model, at_step).trained
         return [
-            {"neighbours": [near._asdict() for near in find_neighbours(trained, self.index, *each)]} for each in items
+            {"neighbors": [near._asdict() for near in find_neighbors(trained, self.index, *each)]} for each in items
         ]
 
 

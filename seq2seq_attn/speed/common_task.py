@@ -20,7 +20,7 @@ from seq2seq_attn.speed.measurements import Effort, Job
 from seq2seq_attn.strict import merge
 from seq2seq_attn.text.codec import Codec
 from seq2seq_attn.text.encoded import EncodedSentences, Ids
-from seq2seq_attn.text.tokenisers import Word
+from seq2seq_attn.text.tokenizers import Word
 from seq2seq_attn.text.vocabulary import EOS, SPECIALS, Vocabulary
 from seq2seq_attn.training.batches import Batch, EncodedPairs, loader
 

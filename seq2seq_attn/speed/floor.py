@@ -207,7 +207,7 @@ def training_traffic(config: RecurrentConfig, entries: int, parameters: int, len
         # The gradients are read for their norm.
         Traffic("clipping", parameters, passes=1, is_single=True),
         # Gradients, weights and two moments are read; weights and moments written.
-        Traffic("optimiser", parameters, passes=7, is_single=True),
+        Traffic("optimizer", parameters, passes=7, is_single=True),
     ]
 
 

@@ -28,7 +28,7 @@ StepPart = Literal[
     "readout",
     "vocabulary loss",
     "clipping",
-    "optimiser",
+    "optimizer",
 ]
 
 PARTS: tuple[StepPart, ...] = get_args(StepPart)

@@ -9,14 +9,14 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from seq2seq_attn.report.figures import COLOURS, LINES, drawing, legend_below, line_styles, render
+from seq2seq_attn.report.figures import COLORS, LINES, drawing, legend_below, line_styles, render
 from seq2seq_attn.speed import AXES, PRECISIONS, Axis, Workload
 from seq2seq_attn.speed.measurements import OTHER, OURS, PARTS, Measurement, Sitting
 from seq2seq_attn.speed.tables import COMPARED, TextTable, sitting_tables
 from seq2seq_attn.text.files import write_bytes
 
-PRECISION_COLOURS = dict(zip(PRECISIONS, COLOURS, strict=False))
-PEER_COLOUR = "#999999"
+PRECISION_COLORS = dict(zip(PRECISIONS, COLORS, strict=False))
+PEER_COLOR = "#999999"
 AXIS_LABELS: dict[Axis, str] = {
     "length": "tokens per sentence",
     "batch": "sentences per batch",
@@ -40,7 +40,7 @@ were measured in turn. Values of one sitting can be compared with each other, no
 The floor estimates the least time of a training step on that machine at that time: the matrix products that it needs,
 each at its real shape and in the fastest way that torch offers, followed by the remaining memory traffic of a step, at
 the rate at which tensors of that size are copied ([`floor.py`](../seq2seq_attn/speed/floor.py)). It is an estimate for
-the step as a whole; a single part, such as the optimiser, can be faster. *Of the floor* and *of its products* are the
+the step as a whole; a single part, such as the optimizer, can be faster. *Of the floor* and *of its products* are the
 speed as a share of that of the floor and of its matrix products alone.
 """
 
@@ -124,12 +124,12 @@ def plot_training(sitting: Sitting, training: Sequence[Measurement]) -> Figure:
 
 def _draw_bars(axes: Axes, sitting: Sitting, measurements: Sequence[Measurement]) -> None:
     for place, each in enumerate(measurements):
-        colour = PRECISION_COLOURS[each.job.precision] if each.system == OURS else PEER_COLOUR
+        color = PRECISION_COLORS[each.job.precision] if each.system == OURS else PEER_COLOR
         below, above = each.value - min(each.values), max(each.values) - each.value
-        axes.barh(place, each.value, color=colour, xerr=[[below], [above]])
+        axes.barh(place, each.value, color=color, xerr=[[below], [above]])
         floor = sitting.floor(each.job)
         if each.system == OURS and floor is not None:
-            axes.axvline(floor, color=colour, linestyle=LINES[1])
+            axes.axvline(floor, color=color, linestyle=LINES[1])
     axes.set_yticks(range(len(measurements)), [f"{each.system}, {each.job.precision}" for each in measurements])
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
@@ -168,14 +168,14 @@ def plot_sweep(sitting: Sitting, axis: Axis, workload: Workload, swept: Sequence
 
 def plot_step_parts(profiles: Sequence[Measurement]) -> Figure:
     """One bar per model and precision, divided into the parts of a training step."""
-    colours = [*COLOURS, "#F0E442", PEER_COLOUR]
+    colors = [*COLORS, "#F0E442", PEER_COLOR]
     with drawing([]):
         plot = Figure(figsize=(9, 3 + 0.4 * len(profiles)), layout="constrained")
         axes = plot.subplots()
         starts = [0.0] * len(profiles)
-        for part, colour in zip((*PARTS, OTHER), colours, strict=True):
+        for part, color in zip((*PARTS, OTHER), colors, strict=True):
             widths = [each.milliseconds[part] for each in profiles]
-            axes.barh(range(len(profiles)), widths, left=starts, color=colour, label=part)
+            axes.barh(range(len(profiles)), widths, left=starts, color=color, label=part)
             starts = [start + width for start, width in zip(starts, widths, strict=True)]
         axes.set_yticks(range(len(profiles)), [f"{each.job.model}, {each.job.precision}" for each in profiles])
         axes.invert_yaxis()

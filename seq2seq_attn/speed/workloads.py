@@ -25,7 +25,7 @@ from seq2seq_attn.speed.common_task import bench_corpus, timed_batches, training
 from seq2seq_attn.speed.measurements import BEAM_SIZE, DECODED_LENGTH, OTHER, PARTS, Effort, Job, Outcome
 from seq2seq_attn.text.encoded import Ids
 from seq2seq_attn.training.batches import Batch
-from seq2seq_attn.training.config import TrainingConfig, make_optimiser
+from seq2seq_attn.training.config import TrainingConfig, make_optimizer
 from seq2seq_attn.training.module import TranslationModule
 
 PROFILED_BATCHES = 15  # at most; the batches that training is timed on differ fivefold in tokens
@@ -70,7 +70,7 @@ class TrainingStep:
     def __init__(self, model: Translator, precision: str, device: str) -> None:
         self.module = TranslationModule(model.to(device), TrainingConfig(label_smoothing=0.0, ema_decay=None))
         self.parameters = list(model.parameters())
-        self.optimiser = make_optimiser(self.parameters, self.module.config.optimiser)
+        self.optimizer = make_optimizer(self.parameters, self.module.config.optimizer)
         self.precision = precision
         self.device = torch.device(device)
 
@@ -87,8 +87,8 @@ class TrainingStep:
         torch.nn.utils.clip_grad_norm_(self.parameters, 1.0)
 
     def update(self) -> None:
-        self.optimiser.step()
-        self.optimiser.zero_grad()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
 
 
 def measure_training(job: Job, effort: Effort) -> Outcome:
@@ -115,7 +115,7 @@ def measure_profile(job: Job, effort: Effort) -> Outcome:
         step(batch)
     batches = timed_batches(corpus, job, effort, PROFILED_BATCHES)
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if effort.device == "cuda" else [])]
-    with labelled(step), profile(activities=activities) as profiler:
+    with labeled(step), profile(activities=activities) as profiler:
         for batch in batches:
             with record_function(_LABEL + OTHER):
                 step(batch)
@@ -125,7 +125,7 @@ def measure_profile(job: Job, effort: Effort) -> Outcome:
 
 
 @contextmanager
-def labelled(step: TrainingStep) -> Iterator[None]:
+def labeled(step: TrainingStep) -> Iterator[None]:
     """Labels the methods of the model's parts for the profiler; in nested calls the innermost label counts."""
     model: Any = step.module.translator
     methods: list[tuple[Any, str, str]] = [
@@ -137,7 +137,7 @@ def labelled(step: TrainingStep) -> Iterator[None]:
         *((model.decoder.context, method, "attention") for method in ("prepare", "forward")),
         (model.readout, "forward", "readout"),
         (step, "clip", "clipping"),
-        (step, "update", "optimiser"),
+        (step, "update", "optimizer"),
     ]
     for owner, method, part in methods:
         setattr(owner, method, _with_label(getattr(owner, method), part))
@@ -151,11 +151,11 @@ def labelled(step: TrainingStep) -> Iterator[None]:
 def _with_label(method: Callable[..., Any], part: str) -> Callable[..., Any]:
     @transparent
     @wraps(method)
-    def labelled_method(*args: Any, **kwargs: Any) -> Any:
+    def labeled_method(*args: Any, **kwargs: Any) -> Any:
         with record_function(_LABEL + part):
             return method(*args, **kwargs)
 
-    return labelled_method
+    return labeled_method
 
 
 def by_part(events: Iterable[FunctionEvent], device: str) -> Counter[str]:

@@ -1,1 +1,1 @@
-"""Text to token ids: corpora, tokenisers, vocabularies, codecs and batches. No tensors yet, except for word vectors."""
+"""Text to token ids: corpora, tokenizers, vocabularies, codecs and batches. No tensors yet, except for word vectors."""

@@ -1,4 +1,4 @@
-"""Text to ids and back: one tokeniser and one vocabulary for one side of a corpus, trained, saved and loaded."""
+"""Text to ids and back: one tokenizer and one vocabulary for one side of a corpus, trained, saved and loaded."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from seq2seq_attn.text.checksums import checked
 from seq2seq_attn.text.corpus import ParallelCorpus
 from seq2seq_attn.text.files import write_bytes
 from seq2seq_attn.text.json_files import STRICT, load_record
-from seq2seq_attn.text.tokenisers import Character, Moses, SentencePiece, Tokeniser, Word
+from seq2seq_attn.text.tokenizers import Character, Moses, SentencePiece, Tokenizer, Word
 from seq2seq_attn.text.unknown_words import UnknownCount, known_forms
 from seq2seq_attn.text.vocabulary import EOS, SPECIALS, UNK, Vocabulary
 
 KINDS = ("word", "moses", "character", "bpe", "unigram")
 
-_TOKENISERS: dict[str, type[Tokeniser]] = {
-    tokeniser.kind: tokeniser for tokeniser in (Word, Moses, Character, SentencePiece)
+_TOKENIZERS: dict[str, type[Tokenizer]] = {
+    tokenizer.kind: tokenizer for tokenizer in (Word, Moses, Character, SentencePiece)
 }
 
 
@@ -38,7 +38,7 @@ class ChangedLine(NamedTuple):
 
 @dataclass(frozen=True, config=STRICT)
 class _Record:
-    """What `SIDE.tokeniser.json` holds: the arguments of the tokeniser, some of them in files of their own."""
+    """What `SIDE.tokenizer.json` holds: the arguments of the tokenizer, some of them in files of their own."""
 
     kind: Literal["word", "moses", "character", "sentencepiece"]
     options: dict[str, str]
@@ -53,29 +53,29 @@ _RECORD = TypeAdapter(_Record)
 class Codec:
     """Encodes a line of text as ids that end in `</s>`, and decodes ids to a line.
 
-    `lowercase` lowercases a line before it is tokenised. With `match_known_forms`, a piece outside the vocabulary is
+    `lowercase` lowercases a line before it is tokenized. With `match_known_forms`, a piece outside the vocabulary is
     read in a form that is in it, see `known_forms`.
     """
 
     def __init__(
-        self, tokeniser: Tokeniser, vocabulary: Vocabulary, lowercase: bool = False, match_known_forms: bool = False
+        self, tokenizer: Tokenizer, vocabulary: Vocabulary, lowercase: bool = False, match_known_forms: bool = False
     ) -> None:
-        self.tokeniser = tokeniser
+        self.tokenizer = tokenizer
         self.vocabulary = vocabulary
         self.lowercase = lowercase
         self.match_known_forms = match_known_forms
 
     def pieces(self, line: str) -> list[str]:
         """The pieces of a line, those outside the vocabulary included."""
-        return self._known(self.tokeniser.encode(self._cased(line)))
+        return self._known(self.tokenizer.encode(self._cased(line)))
 
     def word_indices(self, line: str) -> list[int]:
         """For each piece, the index of the whitespace-separated word of the line that it comes from."""
         line = self._cased(line)
-        indices = self.tokeniser.word_indices(line)
+        indices = self.tokenizer.word_indices(line)
         if not self.match_known_forms:
             return indices
-        pieces = zip(indices, self.tokeniser.encode(line), strict=True)
+        pieces = zip(indices, self.tokenizer.encode(line), strict=True)
         return [index for index, piece in pieces for _ in known_forms(piece, self.vocabulary)]
 
     def unknown_words(self, line: str) -> list[str]:
@@ -95,14 +95,14 @@ class Codec:
     def encode(self, line: str) -> list[int]:
         """The ids of a line's pieces, then `</s>`.
 
-        `<unk>` in a line is the unknown token. A piece that is spelt like another special token is ordinary text and
+        `<unk>` in a line is the unknown token. A piece that is spelled like another special token is ordinary text and
         therefore unknown: `</s>` in a file does not end a sentence.
         """
         return self._ids(self.pieces(line))
 
     def sample(self, lines: Sequence[str], alpha: float, random: np.random.Generator) -> Iterable[list[int]]:
         """As `encode` for each line, but in a segmentation drawn at random (`SentencePiece.sample`)."""
-        drawn = self.tokeniser.sample([self._cased(line) for line in lines], alpha, random)
+        drawn = self.tokenizer.sample([self._cased(line) for line in lines], alpha, random)
         return (self._ids(self._known(pieces)) for pieces in drawn)
 
     def _known(self, pieces: list[str]) -> list[str]:
@@ -124,7 +124,7 @@ class Codec:
         shown = [index for index in ids[:end] if index == UNK or index >= len(SPECIALS)]
         instead = iter(unknown)
         pieces = self.vocabulary.lookup_tokens(shown)
-        return self.tokeniser.decode(
+        return self.tokenizer.decode(
             [next(instead, piece) if index == UNK else piece for index, piece in zip(shown, pieces, strict=True)]
         )
 
@@ -139,22 +139,22 @@ class Codec:
         """In words, why the same ids may be other text to `other`, or the same text other ids; None if they cannot."""
         if self.vocabulary.get_itos() != other.vocabulary.get_itos():
             return f"vocabularies of {len(self.vocabulary):,} and {len(other.vocabulary):,} tokens that differ"
-        return None if self.rules() == other.rules() else "tokenisers that differ"
+        return None if self.rules() == other.rules() else "tokenizers that differ"
 
     def rules(self) -> tuple[Any, ...]:
         """All that decides, beside the vocabulary, which ids a line has."""
-        return self.tokeniser.kind, self.tokeniser.options(), self.lowercase, self.match_known_forms
+        return self.tokenizer.kind, self.tokenizer.options(), self.lowercase, self.match_known_forms
 
     def _cased(self, line: str) -> str:
         return line.lower() if self.lowercase else line
 
     def files(self, side: str) -> dict[str, bytes]:
-        """The content of `SIDE.tokeniser.json`, `SIDE.vocabulary.txt` and, with sentencepiece, its `.model` file."""
-        options = self.tokeniser.options()
+        """The content of `SIDE.tokenizer.json`, `SIDE.vocabulary.txt` and, with sentencepiece, its `.model` file."""
+        options = self.tokenizer.options()
         files = {name: value for name, value in options.items() if isinstance(value, bytes)}
         record = _RECORD.validate_python(
             {
-                "kind": self.tokeniser.kind,
+                "kind": self.tokenizer.kind,
                 "options": {name: value for name, value in options.items() if name not in files},
                 "files": list(files),
                 "lowercase": self.lowercase,
@@ -162,26 +162,26 @@ class Codec:
             }
         )
         return {
-            **{f"{side}.{self.tokeniser.kind}.{name}": content for name, content in files.items()},
+            **{f"{side}.{self.tokenizer.kind}.{name}": content for name, content in files.items()},
             f"{side}.vocabulary.txt": self.vocabulary.content(),
-            f"{side}.tokeniser.json": _RECORD.dump_json(record, indent=2) + b"\n",
+            f"{side}.tokenizer.json": _RECORD.dump_json(record, indent=2) + b"\n",
         }
 
     @classmethod
     def load(cls, folder: Path, side: str) -> Codec:
         """Read its `files`. Raises UserError, with the file's name, if a file is missing, invalid or damaged."""
-        path = checked(folder, f"{side}.tokeniser.json")
+        path = checked(folder, f"{side}.tokenizer.json")
         record = load_record(_RECORD, path, "restore it, or train the run again")
         files = {name: checked(folder, f"{side}.{record.kind}.{name}") for name in record.files}
         try:
-            tokeniser = _TOKENISERS[record.kind](
+            tokenizer = _TOKENIZERS[record.kind](
                 **record.options, **{name: read_bytes(each) for name, each in files.items()}
             )
         except (ValueError, TypeError) as error:
             named = next(iter(files.values()), path)
-            raise UserError(f"{named}: not a valid tokeniser: {error}; restore it, or train the run again") from None
+            raise UserError(f"{named}: not a valid tokenizer: {error}; restore it, or train the run again") from None
         vocabulary = Vocabulary.load(checked(folder, f"{side}.vocabulary.txt"))
-        return cls(tokeniser, vocabulary, record.lowercase, record.match_known_forms)
+        return cls(tokenizer, vocabulary, record.lowercase, record.match_known_forms)
 
 
 def codec_files(source: Codec, target: Codec) -> dict[str, bytes]:
@@ -197,7 +197,7 @@ def save_codecs(source: Codec, target: Codec, folder: Path) -> None:
 
 def load_codecs(folder: Path) -> tuple[Codec, Codec]:
     """Source and target codec of a run folder; the same object twice if they are joint."""
-    if (folder / "joint.tokeniser.json").exists():
+    if (folder / "joint.tokenizer.json").exists():
         joint = Codec.load(folder, "joint")
         return joint, joint
     return Codec.load(folder, "source"), Codec.load(folder, "target")
@@ -237,7 +237,7 @@ def train_codecs(
     """
     if joint and kind == "moses" and source_language != target_language:
         raise UserError(
-            f"joint moses tokeniser for {source_language} and {target_language}: its rules are those of one "
+            f"joint moses tokenizer for {source_language} and {target_language}: its rules are those of one "
             f"language; use bpe or unigram, or joint: false"
         )
 
@@ -258,10 +258,10 @@ def train_codecs(
                 normalization=normalization,
             )
             return Codec(pieces, pieces.vocabulary(), lowercase)
-        tokeniser = _rule_based(kind, language)
+        tokenizer = _rule_based(kind, language)
         size = vocabulary_size or default_size(lines, len(corpus))
-        vocabulary = Vocabulary.build(map(tokeniser.encode, lines), size, minimum_frequency)
-        return Codec(tokeniser, vocabulary, lowercase, match_known_forms)
+        vocabulary = Vocabulary.build(map(tokenizer.encode, lines), size, minimum_frequency)
+        return Codec(tokenizer, vocabulary, lowercase, match_known_forms)
 
     if joint:
         codec = trained([*corpus.source, *corpus.target], source_language)
@@ -269,11 +269,11 @@ def train_codecs(
     return trained(corpus.source, source_language), trained(corpus.target, target_language)
 
 
-def _rule_based(kind: str, language: str) -> Tokeniser:
+def _rule_based(kind: str, language: str) -> Tokenizer:
     if kind == "word":
         return Word()
     if kind == "moses":
         return Moses(language)
     if kind == "character":
         return Character()
-    raise UserError(f"unknown tokeniser {kind!r}; choose from {', '.join(KINDS)}")
+    raise UserError(f"unknown tokenizer {kind!r}; choose from {', '.join(KINDS)}")

@@ -49,7 +49,7 @@ class KnownCorpus:
     name: str
     description: str
     size: str
-    licence: str
+    license: str
     page: str
     citation: str
     note: str = ""  # what to know before downloading it

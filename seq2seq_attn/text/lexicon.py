@@ -1,4 +1,4 @@
-"""Probable target tokens of each source token, learnt from parallel text with IBM model 1; for shortlists."""
+"""Probable target tokens of each source token, learned from parallel text with IBM model 1; for shortlists."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from seq2seq_attn.text.encoded import EncodedSentences
 from seq2seq_attn.text.vocabulary import EOS
 
 MAX_TRANSLATIONS = 100  # per source token
-ITERATIONS = 5  # of expectation maximisation
+ITERATIONS = 5  # of expectation maximization
 
 _CHUNK = 2_000  # pairs, at most about a million links for sentences of usual length
 _Links = Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]
@@ -38,13 +38,13 @@ class Lexicon(NamedTuple):
         try:
             return cls(**load_file(path))
         except (SafetensorError, TypeError, OSError) as error:
-            raise UserError(f"{path}: not a valid lexicon ({error}); delete it, and it will be learnt again") from None
+            raise UserError(f"{path}: not a valid lexicon ({error}); delete it, and it will be learned again") from None
 
 
 def learn_lexicon(sources: EncodedSentences, targets: EncodedSentences, source_size: int, target_size: int) -> Lexicon:
     """The lexicon of a parallel corpus, for vocabularies of these sizes.
 
-    IBM model 1: p(y | x) ∝ Π_i Σ_j t(y_i | x_j), with t estimated by expectation maximisation from a uniform start
+    IBM model 1: p(y | x) ∝ Π_i Σ_j t(y_i | x_j), with t estimated by expectation maximization from a uniform start
     (Brown et al. 1993, sec. 4.1). The final `</s>` of a source plays the part of their empty word, which can generate
     any target token.
     """

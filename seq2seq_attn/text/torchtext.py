@@ -30,7 +30,7 @@ def vocabulary_from_torchtext(
 def corpus_from_torchtext(dataset: Any, source: str = "src", target: str = "trg") -> ParallelCorpus:
     """The lines of a `TranslationDataset`, or of any dataset whose two text fields are named `source` and `target`.
 
-    Its examples have been tokenised by the field. Each line is those tokens joined by spaces, so the `word` tokeniser
+    Its examples have been tokenized by the field. Each line is those tokens joined by spaces, so the `word` tokenizer
     yields the same tokens. Raises UserError if the dataset lacks one of the fields.
     """
     for name in (source, target):

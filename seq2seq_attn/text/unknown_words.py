@@ -12,9 +12,9 @@ _LONGEST = 100  # characters of a word that is looked up in other forms, so that
 
 
 def known_forms(word: str, vocabulary: Vocabulary) -> list[str]:
-    """The form in which the vocabulary has an unknown word: in lower case, capitalised, without final punctuation.
+    """The form in which the vocabulary has an unknown word: in lower case, capitalized, without final punctuation.
 
-    Final punctuation becomes words of its own, as in text that is tokenised, where it is known or the rest of the word
+    Final punctuation becomes words of its own, as in text that is tokenized, where it is known or the rest of the word
     is. A word that is known, or that has no such form, is returned as it is.
 
     >>> vocabulary = Vocabulary(["Tom", "'s", "dog", "the", "."])
@@ -99,7 +99,7 @@ class UnknownReport:
             verb = "is" if len(unknown) == 1 else "are"
             self.say(f"line {self.lines}: {len(unknown):,} of {words:,} words {verb} unknown to this model: {listed}")
 
-    def summarise(self) -> None:
+    def summarize(self) -> None:
         """Reports the share of unknown words in all lines, if not every line was reported by itself."""
         if self.most is not None and self.lines_with_unknown > self.most:
             lines = f"{self.lines_with_unknown:,} of {self.lines:,} lines"

@@ -52,7 +52,7 @@ class _Group(_Record):
     params: list[NonNegativeInt]
 
 
-class _Optimiser(_Record):
+class _Optimizer(_Record):
     state: dict[int, dict[str, Tensor]]
     groups: list[_Group] = Field(alias="param_groups", min_length=1, max_length=1)
 
@@ -68,7 +68,7 @@ class _Checkpoint(_Record):
     global_step: NonNegativeInt
     state_dict: dict[str, Tensor]
     callbacks: _Callbacks
-    optimisers: list[_Optimiser] = Field(alias="optimizer_states", min_length=1, max_length=1)
+    optimizers: list[_Optimizer] = Field(alias="optimizer_states", min_length=1, max_length=1)
     schedules: list[_Schedule] = Field(alias="lr_schedulers")
     plateau: dict[str, Any] | None
     random_state: Tensor
@@ -88,14 +88,14 @@ def require_layout(values: object, module: nn.Module, translator: nn.Module) -> 
     if best := checkpoint.callbacks.best.weights:
         _require_alike("best weights", best, translator.state_dict())
     weights = [weight for weight in module.parameters() if weight.requires_grad]
-    (optimiser,) = checkpoint.optimisers
-    if optimiser.groups[0].params != list(range(len(weights))):
-        raise ValueError(f"the optimiser is not that of {len(weights)} weights")
-    for index, state in optimiser.state.items():
+    (optimizer,) = checkpoint.optimizers
+    if optimizer.groups[0].params != list(range(len(weights))):
+        raise ValueError(f"the optimizer is not that of {len(weights)} weights")
+    for index, state in optimizer.state.items():
         if not 0 <= index < len(weights):
-            raise ValueError(f"the optimiser has no weight {index}")
+            raise ValueError(f"the optimizer has no weight {index}")
         expected: dict[str, Tensor] = {"step": torch.zeros(()), **dict.fromkeys(_MOMENTS, weights[index])}
-        _require_alike(f"optimiser.{index}", state, expected)
+        _require_alike(f"optimizer.{index}", state, expected)
     _require_alike("", {"random_state": checkpoint.random_state}, {"random_state": torch.get_rng_state()})
     _require_alike("", {"epoch_so_far": checkpoint.epoch_so_far[1]}, {"epoch_so_far": torch.zeros(())})
 

@@ -1,4 +1,4 @@
-"""How a model is trained: the optimiser and its learning-rate schedule, batches, and the stopping criterion."""
+"""How a model is trained: the optimizer and its learning-rate schedule, batches, and the stopping criterion."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from seq2seq_attn.strict import Strict
 Beta = Annotated[float, Field(ge=0.0, lt=1.0)]
 
 
-class OptimiserConfig(Strict):
+class OptimizerConfig(Strict):
     name: Literal["adam", "adamw"] = "adam"  # Kingma & Ba 2015, Loshchilov & Hutter 2019
     learning_rate: PositiveFloat = 0.004  # the peak of the schedule
     betas: tuple[Beta, Beta] = (0.9, 0.999)  # decay of the two moments
@@ -43,7 +43,7 @@ class OptimiserConfig(Strict):
         return values
 
     @model_validator(mode="after")
-    def _plateau_starts_at_full_rate(self) -> OptimiserConfig:
+    def _plateau_starts_at_full_rate(self) -> OptimizerConfig:
         if self.schedule == "plateau" and self.warmup_steps:
             raise ValueError("schedule=plateau has no warm-up; set warmup_steps=0 or schedule=inverse_sqrt")
         if self.schedule == "inverse_sqrt" and not self.warmup_steps:
@@ -59,7 +59,7 @@ class GuidedAlignmentConfig(Strict):
 
 
 class TrainingConfig(Strict):
-    optimiser: OptimiserConfig = OptimiserConfig()
+    optimizer: OptimizerConfig = OptimizerConfig()
     batch_size: PositiveInt = 32  # sentences, or tokens of each side, padding included
     batch_unit: Literal["sentences", "tokens"] = "sentences"  # what `batch_size` counts
     label_smoothing: float = Field(default=0.1, ge=0.0, lt=1.0)  # probability spread over all tokens
@@ -98,7 +98,7 @@ class TrainingConfig(Strict):
             )
 
 
-def make_optimiser(parameters: list[nn.Parameter], config: OptimiserConfig) -> Optimizer:
+def make_optimizer(parameters: list[nn.Parameter], config: OptimizerConfig) -> Optimizer:
     """Adam (Kingma & Ba 2015) or AdamW (Loshchilov & Hutter 2019), in torch's fused implementation."""
     kind = torch.optim.Adam if config.name == "adam" else torch.optim.AdamW
     return kind(
@@ -111,7 +111,7 @@ def make_optimiser(parameters: list[nn.Parameter], config: OptimiserConfig) -> O
     )
 
 
-def rate_per_step(optimiser: Optimizer, config: OptimiserConfig, steps: int) -> LambdaLR:
+def rate_per_step(optimizer: Optimizer, config: OptimizerConfig, steps: int) -> LambdaLR:
     """A factor per step: linear warm-up over `warmup_steps`, then what `schedule` says; the peak is `learning_rate`.
 
     - constant: 1
@@ -124,7 +124,7 @@ def rate_per_step(optimiser: Optimizer, config: OptimiserConfig, steps: int) -> 
     warmup = config.warmup_steps
     if config.decays_to_zero and warmup >= steps:
         raise UserError(
-            f"training.optimiser.warmup_steps={warmup} leaves no step for schedule={config.schedule}: "
+            f"training.optimizer.warmup_steps={warmup} leaves no step for schedule={config.schedule}: "
             f"training.max_epochs allows {steps} steps; lower the one or raise the other"
         )
 
@@ -138,9 +138,9 @@ def rate_per_step(optimiser: Optimizer, config: OptimiserConfig, steps: int) -> 
         left = (steps - step) / (steps - warmup)
         return left if config.schedule == "linear" else (1 - math.cos(math.pi * left)) / 2
 
-    return LambdaLR(optimiser, factor)
+    return LambdaLR(optimizer, factor)
 
 
-def plateau(optimiser: Optimizer, config: OptimiserConfig, mode: Literal["min", "max"]) -> ReduceLROnPlateau:
+def plateau(optimizer: Optimizer, config: OptimizerConfig, mode: Literal["min", "max"]) -> ReduceLROnPlateau:
     """Multiplies the rate by `plateau_factor` after more than `plateau_patience` validations without improvement."""
-    return ReduceLROnPlateau(optimiser, mode, factor=config.plateau_factor, patience=config.plateau_patience)
+    return ReduceLROnPlateau(optimizer, mode, factor=config.plateau_factor, patience=config.plateau_patience)

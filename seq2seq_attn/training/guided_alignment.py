@@ -1,4 +1,4 @@
-"""Guided alignment: training draws the attention weights towards given links (Chen et al. 2016).
+"""Guided alignment: training draws the attention weights toward given links (Chen et al. 2016).
 
 Links between words become links between the tokens of a corpus (`CorpusLinks`), a batch carries those of its pairs
 (`TokenLinks`), and `alignment_loss` compares them with the weights.
@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from seq2seq_attn.attention.normaliser import full_precision
+from seq2seq_attn.attention.normalizer import full_precision
 
 
 class TokenLinks(NamedTuple):
@@ -87,7 +87,7 @@ def alignment_loss(weights: Tensor, links: TokenLinks) -> Tensor:
 
     (Chen et al. 2016, with cross-entropy as the distance.) A_ij is 1 / n_i if target token i and source token j are
     linked, n_i being the number of links of i, and 0 otherwise. A target token without links contributes nothing. A
-    weight of exactly 0 counts as the smallest float and has no gradient: a sparse or hard normaliser, or a window, does
+    weight of exactly 0 counts as the smallest float and has no gradient: a sparse or hard normalizer, or a window, does
     not learn from links that it does not read.
     """
     linked = full_precision(weights[links.row, links.target, links.source])

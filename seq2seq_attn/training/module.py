@@ -1,4 +1,4 @@
-"""The LightningModule: training step, validation, optimiser, and the checkpointed state for an exact resumption."""
+"""The LightningModule: training step, validation, optimizer, and the checkpointed state for an exact resumption."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from seq2seq_attn.ops.dispatch import is_synchronous
 from seq2seq_attn.ops.host import free_memory, is_out_of_memory
 from seq2seq_attn.ops.loss import paired_loss, vocabulary_loss
 from seq2seq_attn.training.batches import Batch
-from seq2seq_attn.training.config import TrainingConfig, make_optimiser, plateau, rate_per_step
+from seq2seq_attn.training.config import TrainingConfig, make_optimizer, plateau, rate_per_step
 from seq2seq_attn.training.guided_alignment import alignment_loss
 
 Validate = Callable[[Translator], float]
@@ -34,7 +34,7 @@ class DivergenceError(UserError):
 
 
 class _Step(NamedTuple):
-    """A step whose outcome was not read yet, because reading synchronises with an accelerator."""
+    """A step whose outcome was not read yet, because reading synchronizes with an accelerator."""
 
     number: int  # from 1
     batch: Batch
@@ -64,7 +64,7 @@ class TranslationModule(lightning.LightningModule):
         self._graph: tuple[Tensor, Tensor, int] | None = None  # of the forward pass, as from `training_loss`
 
     def loss(self, batch: Batch, label_smoothing: float = 0.0) -> tuple[Tensor, Tensor, int]:
-        """The loss to minimise and -log p, both summed over the batch's target tokens, and their number."""
+        """The loss to minimize and -log p, both summed over the batch's target tokens, and their number."""
         features, targets, weights = self._decode(batch)
         model = self.translator
         loss, negative = vocabulary_loss(model, model.project, model.output, features, targets, label_smoothing)
@@ -174,7 +174,7 @@ class TranslationModule(lightning.LightningModule):
         self._add(sum(losses), sum(negatives), sum(counts))
 
     def _add(self, loss: Tensor, negative: Tensor, count: int) -> None:
-        """Adds a batch to the sums of the epoch, on the device, without synchronisation."""
+        """Adds a batch to the sums of the epoch, on the device, without synchronization."""
         self._loss = loss.detach() / count
         self.tokens += count
         self.epoch_tokens += count
@@ -182,7 +182,7 @@ class TranslationModule(lightning.LightningModule):
         self._epoch_negative = so_far + negative.detach().nan_to_num(0.0, 0.0, 0.0)
 
     def _log(self, negative: Tensor, count: int) -> None:
-        # Reading the value synchronises with an accelerator, where it is therefore read only every 50 steps.
+        # Reading the value synchronizes with an accelerator, where it is therefore read only every 50 steps.
         if self.global_step % 50 == 0 or (self.global_step % 10 == 0 and is_synchronous(negative)):
             self.log("train_loss", negative.item() / count, batch_size=1)
 
@@ -208,7 +208,7 @@ class TranslationModule(lightning.LightningModule):
         clip = (
             f"lower training.clip_norm={self.config.clip_norm}" if self.config.clip_norm else "set training.clip_norm"
         )
-        return f"lower training.optimiser.learning_rate={self.config.optimiser.learning_rate} or {clip}"
+        return f"lower training.optimizer.learning_rate={self.config.optimizer.learning_rate} or {clip}"
 
     def on_validation_start(self) -> None:
         if self.average is not None:
@@ -247,13 +247,13 @@ class TranslationModule(lightning.LightningModule):
 
     def configure_gradient_clipping(self, optimizer: Any, *_: Any, **__: Any) -> None:
         """Clips the gradients, and leaves the step out if the loss or a gradient is not finite."""
-        # Lightning refuses to clip with fused optimisers, although only scaled fp16 gradients require that.
+        # Lightning refuses to clip with fused optimizers, although only scaled fp16 gradients require that.
         gradients = [parameter.grad for parameter in self.parameters() if parameter.grad is not None]
         norm = get_total_norm(gradients)
         if self.config.clip_norm is not None:
             clip_grads_with_norm_(self.parameters(), self.config.clip_norm, norm)
         is_finite = torch.isfinite(norm) & torch.isfinite(self._loss)
-        optimizer.found_inf = (~is_finite).float()  # a fused optimiser then changes nothing, on the device
+        optimizer.found_inf = (~is_finite).float()  # a fused optimizer then changes nothing, on the device
         self._unread.append(_Step(self.global_step + 1, self._batch, torch.stack([self._loss, norm]), is_finite))
         if is_synchronous(norm) or len(self._unread) >= 50:
             self._count_skipped()
@@ -278,19 +278,19 @@ class TranslationModule(lightning.LightningModule):
             )
 
     def configure_optimizers(self) -> Any:
-        config = self.config.optimiser
-        optimiser = make_optimiser([p for p in self.parameters() if p.requires_grad], config)
+        config = self.config.optimizer
+        optimizer = make_optimizer([p for p in self.parameters() if p.requires_grad], config)
         if config.schedule != "plateau":
             steps = int(self.trainer.estimated_stepping_batches) if config.decays_to_zero else 0
             return {
-                "optimizer": optimiser,
-                "lr_scheduler": {"scheduler": rate_per_step(optimiser, config, steps), "interval": "step"},
+                "optimizer": optimizer,
+                "lr_scheduler": {"scheduler": rate_per_step(optimizer, config, steps), "interval": "step"},
             }
         # Lightning would step it only after writing the checkpoint of the epoch, and a resumed run would miss the step.
-        self.plateau = plateau(optimiser, config, "max" if self.config.monitor == "bleu" else "min")
+        self.plateau = plateau(optimizer, config, "max" if self.config.monitor == "bleu" else "min")
         if self._plateau_state is not None:
             self.plateau.load_state_dict(self._plateau_state)
-        return optimiser
+        return optimizer
 
     def transfer_batch_to_device(self, batch: Batch, device: torch.device, dataloader_idx: int) -> Batch:
         return batch.to(device)

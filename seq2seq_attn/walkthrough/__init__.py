@@ -17,7 +17,7 @@ Keys k and values v: the states of the encoder
    3 Jerry   10·1 + 5·1 + 10·0 =  15
    4 .       10·0 + 5·5 + 10·1 =  35
 <BLANKLINE>
-2. Normalise: from scores to weights
+2. Normalize: from scores to weights
    a_j = exp(e_j / τ) / Σ_k exp(e_k / τ)   (Bahdanau et al. 2015, eq. 6)
    with temperature = 1.0
    The maximum is subtracted, so exp cannot overflow; the weights do not change.
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from seq2seq_attn.attention import Attention, Normaliser, Scorer
+    from seq2seq_attn.attention import Attention, Normalizer, Scorer
     from seq2seq_attn.walkthrough.self_attention import SelfAttentionWalk
     from seq2seq_attn.walkthrough.steps import Walk
 
@@ -79,7 +79,7 @@ def walk(
     values: Rows | None = None,
     *,
     words: str | Sequence[str] | None = None,
-    normaliser: str | type[Normaliser] | Options | None = None,
+    normalizer: str | type[Normalizer] | Options | None = None,
     seed: int | None = None,
 ) -> Walk: ...
 
@@ -91,15 +91,15 @@ def walk(
     values: Rows | None = None,
     *,
     words: str | Sequence[str] | None = None,
-    normaliser: str | type[Normaliser] | Options | None = None,
+    normalizer: str | type[Normalizer] | Options | None = None,
     seed: int | None = None,
 ) -> Walk | SelfAttentionWalk:
     """Attention step by step: scores, weights and weighted sum, each with its equation, inputs and result.
 
     `query` has a row per step, `states` a row per word; by default they are those of a small example. `values`, of
-    which the context is the sum, are by default the states. `words` label the states. The scorer and the normaliser
+    which the context is the sum, are by default the states. `words` label the states. The scorer and the normalizer
     (softmax) are names as in a configuration, classes, or either of them with options, as in
-    `{"name": "additive", "hidden_size": 4}`; `seed` (1) initialises the scorer's parameters. An `Attention`, such as a
+    `{"name": "additive", "hidden_size": 4}`; `seed` (1) initializes the scorer's parameters. An `Attention`, such as a
     trained one, is walked through as it is. The result shows itself as text and holds all numbers, in double precision
     unless the given attention has another one.
 
@@ -116,7 +116,7 @@ def walk(
     [2.0, 0.0, 1.0]
     """
     if scorer == SELF_ATTENTION:
-        refuse_other_than_states_and_words({"query": query, "values": values, "normaliser": normaliser, "seed": seed})
+        refuse_other_than_states_and_words({"query": query, "values": values, "normalizer": normalizer, "seed": seed})
         return _walk_self_attention(states, words)
     states = STATES if states is None else states
     values = states if values is None else values
@@ -135,11 +135,11 @@ def walk(
     given = (("query", QUERY if query is None else query), ("states", states), ("values", values))
     queries, keys, summed = (_matrix(name, rows, like) for name, rows in given)
     if isinstance(scorer, Attention):
-        if normaliser is not None or seed is not None:
-            raise UserError("an Attention is walked through as it is; leave out normaliser and seed")
+        if normalizer is not None or seed is not None:
+            raise UserError("an Attention is walked through as it is; leave out normalizer and seed")
     else:
-        normaliser = "softmax" if normaliser is None else normaliser
-        scorer = _attention(scorer, normaliser, queries.shape[1], keys.shape[1], 1 if seed is None else seed)
+        normalizer = "softmax" if normalizer is None else normalizer
+        scorer = _attention(scorer, normalizer, queries.shape[1], keys.shape[1], 1 if seed is None else seed)
     return walk_through(scorer, queries, keys, summed, labels)
 
 
@@ -197,11 +197,11 @@ def _refuse_large(options: Mapping[str, Any]) -> None:
             raise UserError(f"{name}={shown(value)}: a walk shows every number, so sizes are {LARGEST:,} at most")
 
 
-def _attention(scorer: Any, normaliser: Any, query_size: int, key_size: int, seed: int) -> Attention:
+def _attention(scorer: Any, normalizer: Any, query_size: int, key_size: int, seed: int) -> Attention:
     import torch
 
     from seq2seq_attn.attention import Attention
-    from seq2seq_attn.models.context_config import NormaliserConfig, ScorerConfig
+    from seq2seq_attn.models.context_config import NormalizerConfig, ScorerConfig
     from seq2seq_attn.runs.plugin import find_scorer
     from seq2seq_attn.strict import parse
 
@@ -212,11 +212,11 @@ def _attention(scorer: Any, normaliser: Any, query_size: int, key_size: int, see
         options["name"] = find_scorer(options["name"])
     _refuse_large(options)
     make_scorer = parse(ScorerConfig, options)
-    make_normaliser = parse(NormaliserConfig, normaliser if isinstance(normaliser, Mapping) else {"name": normaliser})
+    make_normalizer = parse(NormalizerConfig, normalizer if isinstance(normalizer, Mapping) else {"name": normalizer})
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         try:
-            attention = Attention(make_scorer(query_size, key_size), make_normaliser())
+            attention = Attention(make_scorer(query_size, key_size), make_normalizer())
         except (TypeError, ValueError) as error:
             raise UserError(f"a query of size {query_size} and states of size {key_size}: {error}") from None
     return attention.double().eval()  # eval: without the noise of training

@@ -43,7 +43,7 @@ def as_text(walk: SelfAttentionWalk) -> str:
         _given(walk, labels),
         _project(walk, labels),
         _score(walk.one_head, labels),
-        _normalise(walk.one_head, labels, names),
+        _normalize(walk.one_head, labels, names),
         _sum(walk.one_head, labels),
         _two_heads(walk, names),
         _mask(walk, labels, names),
@@ -60,7 +60,7 @@ def _given(walk: SelfAttentionWalk, labels: Sequence[str]) -> list[str]:
         "Words x: a vector for each, whose numbers say how much noun, verb, cat and mouse the word is",
         table(labels, _vectors(walk.vectors)),
         "",
-        "Parameters, learnt in training; here nouns ask for verbs, verbs for nouns and cats, cats and mice for each "
+        "Parameters, learned in training; here nouns ask for verbs, verbs for nouns and cats, cats and mice for each "
         "other",
         table([""] * len(matrices[0]), *matrices),
     ]
@@ -91,10 +91,10 @@ def _score(one: Walk, labels: Sequence[str]) -> list[str]:
     ]
 
 
-def _normalise(one: Walk, labels: Sequence[str], names: Sequence[str]) -> list[str]:
+def _normalize(one: Walk, labels: Sequence[str], names: Sequence[str]) -> list[str]:
     exponentials = _stack(one, "exponentials")
     return [
-        "3. Normalise: from scores to weights, with a row for each query and a column for each key",
+        "3. Normalize: from scores to weights, with a row for each query and a column for each key",
         f"{INDENT}a_ij = exp(e_ij) / Σ_k exp(e_ik)   ({Softmax.source})",
         table(
             ["", "", *labels],

@@ -17,7 +17,7 @@ class WalkStep(NamedTuple):
 
     query: Tensor  # (Q,) q
     scores: Tensor  # (S,) e_j; -inf for a position that is excluded
-    exponentials: Tensor | None  # (S,) exp((e_j - max e) / τ), which softmax normalises; None for other normalisers
+    exponentials: Tensor | None  # (S,) exp((e_j - max e) / τ), which softmax normalizes; None for other normalizers
     weights: Tensor  # (S,) a_j
     terms: Tensor  # (S, V) a_j v_j
     context: Tensor  # (V,) their sum, C
@@ -68,6 +68,6 @@ def walk_through(
 
 
 def _exponentials(attention: Attention, scores: Tensor) -> Tensor | None:
-    if not isinstance(attention.normaliser, Softmax) or attention.window is not None:
+    if not isinstance(attention.normalizer, Softmax) or attention.window is not None:
         return None
-    return torch.exp((scores - scores.max()) / attention.normaliser.temperature)
+    return torch.exp((scores - scores.max()) / attention.normalizer.temperature)

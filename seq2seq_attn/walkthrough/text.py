@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from seq2seq_attn.attention import Normaliser, Scorer, own_options
+from seq2seq_attn.attention import Normalizer, Scorer, own_options
 
 if TYPE_CHECKING:
     from seq2seq_attn.walkthrough.steps import Walk, WalkStep
@@ -33,7 +33,7 @@ def as_text(walk: Walk) -> str:
     for number, step in enumerate(walk.steps, start=1):
         if len(walk.steps) > 1:
             parts.append(f" Query {number} of {len(walk.steps)} ".center(WIDTH, "-"))
-        parts += [_score(walk, step, labels), _normalise(walk, step, labels), _sum(walk, step, labels)]
+        parts += [_score(walk, step, labels), _normalize(walk, step, labels), _sum(walk, step, labels)]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -58,7 +58,7 @@ def _parameters(scorer: Scorer) -> str:
         else:
             matrix = value.reshape(-1, value.shape[-1] if value.dim() else 1)
             lines += [f"{INDENT}{name} ({size})", table([""] * len(matrix), _vectors(matrix))]
-    return "\n".join([f"Parameters of {type(scorer).__name__}, learnt in training", *lines]) if lines else ""
+    return "\n".join([f"Parameters of {type(scorer).__name__}, learned in training", *lines]) if lines else ""
 
 
 def _prepared(walk: Walk, labels: Sequence[str]) -> str:
@@ -84,8 +84,8 @@ def _sums(step: WalkStep, prepared: Tensor) -> list[str]:
     return sums if max(map(len, sums)) <= WIDTH - 32 else []
 
 
-def _normalise(walk: Walk, step: WalkStep, labels: Sequence[str]) -> str:
-    heading = _heading("2. Normalise: from scores to weights", "", walk.attention.normaliser)
+def _normalize(walk: Walk, step: WalkStep, labels: Sequence[str]) -> str:
+    heading = _heading("2. Normalize: from scores to weights", "", walk.attention.normalizer)
     columns = [["e", *column(step.scores), ""]]
     if step.exponentials is not None:
         heading += f"\n{INDENT}The maximum is subtracted, so exp cannot overflow; the weights do not change."
@@ -106,7 +106,7 @@ def _sum(walk: Walk, step: WalkStep, labels: Sequence[str]) -> str:
     return f"{heading}\n{table([*labels, ''], [*times, 'C'], [f'= [{each}]' for each in read])}"
 
 
-def _heading(step: str, left: str, part: Scorer | Normaliser) -> str:
+def _heading(step: str, left: str, part: Scorer | Normalizer) -> str:
     """The step, the equation of the part that computes it, its source, and the part's constants."""
     source = f"   ({part.source})" if part.source else ""
     equation = f"{left}{part.equation}{source}" if part.equation else type(part).__name__

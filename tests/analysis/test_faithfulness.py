@@ -28,7 +28,7 @@ from seq2seq_attn.runs.model import TrainedModel, build_translator
 from seq2seq_attn.search import force
 from seq2seq_attn.text.codec import Codec
 from seq2seq_attn.text.corpus import ParallelCorpus
-from seq2seq_attn.text.tokenisers import Word
+from seq2seq_attn.text.tokenizers import Word
 from seq2seq_attn.text.vocabulary import EOS, Vocabulary
 
 PAIRS = [

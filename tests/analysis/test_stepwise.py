@@ -7,7 +7,7 @@ import torch
 
 from seq2seq_attn.analysis.interventions import intervene
 from seq2seq_attn.analysis.scoring import score_references
-from seq2seq_attn.analysis.step_interventions import Intervention, normalisers_for
+from seq2seq_attn.analysis.step_interventions import Intervention, normalizers_for
 from seq2seq_attn.analysis.stepwise import (
     continuations,
     decode_steps,
@@ -15,9 +15,9 @@ from seq2seq_attn.analysis.stepwise import (
     source_ids,
     source_tokens,
 )
-from seq2seq_attn.attention import Normaliser
+from seq2seq_attn.attention import Normalizer
 from seq2seq_attn.attention.contexts.counterfactual import uniform
-from seq2seq_attn.attention.normaliser import _normalisers
+from seq2seq_attn.attention.normalizer import _normalizers
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.translator import pad
@@ -25,7 +25,7 @@ from seq2seq_attn.runs.model import TrainedModel, build_translator
 from seq2seq_attn.strict import merge, parse
 from seq2seq_attn.text.codec import Codec
 from seq2seq_attn.text.corpus import ParallelCorpus
-from seq2seq_attn.text.tokenisers import Word
+from seq2seq_attn.text.tokenizers import Word
 from seq2seq_attn.text.vocabulary import EOS, Vocabulary
 
 SOURCE, OTHER = "a b c d", "d a"
@@ -44,10 +44,10 @@ MODELS = {
     "sigmoid": SIZES
     | {
         "decoder": {"kind": "luong", "hidden_size": 10},
-        "context": {"scorer": "general", "normaliser": "sigmoid"},
+        "context": {"scorer": "general", "normalizer": "sigmoid"},
     },
     "local": SIZES | {"context": {"scorer": "general", "window": {"name": "local_p", "half_width": 1}}},
-    "monotonic": SIZES | {"context": {"scorer": "general", "normaliser": "monotonic"}},
+    "monotonic": SIZES | {"context": {"scorer": "general", "normalizer": "monotonic"}},
     "mean": SIZES | {"context": {"kind": "mean"}},
     "distracted": SIZES | {"context": {"kind": "fixed"}},
 }
@@ -61,7 +61,7 @@ def model(request):
 def untrained(name, change=None, **context):
     pairs = {"source": "unused", "target": "unused"}
     model = MODELS[name] | {"context": MODELS[name].get("context", {}) | context}
-    values = {"data": {"train": pairs, "validation": pairs}, "text": {"tokeniser": "word"}, "model": model}
+    values = {"data": {"train": pairs, "validation": pairs}, "text": {"tokenizer": "word"}, "model": model}
     config = Config.model_validate(merge(values, change or {}))
     codecs = [Codec(Word(), Vocabulary(letters)) for letters in ("abcd", "vwxyz")]
     with torch.random.fork_rng():
@@ -174,7 +174,7 @@ def test_continuations_that_are_no_numbers_are_refused(model, beam_size):
     [
         {"replace": "mean", "step": 1},
         {"replace": "temperature", "temperature": 0.2},
-        {"replace": "normaliser", "normaliser": {"name": "softmax", "temperature": 5.0}},
+        {"replace": "normalizer", "normalizer": {"name": "softmax", "temperature": 5.0}},
     ],
 )
 def test_continuations_begin_with_the_prefix_and_read_what_the_steps_read(model, change):
@@ -277,7 +277,7 @@ def test_at_a_temperature_the_weights_are_the_softmax_of_the_divided_scores(mode
     assert after.steps[1].likely != before.steps[1].likely
 
 
-def test_a_temperature_acts_through_the_normaliser_of_the_model():
+def test_a_temperature_acts_through_the_normalizer_of_the_model():
     model = untrained("sigmoid")
     step = run(model, SOURCE, "x", {"replace": "temperature", "temperature": 2.5}).steps[1]
     (layer,) = step.layers
@@ -300,12 +300,12 @@ def test_temperatures_multiply_each_in_its_layer_and_head():
 
 
 @pytest.mark.parametrize("name", ["additive", "luong", "heads", "local", "monotonic"])
-@pytest.mark.parametrize("normaliser", ["sparsemax", "sigmoid", {"name": "softmax", "temperature": 0.4}])
-def test_a_normaliser_at_every_step_is_a_model_built_with_it(name, normaliser):
-    model, built = untrained(name), untrained(name, normaliser=normaliser)
+@pytest.mark.parametrize("normalizer", ["sparsemax", "sigmoid", {"name": "softmax", "temperature": 0.4}])
+def test_a_normalizer_at_every_step_is_a_model_built_with_it(name, normalizer):
+    model, built = untrained(name), untrained(name, normalizer=normalizer)
     parameters = zip(model.translator.parameters(), built.translator.parameters(), strict=True)
     assert all(torch.equal(one, other) for one, other in parameters)
-    change = {"replace": "normaliser", "normaliser": normaliser}
+    change = {"replace": "normalizer", "normalizer": normalizer}
     for search in ({"beam_size": 1}, {"beam_size": 3}):
         changed, wanted = run(model, SOURCE, None, change, **search), run(built, SOURCE, None, **search)
         assert changed.tokens == wanted.tokens
@@ -317,10 +317,10 @@ def test_a_normaliser_at_every_step_is_a_model_built_with_it(name, normaliser):
     assert changed.steps[0].weights != pytest.approx(run(model).steps[0].weights, abs=1e-3)
 
 
-def test_a_normaliser_at_one_step_changes_its_row_alone():
+def test_a_normalizer_at_one_step_changes_its_row_alone():
     """Luong's decoder without input feeding: given the tokens, no query depends on an earlier context."""
-    model = untrained("unfed", normaliser="entmax15")
-    change = {"replace": "normaliser", "normaliser": "sigmoid", "step": 1}
+    model = untrained("unfed", normalizer="entmax15")
+    change = {"replace": "normalizer", "normalizer": "sigmoid", "step": 1}
     before, after = run(model, SOURCE, "x y z"), run(model, SOURCE, "x y z", change)
     assert [a == b for a, b in zip(before.steps, after.steps, strict=True)] == [True, False, True, True]
     (row,) = after.steps[1].layers[0].weights
@@ -338,11 +338,11 @@ def sparsemax(scores):
     return [max(e - low, 0) for e in scores]
 
 
-def test_a_normaliser_holds_in_its_head_and_the_last_one_given_counts():
+def test_a_normalizer_holds_in_its_head_and_the_last_one_given_counts():
     model = untrained("heads")
     changes = [
-        {"replace": "normaliser", "normaliser": "sigmoid", "layer": 0},
-        {"replace": "normaliser", "normaliser": "sparsemax", "layer": 0, "head": 2},
+        {"replace": "normalizer", "normalizer": "sigmoid", "layer": 0},
+        {"replace": "normalizer", "normalizer": "sparsemax", "layer": 0, "head": 2},
     ]
     before, after = (run(model, SOURCE, "x", *each).steps[0].layers for each in ([], changes))
     assert after[0].scores == before[0].scores
@@ -352,9 +352,9 @@ def test_a_normaliser_holds_in_its_head_and_the_last_one_given_counts():
     torch.testing.assert_close(torch.tensor(after[1].weights), torch.tensor(after[1].scores).softmax(dim=1))
 
 
-def test_a_temperature_divides_the_scores_before_another_normaliser(model):
+def test_a_temperature_divides_the_scores_before_another_normalizer(model):
     changes = [
-        {"replace": "normaliser", "normaliser": "sparsemax"},
+        {"replace": "normalizer", "normalizer": "sparsemax"},
         {"replace": "temperature", "temperature": 2.5},
     ]
     for given in (changes, changes[::-1]):
@@ -363,35 +363,35 @@ def test_a_temperature_divides_the_scores_before_another_normaliser(model):
                 assert row == pytest.approx(sparsemax([e / 2.5 for e in scores]), abs=1e-6)
 
 
-def test_other_interventions_apply_to_the_weights_of_another_normaliser():
-    normaliser, mean = {"replace": "normaliser", "normaliser": "sigmoid"}, {"replace": "mean"}
+def test_other_interventions_apply_to_the_weights_of_another_normalizer():
+    normalizer, mean = {"replace": "normalizer", "normalizer": "sigmoid"}, {"replace": "mean"}
     model = untrained("luong")
-    total = sum(run(model, SOURCE, "x", normaliser).steps[0].weights)
+    total = sum(run(model, SOURCE, "x", normalizer).steps[0].weights)
     assert total != pytest.approx(1, abs=1e-2)
-    assert run(model, SOURCE, "x", mean, normaliser).steps[0].weights == pytest.approx([total / 5] * 5)
+    assert run(model, SOURCE, "x", mean, normalizer).steps[0].weights == pytest.approx([total / 5] * 5)
 
 
 def test_noise_is_for_training():
-    change = {"replace": "normaliser", "normaliser": "gumbel"}
+    change = {"replace": "normalizer", "normalizer": "gumbel"}
     model = untrained("luong")
     assert run(model, SOURCE, None, change).tokens == run(model).tokens
     assert run(model, SOURCE, "x", change).steps[0].weights == pytest.approx(run(model, SOURCE, "x").steps[0].weights)
 
 
-def test_another_normaliser_gives_padding_no_weight():
+def test_another_normalizer_gives_padding_no_weight():
     """The longer sentence, whose context step 0 reads, pads the shorter one."""
     model = untrained("luong")
     sentence = {"replace": "sentence", "step": 0, "other": SOURCE}
-    softmax = {"replace": "normaliser", "normaliser": {"name": "softmax", "temperature": 9.0}, "step": 1}
+    softmax = {"replace": "normalizer", "normalizer": {"name": "softmax", "temperature": 9.0}, "step": 1}
     step = run(model, OTHER, "x y", sentence, softmax).steps[1]
     assert sum(step.weights) == pytest.approx(1)
 
 
-def test_a_normaliser_changes_no_other_sentence():
+def test_a_normalizer_changes_no_other_sentence():
     model = untrained("luong")
     sentence = {"replace": "sentence", "step": 0, "other": OTHER}
-    normaliser = {"replace": "normaliser", "normaliser": "hard", "step": 0}
-    assert run(model, SOURCE, "x y", sentence, normaliser) == run(model, SOURCE, "x y", sentence)
+    normalizer = {"replace": "normalizer", "normalizer": "hard", "step": 0}
+    assert run(model, SOURCE, "x y", sentence, normalizer) == run(model, SOURCE, "x y", sentence)
 
 
 def test_a_temperature_changes_no_other_sentence_and_nothing_where_it_is_1(model):
@@ -452,7 +452,7 @@ def test_one_head_changes_alone():
 
 def test_the_model_itself_is_not_changed(model):
     before = run(model)
-    hard = {"replace": "normaliser", "normaliser": "hard"}
+    hard = {"replace": "normalizer", "normalizer": "hard"}
     run(model, SOURCE, None, {"replace": "nothing"}, {"replace": "sentence", "other": OTHER, "step": 2}, hard)
     assert run(model) == before
     assert not any(module._forward_hooks for module in model.translator.modules())
@@ -484,8 +484,8 @@ def test_what_does_not_fit_is_refused(model, wrong, message):
         weights_at(0, [float("nan")]),
         {"replace": "temperature"},
         {"replace": "mean", "temperature": 2.0},
-        {"replace": "normaliser"},
-        {"replace": "mean", "normaliser": "sparsemax"},
+        {"replace": "normalizer"},
+        {"replace": "mean", "normalizer": "sparsemax"},
     ],
 )
 def test_a_contradictory_intervention_is_refused(wrong):
@@ -507,86 +507,86 @@ def test_a_temperature_is_a_number_above_0(temperature):
         Intervention(replace="temperature", temperature=temperature)
 
 
-@pytest.mark.parametrize(("name", "value"), [("temperature", 2.0), ("normaliser", "sparsemax")])
-def test_weights_without_scores_have_no_temperature_and_no_normaliser(name, value):
+@pytest.mark.parametrize(("name", "value"), [("temperature", 2.0), ("normalizer", "sparsemax")])
+def test_weights_without_scores_have_no_temperature_and_no_normalizer(name, value):
     with pytest.raises(UserError, match=f"replace={name} needs weights from one scorer"):
         run(untrained("mean"), SOURCE, "x y", {"replace": name, name: value})
 
 
-class Scaled(Normaliser, registered=False):
-    """A normaliser with an option that has no default."""
+class Scaled(Normalizer, registered=False):
+    """A normalizer with an option that has no default."""
 
     def __init__(self, factor: float) -> None:
         super().__init__()
         self.factor = factor
 
-    def normalise(self, scores):
+    def normalize(self, scores):
         return (self.factor * scores).softmax(dim=-1)
 
 
-class Learnt(Normaliser, registered=False):
-    """A normaliser with a parameter."""
+class Learned(Normalizer, registered=False):
+    """A normalizer with a parameter."""
 
     def __init__(self) -> None:
         super().__init__()
         self.factor = torch.nn.Parameter(torch.ones(()))
 
-    def normalise(self, scores):
+    def normalize(self, scores):
         return (self.factor * scores).softmax(dim=-1)
 
 
 @pytest.fixture
-def catalogue(monkeypatch):
-    """With the two normalisers above."""
-    monkeypatch.setattr(_normalisers, "_classes", _normalisers.classes())
-    for part in (Scaled, Learnt):
-        _normalisers.add(part)
+def catalog(monkeypatch):
+    """With the two normalizers above."""
+    monkeypatch.setattr(_normalizers, "_classes", _normalizers.classes())
+    for part in (Scaled, Learned):
+        _normalizers.add(part)
 
 
 @pytest.mark.parametrize(
-    ("normaliser", "message"),
+    ("normalizer", "message"),
     [
-        ("spasemax", r"no normaliser 'spasemax' in the catalogue; did you mean 'sparsemax'\?"),
+        ("spasemax", r"no normalizer 'spasemax' in the catalog; did you mean 'sparsemax'\?"),
         ("monotonic", "monotonic needs the weights of earlier steps; choose from entmax15, gumbel, hard, .*sparsemax$"),
         ("shuffled", "shuffled needs the weights of earlier steps"),
         ({"name": "softmax", "temprature": 2}, "Softmax has no option 'temprature'; did you mean 'temperature'"),
         ({"name": "sparsemax", "alpha": 2}, "Sparsemax has no option 'alpha'; it has: none$"),
         ({"name": "softmax", "temperature": 0}, "Softmax needs temperature > 0, got 0"),
         ("scaled", "scaled needs options: give a mapping with the keys name, factor"),
-        ("learnt", "learnt has parameters, which the model has not learnt"),
-        (5, "normaliser = 5"),
+        ("learned", "learned has parameters, which the model has not learned"),
+        (5, "normalizer = 5"),
     ],
 )
-@pytest.mark.usefixtures("catalogue")
-def test_a_normaliser_that_cannot_replace_another_is_refused_in_one_line(normaliser, message):
+@pytest.mark.usefixtures("catalog")
+def test_a_normalizer_that_cannot_replace_another_is_refused_in_one_line(normalizer, message):
     with pytest.raises(UserError, match=message) as refusal:
-        parse(Intervention, {"replace": "normaliser", "normaliser": normaliser})
+        parse(Intervention, {"replace": "normalizer", "normalizer": normalizer})
     assert "\n" not in str(refusal.value)
 
 
-@pytest.mark.usefixtures("catalogue")
-def test_a_normaliser_without_defaults_takes_its_options():
-    given = {"replace": "normaliser", "normaliser": {"name": "scaled", "factor": 3}}
+@pytest.mark.usefixtures("catalog")
+def test_a_normalizer_without_defaults_takes_its_options():
+    given = {"replace": "normalizer", "normalizer": {"name": "scaled", "factor": 3}}
     layer = run(untrained("luong"), SOURCE, "x", given).steps[0].layers[0]
     torch.testing.assert_close(torch.tensor(layer.weights), (3 * torch.tensor(layer.scores)).softmax(dim=1))
 
 
-def test_a_file_or_module_is_not_imported_for_a_normaliser(tmp_path):
+def test_a_file_or_module_is_not_imported_for_a_normalizer(tmp_path):
     (tmp_path / "own.py").write_text("raise SystemExit('this file was executed')")
     for name in (f"{tmp_path}/own.py:Own", "antigravity:Own"):
-        with pytest.raises(UserError, match="in the catalogue; choose from"):
-            parse(Intervention, {"replace": "normaliser", "normaliser": name})
+        with pytest.raises(UserError, match="in the catalog; choose from"):
+            parse(Intervention, {"replace": "normalizer", "normalizer": name})
     assert "antigravity" not in sys.modules
 
 
-@pytest.mark.usefixtures("catalogue")
+@pytest.mark.usefixtures("catalog")
 def test_the_choices_are_the_names_that_are_accepted():
     stateless = ["entmax15", "gumbel", "hard", "sigmoid", "softmax", "sparsemax"]
-    assert set(stateless) <= set(normalisers_for(untrained("luong")))
-    assert not {"monotonic", "shuffled", "scaled", "learnt"} & set(normalisers_for(untrained("luong")))
-    for name in normalisers_for(untrained("heads")):
-        Intervention(replace="normaliser", normaliser=name)
-    assert [normalisers_for(untrained(name)) for name in ("mean", "distracted")] == [[], []]
+    assert set(stateless) <= set(normalizers_for(untrained("luong")))
+    assert not {"monotonic", "shuffled", "scaled", "learned"} & set(normalizers_for(untrained("luong")))
+    for name in normalizers_for(untrained("heads")):
+        Intervention(replace="normalizer", normalizer=name)
+    assert [normalizers_for(untrained(name)) for name in ("mean", "distracted")] == [[], []]
 
 
 def test_blank_sides_have_no_steps(model):

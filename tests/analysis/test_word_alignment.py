@@ -19,7 +19,7 @@ from seq2seq_attn.runs.model import TrainedModel, build_translator
 from seq2seq_attn.search.forced import Forced
 from seq2seq_attn.text.codec import Codec
 from seq2seq_attn.text.corpus import ParallelCorpus
-from seq2seq_attn.text.tokenisers import Character, Moses, SentencePiece, Word
+from seq2seq_attn.text.tokenizers import Character, Moses, SentencePiece, Word
 from seq2seq_attn.text.vocabulary import Vocabulary
 
 LINE, MORE = "Don't stop, Mr. Smith!", "stop it!"
@@ -35,8 +35,8 @@ def codec_of(kind, normalization="identity"):
     if kind == "bpe":
         pieces = SentencePiece.train([LINE, MORE], 25, normalization=normalization)
         return Codec(pieces, pieces.vocabulary())
-    tokeniser = {"moses": Moses("en"), "character": Character(), "word": Word()}[kind]
-    return Codec(tokeniser, Vocabulary.build([tokeniser.encode(line) for line in (LINE, MORE)]))
+    tokenizer = {"moses": Moses("en"), "character": Character(), "word": Word()}[kind]
+    return Codec(tokenizer, Vocabulary.build([tokenizer.encode(line) for line in (LINE, MORE)]))
 
 
 def words_of_pieces(codec, kind):

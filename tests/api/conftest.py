@@ -1,4 +1,4 @@
-"""A model that has learnt to write the letters of short words backwards, trained once for all tests here."""
+"""A model that has learned to write the letters of short words backwards, trained once for all tests here."""
 
 from itertools import product
 
@@ -23,7 +23,7 @@ def backwards(tmp_path_factory):
     pairs = {"source": str(folder / "source"), "target": str(folder / "target")}
     values = {
         "data": {"train": pairs, "validation": pairs, "test": pairs | {"alignments": str(folder / "align")}},
-        "text": {"tokeniser": "word"},
+        "text": {"tokenizer": "word"},
         "model": {
             "embedding_size": 12,
             "encoder": {"hidden_size": 16},

@@ -49,7 +49,7 @@ def test_a_split_returns_its_files_and_a_configuration_that_trains(pairs):
     assert [each["pairs"] for each in found.to_records()] == [7, 2, 3]
     assert "parts/test.at" in found._repr_html_()
     small = {"embedding_size": 4, "encoder": {"hidden_size": 3}, "decoder": {"hidden_size": 5}}
-    text = found.config["text"] | {"tokeniser": "word"}
+    text = found.config["text"] | {"tokenizer": "word"}
     training = {"max_epochs": 1, "monitor": "loss", "accelerator": "cpu"}
     values = found.config | {"text": text, "model": small, "training": training}
     model = s2s.train(values, "run", silent=True)

@@ -61,7 +61,7 @@ def test_options_have_the_types_that_the_part_declares(only_laws):
         s2s.check({"name": Additive, "hidden_sizes": 11})
     with pytest.raises(s2s.UserError, match="an instance of Dot already has its sizes and options"):
         s2s.check({"name": Dot(5, 5), "scale": 3})
-    with pytest.raises(s2s.UserError, match="7 is not a scorer, normaliser, window or context"):
+    with pytest.raises(s2s.UserError, match="7 is not a scorer, normalizer, window or context"):
         s2s.check(7)
 
 
@@ -91,7 +91,7 @@ def test_a_report_shows_its_findings_as_text_table_and_records(only_laws, printe
 # scorers
 
 
-def test_the_catalogue_is_that_of_the_command(printed):
+def test_the_catalog_is_that_of_the_command(printed):
     found = s2s.scorers(query_size=5, key_size=7, positions=3)
     sizes = "--query-size", 5, "--key-size", 7, "--positions", 3
     assert without_trailing_blanks(printed("scorers", *sizes)) == repr(found)
@@ -118,11 +118,11 @@ def test_the_walk_is_that_of_the_command(printed):
     assert printed("walk") == f"{s2s.walk()!r}\n"
     walked = s2s.walk(
         {"name": "additive", "hidden_size": 4}, [[1, -2]], [[0, 1], [5, 0]], [[1], [2]],
-        words="Tom runs", normaliser={"name": "softmax", "temperature": 2}, seed=7,
+        words="Tom runs", normalizer={"name": "softmax", "temperature": 2}, seed=7,
     )  # fmt: skip
     assert printed(
         "walk", "additive", "hidden_size=4", "--query", "1 -2", "--states", "0 1; 5 0", "--values", "1; 2",
-        "--words", "Tom runs", "--normaliser", "softmax temperature=2", "--seed", 7,
+        "--words", "Tom runs", "--normalizer", "softmax temperature=2", "--seed", 7,
     ) == f"{walked}\n"  # fmt: skip
 
 
@@ -140,7 +140,7 @@ def test_an_attention_of_one_s_own_is_walked_through_as_it_is():
     assert walked.attention is attention
     keys, query = torch.tensor([[[1.0, 2, 3], [4, 5, 6]]]), torch.tensor([[[1.0, 2]]])
     torch.testing.assert_close(walked.steps[0].context, attention(query, attention.prepare(keys))[0][0, 0].detach())
-    for ignored in ({"normaliser": "sparsemax"}, {"seed": 2}):
+    for ignored in ({"normalizer": "sparsemax"}, {"seed": 2}):
         with pytest.raises(s2s.UserError, match="an Attention is walked through as it is"):
             s2s.walk(attention, [[1, 2]], [[1, 2, 3], [4, 5, 6]], **ignored)
 

@@ -159,7 +159,7 @@ def test_links_agree_with_gold_as_the_evaluation_says(model, backwards):
     found = model.align(pairs)
     assert found.agreement(folder / "align").error_rate == pytest.approx(model.metrics["test"]["aer"])
     assert str(found[3]) == " ".join(f"{i}-{j}" for i, j in sorted(found[3].links))
-    turned = model.align([("a b c", "c b a")], reverse=model, symmetrise="intersection")
+    turned = model.align([("a b c", "c b a")], reverse=model, symmetrize="intersection")
     assert turned.links[0] <= model.align([("a b c", "c b a")]).links[0]
 
 
@@ -211,7 +211,7 @@ def test_maps_of_all_heads_have_the_tokens_on_their_axes(model):
     assert own.images[0].get_array().tolist() == np.eye(3).tolist()
 
 
-def test_what_a_notebook_shows_is_escaped_and_leaves_text_and_page_their_colours(model, compared):
+def test_what_a_notebook_shows_is_escaped_and_leaves_text_and_page_their_colors(model, compared):
     matrix = AttentionMatrix(("<b>", "x"), ("&", "y"), np.array([[0.25, 0.75], [1.0, 0.0]]))
     pages = [
         matrix._repr_html_(),

@@ -23,7 +23,7 @@ def test_runs_and_comparisons_count_all_references_and_no_case(backwards, tmp_pa
             "attention": ["model.context.scorer=general"],
         },
         "base": values
-        | {"data": values["data"] | {"test": test}, "text": {"tokeniser": "word", "lowercase": True}}
+        | {"data": values["data"] | {"test": test}, "text": {"tokenizer": "word", "lowercase": True}}
         | {"evaluation": {"bands": [1, 2]}},
         "seeds": [1],
     }

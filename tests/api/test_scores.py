@@ -44,10 +44,10 @@ def test_lines_with_the_same_source_are_drawn_together(files):
         return s2s.evaluate(GOOD * 3, REFERENCES * 3, baseline=BAD * 3, **sources)
 
     together, apart = compared(source=["x", "y", "z"] * 3), compared()
-    for test in "difference", "randomisation":
+    for test in "difference", "randomization":
         assert together[test]["difference"] == apart[test]["difference"]
         assert ("|sources:3|" in together[test]["signature"], "sources" in apart[test]["signature"]) == (True, False)
-    assert together["randomisation"]["p_value"] > 2 * apart["randomisation"]["p_value"]
+    assert together["randomization"]["p_value"] > 2 * apart["randomization"]["p_value"]
     widths = [found["difference"]["high"] - found["difference"]["low"] for found in (together, apart)]
     assert widths[0] > widths[1]
 
@@ -58,7 +58,7 @@ def test_a_model_s_scores_are_shown_in_the_same_way(model):
     assert f"AER              {scores['aer']:7.3f}  " in repr(scores)
 
 
-def test_the_language_selects_the_tokeniser_unless_it_is_given():
+def test_the_language_selects_the_tokenizer_unless_it_is_given():
     lines = ["汤姆追逐杰瑞"], ["汤姆追赶杰瑞"]
     for language in ("zh", "cmn", "Chinese"):
         assert "|tok:zh|" in s2s.evaluate(*lines, language=language)["bleu"]["signature"]
@@ -85,7 +85,7 @@ def test_one_sentence_decides_nothing(source):
     count = 1 if source is None else 3
     scores = s2s.evaluate(GOOD[:count], REFERENCES[:count], source=source, baseline=BAD[:count])
     assert set(scores["difference"]) == {"difference", "untested"}
-    assert "randomisation" not in scores
+    assert "randomization" not in scores
     shown = repr(scores).splitlines()[-1]
     assert "a single sentence decides nothing" in shown
     assert "p =" not in shown
@@ -94,7 +94,7 @@ def test_one_sentence_decides_nothing(source):
 def test_the_language_of_lc_tok_may_be_spelt_in_any_way_but_must_have_rules(files):
     scores = [s2s.evaluate(["L'eau"], ["L'eau"], lc_tok=["l' eau"], language=name) for name in ("fr", "fra", "French")]
     assert scores[0] == scores[1] == scores[2]
-    assert "moses-tokenise.fr|" in scores[0]["bleu_lc_tok"]["signature"]
+    assert "moses-tokenize.fr|" in scores[0]["bleu_lc_tok"]["signature"]
     with pytest.raises(s2s.UserError, match=r"language: the rules of Moses are for .* 'da' is none of them"):
         s2s.evaluate(["a"], ["a"], lc_tok=["a"], language="dan")
 

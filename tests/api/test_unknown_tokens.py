@@ -14,7 +14,7 @@ SIDES = ("a b c", "c a b", "b c a")  # with a word that this model does not know
 
 @pytest.fixture(scope="module")
 def model(backwards, tmp_path_factory):
-    """Writes words backwards, and knows two of their three letters: `<unk>` is learnt as the third."""
+    """Writes words backwards, and knows two of their three letters: `<unk>` is learned as the third."""
     _, values = backwards
     return s2s.train(values, tmp_path_factory.mktemp("unknown") / "run", silent=True, **{"text.vocabulary_size": 6})
 

@@ -1,4 +1,4 @@
-"""Compiles and exports each attention of the catalogue; prints by name what went wrong, as JSON.
+"""Compiles and exports each attention of the catalog; prints by name what went wrong, as JSON.
 
 A program of its own: dynamo cannot look through the shape checks that are installed while tests run.
 
@@ -11,7 +11,7 @@ import warnings
 from functools import cache, partial
 
 import torch
-from catalogue import AROUND_ATTENTION, ATTENTIONS, KEY
+from catalog import AROUND_ATTENTION, ATTENTIONS, KEY
 from torch import nn
 
 from seq2seq_attn.attention import Attention, MultiheadAttention, ScaledDot

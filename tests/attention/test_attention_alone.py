@@ -61,8 +61,8 @@ from seq2seq_attn.attention import *
 keys, query = torch.randn(2, 4, 5, requires_grad=True), torch.randn(2, 3, 5)
 is_token = torch.tensor([[True] * 4, [True, True, False, False]])
 for name, scorer in scorer_classes().items():
-    for normaliser in normaliser_classes().values():
-        context, weights = attend(Attention(scorer(5, 5), normaliser()), query, keys, is_token=is_token)
+    for normalizer in normalizer_classes().values():
+        context, weights = attend(Attention(scorer(5, 5), normalizer()), query, keys, is_token=is_token)
         assert (weights[1, :, 2:] == 0).all(), name
         context.sum().backward()
 attend(Attention(ScaledDot(5, 5)), query, keys, causal=True, need_weights=False)

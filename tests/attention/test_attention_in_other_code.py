@@ -1,4 +1,4 @@
-"""Every scorer, normaliser and window within `Attention`, used as third-party code uses modules."""
+"""Every scorer, normalizer and window within `Attention`, used as third-party code uses modules."""
 
 import copy
 import json
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from catalogue import AROUND_ATTENTION, ATTENTIONS, KEY, NORMALISERS
+from catalog import AROUND_ATTENTION, ATTENTIONS, KEY, NORMALIZERS
 
 from seq2seq_attn.attention import Attention, General
 
@@ -116,9 +116,9 @@ def test_vmap_gives_the_gradients_of_a_loop(attention):
     torch.testing.assert_close(torch.func.vmap(torch.func.grad(loss))(queries), expected)
 
 
-@pytest.mark.parametrize("name", NORMALISERS)
+@pytest.mark.parametrize("name", NORMALIZERS)
 def test_an_undetected_empty_sentence_gets_nan_or_0_and_affects_no_other(name):
-    attention = Attention(General(5, KEY), NORMALISERS[name]()).eval()
+    attention = Attention(General(5, KEY), NORMALIZERS[name]()).eval()
     query, keys = torch.randn(2, B, T, 5), torch.randn(2, B, S, KEY)
     is_token = IS_TOKEN.repeat(2, 1, 1)
     is_token[1, 0] = False

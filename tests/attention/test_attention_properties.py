@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from catalogue import ATTENTIONS, KEY
+from catalog import ATTENTIONS, KEY
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -62,7 +62,7 @@ def test_nothing_is_nan_and_padding_is_never_read(
     assert (weights >= 0).all()  # nor are they NaN
     assert (weights.masked_select(~is_token[:, None]) == 0).all()
     sums = weights.double().sum(dim=-1)
-    if attention.normaliser.sums_to_one and attention.window is None:
+    if attention.normalizer.sums_to_one and attention.window is None:
         torch.testing.assert_close(sums, torch.ones_like(sums), rtol=0, atol=SUM_TOLERANCE[dtype])
 
     contexts.sum().backward()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from seq2seq_attn.attention import normaliser_class, scorer, scorer_class, scorer_classes, window_class
+from seq2seq_attn.attention import normalizer_class, scorer, scorer_class, scorer_classes, window_class
 from seq2seq_attn.attention.registry import config_name, file_sources, load_file
 
 PACKAGE = Path(importlib.import_module("seq2seq_attn").__file__).parent
@@ -28,12 +28,12 @@ class Dot(Scorer):
         return 2 * query @ prepared.transpose(1, 2)
 """
 OTHERS = """
-from seq2seq_attn.attention import Normaliser, Sigmoid, Window
+from seq2seq_attn.attention import Normalizer, Sigmoid, Window
 from seq2seq_attn.attention.window import View
 
 
-class Half(Normaliser):
-    def normalise(self, scores):
+class Half(Normalizer):
+    def normalize(self, scores):
         return scores.sigmoid() / 2
 
 
@@ -54,7 +54,7 @@ def write(tmp_path):
     return write
 
 
-def test_a_class_is_found_by_its_file_and_takes_no_name_of_the_catalogue(write):
+def test_a_class_is_found_by_its_file_and_takes_no_name_of_the_catalog(write):
     path, known = write("mine.py", SCORER), scorer_classes()
     found = scorer_class(f"{path}:Dot")
     assert found.__name__ == "Dot"
@@ -63,9 +63,9 @@ def test_a_class_is_found_by_its_file_and_takes_no_name_of_the_catalogue(write):
     assert config_name(found) == f"{path.resolve()}:Dot"
 
 
-def test_normalisers_and_windows_are_found_alike(write):
+def test_normalizers_and_windows_are_found_alike(write):
     path = write("others.py", OTHERS)
-    assert normaliser_class(f"{path}:Half")()(torch.zeros(3)).tolist() == [0.25, 0.25, 0.25]
+    assert normalizer_class(f"{path}:Half")()(torch.zeros(3)).tolist() == [0.25, 0.25, 0.25]
     assert window_class(f"{path}:Everything").__name__ == "Everything"
 
 
@@ -195,7 +195,7 @@ def test_a_file_in_the_folder_of_scorers_is_all_that_a_new_one_needs(tmp_path):
     program = (
         "import json; from seq2seq_attn import attention; from seq2seq_attn.attention import TwiceDot, Half; "
         "assert attention.scorer_class('twice_dot') is TwiceDot; "
-        "print(json.dumps([*attention.normaliser_classes(), *attention.window_classes()]))"
+        "print(json.dumps([*attention.normalizer_classes(), *attention.window_classes()]))"
     )
     environment = {"PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(

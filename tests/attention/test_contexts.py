@@ -24,7 +24,7 @@ from seq2seq_attn.attention import (
     MultiHead,
     NeuralCoverage,
     NoContext,
-    Normaliser,
+    Normalizer,
     Relative,
     ScaledDot,
     Softmax,
@@ -265,14 +265,14 @@ def test_values_default_to_the_keys(query, keys):
     assert_same(attention(query, attention.prepare(keys)), attention(query, attention.prepare(keys, values=keys)))
 
 
-def test_attention_normalises_with_softmax_unless_given_another(query, keys, monkeypatch):
-    monkeypatch.setattr("seq2seq_attn.attention.normaliser._normalisers._classes", {})
+def test_attention_normalizes_with_softmax_unless_given_another(query, keys, monkeypatch):
+    monkeypatch.setattr("seq2seq_attn.attention.normalizer._normalizers._classes", {})
 
-    class FirstToken(Normaliser):
-        def normalise(self, scores):
+    class FirstToken(Normalizer):
+        def normalize(self, scores):
             return torch.nn.functional.one_hot((scores > -torch.inf).int().argmax(-1), S).to(scores)
 
-    assert isinstance(Attention(General(QUERY, KEY)).normaliser, Softmax)
+    assert isinstance(Attention(General(QUERY, KEY)).normalizer, Softmax)
     first = Attention(General(QUERY, KEY), FirstToken())
     is_token = torch.tensor([[False, True, True, True], [False, False, False, True]])
     seen, _ = first(query, first.prepare(keys, is_token=is_token))

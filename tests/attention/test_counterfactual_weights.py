@@ -27,15 +27,15 @@ def all_changes(seed=3):
     }
 
 
-def weights_of(normaliser=Softmax):
+def weights_of(normalizer=Softmax):
     scores = torch.randn(B, T, S, dtype=torch.double, generator=generator())
-    return normaliser()(scores, IS_TOKEN)
+    return normalizer()(scores, IS_TOKEN)
 
 
-@pytest.mark.parametrize("normaliser", [Softmax, Sigmoid])
+@pytest.mark.parametrize("normalizer", [Softmax, Sigmoid])
 @pytest.mark.parametrize("name", all_changes())
-def test_padding_is_never_read_and_a_row_keeps_its_sum_unless_nothing_is_left(name, normaliser):
-    weights = weights_of(normaliser)
+def test_padding_is_never_read_and_a_row_keeps_its_sum_unless_nothing_is_left(name, normalizer):
+    weights = weights_of(normalizer)
     before = weights.clone()
     changed = all_changes()[name](weights, IS_TOKEN)
     assert torch.equal(weights, before)

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from catalogue import AROUND_ATTENTION, ATTENTIONS, KEY, QUERY
+from catalog import AROUND_ATTENTION, ATTENTIONS, KEY, QUERY
 
 from seq2seq_attn.attention import (
     Attention,

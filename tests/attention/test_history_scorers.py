@@ -204,7 +204,7 @@ def test_relative_adds_a_preference_for_the_distance_from_the_number_of_steps_ta
         history = scorer.advance(history, query, prepared, torch.ones(1, 1, S))
 
 
-def test_relative_changes_nothing_before_it_has_learnt():
+def test_relative_changes_nothing_before_it_has_learned():
     scorer = Relative(QUERY, KEY)
     query, keys = torch.randn(B, T, QUERY), torch.randn(B, S, KEY)
     prepared = scorer.prepare(keys)

@@ -7,18 +7,18 @@ import pytest
 import torch
 from finite_differences import numeric_gradient
 
-from seq2seq_attn.attention import Attention, Dot, Monotonic, NormalisedAdditive, each_tensor
+from seq2seq_attn.attention import Attention, Dot, Monotonic, NormalizedAdditive, each_tensor
 
 B, T, S = 2, 3, 4
 BOTH_SIDES = torch.tensor([[True, True, True, True], [False, True, True, False]])
 
 
-def steps(normaliser, scores, is_token=None):
+def steps(normalizer, scores, is_token=None):
     """Weights (B, T, S) of scores (B, T, S), one step after another."""
-    history, rows = normaliser.start(scores[:, :1]), []
+    history, rows = normalizer.start(scores[:, :1]), []
     for one in scores.split(1, dim=1):
-        rows.append(normaliser(one, is_token, history))
-        history = normaliser.advance(history, rows[-1])
+        rows.append(normalizer(one, is_token, history))
+        history = normalizer.advance(history, rows[-1])
     return torch.cat(rows, dim=1)
 
 
@@ -61,11 +61,11 @@ def test_in_training_weights_are_the_expectation_over_all_paths():
 
 @pytest.mark.parametrize("mode", [True, False])
 def test_padding_on_either_side_is_passed_over(mode):
-    normaliser = Monotonic(noise=0).train(mode)
+    normalizer = Monotonic(noise=0).train(mode)
     scores = torch.randn(B, T, S)
-    weights = steps(normaliser, scores, BOTH_SIDES[:, None])
+    weights = steps(normalizer, scores, BOTH_SIDES[:, None])
     assert (weights[1, :, [0, 3]] == 0).all()
-    torch.testing.assert_close(weights[1:, :, 1:3], steps(normaliser, scores[1:, :, 1:3]))
+    torch.testing.assert_close(weights[1:, :, 1:3], steps(normalizer, scores[1:, :, 1:3]))
 
 
 def test_gradients_through_all_steps_are_finite_differences_of_the_expectation():
@@ -141,7 +141,7 @@ def test_an_offset_below_0_lets_the_weights_begin_spread_out():
     query, keys = torch.randn(1, 1, 5), torch.randn(1, 60, 7)
 
     def weight_of_the_first_five(offset):
-        attention = Attention(NormalisedAdditive(5, 7, initial_offset=offset), Monotonic(noise=0))
+        attention = Attention(NormalizedAdditive(5, 7, initial_offset=offset), Monotonic(noise=0))
         return attention(query, attention.prepare(keys))[1][..., :5].sum().item()
 
     assert weight_of_the_first_five(0.0) > 0.9

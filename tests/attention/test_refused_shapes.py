@@ -86,8 +86,8 @@ CASES = {
     "a name": lambda: Attention(Dot(3, 3), "sparsemax"),
     "the name of a scorer": lambda: Attention("Additive"),
     "an unknown name": lambda: Attention(Dot(3, 3), "sparsemux"),
-    "the class of a normaliser": lambda: Attention(Dot(3, 3), Sparsemax),
-    "a normaliser as a scorer": lambda: Attention(Softmax()),
+    "the class of a normalizer": lambda: Attention(Dot(3, 3), Sparsemax),
+    "a normalizer as a scorer": lambda: Attention(Softmax()),
     "a window as a class": lambda: Attention(Dot(3, 3), window=LocalM),
     "a scorer as attention": lambda: MultiHead(Dot(3, 3), 2, Q, K),
     "self-attention of a scorer": lambda: SelfAttention(ScaledDot(3, 3)),
@@ -195,13 +195,13 @@ def test_what_fits_is_read(messages, name):
         ),
         (
             "a name",
-            "Attention needs normaliser to be an instance of Normaliser, got the text 'sparsemax'; give an instance: "
+            "Attention needs normalizer to be an instance of Normalizer, got the text 'sparsemax'; give an instance: "
             "Sparsemax()",
         ),
         ("the name of a scorer", "got the text 'Additive'; give an instance: Additive(query_size=..., key_size=...)"),
-        ("an unknown name", "got the text 'sparsemux'; give an instance of a class derived from Normaliser"),
-        ("the class of a normaliser", "got the class Sparsemax; give an instance: Sparsemax()"),
-        ("a normaliser as a scorer", "got an instance of Softmax; give an instance of a class derived from Scorer"),
+        ("an unknown name", "got the text 'sparsemux'; give an instance of a class derived from Normalizer"),
+        ("the class of a normalizer", "got the class Sparsemax; give an instance: Sparsemax()"),
+        ("a normalizer as a scorer", "got an instance of Softmax; give an instance of a class derived from Scorer"),
         ("a window as a class", "needs window to be an instance of Window, got the class LocalM; give an instance: L"),
         ("a scorer as attention", "MultiHead needs attention to be an instance of Context, got an instance of Dot"),
         (

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from catalogue import AROUND_ATTENTION, ATTENTIONS, KEY, QUERY, chunkwise
+from catalog import AROUND_ATTENTION, ATTENTIONS, KEY, QUERY, chunkwise
 from torch import nn
 from torch.autograd import forward_ad
 
@@ -115,8 +115,8 @@ def test_weights_are_a_softmax_of_scores_and_bias_in_numpy(shape):
     query, keys, bias = torch.randn(B, T, QUERY).double(), torch.randn(B, S, KEY).double(), torch.randn(shape).double()
     q, k, w = query.numpy(), keys.numpy(), attention.scorer.key_layer.weight.detach().numpy()
     scores = np.einsum("btq,qk,bsk->bts", q, w, k) + bias.numpy()
-    unnormalised = np.exp(scores) * (IS_TOKEN[:, None] & MAY_READ).numpy()
-    expected = unnormalised / unnormalised.sum(-1, keepdims=True)
+    unnormalized = np.exp(scores) * (IS_TOKEN[:, None] & MAY_READ).numpy()
+    expected = unnormalized / unnormalized.sum(-1, keepdims=True)
     context, weights = attend(attention, query, keys, is_token=IS_TOKEN, may_read=MAY_READ, bias=bias)
     np.testing.assert_allclose(weights.detach(), expected, atol=1e-12)
     np.testing.assert_allclose(context.detach(), expected @ k, atol=1e-12)
@@ -193,7 +193,7 @@ def test_softmax_of_scaled_dots_is_torchs_sdpa_with_its_gradients(restriction, d
     torch.testing.assert_close(grads, expected_grads, **{**tolerance, "atol": 3 * tolerance["atol"]})
 
 
-def test_a_learnt_bias_gets_the_same_gradient_from_torchs_operation(calls, fused):
+def test_a_learned_bias_gets_the_same_gradient_from_torchs_operation(calls, fused):
     attention, inputs = scaled_dot()
     bias = torch.randn(1, T, S, requires_grad=True)
     grads = [
@@ -231,11 +231,11 @@ def patched(part):
 OTHERS = {
     "a subclass": lambda: Attention(MyScaledDot(SIZE, SIZE)),
     "another scorer": lambda: Attention(Dot(SIZE, SIZE)),
-    "another normaliser": lambda: Attention(ScaledDot(SIZE, SIZE), Sparsemax()),
+    "another normalizer": lambda: Attention(ScaledDot(SIZE, SIZE), Sparsemax()),
     "a temperature": lambda: Attention(ScaledDot(SIZE, SIZE), Softmax(0.5)),
     "a window": lambda: Attention(ScaledDot(SIZE, SIZE), window=LocalM(SIZE, half_width=1)),
     "a hook on the scorer": lambda: Attention(hooked(ScaledDot(SIZE, SIZE))),
-    "a hook on the normaliser": lambda: Attention(ScaledDot(SIZE, SIZE), hooked(Softmax())),
+    "a hook on the normalizer": lambda: Attention(ScaledDot(SIZE, SIZE), hooked(Softmax())),
     "a method of its own": lambda: Attention(patched(ScaledDot(SIZE, SIZE))),
 }
 

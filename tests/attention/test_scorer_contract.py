@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from catalogue import KEY, SCORERS
+from catalog import KEY, SCORERS
 
 from seq2seq_attn.attention import Attention, HistoryScorer, Sigmoid, scorer_class
 from seq2seq_attn.attention.registry import config_name
@@ -27,8 +27,8 @@ def keys():
     return torch.randn(B, S, KEY)
 
 
-def read(scorer, query, keys, is_token=IS_TOKEN, normaliser=None):
-    attention = Attention(scorer, normaliser)
+def read(scorer, query, keys, is_token=IS_TOKEN, normalizer=None):
+    attention = Attention(scorer, normalizer)
     return attention(query, attention.prepare(keys, is_token=is_token))
 
 
@@ -103,7 +103,7 @@ def test_gradients_are_those_of_finite_differences(scorer, query, keys):
 
 def test_every_parameter_gets_a_gradient(scorer, query, keys):
     # Under softmax, what adds the same to all scores of a row would get none.
-    read(scorer, query, keys.requires_grad_(), normaliser=Sigmoid())[0].sum().backward()
+    read(scorer, query, keys.requires_grad_(), normalizer=Sigmoid())[0].sum().backward()
     for name, parameter in scorer.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.abs().sum() > 0, name

@@ -17,7 +17,7 @@ from seq2seq_attn.attention import (
     Location,
     Multiplicative,
     NegativeSquaredDistance,
-    NormalisedAdditive,
+    NormalizedAdditive,
     ScaledDot,
     Sigmoid,
     scorer_classes,
@@ -50,7 +50,7 @@ def biaffine(weights, q, k, j):
     return q @ bilinear @ k + of_query @ q + of_key @ k + bias
 
 
-def normalised_additive(weights, q, k, j):
+def normalized_additive(weights, q, k, j):
     network = {name.removeprefix("additive."): weight for name, weight in weights.items()}
     v = network["v"]
     return additive(network | {"v": v / np.sqrt(v @ v)}, q, k, j) * weights["gain"] + weights["offset"]
@@ -73,7 +73,7 @@ EQUATIONS = {  # config name: a scorer of ours, and F(q, k) at position j
     ),
     "additive": (lambda: Additive(QUERY, KEY, hidden_size=HIDDEN), additive),
     "concat": (lambda: Concat(QUERY, KEY, hidden_size=HIDDEN), concat),
-    "normalised_additive": (lambda: NormalisedAdditive(QUERY, KEY, HIDDEN, initial_offset=-2), normalised_additive),
+    "normalized_additive": (lambda: NormalizedAdditive(QUERY, KEY, HIDDEN, initial_offset=-2), normalized_additive),
     "biaffine": (lambda: Biaffine(QUERY, KEY), biaffine),
     "mlp": (lambda: MLP(QUERY, KEY, hidden_sizes=(HIDDEN, 6, 8)), mlp),
     "negative_squared_distance": (
@@ -201,8 +201,8 @@ def test_an_mlp_has_two_layers_as_wide_as_the_query_by_default():
     assert (MLP(QUERY, KEY).key_layer.weight.shape, shapes) == ((QUERY, KEY), [(QUERY, QUERY)])
 
 
-def test_normalised_additive_does_not_depend_on_the_length_of_v():
-    scorer = NormalisedAdditive(QUERY, KEY)
+def test_normalized_additive_does_not_depend_on_the_length_of_v():
+    scorer = NormalizedAdditive(QUERY, KEY)
     query, keys = torch.randn(B, T, QUERY), torch.randn(B, S, KEY)
     expected = scorer(query, scorer.prepare(keys))
     with torch.no_grad():
@@ -211,12 +211,12 @@ def test_normalised_additive_does_not_depend_on_the_length_of_v():
 
 
 def test_softmax_does_not_see_an_offset_and_sigmoid_does():
-    low, high = (NormalisedAdditive(QUERY, KEY, initial_offset=offset) for offset in (-3, 2))
+    low, high = (NormalizedAdditive(QUERY, KEY, initial_offset=offset) for offset in (-3, 2))
     high.load_state_dict(low.state_dict() | {"offset": high.offset.detach()})
     query, keys = torch.randn(B, T, QUERY), torch.randn(B, S, KEY)
 
-    def weights(scorer, *normaliser):
-        attention = Attention(scorer, *normaliser)
+    def weights(scorer, *normalizer):
+        attention = Attention(scorer, *normalizer)
         return attention(query, attention.prepare(keys))[1]
 
     torch.testing.assert_close(weights(low), weights(high))
@@ -250,10 +250,10 @@ def test_a_small_distance_between_long_vectors_survives_half_precision(dtype):
     torch.testing.assert_close(scores, -KEY * torch.tensor([[[0, 1 / 64, 1 / 16]]], dtype=dtype))
 
 
-@pytest.mark.parametrize("cls", [Additive, Concat, NormalisedAdditive])
+@pytest.mark.parametrize("cls", [Additive, Concat, NormalizedAdditive])
 def test_the_hidden_layer_is_as_wide_as_the_query_by_default(cls):
     widths = [dict(made.named_parameters()) for made in (cls(QUERY, KEY), cls(QUERY, KEY, hidden_size=HIDDEN))]
-    v = "additive.v" if cls is NormalisedAdditive else "v"
+    v = "additive.v" if cls is NormalizedAdditive else "v"
     assert [each[v].shape for each in widths] == [(QUERY,), (HIDDEN,)]
 
 

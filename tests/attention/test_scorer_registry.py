@@ -1,4 +1,4 @@
-"""Finding a scorer or normaliser by its name, listing its options, and rejecting invalid options."""
+"""Finding a scorer or normalizer by its name, listing its options, and rejecting invalid options."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -18,12 +18,12 @@ from seq2seq_attn.attention import (
     Location,
     MeanContext,
     NegativeSquaredDistance,
-    NormalisedAdditive,
+    NormalizedAdditive,
     ScaledDot,
     Scorer,
     Softmax,
-    normaliser_class,
-    normaliser_classes,
+    normalizer_class,
+    normalizer_classes,
     own_options,
     scorer,
     scorer_class,
@@ -32,19 +32,19 @@ from seq2seq_attn.attention import (
 from seq2seq_attn.attention.registry import Registry, config_name
 
 
-def test_scorers_and_normalisers_are_found_by_their_config_names():
+def test_scorers_and_normalizers_are_found_by_their_config_names():
     ours = {"additive", "concat", "cosine", "dot", "general", "location", "scaled_dot"}
     assert ours <= scorer_classes().keys()
     assert scorer_class("scaled_dot") is ScaledDot
-    assert normaliser_class("softmax") is Softmax
-    assert "softmax" in normaliser_classes()
+    assert normalizer_class("softmax") is Softmax
+    assert "softmax" in normalizer_classes()
 
 
 def test_an_error_for_a_typo_suggests_the_closest_name():
     with pytest.raises(ValueError, match="no scorer 'aditive'; did you mean 'additive'"):
         scorer_class("aditive")
-    with pytest.raises(ValueError, match="no normaliser 'soft_max'; did you mean 'softmax'"):
-        normaliser_class("soft_max")
+    with pytest.raises(ValueError, match="no normalizer 'soft_max'; did you mean 'softmax'"):
+        normalizer_class("soft_max")
 
 
 def test_an_error_for_an_unknown_name_lists_all_names():
@@ -116,7 +116,7 @@ def test_sizes_that_cannot_fit_say_the_way_out(cls):
         (lambda: Cosine(5, 5, temperature=0.0), "Cosine needs temperature > 0, got 0.0"),
         (lambda: Cosine(5, 5, temperature=float("nan")), "Cosine needs temperature > 0, got nan"),
         (lambda: NegativeSquaredDistance(5, 5, temperature=-2.0), "SquaredDistance needs temperature > 0, got -2"),
-        (lambda: NormalisedAdditive(5, 7, hidden_size=0), "Additive needs hidden_size > 0, got 0"),
+        (lambda: NormalizedAdditive(5, 7, hidden_size=0), "Additive needs hidden_size > 0, got 0"),
         (lambda: MLP(5, 7, hidden_sizes=[3, 0]), "MLP needs hidden_sizes > 0, got 0"),
         (lambda: MLP(5, 7, hidden_sizes=[]), r"MLP needs at least one hidden size, got \[\]; use Biaffine"),
         (lambda: Softmax(temperature=0.0), "Softmax needs temperature > 0, got 0.0"),

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from catalogue import NORMALISERS
+from catalog import NORMALIZERS
 from torch import nn
 
 from seq2seq_attn.attention import (
@@ -107,8 +107,8 @@ def test_the_rows_of_a_cache_are_reordered_as_a_beam_reorders_its_hypotheses():
 
 
 @pytest.mark.parametrize("name", ["sparsemax", "entmax15", "softmax, cold"])
-def test_any_normaliser(name):
-    model = SelfAttention(MultiHead(Attention(Dot(4, 4), NORMALISERS[name]()), HEADS, SIZE, SIZE), causal=True)
+def test_any_normalizer(name):
+    model = SelfAttention(MultiHead(Attention(Dot(4, 4), NORMALIZERS[name]()), HEADS, SIZE, SIZE), causal=True)
     _, weights = model(torch.randn(B, N, SIZE))
     torch.testing.assert_close(weights.sum(dim=-1), torch.ones(B, N))
 

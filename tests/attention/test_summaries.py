@@ -68,10 +68,10 @@ def test_summary_gradients_are_those_of_finite_differences(summary):
     states = torch.randn(B, S, H, dtype=torch.double, requires_grad=True)
     summary = summary.double()
 
-    def summarise(states, *parameters):  # the summary's own, which gradcheck moves in place
+    def summarize(states, *parameters):  # the summary's own, which gradcheck moves in place
         return summary(states, IS_TOKEN)
 
-    assert torch.autograd.gradcheck(summarise, (states, *summary.parameters()))
+    assert torch.autograd.gradcheck(summarize, (states, *summary.parameters()))
 
 
 def test_a_state_that_cannot_be_halved_is_refused():

@@ -132,7 +132,7 @@ def test_signatures_equal_torchs():
     theirs, ours = (inspect.signature(cls.forward).parameters for cls in (nn.MultiheadAttention, MultiheadAttention))
     assert [(name, each.default) for name, each in ours.items()] == [(name, p.default) for name, p in theirs.items()]
     theirs, ours = (inspect.signature(cls).parameters for cls in (nn.MultiheadAttention, MultiheadAttention))
-    assert list(ours) == [*theirs, "scorer", "normaliser"]
+    assert list(ours) == [*theirs, "scorer", "normalizer"]
 
 
 def test_a_query_that_may_read_nothing_is_refused():
@@ -212,7 +212,7 @@ def test_the_weights_returned_are_after_dropout_as_torchs_are():
 
 @pytest.mark.parametrize("twin_of", [copy.deepcopy, lambda module: pickle.loads(pickle.dumps(module))])
 def test_a_copy_and_a_pickle_give_the_same(twin_of):
-    module = MultiheadAttention(SIZE, HEADS, scorer=Additive, normaliser=Sparsemax(), batch_first=True)
+    module = MultiheadAttention(SIZE, HEADS, scorer=Additive, normalizer=Sparsemax(), batch_first=True)
     given = inputs(module)
     assert_same(twin_of(module)(*given), module(*given))
 

@@ -70,8 +70,8 @@ def test_local_m_reads_the_words_around_the_step(query, keys):
     _, weights = model(query, model.prepare(keys, is_token=IS_TOKEN))
     for b, t in np.ndindex(B, T):
         scores = scores_of(model, query, keys, b, t)
-        centre = min(t, len(scores) - 1)
-        near = [s for s in range(len(scores)) if abs(s - centre) <= 1]
+        center = min(t, len(scores) - 1)
+        near = [s for s in range(len(scores)) if abs(s - center) <= 1]
         expected = np.zeros(len(scores))
         expected[near] = softmax(scores[near])
         np.testing.assert_allclose(weights[b, t, tokens(b)].detach().numpy(), expected, rtol=0, atol=1e-10)
@@ -141,11 +141,11 @@ def test_another_seed_or_length_draws_other_tokens():
 
 def local_p(w, v, query, scores, half_width=2):
     """Eq. 9 and 10, and nothing outside of the window."""
-    centre = len(scores) / (1 + np.exp(-v @ np.tanh(w @ query)))
+    center = len(scores) / (1 + np.exp(-v @ np.tanh(w @ query)))
     s = np.arange(1, len(scores) + 1)
-    near = np.abs(s - centre) <= half_width
+    near = np.abs(s - center) <= half_width
     weights = np.zeros(len(scores))
-    weights[near] = softmax(scores[near]) * np.exp(-((s[near] - centre) ** 2) / (2 * (half_width / 2) ** 2))
+    weights[near] = softmax(scores[near]) * np.exp(-((s[near] - center) ** 2) / (2 * (half_width / 2) ** 2))
     return weights
 
 

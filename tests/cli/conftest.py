@@ -64,7 +64,7 @@ def toy(tmp_path_factory):
     files = {p: {"source": f"{folder}/{p}.src", "target": f"{folder}/{p}.tgt"} for p in ("train", "validation", "test")}
     config = {
         "data": files | {"test": files["test"] | {"alignments": f"{folder}/test.align"}, "max_length": 8},
-        "text": {"tokeniser": "word"},
+        "text": {"tokenizer": "word"},
         "model": {
             "embedding_size": 6,
             "encoder": {"hidden_size": 5},

@@ -96,7 +96,7 @@ def test_links_by_threshold_and_by_row_are_those_of_the_weights(program, trained
     assert found == {(int(row.argmax()), j) for j, row in enumerate(read)}
 
 
-def test_two_directions_are_symmetrised(program, refused, trained, pairs):
+def test_two_directions_are_symmetrized(program, refused, trained, pairs):
     # The toy's two languages are one, so that its model can serve as its own reverse.
     source, target = pairs
     turned = target, source
@@ -107,11 +107,11 @@ def test_two_directions_are_symmetrised(program, refused, trained, pairs):
     def joined(*options):
         return links_of(program, trained, pairs, "--reverse", trained, *options)
 
-    assert joined("--symmetrise", "union") == [a | b for a, b in zip(forward, backward, strict=True)]
-    assert joined("--symmetrise", "intersection") == [a & b for a, b in zip(forward, backward, strict=True)]
-    assert joined() == joined("--symmetrise", "grow-diag-final-and")
-    assert "--reverse RUN" in refused("align", trained, *pairs, "--symmetrise", "union")
-    assert "grow-diag-final" in refused("align", trained, *pairs, "--reverse", trained, "--symmetrise", "final")
+    assert joined("--symmetrize", "union") == [a | b for a, b in zip(forward, backward, strict=True)]
+    assert joined("--symmetrize", "intersection") == [a & b for a, b in zip(forward, backward, strict=True)]
+    assert joined() == joined("--symmetrize", "grow-diag-final-and")
+    assert "--reverse RUN" in refused("align", trained, *pairs, "--symmetrize", "union")
+    assert "grow-diag-final" in refused("align", trained, *pairs, "--reverse", trained, "--symmetrize", "final")
 
 
 def test_eflomal_learns_from_the_pairs_of_the_run(program, trained, toy):
@@ -142,7 +142,7 @@ def test_eflomal_is_a_program_that_reads_and_writes_files(program, eflomal, trai
     """The stand-in links the first words of each pair forwards, and none backwards."""
     eflomal('sed "s/.*/0-0/" "$2" > "$6"; sed "s/.*//" "$4" > "$8"')
     files = toy / "test.src", toy / "test.tgt"
-    answer = program("align", trained, *files, "--aligner", "eflomal", "--symmetrise", "union")
+    answer = program("align", trained, *files, "--aligner", "eflomal", "--symmetrize", "union")
     assert (answer.code, answer.out) == (0, "0-0\n" * 7)
 
 

@@ -26,7 +26,7 @@ def test_the_list_names_every_corpus_and_the_command_that_gets_it(program):
 
 
 def test_a_corpus_is_copied_from_a_folder_and_counted_by_name(program, refused, tmp_path, monkeypatch):
-    files = {"train.en": b"a b\nc\n", "train.fr": b"x\ny z x\n", "LICENCE": b"free\n"}
+    files = {"train.en": b"a b\nc\n", "train.fr": b"x\ny z x\n", "LICENSE": b"free\n"}
     entries = tuple(CorpusFile(name, hashlib.sha256(content).hexdigest()) for name, content in files.items())
     tiny = KnownCorpus("tiny", "two pairs", "2 pairs", "free", "nowhere", "nobody", files=entries)
     monkeypatch.setattr("seq2seq_attn.api.data.find_corpus", lambda name: tiny)

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 
 @pytest.fixture
 def copy(trained, tmp_path):
-    """A run folder with the tokenisers of `trained` and random weights, or those of `trained`."""
+    """A run folder with the tokenizers of `trained` and random weights, or those of `trained`."""
 
     def make(name, seed=None):
         run = shutil.copytree(trained, tmp_path / name)
@@ -73,9 +73,9 @@ def test_runs_with_other_tokens_are_refused(refused, trained, copy):
     swapped, lowercased = copy("swapped"), copy("lowercased")
     tokens = (swapped / "target.vocabulary.txt").read_text().splitlines()
     (swapped / "target.vocabulary.txt").write_text("\n".join([*tokens[:4], tokens[5], tokens[4], *tokens[6:]]) + "\n")
-    record = json.loads((lowercased / "source.tokeniser.json").read_text())
-    (lowercased / "source.tokeniser.json").write_text(json.dumps(record | {"lowercase": True}))
-    for run, reason in ((swapped, "target vocabularies of 9 and 9 tokens"), (lowercased, "source tokenisers")):
+    record = json.loads((lowercased / "source.tokenizer.json").read_text())
+    (lowercased / "source.tokenizer.json").write_text(json.dumps(record | {"lowercase": True}))
+    for run, reason in ((swapped, "target vocabularies of 9 and 9 tokens"), (lowercased, "source tokenizers")):
         message = refused("translate", trained, "--with", run, stdin=b"a\n")
         assert f"{run} have {reason} that differ; " in message
     assert "not a run folder" in refused("translate", trained, "--with", trained.parent / "none", stdin=b"a\n")

@@ -65,8 +65,8 @@ def test_a_baseline_adds_the_difference_with_its_interval(program, good, files):
     assert pair["low"] < pair["difference"] < pair["high"]
     shown = program("evaluate", *good, "--baseline", files / "bad").out
     assert f"{pair['difference']:+.2f}" in shown
-    # Three sentences, all in favour of one system: 2 of the 8 sign patterns are as extreme.
-    assert "approximate randomisation p = 0.2" in shown
+    # Three sentences, all in favor of one system: 2 of the 8 sign patterns are as extreme.
+    assert "approximate randomization p = 0.2" in shown
 
 
 def test_lowercased_references_add_the_bleu_of_that_flavour(program, tmp_path):
@@ -149,7 +149,7 @@ def test_files_of_different_lengths_are_refused_with_both_counts(refused, good, 
         assert "references has 3" in message
 
 
-def test_an_unknown_tokeniser_names_its_neighbour(refused, good):
+def test_an_unknown_tokenizer_names_its_neighbor(refused, good):
     assert "'13a'" in refused("evaluate", *good, "--tokenize", "13b")
 
 

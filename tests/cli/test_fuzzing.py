@@ -48,13 +48,13 @@ values = st.recursive(
     max_leaves=6,
 )
 KEYS = [
-    "seed", "data", "data.train", "data.train.source", "data.train.columns", "data.max_length", "text.tokeniser",
+    "seed", "data", "data.train", "data.train.source", "data.train.columns", "data.max_length", "text.tokenizer",
     "text.vocabulary_size", "text.sampling", "model", "model.kind", "model.embedding_size", "model.encoder",
     "model.encoder.kind", "model.encoder.encoders", "model.encoder.layers", "model.decoder.cell", "model.context",
     "model.context.kind", "model.context.scorer", "model.context.scorer.name", "model.context.scorer.hidden_size",
-    "model.context.normaliser", "model.context.window", "model.context.chunk", "model.dropout.state",
-    "model.pretrained_embeddings", "training.optimiser.betas", "training.optimiser.learning_rate",
-    "training.optimiser.schedule", "training.patience", "training.guided_alignment", "search.sampling", "search.mbr",
+    "model.context.normalizer", "model.context.window", "model.context.chunk", "model.dropout.state",
+    "model.pretrained_embeddings", "training.optimizer.betas", "training.optimizer.learning_rate",
+    "training.optimizer.schedule", "training.patience", "training.guided_alignment", "search.sampling", "search.mbr",
     "search.beam_size", "search.length_penalty", "evaluation.bands", "evaluation.comet", "arms", "", ".", "a.b",
 ]  # fmt: skip
 keys = st.sampled_from(KEYS) | nasty | st.integers(1, 3000).map(lambda count: ".".join("a" * count))
@@ -92,7 +92,7 @@ class World:
     def __init__(self, folder: Path, toy: Path, run: Path) -> None:
         self.folder, self.toy, self.run = folder, toy, run
         self.spoilt = shutil.copytree(run, folder / "run")
-        names = "config.yaml metrics.json model.safetensors source.tokeniser.json target.vocabulary.txt"
+        names = "config.yaml metrics.json model.safetensors source.tokenizer.json target.vocabulary.txt"
         self.files = {name: (run / name).read_bytes() for name in names.split()}
         self.config = (toy / "toy.yaml").read_bytes()
         self.values = yaml.safe_load(self.config)
@@ -159,8 +159,8 @@ COMMANDS = [
 OPTIONS = [
     "--beam-size", "--n-best", "--length-penalty", "--min-length", "--max-length", "--precision", "--temperature",
     "--top-k", "--top-p", "--seed", "--mbr", "--candidates", "--with", "--attention", "--json", "--plugin", "--gold",
-    "--threshold", "--row", "--reverse", "--symmetrise", "--layer", "--head", "--heads", "--links", "--first-word",
-    "--query", "--states", "--values", "--words", "--normaliser", "--columns", "--source", "--target", "--help",
+    "--threshold", "--row", "--reverse", "--symmetrize", "--layer", "--head", "--heads", "--links", "--first-word",
+    "--query", "--states", "--values", "--words", "--normalizer", "--columns", "--source", "--target", "--help",
 ]  # fmt: skip
 no_training = st.lists(st.sampled_from(OPTIONS) | nasty, max_size=4).filter(lambda given: "--output" not in given)
 arguments = st.builds(list.__add__, st.sampled_from(COMMANDS), no_training)

@@ -5,14 +5,14 @@ import sys
 
 import pytest
 
-from seq2seq_attn.attention import normaliser, normaliser_classes, scorer, scorer_classes
+from seq2seq_attn.attention import normalizer, normalizer_classes, scorer, scorer_classes
 from seq2seq_attn.attention.registry import load_installed
 
 PARTS = '''
 import math
 
 import torch
-from seq2seq_attn.attention import Normaliser, Scorer
+from seq2seq_attn.attention import Normalizer, Scorer
 
 
 class Nearness(Scorer):
@@ -28,20 +28,20 @@ class Nearness(Scorer):
         return -torch.cdist(query, prepared)
 
 
-class Powers(Normaliser):
+class Powers(Normalizer):
     """2^e_j / sum_k 2^e_k."""
 
-    def normalise(self, scores):
+    def normalize(self, scores):
         return torch.softmax(scores * math.log(2), dim=-1)
 '''
-MODEL = ["model.context.scorer=nearness", "model.context.normaliser=powers", "model.decoder.hidden_size=10"]
+MODEL = ["model.context.scorer=nearness", "model.context.normalizer=powers", "model.decoder.hidden_size=10"]
 
 
 @pytest.fixture
 def install(tmp_path, monkeypatch):
     """Puts the distribution near-attention 1.2 on the path; all of it is forgotten after the test."""
     monkeypatch.setattr(scorer._scorers, "_classes", scorer_classes())
-    monkeypatch.setattr(normaliser._normalisers, "_classes", normaliser_classes())
+    monkeypatch.setattr(normalizer._normalizers, "_classes", normalizer_classes())
 
     def install(code=PARTS, value="near_attention"):
         information = tmp_path / "site/near_attention-1.2.dist-info"
@@ -75,7 +75,7 @@ def test_a_run_is_trained_and_used_with_it_by_name_alone(program, install, toy, 
 
 def install_again_in_a_new_process():
     scorer._scorers._classes.pop("nearness")
-    normaliser._normalisers._classes.pop("powers")
+    normalizer._normalizers._classes.pop("powers")
     del sys.modules["near_attention"]
     load_installed.cache_clear()
 

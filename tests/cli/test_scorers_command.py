@@ -1,14 +1,14 @@
-"""`scorers`: the list of scorers, normalisers and windows."""
+"""`scorers`: the list of scorers, normalizers and windows."""
 
 import json
 
 import pytest
 
-from seq2seq_attn.attention import normaliser_classes, position_classes, scorer_classes, window_classes
+from seq2seq_attn.attention import normalizer_classes, position_classes, scorer_classes, window_classes
 
 KINDS = {
     "scorer": scorer_classes,
-    "normaliser": normaliser_classes,
+    "normalizer": normalizer_classes,
     "window": window_classes,
     "position": position_classes,
 }

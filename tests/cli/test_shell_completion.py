@@ -37,7 +37,7 @@ def test_commands_and_corpora_are_completed(completed):
 def test_scorers_are_completed(completed):
     assert "scaled_dot" in completed("walk sc")
     assert "self-attention" in completed("walk se")
-    assert "normalised_additive" in completed("check dot no")
+    assert "normalized_additive" in completed("check dot no")
 
 
 def test_run_folders_are_completed_at_any_depth(completed, tmp_path, monkeypatch):

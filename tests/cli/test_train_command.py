@@ -108,7 +108,7 @@ def test_a_second_training_in_a_folder_is_refused_with_the_owner_and_harms_nothi
 
 def test_a_nan_loss_stops_the_training_and_names_the_step(program, toy, tmp_path):
     answer = program(
-        "train", toy / "toy.yaml", "--output", tmp_path / "run", "training.optimiser.learning_rate=3e38",
+        "train", toy / "toy.yaml", "--output", tmp_path / "run", "training.optimizer.learning_rate=3e38",
         "training.clip_norm=null",
     )  # fmt: skip
     first, message = answer.err.splitlines()
@@ -160,7 +160,7 @@ def test_the_keys_of_a_configuration_are_listed_with_types_defaults_and_meanings
     )
 
 
-def test_a_tokeniser_that_cannot_be_used_is_refused_before_training(refused, toy, tmp_path, monkeypatch):
+def test_a_tokenizer_that_cannot_be_used_is_refused_before_training(refused, toy, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "MeCab", None)
     monkeypatch.delitem(sys.modules, "sacrebleu.tokenizers.tokenizer_ja_mecab", raising=False)
     message = refused("train", toy / "toy.yaml", "--output", tmp_path / "run", "evaluation.tokenize=ja-mecab")

@@ -224,7 +224,7 @@ def test_other_precisions_are_near_fp32_and_none_but_those_are_taken(program, tr
     assert "fp8" in answer.err
 
 
-def test_a_shortlist_of_the_whole_vocabulary_changes_nothing_and_its_lexicon_is_learnt_once(
+def test_a_shortlist_of_the_whole_vocabulary_changes_nothing_and_its_lexicon_is_learned_once(
     program, trained, toy, tmp_path
 ):
     run, content = shutil.copytree(trained, tmp_path / "run"), (toy / "test.src").read_bytes()

@@ -59,14 +59,14 @@ def test_parameters_come_from_the_seed_and_numbers_equal_those_of_the_library(pr
     torch.testing.assert_close(parameters, dict(attention.scorer.state_dict()))
 
 
-def test_words_label_the_states_and_the_normaliser_is_named(program):
-    answer = program("walk", "--words", "Tom chases Jerry .", "--normaliser", "sparsemax")
-    assert answer.out.count("2 chases") == 4  # given, scored, normalised, summed
+def test_words_label_the_states_and_the_normalizer_is_named(program):
+    answer = program("walk", "--words", "Tom chases Jerry .", "--normalizer", "sparsemax")
+    assert answer.out.count("2 chases") == 4  # given, scored, normalized, summed
     assert "Martins & Astudillo 2016" in answer.out
 
 
-def test_a_normaliser_may_have_options(program):
-    told = program("walk", "--query", "1", "--states", "1; 3", "--normaliser", "softmax temperature=2", "--json")
+def test_a_normalizer_may_have_options(program):
+    told = program("walk", "--query", "1", "--states", "1; 3", "--normalizer", "softmax temperature=2", "--json")
     answer = json.loads(told.out)
     assert answer["steps"][0]["exponentials"] == pytest.approx([math.exp(-1), 1])
     assert sum(answer["steps"][0]["weights"]) == pytest.approx(1)
@@ -117,7 +117,7 @@ def test_self_attention_in_json_has_all_numbers_in_full_precision(program):
     [
         (["--query", "1 0 1 0"], "takes states and words, not --query: "),
         (["--values", "1 0"], "takes states and words, not --values: "),
-        (["--normaliser", "softmax"], "takes states and words, not --normaliser: "),
+        (["--normalizer", "softmax"], "takes states and words, not --normalizer: "),
         (["--seed", "0"], "takes states and words, not --seed: "),
         (["--plugin", "mine.py"], "takes states and words, not --plugin: "),
         (["heads=3", "--seed", "2"], "takes states and words, not --seed, heads=3: "),
@@ -163,9 +163,9 @@ def test_what_self_attention_does_not_take_is_refused_in_one_line(refused, argum
         (["mlp", "hidden_sizes=[4, 1001]"], ["hidden_sizes=[4, 1001]: a walk shows every number"]),
         (["cosine", "temperature=-1"], ["Cosine needs temperature > 0, got -1.0"]),
         (["nowhere.py:Mine"], ["nowhere.py"]),
-        (["--normaliser", "softmax temprature=2"], ["no option 'temprature'; did you mean 'temperature'?"]),
-        (["--normaliser", ""], ["there is no normaliser ''"]),
-        (["--normaliser", "softmx"], ["there is no normaliser 'softmx'; did you mean 'softmax'?"]),
+        (["--normalizer", "softmax temprature=2"], ["no option 'temprature'; did you mean 'temperature'?"]),
+        (["--normalizer", ""], ["there is no normalizer ''"]),
+        (["--normalizer", "softmx"], ["there is no normalizer 'softmx'; did you mean 'softmax'?"]),
     ],
 )
 def test_invalid_numbers_and_names_are_refused_in_one_line(refused, arguments, words):

@@ -39,7 +39,7 @@ def test_the_unknown_words_of_what_new_users_type_are_reported(program, typed, r
     assert record["unknown"] == reported.rpartition(": ")[2].rstrip("\n").split(", ") * bool(reported)
 
 
-def test_the_unknown_words_of_a_file_are_summarised(program, trained, tmp_path):
+def test_the_unknown_words_of_a_file_are_summarized(program, trained, tmp_path):
     (tmp_path / "text").write_text("a b\na x\n" * 20)
     lines = program("translate", trained, tmp_path / "text").err.splitlines()
     assert lines[0] == "line 2: 1 of 2 words is unknown to this model: x"

@@ -63,7 +63,7 @@ def test_the_arms_of_the_ladder_match_their_names(ladder):
         model = models[name][1]
         assert (type(model.decoder.context), type(model.summary)) == kinds
     shuffled, whole = (models[arm][1].decoder.context for arm in ("shuffled attention", "attention"))
-    assert type(shuffled.normaliser) is Shuffled
+    assert type(shuffled.normalizer) is Shuffled
     assert type(shuffled.scorer) is type(whole.scorer)
 
 
@@ -94,10 +94,10 @@ def test_every_arm_takes_a_training_step_that_changes_all_but_a_frozen_scorer(la
     for arm, (run, model) in models.items():
         module = TranslationModule(model, run.config.training)
         before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
-        optimiser = module.configure_optimizers()["optimizer"]
+        optimizer = module.configure_optimizers()["optimizer"]
         loss, _, count = module.loss(batch)
         (loss / count).backward()
-        optimiser.step()
+        optimizer.step()
         kept = {name for name, parameter in model.named_parameters() if torch.equal(parameter, before[name])}
         scorer = {name for name in before if ".scorer." in name}
         assert kept == (scorer if run.config.model.context.frozen_scorer else set()), arm

@@ -47,7 +47,7 @@ FEW_EPOCHS = "training.max_epochs=2"  # where scores do not matter
 
 @pytest.fixture(scope="module")
 def toy_corpus(tmp_path_factory):
-    """Words of more than one token, that change in lower case: every tokenisation of the scores differs."""
+    """Words of more than one token, that change in lower case: every tokenization of the scores differs."""
     folder = tmp_path_factory.mktemp("words")
     write_toy_corpus(folder, ["A", "b,", "it's", "D-e", "f."])
     return folder
@@ -210,15 +210,15 @@ def test_exact_matches_are_also_computed_for_runs_tested_earlier(results, grid, 
 def test_every_score_and_test_has_its_signature(results, grid):
     assert list(results.signatures) == [
         *("bleu", "chrf", "ter", "exact_match", "perplexity"),
-        *("paired_bootstrap", "randomisation", "joint"),
+        *("paired_bootstrap", "randomization", "joint"),
     ]
     assert results.signature == results.signatures["bleu"]
     assert results.signatures["perplexity"] == "nrefs:1|tok:word|eos:yes|unit:token"
     assert "|bs:1000|" in results.signatures["paired_bootstrap"]
-    assert "|ar:10000|" in results.signatures["randomisation"]
+    assert "|ar:10000|" in results.signatures["randomization"]
 
 
-def test_lowercased_tokenised_bleu_has_its_own_interval_and_signature(grid, tmp_path):
+def test_lowercased_tokenized_bleu_has_its_own_interval_and_signature(grid, tmp_path):
     data = grid.runs[0].config.data
     references = [lc_norm_tok(line, "en") for line in data.test.target.read_text().splitlines()]
     (tmp_path / "lc").write_text("\n".join(references) + "\n")
@@ -234,7 +234,7 @@ def test_lowercased_tokenised_bleu_has_its_own_interval_and_signature(grid, tmp_
     interval = score_interval(BleuCounts.of(lines, references, "none"))
     assert (arm.bleu_lc_tok.low, arm.bleu_lc_tok.high) == (interval.low, interval.high)
     assert results.signature.count("version:") == 2
-    assert "; lowercased tokenised: nrefs:1|case:lc" in results.signature
+    assert "; lowercased tokenized: nrefs:1|case:lc" in results.signature
 
 
 def test_curves_and_attention_are_saved_with_the_results(results, grid, tmp_path):
@@ -293,7 +293,7 @@ def test_every_nth_pair_of_a_large_test_set_is_kept_with_all_examples(results, g
     assert kept_lines(pairs, 2, *codecs, always=[1]) == sorted({1, *range(0, len(pairs), 3)})
 
 
-def test_a_line_of_which_the_tokeniser_leaves_nothing_has_no_attention():
+def test_a_line_of_which_the_tokenizer_leaves_nothing_has_no_attention():
     class Letters:
         def encode(self, line):
             return [*(ord(letter) for letter in line if letter.isalpha()), EOS]
@@ -343,8 +343,8 @@ def test_sentences_and_provenance_for_the_report_are_saved_with_the_results(valu
         assert made.data.test.target == Path("test.target"), "paths are as from the working directory"
 
 
-def test_text_is_tokenised_once_for_all_runs(results, tmp_path):
-    entries = sorted(path.name for path in (tmp_path / "mine" / "runs" / ".tokenised").glob("*/*.offsets.npy"))
+def test_text_is_tokenized_once_for_all_runs(results, tmp_path):
+    entries = sorted(path.name for path in (tmp_path / "mine" / "runs" / ".tokenized").glob("*/*.offsets.npy"))
     assert entries == ["source.offsets.npy"] * 2 + ["target.offsets.npy"] * 2  # of training and validation pairs
 
 

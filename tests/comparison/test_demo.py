@@ -55,6 +55,6 @@ def test_the_same_corpus_is_generated_without_a_checkout(tmp_path, monkeypatch, 
 def test_both_arms_of_the_quick_demo_are_trained_alike_and_those_of_the_demo_with_their_own_rates(tmp_path):
     quick, full = demo_grid(tmp_path / "quick", quick=True), demo_grid(tmp_path / "full")
     assert {
-        (run.config.training.optimiser.schedule, run.config.training.optimiser.learning_rate) for run in quick.runs
+        (run.config.training.optimizer.schedule, run.config.training.optimizer.learning_rate) for run in quick.runs
     } == {("inverse_sqrt", 0.008)}
-    assert [run.config.training.optimiser.learning_rate for run in full.runs] == [0.008, 0.004, 0.008, 0.004]
+    assert [run.config.training.optimizer.learning_rate for run in full.runs] == [0.008, 0.004, 0.008, 0.004]

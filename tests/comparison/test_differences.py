@@ -9,7 +9,7 @@ import pytest
 from seq2seq_attn.comparison.arms import Arm, are_paired, differences
 from seq2seq_attn.config import PairFiles, TextConfig
 from seq2seq_attn.evaluation.counts import BleuCounts, ChrfCounts
-from seq2seq_attn.evaluation.resampling import approximate_randomisation, paired_bootstrap
+from seq2seq_attn.evaluation.resampling import approximate_randomization, paired_bootstrap
 from seq2seq_attn.evaluation.significance import RunScores, detectable_difference, holm, joint_test
 from seq2seq_attn.training.config import TrainingConfig
 
@@ -56,7 +56,7 @@ def test_signatures_of_all_numbers_of_runs_are_listed():
         ("five", "three"), ("five", "two"),
     ]).signatures  # fmt: skip
     assert [each for each in ("runs:5+3", "runs:5+2") if each in found["paired_bootstrap"]] == ["runs:5+3", "runs:5+2"]
-    assert "randomisation" not in found
+    assert "randomization" not in found
 
 
 def test_each_pair_is_tested_three_times_and_each_test_corrected_over_all_pairs(systems):
@@ -65,15 +65,15 @@ def test_each_pair_is_tested_three_times_and_each_test_corrected_over_all_pairs(
     assert [(pair.arm, pair.baseline) for pair in compared] == pairs
     for pair in compared:
         both = systems[pair.arm].bleu, systems[pair.baseline].bleu
-        bootstrap, randomisation = paired_bootstrap(*both), approximate_randomisation(*both)
+        bootstrap, randomization = paired_bootstrap(*both), approximate_randomization(*both)
         joint = joint_test(*map(RunScores.of, both))
         assert (pair.bleu_difference, pair.low, pair.high) == (bootstrap.difference, bootstrap.low, bootstrap.high)
         assert pair.p_value == bootstrap.p_value
-        assert pair.randomisation.p_value == randomisation.p_value
+        assert pair.randomization.p_value == randomization.p_value
         assert (pair.joint.p_value, pair.joint.low, pair.joint.high) == (joint.p_value, joint.low, joint.high)
         assert pair.joint.detectable == detectable_difference(joint, comparisons=4)
         assert pair.interval == (joint.low, joint.high)
-    for test in (lambda pair: pair, lambda pair: pair.randomisation, lambda pair: pair.joint):
+    for test in (lambda pair: pair, lambda pair: pair.randomization, lambda pair: pair.joint):
         assert [test(pair).p_holm for pair in compared] == holm([test(pair).p_value for pair in compared])
     assert [pair.verdict for pair in compared] == ["undecided", "better", "undecided", "better"]
 
@@ -92,7 +92,7 @@ def test_chrf_is_tested_as_bleu_is(systems):
 def test_one_run_or_few_sentences_allow_no_verdict():
     single = differences(arms({name: rates[:1] for name, rates in RATES.items()}), PAIRS[:1])
     assert [(pair.joint, pair.chrf.joint, pair.verdict) for pair in single.comparisons] == [(None, None, None)]
-    assert set(single.signatures) == {"paired_bootstrap", "randomisation"}
+    assert set(single.signatures) == {"paired_bootstrap", "randomization"}
     (few,) = differences(arms(RATES, sentences=29), PAIRS[:1]).comparisons
     assert few.joint is None
 
@@ -111,8 +111,8 @@ def test_a_pair_without_a_joint_test_counts_in_the_correction_that_the_report_na
 def test_a_pair_with_different_numbers_of_runs_counts_in_the_correction_of_the_others():
     uneven = arms({name: rates[: 1 if name == "alike" else 3] for name, rates in RATES.items()})
     compared = {pair.arm: pair for pair in differences(uneven, PAIRS).comparisons}
-    assert (compared["alike"].randomisation, compared["alike"].joint) == (None, None)
-    known = [pair.randomisation for pair in compared.values() if pair.randomisation is not None]
+    assert (compared["alike"].randomization, compared["alike"].joint) == (None, None)
+    known = [pair.randomization for pair in compared.values() if pair.randomization is not None]
     corrected = sorted(holm([1.0, *(each.p_value for each in known)])[1:])
     assert sorted(each.p_holm for each in known) == pytest.approx(corrected)
 
@@ -148,12 +148,12 @@ def run_with(run, **changes):
 
 def test_one_sentence_and_identical_systems_are_no_evidence():
     (pair,) = differences(arms({"a": (0.1, 0.2), "baseline": (0.8, 0.9)}, sentences=1), [("a", "baseline")]).comparisons
-    assert pair.randomisation.p_value > 0.4
+    assert pair.randomization.p_value > 0.4
     assert pair.low == pair.high == pytest.approx(pair.bleu_difference, abs=1e-4)
     assert pair.verdict is None
     systems = arms({"a": (0.1, 0.2)})
     (same,) = differences(systems | {"b": systems["a"]}, [("a", "b")]).comparisons
-    assert (same.bleu_difference, same.low, same.high, same.randomisation.p_value) == (0, 0, 0, 1)
+    assert (same.bleu_difference, same.low, same.high, same.randomization.p_value) == (0, 0, 0, 1)
     assert same.verdict == "undecided"
 
 

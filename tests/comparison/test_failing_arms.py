@@ -29,7 +29,7 @@ from seq2seq_attn.runs.model import TrainedModel
 
 pytestmark = pytest.mark.usefixtures("no_figures")
 
-DIVERGES = {"training": {"optimiser": {"learning_rate": 3e38}, "clip_norm": None}}
+DIVERGES = {"training": {"optimizer": {"learning_rate": 3e38}, "clip_norm": None}}
 
 
 @pytest.fixture
@@ -132,17 +132,17 @@ def test_a_trial_that_fails_is_not_chosen_and_an_arm_without_any_trial_is_left_o
     """For the arm `mean`, the setting of which is that of `attention`, nothing changes."""
     tune = {
         "arms": ["attention"],
-        "values": {"training.optimiser.learning_rate": [3e38, 0.01]},
+        "values": {"training.optimizer.learning_rate": [3e38, 0.01]},
         "trial": {"training.max_epochs": 1, "training.clip_norm": None},
     }
     results = compare(grid_with(tune=tune), tmp_path / "one")
     tuned = results.tuned["attention"]
     assert tuned.scores[0] is None
-    assert tuned.setting == {"training.optimiser.learning_rate": 0.01}
+    assert tuned.setting == {"training.optimizer.learning_rate": 0.01}
     assert [(each.arm, each.seed) for each in results.missing] == [("attention, trial 1", 1)]
     assert Results.load(tmp_path / "one/results.json") == results
 
-    tune["values"] = {"training.optimiser.learning_rate": [3e38]}
+    tune["values"] = {"training.optimizer.learning_rate": [3e38]}
     results = compare(grid_with(tune=tune), tmp_path / "none")
     assert [arm.name for arm in results.arms] == ["distracted"]
     assert [each.reason[:17] for each in results.missing] == ["training diverged", "no trial of its s"]

@@ -36,7 +36,7 @@ def sharpness(test):
 
 RATIO = Metric("length_ratio", "length ratio", "Ratio", 4, None, "words per reference word", length_ratio)
 SHARPNESS = Metric(
-    "sharpness", "sharpness", "Sharp", 3, "higher", "largest weight", from_forced=sharpness, signature="t:{tokeniser}"
+    "sharpness", "sharpness", "Sharp", 3, "higher", "largest weight", from_forced=sharpness, signature="t:{tokenizer}"
 )
 
 

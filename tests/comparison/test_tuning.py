@@ -12,7 +12,7 @@ from seq2seq_attn.results.evidence import EVIDENCE
 from seq2seq_attn.results.results import Results, Tuned
 from seq2seq_attn.runs.folder import read_config, read_metrics
 
-RATE, DROPOUT = "training.optimiser.learning_rate", "model.dropout.state"
+RATE, DROPOUT = "training.optimizer.learning_rate", "model.dropout.state"
 
 
 @pytest.fixture
@@ -60,9 +60,9 @@ def check_settings(results, tmp_path):
         assert tuned.setting == {RATE: 0.03, DROPOUT: 0.0}
     for arm in ("distracted", "attention", "mean"):
         config = read_config(runs / arm / "seed-1")
-        assert (config.training.optimiser.learning_rate, config.training.max_epochs) == (0.03, 2)
+        assert (config.training.optimizer.learning_rate, config.training.max_epochs) == (0.03, 2)
     trial = read_config(runs / "tuning/attention/trial-2")
-    assert (trial.training.optimiser.learning_rate, trial.training.max_epochs, trial.data.test) == (1e-9, 1, None)
+    assert (trial.training.optimizer.learning_rate, trial.training.max_epochs, trial.data.test) == (1e-9, 1, None)
     assert "test" not in read_metrics(runs / "tuning/attention/trial-2")
 
 
@@ -79,13 +79,13 @@ def test_arms_keep_their_own_setting_unless_told(tuned_values):
     del tuned_values["tune"]["others"]
     found = dict.fromkeys(("attention", "distracted"), Tuned({RATE: 0.03}, (1.0, 2.0), "loss"))
     grid = with_settings(experiment_grid(tuned_values), found)
-    rates = {run.arm: run.config.training.optimiser.learning_rate for run in grid.runs}
+    rates = {run.arm: run.config.training.optimizer.learning_rate for run in grid.runs}
     assert rates == {"distracted": 0.03, "attention": 0.03, "mean": 0.02}
 
 
 def test_an_unknown_key_is_refused_before_anything_is_trained(tuned_values, tmp_path):
-    tuned_values["tune"]["values"] = {"training.optimiser.rate": [0.1]}
-    with pytest.raises(UserError, match=r"unknown key 'training\.optimiser\.rate'"):
+    tuned_values["tune"]["values"] = {"training.optimizer.rate": [0.1]}
+    with pytest.raises(UserError, match=r"unknown key 'training\.optimizer\.rate'"):
         compare(experiment_grid(tuned_values), tmp_path / "bad", bar=None)
     assert not list((tmp_path / "bad").glob("runs/*/*"))
 

@@ -56,7 +56,7 @@ MODELS = {
         "context": {"scorer": "general"},
     },
     "conditional": {"decoder": {"kind": "conditional", "hidden_size": 12}, "context": {"scorer": "additive"}},
-    "conditional, layer normalisation": {
+    "conditional, layer normalization": {
         "decoder": {"kind": "conditional", "hidden_size": 12},
         "context": {"scorer": "additive"},
         "layer_norm": True,
@@ -69,7 +69,7 @@ MODELS = {
     "local-p": {**GRU, "context": {"scorer": "general", "window": {"name": "local_p", "half_width": 2}}},
     "location-aware": {**GRU, "context": {"scorer": {"name": "location_aware", "kernel_width": 3}}},
     "coverage": {**GRU, "context": {"scorer": "linguistic_coverage"}},
-    "sparsemax": {**GRU, "context": {"normaliser": "sparsemax"}},
+    "sparsemax": {**GRU, "context": {"normalizer": "sparsemax"}},
     "Transformer": {"kind": "transformer", "encoder": {}, "context": {"heads": 2}},
 }
 

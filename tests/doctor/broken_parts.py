@@ -1,4 +1,4 @@
-"""Normalisers, windows and contexts with one defect each, and some sound ones."""
+"""Normalizers, windows and contexts with one defect each, and some sound ones."""
 
 import torch
 from torch import nn
@@ -6,9 +6,9 @@ from torch import nn
 from seq2seq_attn.attention import (
     Attention,
     General,
-    HistoryNormaliser,
+    HistoryNormalizer,
     MeanContext,
-    Normaliser,
+    Normalizer,
     Softmax,
     Source,
     Window,
@@ -19,33 +19,33 @@ from seq2seq_attn.attention.window import View
 class Shares(Softmax):
     """A softmax as a user might write it; sound."""
 
-    def normalise(self, scores):
+    def normalize(self, scores):
         exponentials = (scores - scores.amax(dim=-1, keepdim=True)).exp()
         return exponentials / exponentials.sum(dim=-1, keepdim=True)
 
 
 class GivesPaddingWeight(Shares):
-    def normalise(self, scores):
-        return (super().normalise(scores) + 0.01) / 1.01
+    def normalize(self, scores):
+        return (super().normalize(scores) + 0.01) / 1.01
 
 
 class SumsToLess(Shares):
-    def normalise(self, scores):
-        return 0.9 * super().normalise(scores)
+    def normalize(self, scores):
+        return 0.9 * super().normalize(scores)
 
 
 class DeclaresItsSum(SumsToLess):
     sums_to_one = False
 
 
-class OverflowsInExp(Normaliser):
-    def normalise(self, scores):
+class OverflowsInExp(Normalizer):
+    def normalize(self, scores):
         return scores.exp() / scores.exp().sum(dim=-1, keepdim=True)
 
 
 class PrefersTheFirst(Shares):
-    def normalise(self, scores):
-        return super().normalise(scores - 0.1 * torch.arange(scores.shape[-1]))
+    def normalize(self, scores):
+        return super().normalize(scores - 0.1 * torch.arange(scores.shape[-1]))
 
 
 class DeclaresPositions(PrefersTheFirst):
@@ -53,48 +53,48 @@ class DeclaresPositions(PrefersTheFirst):
 
 
 class MixesRows(Shares):
-    def normalise(self, scores):
-        return super().normalise(torch.where(scores.isfinite(), scores - scores.clamp(-9, 9).mean(dim=0), scores))
+    def normalize(self, scores):
+        return super().normalize(torch.where(scores.isfinite(), scores - scores.clamp(-9, 9).mean(dim=0), scores))
 
 
 class LosesHalfItsGradient(Shares):
-    def normalise(self, scores):
-        weights = super().normalise(scores)
+    def normalize(self, scores):
+        weights = super().normalize(scores)
         return (weights + weights.detach()) / 2
 
 
-class RoundsInHalfPrecision(Normaliser):
+class RoundsInHalfPrecision(Normalizer):
     def forward(self, scores, is_token=None):
         scores = scores if is_token is None else scores.masked_fill(~is_token, -torch.inf)
         return scores.softmax(dim=-1) if scores.dtype == torch.float32 else (2 * scores).softmax(dim=-1)
 
-    def normalise(self, scores):
+    def normalize(self, scores):
         return scores.softmax(dim=-1)
 
 
 class ForgetsToMaskInTraining(Shares):
-    def normalise(self, scores):
-        return super().normalise(scores.clamp(min=-3) if self.training else scores)
+    def normalize(self, scores):
+        return super().normalize(scores.clamp(min=-3) if self.training else scores)
 
 
 class RemembersOnItself(Shares):
     last = None
 
-    def normalise(self, scores):
-        weights = super().normalise(scores)
+    def normalize(self, scores):
+        weights = super().normalize(scores)
         if self.last is not None and self.last.shape == weights.shape:
             weights = (weights + self.last) / 2
         self.last = weights.detach()
         return weights
 
 
-class ReadsOnce(HistoryNormaliser):
+class ReadsOnce(HistoryNormalizer):
     """Sound: positions that had weight get less in the next steps."""
 
     def start(self, scores):
         return scores.new_zeros(scores.shape)
 
-    def normalise_after(self, scores, history):
+    def normalize_after(self, scores, history):
         return (scores - history).softmax(dim=-1)
 
     def advance(self, history, weights):
@@ -261,7 +261,7 @@ class ReadsItsOwnPositionAlone(Reads):
         return super().forward(query, source, history, may_read=own, need_weights=need_weights)
 
 
-class CentresItsBias(Reads):
+class CentersItsBias(Reads):
     """NaN where a bias is -inf."""
 
     def forward(self, query, source, history=None, *, bias=None, **options):

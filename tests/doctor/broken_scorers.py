@@ -41,7 +41,7 @@ class IsRandom(Sound):
 
 
 class MasksInside(Sound):
-    """Normalises over all positions, including padding."""
+    """Normalizes over all positions, including padding."""
 
     def forward(self, query, prepared):
         return super().forward(query, prepared).softmax(dim=-1)
@@ -62,7 +62,7 @@ class OffByOne(Sound):
 
 
 class LooksAround(Sound):
-    """Averages each key with its neighbours, including padding."""
+    """Averages each key with its neighbors, including padding."""
 
     def prepare(self, keys):
         prepared = super().prepare(keys)
@@ -318,7 +318,7 @@ class DetachesInTraining(Sound):
 
 
 class MixesSentencesInTraining(Sound):
-    """As batch normalisation does."""
+    """As batch normalization does."""
 
     def forward(self, query, prepared):
         return super().forward(query - query.mean(dim=0) if self.training else query, prepared)
@@ -636,7 +636,7 @@ class AddsNoiseInTraining(Sound):
         return scores + torch.randn_like(scores) if self.training else scores
 
 
-class NormalisesLayers(Sound):
+class NormalizesLayers(Sound):
     def __init__(self, query_size: int, key_size: int) -> None:
         super().__init__(query_size, key_size)
         self.norm = nn.LayerNorm(key_size)

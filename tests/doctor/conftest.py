@@ -3,8 +3,8 @@
 import pytest
 
 from seq2seq_attn.attention import (
-    normaliser,
-    normaliser_classes,
+    normalizer,
+    normalizer_classes,
     scorer,
     scorer_classes,
     window,
@@ -23,9 +23,9 @@ def broken():
 
 @pytest.fixture(scope="session")
 def broken_parts():
-    """The module of broken normalisers, windows and contexts, which are not registered for other tests."""
+    """The module of broken normalizers, windows and contexts, which are not registered for other tests."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(normaliser._normalisers, "_classes", normaliser_classes())
+        patch.setattr(normalizer._normalizers, "_classes", normalizer_classes())
         patch.setattr(window._windows, "_classes", window_classes())
         import broken_parts
     return broken_parts

@@ -18,9 +18,9 @@ PROGRAM = """
 import doctest, json, sys
 import seq2seq_attn as s2s
 from seq2seq_attn import doctor
-from seq2seq_attn.doctor import Request, catalogue, check_subject, isolation
+from seq2seq_attn.doctor import Request, catalog, check_subject, isolation
 
-for module, examples in ((doctor, 4), (isolation, 4), (catalogue, 3)):
+for module, examples in ((doctor, 4), (isolation, 4), (catalog, 3)):
     assert doctest.testmod(module, extraglobs={"s2s": s2s}) == (0, examples)
 for name in sys.argv[1:]:
     report = check_subject(Request(name).subject(), ["compiled", "exported"])

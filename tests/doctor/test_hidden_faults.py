@@ -88,7 +88,7 @@ def test_what_is_allowed_but_rarely_intended_is_a_warning(broken, law, name):
         ("WeightNorm", {"copies"}),
         ("SpectralNorm", {"copies", "training"}),  # which updates its estimate in training mode
         ("AddsNoiseInTraining", {"training"}),
-        ("NormalisesLayers", {"gradients"}),  # its bias shifts all scores equally
+        ("NormalizesLayers", {"gradients"}),  # its bias shifts all scores equally
     ],
 )
 @pytest.mark.filterwarnings("ignore:`torch.nn.utils.weight_norm` is deprecated:FutureWarning")

@@ -104,7 +104,7 @@ def test_the_verdict_separates_what_is_allowed_from_what_is_wrong(broken, name, 
 
 
 def test_weight_on_padding_is_wrong(monkeypatch):
-    monkeypatch.setattr("seq2seq_attn.attention.normaliser.masked", lambda scores, is_token: scores)
+    monkeypatch.setattr("seq2seq_attn.attention.normalizer.masked", lambda scores, is_token: scores)
     verdict, message = check_law(make_subject(ScaledDot), "padding")
     assert verdict == "wrong"
     assert message.startswith("padding gets weights up to 0.")

@@ -1,4 +1,4 @@
-"""The laws of normalisers, windows and contexts."""
+"""The laws of normalizers, windows and contexts."""
 
 import pytest
 
@@ -14,7 +14,7 @@ from seq2seq_attn.attention import (
     MultiHead,
     NoContext,
     RandomToken,
-    normaliser_classes,
+    normalizer_classes,
     window_classes,
 )
 from seq2seq_attn.doctor import LAWS, check, check_law, check_subject, make_subject
@@ -23,7 +23,7 @@ from seq2seq_attn.errors import UserError
 CONTEXTS = [NoContext, MeanContext, FixedContext, Attention, MultiHead, ChunkwiseAttention]
 OURS = [
     part
-    for part in (*normaliser_classes().values(), *window_classes().values())
+    for part in (*normalizer_classes().values(), *window_classes().values())
     if part.__module__.startswith("seq2seq_attn.")
 ]
 
@@ -88,7 +88,7 @@ def test_a_sound_part_keeps_all_laws(broken_parts, name):
         ("StartsAgain", "extend"),
         ("ReadsItsKeys", "values"),
         ("ReadsItsOwnPositionAlone", "causal"),
-        ("CentresItsBias", "bias"),
+        ("CentersItsBias", "bias"),
         ("GivesUpOnInfinity", "bias"),
         ("ReturnsThree", "need_weights"),
         ("AppendsNoPadding", "extend"),
@@ -120,7 +120,7 @@ def test_a_context_with_unknown_constructor_arguments_must_be_an_instance(broken
     class NeedsMore(Context):
         reads_query = False
 
-        def __init__(self, colour):
+        def __init__(self, color):
             super().__init__()
             self.value_size = 24
 
@@ -130,5 +130,5 @@ def test_a_context_with_unknown_constructor_arguments_must_be_an_instance(broken
         def forward(self, query, source):
             return query, query
 
-    with pytest.raises(UserError, match="needs colour; pass an instance"):
+    with pytest.raises(UserError, match="needs color; pass an instance"):
         check(NeedsMore)

@@ -35,7 +35,7 @@ LAWS = ["singleton_dims", "inputs"]
 
 @pytest.fixture
 def checked(tmp_path):
-    """Checks a scorer of the file or of the catalogue, by name."""
+    """Checks a scorer of the file or of the catalog, by name."""
     (tmp_path / "parts.py").write_text(PARTS)
 
     def checked(name, laws=LAWS, timeout=None):

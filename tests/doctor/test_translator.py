@@ -10,7 +10,7 @@ from seq2seq_attn.attention import (
     MultiHead,
     NoContext,
     Softmax,
-    normaliser_classes,
+    normalizer_classes,
     scorer_classes,
     window_classes,
 )
@@ -19,7 +19,7 @@ from seq2seq_attn.doctor import check_law, make_subject
 PARTS = [Additive, LocationAware, Softmax, LocalP, MultiHead, NoContext, FixedContext]
 OURS = {
     name: part
-    for classes in (scorer_classes(), normaliser_classes(), window_classes())
+    for classes in (scorer_classes(), normalizer_classes(), window_classes())
     for name, part in classes.items()
     if part.__module__.startswith("seq2seq_attn.") and part not in PARTS
 }

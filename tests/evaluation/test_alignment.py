@@ -1,4 +1,4 @@
-"""Word alignments: the file format, agreement with gold links, symmetrisation, reordering."""
+"""Word alignments: the file format, agreement with gold links, symmetrization, reordering."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from seq2seq_attn.evaluation.alignment import (
     parse_links,
     read_gold,
     read_gold_of,
-    symmetrise,
+    symmetrize,
     trivial_error_rates,
 )
 
@@ -206,7 +206,7 @@ BACKWARD = parse_links("0-0 1-1 2-2 3-0 4-3 5-5 6-4 7-7").sure  # each source wo
 
 def test_every_method_equals_a_computation_by_hand():
     def joined(method):
-        return symmetrise(FORWARD, BACKWARD, method)
+        return symmetrize(FORWARD, BACKWARD, method)
 
     assert joined("intersection") == parse_links("0-0 1-1 4-3").sure
     assert joined("union") == parse_links("0-0 1-1 1-2 4-3 0-4 6-5 4-6 2-2 3-0 5-5 6-4 7-7").sure
@@ -217,12 +217,12 @@ def test_every_method_equals_a_computation_by_hand():
 
 def test_grow_diag_extends_along_the_diagonal_but_not_over_gaps():
     diagonal = {(i, i) for i in (0, 1, 2, 3, 5)}
-    assert symmetrise({(2, 2)}, diagonal, "grow-diag") == {(0, 0), (1, 1), (2, 2), (3, 3)}
+    assert symmetrize({(2, 2)}, diagonal, "grow-diag") == {(0, 0), (1, 1), (2, 2), (3, 3)}
 
 
-def test_a_neighbour_whose_words_both_have_links_is_not_added():
+def test_a_neighbor_whose_words_both_have_links_is_not_added():
     forward, backward = parse_links("0-0 1-1 0-1").sure, parse_links("0-0 1-1 1-0").sure
-    assert symmetrise(forward, backward, "grow-diag-final") == {(0, 0), (1, 1)}
+    assert symmetrize(forward, backward, "grow-diag-final") == {(0, 0), (1, 1)}
 
 
 links = st.sets(st.tuples(st.integers(0, 5), st.integers(0, 6)), max_size=12)
@@ -231,7 +231,7 @@ links = st.sets(st.tuples(st.integers(0, 5), st.integers(0, 6)), max_size=12)
 @given(forward=links, backward=links)
 @settings(max_examples=30)
 def test_methods_are_ordered_from_intersection_to_union(forward, backward):
-    found = {method: symmetrise(forward, backward, method) for method in METHODS}
+    found = {method: symmetrize(forward, backward, method) for method in METHODS}
     assert found["intersection"] == forward & backward
     assert found["union"] == forward | backward
     assert found["intersection"] <= found["grow-diag"]
@@ -247,9 +247,9 @@ def test_methods_are_ordered_from_intersection_to_union(forward, backward):
 @given(forward=links, backward=links)
 @settings(max_examples=30)
 def test_the_growing_methods_equal_their_pseudo_code(forward, backward):
-    assert symmetrise(forward, backward, "grow-diag") == by_matrices(forward, backward, None)
-    assert symmetrise(forward, backward, "grow-diag-final") == by_matrices(forward, backward, np.logical_or)
-    assert symmetrise(forward, backward, "grow-diag-final-and") == by_matrices(forward, backward, np.logical_and)
+    assert symmetrize(forward, backward, "grow-diag") == by_matrices(forward, backward, None)
+    assert symmetrize(forward, backward, "grow-diag-final") == by_matrices(forward, backward, np.logical_or)
+    assert symmetrize(forward, backward, "grow-diag-final-and") == by_matrices(forward, backward, np.logical_and)
 
 
 def by_matrices(forward, backward, either_or_both):
@@ -284,7 +284,7 @@ def test_flipped_swaps_source_and_target():
 
 def test_an_unknown_method_is_refused_with_the_known_ones():
     with pytest.raises(UserError, match="'grow': choose from intersection, union, grow-diag"):
-        symmetrise(set(), set(), "grow")
+        symmetrize(set(), set(), "grow")
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ def test_a_half_and_two_quarters_have_entropy_1_5_bits():
     assert attention_entropy([np.array([[0.5, 0.25, 0.25]])]) == pytest.approx(1.5)
 
 
-def test_rows_are_normalised_before_the_entropy():
+def test_rows_are_normalized_before_the_entropy():
     assert attention_entropy([np.array([[0.2, 0.1, 0.1]])]) == pytest.approx(1.5)
 
 

@@ -55,9 +55,9 @@ def test_the_text_of_the_majority_wins_even_if_it_is_empty(name):
     assert max(zip(found, candidates, strict=True)) == (pytest.approx(60), "")
 
 
-def test_bleu_has_the_tokeniser_that_is_named():
+def test_bleu_has_the_tokenizer_that_is_named():
     pair = ["汤姆追逐杰瑞", "汤姆追逐斯派克"]
     chinese, european = (mean_utilities(pair, partial(bleu_matrix, tokenize=name)) for name in ("zh", "13a"))
     assert min(chinese) > max(european)
-    with pytest.raises(UserError, match="no tokeniser 'zhh'"):
+    with pytest.raises(UserError, match="no tokenizer 'zhh'"):
         bleu_matrix(pair, "zhh")

@@ -34,7 +34,7 @@ EVERY_MODULE = [path.stem for path in Path(evaluation.__file__).parent.glob("[a-
 
 
 def test_the_same_lines_are_kept_once_however_often_they_are_scored():
-    """sacrebleu's tokenisers cache lines by tokeniser and line, and keep both."""
+    """sacrebleu's tokenizers cache lines by tokenizer and line, and keep both."""
     caches = TercomTokenizer.__call__, Tokenizer13a.__call__
     lines = ["a line that no other test has"] * 3
 
@@ -57,7 +57,7 @@ def test_bleu_chrf_and_ter_equal_sacrebleus_command(references, spoil, sacrebleu
         assert score.signature.endswith(f"version:{sacrebleu.__version__}")
 
 
-def test_lowercased_bleu_and_other_tokenisers_equal_sacrebleus_command(references, spoil, sacrebleu_command):
+def test_lowercased_bleu_and_other_tokenizers_equal_sacrebleus_command(references, spoil, sacrebleu_command):
     hypotheses = spoil(references, 0.3, seed=2)
     printed = sacrebleu_command(references, [hypotheses], "-lc", "-tok", "char", "-w", "10")
     score = bleu(hypotheses, references, tokenize="char", lowercase=True)
@@ -66,7 +66,7 @@ def test_lowercased_bleu_and_other_tokenisers_equal_sacrebleus_command(reference
     assert score.value > bleu(hypotheses, references, tokenize="char").value
 
 
-def test_the_chinese_tokeniser_splits_into_characters():
+def test_the_chinese_tokenizer_splits_into_characters():
     # 2-grams and up of "汤姆追逐杰瑞" against "汤姆追赶杰瑞": one character of six differs.
     assert bleu(["汤姆追逐杰瑞"], ["汤姆追赶杰瑞"], tokenize="zh").signature.split("|")[3] == "tok:zh"
     characters = bleu(["汤姆追逐杰瑞"], ["汤姆追赶杰瑞"], tokenize="zh").value
@@ -85,7 +85,7 @@ CHINESE = ["汤姆追逐杰瑞", "杰瑞跑进房子", "汤姆看见大老鼠"]
         *((code, "char") for code in ("th", "km", "lo", "my")),
     ],
 )  # fmt: skip
-def test_the_default_tokeniser_is_that_of_the_language(language, tokenize):
+def test_the_default_tokenizer_is_that_of_the_language(language, tokenize):
     assert default_tokenizer(language) == tokenize
     assert tokenizer_remark(tokenize, language) is None
 
@@ -107,7 +107,7 @@ def test_japanese_and_korean_words_are_counted_where_their_package_is_installed(
     default_tokenizer.cache_clear()
 
 
-def test_a_tokeniser_that_sees_no_words_in_a_language_is_remarked_upon():
+def test_a_tokenizer_that_sees_no_words_in_a_language_is_remarked_upon():
     spoilt = [line.replace("杰", "大") for line in CHINESE]
     assert bleu(spoilt, CHINESE, "13a").value == 0
     assert bleu(spoilt, CHINESE, default_tokenizer("zh")).value > 30
@@ -176,19 +176,19 @@ def test_empty_hypotheses_get_the_worst_score(metric, worst):
     assert metric(["", ""], ["Tom chases Jerry.", "Jerry runs."]).value == worst
 
 
-def test_an_unknown_tokeniser_is_refused_with_the_nearest_name():
+def test_an_unknown_tokenizer_is_refused_with_the_nearest_name():
     with pytest.raises(UserError, match="'13'; did you mean '13a'"):
         bleu(["a"], ["a"], tokenize="13")
 
 
-def test_a_tokeniser_whose_package_is_missing_is_refused_with_the_way_out(monkeypatch):
+def test_a_tokenizer_whose_package_is_missing_is_refused_with_the_way_out(monkeypatch):
     monkeypatch.setitem(sys.modules, "MeCab", None)
     monkeypatch.delitem(sys.modules, "sacrebleu.tokenizers.tokenizer_ja_mecab", raising=False)
     with pytest.raises(UserError, match=r"'ja-mecab' cannot be used: .* pip install sacrebleu\[ja\]$"):
         bleu(["a"], ["a"], tokenize="ja-mecab")
 
 
-def test_bleu_warns_about_tokenised_lines_unless_they_are_expected(caplog):
+def test_bleu_warns_about_tokenized_lines_unless_they_are_expected(caplog):
     lines = ["Tom chases Jerry ."] * 100
     with caplog.at_level(logging.WARNING, logger="sacrebleu"):
         bleu(lines, lines, tokenize="none")
@@ -242,10 +242,10 @@ def test_the_signature_includes_the_preprocessing():
     sacrebleu, steps = score.signature.split("|hyp:")
     assert sacrebleu == bleu(["ja ."], ["ja ."], tokenize="none", lowercase=True).signature
     assert "tok:none" in sacrebleu
-    assert steps.startswith("lowercase+moses-normalise+moses-tokenise.de|sacremoses:")
+    assert steps.startswith("lowercase+moses-normalize+moses-tokenize.de|sacremoses:")
 
 
-def test_different_numbers_of_lines_are_refused_for_tokenised_bleu():
+def test_different_numbers_of_lines_are_refused_for_tokenized_bleu():
     with pytest.raises(UserError, match="1 hypotheses but 2 references"):
         bleu_lc_tok(["Ja."], ["ja .", "nein ."], "de")
 

@@ -51,7 +51,7 @@ def test_empty_bands_are_left_out_and_the_last_default_one_is_open():
     assert bands == [Band(41, 50), Band(51, None)]
 
 
-def test_tokeniser_and_case_apply_to_every_band():
+def test_tokenizer_and_case_apply_to_every_band():
     (score,) = bleu_by_length(["汤姆追逐杰瑞"], ["汤姆追逐杰瑞"], [3], tokenize="zh", lowercase=True)
     assert score.score == bleu(["汤姆追逐杰瑞"], ["汤姆追逐杰瑞"], tokenize="zh", lowercase=True)
 

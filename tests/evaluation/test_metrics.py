@@ -34,7 +34,7 @@ def test_translations_get_every_score_with_its_signature(test, references):
     assert score_translations(test, skip=["ter", "chrf"]).keys() == {"bleu", "exact_match"}
 
 
-def test_lowercased_tokenised_bleu_is_scored_only_with_references_of_that_kind(test, references):
+def test_lowercased_tokenized_bleu_is_scored_only_with_references_of_that_kind(test, references):
     lowercased = [line.lower() for line in references]
     score = score_translations(test._replace(lc_tok=lowercased))["bleu_lc_tok"]
     assert score["value"] == bleu_lc_tok(test.translations, lowercased, "en").value

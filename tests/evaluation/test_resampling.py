@@ -1,4 +1,4 @@
-"""Bootstrap and randomisation equal those of sacrebleu, and have the levels and the power that they state."""
+"""Bootstrap and randomization equal those of sacrebleu, and have the levels and the power that they state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scipy.stats import binom
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.corpus_scores import bleu
 from seq2seq_attn.evaluation.counts import BleuCounts, ChrfCounts
-from seq2seq_attn.evaluation.resampling import BLOCK, approximate_randomisation, paired_bootstrap, score_interval
+from seq2seq_attn.evaluation.resampling import BLOCK, approximate_randomization, paired_bootstrap, score_interval
 
 
 def test_the_interval_of_a_single_run_equals_sacrebleus_command(references, spoil, sacrebleu_command):
@@ -27,7 +27,7 @@ def test_the_interval_of_a_single_run_equals_sacrebleus_command(references, spoi
     assert interval.low < printed["score"] < interval.high
 
 
-RATES_OF_SYSTEMS = (0.25, 0.3, 0.36)  # bootstrap: p about 0.03, 0.17, 0.08; randomisation: 0.02, 0.43, 0.06
+RATES_OF_SYSTEMS = (0.25, 0.3, 0.36)  # bootstrap: p about 0.03, 0.17, 0.08; randomization: 0.02, 0.43, 0.06
 
 
 @pytest.fixture(scope="module", params=["bs", "ar"])
@@ -81,8 +81,8 @@ def test_pooled_runs_score_the_mean_of_their_bleu_on_each_resample(references, s
     assert result.difference == pytest.approx(mean_bleu(system, range(37)) - mean_bleu(baseline, range(37)))
     # 40 // 40 = 1 resample is cut off at each end
     assert [result.low, result.high] == pytest.approx(np.sort(differences)[[1, -2]], abs=1e-4)
-    centred = np.abs(differences) - np.abs(differences).mean()
-    assert result.p_value == (1 + np.sum(centred > abs(result.difference))) / 41
+    centerd = np.abs(differences) - np.abs(differences).mean()
+    assert result.p_value == (1 + np.sum(centerd > abs(result.difference))) / 41
 
     interval = score_interval(ours, resamples=40, seed=11)
     assert interval.mean == pytest.approx(np.mean(systems), abs=1e-4)
@@ -126,22 +126,22 @@ def counted(references, *systems):
 
 @pytest.mark.parametrize("by_command", ["ar"], indirect=True)
 @pytest.mark.parametrize("number", [1, 2, 3])
-def test_the_randomisation_test_of_single_runs_equals_sacrebleus_command(by_command, number):
+def test_the_randomization_test_of_single_runs_equals_sacrebleus_command(by_command, number):
     (of_baseline, *_), (theirs, *_) = by_command
     of_system, ours = by_command[0][number], by_command[1][number]
-    result = approximate_randomisation(ours, theirs, trials=800)
+    result = approximate_randomization(ours, theirs, trials=800)
     assert 800 % BLOCK, "the last block is a short one"
     assert result.p_value == of_system["p_value"]
     assert result.difference == of_system["score"] - of_baseline["score"]
 
 
-def test_the_randomisation_signature_is_sacrebleus_with_the_number_of_pooled_runs(references, spoil):
+def test_the_randomization_signature_is_sacrebleus_with_the_number_of_pooled_runs(references, spoil):
     system = spoil(references, 0.3, seed=2)
     signatures, _ = PairedTest([("b", references), ("s", system)], {"BLEU": BLEU()}, [references], "ar", 70)()
     ours, theirs = counted(references, system, references)
-    assert approximate_randomisation(ours, theirs, trials=70).signature == str(signatures["BLEU"])
+    assert approximate_randomization(ours, theirs, trials=70).signature == str(signatures["BLEU"])
     runs = [BleuCounts.of([lines] * 3, references) for lines in (system, references)]
-    assert "|runs:3+3|" in approximate_randomisation(*runs, trials=70).signature
+    assert "|runs:3+3|" in approximate_randomization(*runs, trials=70).signature
 
 
 def test_pooled_runs_are_swapped_pairwise_with_one_coin_per_sentence(references, spoil):
@@ -160,7 +160,7 @@ def test_pooled_runs_are_swapped_pairwise_with_one_coin_per_sentence(references,
         return np.subtract(*np.mean(scores, axis=0))
 
     observed = difference(np.zeros(37))
-    result = approximate_randomisation(
+    result = approximate_randomization(
         *(BleuCounts.of(runs, references) for runs in (system, baseline)), trials=40, seed=11
     )
     assert result.difference == pytest.approx(observed)
@@ -169,11 +169,11 @@ def test_pooled_runs_are_swapped_pairwise_with_one_coin_per_sentence(references,
 
 @pytest.mark.parametrize(("sentences", "p"), [(0, 1), (1, 1), (2, 1 / 2), (3, 1 / 4), (6, 1 / 32)])
 def test_systems_that_differ_in_n_sentences_have_a_p_value_of_2_to_the_1_minus_n(references, spoil, sentences, p):
-    """All in favour of one system: only swapping none or all of them gives as large a difference, 2 cases of 2^n."""
+    """All in favor of one system: only swapping none or all of them gives as large a difference, 2 cases of 2^n."""
     spoilt = spoil(references, 0.6, seed=2)
     ours, theirs = counted(references, references, spoilt[:sentences] + references[sentences:])
     assert all(a != b for a, b in zip(spoilt[:6], references, strict=False))
-    assert approximate_randomisation(ours, theirs).p_value == pytest.approx(p, rel=0.15)
+    assert approximate_randomization(ours, theirs).p_value == pytest.approx(p, rel=0.15)
 
 
 @pytest.mark.parametrize("runs", [7, 8, 9, 16])
@@ -183,12 +183,12 @@ def test_rounding_does_not_make_systems_different_that_differ_in_one_sentence(re
     better = [[references[0], *run[1:]] for run in spoilt]
     ours, theirs = (BleuCounts.of(each, references) for each in (better, spoilt))
     for seed in range(5):
-        assert approximate_randomisation(ours, theirs, trials=200, seed=seed).p_value == 1
+        assert approximate_randomization(ours, theirs, trials=200, seed=seed).p_value == 1
 
 
-def test_swapping_the_systems_negates_the_difference_and_keeps_the_p_value_of_randomisation(references, spoil):
+def test_swapping_the_systems_negates_the_difference_and_keeps_the_p_value_of_randomization(references, spoil):
     pair = counted(references, spoil(references, 0.3, seed=2), spoil(references, 0.35, seed=3))
-    one, other = approximate_randomisation(*pair), approximate_randomisation(*reversed(pair))
+    one, other = approximate_randomization(*pair), approximate_randomization(*reversed(pair))
     assert (one.difference, one.p_value) == (-other.difference, other.p_value)
     assert 0.001 < one.p_value < 0.999
 
@@ -196,7 +196,7 @@ def test_swapping_the_systems_negates_the_difference_and_keeps_the_p_value_of_ra
 def test_systems_with_different_numbers_of_runs_are_refused(references):
     two, three = (BleuCounts.of([references] * runs, references) for runs in (2, 3))
     with pytest.raises(UserError, match="one system has 2 and the other 3; give both the same number"):
-        approximate_randomisation(two, three)
+        approximate_randomization(two, three)
 
 
 RATES = {"baseline": (0.3, 2), "as good": (0.3, 3), "better": (0.25, 4)}  # share of spoilt words, and seed
@@ -225,9 +225,9 @@ def is_compatible(probability, found, of):
     return low <= found <= high
 
 
-def test_without_a_true_difference_randomisation_has_its_nominal_level(population):
+def test_without_a_true_difference_randomization_has_its_nominal_level(population):
     test_sets = draw(population, "as good", sentences=29)
-    tests = [approximate_randomisation(*pair, trials=199, seed=seed) for seed, pair in enumerate(test_sets)]
+    tests = [approximate_randomization(*pair, trials=199, seed=seed) for seed, pair in enumerate(test_sets)]
     for level in (0.05, 0.2, 0.5):
         assert is_compatible(level, sum(test.p_value <= level for test in tests), len(tests))
 
@@ -255,7 +255,7 @@ def test_a_second_reference_of_every_source_is_no_second_draw(references, spoil,
     once = [counts.of([system], references) for system in systems]
     sources = [str(number) for number in range(len(references))]
     again = [counts.of([system * 3], references * 3, sources=sources * 3) for system in systems]
-    for test in paired_bootstrap, partial(approximate_randomisation, trials=500):
+    for test in paired_bootstrap, partial(approximate_randomization, trials=500):
         found, expected = test(*again), test(*once)
         assert replace(found, signature=expected.signature) == expected
         assert f"|sources:{len(references)}|" in found.signature

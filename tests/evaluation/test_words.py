@@ -30,7 +30,7 @@ def test_words_are_the_tokens_of_bleu():
     assert bag("汤姆 ok", "zh").words == Counter(["汤", "姆", "ok"])
     assert bag("b a b a").bigrams == Counter({("b", "a"): 2, ("a", "b"): 1})
     assert count_words(["a b.", "", "b"], "13a") == Counter({"b": 2, "a": 1, ".": 1})
-    with pytest.raises(UserError, match="sacrebleu has no tokeniser"):
+    with pytest.raises(UserError, match="sacrebleu has no tokenizer"):
         bag("a", "13b")
 
 

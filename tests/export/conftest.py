@@ -27,7 +27,7 @@ def trained(tmp_path_factory):
     def train(model, **rest):
         values = {
             "data": {"train": pairs, "validation": pairs},
-            "text": {"tokeniser": "word"},
+            "text": {"tokenizer": "word"},
             "model": {"dropout": NO_DROPOUT} | model,
             "training": {
                 **constant(0.01),

@@ -18,7 +18,7 @@ from seq2seq_attn.export import export_model
 from seq2seq_attn.runs.model import TrainedModel, build_translator
 from seq2seq_attn.strict import parse
 from seq2seq_attn.text.codec import Codec
-from seq2seq_attn.text.tokenisers import Word
+from seq2seq_attn.text.tokenizers import Word
 from seq2seq_attn.text.vocabulary import Vocabulary
 
 LETTERS = "abcdefghijk"
@@ -48,7 +48,7 @@ GRAPHS = {
     "tied": ("torch", RECURRENT | {"encoder": {"hidden_size": 3}, "tie_embeddings": "all"}),
     "tied_transformer": ("onnx", TRANSFORMER | {"tie_embeddings": "all"}),
     "location": ("torch", RECURRENT | {"context": {"scorer": {"name": "location", "max_length": 4}}}),
-    "shuffled": ("onnx", RECURRENT | {"context": {"normaliser": "shuffled"}}),
+    "shuffled": ("onnx", RECURRENT | {"context": {"normalizer": "shuffled"}}),
     "one_direction": (
         "onnx",
         RECURRENT | {"encoder": {"hidden_size": 4, "bidirectional": False}, "context": {"separate_values": True}},
@@ -57,7 +57,7 @@ GRAPHS = {
     "peeking": ("torch", RECURRENT | {"context": {"scorer": "peeking"}}),
     "page": ("html", RECURRENT | {"context": {"scorer": "additive"}}),
     "page_layers": ("html", TRANSFORMER | {"decoder": {"layers": 2, "heads": 4}}),
-    "page_sigmoid": ("html", RECURRENT | {"context": {"normaliser": "sigmoid", "window": "local_p"}}),
+    "page_sigmoid": ("html", RECURRENT | {"context": {"normalizer": "sigmoid", "window": "local_p"}}),
     "page_fixed": ("html", RECURRENT | {"context": {"kind": "fixed"}}),
     "page_demo": ("html", DEMO),
 }

@@ -24,7 +24,7 @@ ARMS = {
 def test_ctranslate2_translates_as_the_search_here(trained, tmp_path, arm):
     ctranslate2 = pytest.importorskip("ctranslate2", reason="the extra [export] is not installed")
     joint = "tie_embeddings" in ARMS[arm]
-    model = trained(TRANSFORMER | ARMS[arm], text={"tokeniser": "word", "joint": joint})
+    model = trained(TRANSFORMER | ARMS[arm], text={"tokenizer": "word", "joint": joint})
     folder = model.export("ctranslate2", tmp_path / "exported")
     positions = json.loads((folder / "export.json").read_text())["positions"]
     assert positions == {"source": 1024, "target": 300 if joint else 1024}
@@ -56,11 +56,11 @@ def test_ctranslate2_translates_as_the_search_here(trained, tmp_path, arm):
         ({"context": {"scorer": "additive"}}, "model.context.scorer=additive: CTranslate2 knows only scaled_dot"),
         ({"encoder": {"scorer": "additive"}}, "model.encoder.scorer=additive: CTranslate2 knows only scaled_dot"),
         (
-            {"decoder": {"normaliser": "sparsemax"}},
-            "model.decoder.normaliser=sparsemax: CTranslate2 knows only softmax",
+            {"decoder": {"normalizer": "sparsemax"}},
+            "model.decoder.normalizer=sparsemax: CTranslate2 knows only softmax",
         ),
         (
-            {"context": {"normaliser": {"name": "softmax", "temperature": 2}}},
+            {"context": {"normalizer": {"name": "softmax", "temperature": 2}}},
             "softmax {'temperature': 2.0}: ",
         ),
         ({"context": {"window": "local_m"}}, "model.context.window=local_m: CTranslate2 knows only null"),
@@ -95,5 +95,5 @@ def test_the_readme_of_an_export_says_how_to_translate_with_it(untrained, tmp_pa
 def test_a_softmax_of_temperature_1_is_known(untrained, tmp_path):
     pytest.importorskip("ctranslate2", reason="the extra [export] is not installed")
     softmax = {"name": "softmax", "temperature": 1}
-    model = untrained({"kind": "transformer", "embedding_size": 16, "decoder": {"normaliser": softmax}})
+    model = untrained({"kind": "transformer", "embedding_size": 16, "decoder": {"normalizer": softmax}})
     assert export_model(model, "ctranslate2", tmp_path / "exported").is_dir()

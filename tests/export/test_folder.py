@@ -29,10 +29,10 @@ def names(folder):
     return {path.name for path in folder.iterdir()}
 
 
-def test_an_export_has_the_model_the_tokenisers_and_what_describes_them(untrained, tmp_path, one_file):
+def test_an_export_has_the_model_the_tokenizers_and_what_describes_them(untrained, tmp_path, one_file):
     model = untrained(SMALL)
     folder = export_model(model, "torch", tmp_path / "new" / "exported")
-    sides = {f"{side}.{rest}" for side in ("source", "target") for rest in ("tokeniser.json", "vocabulary.txt")}
+    sides = {f"{side}.{rest}" for side in ("source", "target") for rest in ("tokenizer.json", "vocabulary.txt")}
     assert names(folder) == {"model", "export.json", "README.md"} | sides
     assert names(tmp_path / "new") == {"exported"}
     source, target = load_codecs(folder)

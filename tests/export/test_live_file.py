@@ -28,7 +28,7 @@ from seq2seq_attn.export.intervened import IntervenedModel
 from seq2seq_attn.models.translator import pad
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.text.codec import Codec
-from seq2seq_attn.text.tokenisers import SentencePiece
+from seq2seq_attn.text.tokenizers import SentencePiece
 from seq2seq_attn.text.vocabulary import Vocabulary
 
 PAGES = ("page", "page_layers", "page_sigmoid", "page_fixed", "page_demo")
@@ -116,12 +116,12 @@ def test_inputs_of_a_step_are_the_interventions_of_python(untrained, name, inter
             assert known == [value if value is None else pytest.approx(value, abs=1e-5) for value in values], key
 
 
-def test_a_learnt_tokeniser_is_refused_in_one_line(untrained):
+def test_a_learned_tokenizer_is_refused_in_one_line(untrained):
     model = untrained(GRAPHS["page"][1])
     pieces = SentencePiece.train(["a b c d e"] * 5, 12)
-    learnt = model.__class__(model.config, Codec(pieces, Vocabulary(LETTERS)), model.target, model.translator)
-    with pytest.raises(UserError, match=r"^mine: its tokeniser is sentencepiece, .*seq2seq-attn serve"):
-        live_page({"mine": learnt})
+    learned = model.__class__(model.config, Codec(pieces, Vocabulary(LETTERS)), model.target, model.translator)
+    with pytest.raises(UserError, match=r"^mine: its tokenizer is sentencepiece, .*seq2seq-attn serve"):
+        live_page({"mine": learned})
 
 
 def test_without_the_extra_the_way_to_install_it_is_named(untrained, tmp_path, monkeypatch):
@@ -233,7 +233,7 @@ def test_the_page_decodes_what_python_decodes(visit, untrained, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("change", [{"temperature": 2.0}, {"normaliser": "sparsemax"}])
+@pytest.mark.parametrize("change", [{"temperature": 2.0}, {"normalizer": "sparsemax"}])
 def test_what_computes_weights_anew_from_scores_needs_a_server(visit, change):
     (name,) = change
     page = visit("page")

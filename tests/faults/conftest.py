@@ -82,7 +82,7 @@ def toy(tmp_path_factory):
         Path(files[part]["target"]).write_text("".join(f"{line[::-1]}\n" for line in lines))
     config = {
         "data": files | {"max_length": 8},
-        "text": {"tokeniser": "word"},
+        "text": {"tokenizer": "word"},
         "model": {
             "embedding_size": 6,
             "encoder": {"hidden_size": 5},

@@ -46,7 +46,7 @@ def test_a_gru_step_computed_by_hand():
     assert new.item() == pytest.approx(0.637646, abs=2e-6)
 
 
-def test_with_layer_normalisation_the_scale_of_the_input_does_not_matter():
+def test_with_layer_normalization_the_scale_of_the_input_does_not_matter():
     cell = GRUCell(HIDDEN, layer_norm=True).double()
     gates, state = torch.randn(BATCH, 3 * HIDDEN).double(), torch.randn(BATCH, HIDDEN).double()
     torch.testing.assert_close(cell(gates * 1000, state), cell(gates * 2000, state), atol=1e-6, rtol=0)
@@ -101,13 +101,13 @@ def test_the_first_state_has_the_output_that_sets_it_and_an_influence_on_the_nex
 
 
 @pytest.mark.parametrize("name", SCANS)
-def test_cells_without_a_recurrent_product_have_parameters_for_layer_normalisation_only(name):
+def test_cells_without_a_recurrent_product_have_parameters_for_layer_normalization_only(name):
     assert list(CELLS[name](HIDDEN).parameters()) == []
     cell = CELLS[name](HIDDEN, layer_norm=True).double()
     assert {parameter_name for parameter_name, _ in cell.named_parameters()} == {"input_norm.weight", "input_norm.bias"}
     gates, state = torch.randn(STEPS, BATCH, cell.gate_size).double(), torch.randn(BATCH, cell.state_size).double()
-    normalised = (gates - gates.mean(-1, keepdim=True)) / gates.std(-1, correction=0, keepdim=True)
-    expected = CELLS[name](HIDDEN).run(normalised, state)
+    normalized = (gates - gates.mean(-1, keepdim=True)) / gates.std(-1, correction=0, keepdim=True)
+    expected = CELLS[name](HIDDEN).run(normalized, state)
     torch.testing.assert_close(cell.run(gates, state), expected, atol=1e-4, rtol=1e-4)
     torch.testing.assert_close(cell(gates[0], state), expected[0], atol=1e-4, rtol=1e-4)
 

@@ -29,22 +29,22 @@ def build(context, direction=DIRECTION):
 
 
 def test_a_name_alone_builds_attention_with_default_options():
-    built = build({"scorer": "additive", "normaliser": "softmax"})
+    built = build({"scorer": "additive", "normalizer": "softmax"})
     assert type(built) is Attention
-    assert (type(built.scorer), type(built.normaliser), built.window) == (Additive, Softmax, None)
+    assert (type(built.scorer), type(built.normalizer), built.window) == (Additive, Softmax, None)
     assert (built.query_size, built.key_size, built.value_size) == (QUERY, 2 * DIRECTION, 2 * DIRECTION)
 
 
-def test_normalisers_and_windows_take_options_as_scorers_do():
+def test_normalizers_and_windows_take_options_as_scorers_do():
     built = build(
         {
             "scorer": {"name": "location_aware", "kernel_width": 5},
-            "normaliser": {"name": "monotonic", "noise": 0.5},
+            "normalizer": {"name": "monotonic", "noise": 0.5},
             "window": {"name": "local_p", "half_width": 3},
         }
     )
     assert (type(built.scorer), built.scorer.convolution.kernel_size) == (LocationAware, (5,))
-    assert (type(built.normaliser), built.normaliser.noise) == (Monotonic, 0.5)
+    assert (type(built.normalizer), built.normalizer.noise) == (Monotonic, 0.5)
     assert (type(built.window), built.window.half_width, built.window.query_size) == (LocalP, 3, QUERY)
 
 
@@ -70,7 +70,7 @@ def test_heads_split_the_query_and_project_whole_states():
 
 
 def test_chunkwise_attention_has_a_separate_scorer_for_chunks():
-    built = build({"normaliser": "monotonic", "scorer": "general", "chunk": {"size": 3, "scorer": "additive"}})
+    built = build({"normalizer": "monotonic", "scorer": "general", "chunk": {"size": 3, "scorer": "additive"}})
     assert (type(built), built.chunk_size, type(built.scorer)) == (ChunkwiseAttention, 3, Additive)
 
 
@@ -88,17 +88,17 @@ def test_separate_values_are_the_second_half_of_each_direction():
         ({"heads": 5}, "model.context.heads=5 does not divide decoder.hidden_size=12"),
         ({"scorer": "dot"}, "model.context.scorer: Dot needs query_size == key_size, got 12 and 20; use General"),
         ({"scorer": {"name": "relative", "scorer": "dot"}}, "model.context.scorer: Dot needs query_size == key_size"),
-        ({"normaliser": {"name": "monotonic", "noise": -1}}, "model.context.normaliser: Monotonic needs noise >= 0"),
+        ({"normalizer": {"name": "monotonic", "noise": -1}}, "model.context.normalizer: Monotonic needs noise >= 0"),
         ({"window": {"name": "local_p", "half_width": 0}}, "model.context.window: LocalP needs half_width > 0, got 0"),
         (
-            {"normaliser": "monotonic", "chunk": {"scorer": "dot"}},
+            {"normalizer": "monotonic", "chunk": {"scorer": "dot"}},
             "model.context.chunk.scorer: Dot needs query_size == key_size",
         ),
         ({"frozen_scorer": True, "heads": 2}, "frozen_scorer=true does not freeze the projections of several heads"),
-        ({"chunk": {"size": 2}}, "chunk needs normaliser=monotonic, which chooses its end, got softmax"),
+        ({"chunk": {"size": 2}}, "chunk needs normalizer=monotonic, which chooses its end, got softmax"),
         ({"window": "local_q"}, "there is no window 'local_q'; did you mean 'local_"),
         ({"window": {"name": "local_m", "width": 3}}, "LocalM has no option 'width'; did you mean 'half_width'"),
-        ({"normaliser": {"name": "softmax", "noise": 1}}, "Softmax has no option 'noise'; it has: temperature"),
+        ({"normalizer": {"name": "softmax", "noise": 1}}, "Softmax has no option 'noise'; it has: temperature"),
         ({"scorer": {"name": "relative", "scorer": "generall"}}, "no scorer 'generall'; did you mean 'general'"),
         (
             {"scorer": {"name": "relative", "scorer": {"name": "additive", "hidden_siz": 3}}},
@@ -121,7 +121,7 @@ def test_separate_values_of_states_of_odd_size_are_an_error():
 
 
 def test_frozen_scorer_freezes_the_scorer_alone():
-    chunk = {"normaliser": "monotonic", "chunk": {"size": 3}}
+    chunk = {"normalizer": "monotonic", "chunk": {"size": 3}}
     for context in ({}, {"window": "local_p"}, {"separate_values": True}, chunk):
         built = build({"frozen_scorer": True, **context})
         frozen = {name for name, parameter in built.named_parameters() if not parameter.requires_grad}

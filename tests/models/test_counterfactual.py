@@ -25,8 +25,8 @@ CONTEXTS = [
     {},  # the additive scorer, which has a fused form together with a decoder
     {"scorer": "scaled_dot", "heads": 2, "separate_values": True},
     {"scorer": "linguistic_coverage"},
-    {"normaliser": "hard", "window": "local_p"},
-    {"normaliser": "monotonic", "chunk": {"size": 2, "scorer": "location_aware"}, "heads": 3},
+    {"normalizer": "hard", "window": "local_p"},
+    {"normalizer": "monotonic", "chunk": {"size": 2, "scorer": "location_aware"}, "heads": 3},
     {"kind": "mean"},
 ]
 

@@ -124,7 +124,7 @@ def test_members_are_prepared_for_inference_as_single_models_are():
 def test_members_compute_in_the_precision_of_the_search(precision):
     ensemble, options = Ensemble([make(1), make(2)]), SearchOptions(beam_size=1, max_length=1, precision=precision)
     with options.autocast("cpu"):
-        prepared = for_inference(options.quantised(ensemble))
+        prepared = for_inference(options.quantized(ensemble))
     exact = search(ensemble, SOURCES, options.model_copy(update={"precision": "fp32"}))
     near = search(prepared, SOURCES, options)
     differences = [
@@ -141,7 +141,7 @@ def test_a_shortlist_of_all_tokens_changes_nothing(options):
     assert_same(search(ensemble, SOURCES, options, shortlist=everything, with_weights=True), expected)
 
 
-def test_with_a_shortlist_each_member_is_normalised_over_it():
+def test_with_a_shortlist_each_member_is_normalized_over_it():
     one = predicting([0.05, 0, 0, 0.1, 0.6, 0.25])
     other = predicting([0.05, 0, 0, 0.5, 0.1, 0.35])
     other.output.register_forward_hook(lambda *_: None)  # changed by a user: it computes all logits

@@ -1,4 +1,4 @@
-"""Scorers and normalisers named in a configuration."""
+"""Scorers and normalizers named in a configuration."""
 
 import pytest
 
@@ -26,8 +26,8 @@ def distance(monkeypatch):
 
 def test_a_class_may_be_given_instead_of_its_name_and_is_stored_by_name(distance):
     for given in (distance, {"name": distance}, "cubic_distance"):
-        context = ContextConfig.model_validate({"scorer": given, "normaliser": Softmax})
-        assert context.model_dump() == ContextConfig(scorer="cubic_distance", normaliser="softmax").model_dump()
+        context = ContextConfig.model_validate({"scorer": given, "normalizer": Softmax})
+        assert context.model_dump() == ContextConfig(scorer="cubic_distance", normalizer="softmax").model_dump()
         assert context.scorer.name == "cubic_distance"
 
 

@@ -34,7 +34,7 @@ CONTEXTS = [
     {"kind": "fixed"},
     {"kind": "none"},
 ]
-HISTORY_DEPENDENT = [  # the scorer, normaliser, window or chunk depends on earlier steps
+HISTORY_DEPENDENT = [  # the scorer, normalizer, window or chunk depends on earlier steps
     {"scorer": {"name": "location_aware", "kernel_width": 3}, "heads": 11},
     {"scorer": "linguistic_coverage"},
     {"scorer": {"name": "neural_coverage", "coverage_size": 3}},
@@ -42,9 +42,9 @@ HISTORY_DEPENDENT = [  # the scorer, normaliser, window or chunk depends on earl
     {"scorer": "general", "window": {"name": "local_m", "half_width": 1}},
     {"scorer": "general", "window": "random_token"},
     {"scorer": "linguistic_coverage", "window": {"name": "local_p", "half_width": 2}},
-    {"scorer": "general", "normaliser": "shuffled"},
-    {"normaliser": {"name": "monotonic", "noise": 0}},
-    {"normaliser": {"name": "monotonic", "noise": 0}, "chunk": {"size": 2, "scorer": "location_aware"}},
+    {"scorer": "general", "normalizer": "shuffled"},
+    {"normalizer": {"name": "monotonic", "noise": 0}},
+    {"normalizer": {"name": "monotonic", "noise": 0}, "chunk": {"size": 2, "scorer": "location_aware"}},
 ]
 
 
@@ -174,7 +174,7 @@ def test_running_all_steps_in_one_call_equals_the_loop(decoder, context):
 
 
 def draw_norms(module):
-    """Gains other than 1 and biases other than 0 for all layer normalisations, and another epsilon."""
+    """Gains other than 1 and biases other than 0 for all layer normalizations, and another epsilon."""
     for norm in module.modules():
         if isinstance(norm, nn.LayerNorm):
             nn.init.uniform_(norm.weight, 0.5, 1.5)
@@ -182,7 +182,7 @@ def draw_norms(module):
             norm.eps = 0.1
 
 
-FUSED_SCORERS = ["additive", "normalised_additive", "concat", "dot", "scaled_dot", "general"]
+FUSED_SCORERS = ["additive", "normalized_additive", "concat", "dot", "scaled_dot", "general"]
 
 
 @pytest.mark.usefixtures("fused")
@@ -265,7 +265,7 @@ def test_additive_attention_in_one_call_in_bf16_is_close_to_fp32():
 @pytest.mark.parametrize(
     "changes",
     [
-        {"context": {"kind": "attention", "normaliser": {"name": "softmax", "temperature": 0.5}}},
+        {"context": {"kind": "attention", "normalizer": {"name": "softmax", "temperature": 0.5}}},
         {"context": {"kind": "attention", "window": {"name": "local_m", "half_width": 1}}},
         {"context": {"kind": "attention"}, "decoder": {"kind": "bahdanau", "hidden_size": 11, "cell": "lstm"}},
         {"context": {"kind": "attention", "scorer": "location"}},
@@ -284,7 +284,7 @@ def test_variants_of_the_fused_equation_run_step_by_step(changes):
 
 @pytest.mark.parametrize("norm", [nn.LayerNorm(33, bias=False), nn.LayerNorm((3, 33)), nn.RMSNorm(33)], ids=repr)
 @pytest.mark.parametrize("name", ["input_norm", "recurrent_norm"])
-def test_gates_normalised_otherwise_are_computed_step_by_step(name, norm):
+def test_gates_normalized_otherwise_are_computed_step_by_step(name, norm):
     decoder = make(layer_norm=True).float().decoder
     assert decoder.why_not() is None
     setattr(decoder.cell, name, norm)

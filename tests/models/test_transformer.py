@@ -25,13 +25,13 @@ TARGET = Sentences(torch.randint(4, WORDS, (3, 5), generator=DRAW), torch.tensor
 CONTEXTS = [
     {},
     {"scorer": "additive"},
-    {"scorer": "cosine", "normaliser": "sparsemax"},
+    {"scorer": "cosine", "normalizer": "sparsemax"},
     {"kind": "mean"},
     {"kind": "fixed"},
     {"scorer": {"name": "location_aware", "kernel_width": 3}},
     {"scorer": "linguistic_coverage"},
-    {"normaliser": {"name": "monotonic", "noise": 0}},
-    {"normaliser": {"name": "monotonic", "noise": 0}, "chunk": {"size": 2}},
+    {"normalizer": {"name": "monotonic", "noise": 0}},
+    {"normalizer": {"name": "monotonic", "noise": 0}, "chunk": {"size": 2}},
     {"scorer": "general", "window": {"name": "local_m", "half_width": 1}},
 ]
 LAYERS = [
@@ -123,7 +123,7 @@ def test_with_copied_weights_it_is_torchs_transformer(norm, activation):
     theirs = nn.Transformer(
         SIZE, 2, 2, 2, 12, 0.0, activation, batch_first=True, norm_first=norm == "pre", dtype=torch.float64
     ).eval()  # fmt: skip
-    if norm == "post":  # torch has a final normalisation there as well, which the paper has not
+    if norm == "post":  # torch has a final normalization there as well, which the paper has not
         theirs.encoder.norm = theirs.decoder.norm = None
     copy_into(theirs, ours)
     expected = theirs(

@@ -1,4 +1,4 @@
-"""What a user wrote is what runs: no fused form replaces a module that was subclassed, hooked, parametrised or wrapped.
+"""What a user wrote is what runs: no fused form replaces a module that was subclassed, hooked, parametrized or wrapped.
 
 A modified model must compute the same with and without fused forms, in one call and step by step, in a beam search, in
 bf16, with kernels and without. It must differ from the original model, and every parameter must get the same gradient
@@ -16,10 +16,10 @@ from torch.nn.utils import parametrize
 from seq2seq_attn import ops
 from seq2seq_attn.attention import (
     Context,
-    Normaliser,
+    Normalizer,
     Scorer,
     Window,
-    normaliser_classes,
+    normalizer_classes,
     scorer_classes,
     window_classes,
 )
@@ -42,14 +42,14 @@ CONTEXTS = {
     "attention": {},
     "heads": {"heads": 2},
     "separate values": {"separate_values": True},
-    "chunkwise": {"normaliser": {"name": "monotonic", "noise": 0.0}, "chunk": {"size": 2}},
+    "chunkwise": {"normalizer": {"name": "monotonic", "noise": 0.0}, "chunk": {"size": 2}},
     "mean": {"kind": "mean"},
     "fixed": {"kind": "fixed"},
 }
 NARROW = {"local_m": {"half_width": 1}, "local_p": {"half_width": 1}}  # below the length of the sources
 PARTS = {
     **{("scorer", name): {"scorer": name} for name in scorer_classes()},
-    **{("normaliser", name): {"normaliser": name} for name in normaliser_classes()},
+    **{("normalizer", name): {"normalizer": name} for name in normalizer_classes()},
     **{("window", name): {"window": {"name": name, **NARROW.get(name, {})}} for name in window_classes()},
     **{("context", name): options for name, options in CONTEXTS.items()},
 }
@@ -87,7 +87,7 @@ def altered(kind, result, gain):
 
 def altered_arguments(kind, arguments):
     first, *rest = arguments
-    if kind == "normaliser":
+    if kind == "normalizer":
         return (first * GAIN, *rest)
     if kind == "window":
         return (first + 0.5, rest[0], rest[1] + 1)
@@ -140,11 +140,11 @@ class WrappedScorer(Wrapped, Scorer, registered=False):
         return self(query, prepared, history) if self.needs_history else self(query, prepared)
 
 
-class WrappedNormaliser(Wrapped, Normaliser, registered=False):
+class WrappedNormalizer(Wrapped, Normalizer, registered=False):
     def after(self, history, scores, is_token=None):
         return self(scores, is_token, history) if self.needs_history else self(scores, is_token)
 
-    def normalise(self, scores):
+    def normalize(self, scores):
         raise AssertionError
 
 
@@ -158,7 +158,7 @@ class WrappedContext(Wrapped, Context):
 
 WRAPPERS = {
     "scorer": WrappedScorer,
-    "normaliser": WrappedNormaliser,
+    "normalizer": WrappedNormalizer,
     "window": WrappedWindow,
     "context": WrappedContext,
 }
@@ -173,8 +173,8 @@ class Scaled(nn.Module):
         return -self.scale * weight + torch.linspace(-1, 1, weight.numel()).view_as(weight)
 
 
-def parametrise(part):
-    """Parametrises the first parameter of the part; False if it has none."""
+def parametrize_first(part):
+    """Parametrizes the first parameter of the part; False if it has none."""
     for module in part.modules():
         for name, parameter in list(module._parameters.items()):
             if parameter is not None:
@@ -195,8 +195,8 @@ def change(model, kind, how):
         part.register_forward_hook(lambda module, arguments, result: altered(kind, result, GAIN))
     elif how == "pre-hook":
         part.register_forward_pre_hook(lambda module, arguments: altered_arguments(kind, arguments))
-    elif how == "parametrised":
-        return parametrise(part)
+    elif how == "parametrized":
+        return parametrize_first(part)
     else:
         part.requires_grad_(False)
         return any(True for _ in part.parameters())
@@ -242,12 +242,12 @@ def assert_same_hypotheses(found, expected):
         assert ours[1] == pytest.approx(theirs[1], abs=1e-3)
 
 
-CHANGES = ("subclass", "hook", "pre-hook", "parametrised", "wrapped", "frozen")
+CHANGES = ("subclass", "hook", "pre-hook", "parametrized", "wrapped", "frozen")
 EVERY = list(itertools.product(PARTS, CHANGES, DECODERS))
 # By default: one change of each part with one decoder, in turn; every change of the parts in USUAL with one decoder;
 # and every change of the additive scorer with the decoder that has a fused form for it.
 ADDITIVE = ("scorer", "additive")
-USUAL = {ADDITIVE, ("normaliser", "softmax"), ("context", "attention")}
+USUAL = {ADDITIVE, ("normalizer", "softmax"), ("context", "attention")}
 
 
 def by_default(part, how, decoder):
@@ -361,9 +361,9 @@ def test_a_replaced_method_is_what_runs(monkeypatch):
         torch.testing.assert_close(at_once, one_by_one)
         assert not torch.allclose(at_once[1], before[1])
         del scorer.forward
-        kind = type(model.decoder.context.normaliser)
-        inherited = kind.normalise
-        monkeypatch.setattr(kind, "normalise", lambda self, scores: inherited(self, 2 * scores))
+        kind = type(model.decoder.context.normalizer)
+        inherited = kind.normalize
+        monkeypatch.setattr(kind, "normalize", lambda self, scores: inherited(self, 2 * scores))
         (at_once, one_by_one) = outcome(model)
         torch.testing.assert_close(at_once, one_by_one)
         assert not torch.allclose(at_once[1], before[1])

@@ -3,14 +3,14 @@
 import pytest
 import torch
 
-from seq2seq_attn.attention import Additive, Attention, Concat, NegativeSquaredDistance, NormalisedAdditive
+from seq2seq_attn.attention import Additive, Attention, Concat, NegativeSquaredDistance, NormalizedAdditive
 from seq2seq_attn.ops import fused_scorers, reference
 from seq2seq_attn.ops.replace import use_fused_modules
 
 SENTENCES, STEPS, POSITIONS, QUERY, KEY, HIDDEN = 5, 3, 4, 7, 6, 8
 
 
-@pytest.fixture(params=[Additive, Concat, NormalisedAdditive])
+@pytest.fixture(params=[Additive, Concat, NormalizedAdditive])
 def attention(request):
     attention = Attention(request.param(QUERY, KEY, HIDDEN))
     use_fused_modules(attention)

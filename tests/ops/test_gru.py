@@ -8,7 +8,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from seq2seq_attn.models.recurrent.cells import CELLS
 from seq2seq_attn.models.recurrent.encoder import LAYERS
 from seq2seq_attn.ops.gru import FusedGRUUpdate, gru_sequence, gru_update, reference_gru_update, run_packed
-from seq2seq_attn.ops.layer_norm import NOT_NORMALISED, NormWeights
+from seq2seq_attn.ops.layer_norm import NOT_NORMALIZED, NormWeights
 
 BATCH, HIDDEN, INPUT = 4, 5, 3
 
@@ -53,16 +53,16 @@ def test_rows_that_do_not_fit_are_refused_and_not_read():
         gru_update(torch.randn(400, 3 * HIDDEN), torch.randn(BATCH, 3 * HIDDEN), state)
 
 
-@pytest.mark.parametrize("normalised", [False, True])
+@pytest.mark.parametrize("normalized", [False, True])
 @pytest.mark.parametrize(("counts", "reverse"), [([3, 2, 2], False), ([3, 2, 1], True), ([3, 3, 2], True)])
-def test_the_gradients_of_a_sequence_are_those_of_single_steps(counts, reverse, normalised):
+def test_the_gradients_of_a_sequence_are_those_of_single_steps(counts, reverse, normalized):
     """With `reverse`, the first step that runs is the last one, and sentences begin at later steps from zeros."""
     rows = counts[-1] if reverse else counts[0]
     shapes = (
         (sum(counts), 3 * HIDDEN),
         (rows, HIDDEN),
         (3 * HIDDEN, HIDDEN),
-        *[(3 * HIDDEN,)] * (3 if normalised else 1),
+        *[(3 * HIDDEN,)] * (3 if normalized else 1),
     )
     leaves = [torch.randn(shape, dtype=torch.double, requires_grad=True) for shape in shapes]
     inputs, initial, weight, bias, *gain_and_bias = leaves
@@ -73,7 +73,7 @@ def test_the_gradients_of_a_sequence_are_those_of_single_steps(counts, reverse, 
             missing = max(0, len(step) - len(state))
             before = torch.cat((state, state.new_zeros(missing, HIDDEN)))[: len(step)]
             u = before @ weight.T + bias
-            u = F.layer_norm(u, u.shape[1:], *gain_and_bias, eps=0.1) if normalised else u
+            u = F.layer_norm(u, u.shape[1:], *gain_and_bias, eps=0.1) if normalized else u
             state = reference_gru_update(step, u, before)
             states.append(state)
         return torch.cat(states[::-1] if reverse else states)
@@ -82,7 +82,7 @@ def test_the_gradients_of_a_sequence_are_those_of_single_steps(counts, reverse, 
         weighted = (states * torch.arange(states.numel()).view_as(states).sin()).sum()
         return torch.autograd.grad(weighted, leaves)
 
-    norm = NormWeights(*gain_and_bias, eps=0.1) if normalised else NOT_NORMALISED
+    norm = NormWeights(*gain_and_bias, eps=0.1) if normalized else NOT_NORMALIZED
     found = gru_sequence(inputs, counts, initial, weight, bias, reverse, norm)
     for ours, expected in zip(gradients(found), gradients(single_steps()), strict=True):
         torch.testing.assert_close(ours, expected)

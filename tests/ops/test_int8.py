@@ -1,4 +1,4 @@
-"""int8 layers compute exact products of quantised numbers, which are close to those in fp32."""
+"""int8 layers compute exact products of quantized numbers, which are close to those in fp32."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.translator import pad
 from seq2seq_attn.ops import int8
-from seq2seq_attn.ops.int8 import Int8Linear, quantised
+from seq2seq_attn.ops.int8 import Int8Linear, quantized
 from seq2seq_attn.ops.linear import Linear
 from seq2seq_attn.search import SearchOptions, search
 
@@ -46,7 +46,7 @@ def corpus(count):
 
 @needs_int8
 @pytest.mark.parametrize("bias", [True, False])
-def test_the_result_is_the_exact_product_of_the_quantised_numbers(bias):
+def test_the_result_is_the_exact_product_of_the_quantized_numbers(bias):
     layer, x = layer_and_input(bias=bias)
 
     def rounded(rows):
@@ -62,7 +62,7 @@ def test_the_result_is_the_exact_product_of_the_quantised_numbers(bias):
 
 
 @needs_int8
-def test_the_error_is_bounded_by_half_a_quantisation_step_of_every_factor():
+def test_the_error_is_bounded_by_half_a_quantization_step_of_every_factor():
     layer, x = layer_and_input()
     steps_x, steps_w = x.abs().amax(1, keepdim=True) / 127, layer.weight.abs().amax(1) / 127
     bound = steps_w / 2 * x.abs().sum(1, keepdim=True) + steps_x / 2 * layer.weight.abs().sum(1)
@@ -70,7 +70,7 @@ def test_the_error_is_bounded_by_half_a_quantisation_step_of_every_factor():
     with torch.inference_mode():
         error = (Int8Linear(layer)(x) - layer(x)).abs()
     assert (error <= bound + 1e-5).all()
-    assert error.max() > 1e-4  # the layer does quantise
+    assert error.max() > 1e-4  # the layer does quantize
 
 
 @needs_int8
@@ -95,9 +95,9 @@ def test_rows_of_zeros_do_not_divide_by_zero():
 
 
 @needs_int8
-def test_quantised_weights_are_constant_and_parameters_are_shared():
+def test_quantized_weights_are_constant_and_parameters_are_shared():
     model = make()
-    still = quantised(model)
+    still = quantized(model)
     assert {id(parameter) for parameter in still.parameters()} == {id(parameter) for parameter in model.parameters()}
     features = torch.randn(4, 13)
     with torch.no_grad():
@@ -105,20 +105,20 @@ def test_quantised_weights_are_constant_and_parameters_are_shared():
         model.output.weight.add_(1)
         model.output.bias.add_(1)
         assert torch.equal(still.project(features), before)
-    assert quantised(still) is still
+    assert quantized(still) is still
 
     class Own(torch.nn.Linear):
         def forward(self, input):
             return -super().forward(input)
 
     own = torch.nn.Sequential(Own(3, 2))
-    assert quantised(own) is own
+    assert quantized(own) is own
 
 
 @needs_int8
 @pytest.mark.parametrize("kind", ["bahdanau", "luong", "conditional"])
 def test_a_known_target_is_decoded_in_int8_as_well(kind):
-    near = quantised(make(decoder={"hidden_size": 19, "kind": kind}))
+    near = quantized(make(decoder={"hidden_size": 19, "kind": kind}))
     source, target = pad(corpus(5)), pad(corpus(5))
     memory = near.encode(source)
     state, steps = near.start(memory), []
@@ -159,7 +159,7 @@ def test_logits_in_int8_are_close_to_those_of_the_model(decoder, encoder_cell, s
         return torch.stack(found)
 
     with torch.inference_mode():
-        exact, near = logits(model), logits(quantised(model))
+        exact, near = logits(model), logits(quantized(model))
     assert 0 < (near - exact).abs().max() < 0.1 * exact.std()
 
 
@@ -175,7 +175,7 @@ def test_a_search_in_int8_mostly_finds_the_same_translations(beam_size):
     assert len(same) >= 32
     assert all(ours.log_probability == pytest.approx(theirs.log_probability, abs=0.2) for theirs, ours in same)
     assert any(ours.log_probability != theirs.log_probability for theirs, ours in same)
-    assert search(quantised(model), sources, SearchOptions(**limits)) == near
+    assert search(quantized(model), sources, SearchOptions(**limits)) == near
     assert search(model, sources, SearchOptions(**limits)) == exact  # the search in int8 did not change it
 
 

@@ -1,4 +1,4 @@
-"""Layer normalisation in full precision, and only where nothing else was written."""
+"""Layer normalization in full precision, and only where nothing else was written."""
 
 import pytest
 import torch
@@ -7,15 +7,15 @@ from torch.nn.utils.parametrizations import weight_norm
 
 from seq2seq_attn import ops
 from seq2seq_attn.models.recurrent.cells import GRUCell
-from seq2seq_attn.ops.int8 import has_int8, quantised
+from seq2seq_attn.ops.int8 import has_int8, quantized
 from seq2seq_attn.ops.layer_norm import layer_norm
 
 needs_int8 = pytest.mark.skipif(not has_int8(), reason="no exact int8 products on this machine")
 
 
-def gradients(normalise, norm, x):
+def gradients(normalize, norm, x):
     weights = 1 + torch.arange(x.numel()).view_as(x).sin()
-    return torch.autograd.grad((normalise(x).double() * weights).sum(), [norm.weight, norm.bias])
+    return torch.autograd.grad((normalize(x).double() * weights).sum(), [norm.weight, norm.bias])
 
 
 def test_gradients_of_many_rows_in_bf16_are_summed_in_full_precision():
@@ -66,9 +66,9 @@ def test_without_gain_or_bias_it_is_what_torch_computes():
         lambda cell: cell.recurrent_norm.bfloat16(),
         lambda cell: weight_norm(cell.recurrent_norm),
         lambda cell: cell.input_norm.register_forward_hook(lambda module, inputs, output: output),
-        pytest.param(quantised, marks=needs_int8),
+        pytest.param(quantized, marks=needs_int8),
     ],
-    ids=["dtype", "parametrisation", "hook", "int8"],
+    ids=["dtype", "parametrization", "hook", "int8"],
 )
 def test_a_changed_cell_runs_step_by_step(change):
     cell = GRUCell(64, layer_norm=True)
@@ -80,7 +80,7 @@ def test_a_changed_cell_runs_step_by_step(change):
 
 @needs_int8
 def test_teacher_forcing_in_int8_equals_its_own_steps():
-    cell = quantised(GRUCell(64).eval())
+    cell = quantized(GRUCell(64).eval())
     gates, state = torch.randn(3, 5, 192), torch.randn(5, 64)
     with torch.no_grad():
         states = cell.run(gates, state)

@@ -180,8 +180,8 @@ def test_anything_else_runs_as_it_is():
     assert why_not(make()) is None
     for module, reason in (
         (make(scorer=General), "not attention with scaled dot products"),
-        (make(normaliser=Softmax(temperature=2.0)), "temperature 1"),
-        (make(normaliser=Sharper()), "Sharper (attention.normaliser) is not a class of this package"),
+        (make(normalizer=Softmax(temperature=2.0)), "temperature 1"),
+        (make(normalizer=Sharper()), "Sharper (attention.normalizer) is not a class of this package"),
         (make(dropout=0.1), "dropout of weights"),
         (make(value_size=4), "values and keys differ"),
     ):

@@ -34,7 +34,7 @@ def make(layers=LAYERS[0], size=40, **changes):
     values = {"kind": "transformer", "embedding_size": size, "encoder": small, "decoder": small} | changes
     model = TransformerConfig.model_validate(values).build(17, 149, False)
     for name, parameter in model.named_parameters():
-        if parameter.dim() == 1:  # norms and biases that are not what they are initialised to
+        if parameter.dim() == 1:  # norms and biases that are not what they are initialized to
             parameter.data += 0.3 * torch.randn_like(parameter)
         elif "embedding" not in name:
             parameter.data *= 2
@@ -159,7 +159,7 @@ def with_a_hook(model):
         ({"layers": {"position": "relative_bias"}}, (False, False)),
         ({"layers": {"scorer": "additive"}}, (False, False)),
         ({"context": {"window": {"name": "local_m", "half_width": 1}}}, (True, False)),
-        ({"layers": {"normaliser": {"name": "softmax", "temperature": 2.0}}}, (False, False)),
+        ({"layers": {"normalizer": {"name": "softmax", "temperature": 2.0}}}, (False, False)),
         ({"context": {"scorer": "general"}}, (True, False)),
         ({"context": {"heads": 2}}, (True, False)),
         ({"context": {"kind": "mean"}}, (True, False)),

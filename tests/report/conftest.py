@@ -89,7 +89,7 @@ RESULTS = {
             "high": 0.1,
             "p_value": 0.0514,
             "p_holm": 0.0514,
-            "randomisation": {"p_value": 0.0618, "p_holm": 0.0618},
+            "randomization": {"p_value": 0.0618, "p_holm": 0.0618},
         },
         {
             "arm": "注意力",
@@ -99,7 +99,7 @@ RESULTS = {
             "high": 26.5,
             "p_value": 0.000999,
             "p_holm": 0.001998,
-            "randomisation": {"p_value": 0.0001, "p_holm": 0.0002},
+            "randomization": {"p_value": 0.0001, "p_holm": 0.0002},
             "joint": {
                 "p_value": 0.0042,
                 "p_holm": 0.0043,
@@ -129,7 +129,7 @@ RESULTS = {
     "version": "0.1.0",
     "commit": "abc1234",
     "hardware": "two cores",
-    "signatures": {"bleu": "nrefs:1|case:mixed|tok:zh", "chrf": "nc:6", "randomisation": "ar:10000"},
+    "signatures": {"bleu": "nrefs:1|case:mixed|tok:zh", "chrf": "nc:6", "randomization": "ar:10000"},
     "where": None,
 }
 

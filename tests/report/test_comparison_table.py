@@ -139,20 +139,20 @@ def test_seeds_that_differ_between_arms_are_listed_by_arm(load):
     assert "Seeds: distracted (C at every step): 1, 2; mean of states: 1, 2, 3; 注意力: 1, 2" in markdown(load(another))
 
 
-def test_bleu_without_tokenisation_is_not_said_to_be_of_detokenised_text(load):
-    assert "- BLEU: cased, detokenised, higher is better" in markdown(load())
+def test_bleu_without_tokenization_is_not_said_to_be_of_detokenized_text(load):
+    assert "- BLEU: cased, detokenized, higher is better" in markdown(load())
 
     def lowercased_as_well(results):
-        results["signature"] = "nrefs:1|tok:13a|version:2.6.0; lowercased tokenised: nrefs:1|tok:none|version:2.6.0"
+        results["signature"] = "nrefs:1|tok:13a|version:2.6.0; lowercased tokenized: nrefs:1|tok:none|version:2.6.0"
 
-    assert "- BLEU: cased, detokenised, higher is better" in markdown(load(lowercased_as_well))
+    assert "- BLEU: cased, detokenized, higher is better" in markdown(load(lowercased_as_well))
 
-    def untokenised(results):
+    def untokenized(results):
         results["signature"] = "nrefs:1|case:mixed|eff:no|tok:none|smooth:exp|version:2.6.0"
 
-    text = markdown(load(untokenised))
+    text = markdown(load(untokenized))
     assert "- BLEU: of the tokens between spaces, as the test set has them, higher is better" in text
-    assert "detokenised" not in text
+    assert "detokenized" not in text
 
 
 def test_lowercased_bleu_has_a_column_only_if_an_arm_has_it(load):
@@ -196,7 +196,7 @@ def test_older_files_are_shown_without_the_missing_fields(load):
     def older(results):
         del results["signatures"]
         for pair in results["comparisons"]:
-            for key in ("p_holm", "randomisation", "joint", "chrf"):
+            for key in ("p_holm", "randomization", "joint", "chrf"):
                 pair.pop(key, None)
         for arm in results["arms"]:
             del arm["bleu"]["seeds_low"], arm["bleu"]["seeds_high"], arm["exact_match"]
@@ -225,7 +225,7 @@ def test_without_comparisons_there_is_no_difference_column(load):
 @pytest.mark.parametrize(("p", "cell"), [(0.0, "< 0.001"), (0.00099, "< 0.001"), (0.001, "0.001"), (1.0, "1.000")])
 def test_a_p_value_is_never_rounded_to_zero(load, p, cell):
     def change(results):
-        results["comparisons"][0]["randomisation"]["p_holm"] = p
+        results["comparisons"][0]["randomization"]["p_holm"] = p
 
     assert table_rows(markdown(load(change)))[3][4] == cell
 

@@ -34,7 +34,7 @@ def arm(name, bleu, short=40.0, long=10.0, seeds=(1, 2, 3), aer=None, half=2.0):
 
 
 def pair(difference, low, high, p, joint=None, arm="a", is_old=False):
-    """A comparison whose corrected p-value by randomisation is `p`; the other p-values must not matter."""
+    """A comparison whose corrected p-value by randomization is `p`; the other p-values must not matter."""
     if is_old:
         return PairedComparison(arm, "b", difference, low, high, p)
     return PairedComparison(arm, "b", difference, low, high, 0.5, 0.5, Significance(0.5, p), joint)
@@ -114,7 +114,7 @@ def test_several_training_runs_without_a_joint_test_are_described_as_such():
     assert "higher than b in these training runs (" in sentences_for(pair(2.0, 1.0, 3.0, 0.01))[0]
 
 
-def test_without_randomisation_the_corrected_p_value_of_the_bootstrap_decides_what_was_seen():
+def test_without_randomization_the_corrected_p_value_of_the_bootstrap_decides_what_was_seen():
     """Arms with different numbers of runs, one of them a single one."""
     arms = (arm("a", 30.0, seeds=(1,)), arm("b", 20.0, seeds=(1, 2)))
 

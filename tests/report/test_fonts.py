@@ -53,7 +53,7 @@ def picture(*words):
     return attention_figure([AttentionMap("a", words, ("Tom",), ((1 / len(words),) * len(words),), None)])
 
 
-def test_the_package_s_font_has_every_character_of_the_embedded_corpus_and_its_licence(capsys):
+def test_the_package_s_font_has_every_character_of_the_embedded_corpus_and_its_license(capsys):
     lines = gzip.decompress((CORPUS / "train.zh.gz").read_bytes()).decode()
     lines += "".join((CORPUS / f"{part}.zh").read_text(encoding="utf-8") for part in ("validation", "test"))
     first, second = font_families(["Tom", lines])

@@ -21,7 +21,7 @@ from seq2seq_attn.results.results import Results
 
 
 def lines(axes):
-    """(x, y) of each labelled line, by label."""
+    """(x, y) of each labeled line, by label."""
     return {
         line.get_label(): (list(line.get_xdata()), list(line.get_ydata()))
         for line in axes.get_lines()
@@ -143,11 +143,11 @@ def test_words_between_dollar_signs_are_drawn_as_they_are(word):
 
 def test_arms_are_side_by_side_each_with_its_own_weights(folder):
     maps = load_attention(folder / "attention.json")[:2]
-    *panels, colours = attention_figure(maps).axes
+    *panels, colors = attention_figure(maps).axes
     assert [axes.get_xlabel() for axes in panels] == ["注意力", "mean of states"]
     for axes, shown in zip(panels, maps, strict=True):
         np.testing.assert_array_equal(axes.images[0].get_array(), shown.weights)
-    assert colours.get_ylabel() == "attention weight"
+    assert colors.get_ylabel() == "attention weight"
 
 
 def test_three_arms_of_a_long_sentence_leave_the_fourth_panel_blank():
@@ -243,7 +243,7 @@ def test_the_settings_of_matplotlib_do_not_change(folder, kind):
     assert dict(matplotlib.rcParams) == before
 
 
-def test_many_arms_have_a_panel_each_with_the_others_in_grey():
+def test_many_arms_have_a_panel_each_with_the_others_in_gray():
     def run(arm, seed):
         return Curve(seed, (1.0, 2.0), (4.0 + arm, 3.0 + arm + seed), (10.0 * arm, 10.0 * arm + 2 * seed))
 
@@ -253,19 +253,19 @@ def test_many_arms_have_a_panel_each_with_the_others_in_grey():
     assert [axes.axison for axes in bleu] == [True] * 8 + [False] * 2
     for arm, axes in enumerate(bleu[:8]):
         assert lines(axes) == {f"arm {arm}": ([1, 2], [10.0 * arm, 10.0 * arm + 3])}
-        greys = [list(line.get_ydata()) for line in axes.get_lines() if line.get_color() == "#BBBBBB"]
-        assert greys == [[10.0 * other, 10.0 * other + 3] for other in range(8) if other != arm]
+        grays = [list(line.get_ydata()) for line in axes.get_lines() if line.get_color() == "#BBBBBB"]
+        assert grays == [[10.0 * other, 10.0 * other + 3] for other in range(8) if other != arm]
         thin = [list(line.get_ydata()) for line in axes.get_lines() if line.get_linewidth() == 0.7]
         assert thin == [[10.0 * arm, 10.0 * arm + 2], [10.0 * arm, 10.0 * arm + 4]]
     assert lines(loss[3]) == {"arm 3": ([1, 2], [7.0, 7.5])}
     assert bleu[0].get_ylim()[0] == 0
-    assert "grey: the other arms" in figure.get_suptitle()
+    assert "gray: the other arms" in figure.get_suptitle()
 
 
 def test_heads_are_a_grid_with_tokens_at_its_left_and_top():
     first, second = np.full((2, 4, 3), 0.25), np.arange(12).reshape(1, 4, 3) / 12
     figure = heads_figure([first, second], ["Tom", "runs", "."], ["汤姆", "跑", "。", "</s>"], "cross")
-    *panels, colours = figure.axes
+    *panels, colors = figure.axes
     assert [axes.axison for axes in panels] == [True, True, True, False]
     np.testing.assert_array_equal(panels[2].images[0].get_array(), second[0])
     assert all(axes.images[0].get_clim() == (0, 1) for axes in panels[:3])
@@ -275,4 +275,4 @@ def test_heads_are_a_grid_with_tokens_at_its_left_and_top():
     assert rows == [["汤姆", "跑", "。", "</s>"], [""] * 4, ["汤姆", "跑", "。", "</s>"]]
     assert [axes.get_title() for axes in panels[:2]] == ["head 0", "head 1"]
     assert [panels[0].get_ylabel(), panels[2].get_ylabel()] == ["layer 0", "layer 1"]
-    assert (figure.get_suptitle(), colours.get_ylabel()) == ("cross", "attention weight")
+    assert (figure.get_suptitle(), colors.get_ylabel()) == ("cross", "attention weight")

@@ -83,7 +83,7 @@ def test_the_file_has_exactly_the_specified_keys_in_their_order(tmp_path):
         "high": 6.0,
         "p_value": 0.5,
         "p_holm": 0.6,
-        "randomisation": {"p_value": 0.4, "p_holm": 0.7},
+        "randomization": {"p_value": 0.4, "p_holm": 0.7},
         "joint": {
             "p_value": 0.2,
             "p_holm": 0.3,
@@ -122,7 +122,7 @@ def test_a_saved_record_is_loaded_unchanged(tmp_path, folder, values):
 def test_an_older_file_without_later_tests_is_loaded(values, write):
     del values["results.json"]["signatures"]
     for pair in values["results.json"]["comparisons"]:
-        for key in ("p_holm", "randomisation", "joint", "chrf"):
+        for key in ("p_holm", "randomization", "joint", "chrf"):
             pair.pop(key, None)
     results = Results.load(write(values) / "results.json")
     assert results.signatures == {}
@@ -178,9 +178,9 @@ MALFORMED = {
     ),
     "a corrected probability below 0": (
         "results.json",
-        ("comparisons", 1, "randomisation", "p_holm"),
+        ("comparisons", 1, "randomization", "p_holm"),
         -0.5,
-        ["comparisons.1.randomisation.p_holm", "-0.5"],
+        ["comparisons.1.randomization.p_holm", "-0.5"],
     ),
     "NaN": ("results.json", ("arms", 0, "bleu", "mean"), float("nan"), ["arms.0.bleu.mean", "finite"]),
     "no arm": ("results.json", ("arms",), [], ["arms"]),

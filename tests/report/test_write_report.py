@@ -41,7 +41,7 @@ def test_a_sentence_with_too_many_arms_has_no_figures(folder, monkeypatch):
     assert drawn == {"bleu_by_length", "curves", "attention_2_注意力"}
 
 
-def test_colours_do_not_depend_on_the_order_of_arms_in_the_curves_file(values, write):
+def test_colors_do_not_depend_on_the_order_of_arms_in_the_curves_file(values, write):
     folder = write(values | {"attention.json": []})
     write_report(folder)
     before = (folder / "curves.svg").read_bytes()

@@ -34,7 +34,7 @@ def finished(grid, tmp_path):
     changes = {
         "model.context.scorer": {"name": f"{tmp_path}/mine.py:Mine"},
         "model.dropout.readout": 0.2,
-        "text.tokeniser": "bpe",
+        "text.tokenizer": "bpe",
         "text.vocabulary_size": 13,
         "search.shortlist": SHORTLIST,
     }

@@ -31,7 +31,7 @@ def read(folder):
     changed_surroundings(folder, {"version": "1", "hardware": "an abacus"})
 
 
-@pytest.mark.parametrize("name", ["run.json", "metrics.json", "provenance.json", "source.tokeniser.json"])
+@pytest.mark.parametrize("name", ["run.json", "metrics.json", "provenance.json", "source.tokenizer.json"])
 def test_a_damaged_record_is_refused_by_name_or_read(run, name):
     whole = json.loads((run / name).read_text())
     read(run)

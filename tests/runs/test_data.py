@@ -1,4 +1,4 @@
-"""Text is tokenised once, and a model does not depend on whether it was cached."""
+"""Text is tokenized once, and a model does not depend on whether it was cached."""
 
 import gzip
 import shutil
@@ -20,7 +20,7 @@ def config(grid, toy_corpus, tmp_path):
     shutil.copytree(toy_corpus, tmp_path / "corpus")
     values = override(
         grid.runs[2].config.model_dump(mode="json"),
-        ["text.tokeniser=bpe", "text.vocabulary_size=14", "text.joint=true", "training.max_epochs=1"],
+        ["text.tokenizer=bpe", "text.vocabulary_size=14", "text.joint=true", "training.max_epochs=1"],
     )
     for part in ("train", "validation"):
         for side in ("source", "target"):
@@ -84,7 +84,7 @@ def test_a_model_is_the_same_with_and_without_the_cache(config, cache, tmp_path)
     assert written(cache.folder) == kept
     (tmp_path / "no folder").write_text("")
     train(config, tmp_path / "without", cache=tmp_path / "no folder")
-    for name in ("model.safetensors", "joint.sentencepiece.model", "joint.vocabulary.txt", "joint.tokeniser.json"):
+    for name in ("model.safetensors", "joint.sentencepiece.model", "joint.vocabulary.txt", "joint.tokenizer.json"):
         assert (tmp_path / "with" / name).read_bytes() == (tmp_path / "without" / name).read_bytes()
 
 
@@ -117,23 +117,23 @@ def test_the_cache_depends_on_the_text_and_not_on_its_name(config, cache, tmp_pa
 
 def test_text_settings_change_the_codecs(config, cache):
     (codec, _) = cached_codecs(config, cache)
-    for change in ("text.vocabulary_size=13", "text.tokeniser=unigram", "text.joint=false"):
+    for change in ("text.vocabulary_size=13", "text.tokenizer=unigram", "text.joint=false"):
         other = parse(Config, override(config.model_dump(mode="json"), [change]))
         source, target = cached_codecs(other, cache)
-        changed = source.tokeniser.options() != codec.tokeniser.options() or source is not target
+        changed = source.tokenizer.options() != codec.tokenizer.options() or source is not target
         assert changed, change
 
 
 def test_each_text_setting_reaches_the_codecs(config, cache):
     def codecs(*changes):
-        moses = ["text.tokeniser=moses", "text.joint=false", "text.vocabulary_size=null"]
+        moses = ["text.tokenizer=moses", "text.joint=false", "text.vocabulary_size=null"]
         values = override(override(config.model_dump(mode="json"), moses), changes)
         return cached_codecs(parse(Config, values), cache)
 
     source, target = codecs()
-    assert (source.tokeniser.options()["language"], target.tokeniser.options()["language"]) == ("en", "en")
+    assert (source.tokenizer.options()["language"], target.tokenizer.options()["language"]) == ("en", "en")
     source, target = codecs("text.source_language=fr", "text.target_language=de")
-    assert (source.tokeniser.options()["language"], target.tokeniser.options()["language"]) == ("fr", "de")
+    assert (source.tokenizer.options()["language"], target.tokenizer.options()["language"]) == ("fr", "de")
     assert [codec.lowercase for codec in codecs("text.lowercase=true")] == [True, True]
     add_line(config.data.train.source, "ａ…")
     add_line(config.data.train.target, "ａ…")
@@ -143,7 +143,7 @@ def test_each_text_setting_reaches_the_codecs(config, cache):
         (["text.normalization=nfkc_cf"], "."),
         (["text.character_coverage=0.98"], ""),
     ):
-        subwords = ["text.tokeniser=bpe", "text.vocabulary_size=15", *changes]
+        subwords = ["text.tokenizer=bpe", "text.vocabulary_size=15", *changes]
         assert set(known) == {"ａ", "…", "."} & set("".join(codecs(*subwords)[0].vocabulary.get_itos())), changes
     add_line(config.data.train.source, "once")
     add_line(config.data.train.target, "once")
@@ -237,7 +237,7 @@ def test_a_training_with_sampled_segmentations_is_resumed_exactly_and_shares_the
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("text.tokeniser=character", "sampling needs tokeniser=bpe or unigram; character has no such option"),
+        ("text.tokenizer=character", "sampling needs tokenizer=bpe or unigram; character has no such option"),
         ("training.batch_unit=tokens", r"set training\.batch_unit=sentences"),
     ],
 )

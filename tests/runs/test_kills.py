@@ -28,14 +28,14 @@ pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="forks, which 
 
 ALL = {
     "model.dropout.readout": 0.3,
-    "text.tokeniser": "bpe",
+    "text.tokenizer": "bpe",
     "text.vocabulary_size": 13,
     "text.sampling.alpha": 0.3,
     "training.ema_decay": 0.9,
     "training.r_drop": 1.0,
     "training.max_epochs": 4,
 }
-STOPPED = {"training.patience": 1, "training.optimiser.learning_rate": 1e-9, "training.ema_decay": 0.5}
+STOPPED = {"training.patience": 1, "training.optimizer.learning_rate": 1e-9, "training.ema_decay": 0.5}
 
 
 def configured(grid, changes):
@@ -63,7 +63,7 @@ def finish(config, folder):
 
 
 def outcome(folder, arm_run):
-    """All that must not depend on a kill: weights, optimiser, scores, translations and curve."""
+    """All that must not depend on a kill: weights, optimizer, scores, translations and curve."""
     last = torch.load(folder / LAST, weights_only=True)
     metrics = read_metrics(folder)
     for key in ("seconds", "tokens_per_second"):

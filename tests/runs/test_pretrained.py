@@ -1,4 +1,4 @@
-"""Embeddings initialised from pretrained vectors of any origin, exactly and once."""
+"""Embeddings initialized from pretrained vectors of any origin, exactly and once."""
 
 import re
 from pathlib import Path
@@ -46,7 +46,7 @@ def naming(config, **files):
 
 
 def started(config, given=None, say=lambda _: None, joint=False):
-    """An initialised model, and the same model without vectors."""
+    """An initialized model, and the same model without vectors."""
     codecs = train_codecs(LETTERS, "word", joint=joint)
     models = []
     for _ in range(2):
@@ -107,7 +107,7 @@ def test_a_tied_embedding_cannot_start_from_two(config, vectors, tmp_path):
 def test_training_starts_from_the_vectors_and_needs_the_file_only_once(config, vectors, tmp_path):
     # The first step of Adam changes a parameter by at most the learning rate.
     rate, said = 1e-3, []
-    training = {"max_epochs": 1, "batch_size": 40, "optimiser": {"learning_rate": rate}}
+    training = {"max_epochs": 1, "batch_size": 40, "optimizer": {"learning_rate": rate}}
     config = naming(changed(config, training=training), target=vectors)
     model = train(config, tmp_path / "run", say=said.append)
     assert read_metrics(tmp_path / "run")["training"]["steps"] == 1

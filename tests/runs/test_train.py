@@ -134,7 +134,7 @@ def test_resuming_with_another_configuration_names_the_difference(trained, confi
 
 
 def test_max_epochs_cannot_change_where_the_learning_rates_so_far_depended_on_it(config, tmp_path):
-    decaying = changed(config, optimiser={"learning_rate": 0.02, "schedule": "linear", "warmup_steps": 0})
+    decaying = changed(config, optimizer={"learning_rate": 0.02, "schedule": "linear", "warmup_steps": 0})
     train(decaying, tmp_path / "run")
     with pytest.raises(UserError, match=r"training\.max_epochs=2, now it is 3"):
         train(changed(decaying, max_epochs=3), tmp_path / "run", if_exists="resume")
@@ -281,15 +281,15 @@ def test_training_targets_that_search_would_cut_short_are_reported(config, tmp_p
 @pytest.mark.parametrize(
     ("text", "targets", "message"),
     [
-        ({"tokeniser": "word"}, ["a x", "b a", "a  b"], ("2 of 3", "word; unknown tokens in 1", "'a  b'", "'a b'")),
-        ({"tokeniser": "moses"}, ["a b", "b (a"], ("1 of 2", "moses; unknown tokens in 1", "'b (a'", "'b <unk> a'")),
-        ({"tokeniser": "character"}, ["a  b", "xa"], ("1 of 2", "character; unknown tokens in 1", "'xa'", "'<unk>a'")),
+        ({"tokenizer": "word"}, ["a x", "b a", "a  b"], ("2 of 3", "word; unknown tokens in 1", "'a  b'", "'a b'")),
+        ({"tokenizer": "moses"}, ["a b", "b (a"], ("1 of 2", "moses; unknown tokens in 1", "'b (a'", "'b <unk> a'")),
+        ({"tokenizer": "character"}, ["a  b", "xa"], ("1 of 2", "character; unknown tokens in 1", "'xa'", "'<unk>a'")),
         (
-            {"tokeniser": "bpe", "vocabulary_size": 12, "normalization": "nfkc"},
+            {"tokenizer": "bpe", "vocabulary_size": 12, "normalization": "nfkc"},
             ["a b " * 20 + "ａ b", "a b"],
             ("1 of 2", "bpe; unknown tokens in 0", "'a b a b a b a b a b ａ b'", "'a b a b a b a b a b a b'"),
         ),
-        ({"tokeniser": "bpe", "vocabulary_size": 12}, ["a  b ", "b a"], None),
+        ({"tokenizer": "bpe", "vocabulary_size": 12}, ["a  b ", "b a"], None),
     ],
 )
 def test_validation_targets_that_encoding_and_decoding_changes_are_counted(config, tmp_path, text, targets, message):
@@ -302,9 +302,9 @@ def test_validation_targets_that_encoding_and_decoding_changes_are_counted(confi
     if message is None:
         assert len(said) == 1
         return
-    count, tokeniser, line, decoded = message
+    count, tokenizer, line, decoded = message
     assert said[1:] == [
-        f"training: {count} validation targets are changed by encoding and decoding (text.tokeniser={tokeniser} of "
+        f"training: {count} validation targets are changed by encoding and decoding (text.tokenizer={tokenizer} of "
         f"them): {line} comes back as {decoded}"
     ]
 

@@ -36,7 +36,7 @@ def make():
 
 def prepared(options):
     with options.autocast("cpu"):
-        return for_inference(options.quantised(make()))
+        return for_inference(options.quantized(make()))
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)

@@ -35,7 +35,7 @@ def run(tmp_path_factory):
     pairs = {"source": str(folder / "source"), "target": str(folder / "target")}
     values = {
         "data": {"train": pairs, "validation": pairs, "max_length": 20},
-        "text": {"tokeniser": "word", "source_language": "en", "target_language": "zh"},
+        "text": {"tokenizer": "word", "source_language": "en", "target_language": "zh"},
         "model": {
             "embedding_size": 12,
             "encoder": {"hidden_size": 16},

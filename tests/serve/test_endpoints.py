@@ -57,11 +57,11 @@ def test_the_model_is_chosen_by_its_languages_or_by_name(post, ask, served, mode
     assert names == ["backwards", "other"]
 
 
-def test_a_model_lists_the_normalisers_that_an_intervention_takes(ask, post):
+def test_a_model_lists_the_normalizers_that_an_intervention_takes(ask, post):
     (about,) = ask("GET", "/v1/models").json()["models"]
-    assert {"entmax15", "hard", "sigmoid", "softmax", "sparsemax"} <= set(about["normalisers"])
-    for name in about["normalisers"]:
-        post("/v1/intervene", {"source": "a", "interventions": [{"replace": "normaliser", "normaliser": name}]})
+    assert {"entmax15", "hard", "sigmoid", "softmax", "sparsemax"} <= set(about["normalizers"])
+    for name in about["normalizers"]:
+        post("/v1/intervene", {"source": "a", "interventions": [{"replace": "normalizer", "normalizer": name}]})
 
 
 def test_translations_come_with_scores_tokens_weights_and_links(post, model):
@@ -171,8 +171,8 @@ def test_a_source_may_be_given_as_tokens(ask, post, refused, model):
         {"replace": "nothing"},
         {"replace": "sentence", "other": "b b", "step": 0},
         {"replace": "temperature", "temperature": 3.0},
-        {"replace": "normaliser", "normaliser": "sigmoid"},
-        {"replace": "normaliser", "normaliser": {"name": "softmax", "temperature": 4.0}, "step": 0},
+        {"replace": "normalizer", "normalizer": "sigmoid"},
+        {"replace": "normalizer", "normalizer": {"name": "softmax", "temperature": 4.0}, "step": 0},
     ],
     ids=lambda each: each["replace"],
 )
@@ -243,27 +243,27 @@ def test_a_stream_has_every_step_and_the_whole_at_its_end(ask, model, options):
         {"target": ["b", "c"], "step": 2, "most": 3},
     ],
 )
-def test_neighbours_are_those_of_the_model(ask, post, served, model, asked, monkeypatch, tmp_path):
-    pytest.importorskip("usearch", reason="the extra [neighbours] is not installed")
+def test_neighbors_are_those_of_the_model(ask, post, served, model, asked, monkeypatch, tmp_path):
+    pytest.importorskip("usearch", reason="the extra [neighbors] is not installed")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     request = {"source": "a b c"} | asked
-    first = ask("POST", "/v1/neighbours", json=request)
+    first = ask("POST", "/v1/neighbors", json=request)
     assert first.status_code in (200, 503)
     if first.status_code == 503:  # until the training sentences are read
         assert first.headers["retry-after"] == "5"
         served._indices[0].result(timeout=60)
-    answer = post("/v1/neighbours", request)
-    assert close(answer["neighbours"], model.neighbours(**request).to_records())
+    answer = post("/v1/neighbors", request)
+    assert close(answer["neighbors"], model.neighbors(**request).to_records())
 
 
-def test_neighbours_that_cannot_be_prepared_are_400(refused, model, monkeypatch):
+def test_neighbors_that_cannot_be_prepared_are_400(refused, model, monkeypatch):
     monkeypatch.setitem(sys.modules, "usearch", None)
     served = ServedModel.load("backwards", model, ("en", "zh"), print)
     for _ in range(2):
         with suppress(UserError):
             served.state_index()
             served._indices[0].result(timeout=60)
-    answer = refused(400, "POST", "/v1/neighbours", json={"source": "a"}, models=[served])
+    answer = refused(400, "POST", "/v1/neighbors", json={"source": "a"}, models=[served])
     assert "needs usearch, which is not installed: pip install 'seq2seq_attn[" in answer
 
 
@@ -282,7 +282,7 @@ def test_docs_list_every_endpoint_and_its_fields_without_network(ask):
             schema = methods[method].get("requestBody", {}).get("content", {}).get("application/json", {})
             for field in schema.get("schema", {}).get("properties", ()):
                 assert f"<td>{field}<td>" in page.text
-    assert {"/translate", "/v1/translate", "/v1/stream", "/v1/intervene", "/v1/neighbours", "/health"} <= described[
+    assert {"/translate", "/v1/translate", "/v1/stream", "/v1/intervene", "/v1/neighbors", "/health"} <= described[
         "paths"
     ].keys()
     assert "$ref" not in json.dumps(described["paths"]["/v1/intervene"]["post"]["requestBody"])

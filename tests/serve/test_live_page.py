@@ -22,7 +22,7 @@ import torch
 import seq2seq_attn as s2s
 from seq2seq_attn import export, report
 from seq2seq_attn.analysis.stepwise import continuations
-from seq2seq_attn.attention import normaliser_class, normaliser_classes, scorer_class
+from seq2seq_attn.attention import normalizer_class, normalizer_classes, scorer_class
 from seq2seq_attn.serve import Settings, app, tasks
 from seq2seq_attn.serve.app import create_app
 from seq2seq_attn.serve.tasks import ServedModel
@@ -272,7 +272,7 @@ WALKED = {
     "negative_squared_distance": {"temperature": (1,)},
     "additive": {"query_layer.weight": (2, 2), "key_layer.weight": (2, 2), "key_layer.bias": (2,), "v": (2,)},
     "concat": {"layer.weight": (2, 4), "v": (2,)},
-    "normalised_additive": {
+    "normalized_additive": {
         "additive.query_layer.weight": (2, 2),
         "additive.key_layer.weight": (2, 2),
         "additive.key_layer.bias": (2,),
@@ -310,7 +310,7 @@ def walked(name, numbers):
     return scorer.double()(torch.tensor([[QUERY]]).double(), scorer.prepare(keys))[0, 0]
 
 
-def test_the_lesson_computes_what_the_scorers_and_normalisers_of_the_package_compute(visit):
+def test_the_lesson_computes_what_the_scorers_and_normalizers_of_the_package_compute(visit):
     page = visit("walk")
     assert set(page.locator("#scorer option").all_text_contents()) == WALKED.keys()
     rows = ";".join(",".join(map(str, key)) for key in KEYS)
@@ -319,14 +319,14 @@ def test_the_lesson_computes_what_the_scorers_and_normalisers_of_the_package_com
             [0.3 * math.sin(3 * i + n) + 0.6 for i in range(math.prod(s))] for n, s in enumerate(shapes.values())
         ]
         own = ";".join(",".join(map(repr, each)) for each in numbers)
-        normaliser = ("softmax", "sparsemax", "entmax15", "sigmoid", "hard")[place % 5]
-        fragment = f"walk?scorer={name}&normaliser={normaliser}&query={','.join(map(str, QUERY))}&keys={rows}"
+        normalizer = ("softmax", "sparsemax", "entmax15", "sigmoid", "hard")[place % 5]
+        fragment = f"walk?scorer={name}&normalizer={normalizer}&query={','.join(map(str, QUERY))}&keys={rows}"
         page.evaluate("fragment => { location.hash = fragment }", f"{fragment}&parameters={own}" if own else fragment)
         page.wait_for_function("name => document.querySelector('#scorer').value === name", arg=name)
         scores = walked(name, numbers)
         assert values(page, "[data-name=e] data") == pytest.approx(scores.tolist(), rel=1e-5, abs=1e-6), name
-        weights = normaliser_class(normaliser)()(scores)
-        assert values(page, "[data-name=a] data") == pytest.approx(weights.tolist(), rel=1e-5, abs=1e-6), normaliser
+        weights = normalizer_class(normalizer)()(scores)
+        assert values(page, "[data-name=a] data") == pytest.approx(weights.tolist(), rel=1e-5, abs=1e-6), normalizer
         context = weights.double() @ torch.tensor(KEYS).double()
         assert values(page, "data.c") == pytest.approx(context.tolist(), rel=1e-5, abs=1e-6)
 
@@ -475,7 +475,7 @@ def family(tmp_path_factory, run):
     for name, values in models.items():
         config = {
             "data": {"train": pairs, "validation": pairs, "max_length": 250},
-            "text": {"tokeniser": "word", "source_language": "en", "target_language": "zh"},
+            "text": {"tokenizer": "word", "source_language": "en", "target_language": "zh"},
             "model": values,
             "search": {"max_length": 230},
             "training": {"batch_size": 13, "max_epochs": 1, "monitor": "loss", "accelerator": "cpu"},
@@ -557,7 +557,7 @@ def test_two_hundred_tokens_stay_legible_and_fluid(visit, several, family):
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     size = page.locator(".heat-map .columns text").first.evaluate("each => parseFloat(getComputedStyle(each).fontSize)")
     assert size >= 11
-    assert page.locator(".heat-map .cell").count() <= 100  # one path for each level of grey
+    assert page.locator(".heat-map .cell").count() <= 100  # one path for each level of gray
     longest = page.evaluate("""async () => {
         let [longest, last] = [0, performance.now()];
         for (let step = 0; step < 20; step++) {
@@ -573,8 +573,8 @@ def test_two_hundred_tokens_stay_legible_and_fluid(visit, several, family):
 
 @pytest.fixture(scope="module")
 def indices(served, family, tmp_path_factory):
-    """The training sentences are read before the page asks for neighbours: a browser notes an answer of 503."""
-    pytest.importorskip("usearch", reason="the extra [neighbours] is not installed")
+    """The training sentences are read before the page asks for neighbors: a browser notes an answer of 503."""
+    pytest.importorskip("usearch", reason="the extra [neighbors] is not installed")
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         for each in (served, *family):
@@ -587,7 +587,7 @@ def unfold(page, summary):
     page.locator("summary", has_text=summary).first.click()
 
 
-def shows_neighbours(page, place, wanted):
+def shows_neighbors(page, place, wanted):
     """Whether this table has these training pairs, with the token of their step marked."""
     rows = [each.source for each in wanted]
     page.wait_for_function(
@@ -616,7 +616,7 @@ def shows_neighbours(page, place, wanted):
 def test_the_nearest_training_sentences_are_those_of_the_model(visit, model, indices):
     page = visit(start(step="1@backwards"))
     asked = []
-    page.on("request", lambda request: asked.append(request.post_data_json) if "neighbours" in request.url else None)
+    page.on("request", lambda request: asked.append(request.post_data_json) if "neighbors" in request.url else None)
     plain = model.steps(SOURCE, beam_size=1)
     wait_for_tokens(page, plain.tokens)
     page.locator("#source").press_sequentially(" a")
@@ -627,17 +627,17 @@ def test_the_nearest_training_sentences_are_those_of_the_model(visit, model, ind
 
     unfold(page, "Nearest training sentences")
     whole, step = ".pane > nearest-pairs", "step-panel nearest-pairs"
-    shows_neighbours(page, whole, model.neighbours(f"{SOURCE} a"))
+    shows_neighbors(page, whole, model.neighbors(f"{SOURCE} a"))
     unfold(page, "Nearest steps of the training text")
     for number in (1, 2, len(longer.tokens) - 1):
         page.locator("tr[data-kind=base] button").nth(number).click()
-        shows_neighbours(page, step, model.neighbours(f"{SOURCE} a", longer.tokens[:number], step=number))
+        shows_neighbors(page, step, model.neighbors(f"{SOURCE} a", longer.tokens[:number], step=number))
     assert len(asked) == 4
     drag(page, "row-editor", 0, 0.9)
     assert "without the changes" in page.locator(step).text_content()
     page.locator("#source").press_sequentially(" b b c")  # typed without a pause: one more question, not one per key
     page.wait_for_selector("step-panel", state="detached")
-    shows_neighbours(page, whole, model.neighbours(f"{SOURCE} a b b c"))
+    shows_neighbors(page, whole, model.neighbors(f"{SOURCE} a b b c"))
     assert [each["source"] for each in asked[4:]] == [f"{SOURCE} a b b c"]
 
     chosen = page.locator(f"{whole} .pairs button").nth(2)
@@ -646,7 +646,7 @@ def test_the_nearest_training_sentences_are_those_of_the_model(visit, model, ind
     wait_for_tokens(page, model.steps(source, beam_size=1).tokens)
     assert page.locator("#source").input_value() == source
     assert state(page) == {"source": source}
-    shows_neighbours(page, whole, model.neighbours(source))
+    shows_neighbors(page, whole, model.neighbors(source))
     assert values(page, f"{whole} .pairs data")[0] < 1e-3  # a training sentence is nearest to itself
 
 
@@ -661,7 +661,7 @@ def test_the_page_asks_again_until_the_training_text_is_read(visit, model, liste
         note = page.locator("nearest-pairs .note")
         assert note.text_content() == "The server is reading the training text, once; the next attempt is in 5 seconds."
         may_go.set()
-        shows_neighbours(page, ".pane > nearest-pairs", model.neighbours(SOURCE))
+        shows_neighbors(page, ".pane > nearest-pairs", model.neighbors(SOURCE))
         assert note.count() == 0
         visit.problems.clear()  # the browser notes the answer 503
 
@@ -698,30 +698,30 @@ def test_the_attention_has_a_temperature(visit, model):
 
 
 @pytest.mark.slow
-def test_the_normaliser_can_be_replaced(visit, model):
+def test_the_normalizer_can_be_replaced(visit, model):
     page = visit(start(step="1@backwards"))
     plain = model.steps(SOURCE, beam_size=1)
     wait_for_tokens(page, plain.tokens)
-    choice = page.get_by_label("Normaliser")
-    stateless = [name for name, part in normaliser_classes().items() if not part.needs_history]
+    choice = page.get_by_label("Normalizer")
+    stateless = [name for name, part in normalizer_classes().items() if not part.needs_history]
     assert choice.locator("option").all_text_contents() == ["the model's own", *stateless]
     everywhere = {"step": None, "layer": None, "head": None}
     for name in ("hard", "sparsemax"):
         choice.select_option(name)
-        change = {"replace": "normaliser", "normaliser": name} | everywhere
+        change = {"replace": "normalizer", "normalizer": name} | everywhere
         assert edit_of(page)["interventions"] == [change]
         wanted = is_the_intervention(page, model, 1)
         scores = torch.tensor(wanted.steps[1].layers[0].scores[0])
-        assert values(page, ".step .numbers data") == pytest.approx(normaliser_class(name)()(scores).tolist(), abs=1e-5)
-    page.locator("#attention-temperature").fill("0.75")  # normalise'(e / 5.6)
+        assert values(page, ".step .numbers data") == pytest.approx(normalizer_class(name)()(scores).tolist(), abs=1e-5)
+    page.locator("#attention-temperature").fill("0.75")  # normalize'(e / 5.6)
     assert edit_of(page)["interventions"] == [change, {"replace": "temperature", "temperature": 5.6} | everywhere]
     is_the_intervention(page, model, 1)
     assert values(page, ".step .numbers data") == pytest.approx(
-        normaliser_class("sparsemax")()(scores / 5.6).tolist(), abs=1e-5
+        normalizer_class("sparsemax")()(scores / 5.6).tolist(), abs=1e-5
     )
     again = visit(page.url.partition("#")[2])
     is_the_intervention(again, model, 1)
-    assert again.get_by_label("Normaliser").input_value() == "sparsemax"
+    assert again.get_by_label("Normalizer").input_value() == "sparsemax"
     page.locator("#attention-temperature").fill("0")
     assert edit_of(page)["interventions"] == [change]
     page.get_by_role("button", name="Reset all changes").click()
@@ -735,22 +735,22 @@ def test_the_normaliser_can_be_replaced(visit, model):
 
 
 @pytest.mark.slow
-def test_one_head_has_a_normaliser_and_a_model_without_attention_none(visit, several, family):
+def test_one_head_has_a_normalizer_and_a_model_without_attention_none(visit, several, family):
     heads = family[1].model
     page = visit(start(step="0@heads") + "&model=fixed&model=heads", at=several)
     wait_for_tokens(page, heads.steps(SOURCE, beam_size=1).tokens, model="heads")
     page.locator("#head").select_option("1.0")
-    page.get_by_label("Normaliser").select_option("hard")
+    page.get_by_label("Normalizer").select_option("hard")
     (change,) = edit_of(page, "heads")["interventions"]
-    assert change == {"replace": "normaliser", "normaliser": "hard", "step": None, "layer": 1, "head": 0}
+    assert change == {"replace": "normalizer", "normalizer": "hard", "step": None, "layer": 1, "head": 0}
     wanted = heads.steps(SOURCE, interventions=[change], beam_size=1)
     wait_for_tokens(page, wanted.tokens, "changed", "heads")
     assert values(page, ".step .numbers data") == wanted.steps[0].layers[1].weights[0]
     page.locator("#head").select_option("1.1")
-    assert page.get_by_label("Normaliser").input_value() == ""
+    assert page.get_by_label("Normalizer").input_value() == ""
     assert "fixed" not in json.loads(state(page)["edits"])
     page.get_by_role("checkbox", name=re.compile("^heads")).uncheck()
-    page.wait_for_selector("#attention-normaliser", state="detached")
+    page.wait_for_selector("#attention-normalizer", state="detached")
 
 
 @pytest.mark.slow
@@ -781,7 +781,7 @@ def subwords(tmp_path_factory, run):
     pairs = {"source": str(folder / "text"), "target": str(folder / "text")}
     config = {
         "data": {"train": pairs, "validation": pairs, "max_length": 20},
-        "text": {"tokeniser": "bpe", "vocabulary_size": 16, "source_language": "en", "target_language": "zh"},
+        "text": {"tokenizer": "bpe", "vocabulary_size": 16, "source_language": "en", "target_language": "zh"},
         "model": {"embedding_size": 8, "encoder": {"hidden_size": 10}, "decoder": {"hidden_size": 12}},
         "search": {"max_length": 12},
         "training": {"batch_size": 13, "max_epochs": 1, "monitor": "loss", "accelerator": "cpu"},
@@ -813,7 +813,7 @@ def test_source_tokens_are_split_and_joined_by_hand(visit, listening, subwords):
         wait_for_tokens(page, wanted.tokens, "changed", "subwords")
         shows(page, wanted, 0)
         assert page.locator(".heat-map .columns text").all_text_contents() == list(wanted.source)
-        assert tokens(page, model="subwords") == plain.tokens  # the tokeniser's beside them
+        assert tokens(page, model="subwords") == plain.tokens  # the tokenizer's beside them
         page.locator("#attention-temperature").fill("-0.5")
         changes = edit_of(page, "subwords")
         both = model.steps(by_hand, interventions=changes["interventions"], beam_size=1)
@@ -827,7 +827,7 @@ def test_source_tokens_are_split_and_joined_by_hand(visit, listening, subwords):
         field.press("Enter")
         error = page.locator(".pane .error")
         assert "'abcca' is not in this model's vocabulary" in error.text_content()
-        page.get_by_role("button", name="Use those of the tokeniser").click()
+        page.get_by_role("button", name="Use those of the tokenizer").click()
         page.wait_for_selector("tr[data-kind=changed]", state="detached")
         assert "edits" not in state(page)
         visit.problems.clear()  # the browser notes the answer 400

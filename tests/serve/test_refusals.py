@@ -49,8 +49,8 @@ JSON = {"content-type": "application/json"}
             "beam_size: options of a search, but the target",
         ),
         ("/v1/steps", b'{"source": "a", "prefix": ["q"]}', "'q' is not in this model's vocabulary"),
-        ("/v1/neighbours", b'{"source": "a", "most": 101}', "most = 101"),
-        ("/v1/neighbours", b'{"source": "a", "step": -1}', "step = -1"),
+        ("/v1/neighbors", b'{"source": "a", "most": 101}', "most = 101"),
+        ("/v1/neighbors", b'{"source": "a", "step": -1}', "step = -1"),
         ("/v1/intervene", b'{"source": "a", "interventions": []}', "interventions"),
         ("/v1/intervene", b'{"source": "a", "interventions": [null]}', "interventions.0 = null: a mapping of keys"),
         (
@@ -72,13 +72,13 @@ JSON = {"content-type": "application/json"}
         ("/v1/intervene", b'{"source": "a", "interventions": [{"replace": "al"}]}', "replace"),
         (
             "/v1/intervene",
-            b'{"source": "a", "interventions": [{"replace": "normaliser", "normaliser": "monotonic"}]}',
-            "interventions.0.normaliser = 'monotonic': monotonic needs the weights of earlier steps; choose from",
+            b'{"source": "a", "interventions": [{"replace": "normalizer", "normalizer": "monotonic"}]}',
+            "interventions.0.normalizer = 'monotonic': monotonic needs the weights of earlier steps; choose from",
         ),
         (
             "/v1/intervene",
-            b'{"source": "a", "interventions": [{"replace": "normaliser", "normaliser": "/tmp/a.py:A"}]}',
-            "there is no normaliser '/tmp/a.py:A' in the catalogue; choose from",
+            b'{"source": "a", "interventions": [{"replace": "normalizer", "normalizer": "/tmp/a.py:A"}]}',
+            "there is no normalizer '/tmp/a.py:A' in the catalog; choose from",
         ),
         ("/v1/stream", b'{"source": " "}', "a blank sentence has no steps"),
     ],
@@ -163,7 +163,7 @@ def test_limits_on_body_lines_and_tokens(refused):
         ("/v1/steps", {"prefix": "a b c a b"}, "line 1: 5 tokens"),
         ("/v1/steps", {"prefix": ["a"] * 5}, "prefix: 5 tokens; at most 4"),
         ("/v1/stream", {"interventions": [{"replace": "sentence", "other": "a b c a b"}]}, "line 2: 5 tokens"),
-        ("/v1/neighbours", {"target": ["a"] * 5, "step": 0}, "target: 5 tokens"),
+        ("/v1/neighbors", {"target": ["a"] * 5, "step": 0}, "target: 5 tokens"),
     ],
 )
 def test_limits_on_hypotheses_targets_prefixes_and_other_sentences(refused, path, body, message):

@@ -27,7 +27,7 @@ def sitting():
             measurement("training", 7013.0, 6011.0),
             measurement("training", 1001.0, 1003.0, precision="fp32", system=PEER),
             measurement("products", 20000.0, 20000.0, parts={"encoder": (3.25, 3.35), "recurrence": (7.5, 7.5)}),
-            measurement("bytes", 60000.0, 60000.0, parts={"optimiser": (2.75, 2.85)}),
+            measurement("bytes", 60000.0, 60000.0, parts={"optimizer": (2.75, 2.85)}),
             measurement("sentence-beam", 12.0, 13.0),
             measurement("sentence-beam", 75.0, 77.0, precision="fp32", system=PEER),
             measurement("profile", 450.0, 450.0, parts=parts),

@@ -120,13 +120,13 @@ def numbers(model, part):
     return sum(each.numbers * each.passes * each.times for each in listed if each.part == part)
 
 
-def test_the_optimiser_reads_four_and_writes_three_elements_per_parameter_in_fp32():
-    assert numbers("additive", "optimiser") == 7 * PARAMETERS
+def test_the_optimizer_reads_four_and_writes_three_elements_per_parameter_in_fp32():
+    assert numbers("additive", "optimizer") == 7 * PARAMETERS
     assert numbers("additive", "clipping") == PARAMETERS
     single = {
         each.part for each in training_traffic(MODELS["additive"], ENTRIES, PARAMETERS, LENGTHS) if each.is_single
     }
-    assert single == {"optimiser", "clipping"}
+    assert single == {"optimizer", "clipping"}
 
 
 def test_logits_and_their_gradients_exclude_padding():

@@ -31,7 +31,7 @@ def test_a_peer_has_no_share_of_our_floor(sitting):
     assert row(sitting, "The common task", f"{PEER}, fp32")["of the floor"] == "–"
 
 
-def test_a_ratio_above_one_is_in_our_favour_for_rates_and_for_times(sitting):
+def test_a_ratio_above_one_is_in_our_favor_for_rates_and_for_times(sitting):
     ratios = row(sitting, "Times as fast as the peers", f"additive against {PEER}")
     assert ratios["training"] == "3.6 fp32, 6.5 bf16"  # 3,606 and 6,512 tokens/s to 1,002
     assert ratios["one sentence, beam 5"] == "6.1 bf16"  # 76 ms to 12.5
@@ -43,7 +43,7 @@ def test_a_profile_has_the_floor_of_each_part(sitting):
     assert shown == {
         "": "encoder", "ms": "20.0", "share": "4%", "products' floor, ms": "3.3", "bytes' floor, ms": "0.0",
     }  # fmt: skip
-    assert row(sitting, title, "optimiser")["bytes' floor, ms"] == "2.8"
+    assert row(sitting, title, "optimizer")["bytes' floor, ms"] == "2.8"
 
 
 def test_a_sweep_has_one_row_per_value_with_floor_and_memory(sitting):

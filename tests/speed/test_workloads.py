@@ -10,7 +10,7 @@ from seq2seq_attn import search
 from seq2seq_attn.speed import workloads
 from seq2seq_attn.speed.common_task import MODELS, synthetic_corpus, training_batches, untrained_model
 from seq2seq_attn.speed.measurements import OTHER, PARTS, Effort, Job
-from seq2seq_attn.speed.workloads import TrainingStep, by_part, labelled, measure_profile
+from seq2seq_attn.speed.workloads import TrainingStep, by_part, labeled, measure_profile
 
 EFFORT = Effort(warm_up=1, batches=2)
 
@@ -58,7 +58,7 @@ def test_profiling_changes_neither_the_results_nor_the_model():
     def trained(watched):
         step = TrainingStep(untrained_model(job("additive"), corpus.entries), "fp32", "cpu")
         if watched:
-            with labelled(step):
+            with labeled(step):
                 step(batch)
             assert "encode" not in vars(step.module.translator)
             assert "step" not in vars(step.module.translator.decoder.context)

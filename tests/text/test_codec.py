@@ -7,7 +7,7 @@ import pytest
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.text.codec import KINDS, Codec, load_codecs, save_codecs, train_codecs
 from seq2seq_attn.text.corpus import ParallelCorpus
-from seq2seq_attn.text.tokenisers import Word
+from seq2seq_attn.text.tokenizers import Word
 from seq2seq_attn.text.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 
 CORPUS = ParallelCorpus(
@@ -69,7 +69,7 @@ def test_a_joint_codec_is_one_object_and_saved_once(kind, tmp_path):
 
 
 def test_moses_is_joint_only_within_one_language():
-    with pytest.raises(UserError, match="joint moses tokeniser for en and de"):
+    with pytest.raises(UserError, match="joint moses tokenizer for en and de"):
         train("moses", joint=True)
     source, target = train_codecs(CORPUS, "moses", joint=True)
     assert source is target
@@ -130,7 +130,7 @@ def test_changed_lines_are_found_with_what_comes_back_and_whether_a_token_is_unk
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_kind_of_tokeniser_changes_what_it_does_and_nothing_else(kind):
+def test_each_kind_of_tokenizer_changes_what_it_does_and_nothing_else(kind):
     source, _ = train(kind)
     plain, spaced = "The man can't chase dogs.", "The man can't  chase dogs."
     assert [change.line for change in source.changes([plain, spaced])] == [spaced] * (kind in ("word", "moses"))
@@ -154,7 +154,7 @@ def test_an_unknown_word_is_read_in_a_known_form_if_the_codec_matches_forms(tmp_
         assert matching.unknown_words("The cat.") == ["cat."]
     plain = load_codecs(tmp_path)[1]
     assert plain.encode("The TOM dog.") == [UNK, UNK, UNK, EOS]
-    assert codec.difference(plain) == "tokenisers that differ"
+    assert codec.difference(plain) == "tokenizers that differ"
     drawn = codec.sample(["The dog."], 0.1, np.random.default_rng(1))
     assert list(drawn) == [codec.encode("The dog.")]
 
@@ -170,7 +170,7 @@ def test_minimum_frequency_and_vocabulary_size_bound_a_vocabulary_of_words():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"kind": "wrod"}, "unknown tokeniser 'wrod'; choose from word, moses, character, bpe, unigram"),
+        ({"kind": "wrod"}, "unknown tokenizer 'wrod'; choose from word, moses, character, bpe, unigram"),
         ({"kind": "unigram", "vocabulary_size": 45, "minimum_frequency": 2}, "minimum frequency 2: unigram"),
     ],
 )
@@ -184,21 +184,21 @@ def test_a_missing_file_is_named(tmp_path):
     (tmp_path / "target.sentencepiece.model").unlink()
     with pytest.raises(UserError, match=r"target\.sentencepiece\.model: no such file"):
         load_codecs(tmp_path)
-    with pytest.raises(UserError, match=r"source\.tokeniser\.json: no such file"):
+    with pytest.raises(UserError, match=r"source\.tokenizer\.json: no such file"):
         load_codecs(tmp_path / "elsewhere")
 
 
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("source.tokeniser.json", b"{"),
-        ("source.tokeniser.json", b"[]"),
+        ("source.tokenizer.json", b"{"),
+        ("source.tokenizer.json", b"[]"),
         (
-            "source.tokeniser.json",
+            "source.tokenizer.json",
             json.dumps({"kind": "own", "options": {}, "files": [], "lowercase": 0}).encode(),
         ),
         (
-            "source.tokeniser.json",
+            "source.tokenizer.json",
             json.dumps({"kind": "word", "options": {"a": 1}, "files": [], "lowercase": 0}).encode(),
         ),
         ("source.sentencepiece.model", b"not a model"),
@@ -215,7 +215,7 @@ def test_a_foreign_file_is_named(tmp_path, name, content):
 def test_sampled_ids_are_those_of_the_sampled_pieces_and_end_the_sentence():
     source, _ = train("bpe", lowercase=True)
     lines = ["NOBODY can't chase dogs.", "", "</s> ☃"]
-    pieces = list(source.tokeniser.sample([line.lower() for line in lines], 0.3, np.random.default_rng(1)))
+    pieces = list(source.tokenizer.sample([line.lower() for line in lines], 0.3, np.random.default_rng(1)))
     sampled = list(source.sample(lines, 0.3, np.random.default_rng(1)))
     assert sampled[0] == [*source.vocabulary.lookup_indices(pieces[0]), EOS]
     assert source.decode(sampled[0]) == "nobody can't chase dogs."
@@ -226,7 +226,7 @@ def test_sampled_ids_are_those_of_the_sampled_pieces_and_end_the_sentence():
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_a_small_text_has_all_its_pieces_in_the_default_vocabulary(kind):
-    """Three characters and 40 √25 = 200 pieces are more than such a text yields, so all that it yields are learnt."""
+    """Three characters and 40 √25 = 200 pieces are more than such a text yields, so all that it yields are learned."""
     few = ParallelCorpus(["ab ba"] * 25, ["ba ab"] * 25)
     source, _ = train_codecs(few, kind, joint=True)
     most = len(source.vocabulary)

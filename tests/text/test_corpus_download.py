@@ -188,7 +188,7 @@ def test_every_entry_of_the_manifest_is_complete():
     for corpus in known_corpora().values():
         assert corpus.description
         assert corpus.size
-        assert corpus.licence
+        assert corpus.license
         assert corpus.page
         assert corpus.citation
         assert corpus.note or all(file.url for file in corpus.files)

@@ -44,20 +44,20 @@ def model_1(pairs):
 
 def test_translations_are_ranked_by_their_probability():
     pairs = random_pairs()
-    t, learnt = model_1(pairs), learn(pairs, 12, 17)
+    t, learned = model_1(pairs), learn(pairs, 12, 17)
     for x in range(12):
         known = {y for source, y in t if source == x}
-        ranked = learnt.translations[x].tolist()
+        ranked = learned.translations[x].tolist()
         assert set(ranked[: len(known)]) == known
         assert set(ranked[len(known) :]) == {EOS}  # 11 is in no pair
         probabilities = [t[x, y] for y in ranked[: len(known)]]
         assert all(one > other - 1e-12 for one, other in pairwise(probabilities))
 
 
-def test_translations_are_learnt_from_cooccurrence():
+def test_translations_are_learned_from_cooccurrence():
     das, haus, buch, ein, the, house, book, a = 4, 5, 6, 7, 4, 5, 6, 7
-    learnt = learn([([das, haus], [the, house]), ([das, buch], [the, book]), ([ein, buch], [a, book])], 8, 8)
-    assert learnt.translations[[das, haus, buch, ein], 0].tolist() == [the, house, book, a]
+    learned = learn([([das, haus], [the, house]), ([das, buch], [the, book]), ([ein, buch], [a, book])], 8, 8)
+    assert learned.translations[[das, haus, buch, ein], 0].tolist() == [the, house, book, a]
 
 
 def test_the_chunk_size_does_not_change_the_lexicon(monkeypatch):
@@ -79,9 +79,9 @@ def test_only_the_most_probable_translations_are_kept():
 
 
 def test_a_saved_lexicon_loads_equal_and_a_broken_one_is_refused(tmp_path):
-    path, learnt = tmp_path / "lexicon.safetensors", learn(random_pairs(), 12, 17)
-    path.write_bytes(learnt.content())
-    for ours, theirs in zip(Lexicon.load(path), learnt, strict=True):
+    path, learned = tmp_path / "lexicon.safetensors", learn(random_pairs(), 12, 17)
+    path.write_bytes(learned.content())
+    for ours, theirs in zip(Lexicon.load(path), learned, strict=True):
         assert (ours == theirs).all()
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(UserError, match=r"lexicon\.safetensors: not a valid lexicon.*delete it"):

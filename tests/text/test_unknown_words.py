@@ -44,7 +44,7 @@ def reported(lines, **options):
     report = UnknownReport(said.append, **options)
     for line, unknown in lines:
         report.add(line, unknown.split())
-    report.summarise()
+    report.summarize()
     return said
 
 
@@ -55,7 +55,7 @@ def test_unknown_words_are_reported_line_by_line_where_the_lines_are_few():
     ]
 
 
-def test_a_whole_file_of_unknown_words_is_summarised():
+def test_a_whole_file_of_unknown_words_is_summarized():
     many = [("x y", "x")] * 7 + [("dog", "")] * 2
     assert reported(many, most=2) == [
         "line 1: 1 of 2 words is unknown to this model: x",

@@ -40,9 +40,9 @@ def run_until(step, monkeypatch, folder, **options):
 @pytest.mark.parametrize(
     "recipe",
     [
-        {"optimiser": {"learning_rate": 0.08, "schedule": "plateau", "plateau_patience": 0}, "validate_every": 2},
+        {"optimizer": {"learning_rate": 0.08, "schedule": "plateau", "plateau_patience": 0}, "validate_every": 2},
         {
-            "optimiser": {"learning_rate": 0.01, "schedule": "cosine", "warmup_steps": 5},
+            "optimizer": {"learning_rate": 0.01, "schedule": "cosine", "warmup_steps": 5},
             "ema_decay": 0.9,
             "r_drop": 2.0,
         },
@@ -173,7 +173,7 @@ def stop_after(epoch, last):
 
 def test_broken_weights_are_never_saved_within_an_epoch(tmp_path, always):
     with pytest.raises(UserError, match=r"weights are not finite after step 1, epoch 1"):
-        run(tmp_path, optimiser={"learning_rate": 3e38}, clip_norm=None)
+        run(tmp_path, optimizer={"learning_rate": 3e38}, clip_norm=None)
     assert not (tmp_path / "checkpoints").exists()
 
 
@@ -236,9 +236,9 @@ MOMENT = ("optimizer_states", 0, "state", 3, "exp_avg")
 @pytest.mark.parametrize(
     ("place", "value", "said"),
     [
-        (MOMENT, torch.zeros(1), r"optimiser\.3\.exp_avg: torch\.float32 \(1,\) where torch\.float32 \("),
+        (MOMENT, torch.zeros(1), r"optimizer\.3\.exp_avg: torch\.float32 \(1,\) where torch\.float32 \("),
         (MOMENT, "x", r"optimizer_states\.0\.state\.3\.exp_avg: Input should be an instance of Tensor"),
-        (("optimizer_states", 0, "state", 3), {}, r"optimiser\.3: exp_avg is missing"),
+        (("optimizer_states", 0, "state", 3), {}, r"optimizer\.3: exp_avg is missing"),
         (("optimizer_states",), [], "optimizer_states: List should have at least 1 item"),
         (("callbacks", "Clock", "tokens"), "x", r"callbacks\.Clock\.tokens: Input should be a valid integer"),
         (("random_state",), torch.zeros(5, dtype=torch.uint8), r"random_state: torch\.uint8 \(5,\) where"),

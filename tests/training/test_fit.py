@@ -53,9 +53,9 @@ def small_model(**dropout):
 
 
 def run(folder, model=None, validate=None, resume=False, say=print, **changes):
-    optimiser = {"learning_rate": 0.01, "schedule": "constant", "warmup_steps": 0} | changes.pop("optimiser", {})
+    optimizer = {"learning_rate": 0.01, "schedule": "constant", "warmup_steps": 0} | changes.pop("optimizer", {})
     values = {"monitor": "loss", "batch_size": 8, "max_epochs": 4, "patience": None, "accelerator": "cpu"}
-    plain = {"label_smoothing": 0.0, "ema_decay": None, "optimiser": optimiser}
+    plain = {"label_smoothing": 0.0, "ema_decay": None, "optimizer": optimizer}
     config = TrainingConfig.model_validate(values | plain | changes)
     pairs, model = reversal_pairs(), model or small_model()
     torch.manual_seed(2)
@@ -107,7 +107,7 @@ def last_weights(folder):
         {},
         {"ema_decay": 0.9},
         {"r_drop": 2.0},
-        {"optimiser": {"learning_rate": 0.01, "schedule": "cosine", "warmup_steps": 5}},
+        {"optimizer": {"learning_rate": 0.01, "schedule": "cosine", "warmup_steps": 5}},
     ],
     ids=str,
 )
@@ -159,7 +159,7 @@ def test_the_validation_loss_of_averaged_weights_is_that_of_the_kept_model(tmp_p
     options = {"ema_decay": 0.9, "precision": precision}
     model, fitted = run(tmp_path / "averaged", max_epochs=1, **options)
     # A step at this rate changes nothing, so the loss of a further training's first validation is that of `model`.
-    _, again = run(tmp_path / "again", model, max_epochs=1, precision=precision, optimiser={"learning_rate": 1e-30})
+    _, again = run(tmp_path / "again", model, max_epochs=1, precision=precision, optimizer={"learning_rate": 1e-30})
     assert fitted.best == again.best
 
 
@@ -249,7 +249,7 @@ def rate(folder):
 def test_plateau_halves_the_rate_without_improvement_even_over_an_interruption(tmp_path):
     """BLEU 3, then 2, 4, 4, 3: worse in the second, fourth and fifth epoch."""
     plateau = {
-        "optimiser": {"learning_rate": 0.08, "schedule": "plateau", "plateau_patience": 0, "warmup_steps": 0},
+        "optimizer": {"learning_rate": 0.08, "schedule": "plateau", "plateau_patience": 0, "warmup_steps": 0},
         "monitor": "bleu",
         "batch_size": 48,
     }
@@ -265,11 +265,11 @@ def test_plateau_halves_the_rate_without_improvement_even_over_an_interruption(t
 
 
 def test_plateau_waits_while_bleu_is_below_1(tmp_path):
-    """As early stopping does: BLEU 0, 0.5, 0.4 before anything is learnt, then 3 and 3, which is no improvement."""
+    """As early stopping does: BLEU 0, 0.5, 0.4 before anything is learned, then 3 and 3, which is no improvement."""
     scores, rates = iter([0.0, 0.5, 0.4, 3.0, 3.0]), []
-    optimiser = {"learning_rate": 0.08, "schedule": "plateau", "plateau_patience": 0, "warmup_steps": 0}
+    optimizer = {"learning_rate": 0.08, "schedule": "plateau", "plateau_patience": 0, "warmup_steps": 0}
     for epochs in (3, 4, 5):
-        options = {"optimiser": optimiser, "monitor": "bleu", "batch_size": 48, "max_epochs": epochs}
+        options = {"optimizer": optimizer, "monitor": "bleu", "batch_size": 48, "max_epochs": epochs}
         run(tmp_path, validate=lambda _: next(scores), resume=epochs > 3, **options)
         rates.append(rate(tmp_path))
     assert rates == pytest.approx([0.08, 0.08, 0.04])
@@ -291,7 +291,7 @@ def test_a_loss_that_is_not_finite_stops_training_and_names_the_step(tmp_path):
     with torch.no_grad():
         model.output.bias.fill_(torch.nan)
     with pytest.raises(
-        UserError, match=r"loss is nan at step 1, epoch 1; .*lower training\.optimiser\.learning_rate=0\.01"
+        UserError, match=r"loss is nan at step 1, epoch 1; .*lower training\.optimizer\.learning_rate=0\.01"
     ):
         run(tmp_path, model)
     assert (tmp_path / "checkpoints" / "last.ckpt").read_bytes() == kept
@@ -302,7 +302,7 @@ def test_weights_broken_by_the_last_step_of_an_epoch_are_never_saved(tmp_path):
     one_step = {"batch_size": 48, "monitor": "loss"}
     run(tmp_path, max_epochs=1, **one_step)
     kept = {path: path.read_bytes() for path in (tmp_path / "checkpoints").iterdir()}
-    broken = {"optimiser": {"learning_rate": 3e38}, "clip_norm": None}
+    broken = {"optimizer": {"learning_rate": 3e38}, "clip_norm": None}
     with pytest.raises(UserError, match=r"weights are not finite after step 1, epoch 1; .*set training\.clip_norm"):
         run(tmp_path, small_model(), max_epochs=1, **one_step, **broken)
     assert {path: path.read_bytes() for path in kept} == kept
@@ -406,8 +406,8 @@ def test_gradients_are_clipped_to_the_norm(tmp_path):
     model = small_model()
     before = model.output.weight.detach().clone()
     # The size of an Adam step hardly depends on the scale of the gradient, but it does through epsilon.
-    optimiser = {"learning_rate": 1.0, "epsilon": 1.0}
-    run(tmp_path, model, max_epochs=1, clip_norm=1e-3, optimiser=optimiser)
+    optimizer = {"learning_rate": 1.0, "epsilon": 1.0}
+    run(tmp_path, model, max_epochs=1, clip_norm=1e-3, optimizer=optimizer)
     assert 0 < (model.output.weight - before).abs().max() < 6 * 1e-3
 
 

@@ -141,11 +141,11 @@ def test_with_r_drop_it_is_the_mean_over_both_passes():
 
 def test_the_weights_learn_the_links():
     guided = module(weight=10.0)
-    optimiser = torch.optim.Adam(guided.parameters(), lr=0.03)
+    optimizer = torch.optim.Adam(guided.parameters(), lr=0.03)
     for _ in range(80):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         guided.training_loss(BATCH)[0].backward()
-        optimiser.step()
+        optimizer.step()
     weights = guided._decode(BATCH)[2].detach().numpy()
     linked = dense(range(3))
     np.testing.assert_allclose(weights[linked.sum(axis=2) > 0], linked[linked.sum(axis=2) > 0], atol=0.1)
@@ -189,4 +189,4 @@ def test_what_cannot_be_guided_is_refused_with_the_way_out(grid, toy_corpus, tmp
         train(guided(grid, toy_corpus / "test.align"), tmp_path / "short")
     assert not (tmp_path / "fixed").exists()
     with pytest.raises(UserError, match=r"text\.sampling draws another one in every epoch; leave out one of the two"):
-        guided(grid, "links", text={"tokeniser": "bpe", "vocabulary_size": 20, "sampling": {"alpha": 0.1}})
+        guided(grid, "links", text={"tokenizer": "bpe", "vocabulary_size": 20, "sampling": {"alpha": 0.1}})

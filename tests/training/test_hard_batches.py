@@ -168,7 +168,7 @@ def test_other_errors_of_a_step_stay_what_they_are(tmp_path, each_loss):
         run(tmp_path)
 
 
-def test_errors_about_memory_are_recognised():
+def test_errors_about_memory_are_recognized():
     with pytest.raises(RuntimeError) as cpu:
         ask_for_too_much()
     with pytest.raises(MemoryError) as numpy:

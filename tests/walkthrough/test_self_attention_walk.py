@@ -188,7 +188,7 @@ def test_words_label_the_default_vectors_and_numbers_label_others():
     [
         ({"query": [[1, 0]]}, "self-attention takes states and words, not query"),
         ({"values": np.ones((3, 4)), "seed": 3}, "self-attention takes states and words, not values, seed"),
-        ({"normaliser": "softmax"}, "not normaliser"),
+        ({"normalizer": "softmax"}, "not normalizer"),
         ({"states": RANDOM[:2]}, "states of 2 words with 4 numbers each; self-attention is shown with 3 words with 4"),
         ({"states": RANDOM[:, :3]}, "as in '1 0 1 0; 0 1 0 0; 1 0 0 1'"),
         ({"states": [[1, 2], [3]]}, "states: .*give rows of numbers"),

@@ -99,7 +99,7 @@ def test_a_scorer_with_history_sees_the_previous_queries(own_scorers):
     torch.testing.assert_close(walked.steps[2].scores, keys @ queries[2] - weights_before)
 
 
-def test_a_normaliser_without_exponentials_shows_none_and_zero_weights_as_zero():
+def test_a_normalizer_without_exponentials_shows_none_and_zero_weights_as_zero():
     keys = torch.tensor([[2.0], [-1.0], [1.5]])
     walked = walk(Attention(Dot(1, 1), Sparsemax()), torch.tensor([[1.0]]), keys)
     assert walked.steps[0].exponentials is None

@@ -11,7 +11,7 @@ from torch import Tensor
 from seq2seq_attn.attention.attention import Attention
 from seq2seq_attn.attention.context import Context, one_by_one
 from seq2seq_attn.attention.history import History
-from seq2seq_attn.attention.normaliser import masked
+from seq2seq_attn.attention.normalizer import masked
 from seq2seq_attn.attention.registry import need_instance, need_positive
 from seq2seq_attn.attention.scorer import Scorer
 from seq2seq_attn.attention.shapes import Bias, Contexts, IsToken, Keys, MayRead, Query, Scores, Values, Weights

@@ -9,7 +9,7 @@ import torch
 
 from seq2seq_attn.attention.context import Context
 from seq2seq_attn.attention.history import History
-from seq2seq_attn.attention.normalisers.softmax import uniform_weights
+from seq2seq_attn.attention.normalizers.softmax import uniform_weights
 from seq2seq_attn.attention.registry import need_instance, need_positive
 from seq2seq_attn.attention.shapes import Bias, IsToken, Keys, MayRead, Query, Values, Weights
 from seq2seq_attn.attention.source import ConstantSource, check_query, check_source, refuse

@@ -17,7 +17,7 @@ from torch import Generator, Tensor
 
 from seq2seq_attn.attention.context import Context
 from seq2seq_attn.attention.history import History
-from seq2seq_attn.attention.normalisers.shuffled import reordered
+from seq2seq_attn.attention.normalizers.shuffled import reordered
 from seq2seq_attn.attention.shapes import Bias, Contexts, IsToken, Keys, MayRead, Query, TokenRows, Values, Weights
 from seq2seq_attn.attention.source import refuse
 
@@ -51,7 +51,7 @@ class RecomputedContext(Context):
     """A context that is computed again from the weights of `context`; subclasses say how.
 
     `context` must be the module that sums the values itself (`Context.reader`); its history is not affected. In a
-    context with several heads, a sentence has `heads` neighbouring rows in the batch.
+    context with several heads, a sentence has `heads` neighboring rows in the batch.
     """
 
     reads_query = True

@@ -13,7 +13,7 @@ from seq2seq_attn.attention.attention import Attention
 from seq2seq_attn.attention.context import Context, given
 from seq2seq_attn.attention.contexts.chunkwise import ChunkwiseAttention
 from seq2seq_attn.attention.history import History, each_tensor
-from seq2seq_attn.attention.normaliser import Normaliser
+from seq2seq_attn.attention.normalizer import Normalizer
 from seq2seq_attn.attention.position import Position
 from seq2seq_attn.attention.registry import need_instance, need_positive
 from seq2seq_attn.attention.scorer import ScorerFactory, new_scorer
@@ -23,7 +23,7 @@ from seq2seq_attn.attention.source import check_bias, check_extension, check_que
 
 
 class MultiHeadSource(NamedTuple):
-    """A source in which every head is a row of the batch; the heads of a sentence are neighbours."""
+    """A source in which every head is a row of the batch; the heads of a sentence are neighbors."""
 
     of_heads: Any  # the source of the heads' attention, with B * heads sentences
     heads: int
@@ -43,7 +43,7 @@ class MultiHeadSource(NamedTuple):
 class MultiHead(Context):
     """W_O [C^1; ...; C^n], C^m = attention(W_Q^m q, W_K^m k, W_V^m v) (Vaswani et al. 2017, sec. 3.2.2).
 
-    `attention` has the sizes of one head and any scorer, normaliser and window. The heads share it and differ in their
+    `attention` has the sizes of one head and any scorer, normalizer and window. The heads share it and differ in their
     projections, which are applied to keys and values once per sentence. W_Q is (heads * attention.query_size,
     query_size), W_K and W_V likewise, W_O (value_size, heads * attention.value_size). `value_size` is the width of the
     values and of the context; it is needed only if it differs from `key_size`.
@@ -220,7 +220,7 @@ def _by_head(tensor: Tensor) -> Tensor:
 
 
 class MultiheadAttention(nn.MultiheadAttention):
-    """`nn.MultiheadAttention` with any scorer and normaliser, and the same signature, parameters and results.
+    """`nn.MultiheadAttention` with any scorer and normalizer, and the same signature, parameters and results.
 
         layer.multihead_attn = MultiheadAttention.from_torch(layer.multihead_attn, scorer=Additive)
 
@@ -249,14 +249,14 @@ class MultiheadAttention(nn.MultiheadAttention):
         dtype: torch.dtype | None = None,
         *,
         scorer: ScorerFactory = ScaledDot,
-        normaliser: Normaliser | None = None,
+        normalizer: Normalizer | None = None,
     ) -> None:
         super().__init__(
             embed_dim, num_heads, dropout, bias, add_bias_kv, add_zero_attn, kdim, vdim, batch_first, device, dtype
         )  # fmt: skip
         # Otherwise torch's encoder layers would compute scaled dot products from the parameters, bypassing this module.
         self._qkv_same_embed_dim = False
-        one = Attention(new_scorer(self, scorer, self.head_dim, self.head_dim), normaliser, dropout=dropout)
+        one = Attention(new_scorer(self, scorer, self.head_dim, self.head_dim), normalizer, dropout=dropout)
         self.attention = one.to(device=device, dtype=dtype)
 
     @property  # as torch's attribute, it may be changed at any time
@@ -270,14 +270,14 @@ class MultiheadAttention(nn.MultiheadAttention):
 
     @classmethod
     def from_torch(
-        cls, module: nn.MultiheadAttention, *, scorer: ScorerFactory = ScaledDot, normaliser: Normaliser | None = None
+        cls, module: nn.MultiheadAttention, *, scorer: ScorerFactory = ScaledDot, normalizer: Normalizer | None = None
     ) -> MultiheadAttention:
         """A module of the same sizes, dropout, device, dtype and mode, with a copy of the parameters."""
         weight = module.out_proj.weight
         ours = cls(
             module.embed_dim, module.num_heads, module.dropout, module.in_proj_bias is not None,
             module.bias_k is not None, module.add_zero_attn, module.kdim, module.vdim, module.batch_first,
-            weight.device, weight.dtype, scorer=scorer, normaliser=normaliser,
+            weight.device, weight.dtype, scorer=scorer, normalizer=normalizer,
         )  # fmt: skip
         ours.load_state_dict(ours.state_dict() | module.state_dict())
         for name, parameter in module.named_parameters():

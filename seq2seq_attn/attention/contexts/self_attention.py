@@ -41,7 +41,7 @@ class SelfAttention(nn.Module):
         if attention.needs_history:
             raise ValueError(
                 f"SelfAttention reads all positions at once, but a part of {name} depends on earlier steps (coverage, "
-                f"location-aware and monotonic attention do); choose another scorer, normaliser or window"
+                f"location-aware and monotonic attention do); choose another scorer, normalizer or window"
             )
         if causal:
             one = next(attention.parameters(), torch.empty(0)).new_zeros(1, 1, key_size)

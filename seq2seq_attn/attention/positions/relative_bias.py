@@ -13,7 +13,7 @@ class RelativeBias(Position):
     """F(q_i, k_j) + b[h, clip(j - i)], clip to ±max_distance, h the head (Shaw et al. 2018, eq. 4; Raffel et al. 2020).
 
     Shaw et al. have vectors for the distances; a number per head and distance is the simplification of Raffel et al.,
-    sec. 2.1, who also put far distances into common buckets. b is (heads, 2 max_distance + 1), initialised to 0.
+    sec. 2.1, who also put far distances into common buckets. b is (heads, 2 max_distance + 1), initialized to 0.
     """
 
     equation = "F(q_i, k_j) + b[h, clip(j - i)] in head h"

@@ -15,7 +15,7 @@ class Concat(Scorer):
     """v · tanh(W [q; k]) (Luong et al. 2015, sec. 3.1, "concat").
 
     W is (hidden_size, query_size + key_size), v (hidden_size,); hidden_size None takes query_size. As
-    W [q; k] = W_q q + W_k k, this is `Additive` without its bias and with W initialised as one matrix. The vectors
+    W [q; k] = W_q q + W_k k, this is `Additive` without its bias and with W initialized as one matrix. The vectors
     are never concatenated: the product for the keys is computed once per sentence.
     """
 

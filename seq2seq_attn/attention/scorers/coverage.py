@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from seq2seq_attn.attention.history import History
-from seq2seq_attn.attention.normaliser import full_precision
+from seq2seq_attn.attention.normalizer import full_precision
 from seq2seq_attn.attention.registry import need_positive
 from seq2seq_attn.attention.scorer import HistoryScorer
 from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores, Weights

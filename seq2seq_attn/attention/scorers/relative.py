@@ -15,7 +15,7 @@ from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores, Weights
 class Relative(HistoryScorer):
     """F(q_i, k_j) + b[clip(j - i)], clip to ±max_distance (Shaw et al. 2018, sec. 3.2; a scalar as in T5, Raffel 2020).
 
-    `scorer` creates F with the same sizes. b has 2 max_distance + 1 entries, initialised to 0. Positions j and steps i
+    `scorer` creates F with the same sizes. b has 2 max_distance + 1 entries, initialized to 0. Positions j and steps i
     count from 0, so padding must be on the right. The history is the number of steps and the history of F.
     """
 

@@ -12,7 +12,7 @@ class LocalM(Window):
     """Local-m: only tokens s with |s - p_t| ≤ D are read, p_t = t (Luong et al. 2015, sec. 3.2, "monotonic").
 
     Positions and steps count from 0, D is `half_width`. A translation may be longer than its source: beyond the end,
-    where the paper does not define p_t, the centre stays at the last token.
+    where the paper does not define p_t, the center stays at the last token.
 
     With D = 0 step t reads token t and nothing else, whatever the scorer: the diagonal, a baseline that is as sharp as
     weights can be and learns nothing about where to read.
@@ -29,6 +29,6 @@ class LocalM(Window):
         self.half_width = half_width
 
     def forward(self, query: Query, is_token: TokenRows, steps: Steps) -> View:
-        centre = torch.minimum(steps[..., None], token_count(is_token) - 1)
-        distance = (token_positions(is_token) - centre).abs()
+        center = torch.minimum(steps[..., None], token_count(is_token) - 1)
+        distance = (token_positions(is_token) - center).abs()
         return View(is_token & (distance <= self.half_width), factor=None)

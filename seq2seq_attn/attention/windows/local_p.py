@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from seq2seq_attn.attention.normaliser import full_precision
+from seq2seq_attn.attention.normalizer import full_precision
 from seq2seq_attn.attention.registry import need_positive
 from seq2seq_attn.attention.shapes import Query, Steps, TokenRows
 from seq2seq_attn.attention.window import View, Window, token_count, token_positions
@@ -32,8 +32,8 @@ class LocalP(Window):
 
     def forward(self, query: Query, is_token: TokenRows, steps: Steps) -> View:
         fraction = torch.sigmoid(self.v(torch.tanh(self.hidden_layer(query))))  # (B, K, 1)
-        centre = token_count(is_token) * full_precision(fraction)
-        distance = 1 + token_positions(is_token) - centre
+        center = token_count(is_token) * full_precision(fraction)
+        distance = 1 + token_positions(is_token) - center
         deviation = self.half_width / 2
         factor = torch.exp(-(distance**2) / (2 * deviation**2))
         return View(is_token & (distance.abs() <= self.half_width), factor)

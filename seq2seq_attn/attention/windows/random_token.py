@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from seq2seq_attn.attention.normalisers.shuffled import PRIME
+from seq2seq_attn.attention.normalizers.shuffled import PRIME
 from seq2seq_attn.attention.shapes import Query, Steps, TokenRows
 from seq2seq_attn.attention.window import View, Window, token_count, token_positions
 

@@ -15,8 +15,8 @@ from typing import ClassVar, cast
 import torch
 from torch import Tensor, nn
 
-from seq2seq_attn.attention.normaliser import full_precision
-from seq2seq_attn.models.translator import is_initialised
+from seq2seq_attn.attention.normalizer import full_precision
+from seq2seq_attn.models.translator import is_initialized
 from seq2seq_attn.ops.dispatch import changed, fusible
 from seq2seq_attn.ops.dropout import Dropout
 from seq2seq_attn.ops.gru import gru_sequence, gru_update, why_not_sequence
@@ -137,7 +137,7 @@ class SingleCell(Cell):
 class RecurrentCell(SingleCell):
     """A cell with a product with H_{i-1}: state_i = update(g_i, W H_{i-1} + b, state_{i-1}).
 
-    With `layer_norm`, g and the product are layer-normalised before they are added (Ba et al. 2016, eq. 20-22).
+    With `layer_norm`, g and the product are layer-normalized before they are added (Ba et al. 2016, eq. 20-22).
     """
 
     def __init__(self, hidden_size: int, layer_norm: bool = False) -> None:
@@ -145,7 +145,7 @@ class RecurrentCell(SingleCell):
         self.recurrent = Linear(hidden_size, self.gate_size)
         self.input_norm = self._norm()
         self.recurrent_norm = self._norm()
-        initialise(self.recurrent.weight.data)
+        initialize(self.recurrent.weight.data)
 
     def initial(self, hidden: Tensor) -> Tensor:
         """The state (N, state_size) with output `hidden`; the memory cell of an LSTM starts at zero."""
@@ -167,7 +167,7 @@ class ScanCell(SingleCell):
     """A cell without a product with H_{i-1}: c_i = a_i * c_{i-1} + b_i, elementwise; a_i and b_i depend on g_i alone.
 
     So `run` takes all steps at once, in `ops.scan`. c is the last block of the state and starts at H_0. Gates in half
-    precision are computed in float32, since 1 - z rounds to 1 for a small z. With `layer_norm`, g is layer-normalised.
+    precision are computed in float32, since 1 - z rounds to 1 for a small z. With `layer_norm`, g is layer-normalized.
     """
 
     def __init__(self, hidden_size: int, layer_norm: bool = False) -> None:
@@ -210,9 +210,9 @@ class ScanCell(SingleCell):
         """The state (..., state_size), from g (..., gate_size) and c (..., hidden_size)."""
 
 
-def initialise(recurrent: Tensor) -> None:
-    """Initialises each gate's (H, H) block of W as an orthogonal matrix, in place (Saxe et al. 2014)."""
-    for block in torch.split(recurrent, recurrent.shape[1]) if is_initialised() else ():
+def initialize(recurrent: Tensor) -> None:
+    """Initializes each gate's (H, H) block of W as an orthogonal matrix, in place (Saxe et al. 2014)."""
+    for block in torch.split(recurrent, recurrent.shape[1]) if is_initialized() else ():
         nn.init.orthogonal_(block)
 
 
@@ -276,7 +276,7 @@ class MinGRUCell(ScanCell):
 
     z = sigmoid(g_z);  H' = (1 - z) * H + z * g_n.
 
-    This is the plain form. The form in log-space (app. B) stabilises the paper's own scan, but restricts candidates and
+    This is the plain form. The form in log-space (app. B) stabilizes the paper's own scan, but restricts candidates and
     states to positive numbers; `ops.scan` is stable without it, and H_0 may be negative.
     """
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from seq2seq_attn.models.encoder import Encoder, EncoderConfig
-from seq2seq_attn.models.recurrent.cells import CELLS, RecurrentCell, ScanCell, SingleCell, initialise
+from seq2seq_attn.models.recurrent.cells import CELLS, RecurrentCell, ScanCell, SingleCell, initialize
 from seq2seq_attn.models.recurrent.decoders import CellName, check_residual
 from seq2seq_attn.ops.dispatch import fusible, unsupported
 from seq2seq_attn.ops.dropout import Dropout
@@ -63,7 +63,7 @@ class RecurrentEncoder(Encoder):
         self.dropout = Dropout(dropout)
         for name, parameter in self.named_parameters():
             if "weight_hh" in name:
-                initialise(parameter.data)
+                initialize(parameter.data)
 
     def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:
         """States (B, S, state_size) of embedded sources (B, S, input_size); lengths (B,) on the CPU."""

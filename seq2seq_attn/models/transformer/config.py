@@ -15,7 +15,7 @@ from seq2seq_attn.attention import own_options
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.context_config import (
     ContextConfig,
-    NormaliserConfig,
+    NormalizerConfig,
     PositionConfig,
     ScorerConfig,
     WindowConfig,
@@ -44,12 +44,12 @@ class LayersConfig(Strict):
     layers: Layers = 4  # each with self-attention and a feed-forward network
     heads: Size = HEADS  # of self-attention; they divide the width
     scorer: ScorerConfig = SCALED_DOT  # of self-attention
-    normaliser: NormaliserConfig = NormaliserConfig()  # of self-attention
+    normalizer: NormalizerConfig = NormalizerConfig()  # of self-attention
     window: WindowConfig | None = None  # of self-attention
     position: PositionConfig | None = PositionConfig(name="sinusoidal")  # null: none, and the order is not known
     feed_forward_size: Size = 256  # of the hidden layer of the networks
     activation: Activation = "relu"  # of the feed-forward networks
-    norm: Norm = "pre"  # layer normalisation before every sublayer, or after its residual connection
+    norm: Norm = "pre"  # layer normalization before every sublayer, or after its residual connection
     layer_drop: float = Field(default=0.0, ge=0.0, lt=1.0)  # probability of skipping a layer in training
     attention_dropout: float = Field(default=0.0, ge=0.0, lt=1.0)  # of the attention weights
     feed_forward_dropout: float = Field(default=0.0, ge=0.0, lt=1.0)  # of the hidden layer of the networks
@@ -74,7 +74,7 @@ class LayersConfig(Strict):
 
     def self_attention(self, size: int, place: str, *, causal: bool) -> attention.SelfAttention:
         """The self-attention of a layer. UserError if sizes do not fit, or a part needs the steps one by one."""
-        config = ContextConfig(scorer=self.scorer, normaliser=self.normaliser, window=self.window, heads=self.heads)
+        config = ContextConfig(scorer=self.scorer, normalizer=self.normalizer, window=self.window, heads=self.heads)
         position = self.make_position(size, place, in_attention=True)
         heads = build_multi_head(config, size, size, place=place, dropout=self.attention_dropout, position=position)
         try:
@@ -112,7 +112,7 @@ class TransformerEncoderConfig(LayersConfig, EncoderConfig):
             dropout=dropout,
             layer_drop=self.layer_drop,
         )
-        initialise(encoder)
+        initialize(encoder)
         use_fused_modules(encoder)
         return encoder
 
@@ -207,7 +207,7 @@ class TransformerConfig(ModelConfig):
             dropout=dropout,
             layer_drop=options.layer_drop,
         )
-        initialise(decoder)
+        initialize(decoder)
         use_fused_modules(decoder)
         return decoder
 
@@ -232,7 +232,7 @@ class TransformerConfig(ModelConfig):
         return build_context(config, size, encoder.state_size, encoder.directions, summary)
 
 
-def initialise(stack: nn.Module) -> None:
+def initialize(stack: nn.Module) -> None:
     """Weights of linear layers uniform in ±√(6 / (inputs + outputs)) (Glorot & Bengio 2010, eq. 16), biases 0."""
     for module in stack.modules():
         if isinstance(module, nn.Linear):

@@ -22,7 +22,7 @@ class Residual(nn.Module):
     """The connection around a sublayer f: norm(x + dropout(f(x))) with `post`, x + dropout(f(norm(x))) with `pre`.
 
     (Vaswani et al. 2017, sec. 5.4; Xiong et al. 2020, table 1.) f is called between `before` and `after`. If f does not
-    depend on x, `pre` has nothing to normalise.
+    depend on x, `pre` has nothing to normalize.
     """
 
     def __init__(self, size: int, norm: Norm, dropout: float = 0.0, *, depends_on_x: bool = True) -> None:

@@ -17,7 +17,7 @@ class LayerStack(nn.Module):
 
     The input is multiplied by `scale`, which is √size for embedded tokens (Vaswani et al. 2017, sec. 3.4), and gets its
     positions. In training, every layer is skipped with probability `layer_drop` (Fan et al. 2020, sec. 3.2), but never
-    all of them. With `norm=pre`, the states of the last layer are normalised (Xiong et al. 2020, table 1).
+    all of them. With `norm=pre`, the states of the last layer are normalized (Xiong et al. 2020, table 1).
     """
 
     def __init__(

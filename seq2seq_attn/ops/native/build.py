@@ -179,19 +179,19 @@ def _try(library: str, files: tuple[int, ...], cached: Path | None) -> None:
     first tried."""
     outcome = cached and cached.with_suffix(".tried")
     try:
-        signalled = outcome.read_text(encoding="ascii", errors="replace") if outcome else None
+        signaled = outcome.read_text(encoding="ascii", errors="replace") if outcome else None
     except OSError:  # not tried yet
-        signalled = None
-    if signalled is None and sys.executable:
+        signaled = None
+    if signaled is None and sys.executable:
         # Nothing but the loader: a trial takes about 20 milliseconds.
         command = [sys.executable, "-I", "-S", "-c", "import ctypes, sys; ctypes.CDLL(sys.argv[1])", library]
         code = _run(command, SECONDS, pass_fds=files).returncode  # an error that is none of a signal shows again here
-        signalled = "" if code >= 0 else _signal_name(-code)
+        signaled = "" if code >= 0 else _signal_name(-code)
         if outcome:
-            _keep(signalled.encode(), outcome)
-    if signalled:
+            _keep(signaled.encode(), outcome)
+    if signaled:
         again = f"; delete {outcome} to try again" if outcome else ""
-        raise OSError(f"the compiled library ends a process that loads it ({signalled}){again}")
+        raise OSError(f"the compiled library ends a process that loads it ({signaled}){again}")
 
 
 def _signal_name(number: int) -> str:

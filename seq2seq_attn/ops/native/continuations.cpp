@@ -29,17 +29,17 @@ extern "C" void best_continuations(Index sentences, Index hypotheses, Index word
                 }
 #pragma omp simd reduction(+ : total)
                 for (Index i = 0; i < words; i++) total += exponential(logit[i] - highest);
-                const float normaliser = highest + std::log(total), prefix = live[row];
+                const float normalizer = highest + std::log(total), prefix = live[row];
                 for (Index i = 0; i < exclusions; i++) logit[excluded[i]] = -INFINITY;
-                ends[row] = logit[end] - normaliser;
+                ends[row] = logit[end] - normalizer;
                 for (Index first = 0; first < words; first += BLOCK) {
                     const Index beyond = first + BLOCK < words ? first + BLOCK : words;
                     float best = -INFINITY;
 #pragma omp simd reduction(max : best)
                     for (Index i = first; i < beyond; i++) best = logit[i] > best ? logit[i] : best;
-                    if (!(best - normaliser + prefix > score[count - 1])) continue;
+                    if (!(best - normalizer + prefix > score[count - 1])) continue;
                     for (Index i = first; i < beyond; i++) {
-                        const float candidate = logit[i] - normaliser + prefix;
+                        const float candidate = logit[i] - normalizer + prefix;
                         if (!(candidate > score[count - 1])) continue;
                         Index place = count - 1;
                         for (; place > 0 && candidate > score[place - 1]; place--) {

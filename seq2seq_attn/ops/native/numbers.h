@@ -45,7 +45,7 @@ inline void store(Number &place, float x) {
 #endif
 }
 
-// e^x with an error of at most two units in the last place, in operations that compilers vectorise: 2^n e^r with an
+// e^x with an error of at most two units in the last place, in operations that compilers vectorize: 2^n e^r with an
 // integer n and |r| <= log(2) / 2, and e^r by its Taylor series up to r^7. x is clamped to [-87, 88], so that the
 // result is neither infinite nor zero.
 inline float exponential(float x) {

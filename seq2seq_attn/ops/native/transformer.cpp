@@ -57,7 +57,7 @@ extern "C" void transformer_encoder(Index count, Index size, Index heads, Index 
 // Earlier step t stored keys and values (layers, cache_rows[t], 2, size) at the address caches[t]; hypothesis r continues
 // the one in row slots[r, t] (rows, steps) of it. This step stores its own in cache (layers, rows, 2, size). The source
 // has keys and values (sentences, longest, layers, 2, size), of which the first lengths (sentences) are tokens; the
-// hypotheses of a sentence are neighbours. weights (rows, longest) are the mean over layers and heads of those of the
+// hypotheses of a sentence are neighbors. weights (rows, longest) are the mean over layers and heads of those of the
 // source.
 extern "C" void transformer_step(Index count, Index size, Index heads, Index hidden_size, Index norm_first,
                                  Index activation, double epsilon, const float *parameters, Index per_layer, Index rows,

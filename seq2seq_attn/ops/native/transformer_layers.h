@@ -1,4 +1,4 @@
-// What the kernels of transformer.cpp share: the parameters of a layer, layer normalisation, attention, and a block of rows
+// What the kernels of transformer.cpp share: the parameters of a layer, layer normalization, attention, and a block of rows
 // on its way through the layers. Rows are vectors of the model, of tokens or of hypotheses.
 #pragma once
 
@@ -24,8 +24,8 @@ struct Parameters {
             multiply_all(rows, inputs, x, x_stride, panels + column * inputs, bias + column, y + column, width);
     }
 
-    // Layer normalisation of each row; y may be x.
-    void normalise(Index rows, Index size, Index stride, double epsilon, const float *x, float *y) {
+    // Layer normalization of each row; y may be x.
+    void normalize(Index rows, Index size, Index stride, double epsilon, const float *x, float *y) {
         const float *scale = take(size), *shift = take(size);
         for (Index row = 0; row < rows; row++, x += stride, y += stride) {
             float sum = 0, squares = 0;
@@ -92,7 +92,7 @@ struct Layers {
     Index count, size, heads, hidden_size;
     bool norm_first;
     Activation activation;
-    double epsilon;           // of layer normalisation
+    double epsilon;           // of layer normalization
     const float *parameters;  // (count, per_layer): of each layer, in the order in which they are used
     Index per_layer;
 
@@ -134,17 +134,17 @@ struct Block {
         parameters.linear(rows, layers.size, outputs, f, width, result);
     }
 
-    // The input of a sublayer: x, or its normalisation in y.
+    // The input of a sublayer: x, or its normalization in y.
     const float *before() {
         if (!layers.norm_first) return x;
-        parameters.normalise(rows, layers.size, width, layers.epsilon, x, y);
+        parameters.normalize(rows, layers.size, width, layers.epsilon, x, y);
         return y;
     }
 
-    // x = x + z, normalised if it was not before.
+    // x = x + z, normalized if it was not before.
     void after() {
         for (Index i = 0; i < rows * width; i++) x[i] += z[i];
-        if (!layers.norm_first) parameters.normalise(rows, layers.size, width, layers.epsilon, x, x);
+        if (!layers.norm_first) parameters.normalize(rows, layers.size, width, layers.epsilon, x, x);
     }
 
     void feed_forward() {

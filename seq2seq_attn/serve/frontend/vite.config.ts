@@ -46,9 +46,9 @@ const runtime: Plugin = {
     const file = join(import.meta.dirname, "node_modules/onnxruntime-web/dist/ort-wasm-simd-threaded.wasm");
     const source = gzipSync(readFileSync(file), { level: 9 });
     this.emitFile({ type: "asset", fileName: "onnxruntime.wasm.gz", source });
-    // Its package has no file with the licence, so licences.md lacks the text.
-    const licence = readFileSync(join(import.meta.dirname, "onnxruntime.LICENSE"));
-    this.emitFile({ type: "asset", fileName: "onnxruntime.LICENSE", source: licence });
+    // Its package has no file with the license, so licenses.md lacks the text.
+    const license = readFileSync(join(import.meta.dirname, "onnxruntime.LICENSE"));
+    this.emitFile({ type: "asset", fileName: "onnxruntime.LICENSE", source: license });
   },
 };
 
@@ -59,7 +59,7 @@ const page: UserConfig = {
   build: {
     outDir: "../page",
     emptyOutDir: true,
-    license: { fileName: "licences.md" }, // of the bundled packages, which ask that their notices are kept
+    license: { fileName: "licenses.md" }, // of the bundled packages, which ask that their notices are kept
     modulePreload: { polyfill: false },
     // Names without hashes: a change of the page is a change of the same files. The server sends ETags.
     rollupOptions: {
@@ -76,7 +76,7 @@ const live: UserConfig = {
   build: {
     outDir: "../../export/page",
     emptyOutDir: true,
-    license: { fileName: "licences.md" }, // also written into the file
+    license: { fileName: "licenses.md" }, // also written into the file
     modulePreload: { polyfill: false },
     assetsInlineLimit: 1 << 20,
     rollupOptions: {
@@ -95,7 +95,7 @@ const report: UserConfig = {
   build: {
     outDir: "../../report/page",
     emptyOutDir: true,
-    license: { fileName: "licences.md" }, // also written into the file
+    license: { fileName: "licenses.md" }, // also written into the file
     modulePreload: { polyfill: false },
     rollupOptions: {
       input: "src/report.ts",

@@ -2,7 +2,7 @@
 
 A sentence is built of clauses by subordination and coordination. Words are counted between spaces, so "'s" and
 punctuation count too. Validation and test set have equally many sentences in every band of length; the training set has
-more short ones, from which words and word order are learnt quickly.
+more short ones, from which words and word order are learned quickly.
 """
 
 from __future__ import annotations

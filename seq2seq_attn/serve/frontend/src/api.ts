@@ -17,7 +17,7 @@ export interface ModelInfo {
   heads: number[]; // of each layer that attends; empty without attention weights
   max_length: number;
   search: { beam_size: number; length_penalty: number };
-  normalisers?: string[]; // that can replace its own; none without weights from scores, or without a server
+  normalizers?: string[]; // that can replace its own; none without weights from scores, or without a server
   examples: Example[];
 }
 
@@ -37,14 +37,14 @@ export interface Step {
 }
 
 export interface Intervention {
-  replace: "weights" | "mean" | "sentence" | "nothing" | "temperature" | "normaliser";
+  replace: "weights" | "mean" | "sentence" | "nothing" | "temperature" | "normalizer";
   step: number | null; // null: every step
   layer: number | null;
   head: number | null;
   weights?: number[];
   other?: string;
   temperature?: number;
-  normaliser?: string | { name: string };
+  normalizer?: string | { name: string };
 }
 
 /** A translation with its steps; `text` and `log_probability` grow while it is decoded. */
@@ -63,7 +63,7 @@ export interface Hypothesis {
 }
 
 /** A training pair that is near, or a step in which the model predicts its target. */
-export interface Neighbour {
+export interface Neighbor {
   distance: number;
   line: number; // of the training text, from 1
   source: string;
@@ -72,8 +72,8 @@ export interface Neighbour {
   tokens: string[] | null; // of the target, for a step
 }
 
-/** The body of a request for neighbours of a source or, with a step, of that step after the tokens of `target`. */
-export interface NeighboursRequest {
+/** The body of a request for neighbors of a source or, with a step, of that step after the tokens of `target`. */
+export interface NeighborsRequest {
   model: string;
   source: string | string[];
   target?: string[];
@@ -128,9 +128,9 @@ export class Api {
     return ((await answer.json()) as { hypotheses: Hypothesis[] }).hypotheses;
   }
 
-  async neighbours(request: NeighboursRequest, signal: AbortSignal): Promise<Neighbour[]> {
-    const answer = await this.send("v1/neighbours", request, signal);
-    return ((await answer.json()) as { neighbours: Neighbour[] }).neighbours;
+  async neighbors(request: NeighborsRequest, signal: AbortSignal): Promise<Neighbor[]> {
+    const answer = await this.send("v1/neighbors", request, signal);
+    return ((await answer.json()) as { neighbors: Neighbor[] }).neighbors;
   }
 
   /** The translation after every token that is decoded. */
@@ -175,4 +175,4 @@ export class Api {
 }
 
 /** Who answers the page: the server, or in a file of its own the page itself. */
-export type Answers = Pick<Api, "key" | "isServer" | "models" | "steps" | "hypotheses" | "neighbours" | "stream">;
+export type Answers = Pick<Api, "key" | "isServer" | "models" | "steps" | "hypotheses" | "neighbors" | "stream">;

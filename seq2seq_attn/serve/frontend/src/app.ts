@@ -3,18 +3,18 @@
 import { html, nothing, type PropertyValues, type TemplateResult } from "lit";
 import { type Answers, Api, ApiError, type ModelInfo } from "./api.ts";
 import "./bands.ts";
-import type { Normalisation } from "./controls.ts";
+import type { Normalization } from "./controls.ts";
 import "./controls.ts";
 import { saveJson } from "./download.ts";
 import {
   atTemperature,
   goingOn,
   intervened,
-  normaliserOf,
+  normalizerOf,
   ofTokens,
   placed,
   temperatureOf,
-  withNormaliser,
+  withNormalizer,
   withoutStep,
 } from "./edits.ts";
 import { shortNames } from "./format.ts";
@@ -77,9 +77,9 @@ export class AttentionPage extends Part {
       this.change(this.edited(model, (edit) => ofTokens(edit, isOwn ? null : tokens)));
     });
     this.listen("set-temperature", (temperature) =>
-      this.renormalise((edit, view) => atTemperature(edit, view, temperature)));
-    this.listen("set-normaliser", (normaliser) =>
-      this.renormalise((edit, view) => withNormaliser(edit, view, normaliser)));
+      this.renormalize((edit, view) => atTemperature(edit, view, temperature)));
+    this.listen("set-normalizer", (normalizer) =>
+      this.renormalize((edit, view) => withNormalizer(edit, view, normalizer)));
     this.listen("reset", ({ model, step }) => {
       this.change(this.edited(model, (edit) => (step === null ? NO_EDIT : withoutStep(edit, step))));
     });
@@ -143,24 +143,24 @@ export class AttentionPage extends Part {
   }
 
   /** The shown models whose weights can be computed anew from their scores. */
-  private get normalising(): ModelInfo[] {
-    return this.shown.map(({ info }) => info).filter(({ normalisers = [] }) => normalisers.length > 0);
+  private get normalizing(): ModelInfo[] {
+    return this.shown.map(({ info }) => info).filter(({ normalizers = [] }) => normalizers.length > 0);
   }
 
   /** What the controls show: the choices for the first of these models; null if there is none. */
-  private get normalisation(): Normalisation | null {
-    const [first] = this.normalising;
+  private get normalization(): Normalization | null {
+    const [first] = this.normalizing;
     if (!first) return null;
     const [edit, view] = [this.state.edits[first.name] ?? NO_EDIT, viewOf(this.state, first)];
     return {
       temperature: temperatureOf(edit, view),
-      normaliser: normaliserOf(edit, view),
-      normalisers: first.normalisers!,
+      normalizer: normalizerOf(edit, view),
+      normalizers: first.normalizers!,
     };
   }
 
-  private renormalise(change: (edit: Edit, view: View) => Edit): void {
-    const edits = this.normalising.map((info) => [
+  private renormalize(change: (edit: Edit, view: View) => Edit): void {
+    const edits = this.normalizing.map((info) => [
       info.name,
       change(this.state.edits[info.name] ?? NO_EDIT, viewOf(this.state, info)),
     ]);
@@ -206,7 +206,7 @@ export class AttentionPage extends Part {
     const heads = shown.map((pane) => pane.info.heads).sort((a, b) => b.length - a.length)[0] ?? [];
     return html`<sentence-form .state=${state} .models=${this.models} .names=${names}></sentence-form>
       <translator-controls .state=${state} .heads=${heads}
-        .normalisation=${this.normalisation}></translator-controls>
+        .normalization=${this.normalization}></translator-controls>
       <section class="result" aria-label="Translations">
         <translation-rows .panes=${shown} .names=${names} .focusPlace=${this.placeIn(shown)} .version=${version}></translation-rows>
         <div class="line">

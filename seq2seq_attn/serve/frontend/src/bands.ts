@@ -25,8 +25,8 @@ function figureWidth(sides: readonly (readonly number[])[], room: number): numbe
   return Math.max(least, Math.min(most, room, WIDTH));
 }
 
-/** Where tokens of these widths have their centres, evenly spread. */
-function centres(side: readonly number[], size: number): number[] {
+/** Where tokens of these widths have their centers, evenly spread. */
+function centers(side: readonly number[], size: number): number[] {
   const gap = (size - total(side)) / Math.max(1, side.length);
   let end = 0;
   return side.map((own) => {
@@ -64,7 +64,7 @@ export class AttentionBands extends Part {
   protected override render(): TemplateResult | typeof nothing {
     const [above, below] = [widths(this.source), widths(this.target)];
     const size = figureWidth([above, below], this.clientWidth || WIDTH);
-    const [from, to] = [centres(above, size), centres(below, size)];
+    const [from, to] = [centers(above, size), centers(below, size)];
     return html`<div class="scroll" tabindex="0" role="region" aria-label="Bands between the sentences">
       <svg class="bands" width=${size} height=${HEIGHT + 50} viewBox="0 0 ${size} ${HEIGHT + 50}" role="img"
         aria-label="Bands from source tokens to target tokens, as wide as the attention weights">
@@ -81,10 +81,10 @@ export class AttentionBands extends Part {
     this.revealed = key;
   }
 
-  private tokens(side: "source" | "target", tokens: readonly string[], centres: readonly number[], y: number): TemplateResult[] {
+  private tokens(side: "source" | "target", tokens: readonly string[], centers: readonly number[], y: number): TemplateResult[] {
     return tokens.map((token, place) => {
       const isNow = side === "target" && place === this.focusStep;
-      return svg`<text x=${centres[place]} y=${y} text-anchor="middle"
+      return svg`<text x=${centers[place]} y=${y} text-anchor="middle"
         class="${token === END ? "end" : ""} ${isNow ? "now" : ""} ${side}"
         @pointerenter=${() => (this.hovered = { side, place })} @pointerleave=${() => (this.hovered = null)}
         @click=${() => side === "target" && this.ask("focus-step", { model: this.model, step: place })}>${token}</text>`;

@@ -5,11 +5,11 @@ import { live } from "lit/directives/live.js";
 import { Part } from "./part.ts";
 import type { State } from "./state.ts";
 
-/** How weights follow from scores: what is chosen, and by what the normaliser can be replaced. */
-export interface Normalisation {
+/** How weights follow from scores: what is chosen, and by what the normalizer can be replaced. */
+export interface Normalization {
   temperature: number;
-  normaliser: string; // empty: the model's own
-  normalisers: readonly string[];
+  normalizer: string; // empty: the model's own
+  normalizers: readonly string[];
 }
 
 type Slider = "beam" | "penalty" | "temperature" | "topP" | "seed";
@@ -18,11 +18,11 @@ export class TranslatorControls extends Part {
   static override properties = {
     state: { attribute: false },
     heads: { attribute: false },
-    normalisation: { attribute: false },
+    normalization: { attribute: false },
   };
   declare state: State;
   declare heads: readonly number[]; // of each layer that attends
-  declare normalisation: Normalisation | null; // null: no model has weights from scores that are computed anew
+  declare normalization: Normalization | null; // null: no model has weights from scores that are computed anew
 
   protected override render(): TemplateResult {
     const { state } = this;
@@ -41,9 +41,9 @@ export class TranslatorControls extends Part {
             this.slider("beam", "Beam", 1, 16, 1, state.beam),
             state.beam > 1 ? this.slider("penalty", "Length penalty", 0, 3, 0.1, state.penalty) : nothing,
           ]}
-      ${this.normalisation === null
+      ${this.normalization === null
         ? nothing
-        : [this.normaliser(this.normalisation), this.sharpness(this.normalisation.temperature)]}
+        : [this.normalizer(this.normalization), this.sharpness(this.normalization.temperature)]}
       ${this.heads.reduce((sum, count) => sum + count, 0) > 1 ? this.layers() : nothing}
     </div>`;
   }
@@ -55,12 +55,12 @@ export class TranslatorControls extends Part {
       <output for=${name}>${value}</output></label>`;
   }
 
-  private normaliser({ normaliser, normalisers }: Normalisation): TemplateResult {
-    const choose = (event: Event): void => this.ask("set-normaliser", (event.target as HTMLSelectElement).value);
-    return html`<label title="The weights are normalise(e), where e are the model's own scores">Normaliser
-      <select id="attention-normaliser" @change=${choose}>
-        <option value="" .selected=${live(normaliser === "")}>the model's own</option>
-        ${normalisers.map((name) => html`<option .selected=${live(name === normaliser)}>${name}</option>`)}</select></label>`;
+  private normalizer({ normalizer, normalizers }: Normalization): TemplateResult {
+    const choose = (event: Event): void => this.ask("set-normalizer", (event.target as HTMLSelectElement).value);
+    return html`<label title="The weights are normalize(e), where e are the model's own scores">Normalizer
+      <select id="attention-normalizer" @change=${choose}>
+        <option value="" .selected=${live(normalizer === "")}>the model's own</option>
+        ${normalizers.map((name) => html`<option .selected=${live(name === normalizer)}>${name}</option>`)}</select></label>`;
   }
 
   /** On a logarithmic scale from 1/10 to 10, as dividing by 2 and multiplying by 2 are equally large changes. */
@@ -69,7 +69,7 @@ export class TranslatorControls extends Part {
       const found = 10 ** Number((event.target as HTMLInputElement).value);
       this.ask("set-temperature", Number(found.toPrecision(2)));
     };
-    const meaning = "The weights are normalise(e / t): below 1 sharper, above 1 closer to equal";
+    const meaning = "The weights are normalize(e / t): below 1 sharper, above 1 closer to equal";
     return html`<label class="slider" title=${meaning}>Attention temperature
       <input type="range" id="attention-temperature" min="-1" max="1" step="0.05" .value=${String(Math.log10(temperature))}
         aria-valuetext=${temperature} @input=${choose}>

@@ -1,4 +1,4 @@
-/** How a user's actions change an edit: a row of weights, a context, a temperature, a normaliser, another word, source tokens. */
+/** How a user's actions change an edit: a row of weights, a context, a temperature, a normalizer, another word, source tokens. */
 
 import type { Intervention } from "./api.ts";
 import type { View } from "./reading.ts";
@@ -6,9 +6,9 @@ import type { Edit } from "./state.ts";
 
 type Replacement = Omit<Intervention, "step" | "layer" | "head">;
 
-/** What an intervention changes: a temperature, a normaliser and a replaced context hold together. */
+/** What an intervention changes: a temperature, a normalizer and a replaced context hold together. */
 const subject = ({ replace }: Intervention): string =>
-  replace === "temperature" || replace === "normaliser" ? replace : "context";
+  replace === "temperature" || replace === "normalizer" ? replace : "context";
 
 /** Whether one takes the place of the other. */
 const samePlace = (a: Intervention, b: Intervention): boolean =>
@@ -30,8 +30,8 @@ export function intervened(edit: Edit, tokens: readonly string[], added: Interve
   return { ...edit, prefix, interventions: [...others, added] };
 }
 
-/** What replaces the temperature or the normaliser at every step, in the chosen layer and head or in all. */
-function everywhere(edit: Edit, view: View, replace: "temperature" | "normaliser"): Intervention | undefined {
+/** What replaces the temperature or the normalizer at every step, in the chosen layer and head or in all. */
+function everywhere(edit: Edit, view: View, replace: "temperature" | "normalizer"): Intervention | undefined {
   const place = placed(view, null, { replace });
   return edit.interventions.find((each) => samePlace(each, place));
 }
@@ -43,7 +43,7 @@ function withEverywhere(edit: Edit, view: View, replacement: Replacement, isNone
   return { ...edit, interventions: isNone ? others : [...others, added] };
 }
 
-/** The temperature of the normaliser at every step, in the chosen layer and head or in all. */
+/** The temperature of the normalizer at every step, in the chosen layer and head or in all. */
 export const temperatureOf = (edit: Edit, view: View): number =>
   everywhere(edit, view, "temperature")?.temperature ?? 1;
 
@@ -51,17 +51,17 @@ export const temperatureOf = (edit: Edit, view: View): number =>
 export const atTemperature = (edit: Edit, view: View, temperature: number): Edit =>
   withEverywhere(edit, view, { replace: "temperature", temperature }, temperature === 1);
 
-/** The name of the normaliser there; empty: the model's own. */
-export function normaliserOf(edit: Edit, view: View): string {
-  const given = everywhere(edit, view, "normaliser")?.normaliser;
+/** The name of the normalizer there; empty: the model's own. */
+export function normalizerOf(edit: Edit, view: View): string {
+  const given = everywhere(edit, view, "normalizer")?.normalizer;
   return typeof given === "string" ? given : (given?.name ?? "");
 }
 
-/** The edit with this normaliser there; empty: with the model's own. */
-export const withNormaliser = (edit: Edit, view: View, normaliser: string): Edit =>
-  withEverywhere(edit, view, { replace: "normaliser", normaliser }, normaliser === "");
+/** The edit with this normalizer there; empty: with the model's own. */
+export const withNormalizer = (edit: Edit, view: View, normalizer: string): Edit =>
+  withEverywhere(edit, view, { replace: "normalizer", normalizer }, normalizer === "");
 
-/** The edit with these source tokens, or with those of the tokeniser; rows of weights belonged to the tokens before. */
+/** The edit with these source tokens, or with those of the tokenizer; rows of weights belonged to the tokens before. */
 export function ofTokens({ source: _, ...edit }: Edit, tokens: string[] | null): Edit {
   const interventions = edit.interventions.filter((each) => each.replace !== "weights");
   return { ...edit, interventions, ...(tokens && { source: tokens }) };

@@ -8,7 +8,7 @@ import "./heat-map.css";
 import { largest, Part, reveal } from "./part.ts";
 import { textWidth } from "./text-width.ts";
 
-const LEVELS = 100; // of grey; the cells of a level are one path, so that 200 x 200 cells stay fluid
+const LEVELS = 100; // of gray; the cells of a level are one path, so that 200 x 200 cells stay fluid
 const LARGE = 700; // pixels; a wider map can be scaled down
 const DRAG = 120; // pixels of a drag from a weight of 0 to 1
 const ROOM = 540; // pixels that the cells of a row share, if no other number is given

@@ -1,7 +1,7 @@
 /** The training pairs that a model takes to be like the sentence, or like a step of its translation; read when opened. */
 
 import { html, nothing, type PropertyValues, type TemplateResult } from "lit";
-import { ApiError, type Neighbour, type NeighboursRequest } from "./api.ts";
+import { ApiError, type Neighbor, type NeighborsRequest } from "./api.ts";
 import { END, few } from "./format.ts";
 import { Part } from "./part.ts";
 import { tokensOf } from "./reading.ts";
@@ -24,7 +24,7 @@ export class NearestPairs extends Part {
   declare step: number | null; // null: sources are compared
   declare version: number; // changes with the content of the pane
   declare isOpen: boolean;
-  declare found: readonly Neighbour[];
+  declare found: readonly Neighbor[];
   declare note: string; // what went wrong, or how long to wait
   declare busy: boolean;
   private readonly line = new Line();
@@ -86,11 +86,11 @@ export class NearestPairs extends Part {
   }
 
   /** Asks until the server has read the training text. */
-  private async inquire(request: Omit<NeighboursRequest, "model">, signal: AbortSignal): Promise<void> {
+  private async inquire(request: Omit<NeighborsRequest, "model">, signal: AbortSignal): Promise<void> {
     this.busy = true;
     while (!signal.aborted) {
       try {
-        const found = await this.pane.neighbours(request, signal);
+        const found = await this.pane.neighbors(request, signal);
         [this.found, this.note, this.busy] = [found, "", false];
         return;
       } catch (error) {

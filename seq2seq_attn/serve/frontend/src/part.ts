@@ -12,8 +12,8 @@ export interface Asks {
   "choose-node": number; // its place in the nodes of a tree
   "go-on": { model: string; prefix: string[] };
   "set-tokens": { model: string; tokens: string[] };
-  "set-temperature": number; // of the normalisers of all shown models
-  "set-normaliser": string; // of all shown models; empty: their own
+  "set-temperature": number; // of the normalizers of all shown models
+  "set-normalizer": string; // of all shown models; empty: their own
   again: null; // what failed
   intervene: { model: string; step: number | null; replace: Intervention["replace"]; other?: string };
   reset: { model: string; step: number | null }; // null: everything

@@ -5,7 +5,7 @@ import type { Edit, State } from "./state.ts";
 
 export interface Reading {
   weights: number[];
-  scores: (number | null)[] | null; // before the normaliser; null for a mean, which has none
+  scores: (number | null)[] | null; // before the normalizer; null for a mean, which has none
   contributions: number[];
 }
 
@@ -43,7 +43,7 @@ export function givenRow(edit: Edit, step: number, view: View): number[] | null 
   const head = view.layer === null ? null : view.head;
   const meets = (one: number | null, other: number | null): boolean => one === null || other === null || one === other;
   const applies = (each: Intervention): boolean =>
-    each.replace !== "temperature" && each.replace !== "normaliser" &&
+    each.replace !== "temperature" && each.replace !== "normalizer" &&
     meets(each.step, step) && meets(each.layer, view.layer) && meets(each.head, head);
   const applied = edit.interventions.filter(applies);
   const last = applied.at(-1);

@@ -6,8 +6,8 @@ import {
   type Decoded,
   type Hypothesis,
   type ModelInfo,
-  type Neighbour,
-  type NeighboursRequest,
+  type Neighbor,
+  type NeighborsRequest,
   type StepsRequest,
 } from "./api.ts";
 import { isEdited, NO_EDIT, type Edit, type State } from "./state.ts";
@@ -130,8 +130,8 @@ export class Pane {
   }
 
   /** The nearest training pairs; ApiError with status 503 while the server reads them. */
-  neighbours(request: Omit<NeighboursRequest, "model">, signal: AbortSignal): Promise<Neighbour[]> {
-    return this.api.neighbours({ model: this.info.name, ...request }, signal);
+  neighbors(request: Omit<NeighborsRequest, "model">, signal: AbortSignal): Promise<Neighbor[]> {
+    return this.api.neighbors({ model: this.info.name, ...request }, signal);
   }
 
   private askForHypotheses(state: State, request: StepsRequest, key: string): void {

@@ -20,7 +20,7 @@ export class SourceTokens extends Part {
     this.shown = this.tokens ?? this.shown; // those of the sentence before, for an instant, so that the page stays still
     if (this.shown.length === 0) return nothing;
     const count = `${this.shown.length} source token${this.shown.length === 1 ? "" : "s"}`;
-    const reset = html`<button type="button" @click=${() => this.send([])}>Use those of the tokeniser</button>`;
+    const reset = html`<button type="button" @click=${() => this.send([])}>Use those of the tokenizer</button>`;
     return html`<details class="more" ?open=${this.isEdited}><summary>${count}${this.isEdited ? ", by hand" : ""}
         <small>split or join them</small></summary>
       <label class="tokens">Tokens <input lang=${this.language} autocomplete="off" spellcheck="false"

@@ -7,7 +7,7 @@ import { parseWalk, walkDefaults, type WalkState, writeWalk } from "./walk-state
 export interface Edit {
   prefix: string | string[]; // as typed, or as tokens
   interventions: Intervention[];
-  source?: string[]; // tokens by hand in place of those of the tokeniser
+  source?: string[]; // tokens by hand in place of those of the tokenizer
 }
 
 export interface Place {

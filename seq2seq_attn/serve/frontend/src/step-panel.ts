@@ -62,7 +62,7 @@ export class StepPanel extends Part {
     const most = Math.max(...found.contributions, 1e-9);
     return html`<table class="numbers">
       <thead><tr><th scope="col">source token</th>
-        <th scope="col" title="before the normaliser">score e</th><th scope="col">weight a</th>
+        <th scope="col" title="before the normalizer">score e</th><th scope="col">weight a</th>
         <th scope="col" title="how far the token moves the context C">|a v|</th><th></th></tr></thead>
       <tbody>${source.map((token, j) => html`<tr>
         <th scope="row" lang=${this.pane.info.source} class=${token === END ? "end" : ""}>${token}</th>

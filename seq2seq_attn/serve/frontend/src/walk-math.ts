@@ -1,4 +1,4 @@
-/** The scorers and normalisers of the package that have a closed form, for a query and keys of two numbers each. */
+/** The scorers and normalizers of the package that have a closed form, for a query and keys of two numbers each. */
 
 export type Vector = readonly number[];
 
@@ -75,7 +75,7 @@ export const SCORERS: Readonly<Record<string, WalkScorer>> = {
     "v · tanh(W [q; k])", "Luong et al. 2015, concat", [matrix("W", [1, 0.5, 1, 0, -0.5, 1, 0, 1], 4), V],
     (q, k, [w, v]) => dot(v!, tanh(times(w!, [...q, ...k]))),
   ),
-  normalised_additive: pairwise(
+  normalized_additive: pairwise(
     "g v / |v| · tanh(W q + U k + b) + r", "Raffel et al. 2017, eq. 16", [W, U, B, V, vector("g", [2]), vector("r", [0])],
     (q, k, [w, u, b, v, g, r]) => (g![0]! / norm(v!)) * additive(q, k, [w!, u!, b!, v!]) + r![0]!,
   ),
@@ -92,14 +92,14 @@ export const SCORERS: Readonly<Record<string, WalkScorer>> = {
   },
 };
 
-export interface WalkNormaliser {
+export interface WalkNormalizer {
   equation: string;
   weights: (scores: Vector, temperature: number) => number[];
   hasTemperature?: boolean;
 }
 
 /** By the names that they have in a configuration. */
-export const NORMALISERS: Readonly<Record<string, WalkNormaliser>> = {
+export const NORMALIZERS: Readonly<Record<string, WalkNormalizer>> = {
   softmax: { equation: "a_j = exp(e_j / τ) / Σ_k exp(e_k / τ)", weights: softmax, hasTemperature: true },
   sparsemax: { equation: "a_j = max(e_j − τ, 0), Σ_j a_j = 1", weights: sparsemax },
   entmax15: { equation: "a_j = max(e_j / 2 − τ, 0)², Σ_j a_j = 1", weights: entmax15 },

@@ -1,10 +1,10 @@
-/** The state of the lesson: a query, four keys, a scorer with its parameters, a normaliser. */
+/** The state of the lesson: a query, four keys, a scorer with its parameters, a normalizer. */
 
-import { NORMALISERS, SCORERS, type Vector } from "./walk-math.ts";
+import { NORMALIZERS, SCORERS, type Vector } from "./walk-math.ts";
 
 export interface WalkState {
   scorer: string;
-  normaliser: string;
+  normalizer: string;
   temperature: number;
   query: Vector;
   keys: readonly Vector[];
@@ -18,7 +18,7 @@ export const initialParameters = (scorer: string): Vector[] => SCORERS[scorer]!.
 export function walkDefaults(): WalkState {
   return {
     scorer: "dot",
-    normaliser: "softmax",
+    normalizer: "softmax",
     temperature: 1,
     query: [1, 1.5],
     keys: [[-1, 1.5], [2, 1], [1, -1.5], [-1.5, -1]],
@@ -38,7 +38,7 @@ function vectors(text: string | null, like: readonly Vector[]): Vector[] | null 
 export function writeWalk(walk: WalkState): URLSearchParams {
   const initial = walkDefaults();
   const query = new URLSearchParams();
-  for (const name of ["scorer", "normaliser", "temperature"] as const) {
+  for (const name of ["scorer", "normalizer", "temperature"] as const) {
     if (walk[name] !== initial[name]) query.set(name, String(walk[name]));
   }
   if (written([walk.query]) !== written([initial.query])) query.set("query", written([walk.query]));
@@ -51,14 +51,14 @@ export function writeWalk(walk: WalkState): URLSearchParams {
 /** What is missing or malformed takes its default. */
 export function parseWalk(query: URLSearchParams): WalkState {
   const initial = walkDefaults();
-  const known = (name: "scorer" | "normaliser", all: object): string =>
+  const known = (name: "scorer" | "normalizer", all: object): string =>
     Object.hasOwn(all, query.get(name) ?? "") ? query.get(name)! : initial[name];
   const scorer = known("scorer", SCORERS);
   const temperature = Number(query.get("temperature"));
   const own = initialParameters(scorer);
   return {
     scorer,
-    normaliser: known("normaliser", NORMALISERS),
+    normalizer: known("normalizer", NORMALIZERS),
     temperature: temperature > 0 && Number.isFinite(temperature) ? temperature : initial.temperature,
     query: vectors(query.get("query"), [initial.query])?.[0] ?? initial.query,
     keys: vectors(query.get("keys"), initial.keys) ?? initial.keys,

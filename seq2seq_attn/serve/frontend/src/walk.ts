@@ -6,7 +6,7 @@ import { figureButtons, saveJson } from "./download.ts";
 import { few, share } from "./format.ts";
 import { meter } from "./meter.ts";
 import { Part } from "./part.ts";
-import { context, NORMALISERS, type Parameter, SCORERS, type Vector } from "./walk-math.ts";
+import { context, NORMALIZERS, type Parameter, SCORERS, type Vector } from "./walk-math.ts";
 import "./walk-plane.ts";
 import { REACH } from "./walk-plane.ts";
 import { initialParameters, walkDefaults, type WalkState, WORDS } from "./walk-state.ts";
@@ -19,10 +19,10 @@ export class WalkPage extends Part {
     const { state } = this;
     const { query, keys } = state;
     const scores = SCORERS[state.scorer]!.score(query, keys, state.parameters);
-    const weights = NORMALISERS[state.normaliser]!.weights(scores, state.temperature);
+    const weights = NORMALIZERS[state.normalizer]!.weights(scores, state.temperature);
     const found = context(weights, keys);
     const results = { scores, weights, context: found };
-    return html`<p class="lead">A decoder asks with a query q. Each source word answers with a key k. A scorer compares them, a normaliser turns the scores
+    return html`<p class="lead">A decoder asks with a query q. Each source word answers with a key k. A scorer compares them, a normalizer turns the scores
         into weights, and the context C is the sum of the states under these weights.</p>
       <div class="walk">
         <figure @move-vector=${this.moved}>
@@ -31,7 +31,7 @@ export class WalkPage extends Part {
           <div class="vectors">${this.vector("q", query, -1)}${keys.map((key, j) => this.vector(WORDS[j]!, key, j))}</div>
         </figure>
         <div>
-          ${this.scorer(scores)} ${this.normaliser(weights)} ${this.sum(weights, found)}
+          ${this.scorer(scores)} ${this.normalizer(weights)} ${this.sum(weights, found)}
           <div class="line"><button type="button" @click=${() => this.change(walkDefaults())}>Reset</button>
             <button type="button" @click=${() => saveJson("walk", { ...state, ...results })}>Save as JSON</button></div>
         </div>
@@ -90,13 +90,13 @@ export class WalkPage extends Part {
         @change=${(event: Event) => set(i, event)}>`)}</div></fieldset>`;
   }
 
-  private normaliser(weights: Vector): TemplateResult {
+  private normalizer(weights: Vector): TemplateResult {
     const { state } = this;
-    const known = NORMALISERS[state.normaliser]!;
-    return html`<h2>2. Normalise</h2>
-      <div class="line"><label>Normaliser <select id="normaliser"
-          @change=${(event: Event) => this.change({ normaliser: (event.target as HTMLSelectElement).value })}>
-        ${Object.keys(NORMALISERS).map((name) => html`<option .selected=${live(name === state.normaliser)}>${name}</option>`)}</select></label>
+    const known = NORMALIZERS[state.normalizer]!;
+    return html`<h2>2. Normalize</h2>
+      <div class="line"><label>Normalizer <select id="normalizer"
+          @change=${(event: Event) => this.change({ normalizer: (event.target as HTMLSelectElement).value })}>
+        ${Object.keys(NORMALIZERS).map((name) => html`<option .selected=${live(name === state.normalizer)}>${name}</option>`)}</select></label>
         ${known.hasTemperature ? html`<label class="slider">Temperature τ <input type="range" id="tau" min="0.1" max="5" step="0.1" .value=${String(state.temperature)}
           @input=${(event: Event) => this.change({ temperature: Number((event.target as HTMLInputElement).value) })}><output>${state.temperature}</output></label>` : nothing}
         <span class="equation">${subscripts(known.equation)}</span></div>

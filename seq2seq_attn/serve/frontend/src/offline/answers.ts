@@ -1,6 +1,6 @@
 /** The answers of the server's endpoints, computed in the page by the models in the file. */
 
-import { type Answers, ApiError, type Decoded, type Hypothesis, type ModelInfo, type Neighbour, type StepsRequest } from "../api.ts";
+import { type Answers, ApiError, type Decoded, type Hypothesis, type ModelInfo, type Neighbor, type StepsRequest } from "../api.ts";
 import { Coder, EOS } from "./codec.ts";
 import { Decoder } from "./decoder.ts";
 import { type ModelFile, models } from "./file.ts";
@@ -87,8 +87,8 @@ export class OfflineAnswers implements Answers {
     });
   }
 
-  async neighbours(): Promise<Neighbour[]> {
-    throw new ApiError(400, "the training text is not in this file; seq2seq-attn serve finds neighbours");
+  async neighbors(): Promise<Neighbor[]> {
+    throw new ApiError(400, "the training text is not in this file; seq2seq-attn serve finds neighbors");
   }
 
   async *stream(request: StepsRequest, signal: AbortSignal): AsyncGenerator<Decoded> {

@@ -1,4 +1,4 @@
-/** Text to ids and back, as in seq2seq_attn/text/codec.py, for tokenisers that follow fixed rules. */
+/** Text to ids and back, as in seq2seq_attn/text/codec.py, for tokenizers that follow fixed rules. */
 
 import type { Codec } from "./file.ts";
 
@@ -59,7 +59,7 @@ export class Coder {
     return known === undefined ? [word] : [known, end![0]];
   }
 
-  /** Ids of text: `<unk>` is the unknown token, and so is a piece that is spelt like another special token. */
+  /** Ids of text: `<unk>` is the unknown token, and so is a piece that is spelled like another special token. */
   encode(pieces: readonly string[]): number[] {
     return pieces.map((piece) => {
       const id = this.ids.get(piece) ?? UNK;

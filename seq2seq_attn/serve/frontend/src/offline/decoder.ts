@@ -199,7 +199,7 @@ export class Decoder {
     for (const { layer, head, replace, weights } of this.interventions) {
       if (layer !== null && !(layer in this.heads)) throw new ApiError(400, `this model has no layer ${layer}`);
       if (head !== null && head >= Math.min(...this.heads)) throw new ApiError(400, `this model has no head ${head}`);
-      if (replace === "temperature" || replace === "normaliser") {
+      if (replace === "temperature" || replace === "normalizer") {
         throw new ApiError(400, `the ${replace} of attention needs a server: seq2seq-attn serve`);
       }
       if (replace === "weights" && weights?.length !== this.source.length) {

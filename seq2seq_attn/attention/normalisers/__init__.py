@@ -1,1 +1,0 @@
-"""Normalisers, one class per file; to add one, place a file in this folder."""

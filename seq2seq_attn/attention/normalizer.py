@@ -1,0 +1,127 @@
+"""From scores to weights: the one place where padding is excluded."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from seq2seq_attn.attention.history import NOTHING, History
+from seq2seq_attn.attention.registry import Registry
+from seq2seq_attn.attention.shapes import ScoreRows, Scores, TokenRows, Weights
+
+
+class Normalizer(nn.Module, ABC):
+    """Maps scores to weights over the last dimension; a concrete subclass can be named in a configuration."""
+
+    equation: ClassVar[str] = ""  # for the listing: e is the score, a the weight
+    source: ClassVar[str] = ""  # paper and equation number
+    sums_to_one: ClassVar[bool] = True  # False if the definition does not guarantee it
+    needs_history: ClassVar[bool] = False  # True in a HistoryNormalizer
+
+    def __init_subclass__(cls, *, registered: bool = True, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if registered:
+            _normalizers.add(cls)
+
+    def forward(self, scores: ScoreRows, is_token: TokenRows | None = None) -> ScoreRows:
+        """Weights (..., S) of scores (..., S); exactly 0 on padding and where a score is -inf.
+
+        `is_token` is broadcast over the scores; None means that all positions are tokens. Every row needs a token with
+        a finite score. Half precision is computed in float32 and cast back: a sum in bfloat16 loses the small terms of
+        a long row.
+        """
+        return self.normalize(masked(scores, is_token)).to(scores.dtype)
+
+    @abstractmethod
+    def normalize(self, scores: ScoreRows) -> ScoreRows:
+        """Weights of scores, where -inf marks the positions that must get exactly 0."""
+
+    @property
+    def can_extend(self) -> bool:
+        """Whether the source may grow between steps: False if the history has an entry for each position."""
+        return True
+
+    def start(self, scores: ScoreRows) -> History:
+        """The history before the first step: tensors (B, 1, ...). Only shape, dtype and device of `scores` matter."""
+        return NOTHING
+
+    def after(self, history: History, scores: Scores, is_token: TokenRows | None = None) -> Weights:
+        """Weights (B, K, S) of K hypotheses' scores, each after its history."""
+        weights: Weights = self(scores, is_token)
+        return weights
+
+    def advance(self, history: History, weights: ScoreRows) -> History:
+        """The history after a step with these `weights` (B, K, S)."""
+        return history
+
+
+_normalizers: Registry[Normalizer] = Registry("normalizer", Normalizer)
+
+
+class HistoryNormalizer(Normalizer, ABC):
+    """A normalizer whose weights depend on those of earlier steps.
+
+    The history works as in `HistoryScorer`. Rows are (B, K, S), K hypotheses per sentence.
+    """
+
+    needs_history = True
+
+    @property
+    def can_extend(self) -> bool:
+        return False
+
+    @abstractmethod
+    def start(self, scores: ScoreRows) -> History: ...
+
+    def forward(
+        self, scores: ScoreRows, is_token: TokenRows | None = None, history: History | None = None
+    ) -> ScoreRows:
+        """Weights (B, K, S), each hypothesis with its own history; None means before the first step."""
+        history = self.start(scores) if history is None else history
+        return self.normalize_after(masked(scores, is_token), history).to(scores.dtype)
+
+    def normalize(self, scores: ScoreRows) -> ScoreRows:
+        return self.normalize_after(scores, self.start(scores))
+
+    @abstractmethod
+    def normalize_after(self, scores: ScoreRows, history: History) -> ScoreRows:
+        """As `normalize`, after the steps of the history."""
+
+    def after(self, history: History, scores: Scores, is_token: TokenRows | None = None) -> Weights:
+        weights: Weights = self(scores, is_token, history)
+        return weights
+
+    @abstractmethod
+    def advance(self, history: History, weights: ScoreRows) -> History: ...
+
+
+def masked(scores: ScoreRows, is_token: TokenRows | None) -> ScoreRows:
+    """Scores in full precision, with -inf on everything that is not a token."""
+    scores = full_precision(scores)
+    # With a score that overflowed, perhaps in half precision, softmax would compute inf - inf; the largest float gives
+    # the limit instead.
+    scores = scores.clamp(torch.finfo(scores.dtype).min, torch.finfo(scores.dtype).max)
+    return scores if is_token is None else torch.where(is_token, scores, -torch.inf)
+
+
+def below_the_highest(scores: ScoreRows) -> ScoreRows:
+    """Scores minus the maximum of their row: the differences stay the same and nothing overflows."""
+    return scores - scores.detach().amax(dim=-1, keepdim=True)
+
+
+def normalizer_class(name: str) -> type[Normalizer]:
+    """The normalizer named in a configuration, by its name or its file; errors as for `Registry.find`."""
+    return _normalizers.find(name)
+
+
+def normalizer_classes() -> dict[str, type[Normalizer]]:
+    """All normalizers by configuration name."""
+    return _normalizers.classes()
+
+
+def full_precision(tensor: Tensor) -> Tensor:
+    """The tensor, in float32 if it is in half precision: bfloat16 cannot represent 257, and 1 + 0.003 rounds to 1."""
+    return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
