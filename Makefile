@@ -35,7 +35,7 @@ reference: .venv/ready
 # seq2seq_attn/serve/frontend into serve/page, export/page and report/page of the package, which are committed. Needs
 # Node 20.
 page:
-	cd seq2seq_attn/serve/frontend && npm ci && npm run build
+	cd seq2seq_attn/serve/frontend && npm ci && npm test && npm run build
 
 # The sdist and the wheel in dist/, tried out in an environment of their own. With URL=https://github.com/OWNER/NAME the
 # links of the README are absolute, as the package index needs them.

@@ -14,7 +14,7 @@ export const fixed = (value: number, decimals: number): string =>
 export function few(value: number): string {
   if (value === 0) return "0";
   const size = Math.abs(value);
-  if (size < 0.001 || size >= 1e5) return value.toExponential(1).replace("e+", "e").replace("-", "−");
+  if (size < 0.001 || size >= 1e5) return value.toExponential(1).replace("e+", "e").replaceAll("-", "−");
   return value.toFixed(size < 10 ? 3 : size < 1000 ? 2 : 0).replace("-", "−");
 }
 
