@@ -10,7 +10,7 @@ from pydantic import Field, PositiveInt, SerializeAsAny, field_validator, model_
 
 from seq2seq_attn.evaluation.corpus_scores import default_tokenizer, unknown_tokenizer
 from seq2seq_attn.models.translator import ModelConfig, default_model
-from seq2seq_attn.search.options import SearchOptions
+from seq2seq_attn.options import SearchOptions
 from seq2seq_attn.strict import Seed, Strict
 from seq2seq_attn.text.languages import language_code, without_rules
 from seq2seq_attn.training.config import TrainingConfig

@@ -40,8 +40,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "a sample": {"temperature": 1.0, "seed": 1},
     "bf16": {"precision": "bf16"},
     "int8": {"precision": "int8"},
-    "shortlist": {"shortlist": True},
-    "int8, shortlist": {"precision": "int8", "shortlist": True},
+    "shortlist": {"shortlist": 50},
+    "int8, shortlist": {"precision": "int8", "shortlist": 50},
 }
 LAST, LAST_AVERAGE = "weights of the last step", "averaged weights of the last step"
 ENSEMBLE = "ensemble of these models"

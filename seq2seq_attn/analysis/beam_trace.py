@@ -19,7 +19,7 @@ from seq2seq_attn.models.translator import Decoded, Sentences, Step, Translator,
 from seq2seq_attn.results.observations import BeamHypothesis, DecodingStep, DecodingTrace
 from seq2seq_attn.runs.corpora import TestSet, nearest_lines
 from seq2seq_attn.runs.model import TrainedModel
-from seq2seq_attn.search.batched import search
+from seq2seq_attn.search.batched import quantized_for, search
 from seq2seq_attn.search.hypotheses import Hypothesis
 from seq2seq_attn.text.vocabulary import BOS, EOS, PAD
 
@@ -40,9 +40,9 @@ def trace_pair(model: TrainedModel, arm: str, source: str, reference: str) -> De
     """
     ids, target = model.cut(model.source.encode(source)), model.target.encode(reference)
     tokens = len(ids) - 1
-    changes = {"beam_size": TRACED_BEAM_SIZE, "n_best": TRACED_BEAM_SIZE, "sampling": None, "mbr": None}
+    changes = {"beam_size": TRACED_BEAM_SIZE, "n_best": TRACED_BEAM_SIZE, "sampling": False, "mbr": None}
     options = model.config.search.model_copy(update=changes)
-    searched = TracingTranslator(options.quantized(model.translator))
+    searched = TracingTranslator(quantized_for(options, model.translator))
     forced = TracingTranslator(model.translator)
     hypotheses = search(searched, [ids], options, with_weights=True)[0]
     _force_stepwise(forced, ids, target)

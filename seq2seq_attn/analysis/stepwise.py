@@ -18,9 +18,9 @@ from seq2seq_attn.analysis.step_interventions import IntervenedModels, Intervent
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.translator import Sentences, Step, Translator, pad
 from seq2seq_attn.ops.continuations import best_continuations
+from seq2seq_attn.options import SearchOptions
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.search.batched import search
-from seq2seq_attn.search.options import SearchOptions
 from seq2seq_attn.text.encoded import Ids
 from seq2seq_attn.text.vocabulary import EOS, PAD, SPECIALS, UNK, Vocabulary
 
@@ -93,7 +93,7 @@ def decode_steps(
     rest = _after(options, len(first))
     limit = len(first) + rest.limit(len(ids))
     model.require_steps(limit, "this prefix and what follows it")
-    if options.beam_size == 1 and options.sampling is None:
+    if options.beam_size == 1 and not options.draws:
         return decoder.steps(first, limit, options.min_length)
     (found,) = search(_Continuing(decoder, first), [ids], rest)
     return decoder.steps([*first, *found[0].tokens, EOS], min(limit, len(first) + len(found[0].tokens) + 1))
@@ -141,7 +141,7 @@ def exact(options: SearchOptions, n_best: int | None = None) -> SearchOptions:
 
     For `n_best` hypotheses, by default as many as before.
     """
-    changes = {"precision": "fp32", "shortlist": None, "mbr": None, "replace_unknown": False}
+    changes = {"precision": "fp32", "shortlist": None, "mbr": None, "candidates": None, "replace_unknown": False}
     return options.model_copy(update=changes | {"n_best": n_best or options.n_best})
 
 

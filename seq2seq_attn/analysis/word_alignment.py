@@ -24,13 +24,13 @@ from seq2seq_attn.analysis.attention_files import NO_WEIGHTS, TokenAttention, fo
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import Agreement, GoldCorpus, Links, agreement, count_links, read_gold
 from seq2seq_attn.evaluation.attention_weights import (
-    AlignmentRow,
     argmax_links,
     merge_pieces,
     threshold_links,
     word_rows,
 )
 from seq2seq_attn.models.translator import HeadWeights
+from seq2seq_attn.options import AlignmentRow
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import read_pairs
 from seq2seq_attn.runs.folder import read_config

@@ -5,10 +5,10 @@ from __future__ import annotations
 import html
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 from seq2seq_attn.analysis.attention_files import END, NO_WEIGHTS, TokenAttention, forced_attention, searched_attention
 from seq2seq_attn.api.answers import (
@@ -27,13 +27,12 @@ from seq2seq_attn.api.tables import html_table
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import GoldCorpus, Links, Method, flipped, read_gold_of, symmetrize
-from seq2seq_attn.evaluation.attention_weights import AlignmentRow
 from seq2seq_attn.ops import slow_precision
+from seq2seq_attn.options import AlignOptions, LinkOptions, SearchOptions, takes
 from seq2seq_attn.runs import DEMO, Say, find_run, is_shipped, warn
 from seq2seq_attn.runs.folder import read_metrics
 from seq2seq_attn.runs.model import TrainedModel, with_lexicon
 from seq2seq_attn.search.batched import Progress
-from seq2seq_attn.search.options import SearchOptions, ShortlistOptions
 from seq2seq_attn.strict import parse
 from seq2seq_attn.text.corpus import ParallelCorpus, refuse_no_text
 
@@ -50,12 +49,6 @@ if TYPE_CHECKING:
 Pairs = ParallelCorpus | Iterable[tuple[str, str]]
 
 CHUNK = 512  # lines translated together: sorted by length, they form batches with little padding
-
-# Options of `translate` that are in a record of their own in a configuration, with their names there.
-_OPTIONS_OF_RECORDS = {
-    "sampling": {name: name for name in ("temperature", "top_k", "top_p", "seed")},
-    "mbr": {"mbr": "utility", "candidates": "candidates"},
-}
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -102,114 +95,57 @@ class Model:
         """The contents of the run's metrics.json: training, and test scores once the test set has been scored."""
         return read_metrics(self.folder)
 
+    @takes(SearchOptions, unset=True)
     def translate(
         self,
         sentences: Iterable[str],
         *,
-        beam_size: int | None = None,
-        n_best: int | None = None,
-        distinct: bool | None = None,
-        length_penalty: float | None = None,
-        min_length: int | None = None,
-        max_length: int | None = None,
-        precision: Literal["fp32", "bf16", "int8"] | None = None,
-        shortlist: bool | None = None,
-        temperature: float | None = None,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        seed: int | None = None,
-        mbr: Literal["chrf", "bleu"] | None = None,
-        candidates: int | None = None,
-        replace_unknown: bool | None = None,
         ensemble: Sequence[Model] = (),
         weights: bool = False,
         progress: Progress | None = None,
         say: Say = warn,
+        **search: Any,
     ) -> Translations:
         """Translates sentences; a blank sentence has a blank translation.
 
-        Options that are None default to the run's configuration. `beam_size=1` is greedy search; the `n_best` best
-        hypotheses of the beam are returned, with `distinct` no text twice. The score is log p divided by
-        ((5 + tokens) / 6) to the power of `length_penalty`. `min_length` and `max_length` count target tokens,
-        including `</s>`; the run's `search.max_length_ratio` limits them as well. `shortlist` restricts the search to
-        likely tokens, with a lexicon that is learned on first use. With `weights`, the result includes the attention
-        weights.
+        The score of a translation is log p divided by ((5 + tokens) / 6) to the power of `length_penalty`; with `mbr`,
+        it is the mean utility, chrF or sentence BLEU against all candidates. With `temperature`, `top_k`, `top_p` or
+        `seed`, translations are drawn at random.
 
-        With any of `temperature`, `top_k`, `top_p` and `seed`, `n_best` translations of each sentence are drawn at
-        random instead (`search.sampling`); `temperature=1` draws from the distribution of the model. `mbr` chooses
-        among the `candidates` best of the beam, or as many samples, those with the highest mean chrF or sentence BLEU
-        against all candidates (minimum Bayes risk); this mean is then the score.
+        A word that the model predicts without knowing it is shown as `<unk>`, unless `replace_unknown`. The unknown
+        words of a sentence are in its record, under `unknown`.
 
-        A word that the model predicts without knowing it is shown as `<unk>` or, with `replace_unknown`, as the source
-        token with the highest attention weight. The unknown words of a sentence are in its record, under `unknown`.
+        Args:
+            sentences: Lines of text. One with more tokens than the run's `data.max_length` is cut, with a warning.
+            ensemble: Models that translate together with this one: at every step, their probabilities are averaged,
+                and so are their attention weights. Options, limits and lexicon are those of this model.
+            weights: Whether the result includes the attention weights.
+            progress: Called after each batch with its number of sentences.
+            say: Called with warnings.
+            **search: Fields of `seq2seq_attn.options.SearchOptions`, by default those of the run's configuration.
 
-        The models of `ensemble` translate together with this one: at every step, their probabilities are averaged, and
-        so are their attention weights. Options, limits and lexicon are those of this model.
-
-        After each batch, `progress` is called with the number of sentences done. `say` is called with warnings, such as
-        that a sentence with more tokens than the run's `data.max_length` is truncated. UserError: options contradict
-        each other, or a model of the ensemble has other vocabularies or tokenizers than this one.
+        Raises:
+            UserError: Options contradict each other, or a model of the ensemble has other vocabularies or tokenizers.
         """
         if isinstance(sentences, str):
             raise UserError(f"translate takes a list of sentences, got one string; write translate([{sentences!r}])")
-        options = self.search_options(
-            beam_size=beam_size,
-            n_best=n_best,
-            distinct=distinct,
-            length_penalty=length_penalty,
-            min_length=min_length,
-            max_length=max_length,
-            precision=precision,
-            shortlist=shortlist,
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            seed=seed,
-            mbr=mbr,
-            candidates=candidates,
-            replace_unknown=replace_unknown,
-        )
-        found = self.stream(sentences, options, ensemble=ensemble, weights=weights, progress=progress, say=say)
+        options, rest = self.search_options(**search), iter(sentences)
+        batches = iter(lambda: list(islice(rest, CHUNK)), [])
+        found = self.stream(batches, options, ensemble=ensemble, weights=weights, progress=progress, say=say)
         return Translations(found)
 
-    def search_options(
-        self, *, base: SearchOptions | None = None, shortlist: bool | None = None, **given: Any
-    ) -> SearchOptions:
-        """The options `base`, by default those of the run, updated with those of `translate` that are not None.
+    @takes(SearchOptions, unset=True)
+    def search_options(self, *, base: SearchOptions | None = None, **search: Any) -> SearchOptions:
+        """The options `base`, by default those of the run, with those that are given and not None.
 
-        UserError: an option is unknown, or contradicts another.
+        Raises:
+            UserError: An option is unknown, or contradicts another.
         """
         base = base or self.config.search
-        if shortlist is not None and shortlist != (base.shortlist is not None):
-            base = base.model_copy(update={"shortlist": ShortlistOptions() if shortlist else None})
-        changes = {key: value for key, value in given.items() if value is not None}
-        if not changes:
-            return base
-        if "candidates" in changes and not ("mbr" in changes or base.mbr):
-            raise UserError("candidates: only minimum Bayes risk chooses among them; give mbr as well")
-        values = base.model_dump()
-        for record, names in _OPTIONS_OF_RECORDS.items():
-            if own := {key: changes.pop(name) for name, key in names.items() if name in changes}:
-                values[record] = (values[record] or {}) | own
-        return parse(SearchOptions, values | changes)
+        changes = {name: value for name, value in search.items() if value is not None}
+        return parse(SearchOptions, base.model_dump() | changes) if changes else base
 
     def stream(
-        self,
-        lines: Iterable[str],
-        options: SearchOptions | None = None,
-        *,
-        ensemble: Sequence[Model] = (),
-        weights: bool = False,
-        chunk: int = CHUNK,
-        progress: Progress | None = None,
-        say: Say = warn,
-    ) -> Iterator[Translation]:
-        """As `translate`, for a stream of lines: they are read and translated lazily, `chunk` at a time."""
-        rest = iter(lines)
-        batches = iter(lambda: list(islice(rest, chunk)), [])
-        return self.stream_batches(batches, options, ensemble=ensemble, weights=weights, progress=progress, say=say)
-
-    def stream_batches(
         self,
         batches: Iterable[Sequence[str]],
         options: SearchOptions | None = None,
@@ -219,7 +155,7 @@ class Model:
         progress: Progress | None = None,
         say: Say = warn,
     ) -> Iterator[Translation]:
-        """As `stream`, for lines in batches, each of which is translated together before the next is asked for."""
+        """As `translate`, for batches of lines, each of which is translated before the next is asked for."""
         options = options or self.config.search
         needs_weights = weights or options.replace_unknown
         trained = with_lexicon(self._averaged_with(ensemble, needs_weights), self.folder, options, say).for_inference(
@@ -295,50 +231,48 @@ class Model:
             for source, target, each in zip(corpus.source, corpus.target, forced, strict=True)
         )
 
+    @takes(AlignOptions)
     def align(
         self,
         pairs: Pairs,
         *,
-        threshold: float | None = None,
-        row: AlignmentRow = "predicted",
-        layer: int | None = None,
-        head: int | None = None,
         reverse: Model | None = None,
         symmetrize: Method = "grow-diag-final-and",
         write: Callable[[TokenAttention], object] | None = None,
         progress: Progress | None = None,
+        **options: Any,
     ) -> Alignments:
         """Links between the words of sentence pairs, from the weights under which the model predicts the given targets.
 
         A target word is linked to the source word with the highest weight or, with `threshold`, to all words with at
-        least that weight; a pair with a blank side has no links. `row` selects the step whose weights align a word: the
-        step that predicts it or, with "read", the step that reads it as input. The weights are the mean over all layers
-        and heads, with `layer` the mean over the heads of that layer, and with `head` those of that head; both count
-        from 0. The links of `reverse`, a model for the opposite direction, are combined with these by the method
-        `symmetrize`; `layer` and `head` are then those of both models. `write` is called with the weights between the
-        tokens of each pair. UserError: a model has no such layer or head, or `threshold` is not between 0 and 1.
+        least that weight; a pair with a blank side has no links.
+
+        Args:
+            pairs: Sentences and their translations.
+            reverse: A model for the opposite direction, whose links are combined with these; `layer` and `head` are
+                then those of both models.
+            symmetrize: How the links of two directions are combined.
+            write: Called with the weights between the tokens of each pair.
+            progress: Called after each batch with its number of pairs.
+            **options: Fields of `seq2seq_attn.options.AlignOptions`.
+
+        Raises:
+            UserError: A model has no such layer or head, or an option is outside its limits.
         """
         from seq2seq_attn.analysis.word_alignment import align_by_attention
 
-        if head is not None and layer is None:
-            raise UserError(f"head {head} needs the number of its layer, from 0")
-        _refuse_unknown_rule(threshold, row)
+        chosen: dict[str, Any] = parse(AlignOptions, options).model_dump()
         corpus = self._short(pairs)
-        aligned = partial(align_by_attention, threshold=threshold, row=row, layer=layer, head=head, progress=progress)
-        links = aligned(self.trained, corpus, write=write)
+        links = align_by_attention(self.trained, corpus, write=write, progress=progress, **chosen)
         if reverse is not None:
             turned = reverse._short(ParallelCorpus(corpus.target, corpus.source, corpus.name))
-            links = _joined(links, map(flipped, aligned(reverse.trained, turned)), symmetrize)
+            backward = align_by_attention(reverse.trained, turned, progress=progress, **chosen)
+            links = _joined(links, map(flipped, backward), symmetrize)
         return _alignments(corpus, links)
 
+    @takes(LinkOptions)
     def align_heads(
-        self,
-        pairs: Pairs,
-        gold: Path | str | GoldCorpus,
-        *,
-        threshold: float | None = None,
-        row: AlignmentRow = "predicted",
-        progress: Progress | None = None,
+        self, pairs: Pairs, gold: Path | str | GoldCorpus, *, progress: Progress | None = None, **options: Any
     ) -> HeadAgreements:
         """How well the links of every layer and head agree with gold links, or with a file of them.
 
@@ -348,52 +282,68 @@ class Model:
         from seq2seq_attn.analysis.word_alignment import agreement_by_head
         from seq2seq_attn.api.heads import HeadAgreements
 
-        _refuse_unknown_rule(threshold, row)
-        corpus = self._short(pairs)
+        chosen, corpus = parse(LinkOptions, options), self._short(pairs)
         known = gold if isinstance(gold, GoldCorpus) else read_gold_of(Path(gold), corpus.source, corpus.target)
-        return HeadAgreements(
-            agreement_by_head(self.trained, corpus, known, threshold=threshold, row=row, progress=progress)
-        )
+        return HeadAgreements(agreement_by_head(self.trained, corpus, known, **chosen.model_dump(), progress=progress))
 
+    @takes(SearchOptions, unset=True)
     def attention_maps(self, source: str, target: str | None = None, **search: Any) -> AttentionMaps:
         """The weights of every layer and head for a sentence and its translation, by default the best of a search.
 
-        `search` takes the options of `translate` but `ensemble`, and none with a target. UserError: a side is blank, a
-        search would cut the sentence, or the model has no weights.
+        Args:
+            source: The sentence.
+            target: Its translation.
+            **search: Options of the search, as in `translate`; none with a target.
+
+        Raises:
+            UserError: A side is blank, a search would cut the sentence, or the model has no weights.
         """
         from seq2seq_attn.api.heads import AttentionMaps
 
         _refuse_unused_options(target is not None, search)
-        if search.get("ensemble"):
-            raise UserError("the weights of layers and heads are those of one model; leave out ensemble")
         if target is None:
             self._refuse_cut(source)
-            (target,) = self.translate([source], **search).sentences
+            (found,) = self.stream([[source]], self.search_options(**search))
+            target = found.text
         self.trained.require_short([source], [target])
-        (found,) = self.trained.head_weights([source], [target])
-        if found is None:
+        (weights,) = self.trained.head_weights([source], [target])
+        if weights is None:
             raise UserError("a blank sentence has no attention weights; give one with text on both sides")
-        if not any(layer.any() for layer in found.cross):
+        if not any(layer.any() for layer in weights.cross):
             raise UserError(NO_WEIGHTS)
         tokens = (*self.trained.source.pieces(source), END), (*self.trained.target.pieces(target), END)
-        return AttentionMaps(*tokens, *(tuple(layer.numpy() for layer in layers) for layers in found))
+        return AttentionMaps(*tokens, *(tuple(layer.numpy() for layer in layers) for layers in weights))
 
+    @takes(SearchOptions, unset=True)
     def attention(
-        self, source: str, target: str | None = None, *, words: bool = False, **search: Any
+        self,
+        source: str,
+        target: str | None = None,
+        *,
+        words: bool = False,
+        ensemble: Sequence[Model] = (),
+        **search: Any,
     ) -> AttentionMatrix:
         """The attention weights between a sentence and its translation, by default the best one that the search finds.
 
-        The weights are between tokens or, with `words`, between words: subword weights are summed over each source word
-        and averaged over each target word. `search` takes the options of `translate`, and none with a target.
-        UserError: a side is blank, the model has no weights, or a search would cut the sentence within its words.
+        Args:
+            source: The sentence.
+            target: Its translation.
+            words: Whether the weights are between words instead of tokens: those of subwords are summed over each
+                source word and averaged over each target word.
+            ensemble: Further models, as in `translate`; none with a target.
+            **search: Options of the search, as in `translate`; none with a target.
+
+        Raises:
+            UserError: A side is blank, the model has no weights, or a search would cut the sentence within its words.
         """
-        _refuse_unused_options(target is not None, search)
-        if words and search.get("ensemble"):
+        _refuse_unused_options(target is not None, search | ({"ensemble": ensemble} if ensemble else {}))
+        if words and ensemble:
             raise UserError("words=True: weights between words are those of one model; leave out ensemble")
         if target is None:
             if words:
                 self._refuse_cut(source)
-            (found,) = self.translate([source], weights=True, **search)
+            (found,) = self.translate([source], weights=True, ensemble=ensemble, **search)
             if not words:
                 return found.attention
             target = found.text
@@ -406,6 +356,7 @@ class Model:
         merged = merge_words(self.trained, source, target, forced)
         return AttentionMatrix(tuple(merged.source), tuple(merged.target), merged.weights).checked()
 
+    @takes(SearchOptions, unset=True)
     def steps(
         self,
         source: str | Sequence[str],
@@ -438,6 +389,7 @@ class Model:
         steps = decode_steps(self.trained, source, target, prefix=prefix, interventions=changes, options=options)
         return Steps(**vars(decoded(self.trained, source, steps)))
 
+    @takes(SearchOptions, unset=True)
     def neighbors(
         self,
         source: str | Sequence[str],
@@ -593,14 +545,6 @@ def _refuse_unused_options(nothing_is_searched: bool, search: Mapping[str, Any])
     """UserError for options of a search where none is made: they would have no effect."""
     if nothing_is_searched and search:
         raise UserError(f"{', '.join(search)}: options of a search, and nothing is searched for here; leave them out")
-
-
-def _refuse_unknown_rule(threshold: float | None, row: str) -> None:
-    """UserError for a threshold that no weight has, and for an unknown row."""
-    if threshold is not None and not 0 <= threshold <= 1:
-        raise UserError(f"threshold {threshold:g}: give a weight between 0 and 1")
-    if row not in get_args(AlignmentRow):
-        raise UserError(f"row {row!r}: give {' or '.join(map(repr, get_args(AlignmentRow)))}")
 
 
 def _scorer_name(scorer: Any) -> str:

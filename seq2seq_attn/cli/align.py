@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -27,27 +27,23 @@ from seq2seq_attn.cli.arguments import (
 from seq2seq_attn.cli.console import answer, answer_json, progress, rates, rates_line, say
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import Method
+from seq2seq_attn.options import AlignOptions, takes
+from seq2seq_attn.strict import parse
 
 if TYPE_CHECKING:
     from seq2seq_attn.api.heads import HeadAgreements
     from seq2seq_attn.text.corpus import ParallelCorpus
 
-Row = Literal["predicted", "read"]  # as in evaluation/attention_weights.py, which imports NumPy
 DEFAULT_METHOD: Method = "grow-diag-final-and"
 
 
+@takes(AlignOptions)
 def align(
     run: RunFolder,
     source: SourceFile,
     target: TargetFile,
+    *,
     gold: Annotated[Path | None, file("Gold links in Pharaoh format; adds the error rates.")] = None,
-    threshold: Annotated[
-        float | None,
-        typer.Option(min=0, max=1, help="Link all words with at least this weight, not only the highest-weighted one."),
-    ] = None,
-    row: Annotated[
-        Row, typer.Option(help="Align a word by the step that predicts it, or by the step that reads it as input.")
-    ] = "predicted",
     reverse: Annotated[
         Path | None, folder("A run for the opposite direction, to combine its links with those of RUN.", check_run)
     ] = None,
@@ -58,10 +54,6 @@ def align(
         Literal["attention", "eflomal"],
         typer.Option(help="eflomal is a statistical aligner, trained on the training data of RUN in both directions."),
     ] = "attention",
-    layer: Annotated[
-        int | None, typer.Option(min=0, help="Align by the heads of this layer alone, counted from 0: by their mean.")
-    ] = None,
-    head: Annotated[int | None, typer.Option(min=0, help="Align by this head of --layer, counted from 0.")] = None,
     heads: Annotated[
         bool,
         typer.Option("--heads", help="Print the error rate of every layer and head against --gold, not links."),
@@ -72,6 +64,7 @@ def align(
     attention: AttentionFile = None,
     as_json: AsJson = False,
     plugin: Plugin = None,
+    **options: Any,
 ) -> None:
     """Print the word alignments of sentence pairs.
 
@@ -92,13 +85,11 @@ def align(
     from seq2seq_attn.evaluation.alignment import read_gold_of
     from seq2seq_attn.text.corpus import read_parallel
 
-    by_weights = {"--threshold": threshold is not None, "--row": row != "predicted", "--reverse": reverse}
-    by_weights |= {"--attention": attention, "--layer": layer is not None, "--heads": heads, "--plot": plot}
-    if aligner == "eflomal" and (given := [option for option, value in by_weights.items() if value]):
-        raise UserError(f"--aligner eflomal uses no weights; leave out {', '.join(given)}")
-    if head is not None and layer is None:
-        raise UserError("--head is counted within a layer; add --layer")
-    if heads and (not gold or reverse or attention or layer is not None):
+    links = parse(AlignOptions, options).model_dump(exclude_defaults=True)
+    others = {"reverse": reverse, "attention": attention, "heads": heads, "plot": plot}
+    if aligner == "eflomal" and (given := [*links, *(name for name, value in others.items() if value)]):
+        raise UserError(f"--aligner eflomal uses no weights; leave out {', '.join(f'--{name}' for name in given)}")
+    if heads and (not gold or reverse or attention or "layer" in links):
         raise UserError("--heads needs --gold, and compares all heads; leave out --reverse, --attention and --layer")
     if plot and plot.suffix not in (".svg", ".png"):
         raise UserError(f"{plot}: pictures are written to a file that ends in .svg or .png")
@@ -119,14 +110,11 @@ def align(
             _plot(model, pairs, plot)
         if heads and known:
             with progress("pairs", len(pairs)) as advance:
-                _answer_heads(model.align_heads(pairs, known, threshold=threshold, row=row, progress=advance), as_json)
+                _answer_heads(model.align_heads(pairs, known, progress=advance, **links), as_json)
             return
         other = load_model(reverse, None) if reverse else None
         with progress("pairs", len(pairs) * (2 if other else 1)) as advance, writing as write:
-            found = model.align(
-                pairs, threshold=threshold, row=row, layer=layer, head=head,
-                reverse=other, symmetrize=method, write=write, progress=advance,
-            )  # fmt: skip
+            found = model.align(pairs, reverse=other, symmetrize=method, write=write, progress=advance, **links)
         if not model.trained.translator.attends:
             say(f"no links: the model of {run} does not attend to single source words (model.context.kind)")
     agreed = found.agreement(known) if known else None

@@ -25,8 +25,8 @@ from seq2seq_attn.cli import (
     walk,
 )
 from seq2seq_attn.cli.arguments import examples
+from seq2seq_attn.cli.command import App
 from seq2seq_attn.cli.console import answer
-from seq2seq_attn.cli.once import App
 
 app = App(rich_markup_mode=None, pretty_exceptions_enable=False)
 

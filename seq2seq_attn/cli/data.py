@@ -10,8 +10,8 @@ import typer
 
 import seq2seq_attn as s2s
 from seq2seq_attn.cli.arguments import AsJson, argument, complete_corpora, examples, file, folder
+from seq2seq_attn.cli.command import App
 from seq2seq_attn.cli.console import answer, answer_json, answer_rich, progress, say
-from seq2seq_attn.cli.once import App
 from seq2seq_attn.errors import UserError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,6 +24,7 @@ from seq2seq_attn.cli.arguments import (
 )
 from seq2seq_attn.cli.console import answer, answer_json, progress, say
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.options import SearchOptions, takes
 
 if TYPE_CHECKING:
     from seq2seq_attn.api.answers import Translation
@@ -33,65 +34,18 @@ REPORTED = 5  # lines whose unknown words are listed; the others are counted
 CHUNK = 512  # lines translated together: sorted by length, they form batches with little padding
 
 
+@takes(SearchOptions, unset=True)
 def translate(
     run: RunFolder,
     source: Annotated[
         Path | None, argument("SOURCE", "Source sentences, one per line; plain or compressed; default: stdin.")
     ] = None,
-    beam_size: Annotated[int | None, typer.Option(min=1, help="Hypotheses per sentence; 1 is greedy search.")] = None,
-    n_best: Annotated[
-        int | None, typer.Option(min=1, help="Translations per line at most, best first, as `i ||| text ||| score`.")
-    ] = None,
-    distinct: Annotated[
-        bool | None,
-        typer.Option("--distinct", help="No text twice for a line: subwords can spell one text in several ways."),
-    ] = None,
-    length_penalty: Annotated[
-        float | None, typer.Option(help="log p is divided by ((5 + tokens) / 6) to this power; 0 ranks by log p.")
-    ] = None,
-    min_length: Annotated[
-        int | None, typer.Option(min=1, help="Minimum number of target tokens, </s> included.")
-    ] = None,
-    max_length: Annotated[
-        int | None,
-        typer.Option(min=1, help="Maximum number of target tokens, </s> included; search.max_length_ratio limits too."),
-    ] = None,
-    precision: Annotated[
-        Literal["fp32", "bf16", "int8"] | None,
-        typer.Option(
-            help="Precision of matrix products; bf16 and int8 (for CPUs) are faster but less exact: bf16 moves the "
-            "log-probability of a sentence by up to 0.7, and may choose another translation."
-        ),
-    ] = None,
-    shortlist: Annotated[
-        bool | None,
-        typer.Option(help="Predict only likely tokens, for speed, with a lexicon that is learned on first use."),
-    ] = None,
-    temperature: Annotated[
-        float | None,
-        typer.Option(help="Draw translations at random, from p^(1/T), normalized, T > 0; 1: the model's distribution."),
-    ] = None,
-    top_k: Annotated[int | None, typer.Option(min=1, help="Draw from the k most probable tokens only.")] = None,
-    top_p: Annotated[
-        float | None, typer.Option(help="Draw from the fewest tokens with this probability in total, above 0 up to 1.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="The seed of what is drawn.")] = None,
-    mbr: Annotated[
-        Literal["chrf", "bleu"] | None,
-        typer.Option(help="Minimum Bayes risk: rank by mean similarity to all candidates, by this sentence score."),
-    ] = None,
-    candidates: Annotated[
-        int | None,
-        typer.Option(min=2, help="Translations among which --mbr chooses, of the beam or drawn; 5 unless given."),
-    ] = None,
-    replace_unknown: Annotated[
-        bool | None,
-        typer.Option(help="Show the source token with the highest attention weight instead of <unk>."),
-    ] = None,
+    *,
     ensemble: Ensemble = None,
     attention: AttentionFile = None,
     as_json: AsJson = False,
     plugin: Plugin = None,
+    **search: Any,
 ) -> None:
     """Translate a file or stdin, line by line.
 
@@ -104,8 +58,7 @@ def translate(
     translations of --n-best.
 
     With --with, several runs translate together: at every step, their probabilities are averaged, and so are their
-    attention weights. Any of --temperature, --top-k, --top-p and --seed draws --n-best translations at random instead
-    of searching for the best ones. With --mbr, the score is the mean similarity, 0 to 100.
+    attention weights. With --mbr, the score is the mean similarity, 0 to 100.
 
     Words of the input that are unknown to the model are reported on stderr: the first lines that have any, then their
     share. An unknown word that the model predicts is shown as <unk>.
@@ -116,30 +69,12 @@ def translate(
     total, batches = _batches(source)
     writing = attention_file(attention) if attention else nullcontext()
     model, others = load_model(run, plugin), load_ensemble(ensemble)
-    options = model.search_options(
-        beam_size=beam_size,
-        n_best=n_best,
-        distinct=distinct,
-        length_penalty=length_penalty,
-        min_length=min_length,
-        max_length=max_length,
-        precision=precision,
-        shortlist=shortlist,
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-        seed=seed,
-        mbr=mbr,
-        candidates=candidates,
-        replace_unknown=replace_unknown,
-    )
+    options = model.search_options(**search)
     is_typed = source is None and sys.stdin is not None and sys.stdin.isatty()
     unknown = UnknownReport(say, most=None if is_typed else REPORTED)
     with progress("lines", total) as advance, writing as write:
         weights = write is not None
-        found = model.stream_batches(
-            _tidied(batches), options, ensemble=others, weights=weights, progress=advance, say=say
-        )
+        found = model.stream(_tidied(batches), options, ensemble=others, weights=weights, progress=advance, say=say)
         for number, translation in enumerate(found):
             unknown.add(translation.source, translation.unknown)
             if as_json:

@@ -13,8 +13,8 @@ from seq2seq_attn.doctor.subject import Finding, Subject, is_close, max_error, n
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.recurrent.translator import RecurrentTranslator
 from seq2seq_attn.models.translator import Sentences
+from seq2seq_attn.options import SearchOptions
 from seq2seq_attn.search.beam import beam_search
-from seq2seq_attn.search.options import SearchOptions
 from seq2seq_attn.text.vocabulary import EOS
 
 _DECODERS: dict[str, dict[str, Any]] = {

@@ -16,14 +16,13 @@ words, and weights become links.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from seq2seq_attn.evaluation.alignment import Link
-
-AlignmentRow = Literal["predicted", "read"]
+from seq2seq_attn.options import AlignmentRow
 
 
 def word_rows(weights: ArrayLike, row: AlignmentRow = "predicted") -> NDArray[np.float64]:

@@ -23,14 +23,21 @@ from seq2seq_attn.models.ensemble import Ensemble
 from seq2seq_attn.models.translator import HeadWeights, ModelConfig, Translator, weights_from_a_file
 from seq2seq_attn.ops.host import machine_memory
 from seq2seq_attn.ops.inference import for_inference
+from seq2seq_attn.options import SearchOptions
 from seq2seq_attn.runs import CONFIG, Say, is_shipped
 from seq2seq_attn.runs.corpora import encode_pairs
 from seq2seq_attn.runs.folder import LEXICON, MODEL, read_config
-from seq2seq_attn.search.batched import Progress, force_corpus, force_heads_of_corpus, search
+from seq2seq_attn.search.batched import (
+    Progress,
+    autocast,
+    force_corpus,
+    force_heads_of_corpus,
+    quantized_for,
+    search,
+)
 from seq2seq_attn.search.forced import Forced
 from seq2seq_attn.search.hypotheses import Hypothesis
 from seq2seq_attn.search.interruptible import AtStep, never
-from seq2seq_attn.search.options import MbrOptions, SearchOptions, ShortlistOptions
 from seq2seq_attn.search.shortlist import Shortlist
 from seq2seq_attn.text.checksums import checked, write_recorded
 from seq2seq_attn.text.codec import Codec, load_codecs
@@ -201,8 +208,8 @@ class TrainedModel:
         if self.is_prepared:
             return self
         options = options or self.config.search
-        with options.autocast(self.device.type):
-            translator = for_inference(options.quantized(self.translator))
+        with autocast(options, self.device.type):
+            translator = for_inference(quantized_for(options, self.translator))
         return replace(self, translator=translator, is_prepared=True)
 
     def averaged_with(self, others: Sequence[TrainedModel]) -> TrainedModel:
@@ -244,7 +251,7 @@ class TrainedModel:
             translator,
             [ids[i] for i in filled],
             options.for_candidates(),
-            shortlist=self._shortlist(options.shortlist),
+            shortlist=self._shortlist(options),
             with_weights=with_weights or options.replace_unknown,
             progress=progress,
             at_step=self.at_step,
@@ -256,7 +263,7 @@ class TrainedModel:
     def _chosen(self, source: str, candidates: list[Hypothesis], options: SearchOptions) -> list[Hypothesis]:
         """The n best of the candidates."""
         if options.mbr is not None:
-            return self._by_utility(source, candidates, options)
+            return self._by_utility(source, candidates, options.mbr, options)
         if options.distinct:  # several segmentations of a text may be in the beam
             first: dict[str, Hypothesis] = {}
             for each in candidates:
@@ -400,21 +407,22 @@ class TrainedModel:
             "search": self.config.search.model_dump(mode="json"),
         }
 
-    def _shortlist(self, options: ShortlistOptions | None) -> Shortlist | None:
-        if options is None:
+    def _shortlist(self, options: SearchOptions) -> Shortlist | None:
+        if not options.shortlist:
             return None
         if self.lexicon is None:
             raise UserError("search.shortlist needs the lexicon of the run; load it with with_lexicon(model, folder)")
         translations, frequent = map(torch.from_numpy, self.lexicon)
-        return Shortlist(translations[:, : options.translations], frequent[: options.frequent])
+        return Shortlist(translations[:, : options.shortlist], frequent[: options.shortlist_frequent])
 
-    def _by_utility(self, source: str, candidates: Sequence[Hypothesis], options: SearchOptions) -> list[Hypothesis]:
+    def _by_utility(
+        self, source: str, candidates: Sequence[Hypothesis], name: str, options: SearchOptions
+    ) -> list[Hypothesis]:
         """The n best texts among the candidates, each as one hypothesis with its mean utility as score, best first."""
         from seq2seq_attn.evaluation.bayes_risk import mean_utilities, utility  # imports sacrebleu
 
         self.at_step()
         texts = [self.text(source, each, options) for each in candidates]
-        name = (options.mbr or MbrOptions()).utility
         means = mean_utilities(texts, utility(name, *self.config.evaluation.bleu))
         distinct: dict[str, Hypothesis] = {}
         for text, mean, hypothesis in zip(texts, means, candidates, strict=True):
@@ -450,7 +458,7 @@ def with_lexicon(
     The lexicon is learned from the training pairs and saved in the folder, unless it exists or the run is part of the
     package. UserError: the training pairs are not where the configuration says.
     """
-    if (options or model.config.search).shortlist is None or model.lexicon is not None:
+    if not (options or model.config.search).shortlist or model.lexicon is not None:
         return model
     path = checked(folder, LEXICON)
     if is_shipped(folder):

@@ -28,6 +28,7 @@ from seq2seq_attn.evaluation.corpus_scores import (
 from seq2seq_attn.models.translator import Translator
 from seq2seq_attn.ops.host import device_type, give_back_freed_memory, on_cuda
 from seq2seq_attn.ops.int8 import require_int8
+from seq2seq_attn.options import SearchOptions
 from seq2seq_attn.runs import CONFIG, Say
 from seq2seq_attn.runs.corpora import (
     CACHE_FOLDER,
@@ -61,7 +62,6 @@ from seq2seq_attn.runs.plugin import FOLDER, run_files
 from seq2seq_attn.runs.pretrained import Pretrained, start_from_vectors
 from seq2seq_attn.runs.provenance import PROVENANCE, config_content, provenance_content, session
 from seq2seq_attn.saved import weights_content
-from seq2seq_attn.search.options import SearchOptions
 from seq2seq_attn.text.checksums import write_recorded
 from seq2seq_attn.text.codec import Codec, codec_files, load_codecs
 from seq2seq_attn.text.corpus import ParallelCorpus, filter_pairs
@@ -299,8 +299,7 @@ def validation_bleu(model: TrainedModel, pairs: ParallelCorpus, folder: Path) ->
 
     Called before weights and checkpoint are written, and therefore checks the lock of the folder.
     """
-    changes = {"beam_size": 1, "n_best": 1, "shortlist": None, "sampling": None, "mbr": None, "replace_unknown": False}
-    greedy = SearchOptions.model_validate(model.config.search.model_dump() | changes)
+    greedy = model.config.search.greedy()
     # Without sacrebleu's warning about lines that look tokenized, which would appear at every validation.
     metric = bleu_metric(*model.config.evaluation.bleu)
 

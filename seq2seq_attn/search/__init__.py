@@ -1,16 +1,15 @@
 """Greedy search, beam search, sampling and forced decoding over any translator."""
 
+from seq2seq_attn.options import SearchOptions
 from seq2seq_attn.search.batched import force_corpus, search
 from seq2seq_attn.search.beam import beam_search, greedy_search
 from seq2seq_attn.search.forced import Forced, force
 from seq2seq_attn.search.hypotheses import Hypothesis
-from seq2seq_attn.search.options import SamplingOptions, SearchOptions
 from seq2seq_attn.search.sampling import sample
 
 __all__ = [
     "Forced",
     "Hypothesis",
-    "SamplingOptions",
     "SearchOptions",
     "beam_search",
     "force",

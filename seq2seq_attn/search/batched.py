@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import TypeVar
 
@@ -11,11 +11,13 @@ import torch
 
 from seq2seq_attn.models.translator import HeadWeights, Sentences, Translator, pad
 from seq2seq_attn.ops.host import parallel_map
+from seq2seq_attn.ops.int8 import quantized
+from seq2seq_attn.ops.replace import Model
+from seq2seq_attn.options import SearchOptions
 from seq2seq_attn.search.beam import beam_search, greedy_search
 from seq2seq_attn.search.forced import Forced, force, force_heads
 from seq2seq_attn.search.hypotheses import Hypothesis
 from seq2seq_attn.search.interruptible import AtStep, Interruptible, never
-from seq2seq_attn.search.options import SearchOptions
 from seq2seq_attn.search.sampling import sample
 from seq2seq_attn.search.shortlist import Shortlist, Shortlisted
 from seq2seq_attn.text.encoded import Ids
@@ -46,11 +48,11 @@ def search(
     mode on the device of its parameters; the mode of every module is restored afterward. `at_step` is called before
     every step; what it raises ends the search. It may be called in several threads at once.
     """
-    method = sample if options.sampling else greedy_search if options.beam_size == 1 else beam_search
-    translator = options.quantized(translator)
+    method = sample if options.draws else greedy_search if options.beam_size == 1 else beam_search
+    translator = quantized_for(options, translator)
 
     def decode(source: Sentences) -> list[list[Hypothesis]]:
-        with options.autocast(source.tokens.device.type):
+        with autocast(options, source.tokens.device.type):
             if shortlist is None:
                 return method(Interruptible(translator, at_step), source, options, with_weights)
             tokens = shortlist.tokens(source)
@@ -60,6 +62,16 @@ def search(
         return [[each._replace(tokens=[listed[i] for i in each.tokens]) for each in best] for best in found]
 
     return _in_batches(translator, decode, (sources,), options.batch_size, options.batch_tokens, progress)
+
+
+def autocast(options: SearchOptions, device: str) -> AbstractContextManager[object]:
+    """The autocast context of a search on a device type; fp32 and int8 leave the caller's unchanged."""
+    return torch.autocast(device, torch.bfloat16) if options.precision == "bf16" else nullcontext()
+
+
+def quantized_for(options: SearchOptions, model: Model) -> Model:
+    """The model to search with: a copy with int8 linear layers if the precision is int8, otherwise `model` itself."""
+    return quantized(model) if options.precision == "int8" else model
 
 
 def force_corpus(

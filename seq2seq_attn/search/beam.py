@@ -11,8 +11,8 @@ from torch import Tensor
 
 from seq2seq_attn.models.translator import Sentences, Translator
 from seq2seq_attn.ops.continuations import best_continuations
+from seq2seq_attn.options import SearchOptions
 from seq2seq_attn.search.hypotheses import Choice, End, Hypothesis, active_rows, first_ends, to_lists, trace
-from seq2seq_attn.search.options import SearchOptions
 from seq2seq_attn.text.vocabulary import EOS
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from seq2seq_attn.search.options import SearchOptions
+from seq2seq_attn.options import SearchOptions
 from seq2seq_attn.text.vocabulary import EOS
 
 # Selecting rows of the memory moves about as much data as one step reads of it. It pays once the rows dropped, summed

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from seq2seq_attn.models.translator import Sentences, Translator
+from seq2seq_attn.options import SearchOptions
 from seq2seq_attn.search.hypotheses import Choice, Hypothesis, active_rows, first_ends, trace
-from seq2seq_attn.search.options import SamplingOptions, SearchOptions
 from seq2seq_attn.text.vocabulary import BOS, EOS, PAD
 
 
@@ -18,13 +18,13 @@ def sample(
 ) -> list[list[Hypothesis]]:
     """`n_best` independent translations Y ~ p(Y | X) of each of the B sentences, in the order in which they were drawn.
 
-    y_i ~ p(y | y_1 .. y_{i-1}, X), as changed by `options.sampling`, until `</s>` or the maximum length. `<pad>`, `<s>`
-    and, before the minimum length, `</s>` are never drawn. The log-probability of a translation is the model's own,
-    whatever it was drawn from.
+    y_i ~ p(y | y_1 .. y_{i-1}, X), as changed by `temperature`, `top_k` and `top_p`, until `</s>` or the maximum
+    length. `<pad>`, `<s>` and, before the minimum length, `</s>` are never drawn. The log-probability of a translation
+    is the model's own, whatever it was drawn from.
 
     The samples of a sentence depend on the seed and its tokens, and not on the other sentences of its batch.
     """
-    sampling, count = options.sampling or SamplingOptions(), options.n_best
+    count, seed = options.n_best, 1 if options.seed is None else options.seed
     lengths = source.lengths.tolist()
     limits = [options.limit(length) for length in lengths]
     device = source.tokens.device
@@ -34,7 +34,7 @@ def sample(
 
     sentences = list(range(len(lengths)))
     tokens = torch.full((len(sentences) * count,), translator.start_token, device=device)
-    uniform = _uniform_numbers(source, limits, count, sampling.seed).to(device)
+    uniform = _uniform_numbers(source, limits, count, seed).to(device)
     total = torch.zeros(len(sentences), count, dtype=torch.float32, device=device)  # log-probability so far
     limit = torch.tensor(limits, device=device)
     running = torch.ones_like(total, dtype=torch.bool)
@@ -45,7 +45,7 @@ def sample(
         output = translator.step(tokens, state, memory)
         logits = output.logits.to(torch.promote_types(output.logits.dtype, torch.float32))
         excluded = [PAD, BOS] if length >= options.min_length else [PAD, BOS, EOS]
-        drawn = draw(logits, uniform[:, length - 1].flatten(), sampling, excluded)
+        drawn = draw(logits, uniform[:, length - 1].flatten(), options, excluded)
         log_probabilities = logits.gather(1, drawn[:, None]).squeeze(1) - logits.logsumexp(dim=1)
         total, tokens = total + log_probabilities.view_as(total), drawn
         totals.append(total)
@@ -64,12 +64,12 @@ def sample(
     return trace(history, first_ends(history, totals, limits, options), lengths)
 
 
-def draw(logits: Tensor, uniform: Tensor, options: SamplingOptions, excluded: list[int]) -> Tensor:
+def draw(logits: Tensor, uniform: Tensor, options: SearchOptions, excluded: list[int]) -> Tensor:
     """A token (N,) for each row of the logits (N, V), chosen by a number (N,) in [0, 1) that falls into its share."""
     scores = logits.clone()
     scores[:, excluded] = -torch.inf
     range_ = torch.finfo(scores.dtype)  # a temperature outside it would be 0 or infinite, and 0 / 0 is no number
-    temperature = min(max(options.temperature, range_.tiny), range_.max)
+    temperature = min(max(options.temperature or 1.0, range_.tiny), range_.max)
     scores = (scores - scores.amax(dim=1, keepdim=True)) / temperature  # at most 0: no overflow near t = 0
     if options.top_k is not None and options.top_k < scores.shape[1]:
         best, tokens = scores.topk(options.top_k)

@@ -23,7 +23,7 @@ from seq2seq_attn import report
 from seq2seq_attn.analysis.step_interventions import Intervention
 from seq2seq_attn.analysis.stepwise import DecodedStep, exact, source_tokens
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.search.options import SearchOptions
+from seq2seq_attn.options import AlignOptions, SearchOptions
 from seq2seq_attn.serve import Settings, requests
 from seq2seq_attn.serve.batches import Batches, QueueFullError, StoppingError
 from seq2seq_attn.serve.guard import STOPPING, Exchange, Guard, Metrics, check_key, error_response
@@ -251,7 +251,7 @@ def _add_lines(app: FastAPI, server: Server) -> None:
             translations = [(each, found["source"]) for found in results for each in found["translations"]]
             pairs = [(source, each["text"]) for each, source in translations]
             lengths = [len(source) + len(text) for source, text in pairs]
-            found = await server.run_on(request, AlignTask(served), pairs, lengths)
+            found = await server.run_on(request, AlignTask(served, AlignOptions()), pairs, lengths)
             for (each, _), links in zip(translations, found, strict=True):
                 each["links"] = links["links"]
         return await _answer(served, {"results": results})
@@ -269,7 +269,7 @@ def _add_lines(app: FastAPI, server: Server) -> None:
         """Links between the words of given translations, as [source word, target word], counted from 0."""
         body = await server.body(request, requests.AlignBody)
         served, pairs = server.model(body.model), requests.pairs(body)
-        task = AlignTask(served, body.threshold, body.row, body.layer, body.head)
+        task = AlignTask(served, body.options)
         results = await server.run(request, task, pairs, await server.pair_lengths(served, pairs))
         return await _answer(served, {"results": results})
 

@@ -6,12 +6,15 @@ import html
 import json
 from typing import Any
 
+from seq2seq_attn.options import SearchRequest
 from seq2seq_attn.strict import Strict
 
 
 def schema(record: type[Strict]) -> dict[str, Any]:
     """The body of an endpoint in OpenAPI; records within records are written out where they stand."""
     schema = record.model_json_schema(ref_template="{model}")
+    for name in SearchRequest.model_fields if issubclass(record, SearchRequest) else ():
+        del schema["properties"][name]["default"]  # that of the run
     parts = schema.pop("$defs", {})
 
     def inlined(value: Any) -> Any:

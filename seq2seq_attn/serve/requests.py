@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 from urllib.parse import parse_qs
 
-from pydantic import ConfigDict, Field, NonNegativeInt, PositiveInt
+from pydantic import ConfigDict, Field, NonNegativeInt
 from starlette.requests import Request
 
 from seq2seq_attn.analysis.step_interventions import Intervention
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.attention_weights import AlignmentRow
+from seq2seq_attn.options import AlignOptions, SearchRequest
 from seq2seq_attn.serve import Settings
 from seq2seq_attn.strict import Strict, parse
 
@@ -51,36 +51,16 @@ class _ModelBody(_Body):
     model: str | None = None  # name of the run; by default the first
 
 
-class _SearchBody(_ModelBody):
+class _SearchBody(SearchRequest, _ModelBody):
     """Options of a search; by default those of the run."""
-
-    search: ClassVar[tuple[str, ...]] = (
-        "beam_size", "n_best", "distinct", "length_penalty", "min_length", "max_length", "precision", "temperature",
-        "top_k", "top_p", "seed", "mbr", "candidates", "replace_unknown",
-    )  # fmt: skip
-
-    beam_size: PositiveInt | None = None  # 1 is greedy search
-    n_best: PositiveInt | None = None  # translations of each line
-    distinct: bool | None = None  # no text twice among them
-    length_penalty: float | None = None  # log p is divided by ((5 + tokens) / 6) to this power
-    min_length: PositiveInt | None = None  # target tokens, `</s>` included
-    max_length: PositiveInt | None = None  # likewise
-    precision: Literal["fp32", "bf16", "int8"] | None = None  # of matrix products
-    temperature: float | None = None  # draw at random, from p^(1/T), normalized
-    top_k: PositiveInt | None = None  # draw from the k most probable tokens
-    top_p: float | None = None  # draw from the fewest tokens of this probability
-    seed: NonNegativeInt | None = None  # of what is drawn
-    mbr: Literal["chrf", "bleu"] | None = None  # minimum Bayes risk: rank by mean similarity to all candidates
-    candidates: int | None = Field(default=None, ge=2)  # of `mbr`
-    replace_unknown: bool | None = None  # show the most attended source token instead of `<unk>`
 
     def options(self, settings: Settings) -> dict[str, Any]:
         """The given options. ApiError: one exceeds a limit of the server."""
-        given = {name: getattr(self, name) for name in self.search if getattr(self, name) is not None}
+        given = {name: getattr(self, name) for name in SearchRequest.model_fields if name in self.model_fields_set}
         limits = dict.fromkeys(("beam_size", "n_best", "candidates"), settings.max_beam)
         limits |= dict.fromkeys(("min_length", "max_length"), settings.max_tokens)
         for name, limit in limits.items():
-            if given.get(name, 0) > limit:
+            if (given.get(name) or 0) > limit:
                 raise ApiError(400, f"{name} = {given[name]}: this server allows at most {limit}")
         return given
 
@@ -100,13 +80,13 @@ class PairsBody(_ModelBody):
     target: Lines  # as many as in source
 
 
-class AlignBody(PairsBody):
+class AlignBody(AlignOptions, PairsBody):
     """Sentences and their translations, and how to link their words; see `seq2seq-attn align --help`."""
 
-    threshold: float | None = Field(default=None, gt=0.0, le=1.0)  # link all words with at least this weight
-    row: AlignmentRow = "predicted"  # whose weights align a word: the step that predicts it, or that reads it
-    layer: NonNegativeInt | None = None  # of the decoder; by default the mean of all
-    head: NonNegativeInt | None = None  # likewise
+    @property
+    def options(self) -> AlignOptions:
+        """How to link them."""
+        return AlignOptions(**{name: getattr(self, name) for name in AlignOptions.model_fields})
 
 
 class AttentionBody(_ModelBody):

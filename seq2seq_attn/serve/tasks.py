@@ -17,12 +17,11 @@ from seq2seq_attn.analysis.stepwise import (
     decoded,
 )
 from seq2seq_attn.api.model import Model
-from seq2seq_attn.evaluation.attention_weights import AlignmentRow
+from seq2seq_attn.options import AlignOptions, SearchOptions
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import sample_pairs
 from seq2seq_attn.runs.model import with_lexicon
 from seq2seq_attn.search.interruptible import AtStep, never
-from seq2seq_attn.search.options import SearchOptions
 from seq2seq_attn.serve.batches import BatchTask, StoppingError
 
 LINES, HYPOTHESES = 64, 320  # that are decoded together at most: a step of them takes some hundredths of a second
@@ -135,8 +134,8 @@ class TranslateTask:
     def __call__(self, items: Sequence[str], at_step: AtStep) -> list[dict[str, Any]]:
         model = _asking(self.served.prepared(self.options), at_step)
         # A shortlist depends on the lines that are searched together; alone, every line has its own.
-        chunk = 1 if self.options.shortlist is not None else len(items)
-        found = model.stream(items, self.options, weights=self.weights, chunk=chunk, say=lambda _: None)
+        batches = [[item] for item in items] if self.options.shortlist else [items]
+        found = model.stream(batches, self.options, weights=self.weights, say=lambda _: None)
         return [self._record(each) for each in found]
 
     def _record(self, found: Any) -> dict[str, Any]:
@@ -170,18 +169,14 @@ class AlignTask:
     """Pairs to the links between their words."""
 
     served: ServedModel
-    threshold: float | None = None
-    row: AlignmentRow = "predicted"
-    layer: int | None = None
-    head: int | None = None
+    options: AlignOptions
     batch_size: ClassVar[int] = LINES
 
     def work(self, _item: tuple[str, str], length: int) -> int:
         return length
 
     def __call__(self, items: Sequence[tuple[str, str]], at_step: AtStep) -> list[dict[str, Any]]:
-        options: dict[str, Any] = {"threshold": self.threshold, "row": self.row, "layer": self.layer, "head": self.head}
-        found = _asking(self.served.model, at_step).align(items, **options)
+        found = _asking(self.served.model, at_step).align(items, **self.options.model_dump())
         return [{"source": each.source, "target": each.target, "links": sorted(each.links)} for each in found]
 
 

@@ -21,6 +21,7 @@ from seq2seq_attn.models.translator import Translator
 from seq2seq_attn.ops.dispatch import transparent
 from seq2seq_attn.ops.inference import for_inference
 from seq2seq_attn.search import SearchOptions, search
+from seq2seq_attn.search.batched import autocast
 from seq2seq_attn.speed.common_task import bench_corpus, timed_batches, training_batches, untrained_model
 from seq2seq_attn.speed.measurements import BEAM_SIZE, DECODED_LENGTH, OTHER, PARTS, Effort, Job, Outcome
 from seq2seq_attn.text.encoded import Ids
@@ -238,7 +239,7 @@ def _decoder(job: Job, effort: Effort) -> tuple[Callable[[Sequence[Ids]], object
         batch_size=job.batch,
         batch_tokens=job.batch * max(map(len, corpus.test)),
     )
-    with options.autocast(effort.device):
+    with autocast(options, effort.device):
         model = for_inference(untrained_model(job, corpus.entries).to(effort.device).eval())
 
     def decode(sources: Sequence[Ids]) -> None:

@@ -12,10 +12,10 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.options import MAX_TRANSLATIONS
 from seq2seq_attn.text.encoded import EncodedSentences
 from seq2seq_attn.text.vocabulary import EOS
 
-MAX_TRANSLATIONS = 100  # per source token
 ITERATIONS = 5  # of expectation maximization
 
 _CHUNK = 2_000  # pairs, at most about a million links for sentences of usual length

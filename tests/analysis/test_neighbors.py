@@ -12,8 +12,8 @@ from seq2seq_attn.analysis import neighbors
 from seq2seq_attn.analysis.neighbors import StateIndex, source_vectors, step_vectors
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.translator import pad
+from seq2seq_attn.options import SearchOptions
 from seq2seq_attn.runs.model import TrainedModel
-from seq2seq_attn.search.options import SearchOptions
 
 pytest.importorskip("usearch", reason="the extra [neighbors] is not installed")
 

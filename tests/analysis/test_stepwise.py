@@ -91,7 +91,7 @@ def run(model, source=SOURCE, target=None, *interventions, prefix=(), **search):
     return decoded(model, source, steps)
 
 
-@pytest.mark.parametrize("search", [{"beam_size": 1}, {"beam_size": 3}, {"sampling": {"seed": 5}}])
+@pytest.mark.parametrize("search", [{"beam_size": 1}, {"beam_size": 3}, {"seed": 5}])
 def test_without_interventions_the_steps_are_those_of_the_search(model, search):
     wanted = type(model.config.search).model_validate(model.config.search.model_dump() | {"max_length": 9} | search)
     steps = decode_steps(model, SOURCE, options=wanted)

@@ -104,13 +104,13 @@ def test_models_on_two_devices_are_refused(model, compared):
 
 def test_options_of_sampling_and_of_minimum_bayes_risk_are_those_of_the_configuration(model):
     drawn = model.translate(["a b c"], temperature=0.9, top_k=5, top_p=0.8, seed=4, mbr="bleu", candidates=6, n_best=2)
-    config = {"sampling": {"temperature": 0.9, "top_k": 5, "top_p": 0.8, "seed": 4}, "n_best": 2}
-    options = parse(SearchOptions, config | {"mbr": {"utility": "bleu", "candidates": 6}})
+    config = {"temperature": 0.9, "top_k": 5, "top_p": 0.8, "seed": 4, "mbr": "bleu", "candidates": 6, "n_best": 2}
+    options = parse(SearchOptions, config)
     searched = model.trained.search(["a b c"], options)[0]
     assert [(each.text, each.score) for each in drawn[0].candidates] == [
         (model.trained.target.decode(each.tokens), each.score) for each in searched
     ]
-    with pytest.raises(s2s.UserError, match=r"sampling\.top_p"):
+    with pytest.raises(s2s.UserError, match="top_p"):
         model.translate(["a"], top_p=0)
 
 
@@ -135,12 +135,12 @@ def test_records_make_a_table(model):
 def test_lines_are_read_only_as_they_are_needed(model):
     read = []
 
-    def lines():
+    def batches():
         for line in ("a", "b", "c"):
             read.append(line)
-            yield line
+            yield [line]
 
-    stream = model.stream(lines(), chunk=1)
+    stream = model.stream(batches())
     assert next(stream).text == "a"
     assert read == ["a"]
 
@@ -240,7 +240,7 @@ def test_a_model_without_weights_says_so(compared):
 
 
 def test_steps_are_those_of_one_hypothesis_whatever_the_run_searches_for(model):
-    search = SearchOptions(beam_size=6, n_best=5, mbr={"candidates": 6})
+    search = SearchOptions(beam_size=6, n_best=5, mbr="chrf", candidates=6)
     config = model.config.model_copy(update={"search": search})
     other = replace(model, trained=replace(model.trained, config=config))
     assert other.steps("a b c", beam_size=1).tokens == model.steps("a b c", beam_size=1).tokens
@@ -258,7 +258,7 @@ def test_mistakes_are_named(model):
         (lambda: model.attention_maps("a", "a", n_best=2, beam_size=3), "n_best, beam_size: options of a search"),
         (lambda: model.steps("a", "a", beam_size=3), "beam_size: options of a search, and nothing is searched"),
         (lambda: model.attention("a", words=True, ensemble=[model]), "weights between words are those of one model"),
-        (lambda: model.attention_maps("a", ensemble=[model]), "layers and heads are those of one model"),
+        (lambda: model.attention_maps("a", ensemble=[model]), "unknown key 'ensemble'"),
         (lambda: model.attention_maps("a", "a").plot("encoder"), "no self-attention in its encoder"),
         (lambda: model.attention_maps("a", "a").plot("source"), "cross, encoder, decoder"),
         (lambda: model.align([("a", "a")], head=0), "head 0 needs the number of its layer"),

@@ -78,7 +78,7 @@ def test_the_picture_is_that_of_the_first_pair(program, run, files, tmp_path, ki
 def test_options_that_do_not_go_together_are_refused(refused, run, trained, files):
     for options, words in {
         ("--heads",): "--gold",
-        ("--head", "1"): "add --layer",
+        ("--head", "1"): "needs the number of its layer",
         ("--plot", "x.jpg"): ".svg or .png",
         ("--layer", "2"): "layer 2: this model reads the source in 2 layers, numbered from 0 to 1",
         ("--layer", "1", "--head", "3"): "head 3: layer 1 has 3 heads",

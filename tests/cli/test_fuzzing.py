@@ -54,7 +54,7 @@ KEYS = [
     "model.context.kind", "model.context.scorer", "model.context.scorer.name", "model.context.scorer.hidden_size",
     "model.context.normalizer", "model.context.window", "model.context.chunk", "model.dropout.state",
     "model.pretrained_embeddings", "training.optimizer.betas", "training.optimizer.learning_rate",
-    "training.optimizer.schedule", "training.patience", "training.guided_alignment", "search.sampling", "search.mbr",
+    "training.optimizer.schedule", "training.patience", "training.guided_alignment", "search.top_p", "search.mbr",
     "search.beam_size", "search.length_penalty", "evaluation.bands", "evaluation.comet", "arms", "", ".", "a.b",
 ]  # fmt: skip
 keys = st.sampled_from(KEYS) | nasty | st.integers(1, 3000).map(lambda count: ".".join("a" * count))

@@ -11,10 +11,7 @@ COMMANDS = [
     "align", "score", "verify", "faithfulness", "average", "export", "scorers", "walk", "check", "bench",
 ]  # fmt: skip
 DATA_COMMANDS = ["list", "get", "make", "split", "stats"]
-HEAVY = {
-    "torch", "lightning", "sacrebleu", "sacremoses", "sentencepiece", "matplotlib", "numpy", "safetensors",
-    "yaml",
-}  # fmt: skip
+HEAVY = {"torch", "lightning", "sacrebleu", "sacremoses", "sentencepiece", "matplotlib", "numpy", "safetensors"}
 
 
 def test_help_imports_nothing_heavy():

@@ -12,7 +12,7 @@ from seq2seq_attn.cli.app import app
         ["evaluate", "--hypotheses", "h", "--references", "r", "--hypotheses", "g"],
         ["evaluate", "--hypotheses", "h", "--references", "r", "--tokenize", "zh", "--tokenize=zh"],
         ["translate", "demo", "--beam-size", "2", "--beam-size", "3"],
-        ["translate", "demo", "--shortlist", "--no-shortlist"],
+        ["translate", "demo", "--sampling", "--no-sampling"],
         ["data", "split", "x", "--columns", "0", "1", "--columns", "1", "0"],
         ["data", "list", "--json", "--json"],
         ["align", "demo", "s", "t", "--gold", "a", "--gold", "b"],
@@ -47,4 +47,4 @@ def test_every_command_refuses_repeated_options():
         for command in group.commands.values():
             yield from commands(command) if hasattr(command, "commands") else [command]
 
-    assert {type(command).__module__ for command in commands(get_command(app))} == {"seq2seq_attn.cli.once"}
+    assert {type(command).__module__ for command in commands(get_command(app))} == {"seq2seq_attn.cli.command"}

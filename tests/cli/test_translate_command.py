@@ -229,7 +229,7 @@ def test_a_shortlist_of_the_whole_vocabulary_changes_nothing_and_its_lexicon_is_
 ):
     run, content = shutil.copytree(trained, tmp_path / "run"), (toy / "test.src").read_bytes()
     plain = program("translate", run, stdin=content)
-    first, again = (program("translate", run, "--shortlist", stdin=content) for _ in range(2))
+    first, again = (program("translate", run, "--shortlist", "50", stdin=content) for _ in range(2))
     assert first.out == again.out == plain.out
     assert (first.err.count("learning a lexicon"), again.err) == (1, "")
     assert (run / "lexicon.safetensors").exists()
@@ -239,10 +239,10 @@ def test_a_shortlist_of_the_run_is_used_unless_it_is_refused(program, refused, t
     run = shutil.copytree(trained, tmp_path / "run")
     config = yaml.safe_load((run / "config.yaml").read_text())
     config["data"]["train"]["source"] = str(tmp_path / "gone.src")
-    config["search"]["shortlist"] = {"translations": 1, "frequent": 0}
+    config["search"]["shortlist"] = 1
     (run / "config.yaml").write_text(yaml.safe_dump(config))
     (run / "SHA256SUMS").unlink()
-    plain = program("translate", run, "--no-shortlist", stdin=b"a b c\n")
+    plain = program("translate", run, "--shortlist", "0", stdin=b"a b c\n")
     assert (plain.code, plain.err) == (0, "")
     for command in (["translate", run], ["evaluate", run]):
         assert "gone.src" in refused(*command, stdin=b"a b c\n")
@@ -290,7 +290,7 @@ def test_the_translation_most_like_the_others_is_chosen_and_scored_by_that(progr
 
 def test_impossible_numbers_of_candidates_are_refused(refused, trained):
     message = refused("translate", trained, "--mbr", "chrf", "--candidates", "9", stdin=b"a\n")
-    assert "mbr.candidates=9 needs a beam at least as wide, got beam_size=5; set beam_size=9" in message
+    assert "candidates=9 needs a beam at least as wide, got beam_size=5; set beam_size=9" in message
     message = refused("translate", trained, "--mbr", "bleu", "--n-best", "6", stdin=b"a\n")
-    assert "n_best=6 exceeds mbr.candidates=5; set mbr.candidates=6" in message
+    assert "n_best=6 exceeds candidates=5; set candidates=6" in message
     assert "temperature" in refused("translate", trained, "--temperature", "0", stdin=b"a\n")

@@ -25,6 +25,7 @@ from seq2seq_attn.evaluation.corpus_scores import bleu, chrf, exact_match, lc_no
 from seq2seq_attn.evaluation.counts import BleuCounts, ChrfCounts
 from seq2seq_attn.evaluation.resampling import score_interval
 from seq2seq_attn.evaluation.significance import RunScores, holm, joint_interval, joint_test
+from seq2seq_attn.options import SearchOptions
 from seq2seq_attn.report.conclusion import conclusion
 from seq2seq_attn.report.table import breakdown_tables, markdown
 from seq2seq_attn.report.write import read_contents
@@ -35,7 +36,6 @@ from seq2seq_attn.runs.corpora import read_pairs, read_test
 from seq2seq_attn.runs.folder import read_metrics
 from seq2seq_attn.runs.lock import locked
 from seq2seq_attn.runs.model import TrainedModel
-from seq2seq_attn.search.options import SearchOptions
 from seq2seq_attn.strict import parse, read_yaml
 from seq2seq_attn.text.codec import load_codecs
 from seq2seq_attn.text.corpus import ParallelCorpus

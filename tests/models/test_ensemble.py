@@ -12,6 +12,7 @@ from seq2seq_attn.models.translator import pad
 from seq2seq_attn.ops.inference import for_inference
 from seq2seq_attn.ops.int8 import has_int8
 from seq2seq_attn.search import SearchOptions, force, search
+from seq2seq_attn.search.batched import autocast, quantized_for
 from seq2seq_attn.search.shortlist import Shortlist
 from seq2seq_attn.text.vocabulary import EOS
 
@@ -123,8 +124,8 @@ def test_members_are_prepared_for_inference_as_single_models_are():
 @pytest.mark.parametrize("precision", ["bf16", INT8])
 def test_members_compute_in_the_precision_of_the_search(precision):
     ensemble, options = Ensemble([make(1), make(2)]), SearchOptions(beam_size=1, max_length=1, precision=precision)
-    with options.autocast("cpu"):
-        prepared = for_inference(options.quantized(ensemble))
+    with autocast(options, "cpu"):
+        prepared = for_inference(quantized_for(options, ensemble))
     exact = search(ensemble, SOURCES, options.model_copy(update={"precision": "fp32"}))
     near = search(prepared, SOURCES, options)
     differences = [

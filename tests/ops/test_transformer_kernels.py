@@ -13,6 +13,7 @@ from seq2seq_attn.models.translator import pad
 from seq2seq_attn.ops import native, reference
 from seq2seq_attn.ops.inference import for_inference
 from seq2seq_attn.search import SearchOptions, beam_search, greedy_search
+from seq2seq_attn.search.batched import autocast
 
 SOURCE = pad([[4, 9, 6, 3], [5, 3], [10, 8, 4, 7, 12, 3], [6, 6, 3]])
 LAYERS = [
@@ -125,7 +126,7 @@ def test_steps_equal_teacher_forcing():
 def test_under_autocast_results_are_closer_to_those_in_float32_than_autocast_s_own():
     model, options = make(), SearchOptions(precision="bf16")
     with torch.inference_mode():
-        with options.autocast("cpu"):
+        with autocast(options, "cpu"):
             prepared = for_inference(model)
             found, rounded = (each.encode(SOURCE) for each in (prepared, model))
             found, rounded = (

@@ -23,7 +23,6 @@ from seq2seq_attn.text.checksums import SUMS
 from seq2seq_attn.training import LAST, PREVIOUS
 
 SCORER = "from seq2seq_attn.attention import Additive\n\n\nclass Mine(Additive):\n    'As additive.'\n"
-SHORTLIST = {"translations": 2, "frequent": 3}
 LINES = ["a b c", "e d", "b b a e"]
 
 
@@ -36,7 +35,7 @@ def finished(grid, tmp_path):
         "model.dropout.readout": 0.2,
         "text.tokenizer": "bpe",
         "text.vocabulary_size": 13,
-        "search.shortlist": SHORTLIST,
+        "search.shortlist": 2,
     }
     config = parse(Config, override(grid.runs[2].config.model_dump(mode="json"), changes.items()))
     s2s.train(config, tmp_path / "run", silent=True)

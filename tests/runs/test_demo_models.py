@@ -106,7 +106,7 @@ def test_every_way_of_using_them_leaves_the_package_as_it_is(models, monkeypatch
     model = models["attention"]
     with pytest.raises(UserError, match=r"nothing is written.*verify demo/attention --score"):
         model.evaluate()
-    assert model.translate(SENTENCES[:1], shortlist=True, say=lambda _: None).sentences == TRANSLATED[:1]
+    assert model.translate(SENTENCES[:1], shortlist=50, say=lambda _: None).sentences == TRANSLATED[:1]
     assert not s2s.verify("demo/distracted").is_wrong
     assert contents() == before
 

@@ -381,8 +381,8 @@ def test_a_missing_comet_model_is_refused_before_anything_is_written(config, tmp
 
 def test_a_run_with_a_shortlist_learns_its_lexicon_once_after_training(config, tmp_path):
     folder = tmp_path / "run"
-    few = {"translations": 1, "frequent": 1}  # </s> is the most frequent token
-    model = train(searching(changed(config, max_epochs=1), shortlist=few), folder)
+    few = searching(changed(config, max_epochs=1), shortlist=1, shortlist_frequent=1)  # </s> is the most frequent token
+    model = train(few, folder)
     with pytest.raises(UserError, match="load it with with_lexicon"):
         model.translate(["a b c"])
     said = []

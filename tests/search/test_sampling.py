@@ -19,7 +19,7 @@ from hand_made_translators import (
 from pydantic import ValidationError
 
 from seq2seq_attn.models.translator import pad
-from seq2seq_attn.search import SamplingOptions, SearchOptions, force, greedy_search, sample, search
+from seq2seq_attn.search import SearchOptions, force, greedy_search, sample, search
 from seq2seq_attn.search.sampling import draw
 
 THREE_WORDS = [0, 4, 5]  # and `</s>`; `<pad>` and `<s>` are never drawn
@@ -27,8 +27,7 @@ THREE_WORDS = [0, 4, 5]  # and `</s>`; `<pad>` and `<s>` are never drawn
 
 def sampling(count, **options):
     """Options for `count` samples."""
-    limits = {key: options.pop(key) for key in ("max_length", "min_length", "batch_size") if key in options}
-    return SearchOptions(n_best=count, sampling=SamplingOptions(**options), **limits)
+    return SearchOptions(n_best=count, sampling=True, **options)
 
 
 def every_translation(translator, kind, longest):
@@ -110,7 +109,7 @@ LOGITS = torch.tensor([0.05, 0.1, 0.02, 0.2, 0.35, 0.28]).log()
 def shares(steps=1000, excluded=(), **options):
     """The share of [0, 1) that chooses each token."""
     uniform = (torch.arange(steps, dtype=torch.double) + 0.5) / steps
-    tokens = draw(LOGITS.expand(steps, 6), uniform, SamplingOptions(**options), list(excluded))
+    tokens = draw(LOGITS.expand(steps, 6), uniform, SearchOptions(**options), list(excluded))
     return (tokens.bincount(minlength=6) / steps).tolist()
 
 
@@ -133,7 +132,7 @@ def test_each_option_changes_the_distribution_as_it_says():
 
 def test_a_token_of_probability_0_is_never_drawn():
     logits = torch.tensor([[0.0, 0.0, 0.0, -torch.inf, 0.0, -torch.inf]]).expand(3, 6)
-    drawn = draw(logits, torch.tensor([0.0, 0.5, 1 - 1e-9], dtype=torch.double), SamplingOptions(), [UNK, PAD])
+    drawn = draw(logits, torch.tensor([0.0, 0.5, 1 - 1e-9], dtype=torch.double), SearchOptions(), [UNK, PAD])
     assert drawn.tolist() == [BOS, 4, 4]
 
 
@@ -152,4 +151,4 @@ def test_samples_need_no_beam_and_impossible_options_are_an_error():
     assert sampling(40).n_best == 40
     for wrong in ({"temperature": 0.0}, {"top_k": 0}, {"top_p": 0.0}, {"top_p": 1.5}, {"seed": -1}):
         with pytest.raises(ValidationError):
-            SamplingOptions(**wrong)
+            SearchOptions(**wrong)

@@ -11,7 +11,6 @@ from torch import nn
 from seq2seq_attn.models.translator import pad
 from seq2seq_attn.ops import host
 from seq2seq_attn.search import (
-    SamplingOptions,
     SearchOptions,
     beam_search,
     force,
@@ -188,7 +187,7 @@ def test_an_error_in_a_thread_is_raised_to_the_caller(set_threads):
     [
         SearchOptions(beam_size=1, min_length=9),
         SearchOptions(beam_size=3, min_length=9),
-        SearchOptions(sampling=SamplingOptions(), min_length=9),
+        SearchOptions(sampling=True, min_length=9),
     ],
     ids=["greedy", "beam", "samples"],
 )

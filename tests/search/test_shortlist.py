@@ -12,6 +12,7 @@ from seq2seq_attn.models.translator import pad
 from seq2seq_attn.ops.inference import for_inference
 from seq2seq_attn.ops.int8 import has_int8
 from seq2seq_attn.search import SearchOptions, search
+from seq2seq_attn.search.batched import autocast, quantized_for
 from seq2seq_attn.search.shortlist import Shortlist
 
 EVERYTHING = Shortlist(torch.arange(17)[:, None].expand(17, 3), torch.arange(149))
@@ -35,8 +36,8 @@ def make():
 
 
 def prepared(options):
-    with options.autocast("cpu"):
-        return for_inference(options.quantized(make()))
+    with autocast(options, "cpu"):
+        return for_inference(quantized_for(options, make()))
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)

@@ -30,7 +30,7 @@ JSON = {"content-type": "application/json"}
         ("/translate", b'{"q": "a", "target": "zh", "alternatives": 99}', "alternatives = 99: at most 31"),
         ("/v1/translate", b'{"source": "a", "beam_sise": 3}', "unknown key 'beam_sise' (did you mean 'beam_size'?)"),
         ("/v1/translate", b'{"source": "a", "model": "x"}', "model 'x' is not served; choose from backwards"),
-        ("/v1/translate", b'{"source": "a", "beam_size": 0}', "beam_size = 0: a number greater than 0 is wanted"),
+        ("/v1/translate", b'{"source": "a", "beam_size": 0}', "beam_size = 0: a number of at least 1 is wanted"),
         ("/v1/translate", b'{"source": "a", "beam_size": 99}', "beam_size = 99: this server allows at most 32"),
         ("/v1/translate", b'{"source": "a", "max_length": 9999}', "max_length = 9999: this server allows at most 512"),
         ("/v1/translate", b'{"source": "a", "n_best": 9}', "n_best=9 needs a beam at least as wide"),

@@ -1,0 +1,81 @@
+"""Commands made from functions and their option records, each option of which is given once.
+
+A function that `takes` a record (`seq2seq_attn/options.py`) becomes a command with one option per field: `beam_size` is
+`--beam-size`, with the type, the limits and the help of the field.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+import typer
+from pydantic.fields import FieldInfo
+from typer.core import TyperCommand
+
+from seq2seq_attn.options import taken_fields
+
+
+class App(typer.Typer):
+    """A program, or a group of its commands."""
+
+    def command(self, *arguments: Any, **options: Any) -> Callable[[Any], Any]:
+        register = super().command(*arguments, cls=_Command, **options)
+        return lambda function: register(_with_options(function))
+
+
+class _Command(TyperCommand):
+    """Refuses a repeated option, unless it takes several values: click would use the last one and say nothing."""
+
+    def make_parser(self, ctx: Any) -> Any:
+        parser = super().make_parser(ctx)
+        parse = parser.parse_args
+
+        def parse_once(args: list[str]) -> Any:
+            parsed = parse(args)
+            counts: Counter[Any] = Counter(parsed[2])  # of the parameters, which stand there as often as they are given
+            for given, times in counts.items():
+                if times > 1 and not getattr(given, "multiple", True) and not given.is_eager:
+                    raise typer.BadParameter(f"given {times} times; give it once", ctx=ctx, param=given)
+            return parsed
+
+        parser.parse_args = parse_once  # type: ignore[method-assign]
+        return parser
+
+
+def _with_options(function: Callable[..., None]) -> Callable[..., None]:
+    """The function with the signature that typer reads, where the fields that it takes are options."""
+    fields, signature = taken_fields(function), inspect.signature(function)
+    hints = get_type_hints(function, include_extras=True)
+    parameters = [
+        each.replace(annotation=_option(each.annotation, fields[name]) if name in fields else hints[name])
+        for name, each in signature.parameters.items()
+    ]
+    vars(function)["__signature__"] = signature.replace(parameters=parameters)
+    return function
+
+
+def _option(kind: Any, field: FieldInfo) -> Any:
+    """An option of this type with the limits and the help of a field; open limits of numbers are left to the record."""
+    kinds = (kind, *get_args(kind))
+    limits = {name: getattr(each, name) for each in field.metadata for name in _LIMITS if hasattr(each, name)}
+    if int in kinds:
+        limits |= {closed: limits[name] + step for name, closed, step in _OPEN if name in limits}
+    if get_origin(kind) is tuple and kinds[-1] is ...:
+        kind = list[kinds[1]]  # type: ignore[valid-type]
+    return Annotated[
+        kind,
+        typer.Option(
+            help=field.description,
+            min=limits.get("ge"),
+            max=limits.get("le"),
+            metavar="FILE" if Path in kinds else None,
+        ),
+    ]
+
+
+_LIMITS = ("ge", "gt", "le", "lt")
+_OPEN = (("gt", "ge", 1), ("lt", "le", -1))  # of whole numbers: above 0 is at least 1

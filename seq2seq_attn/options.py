@@ -1,0 +1,223 @@
+"""Options of functions, commands and requests: each is declared here once, with its type, its limits and its help.
+
+Functions of `api/` take the fields of these records as keywords; the commands, the requests of the server and the page
+of the configuration are made from them. Nothing here imports torch, because `--help` returns immediately.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
+from pydantic.fields import FieldInfo
+
+from seq2seq_attn.strict import Strict
+
+MAX_WIDTH = 100_000  # hypotheses of one sentence; all of them are in memory at once
+MAX_TRANSLATIONS = 100  # of a source token in a lexicon (`text/lexicon.py`)
+
+Width = Annotated[int, Field(ge=1, le=MAX_WIDTH)]
+AlignmentRow = Literal["predicted", "read"]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+class SearchRequest(Strict):
+    """The options of a search that a client of the server may choose; `SearchOptions` has the others."""
+
+    beam_size: Width = Field(default=5, description="Hypotheses per sentence; 1 is greedy search.")
+    n_best: Width = Field(default=1, description="Translations of each sentence at most, best first.")
+    distinct: bool = Field(
+        default=False,
+        description="No text twice among the n best: subwords can spell one text in several ways.",
+    )
+    length_penalty: float = Field(
+        default=1.0,
+        ge=0.0,
+        le=10.0,
+        description="log p is divided by ((5 + tokens) / 6) to this power; 0 ranks by log p.",
+    )
+    min_length: PositiveInt = Field(default=1, description="Minimum number of target tokens, `</s>` included.")
+    max_length: PositiveInt = Field(default=256, description="Maximum number of target tokens, `</s>` included.")
+    precision: Literal["fp32", "bf16", "int8"] = Field(
+        default="fp32",
+        description="Precision of matrix products; bf16 and int8 (for CPUs) are faster but less exact: bf16 moves the "
+        "log-probability of a sentence by up to 0.7, and may choose another translation.",
+    )
+    sampling: bool | None = Field(
+        default=None,
+        description="Draw the n best at random instead of searching for them; by default, if any of the next four "
+        "options is given.",
+    )
+    temperature: float | None = Field(
+        default=None,
+        gt=0.0,
+        description="Draw from p^(1/T), normalized, T > 0; 1, the default, is the distribution of the model.",
+    )
+    top_k: int | None = Field(default=None, ge=1, description="Draw from the k most probable tokens only.")
+    top_p: float | None = Field(
+        default=None,
+        gt=0.0,
+        le=1.0,
+        description="Draw from the fewest tokens with this probability in total, above 0 up to 1.",
+    )
+    seed: int | None = Field(default=None, ge=0, lt=2**32, description="Random seed of what is drawn; 1 unless given.")
+    mbr: Literal["chrf", "bleu"] | None = Field(
+        default=None,
+        description="Minimum Bayes risk: rank by mean similarity to all candidates, by this sentence score.",
+    )
+    candidates: int | None = Field(
+        default=None,
+        ge=2,
+        le=MAX_WIDTH,
+        description="Translations among which mbr chooses, of the beam or drawn; 5 unless given.",
+    )
+    replace_unknown: bool = Field(
+        default=False, description="Show the source token with the highest attention weight instead of `<unk>`."
+    )
+
+
+class SearchOptions(SearchRequest):
+    """Beam search, greedy search if `beam_size` is 1, or sampling, which has no beam.
+
+    A length counts predicted tokens, `</s>` included, and is written |Y| below and S for the source.
+    """
+
+    max_length_ratio: float | None = Field(
+        default=2.0,
+        gt=0.0,
+        description="Target tokens per source token at most, beside max_length_margin; null: no limit but max_length.",
+    )
+    max_length_margin: NonNegativeInt = Field(default=10, description="Target tokens beyond max_length_ratio.")
+    batch_size: PositiveInt = Field(default=64, description="Sentences that are decoded together at most.")
+    batch_tokens: PositiveInt = Field(default=4096, description="Their source tokens at most, padding included.")
+    shortlist: int | None = Field(
+        default=None,
+        ge=0,
+        le=MAX_TRANSLATIONS,
+        description="Predict only this many likely tokens per source token, and the frequent ones, for speed, with a "
+        "lexicon that is learned on first use; 50 is usual, 0 is the whole vocabulary.",
+    )
+    shortlist_frequent: NonNegativeInt = Field(
+        default=500, description="The most frequent target tokens, which every shortlist contains."
+    )
+
+    @model_validator(mode="after")
+    def _limits_agree(self) -> SearchOptions:
+        if self.mbr is None and self.candidates is not None:
+            raise ValueError("candidates: only minimum Bayes risk chooses among them; give mbr as well")
+        key, count = "n_best", self.n_best
+        if self.mbr is not None:
+            key, count = "candidates", self.mbr_candidates
+            if self.n_best > count:
+                raise ValueError(f"n_best={self.n_best} exceeds candidates={count}; set candidates={self.n_best}")
+        if count > self.beam_size and not self.draws:
+            raise ValueError(
+                f"{key}={count} needs a beam at least as wide, got beam_size={self.beam_size}; set beam_size={count}"
+            )
+        if self.min_length > self.max_length:
+            raise ValueError(f"min_length={self.min_length} exceeds max_length={self.max_length}; change one of them")
+        return self
+
+    @property
+    def draws(self) -> bool:
+        """Whether translations are drawn at random, instead of searched for."""
+        options = (self.temperature, self.top_k, self.top_p, self.seed)
+        return any(each is not None for each in options) if self.sampling is None else self.sampling
+
+    @property
+    def mbr_candidates(self) -> int:
+        """How many translations minimum Bayes risk chooses among."""
+        return self.candidates or 5
+
+    def greedy(self) -> SearchOptions:
+        """The same limits for greedy search, with the whole vocabulary."""
+        changes = {"beam_size": 1, "n_best": 1, "sampling": False, "mbr": None, "candidates": None, "shortlist": None}
+        return self.model_copy(update=changes | {"replace_unknown": False})
+
+    def for_candidates(self) -> SearchOptions:
+        """The options of the search or sampling that finds the candidates among which `mbr` or `distinct` chooses."""
+        if self.mbr is not None:
+            return self.model_copy(update={"n_best": self.mbr_candidates, "mbr": None, "candidates": None})
+        if self.distinct and self.n_best > 1 and not self.draws:
+            return self.model_copy(update={"n_best": self.beam_size})
+        return self
+
+    @property
+    def hypotheses(self) -> int:
+        """How many hypotheses of one sentence are in memory at once."""
+        return self.for_candidates().n_best if self.draws else self.beam_size
+
+    def penalty(self, length: int) -> float:
+        """lp(Y) = ((5 + |Y|) / 6)^alpha, by which log p(Y | X) is divided; Wu et al. 2016, equation 14."""
+        return float(((5 + length) / 6) ** self.length_penalty)
+
+    def limit(self, source_length: int) -> int:
+        """The longest |Y| for a source of length S: min(max_length, a S + margin), at least min_length."""
+        limit: float = self.max_length
+        if self.max_length_ratio is not None:
+            limit = min(limit, self.max_length_ratio * source_length + self.max_length_margin)
+        return max(self.min_length, int(limit))
+
+
+class LinkOptions(Strict):
+    """Which source words a target word is linked to, by attention weights."""
+
+    threshold: float | None = Field(
+        default=None,
+        ge=0.0,
+        le=1.0,
+        description="Link all words with at least this weight, not only the highest-weighted one.",
+    )
+    row: AlignmentRow = Field(
+        default="predicted",
+        description="Align a word by the step that predicts it, or by the step that reads it as input.",
+    )
+
+
+class AlignOptions(LinkOptions):
+    """The same, with the attention that the weights are taken from: the mean of all layers and heads, or one."""
+
+    layer: int | None = Field(
+        default=None, ge=0, description="Align by the heads of this layer alone, counted from 0: by their mean."
+    )
+    head: int | None = Field(default=None, ge=0, description="Align by this head of the layer, counted from 0.")
+
+    @model_validator(mode="after")
+    def _heads_are_counted_within_a_layer(self) -> AlignOptions:
+        if self.head is not None and self.layer is None:
+            raise ValueError(f"head {self.head} needs the number of its layer; give layer as well")
+        return self
+
+
+def takes(record: type[Strict], *, unset: bool = False) -> Callable[[_Function], _Function]:
+    """Says that the `**` argument of a function takes the fields of a record.
+
+    They stand in the function's signature, where editors, notebooks and the command line (`cli/command.py`) find them.
+
+    Args:
+        record: The record.
+        unset: Every field defaults to None, which stands for the value in the configuration of a run.
+    """
+
+    def taking(function: _Function) -> _Function:
+        signature, keyword = inspect.signature(function), inspect.Parameter.KEYWORD_ONLY
+        own = [each for each in signature.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+        first = sum(each.kind is not keyword for each in own)
+        fields = []
+        for name, field in record.model_fields.items():
+            kind: Any = field.annotation
+            default, kind = (None, kind | None) if unset else (field.default, kind)
+            fields.append(inspect.Parameter(name, keyword, default=default, annotation=kind))
+        vars(function)["__signature__"] = signature.replace(parameters=[*own[:first], *fields, *own[first:]])
+        vars(function)["taken_fields"] = record.model_fields
+        return function
+
+    return taking
+
+
+def taken_fields(function: Callable[..., Any]) -> dict[str, FieldInfo]:
+    """The fields of the record that a function `takes`, by name; none if it takes none."""
+    return dict(getattr(function, "taken_fields", {}))
