@@ -30,7 +30,6 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from sacrebleu.significance import _compute_p_value
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.counts import CorpusCounts
@@ -126,11 +125,15 @@ def _central_95(samples: NDArray[np.float64]) -> tuple[float, float]:
 
 
 def _p_value(difference: float, differences: NDArray[np.float64]) -> float:
-    """How often |difference|, centerd on its mean over the resamples, exceeds the observed one."""
+    """How often |difference|, centered on its mean over the resamples, exceeds the observed one.
+
+    p = (1 + number of resamples that exceed it) / (1 + resamples), as in sacrebleu.
+    """
     if not differences.any():
         return 1.0
     magnitudes = np.abs(differences)
-    return float(_compute_p_value(magnitudes - magnitudes.mean(), abs(difference)))
+    exceeding = int(np.sum(magnitudes - magnitudes.mean() > abs(difference)))
+    return (1 + exceeding) / (1 + len(magnitudes))
 
 
 BLOCK = 500  # trials summed at a time, to bound the memory

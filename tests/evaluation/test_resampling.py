@@ -81,8 +81,8 @@ def test_pooled_runs_score_the_mean_of_their_bleu_on_each_resample(references, s
     assert result.difference == pytest.approx(mean_bleu(system, range(37)) - mean_bleu(baseline, range(37)))
     # 40 // 40 = 1 resample is cut off at each end
     assert [result.low, result.high] == pytest.approx(np.sort(differences)[[1, -2]], abs=1e-4)
-    centerd = np.abs(differences) - np.abs(differences).mean()
-    assert result.p_value == (1 + np.sum(centerd > abs(result.difference))) / 41
+    centered = np.abs(differences) - np.abs(differences).mean()
+    assert result.p_value == (1 + np.sum(centered > abs(result.difference))) / 41
 
     interval = score_interval(ours, resamples=40, seed=11)
     assert interval.mean == pytest.approx(np.mean(systems), abs=1e-4)

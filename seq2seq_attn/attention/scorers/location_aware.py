@@ -14,7 +14,7 @@ from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores, Weights
 class LocationAware(HistoryScorer):
     """v · tanh(W q + V k + U f_j + b), f = F * a, a the weights of the step before (Chorowski et al. 2015, eq. 8, 9).
 
-    F has `filters` filters over `kernel_width` positions, centerd on j; beyond the ends of the source a is 0. W is
+    F has `filters` filters over `kernel_width` positions, centered on j; beyond the ends of the source a is 0. W is
     (hidden_size, query_size), V (hidden_size, key_size), U (hidden_size, filters), b and v (hidden_size,); hidden_size
     None takes query_size. Before the first step a is 1 on the first position, as in the authors' code, so padding must
     be on the right. The authors' filters are for frames of speech and much wider than words need.
