@@ -72,11 +72,9 @@ class ScoredRun(NamedTuple):
     @classmethod
     def load(cls, folder: Path, pairs: int) -> ScoredRun:
         """From a run folder whose test set has this many pairs. UserError as in `AttentionRecord.load`."""
-        metrics = read_metrics(folder)
-        if known := made_with(folder):  # earlier versions wrote it among the metrics
-            metrics["made_with"] = known
+        metrics = read_metrics(folder) | {"made_with": made_with(folder)}
         for key, name in (("training", METRICS), ("test", METRICS), ("made_with", PROVENANCE)):
-            if key not in metrics:
+            if not metrics.get(key):
                 raise UserError(f"{folder / name}: nothing about {key}; train or evaluate the run again")
         translations = read_lines(checked(folder, TRANSLATIONS))
         return cls(metrics, translations, AttentionRecord.load(folder, pairs))

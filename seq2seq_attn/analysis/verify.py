@@ -81,7 +81,7 @@ def _verify(folder: Path, score: bool, progress: Progress | None, say: Say) -> I
             yield VerifiedItem("configuration", "wrong", "config.yaml was changed after training")
         yield from _against(sessions[-1], config)
     else:
-        yield VerifiedItem("provenance", "note", "none recorded: the run is of an earlier version")
+        yield VerifiedItem("provenance", "wrong", "provenance.json is missing")
     if score:
         yield from _scores(model, folder, metrics, progress, say)
 

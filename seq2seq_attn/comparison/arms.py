@@ -34,7 +34,7 @@ class Arm(NamedTuple):
     def of(cls, runs: list[ArmRun], tested: Sequence[ScoredRun], test_set: TestSet) -> Arm:
         """From the tested runs, in the order of `runs`.
 
-        Translation metrics that a run lacks because it was tested with an earlier version are computed here.
+        Translation metrics that a run lacks, because they are slow or were registered later, are computed here.
         """
         sources, references = test_set.pairs.source, test_set.references
         translations = [each.translations for each in tested]
@@ -177,8 +177,7 @@ def are_paired(one: Arm, other: Arm) -> bool:
     def beginnings(arm: Arm) -> list[object]:
         return [_beginning(*each) for each in zip(arm.runs, arm.metrics, strict=True)]
 
-    known = all("initial_weights" in metrics for arm in (one, other) for metrics in arm.metrics)  # not of old runs
-    return known and beginnings(one) == beginnings(other)
+    return beginnings(one) == beginnings(other)
 
 
 def _beginning(run: ArmRun, metrics: Mapping[str, Any]) -> tuple[object, ...]:

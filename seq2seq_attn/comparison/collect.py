@@ -111,7 +111,7 @@ def _row(name: str, arm: Arm, curves: Sequence[Curve], test_set: TestSet) -> Arm
     """A row of the table."""
     first = arm.runs[0]
     timings = [each["training"] for each in arm.metrics]
-    hardware = [each["made_with"].get("hardware") for each in arm.metrics]
+    hardware = [each["made_with"]["hardware"] for each in arm.metrics]
     timed = [each for each, machine in zip(timings, hardware, strict=True) if machine == hardware[0]]
     scores = _scores(arm, test_set)
     return ArmResult(
@@ -119,7 +119,7 @@ def _row(name: str, arm: Arm, curves: Sequence[Curve], test_set: TestSet) -> Arm
         unconverged=[
             curve.seed
             for curve, training in zip(curves, timings, strict=True)
-            if curve.still_improving and training.get("stopped") != "patience"
+            if curve.still_improving and training["stopped"] != "patience"
         ],
         parameters=arm.metrics[0]["parameters"],
         seeds=[run.seed for run in arm.runs],
@@ -184,7 +184,7 @@ def _bands(arm: Arm, sources: Sequence[str]) -> list[BandResult]:
 
 def _distinct(runs: Iterable[dict[str, Any]], key: str) -> str:
     """The distinct values of a key over all runs; a run that was continued may have several."""
-    values = [str(each[key]) for each in runs if key in each]
+    values = [str(each[key]) for each in runs]
     if key != "hardware":  # whose descriptions contain semicolons
         values = [value for joined in values for value in joined.split("; ")]
     return "; ".join(dict.fromkeys(values))

@@ -105,7 +105,7 @@ def scored_run(evidence: RunEvidence) -> ScoredRun:
 def reusable(evidence: Evidence, path: Path, grid: RunGrid) -> dict[tuple[str, int], RunEvidence]:
     """The runs of the grid that are in the evidence of the file `path`, by arm and seed.
 
-    Keys that an earlier version did not know count as their defaults. UserError: the evidence is of another test set,
+    UserError: the evidence is of another test set,
     an arm had another configuration, or a file that a run read is missing or another one.
     """
     for name, checksum in evidence.data.items():

@@ -146,7 +146,7 @@ def _aligned(arm: ArmResult, rate: float, rivals: Mapping[str, float]) -> str:
 def _correction(results: Results) -> str | None:
     """How the p-values in the other sentences are corrected."""
     count = len(results.tested)
-    if count < 2 or any(pair.p_holm is None for pair in results.tested):  # None in older files
+    if count < 2:
         return None
     return f"All p-values are corrected for {count} comparisons (Holm); the intervals are not."
 

@@ -92,7 +92,7 @@ def terminal(results: Results, width: int = 120) -> RenderableType:
 
 
 def _correction(results: Results) -> list[str]:
-    count = sum(pair.p_holm is not None for pair in results.tested)
+    count = len(results.tested)
     if not results.is_learned:
         return [NOTHING_LEARNED.rstrip(".")] if results.tested else []
     if count < 2:
@@ -124,10 +124,10 @@ def _tuning(results: Results) -> list[str]:
 
 
 def _signatures(results: Results, shown: Iterable[Column]) -> list[str]:
-    """The signatures of the columns shown; older files only have the one of BLEU."""
+    """The signatures of the columns shown."""
     reported = {pair.test for pair in results.tested if pair.p_reported is not None}
-    signatures = results.signatures or {"bleu": results.signature}
-    signatures = {key: signature for key, signature in signatures.items() if key not in TESTS or key in reported}
+    made = results.signatures.items()
+    signatures = {key: signature for key, signature in made if key not in TESTS or key in reported}
     headers = {column.header for column in shown}
     named = [(signature_header(key), signature) for key, signature in signatures.items()]
     return [f"Signature of {header}: {signature}" for header, signature in named if header in headers]
@@ -215,7 +215,7 @@ def breakdowns(results: Results) -> Iterator[Breakdown]:
 
 
 def length_breakdown(results: Results) -> Breakdown | None:
-    """The length bands as a breakdown; None for older files without chrF per band."""
+    """The length bands as a breakdown; None without chrF per band."""
     if any(band.chrf is None for arm in results.arms for band in arm.bleu_by_length):
         return None
     labels = tuple(band.label for band in results.arms[0].bleu_by_length)

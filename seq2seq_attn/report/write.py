@@ -69,7 +69,7 @@ def write_report(folder: Path) -> list[Path]:
 
 
 def read_contents(folder: Path) -> Contents:
-    """The contents of a results folder; files that older folders lack are optional.
+    """The contents of a results folder; some of its files are of some experiments alone.
 
     UserError: as for `write_report`.
     """

@@ -51,7 +51,7 @@ class _Training(_Record):
     epochs: NonNegativeInt
     seconds: NonNegativeFloat
     tokens_per_second: NonNegativeFloat
-    stopped: str = ""
+    stopped: str  # why
 
 
 class _Test(_Record):
@@ -68,9 +68,9 @@ class _Average(_Record):
 
 
 class _MadeWith(_Record):
-    version: str | None = None
-    commit: str | None = None
-    hardware: str | None = None
+    version: str
+    commit: str
+    hardware: str
 
 
 class _Metrics(_Record):
@@ -81,7 +81,6 @@ class _Metrics(_Record):
     training: _Training = ABSENT
     test: _Test = ABSENT
     average: _Average = ABSENT
-    made_with: _MadeWith = ABSENT
 
     @model_validator(mode="after")
     def _an_ended_run_has_parameters(self) -> _Metrics:
@@ -93,6 +92,7 @@ class _Metrics(_Record):
 class _TestedMetrics(_Metrics):
     """Of a run that was trained and tested, and made with what is recorded."""
 
+    initial_weights: str
     training: _Training
     test: _Test
     made_with: _MadeWith

@@ -1,9 +1,8 @@
 """The results of an experiment: the records of results.json.
 
-The keys of the file are the fields below, in this order. Fields with a default were added later; older files lack
-them. Scores are in points from 0 to 100 (TER may be above), the alignment error rate and all other rates from 0
-to 1, times in seconds. Values are means over seeds, intervals are over resampled test sentences unless a field says
-otherwise.
+The keys of the file are the fields below, in this order. Scores are in points from 0 to 100 (TER may be above), the
+alignment error rate and all other rates from 0 to 1, times in seconds. Values are means over seeds, intervals are over
+resampled test sentences unless a field says otherwise.
 """
 
 from __future__ import annotations
@@ -100,7 +99,7 @@ class _Sentences:
 class BandResult(_Sentences):
     """BLEU of the test sentences whose source has `low` to `high` words, both included; None: no upper bound.
 
-    Fields that were added later are omitted from the file if they are None or False.
+    Fields with a default are omitted from the file if they are None or False.
     """
 
     low: NonNegativeInt
@@ -206,7 +205,7 @@ class JointTest:
     p_holm: Probability
     low: float  # 95 % interval of the difference
     high: float
-    degrees_of_freedom: PositiveFloat | None  # None in older files: infinite, as the runs of each arm score the same
+    degrees_of_freedom: PositiveFloat
     paired: bool  # runs with the same seed began with the same weights and saw the same batches
     detectable: NonNegativeFloat | None  # true difference detected with 80 % power; None with fewer than three runs
 
@@ -229,8 +228,8 @@ class ChrfDifference:
 class PairedComparison:
     """An arm against another, its baseline here, on the same test set, with the runs of each pooled.
 
-    `joint` supports a conclusion about the arms; all else is about these training runs alone. Fields that were added
-    later are omitted from the file if they are None.
+    `joint` supports a conclusion about the arms; all else is about these training runs alone. `joint` and `chrf` are
+    omitted from the file if they are None.
     """
 
     arm: str
@@ -239,7 +238,7 @@ class PairedComparison:
     low: float  # 95 % interval of the difference over resampled test sets
     high: float
     p_value: Probability  # of sacrebleu's paired bootstrap; too small for a two-sided test, see `paired_bootstrap`
-    p_holm: Probability | None = None  # p_value corrected as in Significance
+    p_holm: Probability  # p_value corrected as in Significance
     randomization: Significance | None = None  # paired approximate randomization; None: different numbers of runs
     joint: JointTest | None = None  # None: a single run of an arm, copies of one, or fewer than `ENOUGH` sources
     chrf: ChrfDifference | None = None
@@ -278,7 +277,7 @@ class PairedComparison:
             return None
         if self.randomization is not None:
             return self.randomization.p_holm
-        return self.p_value if self.p_holm is None else self.p_holm
+        return self.p_holm
 
     @property
     def is_one_sentence(self) -> bool:
@@ -290,11 +289,11 @@ class PairedComparison:
         """Whether these training runs differ on other sentences, at 5 % over the whole table.
 
         By approximate randomization, which keeps its level; without it, by the interval of the bootstrap, with which
-        its p-value has to agree where that was corrected.
+        its p-value has to agree.
         """
         if self.randomization is not None:
             return self.randomization.p_holm < LEVEL
-        return not self.low <= 0 <= self.high and (self.p_holm is None or self.p_holm < LEVEL)
+        return not self.low <= 0 <= self.high and self.p_holm < LEVEL
 
     @model_serializer(mode="wrap")
     def _without_none(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -315,7 +314,7 @@ class GroupResult(_Sentences):
     high: float
     chrf: float
     bounds: str = ""  # of the property, if each arm is grouped by its own values
-    chrf_low: float | None = None  # 95 % interval of chrf; omitted from the file if None, as in older ones
+    chrf_low: float | None = None  # 95 % interval of chrf; omitted from the file if None
     chrf_high: float | None = None
     sources: PositiveInt | None = None  # as in BandResult; omitted likewise
 
@@ -438,7 +437,7 @@ class Tuned:
 class Results:
     """An experiment: its arms, their comparisons with the baseline, and the provenance of the numbers.
 
-    Fields with a default are omitted from the file if they are empty, except `signatures` and `where`.
+    Fields with a default are omitted from the file if they are empty, except `where`.
     """
 
     experiment: str
@@ -448,7 +447,7 @@ class Results:
     version: str
     commit: str
     hardware: str
-    signatures: Mapping[str, str] = Field(default_factory=dict)  # of each metric and test, by its key
+    signatures: Mapping[str, str]  # of each metric and test, by its key
     where: Breakdowns | None = None  # None: not measured
     note: str = ""  # what the experiment cannot show, from the experiment file
     contrasts: Many[PairedComparison] = ()  # planned comparisons between other arms

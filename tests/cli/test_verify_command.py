@@ -133,11 +133,11 @@ def test_other_versions_libraries_and_devices_are_noted(program, unrecorded, mon
     assert found["note   training"] == "in 2 sessions; what follows is about the last one"
 
 
-def test_a_run_of_an_earlier_version_is_checked_as_far_as_it_goes(program, run):
+def test_a_run_without_its_provenance_is_checked_as_far_as_it_goes_and_is_wrong(program, run):
     (run / "provenance.json").unlink()
     answer = program("verify", run, "--json")
     found = json.loads(answer.out)
-    assert (answer.code, found["is_wrong"]) == (0, False)
+    assert (answer.code, found["is_wrong"]) == (1, True)
     assert [item["item"] for item in found["items"]] == ["files", "model", "provenance"]
 
 

@@ -26,7 +26,7 @@ PAIRS = [(arm, "baseline") for arm in RATES if arm != "baseline"]
 def arms(rates, sentences=70, weights=None):
     """Translations in which this share of each sentence is wrong, one rate per seed.
 
-    `weights` holds, for each arm, the checksum of the initial weights of its runs.
+    `weights` holds, for each arm, the checksum of the initial weights of its runs; by default, no two arms share any.
     """
     draw = random.Random(1)
     references = [" ".join(draw.choices("abcdefgh", k=draw.randint(5, 17))) for _ in range(sentences)]
@@ -36,7 +36,7 @@ def arms(rates, sentences=70, weights=None):
 
     def arm(name, each):
         translations = [spoil(rate) for rate in each]
-        start = {} if weights is None else {"initial_weights": weights[name]}
+        start = {"initial_weights": name if weights is None else weights[name]}
         data = SimpleNamespace(train=PairFiles(source="s", target="t"), longest_training=50)
         config = SimpleNamespace(data=data, text=TextConfig(), training=TrainingConfig())
         runs = [SimpleNamespace(seed=seed, config=config) for seed in range(len(each))]
@@ -152,7 +152,8 @@ def test_one_sentence_and_identical_systems_are_no_evidence():
     assert pair.low == pair.high == pytest.approx(pair.bleu_difference, abs=1e-4)
     assert pair.verdict is None
     systems = arms({"a": (0.1, 0.2)})
-    (same,) = differences(systems | {"b": systems["a"]}, [("a", "b")]).comparisons
+    other = systems["a"]._replace(metrics=[{"initial_weights": "b", "training": {}}] * 2)
+    (same,) = differences(systems | {"b": other}, [("a", "b")]).comparisons
     assert (same.bleu_difference, same.low, same.high, same.randomization.p_value) == (0, 0, 0, 1)
     assert same.verdict == "undecided"
 

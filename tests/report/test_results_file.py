@@ -119,16 +119,6 @@ def test_a_saved_record_is_loaded_unchanged(tmp_path, folder, values):
     assert json.loads((tmp_path / "again.json").read_text(encoding="utf-8")) == values["results.json"]
 
 
-def test_an_older_file_without_later_tests_is_loaded(values, write):
-    del values["results.json"]["signatures"]
-    for pair in values["results.json"]["comparisons"]:
-        for key in ("p_holm", "randomization", "joint", "chrf"):
-            pair.pop(key, None)
-    results = Results.load(write(values) / "results.json")
-    assert results.signatures == {}
-    assert [(pair.verdict, pair.differs_in_these_runs) for pair in results.comparisons] == [(None, False), (None, True)]
-
-
 def test_breakdowns_are_loaded_unchanged_and_may_be_absent(tmp_path, all_values, write):
     loaded = Results.load(write(all_values) / "results.json")
     loaded.save(tmp_path / "again.json")
