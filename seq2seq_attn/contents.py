@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import io
 import re
+import sys
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any, BinaryIO, NamedTuple
@@ -32,10 +33,8 @@ class _Packing(NamedTuple):
 
 
 def _zstd(file: BinaryIO) -> Any:
-    try:
-        return import_module("compression.zstd").ZstdFile(file)  # Python 3.14
-    except ModuleNotFoundError:
-        return _ZstdFrames(file, import_module("zstandard").ZstdDecompressor().decompressobj)
+    module = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"  # the same code
+    return import_module(module).ZstdFile(file)
 
 
 _PACKINGS = (
@@ -220,31 +219,6 @@ class _FromUtf16(_Raw):
             except UnicodeDecodeError:  # an odd number of bytes
                 text = "\ud800"
             self._ready = text.encode("utf-8", "surrogatepass")
-        content, self._ready = self._ready[: len(buffer)], self._ready[len(buffer) :]
-        buffer[: len(content)] = content
-        return len(content)
-
-
-class _ZstdFrames(io.RawIOBase):
-    """The content of a zstd file, of the package `zstandard`, whose own reader takes half a file for a whole one."""
-
-    def __init__(self, file: BinaryIO, new_frame: Callable[[], Any]) -> None:
-        super().__init__()
-        self._file, self._new_frame = file, new_frame
-        self._frame: Any = None
-        self._rest, self._ready = b"", b""
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._ready:
-            piece = self._rest or self._file.read(256)  # four bytes may stand for 128 KB, so a few at a time
-            if not piece and self._frame is None:
-                return 0
-            if not piece:
-                raise EOFError("it ends within a frame")
-            self._frame = self._frame or self._new_frame()
-            self._ready, self._rest = self._frame.decompress(piece), b""
-            if self._frame.eof:
-                self._rest, self._frame = self._frame.unused_data, None
         content, self._ready = self._ready[: len(buffer)], self._ready[len(buffer) :]
         buffer[: len(content)] = content
         return len(content)
