@@ -7,7 +7,6 @@ scorer: my_package.my_module:MyScorer   # of a module that Python can import
 
 from __future__ import annotations
 
-import ast
 import difflib
 import hashlib
 import importlib
@@ -17,15 +16,15 @@ import pkgutil
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache, partial
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from importlib.machinery import PathFinder
 from importlib.metadata import EntryPoint, entry_points
 from inspect import Parameter
 from pathlib import Path
-from types import CodeType, ModuleType
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from types import ModuleType
+from typing import Generic, NamedTuple, TypeVar, cast
 
 from torch import nn
 
@@ -54,8 +53,8 @@ class Registry(Generic[Part]):
         derived = part.__module__ == "abc"
         if inspect.isabstract(part) or derived:
             return
-        if part.__module__ in _unlisted:
-            _unlisted[part.__module__].append(partial(self._enter, part))
+        if _is_named_by_its_file(part.__module__):
+            _unlisted.setdefault(part.__module__, []).append(partial(self._enter, part))
         else:
             self._enter(part)
 
@@ -75,9 +74,9 @@ class Registry(Generic[Part]):
         ValueError in one line: there is no such name (the closest one is suggested), there is no such file or module,
         its import fails (with the line number), or it has no such class of this kind (the closest one is suggested).
         """
-        place, colon, class_name = name.rpartition(":")
-        if colon:
-            return self._at(place, class_name)
+        place, class_name = place_and_class(name)
+        if place:
+            return cast("type[Part]", class_at(place, class_name, self._base))
         if name in self._classes:
             return self._classes[name]
         classes, failures = self.classes(), load_installed()
@@ -88,17 +87,6 @@ class Registry(Generic[Part]):
         own = f"give one of your own as my_{self._kind}.py:My{self._base.__name__}"
         raise ValueError("; ".join([f"there is no {self._kind} {name!r}", hint, *failures, own]))
 
-    def _at(self, place: str, class_name: str) -> type[Part]:
-        module = load_file(Path(place)) if place.endswith(".py") else load_module(place)
-        found: Any = getattr(module, class_name, None)
-        if isinstance(found, type) and issubclass(found, self._base):
-            return cast("type[Part]", found)
-        parts = {key: each for key, each in vars(module).items() if isinstance(each, type) and each is not self._base}
-        own = [key for key, each in parts.items() if issubclass(each, self._base)]
-        nearest = difflib.get_close_matches(class_name, own, n=1)
-        hint = f"did you mean {nearest[0]!r}?" if nearest else f"its {self._kind}s: {', '.join(own) or 'none'}"
-        raise ValueError(f"{place}: {class_name!r} is not a class derived from {self._base.__name__}; {hint}")
-
     def __iter__(self) -> Iterator[type[Part]]:
         """The classes imported so far."""
         return iter(self._classes.values())
@@ -107,6 +95,30 @@ class Registry(Generic[Part]):
         """All classes by configuration name, in alphabetical order, including those of installed distributions."""
         load_installed()
         return dict(sorted(self._classes.items()))
+
+
+def place_and_class(name: str) -> tuple[str, str]:
+    """`my_file.py` and `MyScorer` of `my_file.py:MyScorer`; the place of a registered name is empty."""
+    place, _, class_name = name.rpartition(":")
+    return place, class_name
+
+
+def class_at(place: str, class_name: str, *bases: type) -> type:
+    """The class in a Python file or module, which is derived from one of `bases`.
+
+    ValueError in one line: there is no such file or module, its import fails (with the line number), or it has no such
+    class (the closest one is suggested).
+    """
+    module = load_file(Path(place)) if place.endswith(".py") else load_module(place)
+    found = getattr(module, class_name, None)
+    if isinstance(found, type) and issubclass(found, bases):
+        return found
+    classes = {key: each for key, each in vars(module).items() if isinstance(each, type) and each not in bases}
+    own = [key for key, each in classes.items() if issubclass(each, bases)]
+    nearest = difflib.get_close_matches(class_name, own, n=1)
+    hint = f"did you mean {nearest[0]!r}?" if nearest else f"it has: {', '.join(own) or 'none'}"
+    wanted = " or ".join(base.__name__ for base in bases)
+    raise ValueError(f"{place}: {class_name!r} is not a class derived from {wanted}; {hint}")
 
 
 def config_name(part: type) -> str:
@@ -187,29 +199,30 @@ class _File(NamedTuple):
     """A Python file that was imported."""
 
     module: ModuleType
-    sources: dict[Path, bytes]  # its own text and that of its sibling modules, as imported
-    packages: list[str]  # packages that it imported from its folder
+    sources: dict[Path, bytes]  # its own text and that of the modules beside it that it imports
+    packages: list[str]  # packages that it imports from its folder
 
 
 _files: dict[Path, _File] = {}
-_siblings: dict[str, tuple[Path, bytes]] = {}  # by name: modules that such files imported from their folders
+_siblings: set[str] = set()  # names of the modules that such files imported from their folders
 _unlisted: dict[str, list[Callable[[], None]]] = {}  # by module: callbacks that would register its classes
+_folder: Path | None = None  # that of the file which is being imported
 
 
 def load_file(path: Path, listed: bool = False) -> ModuleType:
     """The module of a Python file; `listed` registers its classes under their own names.
 
-    While the file is imported, modules in its folder can be imported by name; they do not shadow the standard library,
-    and `sys.path` is not changed. A file is imported once per process, and again only if it has changed. ValueError in
-    one line, with the line number in the file: it does not exist, or its import fails.
+    While the file is imported, modules in its folder can be imported by name; they do not shadow the standard library.
+    A file is imported once per process, and again only if it has changed. ValueError in one line, with the line number
+    in the file: it does not exist, or its import fails.
     """
     if path.suffix != ".py" or not path.is_file():
         raise ValueError(f"{path}: no such Python file")
     place = path.resolve()
     known = _files.get(place)
     if known is None or any(not each.is_file() or each.read_bytes() != text for each, text in known.sources.items()):
-        was_listed = known is not None and known.module.__name__ not in _unlisted
-        known = _files[place] = _import(path, listed or was_listed)
+        listed = listed or (known is not None and known.module.__name__ not in _unlisted)
+        known = _files[place] = _import(path, place, listed)
     if listed:
         for enter in _unlisted.pop(known.module.__name__, ()):
             enter()
@@ -217,7 +230,7 @@ def load_file(path: Path, listed: bool = False) -> ModuleType:
 
 
 def file_sources(path: Path) -> dict[str, bytes]:
-    """The source code of the file and of the sibling modules that it imports, by file name, as `load_file` imported it.
+    """The source code of the file and of the modules in its folder that it imports, by file name, as when imported.
 
     ValueError: it imports a package from its folder, which these files would not include; and as for `load_file`.
     """
@@ -232,99 +245,86 @@ def file_sources(path: Path) -> dict[str, bytes]:
     return {each.name: text for each, text in file.sources.items()}
 
 
-def _import(path: Path, listed: bool) -> _File:
-    place = path.resolve()
+def _import(path: Path, place: Path, listed: bool) -> _File:
     # The name is the same in every process, so that classes can be pickled, and different for each file.
     name = f"plugin_{place.stem}_{hashlib.sha256(str(place).encode()).hexdigest()[:8]}"
-    for sibling, (file, text) in list(_siblings.items()):
-        if file.parent != place.parent or not file.is_file() or file.read_bytes() != text:
-            sys.modules.pop(sibling, None)  # it is from another folder, or has changed
-            del _siblings[sibling]
-    beside = _Siblings(place.parent)
-    loader = _Loader(name, str(place), beside.sources)
-    spec = importlib.util.spec_from_file_location(name, place, loader=loader)
+    spec = importlib.util.spec_from_file_location(name, place)
     assert spec is not None
-    module = importlib.util.module_from_spec(spec)
+    assert spec.loader is not None
+    file = _File(importlib.util.module_from_spec(spec), {place: place.read_bytes()}, [])
     before, waiting = sys.modules.get(name), _unlisted.pop(name, None)
-    sys.modules[name] = module
     if not listed:
         _unlisted[name] = []
-    sys.meta_path.insert(0, beside)
     try:
-        loader.exec_module(module)
+        with _importing_from(place.parent, file):
+            sys.modules[name] = file.module
+            spec.loader.exec_module(file.module)
     except (Exception, SystemExit) as error:  # whatever third-party code raises
-        for each in beside.names:
-            sys.modules.pop(each, None)
         _restore(sys.modules, name, before)
         _restore(_unlisted, name, waiting)
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
         raise ValueError(f"{path}{_line(error, str(place))}: {reason}") from error
+    return file
+
+
+@contextmanager
+def _importing_from(folder: Path, file: _File) -> Iterator[None]:
+    """Lets the block import modules in a folder by name, and adds to `file` which these were.
+
+    They are imported for this file alone: the siblings of another one may have the same names, and those that the
+    program imported by itself have their places in `sys.modules` again after the block.
+    """
+    global _folder
+    for name in _siblings:
+        sys.modules.pop(name, None)
+    _siblings.clear()
+    own = {name: sys.modules.pop(name) for name in _modules_in(folder)}
+    entry, around, writes_bytecode = str(folder), _folder, not sys.dont_write_bytecode
+    installed = (index for index, each in enumerate(sys.path) if each.endswith("-packages"))
+    sys.path.insert(next(installed, len(sys.path)), entry)  # after the standard library
+    importlib.invalidate_caches()
+    _folder, sys.dont_write_bytecode = folder, True  # the folder may be that of a run, which has no other files
+    try:
+        yield
     finally:
-        sys.meta_path.remove(beside)
-    _siblings.update({each: (file, beside.sources[file]) for each, file in beside.names.items()})
-    return _File(module, _with_imported(beside.sources, place.parent), beside.packages)
+        _folder, sys.dont_write_bytecode = around, not writes_bytecode
+        del sys.path[-1 - sys.path[::-1].index(entry)]
+        siblings = _modules_in(folder)
+        file.sources.update({each: each.read_bytes() for each in siblings.values()})
+        file.packages.extend(_packages_in(folder))
+        _siblings.update(siblings.keys() - own.keys())
+        sys.modules.update(own)
+
+
+def _modules_in(folder: Path) -> dict[str, Path]:
+    """The modules in `sys.modules` that are files in this folder, by the names that its files give them."""
+    found = {path.stem: path for path in folder.glob("*.py") if path.stem in sys.modules}
+    return {name: path for name, path in found.items() if _file_of(name) == path}
+
+
+def _packages_in(folder: Path) -> list[str]:
+    """The packages in `sys.modules` that are in this folder, and that Python would not find without it."""
+    loaded = [path for path in folder.iterdir() if path.name in sys.modules and path.is_dir()]
+    here = [path for path in loaded if str(path) in map(str, getattr(sys.modules[path.name], "__path__", ()))]
+    return [path.name for path in here if PathFinder.find_spec(path.name) is None]
+
+
+def _file_of(module: str) -> Path | None:
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return Path(file).resolve() if file else None
+
+
+def _is_named_by_its_file(module: str) -> bool:
+    """Whether the classes of this module are not registered: of a file that is named by its path, or beside one."""
+    file = _file_of(module)
+    is_sibling = file is not None and file.parent == _folder and not module.startswith("plugin_")
+    return module in _unlisted or is_sibling
 
 
 def _restore(table: dict[str, Value], name: str, value: Value | None) -> None:
     table.pop(name, None)
     if value is not None:
         table[name] = value
-
-
-def _with_imported(sources: dict[Path, bytes], folder: Path) -> dict[Path, bytes]:
-    """The sources, and those of the sibling modules that they import, even if these had been imported before."""
-    found, to_read = dict(sources), list(sources.values())
-    while to_read:
-        for node in ast.walk(ast.parse(to_read.pop())):
-            modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            if isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                modules.append(node.module)
-            for module in modules:
-                name = module.partition(".")[0]
-                file = folder / f"{name}.py"
-                if name not in sys.stdlib_module_names and file not in found and file.is_file():
-                    found[file] = file.read_bytes()
-                    to_read.append(found[file])
-    return found
-
-
-class _Loader(SourceFileLoader):
-    """Keeps the source that it executes, and writes no bytecode: the file may be in a run folder."""
-
-    def __init__(self, name: str, path: str, sources: dict[Path, bytes]) -> None:
-        super().__init__(name, path)
-        self._sources = sources
-
-    def get_code(self, fullname: str) -> CodeType:
-        source = self._sources[Path(self.path)] = self.get_data(self.path)
-        code: CodeType = self.source_to_code(source, self.path)
-        return code
-
-
-class _Siblings(MetaPathFinder):
-    """Finds the modules in the folder of a file while that file is imported."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.names: dict[str, Path] = {}
-        self.sources: dict[Path, bytes] = {}
-        self.packages: list[str] = []
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if path is not None or fullname in sys.stdlib_module_names:
-            return None
-        file = self.folder / f"{fullname}.py"
-        if file.is_file():
-            self.names[fullname] = file
-            _unlisted[fullname] = []
-            loader = _Loader(fullname, str(file), self.sources)
-            return importlib.util.spec_from_file_location(fullname, file, loader=loader)
-        if not (self.folder / fullname / "__init__.py").is_file() or PathFinder.find_spec(fullname) is not None:
-            return None
-        self.packages.append(fullname)
-        return PathFinder.find_spec(fullname, [str(self.folder)])
 
 
 def _line(error: BaseException, file: str) -> str:

@@ -16,13 +16,12 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from torch import nn
 
 from seq2seq_attn.attention import Normalizer, Scorer, Window, normalizer_classes, scorer_classes, window_classes
-from seq2seq_attn.attention.registry import config_name, load_file, load_module
+from seq2seq_attn.attention.registry import class_at, config_name, place_and_class
 from seq2seq_attn.doctor.laws import LAWS, PREREQUISITES, Report, check_law, check_subject, in_order, make_subject
 from seq2seq_attn.doctor.subject import BASES, Finding, Subject, wrong
 from seq2seq_attn.errors import UserError, needing
@@ -96,23 +95,13 @@ def find_part(name: str) -> type[nn.Module]:
 
     UserError: there is no such class, its module cannot be imported, or it is not a part of attention.
     """
-    place, colon, wanted = name.rpartition(":")
-    if not colon:
+    place, wanted = place_and_class(name)
+    if not place:
         return _from_catalog(name)
     try:
-        module = load_file(Path(place)) if place.endswith(".py") else load_module(place)
+        return class_at(place, wanted, *BASES.values())
     except ValueError as error:
         raise UserError(str(error)) from error
-    found, bases = getattr(module, wanted, None), tuple(BASES.values())
-    if not (isinstance(found, type) and issubclass(found, bases)):
-        classes = {each: value for each, value in vars(module).items() if isinstance(value, type)}
-        own = [each for each, value in classes.items() if issubclass(value, bases) and value not in bases]
-        near = difflib.get_close_matches(wanted, own, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"it has: {', '.join(own) or 'none'}"
-        raise UserError(
-            f"{place}: {wanted!r} is not a class derived from Scorer, Normalizer, Window or Context; {hint}"
-        )
-    return found
 
 
 def _from_catalog(name: str) -> type[nn.Module]:

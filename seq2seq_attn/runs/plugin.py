@@ -9,20 +9,17 @@ the run's `SHA256SUMS` detect damage and edits; they are not a signature.
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from seq2seq_attn.attention import Normalizer, Scorer, Window, scorer_class
-from seq2seq_attn.attention.registry import file_sources, load_file
+from seq2seq_attn.attention.registry import file_sources, load_file, place_and_class
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.strict import Strict, Tagged
 from seq2seq_attn.text.checksums import checked, read_sums
 
 FOLDER = "plugins"
-
-_PLACE = re.compile(r"(?P<file>.+\.py):(?P<part>\w+)")
 
 _loaded: list[Path] = []  # files given with --plugin so far, whose classes are in the registries of `attention`
 
@@ -124,7 +121,7 @@ def _with_places(values: dict[str, Any], change: Callable[[str, str], str]) -> d
             return {key: changed(each) for key, each in value.items()}
         if isinstance(value, list):
             return [changed(each) for each in value]
-        place = _PLACE.fullmatch(value) if isinstance(value, str) else None
-        return change(place["file"], place["part"]) if place else value
+        file, part = place_and_class(value) if isinstance(value, str) else ("", "")
+        return change(file, part) if file.endswith(".py") else value
 
     return values | {"model": changed(values["model"])} if "model" in values else values

@@ -153,8 +153,8 @@ def test_its_scorer_is_pickled_by_a_name_that_another_process_gives_it_too(write
         ("raise SystemExit('no')\n", "Dot", r"mine\.py, line 1: SystemExit: no$"),
         ("import nowhere_at_all\n", "Dot", r"mine\.py, line 1: ModuleNotFoundError: .*nowhere_at_all"),
         (SCORER, "Dott", r"mine\.py: 'Dott' is not a class derived from Scorer; did you mean 'Dot'\?$"),
-        (SCORER, "X", r"mine\.py: 'X' is not a class derived from Scorer; its scorers: Dot$"),
-        (OTHERS, "Half", r"mine\.py: 'Half' is not a class derived from Scorer; its scorers: none$"),
+        (SCORER, "X", r"mine\.py: 'X' is not a class derived from Scorer; it has: Dot$"),
+        (OTHERS, "Half", r"mine\.py: 'Half' is not a class derived from Scorer; it has: none$"),
     ],
 )
 def test_unusable_files_are_refused_in_one_line(write, tmp_path, text, name, message):
@@ -171,7 +171,6 @@ def test_a_file_can_be_corrected_after_its_import_failed(write):
     write("helper_of_mine.py", "")
     with pytest.raises(ValueError, match=r"line 2: ZeroDivisionError"):
         load_file(path)
-    assert "helper_of_mine" not in sys.modules
     write("mine.py", SCORER)
     assert scorer_class(f"{path}:Dot")
 
