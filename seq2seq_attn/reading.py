@@ -50,13 +50,23 @@ def read_bytes(path: Path | str) -> bytes:
         return file.read()
 
 
+def sha256(path: Path | str) -> str:
+    """The SHA-256 of a file as it is, compressed or not. UserError as in `open_file`."""
+    with open_file(path) as file:
+        return _sha256(file)
+
+
 def digest(path: Path | str) -> str:
-    """The SHA-256 of a file's content; decompression and errors as in `open_bytes`."""
-    sha256 = hashlib.sha256()
+    """The SHA-256 of a file's text: a file and a compressed copy have the same. Errors as in `open_bytes`."""
     with open_bytes(path) as file:
-        while piece := file.read(1 << 20):
-            sha256.update(piece)
-    return sha256.hexdigest()
+        return _sha256(file)
+
+
+def _sha256(file: io.BufferedReader) -> str:
+    found = hashlib.sha256()
+    while piece := file.read(1 << 20):
+        found.update(piece)
+    return found.hexdigest()
 
 
 def decompressed(content: bytes, name: str) -> bytes:

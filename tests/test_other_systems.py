@@ -4,7 +4,6 @@ import ast
 import errno
 import fcntl
 import io
-import json
 import os
 import signal
 import sys
@@ -12,6 +11,7 @@ from multiprocessing import resource_tracker
 from pathlib import Path
 
 import pytest
+from filelock import SoftFileLock
 
 import seq2seq_attn
 from seq2seq_attn.cli import main
@@ -19,11 +19,11 @@ from seq2seq_attn.cli.console import is_closed_pipe
 from seq2seq_attn.comparison import schedule
 from seq2seq_attn.ops.native import build
 from seq2seq_attn.results.records import slug
-from seq2seq_attn.runs.lock import LOCK, BusyError, locked
 from seq2seq_attn.speed import sitting, workloads
-from seq2seq_attn.text import files
+from seq2seq_attn.text import lock
 from seq2seq_attn.text.checksums import checked, write_recorded
 from seq2seq_attn.text.files import PART, unfinished_in, writing
+from seq2seq_attn.text.lock import LOCK, locked
 
 POSIX_ONLY = {"fcntl", "resource", "pwd", "grp", "termios", "tty", "pty", "posix", "syslog"}
 ABSENT = {
@@ -68,7 +68,7 @@ def windows(monkeypatch):
     monkeypatch.setattr(os, "fsync", sync)
     for name in ("replace", "rename", "unlink"):
         monkeypatch.setattr(os, name, refused_if_in_use(name))
-    monkeypatch.setattr(files, "fcntl", None)
+    monkeypatch.setattr(lock, "FileLock", SoftFileLock)  # that of Windows needs it
     for module, names in ABSENT.items():
         for name in names:
             monkeypatch.delattr(module, name, raising=False)
@@ -100,17 +100,6 @@ def test_files_are_written_recorded_and_locked_where_folders_cannot_be_opened(wi
         assert checked(tmp_path / "run", name).read_bytes() == b"new"
     left = {path.name for path in (tmp_path / "run").iterdir()}
     assert left == {"file", "deep", "whole", "SHA256SUMS"}
-
-
-def test_a_lock_without_the_kernel_is_held_by_its_heartbeat(windows, tmp_path):
-    owner = {"pid": 1, "host": "a", "since": "2031-05-06", "command": "b", "kernel": "of another host", "id": "c"}
-    (tmp_path / LOCK).write_text(json.dumps(owner))
-    with pytest.raises(BusyError, match="in use by process 1"), locked(tmp_path):
-        pass
-    os.utime(tmp_path / LOCK, (0, 0))
-    with locked(tmp_path):
-        pass
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_run_is_trained_resumed_used_and_evaluated(windows, tmp_path, capsys, toy_config):

@@ -30,12 +30,12 @@ from seq2seq_attn.analysis.stepwise import continuations, prefix_ids, source_ids
 from seq2seq_attn.errors import UserError, needing
 from seq2seq_attn.models.translator import Sentences, Translator, pad, padded_batch
 from seq2seq_attn.options import SearchOptions
+from seq2seq_attn.reading import sha256
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import Cache, files_key, read_pairs
 from seq2seq_attn.runs.folder import MODEL
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.runs.provenance import code_digest
-from seq2seq_attn.text.checksums import sha256
 from seq2seq_attn.text.encoded import EncodedSentences, Ids, length_buckets
 from seq2seq_attn.text.files import created_cache_folder, explained, unfinished_in
 from seq2seq_attn.text.vocabulary import EOS, SPECIALS

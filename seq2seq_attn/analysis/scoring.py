@@ -16,12 +16,12 @@ from seq2seq_attn.reading import read_lines
 from seq2seq_attn.runs import DEMO, Say, is_shipped
 from seq2seq_attn.runs.corpora import read_test
 from seq2seq_attn.runs.folder import METRICS, read_metrics, write_metrics
-from seq2seq_attn.runs.lock import locked
 from seq2seq_attn.runs.model import TrainedModel, with_lexicon
-from seq2seq_attn.runs.provenance import PROVENANCE, made_with
+from seq2seq_attn.runs.provenance import made_with
 from seq2seq_attn.search.batched import Progress
 from seq2seq_attn.text.checksums import checked, write_recorded
 from seq2seq_attn.text.corpus import ParallelCorpus
+from seq2seq_attn.text.lock import locked
 
 TRANSLATIONS, LINKS, ENTROPIES = "test.translations.txt", "test.links.txt", "test.entropies.txt"
 
@@ -46,7 +46,7 @@ class AttentionRecord(NamedTuple):
 
     @classmethod
     def load(cls, folder: Path, pairs: int) -> AttentionRecord | None:
-        """None for a run without attention weights, or one tested by a version that wrote no such files.
+        """None for a run without attention weights.
 
         UserError: a file is malformed or does not have `pairs` lines.
         """
@@ -72,10 +72,11 @@ class ScoredRun(NamedTuple):
     @classmethod
     def load(cls, folder: Path, pairs: int) -> ScoredRun:
         """From a run folder whose test set has this many pairs. UserError as in `AttentionRecord.load`."""
-        metrics = read_metrics(folder) | {"made_with": made_with(folder)}
-        for key, name in (("training", METRICS), ("test", METRICS), ("made_with", PROVENANCE)):
-            if not metrics.get(key):
-                raise UserError(f"{folder / name}: nothing about {key}; train or evaluate the run again")
+        metrics = read_metrics(folder)
+        for key in ("training", "test"):
+            if key not in metrics:
+                raise UserError(f"{folder / METRICS}: nothing about {key}; train or evaluate the run again")
+        metrics["made_with"] = made_with(folder)
         translations = read_lines(checked(folder, TRANSLATIONS))
         return cls(metrics, translations, AttentionRecord.load(folder, pairs))
 

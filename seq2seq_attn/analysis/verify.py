@@ -11,7 +11,7 @@ import seq2seq_attn
 from seq2seq_attn.analysis.scoring import TRANSLATIONS, score_test
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.reading import digest, read_lines
+from seq2seq_attn.reading import digest, read_lines, sha256
 from seq2seq_attn.runs import CONFIG, Say, find_run
 from seq2seq_attn.runs.corpora import provide_corpus
 from seq2seq_attn.runs.folder import check_files, read_config, read_metrics
@@ -72,16 +72,13 @@ def _verify(folder: Path, score: bool, progress: Progress | None, say: Say) -> I
         yield VerifiedItem("model", "ok", f"{model.parameters():,} parameters, {metrics['training']['epochs']} epochs")
     else:
         yield VerifiedItem("model", "wrong", "training has not ended; continue it with train --resume")
-    if sessions:
-        if len(sessions) > 1:
-            yield VerifiedItem("training", "note", f"in {len(sessions)} sessions; what follows is about the last one")
-        if sessions[-1]["config"] == digest(folder / CONFIG):
-            yield VerifiedItem("configuration", "ok", "as in training")
-        else:
-            yield VerifiedItem("configuration", "wrong", "config.yaml was changed after training")
-        yield from _against(sessions[-1], config)
+    if len(sessions) > 1:
+        yield VerifiedItem("training", "note", f"in {len(sessions)} sessions; what follows is about the last one")
+    if sessions[-1]["config"] == sha256(folder / CONFIG):
+        yield VerifiedItem("configuration", "ok", "as in training")
     else:
-        yield VerifiedItem("provenance", "wrong", "provenance.json is missing")
+        yield VerifiedItem("configuration", "wrong", "config.yaml was changed after training")
+    yield from _against(sessions[-1], config)
     if score:
         yield from _scores(model, folder, metrics, progress, say)
 

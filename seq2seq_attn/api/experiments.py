@@ -184,7 +184,7 @@ class Comparison:
 
     def write(self) -> Comparison:
         """Rewrites the report (page, tables and figures) from the JSON files in the folder."""
-        from seq2seq_attn.runs.lock import locked
+        from seq2seq_attn.text.lock import locked
 
         with locked(self.folder, wait=True):  # another process may be about to replace these files
             return replace(self, files=tuple(write_report(self.folder)))

@@ -45,11 +45,12 @@ from seq2seq_attn.results.records import RUNS
 from seq2seq_attn.results.results import RESULTS, MissingRun, Results
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import CACHE_FOLDER, CORPUS, Cache, TestSet, embedded_corpus, read_test
-from seq2seq_attn.runs.folder import COMPARISON, MARKER, is_run, is_vacant, refuse_folder
-from seq2seq_attn.runs.lock import locked
+from seq2seq_attn.runs.folder import COMPARISON, is_run, is_vacant, refuse_folder
 from seq2seq_attn.strict import load, merge
+from seq2seq_attn.text.checksums import SUMS
 from seq2seq_attn.text.files import write_bytes
 from seq2seq_attn.text.json_files import STRICT, load_record, save_record
+from seq2seq_attn.text.lock import locked
 from seq2seq_attn.text.synthetic import make_corpus
 
 
@@ -183,7 +184,7 @@ def _refuse_other_contents(folder: Path, experiment: str) -> None:
         if name != experiment:
             raise UserError(f"{folder}: holds the comparison {name!r}, not {experiment!r}; {another}")
     elif folder.is_dir() and is_run(folder):
-        raise UserError(f"{folder}: holds a run of `train` ({MARKER}), not a comparison; {another}")
+        raise UserError(f"{folder}: holds a run of `train` ({SUMS}), not a comparison; {another}")
     elif not is_vacant(folder):
         raise UserError(f"{folder}: exists and is not a comparison (no {COMPARISON}); {another}")
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 from seq2seq_attn.errors import UserError, file_of
 from seq2seq_attn.runs import Say, messages
-from seq2seq_attn.runs.lock import BusyError
+from seq2seq_attn.text.lock import BusyError
 
 if TYPE_CHECKING:
     from seq2seq_attn.comparison.experiment import ArmRun
@@ -66,7 +66,7 @@ def complete_all(
     nothing is trained.
     """
     from seq2seq_attn.runs.folder import clear, may_resume, refuse_other_config
-    from seq2seq_attn.runs.lock import locked
+    from seq2seq_attn.text.lock import locked
 
     for run in grid:
         if if_exists == "resume" and is_trained(run, runs):

@@ -71,5 +71,8 @@ def find_run(given: Path) -> Path:
 
 def require_run(folder: Path) -> None:
     """UserError if the folder is not a run. Defined here so that the check does not import torch."""
-    if not (folder / CONFIG).exists():
-        raise UserError(f"{folder}: not a run folder (no {CONFIG}); train writes one: seq2seq-attn train --help")
+    from seq2seq_attn.text.checksums import SUMS, has_sums
+
+    missing = CONFIG if not (folder / CONFIG).exists() else None if has_sums(folder) else f"{SUMS} of this program"
+    if missing is not None:
+        raise UserError(f"{folder}: not a run folder (no {missing}); train writes one: seq2seq-attn train --help")

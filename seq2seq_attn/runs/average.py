@@ -57,8 +57,7 @@ def average(run: Path, output: Path, last: int | None = None, *, overwrite: bool
     source, target = load_codecs(run)
     files = {CONFIG: config_content(config), **codec_files(source, target)}
     files |= {f"{FOLDER}/{name}": content for name, content in run_files(config).items()}
-    if (provenance := checked(run, PROVENANCE)).exists():
-        files[PROVENANCE] = provenance.read_bytes()
+    files[PROVENANCE] = checked(run, PROVENANCE).read_bytes()
     trained = {key: each for key, each in metrics.items() if key != "test"}
     if output.resolve() == run.resolve():
         raise UserError(f"{output}: is the run itself; name another folder with --output")
@@ -69,6 +68,6 @@ def average(run: Path, output: Path, last: int | None = None, *, overwrite: bool
         clear(output)
         write_recorded(output, files | {MODEL: weights})
         model = TrainedModel.load(output)
-        made = Average(str(run), epochs, validation_bleu(model, pairs, output)(model.translator))
+        made = Average(str(run), epochs, validation_bleu(model, pairs)(model.translator))
         write_metrics(output, trained | {"average": made._asdict()})  # without metrics, a run has not ended
     return made

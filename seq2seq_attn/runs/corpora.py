@@ -24,12 +24,12 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import GoldCorpus, read_gold_of
 from seq2seq_attn.reading import digest, read_lines
 from seq2seq_attn.runs import Say
-from seq2seq_attn.runs.lock import LOCK, file_locked
-from seq2seq_attn.text.checksums import SUMS
+from seq2seq_attn.text.checksums import SUMS, damaged, has_sums, record
 from seq2seq_attn.text.codec import Codec, load_codecs, save_codecs, train_codecs
 from seq2seq_attn.text.corpus import ParallelCorpus, read_parallel, read_tsv
 from seq2seq_attn.text.encoded import EncodedSentences
-from seq2seq_attn.text.files import PART, cache_folder, created_cache_folder, write_bytes
+from seq2seq_attn.text.files import PART, cache_folder, created_cache_folder
+from seq2seq_attn.text.lock import LOCK, file_locked
 from seq2seq_attn.text.synthetic import make_corpus
 from seq2seq_attn.training.guided_alignment import CorpusLinks
 
@@ -263,8 +263,9 @@ class Cache:
     ) -> _Value:
         value = compute()
         try:
+            (entry / SUMS).unlink(missing_ok=True)  # of a damaged entry
             save(value, entry)
-            write_bytes(entry / SUMS, _checksums(entry))
+            record(entry, (path.name for path in entry.iterdir() if not fnmatch(path.name, PART)))
         except (UserError, OSError) as error:
             self.say(
                 f"warning: {self.folder}: what was computed is not kept, so it is computed again the next time: {error}"
@@ -275,17 +276,11 @@ class Cache:
 
 
 def _load_entry(entry: Path, load: Callable[[Path], _Value]) -> _Value | None:
-    """None if the entry is missing or does not match its checksums."""
+    """None if the entry is missing, damaged or not complete, which its manifest is the last to be."""
     try:
-        return load(entry) if (entry / SUMS).read_bytes() == _checksums(entry) else None
+        return load(entry) if has_sums(entry) and not damaged(entry) else None
     except (UserError, OSError, ValueError):
         return None
-
-
-def _checksums(entry: Path) -> bytes:
-    """One line per file of the entry, without the temporary files of other processes."""
-    files = sorted(path for path in entry.iterdir() if path.name != SUMS and not fnmatch(path.name, PART))
-    return "".join(f"{digest(path)}  {path.name}\n" for path in files).encode()
 
 
 def cached_codecs(config: Config, cache: Cache) -> Codecs:

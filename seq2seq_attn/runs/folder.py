@@ -1,8 +1,8 @@
 """The folder of a run: its files, its metrics, and which of its files may be removed.
 
-A folder is a run if it contains the marker that `train` writes first. Only files that the run wrote are ever removed
-from it: those in its `SHA256SUMS` and its logs. Any other file is reported by name, and nothing changes. Reading a file
-of a run checks it (`text/checksums.py`).
+A folder is a run if it contains the manifest that `train` writes first (`text/checksums.py`). Only files that the run
+wrote are ever removed from it: those in its manifest and its logs. Any other file is reported by name, and nothing
+changes. Reading a file of a run checks it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,6 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import TypeAdapter
-from pydantic.dataclasses import dataclass
-
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.plain import bounded, to_json
@@ -24,57 +21,30 @@ from seq2seq_attn.reading import digest
 from seq2seq_attn.results.metrics import RUN_METRICS
 from seq2seq_attn.runs import CONFIG, is_shipped, require_run
 from seq2seq_attn.runs.corpora import shipped_paths
-from seq2seq_attn.runs.lock import LOCK, locked
 from seq2seq_attn.runs.plugin import FOLDER, read_run_values, run_files, run_values
 from seq2seq_attn.runs.provenance import PROVENANCE, data_files, read_sessions
 from seq2seq_attn.strict import parse, read_yaml
-from seq2seq_attn.text.checksums import SUMS, checked, read_sums, record, write_recorded
+from seq2seq_attn.text.checksums import SUMS, checked, damaged, has_sums, read_sums, record, write_recorded
 from seq2seq_attn.text.files import PART, explained, remove_abandoned
-from seq2seq_attn.text.json_files import STRICT, load_record, load_values, save_record
+from seq2seq_attn.text.json_files import load_values
+from seq2seq_attn.text.lock import LOCK, locked
 from seq2seq_attn.training import LAST, PREVIOUS
 
 IfExists = Literal["refuse", "resume", "overwrite"]
 
-MARKER = "run.json"
 COMPARISON = "comparison.json"  # the marker of the folder that `compare` writes
 MODEL, METRICS, LEXICON = "model.safetensors", "metrics.json", "lexicon.safetensors"
 SKIPPED = "skipped.jsonl"  # the sentences of the batch that ended training by a loss that is not finite
 
 _WRITTEN_TO = ("", "checkpoints/", "plugins/")
-# What a run writes besides the files in its `SHA256SUMS`, relative to its folder.
+# What a run writes besides the files in its manifest, relative to its folder.
 _OWN = (
-    MARKER,
     SUMS,
     LOCK,
     *(f"log/version_*/{name}" for name in ("metrics.csv", "hparams.yaml", "events.out.tfevents.*")),
     *(f"{folder}{PART}" for folder in _WRITTEN_TO),
 )
-# What a run of a version without `SHA256SUMS` wrote.
-_OWN_BEFORE_SUMS = (
-    CONFIG,
-    MODEL,
-    METRICS,
-    PROVENANCE,
-    SKIPPED,
-    LEXICON,
-    *(f"{side}.{rest}" for side in ("source", "target", "joint") for rest in ("*.json", "*.txt", "*.model")),
-    "plugins/*.py",
-    "plugins/SHA256SUMS",
-    *(f"test.{name}.txt" for name in ("translations", "links", "entropies")),
-    LAST,
-    PREVIOUS,
-    "checkpoints/best.safetensors",
-)
 _FOLDERS = ("checkpoints", "plugins", "log", "log/version_*")
-
-
-@dataclass(frozen=True, config=STRICT)
-class _Marker:
-    format: Literal["seq2seq_attn run"]
-    version: int
-
-
-_MARKER = TypeAdapter(_Marker)
 
 
 def read_config(folder: Path) -> Config:
@@ -113,12 +83,9 @@ def record_logs(folder: Path) -> None:
 
 
 def prepare_to_resume(folder: Path) -> None:
-    """Removes what a killed training was writing, and records the files of an earlier version."""
+    """Removes what a killed training was writing."""
     for name in _WRITTEN_TO:
         remove_abandoned(folder / name)
-    if not read_sums(folder):
-        files = {path for pattern in (MARKER, *_OWN_BEFORE_SUMS) for path in folder.glob(pattern)}
-        record(folder, [path.relative_to(folder).as_posix() for path in files])
 
 
 def refuse_folder(folder: Path) -> None:
@@ -147,7 +114,7 @@ def reserved(config: Config, folder: Path, if_exists: IfExists, *, wait: bool = 
     `wait` as in `lock.locked`. UserError as in `may_resume`; BusyError: another process has the folder.
     """
     refuse_folder(folder)
-    if not (folder / MARKER).is_file():
+    if not is_run(folder):
         may_resume(config, folder, if_exists)
     with locked(folder, wait=wait):
         yield
@@ -173,7 +140,7 @@ def may_resume(config: Config, folder: Path, if_exists: IfExists) -> bool:
         raise UserError(f"{folder}: holds a comparison ({COMPARISON}), not a run; name another folder with --output")
     if not is_run(folder):
         raise UserError(
-            f"{folder}: exists and is not a run of `train` (no {MARKER}); name another folder with --output"
+            f"{folder}: exists and is not a run of `train` (no {SUMS} of it); name another folder with --output"
         )
     if if_exists == "refuse":
         raise UserError(f"{folder}: this run exists; continue it with --resume or replace it with --overwrite")
@@ -196,30 +163,22 @@ def may_resume(config: Config, folder: Path, if_exists: IfExists) -> bool:
 
 
 def is_run(folder: Path) -> bool:
-    """Whether the folder has the marker that `train` writes. UserError: the marker is damaged."""
-    if not (folder / MARKER).is_file():  # a SHA256SUMS in the folder is then not of a run either
-        return False
-    path = checked(folder, MARKER)
-    try:
-        load_record(_MARKER, path)
-    except UserError:  # another file has its name
-        return False
-    return True
+    """Whether the folder has the manifest that `train` writes."""
+    return has_sums(folder)
 
 
 def clear(folder: Path) -> None:
-    """Turns the folder into an empty run: removes the files of an earlier run, and no others, and writes the marker."""
+    """Turns the folder into an empty run: removes the files of an earlier run, and no others, and begins a manifest."""
     _refuse_foreign_files(folder)
     with explained(folder):
         for path in sorted(folder.rglob("*"), reverse=True):  # contents of a folder come before the folder
-            if not path.is_dir() and path not in (folder / MARKER, folder / SUMS, folder / LOCK):
+            if not path.is_dir() and path not in (folder / SUMS, folder / LOCK):
                 path.unlink()
             elif path.is_dir() and any(fnmatch(path.relative_to(folder).as_posix(), own) for own in _FOLDERS):
                 with suppress(OSError):  # not empty
                     path.rmdir()
         (folder / SUMS).unlink(missing_ok=True)  # last: it says which files may be removed
-    save_record(_MARKER, _Marker("seq2seq_attn run", 1), folder / MARKER)
-    record(folder, [MARKER])
+    record(folder, [])
 
 
 def _refuse_foreign_files(folder: Path) -> None:
@@ -235,26 +194,20 @@ def _foreign_files(folder: Path) -> Iterator[Path]:
     recorded = read_sums(folder)  # after the listing: another process records a file before it writes it
     for path in paths:
         name = path.relative_to(folder).as_posix()
-        own = name in recorded or any(fnmatch(name, pattern) for pattern in _own_at(name, not recorded))
+        own = name in recorded or any(fnmatch(name, pattern) for pattern in _own_at(name))
         if path.is_symlink() or not (own or path.is_dir()):  # a run writes no links
             yield path
 
 
-def _own_at(name: str, before_sums: bool) -> Iterator[str]:
+def _own_at(name: str) -> Iterator[str]:
     """The patterns of the same depth as the name: in `fnmatch`, a star also matches slashes."""
-    patterns = (*_OWN, *_OWN_BEFORE_SUMS) if before_sums else _OWN
-    return (pattern for pattern in patterns if pattern.count("/") == name.count("/"))
-
-
-def _first_session(folder: Path) -> dict[str, Any]:
-    """The record of the start of training; empty for a run of an earlier version."""
-    return next(iter(read_sessions(folder)), {})
+    return (pattern for pattern in _OWN if pattern.count("/") == name.count("/"))
 
 
 def changed_surroundings(folder: Path, provenance: Mapping[str, Any]) -> str | None:
     """In words, how version, device, threads or kernels differ from those at the start of training; None if not."""
-    before = _first_session(folder)
-    changed = [key for key in ("version", "hardware") if before.get(key, provenance[key]) != provenance[key]]
+    before = read_sessions(folder)[0]
+    changed = [key for key in ("version", "hardware") if before[key] != provenance[key]]
     if not changed:
         return None
     was, now = ("; ".join(str(each[key]) for key in changed) for each in (before, provenance))
@@ -265,16 +218,8 @@ def changed_surroundings(folder: Path, provenance: Mapping[str, Any]) -> str | N
 
 def check_files(folder: Path) -> list[str]:
     """One line for each file of a finished run that is missing or damaged."""
-    missing = (f"{folder / name}: no such file" for name in (CONFIG, MODEL, METRICS) if not (folder / name).exists())
-    return [*missing, *(damage for name in read_sums(folder) if (damage := _damage(folder, name)) is not None)]
-
-
-def _damage(folder: Path, name: str) -> str | None:
-    try:
-        checked(folder, name)
-    except UserError as error:
-        return str(error)
-    return None
+    needed = CONFIG, MODEL, METRICS, PROVENANCE
+    return [*(f"{folder / name}: no such file" for name in needed if not (folder / name).exists()), *damaged(folder)]
 
 
 def refuse_other_config(config: Config, folder: Path) -> None:
@@ -294,7 +239,7 @@ def refuse_other_config(config: Config, folder: Path) -> None:
                 f"{folder / CONFIG}: was trained with {key}={old.get(key)!r}, now it is {new.get(key)!r}; "
                 f"name another folder, or replace the run with --overwrite"
             )
-    recorded, data = _first_session(folder).get("data", {}), data_files(config)
+    recorded, data = read_sessions(folder)[0]["data"], data_files(config)
     for key in sorted(recorded.keys() & data.keys()):
         if data[key].exists() and digest(data[key]) != recorded[key]:
             raise UserError(

@@ -6,6 +6,7 @@ A search with a shortlist also needs the lexicon of the run, which is learned on
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_model
-from torch import Tensor, nn
+from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from seq2seq_attn.config import Config
@@ -43,6 +44,7 @@ from seq2seq_attn.text.checksums import checked, write_recorded
 from seq2seq_attn.text.codec import Codec, load_codecs
 from seq2seq_attn.text.corpus import ParallelCorpus
 from seq2seq_attn.text.lexicon import Lexicon, learn_lexicon
+from seq2seq_attn.text.lock import BusyError, locked
 from seq2seq_attn.text.unknown_words import UnknownCount
 from seq2seq_attn.text.vocabulary import EOS, SPECIALS, UNK
 
@@ -129,12 +131,6 @@ def count_parameters(translator: Translator) -> int:
     return sum(parameter.numel() for parameter in translator.parameters() if parameter.requires_grad)
 
 
-def _rename_parameters(module: nn.Module, state: dict[str, Tensor], *_: Any) -> None:
-    """Renames parameters of version 0.1, in which the v of an additive scorer was in a submodule `energy`."""
-    for name in [name for name in state if name.endswith(".energy.v")]:
-        state[name.removesuffix("energy.v") + "v"] = state.pop(name)
-
-
 def _refuse_other_shapes(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> None:
     """RuntimeError if a tensor in the file has another shape than the model of its configuration."""
     with safe_open(path, framework="pt") as file:
@@ -174,7 +170,6 @@ class TrainedModel:
             _refuse_other_shapes(path, require_memory(config, source, target))
             with torch.random.fork_rng(devices=()), weights_from_a_file():  # the weights drawn here are replaced below
                 translator = build_translator(config, source, target)
-            translator.register_load_state_dict_pre_hook(_rename_parameters)  # type: ignore[no-untyped-call]
             load_model(translator, path)
         except (SafetensorError, RuntimeError, OSError) as error:
             reason = str(error).strip().splitlines()[0]
@@ -463,9 +458,12 @@ def with_lexicon(
     path = checked(folder, LEXICON)
     if is_shipped(folder):
         return replace(model, lexicon=_learn_lexicon(model, say))
-    if not path.exists():
-        write_recorded(folder, {LEXICON: _learn_lexicon(model, say).content()})
-    return replace(model, lexicon=Lexicon.load(path))
+    if path.exists():
+        return replace(model, lexicon=Lexicon.load(path))
+    lexicon = _learn_lexicon(model, say)
+    with suppress(BusyError), locked(folder):  # a process that writes to the folder needs it itself, and keeps it
+        write_recorded(folder, {LEXICON: lexicon.content()})
+    return replace(model, lexicon=lexicon)
 
 
 def _learn_lexicon(model: TrainedModel, say: Say) -> Lexicon:

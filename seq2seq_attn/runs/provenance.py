@@ -68,10 +68,8 @@ def session(config: Config) -> dict[str, Any]:
 
 
 def read_sessions(folder: Path) -> list[dict[str, Any]]:
-    """The sessions of a run, in order; none for a run of an earlier version. UserError: the file is damaged."""
+    """The sessions of a run, in order, at least one. UserError: the file is missing or damaged."""
     path = checked(folder, PROVENANCE)
-    if not path.exists():
-        return []
     sessions: list[dict[str, Any]] = load_values(_RECORD, path, "restore it, or train the run again")["sessions"]
     return sessions
 
@@ -102,7 +100,8 @@ _RECORD = TypeAdapter(_Provenance)
 
 def provenance_content(folder: Path, new: Mapping[str, Any]) -> bytes:
     """The content of provenance.json with one more session."""
-    record = {"format": "seq2seq_attn provenance", "version": 1, "sessions": [*read_sessions(folder), dict(new)]}
+    sessions = read_sessions(folder) if (folder / PROVENANCE).exists() else []
+    record = {"format": "seq2seq_attn provenance", "version": 1, "sessions": [*sessions, dict(new)]}
     return f"{json.dumps(record, indent=2, ensure_ascii=False)}\n".encode()
 
 
@@ -110,9 +109,7 @@ def made_with(folder: Path) -> dict[str, str]:
     """Version, commit and hardware of a run; each with all its values if these changed when training continued."""
     sessions = read_sessions(folder)
     return {
-        key: "; ".join(dict.fromkeys(str(each.get(key)) for each in sessions))
-        for key in ("version", "commit", "hardware")
-        if sessions
+        key: "; ".join(dict.fromkeys(str(each[key]) for each in sessions)) for key in ("version", "commit", "hardware")
     }
 
 

@@ -56,7 +56,6 @@ from seq2seq_attn.runs.folder import (
     reserved,
     write_metrics,
 )
-from seq2seq_attn.runs.lock import require_lock
 from seq2seq_attn.runs.model import TrainedModel, build_translator, require_memory
 from seq2seq_attn.runs.plugin import FOLDER, run_files
 from seq2seq_attn.runs.pretrained import Pretrained, start_from_vectors
@@ -194,7 +193,7 @@ def _train(
             options,
             loader(training, size, unit, config.seed, pinned=pinned),
             loader(validation, size, unit, pinned=pinned),
-            validation_bleu(model, validation_pairs, folder),
+            validation_bleu(model, validation_pairs),
             folder,
             name,
             resume=resuming,
@@ -294,17 +293,13 @@ def _changed_by(codec: Codec, config: Config, targets: Sequence[str]) -> str | N
     )
 
 
-def validation_bleu(model: TrainedModel, pairs: ParallelCorpus, folder: Path) -> Callable[[Translator], float]:
-    """BLEU of greedy translations: beam search takes several times as long and does not track progress better.
-
-    Called before weights and checkpoint are written, and therefore checks the lock of the folder.
-    """
+def validation_bleu(model: TrainedModel, pairs: ParallelCorpus) -> Callable[[Translator], float]:
+    """BLEU of greedy translations: beam search takes several times as long and does not track progress better."""
     greedy = model.config.search.greedy()
     # Without sacrebleu's warning about lines that look tokenized, which would appear at every validation.
     metric = bleu_metric(*model.config.evaluation.bleu)
 
     def validate(translator: Translator) -> float:
-        require_lock(folder)
         translations: Sequence[str] = replace(model, translator=translator).translate(pairs.source, greedy)
         return corpus_score(metric, translations, pairs.target).value
 

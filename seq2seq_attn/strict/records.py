@@ -81,7 +81,6 @@ class Tagged(Strict, ABC):
     another module is a TypeError.
     """
 
-    obsolete: ClassVar[Mapping[str, Any]] = {}  # keys that earlier versions wrote for every kind: ignored at this value
     _kinds: ClassVar[dict[str, type[Tagged]]]
 
     kind: str
@@ -121,20 +120,12 @@ class Tagged(Strict, ABC):
         record = cls.record_for(values)
         if record is not cls:
             return record.model_validate(values)
-        return handler({key: value for key, value in values.items() if not cls._is_ignored(key, value)})
-
-    @classmethod
-    def _is_ignored(cls, key: Any, value: Any) -> bool:
-        """Whether to drop this key; ValueError if it is an option of another kind."""
-        if key in cls.model_fields or Tagged in cls.__bases__:
-            return False
-        if key in cls.obsolete and cls.obsolete[key] == value:
-            return True
-        others = [kind for kind, record in cls.kinds().items() if key in record.model_fields]
-        if others:
-            own = cls.model_fields["kind"].default
-            raise ValueError(f"{key} is an option of kind={' and '.join(others)}, not of kind={own}; leave it out")
-        return False
+        for key in values:
+            others = [kind for kind, record in cls.kinds().items() if key in record.model_fields]
+            if others and key not in cls.model_fields and Tagged not in cls.__bases__:
+                own = cls.model_fields["kind"].default
+                raise ValueError(f"{key} is an option of kind={' and '.join(others)}, not of kind={own}; leave it out")
+        return handler(values)
 
     @field_validator("kind")
     @classmethod

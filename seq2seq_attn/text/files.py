@@ -1,36 +1,27 @@
 """Writing files: each is replaced as a whole, or not at all, however the process ends.
 
-What is unfinished has a name of its own in the folder of its destination: `.seq2seq_attn.*.part`. Its writer holds a
-lock on it, which the kernel releases however the process ends. Whoever writes to the folder next removes what nobody
-holds.
+What is unfinished has a name of its own in the folder of its destination, `.seq2seq_attn.*.part`, and a lock beside it,
+which ends with its writer. Whoever writes to the folder next removes what nobody holds.
 """
 
 from __future__ import annotations
 
-import errno
 import gzip
 import os
 import shutil
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from importlib import import_module
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 from uuid import uuid4
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.reading import read_bytes
+from seq2seq_attn.text.lock import held
 
-try:
-    fcntl: Any = import_module("fcntl")
-except ModuleNotFoundError:  # Windows has no locks that a kill releases and a rename survives
-    fcntl = None
+PART = ".seq2seq_attn.*.part*"  # the names of files and folders that are being written, and of their locks
 
-PART = ".seq2seq_attn.*.part"  # the names of files and folders that are being written
-_ABANDONED = 86400.0  # seconds without a change, where the kernel has no locks to tell
-# EBADF: a file server locks nothing that was opened for reading alone, as folders are.
-_NO_LOCKS = errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL, errno.EBADF
+_PATIENCE = 1.0  # seconds that another process takes at most to see that a part is not abandoned
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -117,8 +108,17 @@ def unfinished_in(folder: Path, *, is_folder: bool = False) -> Iterator[Path]:
     Removes what killed processes have left in `folder`. OSError: it cannot be written.
     """
     remove_abandoned(folder)
-    path, lock = _new_part(folder, is_folder)
-    with lock:
+    path = folder / f".seq2seq_attn.{uuid4().hex}.part"
+
+    def create() -> None:
+        if is_folder:
+            path.mkdir(exist_ok=True)
+        else:
+            path.touch()
+
+    create()
+    with held(_lock_of(path), _PATIENCE):
+        create()  # again, if another process took it for abandoned before it was locked
         try:
             yield path
         finally:
@@ -129,31 +129,14 @@ def unfinished_in(folder: Path, *, is_folder: bool = False) -> Iterator[Path]:
 def remove_abandoned(folder: Path) -> None:
     """Removes what processes were writing in a folder when they were killed, and nothing that a living one writes."""
     with suppress(OSError):
-        for path in folder.glob(PART):
-            with suppress(OSError):  # it has just been renamed, or is another user's
-                _remove_if_abandoned(path)
+        for found in folder.glob(PART):
+            path = found.with_suffix("") if found.suffix == ".lock" else found
+            with suppress(OSError), held(_lock_of(path), 0.0):  # Timeout, an OSError: its writer is alive
+                _remove(path)
 
 
-def _new_part(folder: Path, is_folder: bool) -> tuple[Path, ExitStack]:
-    """A new file or folder, and what releases its lock."""
-    while True:
-        path = folder / PART.replace("*", uuid4().hex)
-        if is_folder:
-            path.mkdir()
-        else:
-            path.touch(exist_ok=False)
-        with suppress(FileNotFoundError), ExitStack() as stack:
-            is_free = kernel_lock(stack.enter_context(opened_to_lock(path)))
-            if is_free is not False and path.exists():
-                return path, stack.pop_all()
-        # Another process took it for abandoned before it was locked.
-
-
-def _remove_if_abandoned(path: Path) -> None:
-    with opened_to_lock(path) as descriptor:
-        is_free = kernel_lock(descriptor)
-        if is_free or (is_free is None and time.time() - path.stat().st_mtime > _ABANDONED):
-            _remove(path)  # while the lock is held, see `_new_part`
+def _lock_of(part: Path) -> Path:
+    return part.with_name(f"{part.name}.lock")
 
 
 def _remove(path: Path) -> None:
@@ -161,37 +144,6 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
-
-
-@contextmanager
-def opened_to_lock(path: Path) -> Iterator[int | None]:
-    """The descriptor of a file or folder, for `kernel_lock`; None where there are no such locks."""
-    if fcntl is None:  # on Windows, where a file that is open could not be renamed
-        yield None
-        return
-    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)  # file servers lock what can be written
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def kernel_lock(descriptor: int | None, *, wait: bool = False) -> bool | None:
-    """Takes the kernel's lock on an open file; closing the file, or the end of the process, releases it.
-
-    Returns False if another process has it, and None where the system, or its file server, has no such locks.
-    """
-    if fcntl is None or descriptor is None:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except BlockingIOError:
-        return False
-    except OSError as error:
-        if error.errno in _NO_LOCKS:
-            return None
-        raise
-    return True
 
 
 @contextmanager

@@ -19,8 +19,9 @@ from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 from lightning.pytorch.callbacks import Callback, Checkpoint
 
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.reading import sha256
 from seq2seq_attn.saved import load, weights_content
-from seq2seq_attn.text.checksums import checked, read_sums, recording, sha256, write_recorded
+from seq2seq_attn.text.checksums import checked, read_sums, recording, write_recorded
 from seq2seq_attn.text.files import explained, rename, replacing
 from seq2seq_attn.training import LAST, PREVIOUS
 from seq2seq_attn.training.batches import LengthBuckets

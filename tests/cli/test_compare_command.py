@@ -101,7 +101,7 @@ def test_a_run_and_a_comparison_of_the_same_name_have_places_of_their_own(progra
     message = refused("train", "toy.yaml", "--output", "comparisons/toy", "--overwrite")
     assert "comparisons/toy: holds a comparison (comparison.json), not a run; name another folder" in message
     message = refused("compare", "experiment.yaml", "--output", "runs/toy", "--overwrite")
-    assert "runs/toy: holds a run of `train` (run.json), not a comparison; name another folder" in message
+    assert "runs/toy: holds a run of `train` (SHA256SUMS), not a comparison; name another folder" in message
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 

@@ -130,6 +130,6 @@ def test_a_damaged_attention_record_is_named(tmp_path, text, complaint):
     (tmp_path / "test.entropies.txt").write_text(text)
     with pytest.raises(UserError, match=r"test.entropies.txt: damaged or edited"):
         AttentionRecord.load(tmp_path, 2)
-    (tmp_path / "SHA256SUMS").unlink()
+    (tmp_path / "SHA256SUMS").write_text("# seq2seq_attn\n")
     with pytest.raises(UserError, match=f"test.entropies.txt: .*{complaint}.*; evaluate the run again"):
         AttentionRecord.load(tmp_path, 2)

@@ -34,11 +34,12 @@ from seq2seq_attn.results.results import Results
 from seq2seq_attn.runs import train as run_training
 from seq2seq_attn.runs.corpora import read_pairs, read_test
 from seq2seq_attn.runs.folder import read_metrics
-from seq2seq_attn.runs.lock import locked
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.strict import parse, read_yaml
+from seq2seq_attn.text.checksums import record
 from seq2seq_attn.text.codec import load_codecs
 from seq2seq_attn.text.corpus import ParallelCorpus
+from seq2seq_attn.text.lock import locked
 from seq2seq_attn.text.vocabulary import EOS
 from seq2seq_attn.training.fit import Interrupted
 
@@ -199,7 +200,7 @@ def test_exact_matches_are_also_computed_for_runs_tested_earlier(results, grid, 
         metrics = json.loads(path.read_text())
         del metrics["test"]["exact_match"]
         path.write_text(json.dumps(metrics))
-        path.with_name("SHA256SUMS").unlink()
+        path.with_name("SHA256SUMS").write_text("# seq2seq_attn\n")
     again = compare(grid, tmp_path / "mine")
     references, files = written(grid, tmp_path)
     for arm, before in zip(again.arms, results.arms, strict=True):
@@ -263,7 +264,7 @@ def test_training_is_validated_by_greedy_translations_whatever_the_search_is(res
     options = SearchOptions.model_validate(yaml.safe_load(search))
     other = replace(model, config=model.config.model_copy(update={"search": options}))
     with locked(folder):
-        score = run_training.validation_bleu(other, validation, folder)(model.translator)
+        score = run_training.validation_bleu(other, validation)(model.translator)
     assert score == pytest.approx(bleu(greedy, validation.target, "none").value)
 
 
@@ -393,14 +394,14 @@ def test_runs_of_another_configuration_do_not_count_as_finished(results, experim
 def test_a_folder_with_other_contents_is_refused_and_not_changed(results, grid, tmp_path):
     other = grid._replace(experiment=grid.experiment.model_copy(update={"name": "other"}))
     (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "run.json").write_text('{"format": "seq2seq_attn run", "version": 1}')
+    record(tmp_path / "run", [])
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "table.md").write_text("years of work")
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     for if_exists in ("resume", "overwrite"):
         with pytest.raises(UserError, match="mine: holds the comparison 'toy', not 'other'"):
             compare(other, tmp_path / "mine", if_exists=if_exists)
-        with pytest.raises(UserError, match=r"run: holds a run of `train` \(run.json\), not a comparison"):
+        with pytest.raises(UserError, match=r"run: holds a run of `train` \(SHA256SUMS\), not a comparison"):
             compare(grid, tmp_path / "run", if_exists=if_exists)
         with pytest.raises(UserError, match=r"thesis: exists and is not a comparison \(no comparison.json\)"):
             compare(grid, tmp_path / "thesis", if_exists=if_exists)

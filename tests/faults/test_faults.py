@@ -7,8 +7,12 @@ The suite tries some of the operations of a run; all of them, with every fault, 
 
 import errno
 import shutil
+from fnmatch import fnmatch
+from pathlib import Path
 
 import pytest
+
+from seq2seq_attn.text.files import PART
 
 ERRORS = {"no space": errno.ENOSPC, "input/output": errno.EIO, "read-only": errno.EROFS}
 KINDS = [("kill", 0, False), ("torn", 0, False)] + [
@@ -50,7 +54,7 @@ def check(forks, toy, folder, undisturbed, at, fault, error, for_good):
     if complete and outcome.code != 0:
         assert "epoch 1/" not in resumed.said, about
     assert mine.read_text() == "mine", about
-    left = [path.name for path in folder.rglob("*") if path.name.endswith(".part") or ".tmp" in path.name]
+    left = [path.name for path in folder.rglob("*") if fnmatch(path.name, PART) or ".tmp" in path.name]
     assert left == [], about
 
 
@@ -64,7 +68,7 @@ def test_temporary_files_have_names_that_resume_removes(undisturbed):
     _, _, gone = undisturbed
     of_the_run = {path.removeprefix("/run/") for path in gone if path.startswith("/run/")} - {".lock"}
     assert of_the_run
-    assert [name for name in of_the_run if not name.endswith(".part")] == []
+    assert [name for name in of_the_run if not fnmatch(Path(name).name, PART)] == []
 
 
 @pytest.mark.parametrize(

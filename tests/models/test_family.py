@@ -53,11 +53,6 @@ def test_an_option_of_one_kind_does_not_exist_in_others():
     assert "input_feeding" not in dump(parsed({"decoder": {"kind": "conditional"}}))
 
 
-def test_input_feeding_that_earlier_versions_wrote_for_every_kind_is_ignored():
-    for kind in ("bahdanau", "conditional"):
-        assert parsed({"decoder": {"kind": kind, "input_feeding": True}}) == parsed({"decoder": {"kind": kind}})
-
-
 @pytest.mark.parametrize(
     ("model", "message"),
     [

@@ -16,6 +16,7 @@ from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.runs.train import train
 from seq2seq_attn.saved import mean_of_weights, weights_content
 from seq2seq_attn.strict import parse
+from seq2seq_attn.text.checksums import record
 from seq2seq_attn.training.checkpoints import kept_epochs
 
 
@@ -167,5 +168,6 @@ def test_a_run_that_has_not_ended_is_refused(keeping, tmp_path):
     folder.mkdir()
     (folder / "config.yaml").write_bytes((keeping / "config.yaml").read_bytes())
     (folder / "metrics.json").write_text(json.dumps({}))
+    record(folder, ["config.yaml", "metrics.json"])
     with pytest.raises(UserError, match="training has not ended; continue it with train --resume"):
         average(folder, tmp_path / "average")

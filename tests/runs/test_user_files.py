@@ -68,20 +68,29 @@ def test_a_run_resumes_with_its_own_configuration_and_is_not_replaced_with_it(ru
     assert files(run) == before
 
 
-def test_checksums_of_another_program_make_no_run(config, tmp_path):
-    (tmp_path / "SHA256SUMS").write_text("of mine")
-    with pytest.raises(UserError, match="exists and is not a run"):
-        train(config, tmp_path, if_exists="overwrite")
-
-
-@pytest.mark.parametrize("marker", ["{}", "not JSON", '{"format": "of mine"}', "[1]"])
-def test_another_file_with_the_name_of_the_marker_makes_no_run(config, tmp_path, marker):
+@pytest.mark.parametrize(
+    "content", ["", "of mine", f"{'0' * 64}  thesis.txt\n", "# seq2seq_attn of mine\n", "\0" * 100]
+)
+def test_the_manifest_of_another_program_makes_no_run(config, tmp_path, content):
     (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "run.json").write_text(marker)
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    (tmp_path / "mine" / "SHA256SUMS").write_text(content)
+    before = files(tmp_path)
     for if_exists in ("refuse", "resume", "overwrite"):
         with pytest.raises(UserError, match="exists and is not a run"):
             train(config, tmp_path / "mine", if_exists=if_exists)
-    assert (tmp_path / "mine" / "run.json").read_text() == marker
+    assert files(tmp_path) == before
+
+
+def test_a_run_without_its_manifest_is_neither_used_nor_replaced(run, config):
+    (run / "SHA256SUMS").unlink()
+    before = files(run)
+    with pytest.raises(UserError, match=r"not a run folder \(no SHA256SUMS of this program\)"):
+        s2s.load(run)
+    for if_exists in ("resume", "overwrite"):
+        with pytest.raises(UserError, match="exists and is not a run"):
+            train(config, run, if_exists=if_exists)
+    assert files(run) == before
 
 
 @pytest.mark.parametrize(
@@ -128,21 +137,6 @@ def test_a_run_without_its_configuration_is_not_replaced_by_resuming(run, config
     with pytest.raises(UserError, match=r"config\.yaml: no such file; restore it"):
         train(config, run, if_exists="resume")
     assert files(run) == before
-
-
-@pytest.mark.parametrize("resumed", [False, True])
-def test_a_run_of_an_earlier_version_without_checksums_is_resumed_and_replaced(run, config, resumed):
-    names = read_sums(run).keys()
-    (run / "SHA256SUMS").unlink()
-    (run / "run.json").write_text('{"format": "seq2seq_attn run", "version": 1}\n')
-    (run / "plugins").mkdir()
-    (run / "plugins" / "SHA256SUMS").write_text("")
-    if resumed:
-        train(config, run, if_exists="resume", bar=None)
-        assert read_sums(run).keys() == {*names, "plugins/SHA256SUMS"}
-    train(config, run, if_exists="overwrite", bar=None)
-    assert read_metrics(run)["training"]["epochs"] == 1
-    assert not (run / "plugins").exists()
 
 
 def test_a_folder_in_which_a_run_was_killed_before_its_first_file_is_used(config, tmp_path):

@@ -37,7 +37,7 @@ def test_a_damaged_line_is_refused_by_its_number(tmp_path, line):
     write_recorded(tmp_path, {"a.txt": b"one"})
     with (tmp_path / SUMS).open("a") as sums:
         sums.write(f"{line}\n")
-    with pytest.raises(UserError, match="SHA256SUMS, line 2: damaged"):
+    with pytest.raises(UserError, match="SHA256SUMS, line 3: damaged"):
         checked(tmp_path, "a.txt")
 
 

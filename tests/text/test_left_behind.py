@@ -1,13 +1,14 @@
 """What a killed process was writing is removed by the next one that writes there; what a living one writes is not."""
 
-import os
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
+from seq2seq_attn.errors import UserError
 from seq2seq_attn.text import files
 from seq2seq_attn.text.files import PART, remove_abandoned, unfinished_in, write_bytes
 
@@ -38,10 +39,10 @@ def writer(request, tmp_path):
 
 
 def test_what_a_killed_process_was_writing_is_removed_by_the_next_that_writes_there(writer, tmp_path):
-    assert len(list(tmp_path.glob(PART))) == 1
+    assert len(list(tmp_path.glob(PART))) == 2, "it, and its lock"
     writer.send_signal(signal.SIGKILL)
     writer.wait()
-    assert len(list(tmp_path.glob(PART))) == 1
+    assert len(list(tmp_path.glob(PART))) == 2
     write_bytes(tmp_path / "another", b"content")
     assert [path.name for path in tmp_path.iterdir()] == ["another"]
 
@@ -57,33 +58,28 @@ def test_what_a_living_process_is_writing_is_left_alone(writer, tmp_path):
     assert list(tmp_path.glob(PART)) == []
 
 
-def test_without_locks_of_the_kernel_only_what_is_a_day_old_is_removed(tmp_path, monkeypatch):
-    def refused(*_):
-        raise OSError(files.errno.ENOLCK, "No locks available")
-
-    monkeypatch.setattr(files.fcntl, "flock", refused)
-    old, new = tmp_path / PART.replace("*", "old"), tmp_path / PART.replace("*", "new")
-    for path, age in ((old, 90_000), (new, 80_000)):
-        path.touch()
-        os.utime(path, (time.time() - age,) * 2)
-    write_bytes(tmp_path / "file", b"content")
-    assert {path.name for path in tmp_path.iterdir()} == {"file", new.name}
-
-
 def test_a_part_that_was_taken_for_abandoned_before_it_was_locked_is_begun_again(tmp_path, monkeypatch):
-    opened, tries = files.opened_to_lock, []
+    held = files.held
 
-    def late(path):
-        tries.append(path)
-        if len(tries) == 1:
-            path.unlink()
-        return opened(path)
+    def late(path, seconds):
+        if seconds:
+            remove_abandoned(tmp_path)
+        return held(path, seconds)
 
-    monkeypatch.setattr(files, "opened_to_lock", late)
-    with unfinished_in(tmp_path) as path:
-        assert path.exists()
-    assert len(tries) == 2
-    assert tries[0] != tries[1]
+    monkeypatch.setattr(files, "held", late)
+    for is_folder in (False, True):
+        with unfinished_in(tmp_path, is_folder=is_folder) as path:
+            assert path.is_dir() == is_folder
+            assert path.exists()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no such file system here")
+def test_where_nothing_can_be_created_writing_fails_at_once():
+    begun = time.monotonic()
+    with pytest.raises(UserError, match=r"^/proc/file: cannot be written: "):
+        write_bytes(Path("/proc/file"), b"content")
+    assert time.monotonic() - begun < 0.5
 
 
 def test_files_of_other_names_are_never_removed(tmp_path):

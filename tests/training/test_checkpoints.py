@@ -254,7 +254,7 @@ def test_a_checkpoint_with_values_of_another_type_or_size_is_not_continued_from(
         inner = inner[key]
     inner[place[-1]] = value
     torch.save(checkpoint, tmp_path / LAST)
-    (tmp_path / "SHA256SUMS").unlink()
+    (tmp_path / "SHA256SUMS").write_text("# seq2seq_attn\n")
     messages = []
     _, fitted = run(tmp_path, small_model(), resume=True, max_epochs=5, say=messages.append)
     assert re.search(said, messages[0])
@@ -268,7 +268,7 @@ def test_a_moment_with_the_shape_of_its_weight_but_not_its_memory_is_not_continu
     state = checkpoint["optimizer_states"][0]["state"][3]
     state["exp_avg"] = state["exp_avg"].flatten()[:1].expand_as(state["exp_avg"])
     torch.save(checkpoint, tmp_path / LAST)
-    (tmp_path / "SHA256SUMS").unlink()
+    (tmp_path / "SHA256SUMS").write_text("# seq2seq_attn\n")
     (tmp_path / PREVIOUS).unlink()
     with pytest.raises(UserError, match="damaged, or not a checkpoint of this program"):
         run(tmp_path, small_model(), resume=True, max_epochs=5)
@@ -279,6 +279,6 @@ def test_a_counter_of_lightning_that_is_none_is_one_line(tmp_path):
     checkpoint = torch.load(tmp_path / LAST, weights_only=True)
     checkpoint["loops"] = {}
     torch.save(checkpoint, tmp_path / LAST)
-    (tmp_path / "SHA256SUMS").unlink()
+    (tmp_path / "SHA256SUMS").write_text("# seq2seq_attn\n")
     with pytest.raises(UserError, match=r"last\.ckpt: not a checkpoint of this program \(KeyError: 'fit_loop'\)"):
         run(tmp_path, small_model(), resume=True, max_epochs=5)

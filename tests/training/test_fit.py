@@ -231,11 +231,11 @@ def test_the_outcome_counts_validations_over_an_interruption_and_from_an_earlier
     before["callbacks"].pop("Checkpoints")
     torch.save(before, path)
     save_file(best["weights"], tmp_path / "checkpoints" / "best.safetensors")
-    (tmp_path / "SHA256SUMS").unlink()
+    (tmp_path / "SHA256SUMS").write_text("# seq2seq_attn\n")
     (tmp_path / "checkpoints" / "previous.ckpt").unlink()
     assert outcome(tmp_path, [2.0], patience=3, max_epochs=3, resume=True) == ("max_epochs", None)
     torch.save(before, path)
-    (tmp_path / "SHA256SUMS").unlink()
+    (tmp_path / "SHA256SUMS").write_text("# seq2seq_attn\n")
     (tmp_path / "checkpoints" / "best.safetensors").unlink()
     with pytest.raises(UserError, match=r"model\.safetensors: no such file; the run cannot continue"):
         run(tmp_path, max_epochs=3, resume=True)
@@ -331,7 +331,7 @@ def test_a_truncated_checkpoint_is_refused(tmp_path):
     for recorded in (True, False):
         path.write_bytes(content[:1000])
         if not recorded:
-            (tmp_path / "SHA256SUMS").unlink()
+            (tmp_path / "SHA256SUMS").write_text("# seq2seq_attn\n")
         with pytest.raises(UserError, match=r"last\.ckpt: damaged, .* no whole one before it; .*--overwrite"):
             run(tmp_path, max_epochs=2, resume=True)
         assert path.read_bytes() == content[:1000]

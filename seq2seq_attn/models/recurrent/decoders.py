@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from pydantic import model_validator
@@ -83,9 +83,6 @@ class Decoder(nn.Module, ABC):
 
 class DecoderConfig(Tagged):
     """Options of all decoders; every kind of decoder has a subclass with its own options and `build`."""
-
-    # Earlier versions wrote it for every kind; now it is an option of `luong` alone.
-    obsolete: ClassVar[dict[str, Any]] = {"input_feeding": True}
 
     kind: str = "conditional"  # how reading and updating alternate
     cell: CellName = "gru"  # kind of recurrent cell
