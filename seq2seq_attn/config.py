@@ -10,7 +10,7 @@ from pydantic import Field, PositiveInt, SerializeAsAny, field_validator, model_
 
 from seq2seq_attn.evaluation.corpus_scores import default_tokenizer, unknown_tokenizer
 from seq2seq_attn.models.translator import ModelConfig, default_model
-from seq2seq_attn.options import SearchOptions
+from seq2seq_attn.options import ScoringOptions, SearchOptions
 from seq2seq_attn.strict import Seed, Strict
 from seq2seq_attn.text.languages import language_code, without_rules
 from seq2seq_attn.training.config import TrainingConfig
@@ -143,11 +143,8 @@ class TextConfig(Strict):
         return self
 
 
-class EvaluationConfig(Strict):
-    tokenize: str | None = None  # sacrebleu's tokenizer for BLEU, as 13a, zh or none; null: by text.target_language
-    lowercase: bool | None = None  # whether case is ignored; null: as text.lowercase, with which no case is written
+class EvaluationConfig(ScoringOptions):
     ter: bool = True  # sacrebleu takes a minute for a thousand long, bad translations
-    comet: Path | None = None  # the checkpoint of a COMET model, which needs the package unbabel-comet
     bands: tuple[PositiveInt, ...] = (10, 20, 30, 40, 50)  # upper ends of the source-length bands, in words
 
     @property

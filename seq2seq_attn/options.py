@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
@@ -190,6 +191,47 @@ class AlignOptions(LinkOptions):
         if self.head is not None and self.layer is None:
             raise ValueError(f"head {self.head} needs the number of its layer; give layer as well")
         return self
+
+
+class FaithfulnessOptions(Strict):
+    """What the test of faithfulness draws at random."""
+
+    sentences: PositiveInt = Field(default=50, description="Number of pairs for the rank correlations.")
+    seed: int = Field(default=1, ge=0, lt=2**32, description="Random seed for pairs, permutations and erased tokens.")
+
+
+class ScoringOptions(Strict):
+    """How translations are scored."""
+
+    tokenize: str | None = Field(
+        default=None,
+        description="sacrebleu's tokenizer for BLEU: 13a, zh, intl, char, none, ...; by default that of the language.",
+    )
+    lowercase: bool | None = Field(
+        default=None,
+        description="Ignore case in BLEU, chrF and exact matches; by default, if the model cannot write capitals.",
+    )
+    comet: Path | None = Field(
+        default=None,
+        description="The checkpoint of a COMET model, to score by it as well; needs the sources and unbabel-comet.",
+    )
+
+
+class SplitOptions(Strict):
+    """How a corpus is split, and what its files are called."""
+
+    validation: PositiveInt = Field(default=1000, description="Distinct source sentences in the validation set.")
+    test: PositiveInt = Field(default=1000, description="Distinct source sentences in the test set.")
+    source_language: str | None = Field(
+        default=None, description="Language code such as en; default: from the file names."
+    )
+    target_language: str | None = Field(
+        default=None, description="Language code such as de; default: from the file names."
+    )
+    columns: tuple[int, int] = Field(
+        default=(0, 1), description="Source and target in a file with tabs, counted from 0."
+    )
+    seed: int = Field(default=1, description="Random seed of the split.")
 
 
 def takes(record: type[Strict], *, unset: bool = False) -> Callable[[_Function], _Function]:

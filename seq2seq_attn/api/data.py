@@ -16,8 +16,10 @@ import yaml
 
 from seq2seq_attn.api.tables import Listing, html_table
 from seq2seq_attn.errors import UserError, shown
+from seq2seq_attn.options import SplitOptions, takes
 from seq2seq_attn.reading import open_text
 from seq2seq_attn.runs import find_run
+from seq2seq_attn.strict import parse
 from seq2seq_attn.text.corpus import (
     CorpusStatistics,
     Languages,
@@ -221,23 +223,20 @@ class CorpusParts(Listing[PartStatistics]):
         ]
 
 
-def split(
-    corpus: Corpus,
-    folder: Path | str,
-    *,
-    validation: int = 1000,
-    test: int = 1000,
-    source_language: str | None = None,
-    target_language: str | None = None,
-    columns: tuple[int, int] = (0, 1),
-    seed: int = 1,
-) -> SplitFiles:
+@takes(SplitOptions)
+def split(corpus: Corpus, folder: Path | str, **options: Any) -> SplitFiles:
     """Splits a corpus at random into training, validation and test sets, and writes their files into a folder.
 
-    `validation` and `test` are numbers of distinct source sentences: all translations of a sentence go to the same
-    set. Pairs with a blank side are dropped. The files are `train.en`, `train.de`, `dev.en`, `dev.de`, `test.en` and
-    `test.de`, with the languages as suffixes, by default those in the names of the given files. UserError: no sentence
-    would be left for training, or a file exists with another content; nothing is written in that case.
+    All translations of a source sentence go to the same set, and pairs with a blank side are dropped. The files are
+    `train.en`, `train.de`, `dev.en`, `dev.de`, `test.en` and `test.de`, with the languages as suffixes.
+
+    Args:
+        corpus: A corpus that is not generated in parts.
+        folder: Where the files are written.
+        **options: Fields of `seq2seq_attn.options.SplitOptions`.
+
+    Raises:
+        UserError: No sentence would be left for training, or a file exists with another content; nothing is written.
 
     >>> found = s2s.data.split(("all.en", "all.de"), "data/mine", validation=2, test=3)
     >>> found
@@ -250,15 +249,18 @@ def split(
     >>> print(s2s.Config(**found.config).data.test.source)
     data/mine/test.en
     """
+    chosen = parse(SplitOptions, options)
     files = _files(corpus)
     if not files:
         raise UserError(f"{corpus} is generated in three parts, so there is nothing to split: data make {corpus}")
     if len(files) > 1:
         raise UserError(f"{corpus} contains {', '.join(files)}; name the file or files of one of them")
-    (chosen,) = files.values()
-    languages = _languages(chosen, columns, source_language, target_language)
-    pairs = _read(chosen, columns)
-    parts = split_by_source(pairs.select(pairs.filled), validation=validation, test=test, seed=seed)
+    (paths,) = files.values()
+    languages = _languages(paths, chosen)
+    pairs = _read(paths, chosen.columns)
+    parts = split_by_source(
+        pairs.select(pairs.filled), validation=chosen.validation, test=chosen.test, seed=chosen.seed
+    )
     sizes = {part: len(its_pairs) for part, its_pairs in parts._asdict().items()}
     return SplitFiles(parts.save(Path(folder), languages), sizes, languages)
 
@@ -345,9 +347,10 @@ def _generated(name: str) -> dict[str, ParallelCorpus]:
     }
 
 
-def _languages(files: Sequence[Path], columns: tuple[int, int], source: str | None, target: str | None) -> Languages:
-    found = languages_of(files, columns) or (None, None)
-    left, right = (given and language_code(given) for given in (source or found[0], target or found[1]))
+def _languages(files: Sequence[Path], options: SplitOptions) -> Languages:
+    found = languages_of(files, options.columns) or (None, None)
+    given = options.source_language or found[0], options.target_language or found[1]
+    left, right = (name and language_code(name) for name in given)
     if left is None or right is None:
         names = " and ".join(map(str, files))
         raise UserError(f"{names}: no language codes in the names; give source_language and target_language")

@@ -28,7 +28,7 @@ from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import GoldCorpus, Links, Method, flipped, read_gold_of, symmetrize
 from seq2seq_attn.ops import slow_precision
-from seq2seq_attn.options import AlignOptions, LinkOptions, SearchOptions, takes
+from seq2seq_attn.options import AlignOptions, FaithfulnessOptions, LinkOptions, SearchOptions, takes
 from seq2seq_attn.runs import DEMO, Say, find_run, is_shipped, warn
 from seq2seq_attn.runs.folder import read_metrics
 from seq2seq_attn.runs.model import TrainedModel, with_lexicon
@@ -445,16 +445,23 @@ class Model:
 
         return Scores(evaluate(self.trained, self.folder, progress, say))
 
-    def faithfulness(
-        self, pairs: Pairs, *, sentences: int = 50, seed: int = 1, progress: Progress | None = None
-    ) -> Faithfulness:
+    @takes(FaithfulnessOptions)
+    def faithfulness(self, pairs: Pairs, *, progress: Progress | None = None, **options: Any) -> Faithfulness:
         """Tests whether the weights explain the predictions: predictions under changed weights, and rank correlations.
 
-        Rank correlations are measured on a sample of `sentences` pairs. UserError: fewer than two pairs, or no weights.
+        Args:
+            pairs: Sentences and their translations.
+            progress: Called after each batch with its number of pairs.
+            **options: Fields of `seq2seq_attn.options.FaithfulnessOptions`.
+
+        Raises:
+            UserError: There are fewer than two pairs, or the model has no weights.
         """
         from seq2seq_attn.analysis.faithfulness import faithfulness
 
-        return faithfulness(self.trained, self._short(pairs), sentences, seed, progress or (lambda _: None))
+        chosen = parse(FaithfulnessOptions, options)
+        corpus = self._short(pairs)
+        return faithfulness(self.trained, corpus, chosen.sentences, chosen.seed, progress or (lambda _: None))
 
     def average(self, output: Path | str, *, last: int | None = None, overwrite: bool = False) -> Model:
         """The model with the mean of the weights of its `last` epochs, written as a run of its own.

@@ -14,7 +14,9 @@ from seq2seq_attn.evaluation.counts import BleuCounts
 from seq2seq_attn.evaluation.groups import score_by_length
 from seq2seq_attn.evaluation.metrics import METRICS, TranslatedTest, score_translations
 from seq2seq_attn.evaluation.resampling import approximate_randomization, paired_bootstrap
+from seq2seq_attn.options import ScoringOptions, takes
 from seq2seq_attn.reading import read_lines
+from seq2seq_attn.strict import parse
 from seq2seq_attn.text.corpus import refuse_no_text
 from seq2seq_attn.text.languages import language_code, without_rules
 
@@ -22,6 +24,7 @@ Lines = Path | str | Sequence[str]  # a file, or its lines
 References = Lines | Sequence[Path] | Sequence[Sequence[str]]  # or several of them: of files, those given as Paths
 
 
+@takes(ScoringOptions)
 def evaluate(
     hypotheses: Lines,
     references: References,
@@ -29,26 +32,32 @@ def evaluate(
     source: Lines | None = None,
     lc_tok: Lines | None = None,
     language: str | None = None,
-    tokenize: str | None = None,
-    lowercase: bool = False,
     baseline: Lines | None = None,
-    comet: Path | str | None = None,
+    **scoring: Any,
 ) -> Scores:
     """Scores the translations of any system by BLEU, chrF, TER and exact matches, with their signatures.
 
-    Each argument is a file or a list of lines; `Model.evaluate` scores a model on its test set. Several references are
-    a list of Paths, or of lists of lines, blank where a further one is missing. `source` adds BLEU by source length.
-    `lc_tok`, the references lowercased, normalized and tokenized, adds the BLEU that papers report. `baseline`, the
-    translations of another system, adds the difference in BLEU with two paired tests; lines with the same `source` are
-    drawn together. `comet`, the checkpoint of a COMET model, adds its score; it needs `source` and the package
-    unbabel-comet. `tokenize` is sacrebleu's tokenizer, by default that of the `language` of the translations, by
-    default "en". `lowercase` ignores case.
-    UserError: numbers of lines differ, a file is missing, or with `lc_tok` the rules of Moses lack the language.
+    `Model.evaluate` scores a model on its test set. All texts are files or lists of lines.
+
+    Args:
+        hypotheses: The translations.
+        references: Their references. Several of them are a list of Paths, or of lists of lines, blank where a further
+            one is missing.
+        source: The source sentences, for BLEU by source length.
+        lc_tok: The references lowercased, normalized and tokenized, for the BLEU that papers report.
+        language: That of the translations, by default "en".
+        baseline: Translations by another system, for the difference in BLEU with two paired tests; lines with the same
+            source are drawn together.
+        **scoring: Fields of `seq2seq_attn.options.ScoringOptions`.
+
+    Raises:
+        UserError: Numbers of lines differ, a file is missing, or with `lc_tok` the rules of Moses lack the language.
 
     >>> scores = s2s.evaluate(["a b c d e"], ["a b c d e f"])
     >>> round(scores["bleu"]["value"], 2)
     81.87
     """
+    options = parse(ScoringOptions, scoring)
     expected, *further = _several("references", references)
 
     def lines(name: str, given: Lines) -> list[str]:
@@ -65,16 +74,15 @@ def evaluate(
     translations = lines("hypotheses", hypotheses)
     all_references = [expected.lines, *map(same_length, further)]
     code = language_code(language or "en")
-    tokenize = tokenize or default_tokenizer(code)
+    tokenize, lowercase = options.tokenize or default_tokenizer(code), bool(options.lowercase)
     if lc_tok is not None and (reason := without_rules(code)) is not None:
         raise UserError(f"language: {reason}; leave lc_tok out")
     lowercased = None if lc_tok is None else lines("lc_tok", lc_tok)
     sources = None if source is None else lines("source", source)
-    model = None if comet is None else Path(comet)
-    if model is not None and sources is None:
+    if options.comet is not None and sources is None:
         raise UserError("COMET reads the source sentences as well; give them as the source")
     test = TranslatedTest(
-        translations, expected.lines, tokenize, lowercase, lowercased, code, sources, model, all_references[1:]
+        translations, expected.lines, tokenize, lowercase, lowercased, code, sources, options.comet, all_references[1:]
     )
     scores = Scores(score_translations(test))
     if sources is not None:

@@ -13,6 +13,7 @@ from seq2seq_attn.cli.arguments import AsJson, argument, complete_corpora, examp
 from seq2seq_attn.cli.command import App
 from seq2seq_attn.cli.console import answer, answer_json, answer_rich, progress, say
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.options import SplitOptions, takes
 
 if TYPE_CHECKING:
     from seq2seq_attn.api.data import Corpus, PartStatistics
@@ -103,21 +104,13 @@ def make(
         "seq2seq-attn data split bible --output data/bible",
     )
 )
+@takes(SplitOptions)
 def split(
     corpus: CorpusName = None,
     source: SourceSide = None,
     target: TargetSide = None,
     output: Annotated[Path, folder("The folder to write into.")] = Path("."),
-    validation: Annotated[int, typer.Option(min=1, help="Distinct source sentences in the validation set.")] = 1000,
-    test: Annotated[int, typer.Option(min=1, help="Distinct source sentences in the test set.")] = 1000,
-    source_language: Annotated[
-        str | None, typer.Option(metavar="CODE", help="Language code such as en; default: from the file names.")
-    ] = None,
-    target_language: Annotated[
-        str | None, typer.Option(metavar="CODE", help="Language code such as de; default: from the file names.")
-    ] = None,
-    columns: Columns = (0, 1),
-    seed: Annotated[int, typer.Option(help="Random seed of the split.")] = 1,
+    **options: Any,
 ) -> None:
     """Split a corpus into training, validation and test sets.
 
@@ -125,16 +118,7 @@ def split(
     train.de, dev.en, dev.de, test.en and test.de, with the codes of the two languages as suffixes, and prints the part
     of a configuration that names them. Existing files are never overwritten.
     """
-    found = s2s.data.split(
-        _named(corpus, source, target),
-        output,
-        validation=validation,
-        test=test,
-        source_language=source_language,
-        target_language=target_language,
-        columns=columns,
-        seed=seed,
-    )
+    found = s2s.data.split(_named(corpus, source, target), output, **options)
     for part, pairs in found.sizes.items():
         say(f"{part}: {pairs:,} pairs")
     answer(found.yaml)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,12 +11,14 @@ import seq2seq_attn as s2s
 from seq2seq_attn.cli.arguments import AsJson, Plugin, argument, file, load_model
 from seq2seq_attn.cli.console import answer, answer_json, progress, rates, say
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.options import ScoringOptions, takes
 from seq2seq_attn.runs import find_run
 
 if TYPE_CHECKING:
     from seq2seq_attn.api.scores import Scores
 
 
+@takes(ScoringOptions)
 def evaluate(
     run: Annotated[Path | None, argument("RUN", "A run folder, whose test set is translated and scored.")] = None,
     hypotheses: Annotated[Path | None, file("Translations to score instead of a run, one per line.")] = None,
@@ -31,27 +33,19 @@ def evaluate(
         str | None,
         typer.Option(help="Language of the translations: en (the default), de, ...; for --tokenize and --lc-tok."),
     ] = None,
-    tokenize: Annotated[
-        str | None,
-        typer.Option(help="sacrebleu's tokenizer for BLEU: 13a, zh, intl, char, none, ...; default: by --language."),
-    ] = None,
-    lowercase: Annotated[
-        bool, typer.Option("--lowercase", help="Ignore case in BLEU, chrF and exact matches.")
-    ] = False,
+    *,
     baseline: Annotated[
         Path | None, file("Translations by another system; adds the difference in BLEU with two paired tests.")
     ] = None,
     links: Annotated[Path | None, file("Word links to score instead, in Pharaoh format as printed by align.")] = None,
     gold: Annotated[Path | None, file("Gold links, line by line, or those of another system.")] = None,
-    comet: Annotated[
-        Path | None, file("The checkpoint of a COMET model, to score by it as well; needs --source and unbabel-comet.")
-    ] = None,
     first_word: Annotated[
         int | None,
         typer.Option(min=0, max=1, help="The number of the first word in the gold file; default: 0, if plausible."),
     ] = None,
     as_json: AsJson = False,
     plugin: Plugin = None,
+    **scoring: Any,
 ) -> None:
     """Score a run on its test set, or files.
 
@@ -59,27 +53,16 @@ def evaluate(
     For a run, the translations are saved in its folder and the scores in its metrics.json. Word links are scored by
     AER, precision, recall and F1. F1 against the links of another system is symmetric and measures agreement.
     """
-    of_files = any(
-        each is not None for each in (hypotheses, references, source, lc_tok, language, tokenize, baseline, comet)
-    )
-    of_files = of_files or lowercase
+    texts: dict[str, Any] = {"source": source, "lc_tok": lc_tok, "language": language, "baseline": baseline}
+    of_files = any(each is not None for each in (hypotheses, references, *texts.values(), *scoring.values()))
     of_links = any(each is not None for each in (links, gold, first_word))
     if run is not None and not (of_files or of_links):
         scores = _score_run(run, plugin)
     elif not (run or of_files or plugin) and links is not None and gold is not None:
         scores = _score_links(links, gold, first_word)
     elif not (run or of_links or plugin) and hypotheses is not None and references:
-        scores = s2s.evaluate(
-            hypotheses,
-            references if len(references) > 1 else references[0],
-            source=source,
-            lc_tok=lc_tok,
-            language=language,
-            tokenize=tokenize,
-            lowercase=lowercase,
-            baseline=baseline,
-            comet=comet,
-        )
+        several = references if len(references) > 1 else references[0]
+        scores = s2s.evaluate(hypotheses, several, **texts, **scoring)
     else:
         raise UserError(
             "evaluate takes RUN and --plugin; or --hypotheses FILE and --references FILE, and the options for "

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from seq2seq_attn.cli.arguments import AsJson, Plugin, RunFolder, SourceFile, TargetFile, load_model
 from seq2seq_attn.cli.console import answer, answer_json, progress
+from seq2seq_attn.options import FaithfulnessOptions, takes
 
 if TYPE_CHECKING:
     from seq2seq_attn.analysis.faithfulness import Faithfulness
@@ -35,16 +34,15 @@ _MEANINGS = (
 )
 
 
+@takes(FaithfulnessOptions)
 def faithfulness(
     run: RunFolder,
     source: SourceFile,
     target: TargetFile,
-    sentences: Annotated[int, typer.Option(min=1, help="Number of pairs for the rank correlations.")] = 50,
-    seed: Annotated[
-        int, typer.Option(min=0, max=2**32 - 1, help="Random seed for pairs, permutations and erased tokens.")
-    ] = 1,
+    *,
     as_json: AsJson = False,
     plugin: Plugin = None,
+    **options: Any,
 ) -> None:
     """Test whether attention explains what a model predicts.
 
@@ -63,10 +61,10 @@ def faithfulness(
 
     pairs = read_parallel(source, target)
     model = load_model(run, plugin)
-    with progress("pairs", len(pairs) + min(sentences, len(pairs))) as advance:
-        found = model.faithfulness(pairs, sentences=sentences, seed=seed, progress=advance)
+    with progress("pairs", len(pairs) + min(options["sentences"], len(pairs))) as advance:
+        found = model.faithfulness(pairs, progress=advance, **options)
     if as_json:
-        answer_json(_record(found, seed))
+        answer_json(_record(found, options["seed"]))
     else:
         _answer_table(found)
 

@@ -8,43 +8,56 @@ itself is that of the package: `Model` and `analysis/stepwise.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from pydantic import Field, PositiveInt, model_validator
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.reading import iterate_lines
+from seq2seq_attn.strict import Strict
 
 LOCAL = ("127.0.0.1", "localhost", "::1")
 SMALL_WORK = 8192  # hypotheses x tokens of a request that does not wait for larger ones; a second at most on two cores
 
 
-@dataclass(frozen=True)
-class Settings:
-    """How the server listens, and what it accepts."""
+class ServeOptions(Strict):
+    """Where a server listens, and what it accepts."""
 
-    host: str = LOCAL[0]
-    port: int = 5000
-    workers: int = 2  # threads that decode
+    host: str = Field(default=LOCAL[0], description="The address to listen on; 0.0.0.0 for all.")
+    port: int = Field(default=5000, ge=0, le=65535, description="The port; 0 for any that is free.")
+    workers: PositiveInt = Field(default=2, description="Threads that decode, each one batch at a time.")
+    cors: tuple[str, ...] = Field(
+        default=(), description="Pages of this origin may use the server, as https://x.org. Repeatable."
+    )
+    insecure: bool = Field(default=False, description="Let other machines connect without a key.")
+    max_lines: PositiveInt = Field(default=128, description="Lines of a request at most.")
+    max_tokens: PositiveInt = Field(default=512, description="Tokens of a line at most.")
+    max_beam: PositiveInt = Field(default=32, description="Hypotheses or samples of a line at most.")
+    max_body: PositiveInt = Field(default=1 << 20, description="Bytes of a request at most.")
+    max_waiting: PositiveInt = Field(default=512, description="Lines that wait at most; with more: 429.")
+    max_work: PositiveInt = Field(default=1 << 18, description="Hypotheses x tokens of a request at most.")
+    max_total_work: PositiveInt = Field(
+        default=1 << 20,
+        description="Hypotheses x tokens of all large requests together at most; with more: 429.",
+    )
+    timeout: float = Field(default=60.0, ge=0.1, description="Seconds for a request at most.")
+    grace: float = Field(default=2.0, ge=0.0, description="Seconds for running requests when the server stops.")
+
+
+class Settings(ServeOptions):
+    """The same with its keys, and with what no option says."""
+
     api_keys: frozenset[str] = frozenset()  # one of them is required in every request; empty: none is
-    cors: tuple[str, ...] = ()  # origins whose pages may use the server
-    insecure: bool = False  # whether hosts other than this machine may connect without a key
-    max_body: int = 1 << 20  # bytes of a request
-    max_lines: int = 128  # of a request
-    max_tokens: int = 512  # of a line
-    max_beam: int = 32  # hypotheses or samples of a line
-    max_work: int = 1 << 18  # hypotheses x tokens of a request
-    max_total_work: int = 1 << 20  # of all requests above SMALL_WORK together
-    max_waiting: int = 512  # lines that wait for a worker
-    max_requests: int = 512  # that are answered at once
-    timeout: float = 60.0  # seconds for a request, from its first byte to the last of its answer
-    grace: float = 2.0  # seconds in which running requests may end when the server stops
+    max_requests: PositiveInt = 512  # that are answered at once
 
-    def __post_init__(self) -> None:
-        if self.host not in LOCAL and not self.api_keys and not self.insecure:
+    @model_validator(mode="after")
+    def _others_need_a_key(self) -> Settings:
+        if not (self.is_local or self.api_keys or self.insecure):
             raise UserError(
                 f"host {self.host}: other machines could use the server without a key; give --api-key-file, or "
                 f"--insecure to allow that"
             )
+        return self
 
     @property
     def is_local(self) -> bool:

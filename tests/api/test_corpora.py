@@ -60,7 +60,7 @@ def test_a_split_returns_its_files_and_a_configuration_that_trains(pairs):
 
 @pytest.mark.parametrize("sizes", [{"validation": 2, "test": 0}, {"validation": -1, "test": 3}])
 def test_a_part_without_sentences_is_refused_before_anything_is_written(pairs, sizes):
-    with pytest.raises(s2s.UserError, match="a part needs at least one sentence"):
+    with pytest.raises(s2s.UserError, match="a number greater than 0 is wanted"):
         s2s.data.split(("all.en", "all.de"), "parts", target_language="at", **sizes)
     assert not (pairs / "parts").exists()
 

@@ -219,7 +219,10 @@ def test_a_local_server_answers_to_its_own_names_alone(ask, refused):
     assert "host 'evil.org'" in refused(400, "GET", "/health", base="http://evil.org:5000")
     assert ask("GET", "/health", base="http://localhost:5000").status_code == 200
     assert ask("GET", "/health", base="http://[::1]:5000").status_code == 200
-    assert ask("GET", "/health", base="http://evil.org", settings=Settings("0.0.0.0", insecure=True)).status_code == 200
+    assert (
+        ask("GET", "/health", base="http://evil.org", settings=Settings(host="0.0.0.0", insecure=True)).status_code
+        == 200
+    )
 
 
 def test_elsewhere_a_key_is_needed_unless_told_otherwise(tmp_path):
