@@ -26,7 +26,7 @@ NEEDS = {
     "--sweep": "half an hour; tests/speed measures small workloads",
     "bench peers": "the common task, which is prepared with the peers",
     "--peers": "the installed peers",
-    "--from downloads": "a folder that others have filled",
+    "--from-folder downloads": "a folder that others have filled",
     "my_package": "an installed package",
     "--live": "the runs of a comparison; tests/export writes the page",
     "seq2seq-attn serve": "a server runs until it is stopped; tests/serve starts it",

@@ -74,45 +74,66 @@ class Corpora(Listing[KnownCorpus]):
 
 def get(
     name: str,
-    folder: Path | str | None = None,
+    output: Path | str | None = None,
     *,
     from_folder: Path | str | None = None,
     progress: DownloadProgress | None = None,
 ) -> Path:
-    """Downloads a corpus into a folder, by default `data/downloaded/NAME`, and returns the folder.
+    """Downloads a corpus into a folder.
 
-    With `from_folder`, its files are copied from that folder, or from its subfolder NAME, instead of being downloaded.
     Files that are present and correct are left alone. The sha256 of every file is checked before it is written.
-    `progress` is called with the address of a file, the bytes received so far, and their total if it is known.
-    UserError: a file cannot be downloaded or is another one; with its address and the remedy.
+
+    Args:
+        name: A corpus that `corpora` lists.
+        output: The folder, by default `data/downloaded/NAME`.
+        from_folder: A folder from which the files are copied, or from its subfolder NAME, instead of being downloaded.
+        progress: Called with the address of a file, the bytes received so far, and their total if it is known.
+
+    Returns:
+        The folder.
+
+    Raises:
+        UserError: A file cannot be downloaded, or is another one; with its address and the remedy.
     """
     corpus = find_corpus(name)
     if corpus.is_generated:
         raise UserError(f"{name} is generated, not downloaded; run: seq2seq-attn data make {name}")
     source = None if from_folder is None else Path(from_folder)
-    return download_files(corpus, Path(folder or DOWNLOADED / name), source, progress)
+    return download_files(corpus, Path(output or DOWNLOADED / name), source, progress)
 
 
-def make(name: str, folder: Path | str | None = None, *, seed: int | None = None) -> Path:
-    """Generates a corpus with known word alignments in a folder, by default `data/NAME`, and returns the folder.
+def make(name: str, output: Path | str | None = None, *, seed: int | None = None) -> Path:
+    """Generates a corpus with known word alignments.
 
-    The default seed is that of the committed corpus. UserError: a file of it exists with another content; existing
-    files are never overwritten.
+    Args:
+        name: A corpus that `corpora` lists.
+        output: The folder, by default `data/NAME`.
+        seed: By default that of the committed corpus.
+
+    Returns:
+        The folder.
+
+    Raises:
+        UserError: A file exists with another content; existing files are never overwritten.
 
     >>> sorted(path.name for path in s2s.data.make("copy").glob("test.*"))
     ['test.align', 'test.source', 'test.target']
     """
     if not find_corpus(name).is_generated:
         raise UserError(f"{name} is downloaded, not generated; run: seq2seq-attn data get {name}")
-    return make_corpus(name, folder or GENERATED / name, SEED if seed is None else seed)
+    return make_corpus(name, output or GENERATED / name, SEED if seed is None else seed)
 
 
 def stats(corpus: Corpus, *, columns: tuple[int, int] = (0, 1), run: Path | str | None = None) -> CorpusParts:
     """Counts the pairs and the words of a corpus; words are separated by blanks.
 
-    In parts other than `train`, words that `train` does not have are counted as unknown or, with `run`, in all parts
-    those that the model of this run does not know. `columns` are those of the source and the target in a file with
-    tabs, counted from 0. UserError: a file is missing, or the two sides have different numbers of lines.
+    Args:
+        corpus: The corpus.
+        columns: Those of the source and the target in a file with tabs, counted from 0.
+        run: A run, whose model says which words are unknown; by default, `train` says so for the other parts.
+
+    Raises:
+        UserError: A file is missing, or the two sides have different numbers of lines.
 
     >>> s2s.data.stats(("all.en", "all.de"))
     corpus  12 pairs
@@ -224,7 +245,7 @@ class CorpusParts(Listing[PartStatistics]):
 
 
 @takes(SplitOptions)
-def split(corpus: Corpus, folder: Path | str, **options: Any) -> SplitFiles:
+def split(corpus: Corpus, output: Path | str, **options: Any) -> SplitFiles:
     """Splits a corpus at random into training, validation and test sets, and writes their files into a folder.
 
     All translations of a source sentence go to the same set, and pairs with a blank side are dropped. The files are
@@ -232,7 +253,7 @@ def split(corpus: Corpus, folder: Path | str, **options: Any) -> SplitFiles:
 
     Args:
         corpus: A corpus that is not generated in parts.
-        folder: Where the files are written.
+        output: The folder that the files are written into.
         **options: Fields of `seq2seq_attn.options.SplitOptions`.
 
     Raises:
@@ -262,7 +283,7 @@ def split(corpus: Corpus, folder: Path | str, **options: Any) -> SplitFiles:
         pairs.select(pairs.filled), validation=chosen.validation, test=chosen.test, seed=chosen.seed
     )
     sizes = {part: len(its_pairs) for part, its_pairs in parts._asdict().items()}
-    return SplitFiles(parts.save(Path(folder), languages), sizes, languages)
+    return SplitFiles(parts.save(Path(output), languages), sizes, languages)
 
 
 @dataclass(frozen=True, repr=False)

@@ -39,7 +39,7 @@ _SHORT = {"scorer": "model.context.scorer"}  # overrides with a short name
 
 def train(
     config: Path | str | Config | Mapping[str, Any],
-    folder: Path | str,
+    output: Path | str,
     *,
     if_exists: IfExists = "refuse",
     silent: bool = False,
@@ -48,24 +48,30 @@ def train(
 ) -> Model:
     """Trains one model into a run folder and scores it, if the configuration names a test set.
 
-    `config` is a YAML file, a `Config`, or a mapping of its values. Overrides change a section, as in
-    `training={"max_epochs": 3}`, a key, as in `**{"training.max_epochs": 3}`, or the scorer, as in `scorer="general"`,
-    `scorer={"name": "additive", "hidden_size": 64}` or `scorer=MyScorer`.
+    Args:
+        config: A YAML file, a `Config`, or a mapping of its values.
+        output: The run folder.
+        if_exists: What to do if the folder contains a run: "refuse" it, "resume" its training from the last checkpoint,
+            also after Ctrl-C (`training.fit.Interrupted`), or "overwrite" it.
+        silent: Print no progress, which otherwise goes to stderr, as on the command line.
+        pretrained: Word vectors in memory, such as torchtext's, by side, as in `{"source": vectors}`.
+        **overrides: Changes of the configuration: of a section, as in `training={"max_epochs": 3}`, of a key, as in
+            `**{"training.max_epochs": 3}`, or of the scorer, as in `scorer="general"`, `scorer=MyScorer` or
+            `scorer={"name": "additive", "hidden_size": 64}`.
 
-    A folder that contains a run is refused by default; `if_exists` makes training resume from the last checkpoint
-    ("resume") or replace the run ("overwrite"). Progress is printed to stderr, as on the command line, unless `silent`.
-    `pretrained` holds word vectors in memory, such as torchtext's, by side, as in `{"source": vectors}`. After Ctrl-C
-    (`training.fit.Interrupted`), "resume" continues.
+    Returns:
+        The model, with its folder.
 
-    UserError: a mistake in the configuration or in the data, a loss that is not finite, or another process trains in
-    the folder.
+    Raises:
+        UserError: There is a mistake in the configuration or in the data, the loss is not finite, or another process
+            trains in the folder.
     """
     from seq2seq_attn.analysis.scoring import evaluate
     from seq2seq_attn.api.model import Model
     from seq2seq_attn.runs.folder import refuse_source, reserved
     from seq2seq_attn.runs.train import train as train_run
 
-    folder, say = Path(folder), messages(silent)
+    folder, say = Path(output), messages(silent)
     if isinstance(config, (Path, str)):
         refuse_source(folder, Path(config), if_exists)
     settings = _config(config, overrides)
@@ -86,7 +92,7 @@ def train(
 
 def compare(
     experiment: Path | str | Experiment | Mapping[str, Any] | RunGrid,
-    folder: Path | str | None = None,
+    output: Path | str | None = None,
     *,
     jobs: int = 1,
     if_exists: IfDone = "resume",
@@ -97,22 +103,34 @@ def compare(
 ) -> Comparison:
     """Trains and tests the arms of an experiment, once per seed, compares them, and writes the report.
 
-    `experiment` is a YAML file, an `Experiment`, or a mapping of its values. Overrides change the base configuration of
-    all arms, as in `train`, or a field of the experiment, as in `seeds=[1, 2, 3]`. The report and the runs are written
-    to `folder`, by default `comparisons/NAME`, with the run folders at `runs/ARM/seed-N` in it. Finished runs are kept,
-    unless `if_exists="overwrite"`, and interrupted runs continue. `jobs` runs are trained in parallel, each in its own
-    process; with more than one, a script needs `if __name__ == "__main__":`. `command` is the command line that the
-    report shows for reproduction. Runs in the file `evidence` (`evidence.json.gz` of an earlier comparison) are not
-    trained again: so seeds and arms can be added to published results. Several processes may call this for the same
-    folder, and share its runs. A run that fails does not stop the others: `results.missing` names it with the reason.
+    Several processes may call this for the same folder, and share its runs. A run that fails does not stop the others:
+    `results.missing` names it with the reason.
 
-    UserError: a mistake in the experiment or in the data; nothing is trained in that case. FailedError: every run
-    failed.
+    Args:
+        experiment: A YAML file, an `Experiment`, or a mapping of its values.
+        output: The folder of the report and of the runs, which are at `runs/ARM/seed-N` in it; by default
+            `comparisons/NAME`.
+        jobs: Runs to train in parallel, each in its own process; with more than one, a script needs
+            `if __name__ == "__main__":`.
+        if_exists: Whether to "resume", so that finished runs are kept and interrupted ones continue, or to "overwrite".
+        silent: Print no progress, which otherwise goes to stderr, as on the command line.
+        command: The command line that the report shows for reproduction.
+        evidence: `evidence.json.gz` of an earlier comparison, whose runs are not trained again: so seeds and arms can
+            be added to published results.
+        **overrides: Changes of the base configuration of all arms, as in `train`, or of a field of the experiment, as
+            in `seeds=[1, 2, 3]`.
+
+    Returns:
+        The results, with their folder.
+
+    Raises:
+        UserError: There is a mistake in the experiment or in the data; nothing is trained.
+        FailedError: Every run failed.
     """
     from seq2seq_attn.comparison.compare import compare as compare_runs
 
     grid = _grid(experiment, overrides)
-    place = Path(folder) if folder is not None else COMPARISONS / grid.experiment.name
+    place = Path(output) if output is not None else COMPARISONS / grid.experiment.name
     results = compare_runs(
         grid,
         place,
@@ -127,7 +145,7 @@ def compare(
 
 
 def demo(
-    folder: Path | str | None = None,
+    output: Path | str | None = None,
     *,
     quick: bool = False,
     jobs: int = 1,
@@ -137,15 +155,25 @@ def demo(
 ) -> Comparison:
     """Trains four arms, one of which attends to the source, to translate the embedded corpus from English to Chinese.
 
-    It takes minutes; `quick` trains two of the arms on short sentences, in less than a minute. `folder`, by default
-    `comparisons/demo` or `comparisons/demo-quick`, and the other arguments as in `compare`; a demo that was interrupted
-    continues.
+    It takes minutes. A demo that was interrupted continues.
 
-    UserError: the folder contains something else.
+    Args:
+        output: The folder, by default `comparisons/demo` or `comparisons/demo-quick`.
+        quick: Train two of the arms on short sentences, in less than a minute.
+        jobs: As in `compare`, and so are the other arguments.
+        if_exists: See `compare`.
+        silent: See `compare`.
+        command: See `compare`.
+
+    Returns:
+        The results, with their folder.
+
+    Raises:
+        UserError: The folder contains something else.
     """
     from seq2seq_attn.comparison.compare import demo as run_demo
 
-    place = Path(folder) if folder is not None else COMPARISONS / ("demo-quick" if quick else "demo")
+    place = Path(output) if output is not None else COMPARISONS / ("demo-quick" if quick else "demo")
     results = run_demo(
         place,
         quick,

@@ -71,11 +71,15 @@ class Model:
 
     @classmethod
     def load(cls, folder: Path | str, device: str | torch.device | None = None) -> Model:
-        """The model of a run folder, by default on the GPU if there is one. Nothing is unpickled.
+        """Loads the model of a run folder. Nothing is unpickled.
 
-        "demo" is a trained model that the package ships, as are "demo/distracted" and "demo/transformer"; a folder
-        `demo` in the current folder takes precedence. UserError: the folder is not a run, its training has not
-        finished, or a file is damaged.
+        Args:
+            folder: The run, or "demo", a trained model that the package ships, as are "demo/distracted" and
+                "demo/transformer"; a folder `demo` in the current folder takes precedence.
+            device: By default the GPU, if there is one.
+
+        Raises:
+            UserError: The folder is not a run, its training has not finished, or a file is damaged.
         """
         run = find_run(Path(folder))
         return cls(TrainedModel.load(run, device), run)
@@ -213,7 +217,10 @@ class Model:
     def score(self, pairs: Pairs, *, ensemble: Sequence[Model] = (), progress: Progress | None = None) -> PairScores:
         """The log-probability of given translations, ln p(target | source), in total and per target token.
 
-        The probabilities of tokens are averaged with those of the models of `ensemble`, as in `translate`.
+        Args:
+            pairs: Sentences and their translations.
+            ensemble: Further models, with whose probabilities of tokens these are averaged, as in `translate`.
+            progress: Called after each batch with its number of pairs.
         """
         corpus, trained = _corpus(pairs), self._averaged_with(ensemble)
         trained.require_short(corpus.source, corpus.target)
@@ -274,10 +281,18 @@ class Model:
     def align_heads(
         self, pairs: Pairs, gold: Path | str | GoldCorpus, *, progress: Progress | None = None, **options: Any
     ) -> HeadAgreements:
-        """How well the links of every layer and head agree with gold links, or with a file of them.
+        """How well the links of every layer and head agree with gold links.
 
-        Links are made as in `align`; `align(pairs, layer=2, head=1)` returns those of one head. UserError: the file
-        does not fit the pairs, or the model has no attention weights.
+        Links are made as in `align`; `align(pairs, layer=2, head=1)` returns those of one head.
+
+        Args:
+            pairs: Sentences and their translations.
+            gold: Gold links, or a file of them.
+            progress: Called after each batch with its number of pairs.
+            **options: Fields of `seq2seq_attn.options.LinkOptions`.
+
+        Raises:
+            UserError: The file does not fit the pairs, or the model has no attention weights.
         """
         from seq2seq_attn.analysis.word_alignment import agreement_by_head
         from seq2seq_attn.api.heads import HeadAgreements
@@ -368,15 +383,21 @@ class Model:
     ) -> Steps:
         """Everything that the model computes at each step of decoding, with interventions at some of them.
 
-        The steps predict `target`, or the translation that a search finds after `prefix`. `source` and `prefix` are
-        text or lists of tokens. `search` takes the options of `translate`, and none with a target; steps are computed
-        in single precision with the whole vocabulary, and never chosen by minimum Bayes risk. An intervention is a
-        mapping with the keys of `seq2seq_attn.analysis.step_interventions.Intervention`:
-        {"replace": "weights", "step": 2, "weights": [0, 1, 0]} replaces the weights of step 2; "mean", "sentence" (with
-        "other") and "nothing" replace the context; "temperature" (with "temperature") divides the scores before the
-        normalizer; "normalizer" (with "normalizer", such as "sparsemax") replaces it. UserError: a side is blank, a
-        token is unknown, both `target` and `prefix` are given, or an intervention does not fit the sentence or the
-        model.
+        Steps are computed in single precision with the whole vocabulary.
+
+        Args:
+            source: The sentence, as text or as a list of tokens.
+            target: The translation that the steps predict; by default, the one that a search finds.
+            prefix: How the translation that is searched for begins, as text or as a list of tokens.
+            interventions: Mappings with the keys of `seq2seq_attn.analysis.step_interventions.Intervention`:
+                {"replace": "weights", "step": 2, "weights": [0, 1, 0]} replaces the weights of step 2; "mean",
+                "sentence" (with "other") and "nothing" replace the context; "temperature" (with "temperature") divides
+                the scores before the normalizer; "normalizer" (with "normalizer", such as "sparsemax") replaces it.
+            **search: Options of the search, as in `translate`; none with a target. Minimum Bayes risk is never used.
+
+        Raises:
+            UserError: A side is blank, a token is unknown, both `target` and `prefix` are given, or an intervention
+                does not fit the sentence or the model.
         """
         from seq2seq_attn.analysis.step_interventions import Intervention
         from seq2seq_attn.analysis.stepwise import decode_steps, decoded
@@ -402,11 +423,18 @@ class Model:
         """The training pairs whose sources this model reads most alike or, with `step`, its most similar steps.
 
         Sources are compared by the mean of their encoder states, steps by the features that the next token is predicted
-        from. `step` is one of the steps that predict `target`, by default the best translation of a search; it counts
-        from 0. `source` and `target` are text or lists of tokens. Distances are Euclidean, and the search is exact. On
-        first use, all training pairs are read once, and what the search needs is kept in the user's cache folder.
-        `search` takes the options of `translate`, where a search is needed. UserError: a side is blank, there is no
-        such step, a target has no `step`, or the training text is missing.
+        from. Distances are Euclidean, and the search is exact. On first use, all training pairs are read once, and
+        what the search needs is kept in the user's cache folder.
+
+        Args:
+            source: The sentence, as text or as a list of tokens.
+            target: Its translation, likewise; by default, the best one that a search finds.
+            step: One of the steps that predict the translation, counted from 0.
+            most: How many are returned at most.
+            **search: Options of the search, as in `translate`, where one is needed.
+
+        Raises:
+            UserError: A side is blank, there is no such step, a target has no `step`, or the training text is missing.
         """
         from seq2seq_attn.analysis.neighbors import find_neighbors
 
@@ -437,8 +465,17 @@ class Model:
     def evaluate(self, *, progress: Progress | None = None, say: Say = warn) -> Scores:
         """Translates the test set of the configuration and scores it, as the command `evaluate` does.
 
-        Translations and scores are saved in the run folder. Scores of translations are {key: {value, signature}},
-        scores of forced decoding {key: value}. UserError: the configuration names no test set.
+        Translations and scores are saved in the run folder.
+
+        Args:
+            progress: Called after each batch with its number of sentences.
+            say: Called with warnings.
+
+        Returns:
+            Scores of translations as {key: {value, signature}}, and of forced decoding as {key: value}.
+
+        Raises:
+            UserError: The configuration names no test set.
         """
         from seq2seq_attn.analysis.scoring import evaluate
         from seq2seq_attn.api.scores import Scores
@@ -464,10 +501,18 @@ class Model:
         return faithfulness(self.trained, corpus, chosen.sentences, chosen.seed, progress or (lambda _: None))
 
     def average(self, output: Path | str, *, last: int | None = None, overwrite: bool = False) -> Model:
-        """The model with the mean of the weights of its `last` epochs, written as a run of its own.
+        """Averages the weights of the last epochs of the run, and writes a run with them.
 
-        By default all epochs that the run keeps (`training.keep_epochs`) are averaged. UserError: it keeps fewer, or
-        the folder exists. With `overwrite`, an earlier run is replaced.
+        Args:
+            output: The folder of that run.
+            last: How many epochs, by default all that the run keeps (`training.keep_epochs`).
+            overwrite: Whether an earlier run in the folder is replaced.
+
+        Returns:
+            The model with the mean of the weights.
+
+        Raises:
+            UserError: The run keeps fewer epochs, or the folder exists.
         """
         from seq2seq_attn.runs.average import average
 
@@ -475,11 +520,20 @@ class Model:
         return Model.load(output, self.trained.device)
 
     def export(self, to: Target, output: Path | str, *, overwrite: bool = False) -> Path:
-        """Writes the model in the format of another program into the folder `output`, and returns the folder.
+        """Writes the model in the format of another program.
 
-        `to` is "ctranslate2" (Transformers only), "html" (a page that works offline), "onnx" or "torch"; see
-        docs/export.md. UserError: the other program does not know a part of the model, its library is not installed, or
-        the folder exists. With `overwrite`, an earlier export is replaced.
+        Args:
+            to: "ctranslate2" (Transformers only), "html" (a page that works offline), "onnx" or "torch"; see
+                docs/export.md.
+            output: The folder to write.
+            overwrite: Whether an earlier export in the folder is replaced.
+
+        Returns:
+            The folder.
+
+        Raises:
+            UserError: The other program does not know a part of the model, its library is not installed, or the folder
+                exists.
         """
         from seq2seq_attn.export import export_model
 

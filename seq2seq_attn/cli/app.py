@@ -65,7 +65,7 @@ app.command(
         "echo 'Tom chases Jerry' | seq2seq-attn translate demo",
         "seq2seq-attn translate runs/x test.en.gz --beam-size 10 --n-best 3 > test.nbest",
         "seq2seq-attn translate runs/x test.en --n-best 5 --json --attention attention.jsonl > test.jsonl",
-        "seq2seq-attn translate runs/x test.en --with runs/y --with runs/z > test.de",
+        "seq2seq-attn translate runs/x test.en --ensemble runs/y --ensemble runs/z > test.de",
         "seq2seq-attn translate runs/x test.en --temperature 1 --n-best 10 --seed 3 > test.samples",
         "seq2seq-attn translate runs/x test.en --mbr chrf --candidates 10 --beam-size 10 > test.de",
     )

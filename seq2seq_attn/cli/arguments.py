@@ -111,7 +111,6 @@ def check_runs(given: list[Path] | None) -> list[Path] | None:
 Ensemble = Annotated[
     list[Path] | None,
     typer.Option(
-        "--with",
         metavar="RUN",
         help="A further run, of the same vocabularies: probabilities are averaged over all runs. Repeatable.",
         autocompletion=complete_runs,

@@ -56,16 +56,13 @@ def list_corpora(as_json: AsJson = False) -> None:
 @app.command(
     epilog=examples(
         "seq2seq-attn data get multi30k-en-de",
-        "seq2seq-attn data get bible --from downloads --output data/bible",
+        "seq2seq-attn data get bible --from-folder downloads --output data/bible",
     )
 )
 def get(
     name: KnownName,
     output: Annotated[Path | None, folder("The folder to write into; default: data/downloaded/NAME.")] = None,
-    from_folder: Annotated[
-        Path | None,
-        typer.Option("--from", metavar="DIR", help="Copy the files from this folder instead of downloading them."),
-    ] = None,
+    from_folder: Annotated[Path | None, folder("Copy the files from this folder instead of downloading them.")] = None,
 ) -> None:
     """Download a corpus, and print its folder.
 

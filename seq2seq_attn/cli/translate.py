@@ -57,7 +57,7 @@ def translate(
     tokens than data.max_length of the run is truncated, with a warning. --attention writes the weights of all
     translations of --n-best.
 
-    With --with, several runs translate together: at every step, their probabilities are averaged, and so are their
+    With --ensemble, several runs translate together: at every step, their probabilities are averaged, and so are their
     attention weights. With --mbr, the score is the mean similarity, 0 to 100.
 
     Words of the input that are unknown to the model are reported on stderr: the first lines that have any, then their

@@ -99,7 +99,7 @@ def download_files(
     remedy.
     """
     if from_folder is not None and not from_folder.is_dir():
-        raise UserError(f"{from_folder}: no such folder; --from takes one that contains {corpus.files[0].name}")
+        raise UserError(f"{from_folder}: no such folder; --from-folder takes one that contains {corpus.files[0].name}")
 
     @cache  # an archive may contain several of the files
     def content_of(url: str) -> bytes:
@@ -140,7 +140,7 @@ def _from_folder(corpus: KnownCorpus, file: CorpusFile, folder: Path) -> bytes:
 
 def _from_address(corpus: KnownCorpus, file: CorpusFile, content_of: Callable[[str], bytes]) -> bytes:
     """The decompressed file from its public address, extracted from an archive if need be."""
-    way_out = f"get the file elsewhere and run: seq2seq-attn data get {corpus.name} --from DIR"
+    way_out = f"get the file elsewhere and run: seq2seq-attn data get {corpus.name} --from-folder DIR"
     if file.url is None:
         raise UserError(f"{file.name} has no public address ({corpus.note}); {way_out}")
     try:

@@ -36,7 +36,7 @@ def test_a_corpus_is_copied_from_a_folder_and_counted_by_name(program, refused, 
         (tmp_path / "elsewhere" / name).write_bytes(content)
 
     assert "seq2seq-attn data get tiny" in refused("data", "stats", "tiny")
-    assert program("data", "get", "tiny", "--from", "elsewhere") == (0, "data/downloaded/tiny\n", "")
+    assert program("data", "get", "tiny", "--from-folder", "elsewhere") == (0, "data/downloaded/tiny\n", "")
     counted = json.loads(program("data", "stats", "tiny", "--json").out)
     assert list(counted) == ["train"]
     assert counted["train"]["pairs"] == 2

@@ -31,7 +31,7 @@ def test_every_command_that_takes_a_run_takes_demo(program):
     found = json.loads(program("faithfulness", "demo", "pair.en", "pair.zh", "--json").out)
     assert found
     assert "ok     files: complete" in program("verify", "demo").out
-    assert program("translate", "demo", "pair.en", "--with", "demo/transformer").code == 0
+    assert program("translate", "demo", "pair.en", "--ensemble", "demo/transformer").code == 0
 
 
 def test_what_would_write_into_the_package_is_refused(refused):

@@ -1,4 +1,4 @@
-"""`--with RUN`: the probabilities of several runs are averaged."""
+"""`--ensemble RUN`: the probabilities of several runs are averaged."""
 
 import json
 import math
@@ -37,7 +37,7 @@ def records(answer):
 def test_a_run_with_itself_translates_as_alone(program, trained, toy):
     content = (toy / "test.src").read_bytes()
     alone = records(program("translate", trained, *PAIRS, stdin=content))
-    twice = records(program("translate", trained, "--with", trained, *PAIRS, stdin=content))
+    twice = records(program("translate", trained, "--ensemble", trained, *PAIRS, stdin=content))
     for ours, theirs in zip(twice, alone, strict=True):
         assert [each["text"] for each in ours["translations"]] == [each["text"] for each in theirs["translations"]]
         for our, their in zip(ours["translations"], theirs["translations"], strict=True):
@@ -49,7 +49,7 @@ def test_scores_are_averaged_probabilities_whichever_run_is_named_first(program,
     runs = [trained, copy("b", seed=1), copy("c", seed=2)]
     singles = [records(program("score", run, *pair, "--json")) for run in runs]
     for first, second, third in (runs, reversed(runs)):
-        together = records(program("score", first, *pair, "--with", second, "--with", third, "--json"))
+        together = records(program("score", first, *pair, "--ensemble", second, "--ensemble", third, "--json"))
         for ours, *theirs in zip(together, *singles, strict=True):
             tokens = zip(*(each["log_probabilities"] for each in theirs), strict=True)
             mean = [math.log(sum(map(math.exp, values)) / 3) for values in tokens]
@@ -59,11 +59,13 @@ def test_scores_are_averaged_probabilities_whichever_run_is_named_first(program,
 def test_a_translation_of_several_runs_is_scored_by_them(program, trained, tmp_path, copy):
     other = copy("b", seed=1)
     search = "--min-length", "3", "--json"
-    (found,) = records(program("translate", trained, "--with", other, *search, stdin=b"a b c\n"))
+    (found,) = records(program("translate", trained, "--ensemble", other, *search, stdin=b"a b c\n"))
     (best,) = found["translations"]
     (tmp_path / "source").write_text("a b c\n")
     (tmp_path / "target").write_text(best["text"] + "\n")
-    (forced,) = records(program("score", trained, tmp_path / "source", tmp_path / "target", "--with", other, "--json"))
+    (forced,) = records(
+        program("score", trained, tmp_path / "source", tmp_path / "target", "--ensemble", other, "--json")
+    )
     assert forced["log_probability"] == pytest.approx(best["log_probability"], abs=1e-4)
     (alone,) = records(program("score", trained, tmp_path / "source", tmp_path / "target", "--json"))
     assert alone["log_probability"] != pytest.approx(best["log_probability"], abs=0.01)
@@ -76,9 +78,9 @@ def test_runs_with_other_tokens_are_refused(refused, trained, copy):
     record = json.loads((lowercased / "source.tokenizer.json").read_text())
     (lowercased / "source.tokenizer.json").write_text(json.dumps(record | {"lowercase": True}))
     for run, reason in ((swapped, "target vocabularies of 9 and 9 tokens"), (lowercased, "source tokenizers")):
-        message = refused("translate", trained, "--with", run, stdin=b"a\n")
+        message = refused("translate", trained, "--ensemble", run, stdin=b"a\n")
         assert f"{run} have {reason} that differ; " in message
-    assert "not a run folder" in refused("translate", trained, "--with", trained.parent / "none", stdin=b"a\n")
+    assert "not a run folder" in refused("translate", trained, "--ensemble", trained.parent / "none", stdin=b"a\n")
 
 
 def test_the_weights_of_an_ensemble_need_attention_in_every_run(program, refused, toy, trained, copy, tmp_path):
@@ -86,7 +88,7 @@ def test_the_weights_of_an_ensemble_need_attention_in_every_run(program, refused
 
     def weights(*runs):
         first, *rest = runs
-        more = [word for run in rest for word in ("--with", run)]
+        more = [word for run in rest for word in ("--ensemble", run)]
         options = "--min-length", "3", "--max-length", "3", "--attention", file
         assert program("translate", first, *more, *options, stdin=b"a b c\n").code == 0
         (found,) = json.loads(file.read_text())["translations"]
@@ -98,5 +100,5 @@ def test_the_weights_of_an_ensemble_need_attention_in_every_run(program, refused
     program(
         "train", toy / "toy.yaml", "--output", tmp_path / "fixed", "model.context.kind=fixed", "training.max_epochs=1"
     )
-    message = refused("translate", trained, "--with", tmp_path / "fixed", "--attention", file, stdin=b"a\n")
+    message = refused("translate", trained, "--ensemble", tmp_path / "fixed", "--attention", file, stdin=b"a\n")
     assert f"{tmp_path / 'fixed'}: model.context.kind: this model does not attend" in message

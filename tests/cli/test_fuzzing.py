@@ -158,9 +158,10 @@ COMMANDS = [
 ]  # fmt: skip
 OPTIONS = [
     "--beam-size", "--n-best", "--length-penalty", "--min-length", "--max-length", "--precision", "--temperature",
-    "--top-k", "--top-p", "--seed", "--mbr", "--candidates", "--with", "--attention", "--json", "--plugin", "--gold",
-    "--threshold", "--row", "--reverse", "--symmetrize", "--layer", "--head", "--heads", "--links", "--first-word",
-    "--query", "--states", "--values", "--words", "--normalizer", "--columns", "--source", "--target", "--help",
+    "--top-k", "--top-p", "--seed", "--mbr", "--candidates", "--ensemble", "--attention", "--json", "--plugin",
+    "--gold", "--threshold", "--row", "--reverse", "--symmetrize", "--layer", "--head", "--heads", "--links",
+    "--first-word", "--query", "--states", "--values", "--words", "--normalizer", "--columns", "--source", "--target",
+    "--help",
 ]  # fmt: skip
 no_training = st.lists(st.sampled_from(OPTIONS) | nasty, max_size=4).filter(lambda given: "--output" not in given)
 arguments = st.builds(list.__add__, st.sampled_from(COMMANDS), no_training)

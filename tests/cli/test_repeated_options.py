@@ -26,7 +26,7 @@ def test_a_repeated_option_is_refused_by_its_name(refused, given):
 
 
 def test_options_that_take_several_values_are_read_in_full(program, refused, trained, toy):
-    answer = program("translate", trained, toy / "test.src", "--with", trained, "--with", trained)
+    answer = program("translate", trained, toy / "test.src", "--ensemble", trained, "--ensemble", trained)
     assert (answer.code, answer.out) == (0, program("translate", trained, toy / "test.src").out)
     assert "no such file" in refused("evaluate", "--hypotheses", "h", "--references", "r", "--references", "s")
 

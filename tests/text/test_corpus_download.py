@@ -106,7 +106,9 @@ def test_a_file_of_the_users_is_not_overwritten(tiny, server, tmp_path):
 
 def test_a_file_with_a_wrong_checksum_is_refused_and_nothing_is_written(tiny, server, tmp_path):
     (server[0] / "train.en").write_bytes(b"changed\n")
-    with pytest.raises(UserError, match=r"train\.en\.gz: the file at http.*/train\.en is another one .*--from DIR"):
+    with pytest.raises(
+        UserError, match=r"train\.en\.gz: the file at http.*/train\.en is another one .*--from-folder DIR"
+    ):
         download_files(tiny, tmp_path / "to")
     assert not (tmp_path / "to").exists()
 
@@ -121,20 +123,22 @@ def test_a_file_with_a_wrong_checksum_is_refused_and_nothing_is_written(tiny, se
 )
 def test_an_address_without_the_file_is_named_with_a_remedy(tiny, server, tmp_path, path, member, message):
     file = CorpusFile("x.txt", sha256(b"x"), f"{server[1]}/{path}", member)
-    with pytest.raises(UserError, match=rf"x\.txt {message}.*seq2seq-attn data get tiny --from DIR"):
+    with pytest.raises(UserError, match=rf"x\.txt {message}.*seq2seq-attn data get tiny --from-folder DIR"):
         download_files(corpus_of(file), tmp_path / "to")
 
 
 def test_without_a_network_the_error_names_file_address_and_remedy(tmp_path, monkeypatch):
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     file = CorpusFile("x.txt", sha256(b"x"), "http://127.0.0.1:9/x.txt")
-    with pytest.raises(UserError, match=r"x\.txt cannot be downloaded from http://127\.0\.0\.1:9/x\.txt .*--from DIR"):
+    with pytest.raises(
+        UserError, match=r"x\.txt cannot be downloaded from http://127\.0\.0\.1:9/x\.txt .*--from-folder DIR"
+    ):
         download_files(corpus_of(file), tmp_path / "to")
 
 
 def test_a_file_without_an_address_does_not_prevent_the_download_of_others(tiny, tmp_path):
     corpus = corpus_of(CorpusFile("lost.txt", sha256(b"lost")), *tiny.files)
-    with pytest.raises(UserError, match=r"lost\.txt has no public address \(nobody hosts it\); .*--from DIR"):
+    with pytest.raises(UserError, match=r"lost\.txt has no public address \(nobody hosts it\); .*--from-folder DIR"):
         download_files(corpus, tmp_path / "to")
     assert contents(tmp_path / "to") == EVERYTHING
 
