@@ -21,7 +21,8 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from seq2seq_attn.attention import Normalizer, Scorer, Window, normalizer_classes, scorer_classes, window_classes
-from seq2seq_attn.attention.registry import class_at, config_name, place_and_class
+from seq2seq_attn.attention.registry import config_name
+from seq2seq_attn.attention.user_code import class_at, place_and_class
 from seq2seq_attn.doctor.laws import LAWS, PREREQUISITES, Report, check_law, check_subject, in_order, make_subject
 from seq2seq_attn.doctor.subject import BASES, Finding, Subject, wrong
 from seq2seq_attn.errors import UserError, needing

@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from seq2seq_attn.attention import normalizer_class, scorer, scorer_class, scorer_classes, window_class
-from seq2seq_attn.attention.registry import config_name, file_sources, load_file
+from seq2seq_attn.attention.registry import config_name
+from seq2seq_attn.attention.user_code import file_sources, load_file
 
 PACKAGE = Path(importlib.import_module("seq2seq_attn").__file__).parent
 

@@ -82,7 +82,7 @@ def test_a_comparison_of_it_is_recomputed_with_it(program, refused, plugin, toy,
     made = program("compare", tmp_path / "mine.yaml", "--plugin", file, "--output", folder, "training.max_epochs=1")
     assert made.code == 0
     scorer._scorers._classes.pop("distance")  # as in another process
-    monkeypatch.setattr("seq2seq_attn.attention.registry._files", {})
+    monkeypatch.setattr("seq2seq_attn.attention.user_code._files", {})
     assert "with --plugin FILE" in refused("report", folder, "--recompute")
     assert program("report", folder, "--recompute", "--plugin", file).code == 0
 

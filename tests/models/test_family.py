@@ -5,7 +5,7 @@ from typing import Literal
 import pytest
 import yaml
 
-from seq2seq_attn.attention.registry import load_file
+from seq2seq_attn.attention.user_code import load_file
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.recurrent.bahdanau import BahdanauDecoder
