@@ -50,8 +50,6 @@ def requirements(others: str, with_torch: bool) -> list[str]:
     block = re.search(r"^install_requires =\n((?:    .+\n)+)", text, flags=re.MULTILINE)
     assert block is not None
     wanted = [line.strip() for line in block[1].splitlines() if not line.strip().startswith("torch>")]
-    if not with_torch:
-        wanted = [each for each in wanted if not each.startswith("lightning")]
     if others == "oldest":
         wanted = [re.sub(r">=([\w.]+)[^;]*", r"==\1", each, count=1) for each in wanted]
     pinned = ["--constraint", str(ROOT / "constraints.txt")] if others == "pinned" else []

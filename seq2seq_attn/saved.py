@@ -41,14 +41,19 @@ def weights_content(module: nn.Module) -> bytes:
     Not by `safetensors.torch.save_model`: it writes a temporary file of its own beside the result, which a killed
     process leaves there, and lists the names of tied weights in random order, so that equal models differ.
     """
+    return _content({name: tensor.contiguous() for name, tensor in unique_tensors(module).items()})
+
+
+def unique_tensors(module: nn.Module) -> dict[str, Tensor]:
+    """The weights and buffers of a module by name, in memory that they share with it; of tied ones, the first."""
     tensors: dict[str, Tensor] = {}
     stored = set()
     for name, tensor in sorted(module.state_dict().items()):
         place = tensor.data_ptr(), tensor.shape
         if place not in stored or tensor.numel() == 0:
             stored.add(place)
-            tensors[name] = tensor.contiguous()
-    return _content(tensors)
+            tensors[name] = tensor
+    return tensors
 
 
 def mean_of_weights(paths: Sequence[Path]) -> bytes:

@@ -35,7 +35,7 @@ pytest_plugins = ["toy_experiment", "chromium"]
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# torch, lightning and thousands of collected tests stay alive until the end: no garbage collection need visit them.
+# torch and thousands of collected tests stay alive until the end: no garbage collection need visit them.
 gc.disable()
 
 

@@ -28,7 +28,7 @@ from seq2seq_attn.text.lock import LOCK, locked
 POSIX_ONLY = {"fcntl", "resource", "pwd", "grp", "termios", "tty", "pty", "posix", "syslog"}
 ABSENT = {
     os: ("killpg", "fork", "geteuid", "sysconf", "sched_getaffinity", "memfd_create", "O_NOFOLLOW", "O_NONBLOCK"),
-    signal: ("pthread_sigmask",),  # and no SIGKILL, which Python and Lightning need here: see below
+    signal: ("pthread_sigmask",),  # and no SIGKILL, which Python needs here: see below
 }
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="the simulation needs Linux")

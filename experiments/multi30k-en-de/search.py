@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors.torch import load_file
 
 import seq2seq_attn as s2s
 from seq2seq_attn.evaluation.counts import BleuCounts
@@ -48,16 +49,13 @@ ENSEMBLE = "ensemble of these models"
 
 
 def with_weights_of_the_last_step(folder: Path, averaged: bool) -> s2s.Model:
-    """The run with the weights that its training ended with, or with their moving average.
-
-    In a checkpoint, averages are numbered in the order of the trained parameters.
-    """
+    """The run with the weights that its training ended with, or with their moving average."""
     model = s2s.load(folder)
-    state = torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"]
+    checkpoint = load_file(folder / "checkpoints" / "last.safetensors")
     weights = {name: each for name, each in model.trained.translator.named_parameters() if each.requires_grad}
     with torch.no_grad():
-        for place, (name, weight) in enumerate(weights.items()):
-            weight.copy_(state[f"average.{place}" if averaged else f"translator.{name}"])
+        for name, weight in weights.items():
+            weight.copy_(checkpoint[f"average.{name}" if averaged else f"weights.{name}"])
     return model
 
 

@@ -232,11 +232,9 @@ def _say_next(run: Path, *more: str) -> None:
 @contextmanager
 def _resumable(kept: str, *more: str) -> Iterator[None]:
     """On Ctrl-C or SIGTERM, exits after printing what is kept and the command to continue, this one with `more`."""
-    from seq2seq_attn.training.fit import Interrupted
-
     try:
         yield
-    except (Interrupted, KeyboardInterrupt):
+    except KeyboardInterrupt:
         say(f"interrupted; {kept}; continue with:\n  {_this_command(*more)}")
         raise typer.Exit(Interruption.exit_code()) from None
 

@@ -50,6 +50,7 @@ from seq2seq_attn.search.forced import Forced
 from seq2seq_attn.text.checksums import checked
 from seq2seq_attn.text.codec import Codec, load_codecs
 from seq2seq_attn.text.corpus import ParallelCorpus
+from seq2seq_attn.training import CURVES
 
 SENTENCE_METRIC = "chrF2"
 MOST_WEIGHTS = 10_000_000  # attention weights kept, over all arms: one to four MB on the page
@@ -188,21 +189,17 @@ def _segmentation(model: TrainedModel, pairs: ParallelCorpus, lines: Sequence[in
 
 
 def read_curve(run: ArmRun, runs: Path) -> Curve:
-    """The validation results of a run by epoch, including those before an interruption."""
-    epochs: dict[int, dict[str, str]] = {}
-    folder = runs / run.folder
-    versions = [path.relative_to(folder) for path in folder.glob("log/version_*/metrics.csv")]
-    for path in sorted(versions, key=lambda path: int(path.parent.name.removeprefix("version_"))):
-        log = checked(folder, path.as_posix())
-        try:
-            with log.open(encoding="utf-8", newline="") as file:
-                epochs |= {int(row["epoch"]) + 1: row for row in csv.DictReader(file) if _is_finite(row)}
-        except (OSError, ValueError, TypeError, LookupError, csv.Error) as error:
-            raise UserError(f"{log}: not the log of a training ({error}); restore it, or train the run again") from None
-    rows = [epochs[epoch] for epoch in sorted(epochs)]
+    """The validation results of a run by epoch."""
+    log = checked(runs / run.folder, CURVES)
+    try:
+        with log.open(encoding="utf-8", newline="") as file:
+            rows = [row for row in csv.DictReader(file) if _is_finite(row)]
+        epochs = [int(row["epoch"]) for row in rows]
+    except (OSError, ValueError, TypeError, LookupError, csv.Error) as error:
+        raise UserError(f"{log}: not the log of a training ({error}); restore it, or train the run again") from None
     return Curve(
         run.seed,
-        tuple(sorted(epochs)),
+        tuple(epochs),
         tuple(float(row["validation_loss"]) for row in rows),
         tuple(float(row["validation_bleu"]) if row.get("validation_bleu") else None for row in rows),
     )

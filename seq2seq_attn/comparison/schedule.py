@@ -3,7 +3,7 @@
 Several processes may work on one experiment: each takes the runs that no other has locked, then waits for the rest. A
 run that fails does not stop the others.
 
-Every worker imports this file, so imports that are slow (torch, Lightning) are inside the functions that need them.
+Every worker imports this file, so imports that are slow (torch) are inside the functions that need them.
 """
 
 from __future__ import annotations
@@ -107,7 +107,6 @@ def _attempts(
 ) -> Iterator[tuple[ArmRun, _Attempt]]:
     """One try for each run, in order of completion; `waiting` for other processes that are at work on one."""
     from seq2seq_attn.runs.plugin import loaded_plugins
-    from seq2seq_attn.training.fit import Interrupted
 
     jobs = min(jobs, len(grid))
     if jobs <= 1:
@@ -118,23 +117,16 @@ def _attempts(
     worker_say, worker_bar = messages(silent=bar is None), None if bar is None else False
     work = partial(_attempt_in_worker, runs=runs, if_exists=if_exists, say=worker_say, bar=worker_bar, waiting=waiting)
     prepare = partial(_prepare_to_train, max(1, (os.cpu_count() or 1) // jobs), loaded_plugins())
-    try:
-        for run, result in in_processes(work, grid, jobs, prepare):
-            yield run, _Attempt(failure=result.reason) if isinstance(result, Ended) else result
-    except KeyboardInterrupt:
-        raise Interrupted from None
+    for run, result in in_processes(work, grid, jobs, prepare):
+        yield run, _Attempt(failure=result.reason) if isinstance(result, Ended) else result
 
 
 def _attempt(run: ArmRun, runs: Path, if_exists: IfDone, say: Say, bar: bool | None, waiting: bool) -> _Attempt:
     """Completes a run. Whatever prevents it becomes a reason, with a traceback through `say` if it is a defect."""
-    from seq2seq_attn.training.fit import Interrupted
-
     try:
         complete(run, runs, if_exists, say, bar, wait=waiting)
     except BusyError as error:
         return _Attempt(busy=str(error))
-    except Interrupted:
-        raise
     except UserError as error:
         return _Attempt(failure=str(error))
     except OSError as error:
@@ -148,11 +140,9 @@ def _attempt(run: ArmRun, runs: Path, if_exists: IfDone, say: Say, bar: bool | N
 
 
 def _attempt_in_worker(run: ArmRun, **rest: Any) -> _Attempt:
-    from seq2seq_attn.training.fit import Interrupted
-
     try:
         return _attempt(run, **rest)
-    except Interrupted:  # Ctrl-C does not reach workers, but somebody may end one of them
+    except KeyboardInterrupt:  # Ctrl-C does not reach workers, but somebody may end one of them
         return _Attempt(failure="its process was terminated")
 
 

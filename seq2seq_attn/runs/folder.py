@@ -41,10 +41,10 @@ _WRITTEN_TO = ("", "checkpoints/", "plugins/")
 _OWN = (
     SUMS,
     LOCK,
-    *(f"log/version_*/{name}" for name in ("metrics.csv", "hparams.yaml", "events.out.tfevents.*")),
+    "log/events.out.tfevents.*",
     *(f"{folder}{PART}" for folder in _WRITTEN_TO),
 )
-_FOLDERS = ("checkpoints", "plugins", "log", "log/version_*")
+_FOLDERS = ("checkpoints", "plugins", "log")
 
 
 def read_config(folder: Path) -> Config:
@@ -78,8 +78,8 @@ def metrics_content(metrics: dict[str, Any]) -> bytes:
 
 
 def record_logs(folder: Path) -> None:
-    """Records the logs, which training writes from beginning to end."""
-    record(folder, [path.relative_to(folder).as_posix() for path in folder.glob("log/*/*") if path.is_file()])
+    """Records the logs for TensorBoard, which training writes from beginning to end."""
+    record(folder, [path.relative_to(folder).as_posix() for path in folder.glob("log/events.*")])
 
 
 def prepare_to_resume(folder: Path) -> None:

@@ -32,7 +32,7 @@ PROVENANCE = "provenance.json"
 
 # Those of setup.cfg, and extras that change results.
 PACKAGES = (
-    *("torch", "lightning", "sacrebleu", "sentencepiece", "sacremoses", "pydantic", "PyYAML", "typer", "rich"),
+    *("torch", "sacrebleu", "sentencepiece", "sacremoses", "pydantic", "PyYAML", "typer", "rich"),
     *("safetensors", "numpy", "scipy", "matplotlib", "fonttools", "jinja2"),
     *("tensorboard", "torchtext", "eflomal", "unbabel-comet"),
 )

@@ -10,7 +10,6 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-import lightning
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -66,13 +65,13 @@ from seq2seq_attn.text.codec import Codec, codec_files, load_codecs
 from seq2seq_attn.text.corpus import ParallelCorpus, filter_pairs
 from seq2seq_attn.training.batches import EncodedPairs, SampledPairs, loader
 from seq2seq_attn.training.checkpoints import trained_epochs
-from seq2seq_attn.training.fit import fit, fork_random_state
-from seq2seq_attn.training.module import DivergenceError
+from seq2seq_attn.training.divergence import DivergenceError
+from seq2seq_attn.training.loop import fit
+from seq2seq_attn.training.randomness import seeded
 
 MANY_CUT_SHORT = 0.01  # of the training pairs: rare in translation, usual where a short input stands for a long output
 
 
-@fork_random_state()
 def train(
     config: Config,
     folder: Path,
@@ -93,10 +92,11 @@ def train(
     runs on the same text share; by default it is beside the run folder.
 
     Raises UserError for invalid data or a loss that is not finite, BusyError for a folder that another process trains
-    into, and `training.fit.Interrupted` on Ctrl-C.
+    into; Ctrl-C is KeyboardInterrupt, and leaves the last checkpoint.
     """
     _require_device_and_packages(config)
-    with reserved(config, folder, if_exists):
+    # Codecs and weights must not depend on what ran before in this process.
+    with reserved(config, folder, if_exists), seeded(config.seed):
         return _train(config, folder, name, if_exists, say, bar, pretrained, cache)
 
 
@@ -134,8 +134,6 @@ def _train(
         if (changed := changed_surroundings(folder, started)) is not None:
             say(f"{name}: {changed}")
     give_back_freed_memory()
-    # Codecs and weights must not depend on what ran before in this process.
-    lightning.seed_everything(config.seed, workers=True, verbose=False)
     shared = Cache(cache or folder.parent / CACHE_FOLDER, say)
     source, target = codecs = load_codecs(folder) if resuming else cached_codecs(config, shared)
     training, kept = _training_pairs(config, codecs, shared)
@@ -205,7 +203,7 @@ def _train(
             raise
         write_recorded(folder, {SKIPPED: _batch_content(error.batch.rows, data.train)})
         raise UserError(f"{error}; the sentences of this batch are in {folder / SKIPPED}") from None
-    translator.to(device_type(options.accelerator)).eval()  # Lightning leaves it on the CPU, in training mode
+    translator.eval()
     write_recorded(folder, {MODEL: weights_content(translator)})
     record_logs(folder)
     metrics = {"parameters": model.parameters(), "training": fitted._asdict()}

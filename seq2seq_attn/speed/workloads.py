@@ -26,8 +26,8 @@ from seq2seq_attn.speed.common_task import bench_corpus, timed_batches, training
 from seq2seq_attn.speed.measurements import BEAM_SIZE, DECODED_LENGTH, OTHER, PARTS, Effort, Job, Outcome
 from seq2seq_attn.text.encoded import Ids
 from seq2seq_attn.training.batches import Batch
-from seq2seq_attn.training.config import TrainingConfig, make_optimizer
-from seq2seq_attn.training.module import TranslationModule
+from seq2seq_attn.training.config import OptimizerConfig, make_optimizer
+from seq2seq_attn.training.loss import Loss, token_loss
 
 PROFILED_BATCHES = 15  # at most; the batches that training is timed on differ fivefold in tokens
 _LABEL = "part: "
@@ -69,20 +69,23 @@ class TrainingStep:
     """One training step on a batch, as the peers take it: cross-entropy, gradient norm clipped to 1, Adam."""
 
     def __init__(self, model: Translator, precision: str, device: str) -> None:
-        self.module = TranslationModule(model.to(device), TrainingConfig(label_smoothing=0.0, ema_decay=None))
+        self.model = model.to(device)
         self.parameters = list(model.parameters())
-        self.optimizer = make_optimizer(self.parameters, self.module.config.optimizer)
+        self.optimizer = make_optimizer(self.parameters, OptimizerConfig())
         self.precision = precision
         self.device = torch.device(device)
 
     def __call__(self, batch: Batch) -> int:
         """Train on the batch; returns its number of target tokens."""
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16"):
-            loss, _, count = self.module.loss(batch.to(self.device))
-        (loss / count).backward()  # type: ignore[no-untyped-call]
+            loss = self.loss(batch.to(self.device))
+        torch.autograd.backward(loss.total / loss.tokens)
         self.clip()
         self.update()
-        return count
+        return loss.tokens
+
+    def loss(self, batch: Batch) -> Loss:
+        return token_loss(self.model, batch)
 
     def clip(self) -> None:
         torch.nn.utils.clip_grad_norm_(self.parameters, 1.0)
@@ -128,9 +131,9 @@ def measure_profile(job: Job, effort: Effort) -> Outcome:
 @contextmanager
 def labeled(step: TrainingStep) -> Iterator[None]:
     """Labels the methods of the model's parts for the profiler; in nested calls the innermost label counts."""
-    model: Any = step.module.translator
+    model: Any = step.model
     methods: list[tuple[Any, str, str]] = [
-        (step.module, "loss", "vocabulary loss"),
+        (step, "loss", "vocabulary loss"),
         (model, "encode", "encoder"),
         (model, "decode", "recurrence"),
         (model.source_embedding, "forward", "embedding"),

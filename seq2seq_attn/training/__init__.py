@@ -1,3 +1,5 @@
 """Training of a translator, with checkpoints from which it continues exactly."""
 
-LAST, PREVIOUS = "checkpoints/last.ckpt", "checkpoints/previous.ckpt"  # in a run folder
+# In a run folder:
+LAST, PREVIOUS = "checkpoints/last.safetensors", "checkpoints/previous.safetensors"
+CURVES = "log/metrics.csv"

@@ -103,7 +103,7 @@ class SampledPairs(EncodedPairs):
 
 
 class LengthBuckets(Sampler[list[int]]):
-    """The batches of `length_buckets` for (seed, epoch). Lightning calls `set_epoch`, so a resumed run repeats them.
+    """The batches of `length_buckets` for (seed, epoch), which a resumed run repeats.
 
     A run that is resumed within an epoch sets `first`, the number of batches to leave out once.
     """
@@ -124,7 +124,6 @@ class LengthBuckets(Sampler[list[int]]):
         return length_buckets(*self.pairs.lengths, size=self.size, unit=self.unit, seed=self.seed, epoch=self.epoch)
 
     def __iter__(self) -> Iterator[list[int]]:
-        # Read lazily: Lightning creates the iterator before it sets the epoch.
         first, self.first = self.first, 0
         yield from self.batches[first:]
 
@@ -135,5 +134,5 @@ class LengthBuckets(Sampler[list[int]]):
 def loader(pairs: EncodedPairs, size: int, unit: str, seed: int = 0, pinned: bool = False) -> DataLoader[Batch]:
     """Batches of `size` sentences or tokens; `pinned` memory allows copies to a GPU that overlap its computation."""
     buckets = LengthBuckets(pairs, size, unit, seed)
-    # As `sampler`, not as `batch_sampler`: Lightning sets the epoch only on the former.
+    # As `sampler`, not as `batch_sampler`: a dataset that is indexed with a whole batch makes its tensors at once.
     return DataLoader(pairs, sampler=buckets, batch_size=None, pin_memory=pinned)

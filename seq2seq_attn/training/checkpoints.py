@@ -1,188 +1,160 @@
-"""Checkpoints, from which training continues exactly: after each epoch, and within it as often as is cheap.
+"""Checkpoints, from which training continues exactly: tensors and plain values, in one file of safetensors.
 
-A run has two: `last.ckpt`, and `previous.ckpt` in case the last one is damaged. Beside them may be the weights of its
-last epochs, to average them. All are recorded in its `SHA256SUMS`.
+A run has two: the last one, and the one before it in case the last one is damaged. Beside them may be the weights of
+its last epochs, to average them. The SHA-256 of each is in the run's `SHA256SUMS`.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
-import time
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, field
 from pathlib import Path
-from typing import IO, Any, BinaryIO, cast
+from typing import Any, NamedTuple
 
-import lightning
 import torch
-from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
-from lightning.pytorch.callbacks import Callback, Checkpoint
+from pydantic import ConfigDict, NonNegativeFloat, NonNegativeInt, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+from safetensors import SafetensorError, safe_open
+from torch import Tensor, nn
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.reading import sha256
-from seq2seq_attn.saved import load, weights_content
+from seq2seq_attn.saved import weights_content
 from seq2seq_attn.text.checksums import checked, read_sums, recording, write_recorded
 from seq2seq_attn.text.files import explained, rename, replacing
 from seq2seq_attn.training import LAST, PREVIOUS
-from seq2seq_attn.training.batches import LengthBuckets
-from seq2seq_attn.training.checkpoint_layout import require_layout
-from seq2seq_attn.training.module import TranslationModule
-
-# Within an epoch, checkpoints are written at least this long after each other, and take at most this share of the time.
-INTERVAL = 60.0  # seconds
-SHARE = 0.02
+from seq2seq_attn.training.randomness import RandomStates
 
 
-class Checkpoints(Checkpoint):
-    """Writes `last.ckpt` after each epoch, and within it when the last one is old enough (`INTERVAL`, `SHARE`).
+@dataclass(config=ConfigDict(strict=True, extra="forbid"))
+class TrainingState:
+    """What a training has done so far, besides its tensors; the counts include those of an epoch under way."""
 
-    A run that is killed loses at most the time since the last checkpoint, and repeats it exactly.
+    epoch: NonNegativeInt = 0  # epochs that have ended
+    batch: NonNegativeInt = 0  # batches of the epoch under way
+    step: NonNegativeInt = 0  # steps of the optimizer, those that were skipped included
+    tokens: NonNegativeInt = 0  # target tokens, padding excluded
+    epoch_tokens: NonNegativeInt = 0
+    skipped_steps: NonNegativeInt = 0  # whose loss or gradient was not finite
+    split_steps: NonNegativeInt = 0  # whose batch was halved because memory ran out
+    seconds: NonNegativeFloat = 0.0  # of training and validation
+    training_seconds: NonNegativeFloat = 0.0
+    epoch_seconds: NonNegativeFloat = 0.0
+    best_score: float | None = None  # of the monitored metric
+    best_epoch: NonNegativeInt | None = None  # counted from 1
+    since_best: NonNegativeInt = 0  # validations that count against `patience`
+    plateau: tuple[float, NonNegativeInt, float] | None = None  # best score, bad validations, learning rate
+    curve: list[dict[str, int | float]] = field(default_factory=list)  # the rows of the log
+
+
+@dataclass(config=ConfigDict(strict=True, extra="forbid"))
+class _Values:
+    """The plain values of a checkpoint; `python` and `numpy` as in `RandomStates`."""
+
+    state: TrainingState
+    python: list[Any]
+    numpy: list[Any]
+
+
+_VALUES = TypeAdapter(_Values)
+_TYPES = {
+    torch.float64: "F64",
+    torch.float32: "F32",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.int64: "I64",
+    torch.int32: "I32",
+    torch.uint8: "U8",
+    torch.bool: "BOOL",
+}
+
+
+class Checkpoint(NamedTuple):
+    """What training continues from."""
+
+    state: TrainingState
+    tensors: dict[str, Tensor]
+    random: RandomStates
+
+
+def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
+    """Writes it beside the last one, reads it back, and keeps the last one as the one before it.
+
+    UserError: it cannot be written, or reads otherwise than it was written.
     """
+    random = checkpoint.random
+    states = {"torch": random.torch} | {f"cuda.{device}": state for device, state in enumerate(random.cuda)}
+    tensors = checkpoint.tensors | {f"random.{name}": state for name, state in states.items()}
+    values = json.dumps(asdict(_Values(checkpoint.state, random.python, random.numpy)))
+    written = hashlib.sha256()
 
-    def __init__(self, folder: Path, batches: LengthBuckets) -> None:
-        self.path = folder / LAST
-        self.batches = batches
-        self.done = 0  # batches of this epoch that the checkpoint contains
-        self.due = 0.0
+    def install(unfinished: Path, path: Path) -> None:
+        if sha256(unfinished) != written.hexdigest():
+            raise UserError(f"{path}: the new checkpoint cannot be read back as it was written; check the disk")
+        # What was recorded for the last one, not what it is now: damage since then must show.
+        before = next(iter(read_sums(folder).get(LAST, ())), None) if path.exists() else None
+        sums: dict[str, str | None] = {LAST: written.hexdigest()}
+        with recording(folder, sums if before is None else sums | {PREVIOUS: before}):
+            if before is not None:
+                rename(path, folder / PREVIOUS)
+            rename(unfinished, path)
 
-    def on_train_start(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
-        self.due = time.perf_counter() + INTERVAL
-        if self.done and isinstance(module, TranslationModule):
-            self.batches.first = self.done
-            module.restore_random_states()  # the loader has drawn since they were loaded, but not within an epoch
-
-    def on_train_batch_end(
-        self, trainer: lightning.Trainer, module: lightning.LightningModule, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
-        # After the last batch comes the validation, and then the checkpoint of the epoch.
-        if time.perf_counter() >= self.due and batch_idx + 1 < len(self.batches):
-            self._save(trainer, batch_idx + 1)
-
-    def on_train_epoch_end(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
-        self._save(trainer, 0)
-
-    def _save(self, trainer: lightning.Trainer, done: int) -> None:
-        start = time.perf_counter()
-        self.done = done
-        for logger in trainer.loggers:
-            logger.save()  # a resumed run logs only what comes after the checkpoint
-        trainer.save_checkpoint(self.path)
-        end = time.perf_counter()
-        self.due = end + max(INTERVAL, (end - start) / SHARE)
-
-    def state_dict(self) -> dict[str, int]:
-        return {"done": self.done}
-
-    def load_state_dict(self, state_dict: dict[str, int]) -> None:
-        self.done = state_dict["done"]
+    path = folder / LAST
+    with replacing(path, install) as unfinished, explained(path), unfinished.open("wb") as file:
+        for piece in _safetensors(tensors, {"values": values}):
+            written.update(piece)
+            file.write(piece)
 
 
-class KeptEpochs(Callback):
-    """Keeps the weights of the last `count` epochs: those that are trained, not their moving average.
+def _safetensors(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> Iterator[bytes | memoryview]:
+    """A file of safetensors in pieces, one per tensor.
 
-    Lightning calls it before `Checkpoints`, so an epoch that a checkpoint contains has its file.
+    `safetensors.torch.save` would hold all of it in memory; `save_file` would hold the tensors of a GPU, and write a
+    temporary file of its own, which a killed process leaves behind.
     """
-
-    def __init__(self, folder: Path, count: int) -> None:
-        self.folder, self.count = folder, count
-
-    def on_train_epoch_end(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
-        if not self.count or not isinstance(module, TranslationModule):
-            return
-        epoch = trainer.current_epoch + 1
-        write_recorded(self.folder, {f"checkpoints/epoch-{epoch}.safetensors": weights_content(module.translator)})
-        for old, name in kept_epochs(self.folder).items():
-            if not epoch - self.count < old <= epoch:
-                with recording(self.folder, {name: None}), explained(self.folder / name):
-                    (self.folder / name).unlink()
+    header: dict[str, Any] = {"__metadata__": metadata}
+    end = 0
+    for name, tensor in tensors.items():
+        start, end = end, end + tensor.nbytes
+        header[name] = {"dtype": _TYPES[tensor.dtype], "shape": [*tensor.shape], "data_offsets": [start, end]}
+    content = json.dumps(header).encode()
+    content += b" " * (-len(content) % 8)
+    yield struct.pack("<Q", len(content)) + content
+    for tensor in tensors.values():
+        yield tensor.cpu().contiguous().flatten().view(torch.uint8).numpy().data
 
 
-def kept_epochs(folder: Path) -> dict[int, str]:
-    """The files with the weights of single epochs in a run folder, by epoch, from the first."""
-    names = (path.relative_to(folder).as_posix() for path in folder.glob("checkpoints/epoch-*.safetensors"))
-    return dict(sorted((int(found[1]), name) for name in names if (found := re.search(r"-(\d+)\.", name))))
+def read_checkpoint(folder: Path, expected: Mapping[str, Tensor], say: Callable[[str], object]) -> Checkpoint:
+    """The last checkpoint of a run, or the one before it if that is damaged, as `say` tells; it is then the last one.
 
-
-class SafeCheckpointIO(TorchCheckpointIO):
-    """Writes a checkpoint beside `last.ckpt`, reads it back, and keeps the one before it as `previous.ckpt`."""
-
-    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
-        path = Path(path)
-        folder = path.parents[1]
-        written = ""
-
-        def install(unfinished: Path, path: Path) -> None:
-            if sha256(unfinished) != written:
-                raise UserError(f"{path}: the new checkpoint cannot be read back as it was written; check the disk")
-            # What was recorded for the last one, not what it is now: damage since then must show.
-            before = next(iter(read_sums(folder).get(LAST, ())), None) if path.exists() else None
-            sums: dict[str, str | None] = {LAST: written}
-            with recording(folder, sums if before is None else sums | {PREVIOUS: before}):
-                if before is not None:
-                    rename(path, folder / PREVIOUS)
-                rename(unfinished, path)
-
-        with replacing(path, install) as unfinished, explained(path), unfinished.open("wb") as file:
-            written = _save(checkpoint, file)
-
-    def load_checkpoint(self, path: Any, *_: Any, **__: Any) -> dict[str, Any]:
-        """Reads it by an allow-list of types, instead of `torch.load`."""
-        checkpoint: dict[str, Any] = load(Path(path))
-        return checkpoint
-
-
-class _Summed:
-    """A file to write, and the checksum of what was written to it."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self.file, self.sum, self.error = file, hashlib.sha256(), OSError()
-
-    def write(self, piece: memoryview) -> int:
-        self.sum.update(piece)
-        try:
-            return self.file.write(piece)
-        except OSError as error:
-            self.error = error  # torch reports it as a fault of the format
-            raise
-
-    def flush(self) -> None:
-        self.file.flush()
-
-
-def _save(checkpoint: dict[str, Any], file: BinaryIO) -> str:
-    """Writes a checkpoint and returns its SHA-256. OSError: the file cannot be written."""
-    summed = _Summed(file)
-    try:
-        torch.save(checkpoint, cast(IO[bytes], summed))  # it needs no more of a file than this
-    except RuntimeError:
-        if summed.error.errno is None:
-            raise
-        raise summed.error from None
-    return summed.sum.hexdigest()
-
-
-def load_checkpoint(folder: Path, module: TranslationModule, say: Callable[[str], object]) -> dict[str, Any]:
-    """The last checkpoint of a run, which is then `last.ckpt`, or the one before it if that is damaged, as `say` tells.
-
-    Damaged is also one whose tensors are not those of the module.
+    Damaged is also one whose tensors do not have the names, shapes and types of the `expected` ones. The random states
+    of the process become those of the checkpoint.
 
     UserError: neither is whole.
     """
     for name in (LAST, PREVIOUS):
-        if (checkpoint := _load(folder, name)) is None:
-            continue
+        path = folder / name
         try:
-            require_layout(checkpoint, module, module.translator)
-        except ValueError as error:
-            say(f"{folder / name}: {error}")
+            checkpoint = _read(checked(folder, name))
+            _require_alike(checkpoint.tensors, expected)
+            checkpoint.random.restore()
+        except (UserError, OSError):
+            continue
+        except (ValueError, TypeError, OverflowError, RuntimeError) as error:
+            say(f"{path}: {error}")
             continue
         if name == PREVIOUS and (folder / LAST).exists():
             say(f"{folder / LAST}: damaged; continuing from the checkpoint before it, {PREVIOUS}")
         with explained(folder / LAST):
-            last: dict[str, str | None] = {LAST: sha256(folder / name)}
+            last: dict[str, str | None] = {LAST: sha256(path)}
             with recording(folder, last if name == LAST else last | {PREVIOUS: None}):
                 if name == PREVIOUS:
-                    rename(folder / PREVIOUS, folder / LAST)
+                    rename(path, folder / LAST)
         return checkpoint
     raise UserError(
         f"{folder / LAST}: damaged, or not a checkpoint of this program, and there is no whole one before it; "
@@ -190,24 +162,53 @@ def load_checkpoint(folder: Path, module: TranslationModule, say: Callable[[str]
     )
 
 
-def ended_epochs(checkpoint: dict[str, Any]) -> tuple[int, int]:
-    """How many epochs a checkpoint contains, without the one that it is within, and how many steps these had."""
-    within: int = checkpoint["callbacks"].get("Checkpoints", {"done": 0})["done"]  # steps of an epoch without its end
-    epoch: int = checkpoint["epoch"]
-    return epoch + (not within), checkpoint["global_step"] - within
-
-
 def trained_epochs(folder: Path) -> int:
     """The epochs of the checkpoint that a run would continue from; 0 if there is none that is whole."""
-    checkpoint = _load(folder, LAST) or _load(folder, PREVIOUS)
-    return 0 if checkpoint is None else ended_epochs(checkpoint)[0]
+    for name in (LAST, PREVIOUS):
+        with suppress(UserError, OSError, ValueError):
+            return _read(checked(folder, name)).state.epoch
+    return 0
 
 
-def _load(folder: Path, name: str) -> dict[str, Any] | None:
-    """None if the file is missing or damaged."""
+def _read(path: Path) -> Checkpoint:
+    """ValueError: it is not a checkpoint. OSError: it cannot be read."""
     try:
-        checkpoint: dict[str, Any] = load(checked(folder, name))
-        ended_epochs(checkpoint)
-    except (UserError, OSError, ValueError, TypeError, LookupError):
-        return None
-    return checkpoint
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            # Copies, because Windows renames no file that is mapped into memory.
+            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 - not a mapping
+        values = _VALUES.validate_json(metadata.get("values", ""))
+    except SafetensorError as error:
+        raise ValueError(f"not a file of safetensors ({error})") from None
+    except ValidationError as error:
+        first = error.errors(include_input=False)[0]
+        raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    random = {name: tensors.pop(name) for name in list(tensors) if name.startswith("random.")}
+    if (state := random.pop("random.torch", None)) is None:
+        raise ValueError("random.torch: missing")
+    return Checkpoint(values.state, tensors, RandomStates(values.python, values.numpy, state, [*random.values()]))
+
+
+def _require_alike(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
+    """ValueError, with the name, unless both have the same tensors, apart from their values."""
+    for name in sorted(found.keys() ^ expected.keys()):
+        raise ValueError(f"{name}: {'missing' if name in expected else 'not a tensor of this training'}")
+    for name, tensor in found.items():
+        kinds = [f"{each.dtype} {tuple(each.shape)}" for each in (tensor, expected[name])]
+        if kinds[0] != kinds[1]:
+            raise ValueError(f"{name}: {kinds[0]} where {kinds[1]} belongs")
+
+
+def keep_epoch(folder: Path, model: nn.Module, epoch: int, count: int) -> None:
+    """Keeps the weights of this epoch, and those of the `count` - 1 before it: as trained, not their moving average."""
+    write_recorded(folder, {f"checkpoints/epoch-{epoch}.safetensors": weights_content(model)})
+    for old, name in kept_epochs(folder).items():
+        if not epoch - count < old <= epoch:
+            with recording(folder, {name: None}), explained(folder / name):
+                (folder / name).unlink()
+
+
+def kept_epochs(folder: Path) -> dict[int, str]:
+    """The files with the weights of single epochs in a run folder, by epoch, from the first."""
+    names = (path.relative_to(folder).as_posix() for path in folder.glob("checkpoints/epoch-*.safetensors"))
+    return dict(sorted((int(found[1]), name) for name in names if (found := re.search(r"-(\d+)\.", name))))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,7 +11,7 @@ import torch
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 from torch import nn
 from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
+from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.strict import Strict
@@ -89,6 +89,17 @@ class TrainingConfig(Strict):
         """Whether a score of the monitored metric counts for `patience` and `plateau`; a BLEU below 1 does not."""
         return self.monitor == "loss" or not score < 1
 
+    def is_better(self, score: float, best: float | None) -> bool:
+        """Whether a score is better than the best one; any number is better than a score that is not one.
+
+        A BLEU below 1 carries no information, and the first epochs may have no other: then the latest is the best.
+        """
+        if best is None or math.isnan(best):
+            return best is None or not math.isnan(score)
+        if self.monitor == "loss":
+            return score < best
+        return not math.isnan(score) if best < 1 else score > best
+
     def require_epochs(self, trained: int, folder: Path) -> None:
         """UserError if the run in `folder` has trained for more epochs than these settings allow."""
         if trained > self.max_epochs:
@@ -111,8 +122,10 @@ def make_optimizer(parameters: list[nn.Parameter], config: OptimizerConfig) -> O
     )
 
 
-def rate_per_step(optimizer: Optimizer, config: OptimizerConfig, steps: int) -> LambdaLR:
-    """A factor per step: linear warm-up over `warmup_steps`, then what `schedule` says; the peak is `learning_rate`.
+def rate_per_step(config: OptimizerConfig, steps: int) -> Callable[[int], float] | None:
+    """The learning rate of each step, counted from 0; None for `plateau`, whose rate depends on validations.
+
+    It is `learning_rate` times a factor: linear warm-up over `warmup_steps`, then what `schedule` says.
 
     - constant: 1
     - inverse_sqrt: sqrt(warmup_steps / step), as Vaswani et al. 2017, eq. 3, up to a constant
@@ -138,9 +151,16 @@ def rate_per_step(optimizer: Optimizer, config: OptimizerConfig, steps: int) -> 
         left = (steps - step) / (steps - warmup)
         return left if config.schedule == "linear" else (1 - math.cos(math.pi * left)) / 2
 
-    return LambdaLR(optimizer, factor)
+    return None if config.schedule == "plateau" else lambda step: config.learning_rate * factor(step)
 
 
-def plateau(optimizer: Optimizer, config: OptimizerConfig, mode: Literal["min", "max"]) -> ReduceLROnPlateau:
-    """Multiplies the rate by `plateau_factor` after more than `plateau_patience` validations without improvement."""
-    return ReduceLROnPlateau(optimizer, mode, factor=config.plateau_factor, patience=config.plateau_patience)
+def plateau(optimizer: Optimizer, config: TrainingConfig) -> ReduceLROnPlateau | None:
+    """Multiplies the rate by `plateau_factor` after more than `plateau_patience` validations without improvement.
+
+    None for any other schedule.
+    """
+    options = config.optimizer
+    mode: Literal["min", "max"] = "max" if config.monitor == "bleu" else "min"
+    if options.schedule != "plateau":
+        return None
+    return ReduceLROnPlateau(optimizer, mode, factor=options.plateau_factor, patience=options.plateau_patience)

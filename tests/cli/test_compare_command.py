@@ -158,7 +158,7 @@ def test_a_signal_stops_all_processes_and_keeps_the_epochs_of_those_at_work(expe
         [sys.executable, "-m", "seq2seq_attn", *command],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
-    kept = [tmp_path / "out/runs/attention" / seed / "checkpoints/last.ckpt" for seed in ("seed-1", "seed-2")]
+    kept = [tmp_path / "out/runs/attention" / seed / "checkpoints/last.safetensors" for seed in ("seed-1", "seed-2")]
     while not all(checkpoint.exists() for checkpoint in kept):
         assert comparison.poll() is None
         time.sleep(0.02)

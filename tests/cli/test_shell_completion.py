@@ -70,7 +70,7 @@ def test_there_is_a_script_for_each_shell(program, monkeypatch):
 
 
 def test_completion_and_wrong_arguments_import_nothing_heavy(tmp_path):
-    heavy = {"torch", "numpy", "lightning", "scipy", "sacrebleu", "matplotlib"}
+    heavy = {"torch", "numpy", "scipy", "sacrebleu", "matplotlib"}
     wrong = [
         ["data", "split", "nowhere.tsv"],
         ["data", "stats", "revers"],

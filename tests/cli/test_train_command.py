@@ -62,7 +62,7 @@ def epochs(path):
 @pytest.mark.slow  # seconds; .ci/run includes it
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_keeps_the_last_checkpoint_and_the_printed_command_continues(program, toy, tmp_path, number, code):
-    run, last = tmp_path / "a run", tmp_path / "a run/checkpoints/last.ckpt"
+    run, last = tmp_path / "a run", tmp_path / "a run/checkpoints/last.safetensors"
     training = subprocess.Popen(
         [
             sys.executable, "-m", "seq2seq_attn", "train", toy / "toy.yaml", "--output", run,

@@ -100,9 +100,7 @@ def test_what_is_wrong_is_named_and_the_exit_code_is_1(program, unrecorded, chan
         assert word in answer.out
 
 
-@pytest.mark.parametrize(
-    "name", ["config.yaml", "model.safetensors", "test.translations.txt", "log/version_0/metrics.csv"]
-)
+@pytest.mark.parametrize("name", ["config.yaml", "model.safetensors", "test.translations.txt", "log/metrics.csv"])
 def test_each_damaged_file_is_named(program, run, name):
     path = run / name
     content = bytearray(path.read_bytes())

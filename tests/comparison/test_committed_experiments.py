@@ -12,7 +12,8 @@ from seq2seq_attn.models.translator import pad
 from seq2seq_attn.runs.corpora import Cache, learn_codecs, read_pairs
 from seq2seq_attn.runs.model import build_translator, count_parameters
 from seq2seq_attn.training.batches import Batch
-from seq2seq_attn.training.module import TranslationModule
+from seq2seq_attn.training.config import make_optimizer
+from seq2seq_attn.training.loss import token_loss
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted(ROOT.glob("experiments/*/experiment.yaml"))
@@ -92,11 +93,11 @@ def test_no_arm_has_more_trained_parameters_than_attention(ladder):
 def test_every_arm_takes_a_training_step_that_changes_all_but_a_frozen_scorer(ladder):
     models, batch = ladder
     for arm, (run, model) in models.items():
-        module = TranslationModule(model, run.config.training)
         before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
-        optimizer = module.configure_optimizers()["optimizer"]
-        loss, _, count = module.loss(batch)
-        (loss / count).backward()
+        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        optimizer = make_optimizer(trained, run.config.training.optimizer)
+        loss = token_loss(model, batch)
+        (loss.total / loss.tokens).backward()
         optimizer.step()
         kept = {name for name, parameter in model.named_parameters() if torch.equal(parameter, before[name])}
         scorer = {name for name in before if ".scorer." in name}

@@ -41,7 +41,6 @@ from seq2seq_attn.text.codec import load_codecs
 from seq2seq_attn.text.corpus import ParallelCorpus
 from seq2seq_attn.text.lock import locked
 from seq2seq_attn.text.vocabulary import EOS
-from seq2seq_attn.training.fit import Interrupted
 
 FEW_EPOCHS = "training.max_epochs=2"  # where scores do not matter
 
@@ -424,12 +423,12 @@ def test_overwriting_that_is_interrupted_leaves_no_earlier_run_to_go_on_with(res
 
     def interrupted(config, *rest, **options):
         if len(trained) == 1:
-            raise Interrupted
+            raise KeyboardInterrupt
         trained.append(options["name"])
         return real(config, *rest, **options)
 
     monkeypatch.setattr(run_training, "train", interrupted)
-    with pytest.raises(Interrupted):
+    with pytest.raises(KeyboardInterrupt):
         compare(changed, folder, if_exists="overwrite")
     monkeypatch.setattr(run_training, "train", lambda *a, **b: trained.append(b["name"]) or real(*a, **b))
     compare(changed, folder)
@@ -437,7 +436,7 @@ def test_overwriting_that_is_interrupted_leaves_no_earlier_run_to_go_on_with(res
 
 
 def test_a_finished_comparison_needs_no_checkpoints(results, grid, tmp_path):
-    for path in tmp_path.rglob("last.ckpt"):
+    for path in tmp_path.rglob("last.safetensors"):
         path.unlink()
     assert compare(grid, tmp_path / "mine").arms == results.arms
 

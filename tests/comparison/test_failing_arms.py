@@ -153,12 +153,12 @@ def test_an_infinite_perplexity_is_no_score_and_valid_json(grid_with, tmp_path, 
     compare(grid_with(), tmp_path / "mine")
     folder = tmp_path / "mine/runs/attention/seed-1"
     write_metrics(folder, {"test": read_metrics(folder)["test"] | {"perplexity": float("inf")}})
-    with (folder / "log/version_0/metrics.csv").open() as file:
+    with (folder / "log/metrics.csv").open() as file:
         rows = list(csv.DictReader(file))
     validations = [row for row in rows if row["validation_loss"]]
     validations[0]["validation_loss"] = "inf"
     (folder / "SHA256SUMS").write_text("# seq2seq_attn\n")
-    with (folder / "log/version_0/metrics.csv").open("w") as file:
+    with (folder / "log/metrics.csv").open("w") as file:
         writer = csv.DictWriter(file, rows[0].keys())
         writer.writeheader()
         writer.writerows(rows)
@@ -231,7 +231,7 @@ def test_a_killed_worker_leaves_its_run_missing_and_the_next_start_finishes_it(t
     """Half a minute; run with: python -m pytest -m slow tests/comparison/test_failing_arms.py"""
     process = start(tmp_path, toy_corpus, "training.max_epochs=60", "training.patience=null", jobs=2)
     lock = tmp_path / "comparisons/toy/runs/distracted/seed-1/.lock"
-    while not (lock.exists() and (lock.parent / "checkpoints/last.ckpt").exists()):
+    while not (lock.exists() and (lock.parent / "checkpoints/last.safetensors").exists()):
         assert process.poll() is None
         time.sleep(0.01)
     os.kill(json.loads(lock.read_text())["pid"], signal.SIGKILL)

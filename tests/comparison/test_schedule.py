@@ -10,7 +10,6 @@ import pytest
 
 from seq2seq_attn.comparison import schedule
 from seq2seq_attn.comparison.schedule import Ended, in_processes
-from seq2seq_attn.training.fit import Interrupted
 
 
 def test_the_first_exception_stops_running_and_waiting_work(tmp_path):
@@ -64,15 +63,6 @@ def test_ctrl_c_ends_all_processes_without_a_traceback():
     assert process.communicate(timeout=60) == (b"interrupted\n", b"")  # ends when no process holds stdout any more
 
 
-def test_interrupted_workers_raise_interrupted(grid, tmp_path, monkeypatch):
-    def interrupted(work, items, jobs, prepare):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(schedule, "in_processes", interrupted)
-    with pytest.raises(Interrupted):
-        schedule.complete_all(grid.runs, tmp_path / "runs", "resume", jobs=2, say=print)
-
-
 def test_failed_runs_and_those_of_other_processes_are_not_done(grid, tmp_path, monkeypatch):
     attempts = [schedule._Attempt(failure="no memory"), schedule._Attempt(busy="in use"), *[schedule._Attempt()] * 3]
     monkeypatch.setattr(schedule, "_attempts", lambda runs, *_, **__: ((run, attempts.pop(0)) for run in runs))
@@ -82,7 +72,7 @@ def test_failed_runs_and_those_of_other_processes_are_not_done(grid, tmp_path, m
 
 
 def test_importing_the_scheduler_does_not_import_torch():
-    script = "import sys, seq2seq_attn.comparison.schedule; print({'torch', 'lightning', 'numpy'} & sys.modules.keys())"
+    script = "import sys, seq2seq_attn.comparison.schedule; print({'torch', 'numpy'} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
 

@@ -2,7 +2,6 @@
 
 import copy
 from contextlib import nullcontext
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -20,9 +19,12 @@ from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.runs.train import train
 from seq2seq_attn.search import SearchOptions, beam_search, force, greedy_search
 from seq2seq_attn.strict import override, parse
-from seq2seq_attn.training.batches import Batch
+from seq2seq_attn.text.encoded import EncodedSentences
+from seq2seq_attn.training import loop
+from seq2seq_attn.training.batches import Batch, EncodedPairs, loader
 from seq2seq_attn.training.config import TrainingConfig
-from seq2seq_attn.training.module import TranslationModule
+from seq2seq_attn.training.loop import Loop
+from seq2seq_attn.training.loss import training_loss
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -82,9 +84,10 @@ def make(values):
 
 def loss_and_gradients(values, device, precision="fp32"):
     model = make(values).to(device)
-    module = TranslationModule(model, TrainingConfig())
     with torch.autocast(device, torch.bfloat16, enabled=precision == "bf16"):
-        loss, negative, count = module.loss(BATCH.to(torch.device(device)), 0.1)
+        loss, negative, count = training_loss(
+            model, BATCH.to(torch.device(device)), TrainingConfig(label_smoothing=0.1)
+        )
     (loss / count).backward()
     gradients = {name: each.grad.cpu() for name, each in model.named_parameters() if each.grad is not None}
     return loss.item() / count, negative.item() / count, gradients
@@ -169,39 +172,41 @@ def test_losses_of_training_are_those_of_the_cpu(config, tmp_path):
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_a_step_with_infinite_gradients_is_left_out(config, tmp_path, monkeypatch, precision):
     """Found on the device: the outcome is read only later."""
-    original = TranslationModule.training_loss
+    steps = []
 
-    def sometimes_infinite(self, batch):
-        loss, negative, count = original(self, batch)
-        return loss * (torch.inf if self.global_step == 3 else 1), negative, count
+    def sometimes_infinite(model, batch, config):
+        steps.append(batch)
+        loss = training_loss(model, batch, config)
+        return loss._replace(total=loss.total * (torch.inf if len(steps) == 4 else 1))
 
-    monkeypatch.setattr(TranslationModule, "training_loss", sometimes_infinite)
+    monkeypatch.setattr(loop, "training_loss", sometimes_infinite)
     train(changed(config, f"training.precision={precision}"), tmp_path / "run")
     assert read_metrics(tmp_path / "run")["training"]["skipped_steps"] == 1
 
 
-def test_a_batch_too_large_for_the_memory_of_the_gpu_is_trained_in_halves():
+def test_a_batch_too_large_for_the_memory_of_the_gpu_is_trained_in_halves(tmp_path):
     """Three quarters of what the step needs are left to this process."""
     values = MODELS["additive"] | {"embedding_size": 512, "decoder": {"hidden_size": 512}}
-    module = TranslationModule(make(values), TrainingConfig()).cuda()
-    module._trainer = SimpleNamespace(global_step=1, precision_plugin=SimpleNamespace(train_step_context=nullcontext))
+    few = EncodedSentences.of([[4, 3]])
+    batches = loader(EncodedPairs(few, few), 1, "sentences")
+    training = Loop(make(values), TrainingConfig(), batches, batches, None, tmp_path)
     many = sentences([60] * 512)
     batch = Batch(many, many).to(torch.device("cuda"))
 
     def gradients():
-        module.zero_grad(set_to_none=True)
+        training.optimizer.zero_grad()
         torch.cuda.empty_cache()
-        module.backward(module.training_step(batch, 0))
-        return [each.grad for each in module.parameters()]
+        training.add_gradient(batch)
+        return [each.grad for each in training.model.parameters()]
 
     expected, peak = gradients(), torch.cuda.max_memory_allocated()
-    assert module.split_steps == 0
+    assert training.state.split_steps == 0
     torch.cuda.set_per_process_memory_fraction(0.75 * peak / torch.cuda.get_device_properties(0).total_memory)
     try:
         found = gradients()
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
-    assert module.split_steps == 1
+    assert training.state.split_steps == 1
     torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-6)
 
 

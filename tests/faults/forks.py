@@ -13,8 +13,7 @@ FAULTS = ("count", "fail", "kill", "torn")
 
 
 def main() -> None:
-    import lightning  # noqa: F401 - imported once, for all forks
-    import sacrebleu  # noqa: F401
+    import sacrebleu  # noqa: F401 - imported once, for all forks
 
     from seq2seq_attn.analysis import scoring  # noqa: F401
     from seq2seq_attn.cli import main as program

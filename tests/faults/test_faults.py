@@ -50,7 +50,9 @@ def check(forks, toy, folder, undisturbed, at, fault, error, for_good):
     assert resumed.code == 0, about
     assert (run / "model.safetensors").read_bytes() == weights, about
     # A checkpoint that was complete before the fault is not lost.
-    complete = [line for line in operations[: at - 1] if line.startswith("rename ") and line.endswith("last.ckpt")]
+    complete = [
+        line for line in operations[: at - 1] if line.startswith("rename ") and line.endswith("last.safetensors")
+    ]
     if complete and outcome.code != 0:
         assert "epoch 1/" not in resumed.said, about
     assert mine.read_text() == "mine", about

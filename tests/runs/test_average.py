@@ -17,6 +17,7 @@ from seq2seq_attn.runs.train import train
 from seq2seq_attn.saved import mean_of_weights, weights_content
 from seq2seq_attn.strict import parse
 from seq2seq_attn.text.checksums import record
+from seq2seq_attn.training import LAST
 from seq2seq_attn.training.checkpoints import kept_epochs
 
 
@@ -49,9 +50,9 @@ def test_a_run_keeps_the_trained_weights_of_its_last_epochs(keeping):
     assert list(kept) == [2, 3, 4]
     assert check_files(keeping) == []
     last = safetensors.torch.load_file(keeping / kept[4])
-    checkpoint = torch.load(keeping / "checkpoints/last.ckpt", weights_only=True)["state_dict"]
+    checkpoint = safetensors.torch.load_file(keeping / LAST)
     for name, weights in last.items():
-        torch.testing.assert_close(weights, checkpoint[f"translator.{name}"], rtol=0, atol=0)
+        torch.testing.assert_close(weights, checkpoint[f"weights.{name}"], rtol=0, atol=0)
 
 
 def test_an_interrupted_training_keeps_the_same_epochs(keeping, tmp_path):
@@ -154,7 +155,7 @@ def test_what_cannot_be_averaged_is_refused_and_nothing_changes(keeping, tmp_pat
     with pytest.raises(UserError, match=r"mine\.txt: was not written by the run"):
         average(keeping, output, overwrite=True)
     config = s2s.load(keeping).config
-    with pytest.raises(UserError, match=r"this run has ended and checkpoints/last\.ckpt is missing"):
+    with pytest.raises(UserError, match=r"this run has ended and checkpoints/last\.safetensors is missing"):
         train(config, output, if_exists="resume")
     damaged = keeping / kept_epochs(keeping)[2]
     damaged.write_bytes(damaged.read_bytes()[:-1] + b"?")

@@ -12,6 +12,7 @@ from seq2seq_attn.runs.folder import changed_surroundings, is_run
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.text.checksums import SUMS, record
 from seq2seq_attn.text.codec import load_codecs
+from seq2seq_attn.training import CURVES
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def test_a_damaged_record_is_refused_by_name_or_read(run, name):
     b"epoch,validation_loss\n1,2,3,\x00\n,\n", b"epoch,validation_loss\n,7\n",
 ])  # fmt: skip
 def test_a_damaged_log_is_refused_by_name(run, grid, content):
-    log = run / "log" / "version_0" / "metrics.csv"
+    log = run / CURVES
     log.write_bytes(content)
     refused = json_damage.refusal(lambda: read_curve(grid.runs[2]._replace(folder=Path("run")), run.parent), content)
     assert refused.startswith(f"{log}: not the log of a training (") or b"\x00" in content

@@ -4,6 +4,7 @@ One of two kinds runs by default; a hundred of each, in about a quarter of an ho
 `python -m pytest -m slow -n 0 tests/runs/test_kills.py`.
 """
 
+import json
 import multiprocessing
 import os
 import random
@@ -14,6 +15,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.torch import load_file
 
 import seq2seq_attn as s2s
 from seq2seq_attn.comparison.observe import read_curve
@@ -23,7 +26,7 @@ from seq2seq_attn.runs.folder import read_metrics
 from seq2seq_attn.runs.provenance import PROVENANCE
 from seq2seq_attn.strict import override, parse
 from seq2seq_attn.text.checksums import SUMS, read_sums
-from seq2seq_attn.training import LAST, checkpoints
+from seq2seq_attn.training import LAST, loop
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="forks, which CUDA does not allow once it was used")
 
@@ -48,7 +51,7 @@ def start(config, folder):
 
     def work():
         os.fsync = lambda descriptor: None
-        checkpoints.INTERVAL, checkpoints.SHARE = 0.0, 1e9
+        loop.INTERVAL, loop.SHARE = 0.0, 1e9
         torch.set_num_threads(1)
         s2s.train(config, folder, if_exists="resume", silent=True)
 
@@ -64,31 +67,22 @@ def finish(config, folder):
 
 
 def outcome(folder, arm_run):
-    """All that must not depend on a kill: weights, optimizer, scores, translations and curve."""
-    last = torch.load(folder / LAST, weights_only=True)
+    """All that must not depend on a kill: weights, optimizer, random states, scores, translations and curve."""
+    with safe_open(folder / LAST, "pt") as file:
+        values = json.loads(file.metadata()["values"])
     metrics = read_metrics(folder)
     for key in ("seconds", "tokens_per_second"):
         del metrics["training"][key]
     differ = "metrics.json", PROVENANCE, SUMS  # they have times, and the commit, which may change while this runs
     files = [path for path in folder.iterdir() if path.is_file() and path.name not in differ]
-    best = last["callbacks"]["BestWeights"]
+    state = {key: value for key, value in values["state"].items() if "seconds" not in key}
     return {
         **{path.name: path.read_bytes() for path in files},
         "metrics": metrics,
         "curve": read_curve(arm_run._replace(folder=Path(folder.name)), folder.parent),
-        "state": flat(
-            [last["state_dict"], last["optimizer_states"], last["lr_schedulers"], best, last["epoch_so_far"]]
-        ),
+        "values": values | {"state": state},
+        "tensors": {name: tensor.tolist() for name, tensor in load_file(folder / LAST).items()},
     }
-
-
-def flat(value):
-    """Tensors and plain values as something that compares."""
-    if isinstance(value, torch.Tensor):
-        return value.tolist()
-    if isinstance(value, dict):
-        return {key: flat(each) for key, each in value.items()}
-    return [flat(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
 def content(folder):

@@ -27,8 +27,7 @@ from seq2seq_attn.strict import load, override, parse
 from seq2seq_attn.text.checksums import write_recorded
 from seq2seq_attn.text.corpus import ParallelCorpus
 from seq2seq_attn.text.vocabulary import EOS
-from seq2seq_attn.training.callbacks import BestWeights
-from seq2seq_attn.training.fit import Interrupted
+from seq2seq_attn.training.config import TrainingConfig
 
 ONE_EPOCH = ("training.max_epochs=1",)
 
@@ -181,14 +180,16 @@ def test_a_run_keeps_two_checkpoints_and_its_files_follow_the_umask(config, tmp_
     modes = {path.name: oct(path.stat().st_mode & 0o777) for path in (tmp_path / "run").rglob("*") if path.is_file()}
     assert modes == dict.fromkeys(modes, "0o640")
     assert "model.safetensors" in modes
-    assert {path.name for path in (tmp_path / "run" / "checkpoints").iterdir()} == {"last.ckpt", "previous.ckpt"}
+    assert {path.name for path in (tmp_path / "run" / "checkpoints").iterdir()} == {
+        "last.safetensors",
+        "previous.safetensors",
+    }
 
 
 def test_a_run_that_continues_without_improvement_keeps_its_best_weights(trained, config, tmp_path, monkeypatch):
     """As when max_epochs is raised and no later epoch is better."""
     before = (tmp_path / "run" / "model.safetensors").read_bytes()
-    load = BestWeights.load_state_dict
-    monkeypatch.setattr(BestWeights, "load_state_dict", lambda self, state: load(self, state | {"score": -1e9}))
+    monkeypatch.setattr(TrainingConfig, "is_better", lambda *_: False)
     train(changed(config, max_epochs=3), tmp_path / "run", if_exists="resume")
     assert read_metrics(tmp_path / "run")["training"]["epochs"] == 3
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
@@ -474,11 +475,11 @@ def test_a_training_that_goes_on_has_no_scores_until_its_end(trained, config, tm
     evaluate(trained, tmp_path / "run")
 
     def interrupted(*_, **__):
-        raise Interrupted
+        raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
         patch.setattr("seq2seq_attn.runs.train.fit", interrupted)
-        with pytest.raises(Interrupted):
+        with pytest.raises(KeyboardInterrupt):
             train(changed(config, max_epochs=3), tmp_path / "run", if_exists="resume")
     assert read_metrics(tmp_path / "run").keys() == {"initial_weights", "validation", "parameters"}
     assert TrainedModel.load(tmp_path / "run").translate(["a b"]) == trained.translate(["a b"])

@@ -96,10 +96,10 @@ def test_a_run_without_its_manifest_is_neither_used_nor_replaced(run, config):
 @pytest.mark.parametrize(
     "name",
     [
-        "checkpoints/epoch-7.ckpt",
+        "checkpoints/epoch-7.safetensors",
         "test.notes.txt",
         "source.mine.json",
-        "log/version_0/notes.txt",
+        "log/notes.txt",
         "plugins/mine.py",
         "model.safetensors.part",
         ".seq2seq_attn.notes",

@@ -20,8 +20,7 @@ from seq2seq_attn.speed.floor import (
 from seq2seq_attn.speed.measurements import PARTS, Effort, Job
 from seq2seq_attn.speed.sitting import MEASURES, measure
 from seq2seq_attn.training.batches import Batch
-from seq2seq_attn.training.config import TrainingConfig
-from seq2seq_attn.training.module import TranslationModule
+from seq2seq_attn.training.loss import token_loss
 
 SENTENCES, SOURCE, TARGET, EMBEDDING, DIRECTION, DECODER, ENTRIES = 3, 5, 4, 6, 7, 10, 13
 STATE, GATES = 2 * DIRECTION, 3 * DECODER
@@ -43,7 +42,7 @@ def counted(config, lengths):
     model = config.build(ENTRIES, ENTRIES, joint=False).double()
     batch = Batch(*(pad([[4] * (length - 1) + [3] for length in side]) for side in (lengths.source, lengths.target)))
     with FlopCounterMode(display=False) as counter:
-        TranslationModule(model, TrainingConfig()).loss(batch)[0].backward()
+        token_loss(model, batch).total.backward()
     return counter.get_total_flops()
 
 

@@ -1,16 +1,20 @@
 """Checkpoints: exact within an epoch, two of them, and never lost to a disk that is full or lies."""
 
+import json
 import re
 import resource
 
 import pytest
 import torch
-from test_fit import last_weights, reversal_pairs, run, small_model
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+from test_loop import last_state, last_tensors, reversal_pairs, run, small_model
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.training import LAST, PREVIOUS, checkpoints
-from seq2seq_attn.training.fit import Interrupted
-from seq2seq_attn.training.module import TranslationModule
+from seq2seq_attn.training import LAST, PREVIOUS, checkpoints, loop
+from seq2seq_attn.training.checkpoints import Checkpoint, TrainingState, write_checkpoint
+from seq2seq_attn.training.loop import Loop
+from seq2seq_attn.training.randomness import RandomStates
 
 DROPOUT = {"embedding": 0.3, "word": 0.1, "readout": 0.3}
 
@@ -18,22 +22,22 @@ DROPOUT = {"embedding": 0.3, "word": 0.1, "readout": 0.3}
 @pytest.fixture
 def always(monkeypatch):
     """A checkpoint after every batch."""
-    monkeypatch.setattr(checkpoints, "INTERVAL", 0.0)
-    monkeypatch.setattr(checkpoints, "SHARE", 1e9)
+    monkeypatch.setattr(loop, "INTERVAL", 0.0)
+    monkeypatch.setattr(loop, "SHARE", 1e9)
 
 
 def run_until(step, monkeypatch, folder, **options):
     """A run that is interrupted before this step, counted from 0."""
-    train = TranslationModule.training_step
+    train = Loop.step
 
-    def stop(self, batch, index):
-        if self.global_step == step:
+    def stop(self, batch):
+        if self.state.step == step:
             raise KeyboardInterrupt
-        return train(self, batch, index)
+        train(self, batch)
 
     with monkeypatch.context() as patch:
-        patch.setattr(TranslationModule, "training_step", stop)
-        with pytest.raises(Interrupted):
+        patch.setattr(Loop, "step", stop)
+        with pytest.raises(KeyboardInterrupt):
             run(folder, small_model(**DROPOUT), **options)
 
 
@@ -54,15 +58,17 @@ def test_a_training_resumed_within_an_epoch_equals_an_uninterrupted_one(tmp_path
     whole, expected = run(tmp_path / "whole", small_model(**DROPOUT), **recipe)
     for number, step in enumerate((3, 13, 17)):
         run_until(step, monkeypatch, tmp_path / "parts", resume=number > 0, **recipe)
-        assert torch.load(tmp_path / "parts" / LAST, weights_only=True)["global_step"] == step
+        assert last_state(tmp_path / "parts")["step"] == step
     parts, fitted = run(tmp_path / "parts", small_model(**DROPOUT), resume=True, **recipe)
-    states = [torch.load(tmp_path / name / LAST, weights_only=True) for name in ("whole", "parts")]
-    assert states[0]["loops"] == states[1]["loops"]
-    assert states[0]["epoch_so_far"] == states[1]["epoch_so_far"]  # the progress lines
+    states = [
+        {key: value for key, value in last_state(tmp_path / name).items() if "seconds" not in key}
+        for name in ("whole", "parts")
+    ]
+    assert states[0] == states[1]
     assert fitted._replace(seconds=0, tokens_per_second=0) == expected._replace(seconds=0, tokens_per_second=0)
     for one, other in (
         (whole.state_dict(), parts.state_dict()),
-        (last_weights(tmp_path / "whole"), last_weights(tmp_path / "parts")),
+        (last_tensors(tmp_path / "whole"), last_tensors(tmp_path / "parts")),
     ):
         assert one.keys() == other.keys()
         assert [name for name, weight in one.items() if not torch.equal(weight, other[name])] == []
@@ -84,13 +90,13 @@ def test_the_random_states_of_python_and_numpy_continue_too(tmp_path, monkeypatc
     import numpy as np
 
     drawn = {}
-    train = TranslationModule.training_step
+    train = Loop.step
 
-    def draw(self, batch, index):
-        drawn[self.global_step] = random.random(), np.random.random()
-        return train(self, batch, index)
+    def draw(self, batch):
+        drawn[self.state.step] = random.random(), np.random.random()
+        train(self, batch)
 
-    monkeypatch.setattr(TranslationModule, "training_step", draw)
+    monkeypatch.setattr(Loop, "step", draw)
     random.seed(1)
     np.random.seed(2)
     run(tmp_path / "whole")
@@ -105,13 +111,10 @@ def test_the_random_states_of_python_and_numpy_continue_too(tmp_path, monkeypatc
 
 
 def test_the_clock_counts_all_tokens_and_goes_on_after_an_interruption(tmp_path):
-    def clock():
-        return torch.load(tmp_path / LAST, weights_only=True)["callbacks"]["Clock"]
-
     run(tmp_path, max_epochs=2)
-    first = clock()
+    first = last_state(tmp_path)
     _, fitted = run(tmp_path, max_epochs=4, resume=True)
-    last, tokens = clock(), int(reversal_pairs().target.lengths.sum())
+    last, tokens = last_state(tmp_path), int(reversal_pairs().target.lengths.sum())
     assert (first["tokens"], last["tokens"]) == (2 * tokens, 4 * tokens)
     assert fitted.seconds > first["seconds"]
     assert last["training_seconds"] < last["seconds"]
@@ -124,13 +127,11 @@ def test_the_clock_counts_all_tokens_and_goes_on_after_an_interruption(tmp_path)
     ids=["after every batch", "after every epoch", "the first took too long for another within an epoch"],
 )
 def test_checkpoints_within_an_epoch_are_written_by_their_cost(tmp_path, monkeypatch, interval, share, saves):
-    monkeypatch.setattr(checkpoints, "INTERVAL", interval)
-    monkeypatch.setattr(checkpoints, "SHARE", share)
+    monkeypatch.setattr(loop, "INTERVAL", interval)
+    monkeypatch.setattr(loop, "SHARE", share)
     saved = []
-    save = checkpoints.SafeCheckpointIO.save_checkpoint
-    monkeypatch.setattr(
-        checkpoints.SafeCheckpointIO, "save_checkpoint", lambda self, *rest, **o: (saved.append(1), save(self, *rest))
-    )
+    save = Loop.save
+    monkeypatch.setattr(Loop, "save", lambda self: (saved.append(1), save(self)))
     run(tmp_path)
     assert len(saved) == saves
 
@@ -148,11 +149,10 @@ def test_a_training_that_was_stopped_stays_stopped(tmp_path, monkeypatch, interr
     whole, expected = run(tmp_path / "whole", validate=validating(0), **options)
     folder = tmp_path / "parts"
     if interrupted <= 4:
+        save = Loop.save
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(
-                TranslationModule, "on_train_epoch_end", lambda self: stop_after(self.current_epoch + 1, interrupted)
-            )
-            with pytest.raises(Interrupted):
+            patch.setattr(Loop, "save", lambda self: stop_after(self.state.epoch, interrupted) or save(self))
+            with pytest.raises(KeyboardInterrupt):
                 run(folder, validate=validating(0), **options)
     done = interrupted - 1 if interrupted <= 4 else 0
     for number in range(3):
@@ -187,7 +187,7 @@ def test_a_full_disk_leaves_both_checkpoints_and_no_remainder(tmp_path):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
     try:
-        with pytest.raises(UserError, match=r"last\.ckpt: cannot be written: File too large"):
+        with pytest.raises(UserError, match=r"last\.safetensors: cannot be written: File too large"):
             run(tmp_path, max_epochs=3, resume=True)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -197,30 +197,19 @@ def test_a_full_disk_leaves_both_checkpoints_and_no_remainder(tmp_path):
 
 
 def test_a_checkpoint_that_reads_otherwise_than_it_was_written_replaces_nothing(tmp_path, monkeypatch):
+    """As when the disk returns other bytes than it got."""
     run(tmp_path, max_epochs=2)
     before = contents(tmp_path)
-    assert before.keys() == {"last.ckpt", "previous.ckpt"}
-    monkeypatch.setattr(checkpoints.SafeCheckpointIO, "save_checkpoint", torn(monkeypatch))
-    with pytest.raises(UserError, match=r"last\.ckpt: the new checkpoint cannot be read back as it was written"):
-        run(tmp_path, max_epochs=3, resume=True)
+    assert before.keys() == {"last.safetensors", "previous.safetensors"}
+    monkeypatch.setattr(checkpoints, "sha256", lambda path: "0" * 64)
+    with pytest.raises(UserError, match=r"last\.safetensors: the new checkpoint cannot be read back as it was written"):
+        run(tmp_path, max_epochs=3)
     assert contents(tmp_path) == before
-
-
-def torn(monkeypatch):
-    """As when the disk returns other bytes than it got."""
-    save = checkpoints.SafeCheckpointIO.save_checkpoint
-
-    def save_torn(self, *arguments, **rest):
-        with monkeypatch.context() as patch:
-            patch.setattr(checkpoints, "sha256", lambda path: "0" * 64)
-            save(self, *arguments)
-
-    return save_torn
 
 
 def test_a_training_that_was_killed_between_two_renames_continues_from_the_checkpoint_before(tmp_path):
     run(tmp_path, max_epochs=2)
-    (tmp_path / LAST).unlink()  # it had become previous.ckpt, and the new one was not there yet
+    (tmp_path / LAST).unlink()  # it had become the one before, and the new one was not there yet
     whole, _ = run(tmp_path / "whole", max_epochs=3)
     said = []
     parts, fitted = run(tmp_path, max_epochs=3, resume=True, say=said.append)
@@ -230,31 +219,35 @@ def test_a_training_that_was_killed_between_two_renames_continues_from_the_check
     assert (tmp_path / PREVIOUS).exists()
 
 
-MOMENT = ("optimizer_states", 0, "state", 3, "exp_avg")
+MOMENT = "optimizer.output.bias.exp_avg"
+
+
+def changed(path, tensors=None, **values):
+    """Puts these tensors and values into a checkpoint, or takes them out (None), and its checksum out of the run."""
+    with safe_open(path, "pt") as file:
+        found = json.loads(file.metadata()["values"])
+    found = {part: {**each, **values.pop(part, {})} if isinstance(each, dict) else each for part, each in found.items()}
+    kept = {name: each for name, each in (load_file(path) | (tensors or {})).items() if each is not None}
+    save_file(kept, path, {"values": json.dumps(found | values)})
+    (path.parents[1] / "SHA256SUMS").write_text("# seq2seq_attn\n")
 
 
 @pytest.mark.parametrize(
-    ("place", "value", "said"),
+    ("tensors", "values", "said"),
     [
-        (MOMENT, torch.zeros(1), r"optimizer\.3\.exp_avg: torch\.float32 \(1,\) where torch\.float32 \("),
-        (MOMENT, "x", r"optimizer_states\.0\.state\.3\.exp_avg: Input should be an instance of Tensor"),
-        (("optimizer_states", 0, "state", 3), {}, r"optimizer\.3: exp_avg is missing"),
-        (("optimizer_states",), [], "optimizer_states: List should have at least 1 item"),
-        (("callbacks", "Clock", "tokens"), "x", r"callbacks\.Clock\.tokens: Input should be a valid integer"),
-        (("random_state",), torch.zeros(5, dtype=torch.uint8), r"random_state: torch\.uint8 \(5,\) where"),
-        (("epoch",), -1, "epoch: Input should be greater than or equal to 0"),
+        ({MOMENT: torch.zeros(1)}, {}, r"output\.bias\.exp_avg: torch\.float32 \(1,\) where torch\.float32 \("),
+        ({MOMENT: torch.zeros(11, dtype=torch.int64)}, {}, r"output\.bias\.exp_avg: torch\.int64 \("),
+        ({MOMENT: None}, {}, r"output\.bias\.exp_avg: missing"),
+        ({"weights.mine": torch.zeros(1)}, {}, r"weights\.mine: not a tensor of this training"),
+        ({"random.torch": torch.zeros(5, dtype=torch.uint8)}, {}, r"RNG state"),
+        ({}, {"state": {"tokens": "x"}}, r"state\.tokens: Input should be a valid integer"),
+        ({}, {"state": {"epoch": -1}}, r"state\.epoch: Input should be greater than or equal to 0"),
+        ({}, {"python": [3, [1, 2], None]}, r"state"),
     ],
 )
-def test_a_checkpoint_with_values_of_another_type_or_size_is_not_continued_from(tmp_path, place, value, said):
-    """Of the optimizer's moments, a smaller one would end the process."""
+def test_a_checkpoint_with_values_of_another_type_or_size_is_not_continued_from(tmp_path, tensors, values, said):
     run(tmp_path, small_model())
-    checkpoint = torch.load(tmp_path / LAST, weights_only=True)
-    inner = checkpoint
-    for key in place[:-1]:
-        inner = inner[key]
-    inner[place[-1]] = value
-    torch.save(checkpoint, tmp_path / LAST)
-    (tmp_path / "SHA256SUMS").write_text("# seq2seq_attn\n")
+    changed(tmp_path / LAST, tensors, **values)
     messages = []
     _, fitted = run(tmp_path, small_model(), resume=True, max_epochs=5, say=messages.append)
     assert re.search(said, messages[0])
@@ -262,23 +255,23 @@ def test_a_checkpoint_with_values_of_another_type_or_size_is_not_continued_from(
     assert fitted.epochs == 5
 
 
-def test_a_moment_with_the_shape_of_its_weight_but_not_its_memory_is_not_continued_from(tmp_path):
+def test_a_checkpoint_of_another_program_is_one_line(tmp_path):
     run(tmp_path, small_model())
-    checkpoint = torch.load(tmp_path / LAST, weights_only=True)
-    state = checkpoint["optimizer_states"][0]["state"][3]
-    state["exp_avg"] = state["exp_avg"].flatten()[:1].expand_as(state["exp_avg"])
-    torch.save(checkpoint, tmp_path / LAST)
+    for name in (LAST, PREVIOUS):
+        save_file({"weights": torch.zeros(3)}, tmp_path / name)
     (tmp_path / "SHA256SUMS").write_text("# seq2seq_attn\n")
-    (tmp_path / PREVIOUS).unlink()
     with pytest.raises(UserError, match="damaged, or not a checkpoint of this program"):
         run(tmp_path, small_model(), resume=True, max_epochs=5)
 
 
-def test_a_counter_of_lightning_that_is_none_is_one_line(tmp_path):
-    run(tmp_path, small_model())
-    checkpoint = torch.load(tmp_path / LAST, weights_only=True)
-    checkpoint["loops"] = {}
-    torch.save(checkpoint, tmp_path / LAST)
-    (tmp_path / "SHA256SUMS").write_text("# seq2seq_attn\n")
-    with pytest.raises(UserError, match=r"last\.ckpt: not a checkpoint of this program \(KeyError: 'fit_loop'\)"):
-        run(tmp_path, small_model(), resume=True, max_epochs=5)
+def test_a_checkpoint_of_any_kind_of_tensor_is_read_by_the_library_as_it_was_written(tmp_path):
+    tensors = {
+        "scalar": torch.tensor(1.5),
+        "none": torch.zeros(0, 3),
+        "transposed": torch.arange(6.0).view(2, 3).t(),
+        **{str(kind): torch.arange(7).to(kind) for kind in checkpoints._TYPES},
+    }
+    write_checkpoint(tmp_path, Checkpoint(TrainingState(), tensors, RandomStates.now()))
+    found = load_file(tmp_path / LAST)
+    for name, tensor in tensors.items():
+        assert (found[name].dtype, found[name].tolist()) == (tensor.dtype, tensor.tolist())

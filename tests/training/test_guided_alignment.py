@@ -1,5 +1,7 @@
 """Guided alignment: links between words as links between tokens, and the cross-entropy of the attention weights."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 import torch
@@ -19,7 +21,7 @@ from seq2seq_attn.text.encoded import EncodedSentences
 from seq2seq_attn.training.batches import Batch, EncodedPairs
 from seq2seq_attn.training.config import TrainingConfig
 from seq2seq_attn.training.guided_alignment import CorpusLinks, alignment_loss
-from seq2seq_attn.training.module import TranslationModule
+from seq2seq_attn.training.loss import training_loss
 
 DECODERS = {
     "bahdanau": {"kind": "bahdanau"},
@@ -35,7 +37,7 @@ SOURCE, TARGET = [[4, 5, 6, 3], [7, 3], [8, 9, 4, 3]], [[4, 5, 6, 5, 3], [6, 5, 
 BATCH = Batch(pad(SOURCE), pad(TARGET), CORPUS.of(np.arange(3)))
 
 
-def module(decoder="bahdanau", weight=2.0, dropout=0.0, scorer="additive", **training):
+def model_and_options(decoder="bahdanau", weight=2.0, dropout=0.0, scorer="additive", **training):
     torch.manual_seed(4)
     config = {
         "embedding_size": 6,
@@ -48,7 +50,7 @@ def module(decoder="bahdanau", weight=2.0, dropout=0.0, scorer="additive", **tra
     guided = None if weight is None else {"weight": weight, "links": "links"}
     model = RecurrentConfig.model_validate(config).build(11, 9, False)
     plain = constant(0.001)
-    return TranslationModule(model, TrainingConfig.model_validate(plain | {"guided_alignment": guided} | training))
+    return model, TrainingConfig.model_validate(plain | {"guided_alignment": guided} | training)
 
 
 def dense(rows):
@@ -100,11 +102,11 @@ def test_a_linked_token_without_weight_has_a_finite_loss_and_no_gradient():
 
 @pytest.mark.parametrize("decoder", DECODERS)
 def test_training_adds_it_to_the_loss_of_the_target_with_any_decoder(decoder):
-    guided, plain = module(decoder), module(decoder, weight=None)
-    model = guided.translator
+    model, options = model_and_options(decoder)
+    plain, plain_options = model_and_options(decoder, weight=None)
     weights = model.decode(model.decoder_inputs(BATCH.target), model.encode(BATCH.source)).weights
-    loss, negative, count = guided.training_loss(BATCH)
-    without, same_negative, _ = plain.training_loss(BATCH)
+    loss, negative, count = training_loss(model, BATCH, options)
+    without, same_negative, _ = training_loss(plain, BATCH, plain_options)
     assert (loss - without).item() == pytest.approx(2 * cross_entropy(weights, range(3)), rel=1e-4)
     assert (negative.item(), count) == (pytest.approx(same_negative.item()), 12)
 
@@ -114,13 +116,10 @@ def test_training_adds_it_to_the_loss_of_the_target_with_any_decoder(decoder):
 def test_fused_forms_have_the_gradient_of_the_reference_implementation(decoder, scorer):
     gradients = []
     for reference in (False, True):
-        guided = module(decoder, scorer=scorer)
-        if reference:
-            with ops.reference():
-                guided.training_loss(BATCH)[0].backward()
-        else:
-            guided.training_loss(BATCH)[0].backward()
-        gradients.append({name: parameter.grad for name, parameter in guided.named_parameters()})
+        model, options = model_and_options(decoder, scorer=scorer)
+        with ops.reference() if reference else nullcontext():
+            training_loss(model, BATCH, options).total.backward()
+        gradients.append({name: parameter.grad for name, parameter in model.named_parameters()})
     for name, gradient in gradients[0].items():
         torch.testing.assert_close(
             gradient, gradients[1][name], rtol=1e-4, atol=1e-5, msg=lambda m, n=name: f"{n}: {m}"
@@ -130,23 +129,23 @@ def test_fused_forms_have_the_gradient_of_the_reference_implementation(decoder, 
 def test_with_r_drop_it_is_the_mean_over_both_passes():
     losses = []
     for weight in (3.0, None):
-        training = module(weight=weight, dropout=0.4, r_drop=1.0)
+        model, options = model_and_options(weight=weight, dropout=0.4, r_drop=1.0)
         torch.manual_seed(1)
-        losses.append(training.training_loss(BATCH)[0].item())
+        losses.append(training_loss(model, BATCH, options).total.item())
     torch.manual_seed(1)
-    model, doubled = training.translator, BATCH.twice()  # dropout of the readout has no effect on the weights
+    doubled = BATCH.twice()  # dropout of the readout has no effect on the weights
     weights = model.decode(model.decoder_inputs(doubled.target), model.encode(doubled.source)).weights
     assert losses[0] - losses[1] == pytest.approx(3 * cross_entropy(weights, [0, 1, 2, 0, 1, 2]) / 2, rel=1e-4)
 
 
 def test_the_weights_learn_the_links():
-    guided = module(weight=10.0)
-    optimizer = torch.optim.Adam(guided.parameters(), lr=0.03)
+    model, options = model_and_options(weight=10.0)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
     for _ in range(80):
         optimizer.zero_grad()
-        guided.training_loss(BATCH)[0].backward()
+        training_loss(model, BATCH, options).total.backward()
         optimizer.step()
-    weights = guided._decode(BATCH)[2].detach().numpy()
+    weights = model.decode(model.decoder_inputs(BATCH.target), model.encode(BATCH.source)).weights.detach().numpy()
     linked = dense(range(3))
     np.testing.assert_allclose(weights[linked.sum(axis=2) > 0], linked[linked.sum(axis=2) > 0], atol=0.1)
 

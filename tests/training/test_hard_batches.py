@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from test_fit import reversal_pairs, run, small_model
+from test_loop import reversal_pairs, run, small_model
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.translator import pad
@@ -15,22 +15,30 @@ from seq2seq_attn.ops.host import is_out_of_memory
 from seq2seq_attn.runs.folder import read_metrics
 from seq2seq_attn.runs.train import train
 from seq2seq_attn.strict import parse
+from seq2seq_attn.training import loop
 from seq2seq_attn.training.batches import Batch, EncodedPairs
+from seq2seq_attn.training.divergence import DivergenceError
 from seq2seq_attn.training.guided_alignment import TokenLinks
-from seq2seq_attn.training.module import DivergenceError, TranslationModule
+from seq2seq_attn.training.loop import Loop
 
 
 @pytest.fixture
 def each_loss(monkeypatch):
     """Calls a function with the number of each training step, from 1, and its loss, and takes what it returns."""
-    real = TranslationModule.training_loss
+    step, training_loss = Loop.step, loop.training_loss
+    numbers = []
+
+    def counted_step(self, batch):
+        numbers.append(self.state.step + 1)
+        step(self, batch)
 
     def install(change):
-        def training_loss(module, batch):
-            loss, negative, count = real(module, batch)
-            return change(module.global_step + 1, batch, loss), negative, count
+        def changed_loss(model, batch, config):
+            loss = training_loss(model, batch, config)
+            return loss._replace(total=change(numbers[-1], batch, loss.total))
 
-        monkeypatch.setattr(TranslationModule, "training_loss", training_loss)
+        monkeypatch.setattr(Loop, "step", counted_step)
+        monkeypatch.setattr(loop, "training_loss", changed_loss)
 
     return install
 

@@ -13,7 +13,7 @@ from seq2seq_attn.models.translator import pad
 from seq2seq_attn.ops.loss import r_drop_loss
 from seq2seq_attn.training.batches import Batch
 from seq2seq_attn.training.config import TrainingConfig
-from seq2seq_attn.training.module import TranslationModule
+from seq2seq_attn.training.loss import refuse_r_drop_without_dropout, training_loss
 
 TOKENS, WORDS = 5, 7
 
@@ -43,11 +43,10 @@ def test_value_and_gradient_equal_cross_entropy_and_kl_divergence_of_torch(smoot
     assert not negative.requires_grad
 
 
-def module(r_drop, **dropout):
+def small_model(**dropout):
     torch.manual_seed(1)
     sizes = {"embedding_size": 6, "encoder": {"hidden_size": 5}, "decoder": {"hidden_size": 8}}
-    translator = RecurrentConfig.model_validate(sizes | {"dropout": NO_DROPOUT | dropout}).build(11, WORDS, joint=False)
-    return TranslationModule(translator, TrainingConfig(r_drop=r_drop, label_smoothing=0.1))
+    return RecurrentConfig.model_validate(sizes | {"dropout": NO_DROPOUT | dropout}).build(11, WORDS, joint=False)
 
 
 BATCH = Batch(pad([[4, 5, 6, 3], [7, 3], [8, 9, 3]]), pad([[4, 3], [5, 4, 6, 5, 3], [6, 5, 3]]))
@@ -55,16 +54,16 @@ BATCH = Batch(pad([[4, 5, 6, 3], [7, 3], [8, 9, 3]]), pad([[4, 3], [5, 4, 6, 5, 
 
 def test_a_training_step_compares_each_token_with_itself_under_another_mask():
     """The model's logits of the batch and its copy, compared token by token; padding has no part in the loss."""
-    training = module(r_drop=3.0, embedding=0.3, readout=0.5)
+    model = small_model(embedding=0.3, readout=0.5)
     torch.manual_seed(2)
-    logits = training.translator(BATCH.twice().source, BATCH.twice().target)
+    logits = model(BATCH.twice().source, BATCH.twice().target)
     losses = []
     for sentence, length in enumerate(BATCH.target.lengths.tolist()):
         for position in range(length):
             pair = logits[[sentence, 3 + sentence], position].log_softmax(-1).unsqueeze(1)
             losses.append(r_drop_loss(pair, BATCH.target.tokens[sentence, position, None], 3.0, 0.1)[0])
     torch.manual_seed(2)
-    loss, _, count = training.training_loss(BATCH)
+    loss, _, count = training_loss(model, BATCH, TrainingConfig(r_drop=3.0, label_smoothing=0.1))
     assert count == 10
     torch.testing.assert_close(loss, sum(losses))
 
@@ -73,4 +72,4 @@ def test_a_model_without_dropout_is_refused_in_one_line():
     with pytest.raises(
         UserError, match=r"training\.r_drop=3\.0 needs a model with dropout.*model\.dropout\.readout=0\.3"
     ):
-        module(r_drop=3.0).training_step(BATCH, 0)
+        refuse_r_drop_without_dropout(small_model(), BATCH, 3.0)

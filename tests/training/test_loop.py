@@ -1,28 +1,27 @@
 """Training as a whole: it learns, stops early, resumes exactly, and stops at a loss that is not finite."""
 
 import csv
-import logging
+import json
 import math
 import re
 import sys
-import warnings
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import torch
 from pydantic import ValidationError
-from safetensors.torch import save_file
+from safetensors import safe_open
+from safetensors.torch import load_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.text.encoded import EncodedSentences
-from seq2seq_attn.training import callbacks
+from seq2seq_attn.training import CURVES, LAST, progress
 from seq2seq_attn.training.batches import EncodedPairs, loader
-from seq2seq_attn.training.checkpoints import SafeCheckpointIO
 from seq2seq_attn.training.config import TrainingConfig
-from seq2seq_attn.training.fit import Interrupted, fit
+from seq2seq_attn.training.loop import fit
 
 END = 3
 
@@ -72,15 +71,15 @@ def run(folder, model=None, validate=None, resume=False, say=print, **changes):
     return model, fitted
 
 
-def validation_losses(folder):
-    with (folder / "log" / "version_0" / "metrics.csv").open() as file:
-        return [float(row["validation_loss"]) for row in csv.DictReader(file) if row["validation_loss"]]
+def curve(folder, name="validation_loss"):
+    with (folder / CURVES).open() as file:
+        return {int(row["step"]): float(row[name]) for row in csv.DictReader(file) if row[name]}
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_a_model_learns(tmp_path, precision):
     _, fitted = run(tmp_path, max_epochs=20, precision=precision)
-    losses = validation_losses(tmp_path)
+    losses = list(curve(tmp_path).values())
     assert losses[-1] < 0.6 * losses[0]
     assert fitted.best == pytest.approx(min(losses), abs=1e-5)
     assert (fitted.epochs, fitted.steps) == (20, 20 * 6)
@@ -88,17 +87,23 @@ def test_a_model_learns(tmp_path, precision):
 
 
 def test_tensorboard_shows_the_curves_of_the_csv_log(tmp_path):
+    """Six steps in each of three epochs; the loss of a batch is logged every ten."""
     run(tmp_path, max_epochs=3, validate=lambda _: 7.0)
-    events = EventAccumulator(str(tmp_path / "log" / "version_0")).Reload()
-    shown = [(event.step, event.value) for event in events.Scalars("validation_loss")]
-    assert [step for step, _ in shown] == [5, 11, 17]  # the last of 6 steps per epoch, counted from 0
-    assert [value for _, value in shown] == pytest.approx(validation_losses(tmp_path))
-    assert [event.value for event in events.Scalars("validation_bleu")] == [7.0] * 3
+    events = EventAccumulator(str(tmp_path / "log")).Reload()
+    for name, steps in (("validation_loss", [6, 12, 18]), ("validation_bleu", [6, 12, 18]), ("train_loss", [10])):
+        shown = {event.step: event.value for event in events.Scalars(name)}
+        assert list(shown) == steps
+        assert shown == pytest.approx(curve(tmp_path, name))
 
 
-def last_weights(folder):
-    """All weights of the last checkpoint, averages included."""
-    return torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"]
+def last_tensors(folder):
+    """Those of the last checkpoint: weights, averages, the best weights, moments."""
+    return load_file(folder / LAST)
+
+
+def last_state(folder):
+    with safe_open(folder / LAST, "pt") as file:
+        return json.loads(file.metadata()["values"])["state"]
 
 
 @pytest.mark.parametrize(
@@ -123,13 +128,13 @@ def test_a_resumed_training_equals_an_uninterrupted_one(tmp_path, recipe):
         return 0.0
 
     whole, _ = run(tmp_path / "whole", small_model(**dropout), max_epochs=4, **recipe)
-    with pytest.raises(Interrupted):
+    with pytest.raises(KeyboardInterrupt):
         run(tmp_path / "parts", small_model(**dropout), interrupt, max_epochs=4, **recipe)
     parts, fitted = run(tmp_path / "parts", small_model(**dropout), max_epochs=4, resume=True, **recipe)
     assert fitted.steps == 4 * 6
     for wholly, partly in (
         (whole.state_dict(), parts.state_dict()),
-        (last_weights(tmp_path / "whole"), last_weights(tmp_path / "parts")),
+        (last_tensors(tmp_path / "whole"), last_tensors(tmp_path / "parts")),
     ):
         assert wholly.keys() == partly.keys()
         assert [name for name, weight in wholly.items() if not torch.equal(weight, partly[name])] == []
@@ -150,8 +155,10 @@ def test_validated_and_kept_weights_are_averages_of_those_that_are_trained_as_wi
         average = decay * average + (1 - decay) * trained
         torch.testing.assert_close(averaged, average, rtol=1e-5, atol=1e-7)
     assert torch.equal(model.output.bias.detach().double(), seen["averaged"][-1])
-    without, checkpoint = last_weights(tmp_path / "trained"), last_weights(tmp_path / "averaged")
-    assert all(torch.equal(weight, checkpoint[name]) for name, weight in without.items())
+    without, averaged = last_tensors(tmp_path / "trained"), last_tensors(tmp_path / "averaged")
+    trained = [name for name in without if name.startswith("weights.")]
+    assert trained
+    assert all(torch.equal(without[name], averaged[name]) for name in trained)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
@@ -221,29 +228,13 @@ def test_a_training_records_why_it_stopped_and_its_best_epoch(tmp_path, bleu, pa
     assert outcome(tmp_path, bleu, patience=patience) == expected
 
 
-def test_the_outcome_counts_validations_over_an_interruption_and_from_an_earlier_version(tmp_path):
+def test_the_outcome_counts_validations_over_an_interruption(tmp_path):
     assert outcome(tmp_path, [3.0, 2.0], patience=3) == ("max_epochs", 1)
-    path = tmp_path / "checkpoints" / "last.ckpt"
-    before = torch.load(path, weights_only=True)
     assert outcome(tmp_path, [2.0, 2.0], patience=3, max_epochs=4, resume=True) == ("patience", 1)
-    best = before["callbacks"].pop("BestWeights")
-    before["callbacks"] |= {"BestWeights": {"score": 3.0}}
-    before["callbacks"].pop("Checkpoints")
-    torch.save(before, path)
-    save_file(best["weights"], tmp_path / "checkpoints" / "best.safetensors")
-    (tmp_path / "SHA256SUMS").write_text("# seq2seq_attn\n")
-    (tmp_path / "checkpoints" / "previous.ckpt").unlink()
-    assert outcome(tmp_path, [2.0], patience=3, max_epochs=3, resume=True) == ("max_epochs", None)
-    torch.save(before, path)
-    (tmp_path / "SHA256SUMS").write_text("# seq2seq_attn\n")
-    (tmp_path / "checkpoints" / "best.safetensors").unlink()
-    with pytest.raises(UserError, match=r"model\.safetensors: no such file; the run cannot continue"):
-        run(tmp_path, max_epochs=3, resume=True)
 
 
 def rate(folder):
-    last = torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)
-    return last["optimizer_states"][0]["param_groups"][0]["lr"]
+    return last_state(folder)["plateau"][2]
 
 
 def test_plateau_halves_the_rate_without_improvement_even_over_an_interruption(tmp_path):
@@ -278,15 +269,14 @@ def test_plateau_waits_while_bleu_is_below_1(tmp_path):
 def test_the_last_checkpoint_is_from_the_last_epoch_even_if_an_earlier_one_was_better(tmp_path):
     scores = iter([9.0, 1.0])
     run(tmp_path, validate=lambda _: next(scores), monitor="bleu", max_epochs=2)
-    last = torch.load(tmp_path / "checkpoints" / "last.ckpt", weights_only=True)
-    best = last["callbacks"]["BestWeights"]
-    assert (last["epoch"], best["score"], best["epoch"], best["since"]) == (1, 9.0, 1, 1)
-    assert not torch.equal(best["weights"]["output.bias"], last["state_dict"]["translator.output.bias"])
+    state, tensors = last_state(tmp_path), last_tensors(tmp_path)
+    assert [state[key] for key in ("epoch", "best_score", "best_epoch", "since_best")] == [2, 9.0, 1, 1]
+    assert not torch.equal(tensors["best.output.bias"], tensors["weights.output.bias"])
 
 
 def test_a_loss_that_is_not_finite_stops_training_and_names_the_step(tmp_path):
     run(tmp_path, max_epochs=1)
-    kept = (tmp_path / "checkpoints" / "last.ckpt").read_bytes()
+    kept = (tmp_path / LAST).read_bytes()
     model = small_model()
     with torch.no_grad():
         model.output.bias.fill_(torch.nan)
@@ -294,7 +284,7 @@ def test_a_loss_that_is_not_finite_stops_training_and_names_the_step(tmp_path):
         UserError, match=r"loss is nan at step 1, epoch 1; .*lower training\.optimizer\.learning_rate=0\.01"
     ):
         run(tmp_path, model)
-    assert (tmp_path / "checkpoints" / "last.ckpt").read_bytes() == kept
+    assert (tmp_path / LAST).read_bytes() == kept
 
 
 def test_weights_broken_by_the_last_step_of_an_epoch_are_never_saved(tmp_path):
@@ -316,7 +306,7 @@ def test_an_interrupted_training_is_not_resumed_below_the_epochs_that_it_has(tmp
             raise KeyboardInterrupt
         return 7.0
 
-    with pytest.raises(Interrupted):
+    with pytest.raises(KeyboardInterrupt):
         run(tmp_path, validate=validate, max_epochs=5)
     with pytest.raises(UserError, match=r"has trained for 3 epochs, more than training\.max_epochs=2; give at least 3"):
         run(tmp_path, max_epochs=2, resume=True)
@@ -326,13 +316,13 @@ def test_an_interrupted_training_is_not_resumed_below_the_epochs_that_it_has(tmp
 
 def test_a_truncated_checkpoint_is_refused(tmp_path):
     run(tmp_path, max_epochs=1)
-    path = tmp_path / "checkpoints" / "last.ckpt"
+    path = tmp_path / LAST
     content = path.read_bytes()
     for recorded in (True, False):
         path.write_bytes(content[:1000])
         if not recorded:
             (tmp_path / "SHA256SUMS").write_text("# seq2seq_attn\n")
-        with pytest.raises(UserError, match=r"last\.ckpt: damaged, .* no whole one before it; .*--overwrite"):
+        with pytest.raises(UserError, match=r"last\.safetensors: damaged, .* no whole one before it; .*--overwrite"):
             run(tmp_path, max_epochs=2, resume=True)
         assert path.read_bytes() == content[:1000]
 
@@ -345,17 +335,12 @@ class CreatesAFile:
         return open, (str(self.path), "w")
 
 
-def test_a_malicious_checkpoint_executes_nothing_and_is_refused_in_one_line(tmp_path):
+def test_a_pickle_in_the_place_of_a_checkpoint_executes_nothing_and_is_refused_in_one_line(tmp_path):
     run(tmp_path / "run", max_epochs=1)
-    path = tmp_path / "run" / "checkpoints" / "last.ckpt"
-    checkpoint = torch.load(path, weights_only=True)
-    torch.save(checkpoint | {"loops": CreatesAFile(tmp_path / "created")}, path)
-    for name in ("SHA256SUMS", "checkpoints/previous.ckpt"):  # who can write the one can write the others
-        (tmp_path / "run" / name).unlink(missing_ok=True)
-    with pytest.raises(UserError, match=r"^[^\n]*last\.ckpt: damaged, or not a checkpoint[^\n]*--overwrite$"):
+    torch.save({"weights": CreatesAFile(tmp_path / "created")}, tmp_path / "run" / LAST)
+    (tmp_path / "run" / "SHA256SUMS").write_text("# seq2seq_attn\n")  # who can write the one can write the other
+    with pytest.raises(UserError, match=r"^[^\n]*last\.safetensors: damaged, or not a checkpoint[^\n]*--overwrite$"):
         run(tmp_path / "run", max_epochs=2, resume=True)
-    with pytest.raises(ValueError, match="it names"):  # how Lightning reads it
-        SafeCheckpointIO().load_checkpoint(path)
     assert not (tmp_path / "created").exists()
 
 
@@ -367,7 +352,7 @@ def test_a_log_has_a_line_for_epochs_of_ten_seconds_and_for_the_last(tmp_path, c
 
 
 def test_a_log_has_a_line_for_each_interval(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(callbacks, "LOG_INTERVAL", 0.0)
+    monkeypatch.setattr(progress, "LOG_INTERVAL", 0.0)
     run(tmp_path, max_epochs=3)
     lines = capsys.readouterr().err.splitlines()
     assert [re.match(r"training: epoch (\d)/3, ", line)[1] for line in lines] == ["1", "2", "3"]
@@ -409,10 +394,3 @@ def test_gradients_are_clipped_to_the_norm(tmp_path):
     optimizer = {"learning_rate": 1.0, "epsilon": 1.0}
     run(tmp_path, model, max_epochs=1, clip_norm=1e-3, optimizer=optimizer)
     assert 0 < (model.output.weight - before).abs().max() < 6 * 1e-3
-
-
-def test_training_does_not_change_loggers_and_warning_filters(tmp_path):
-    loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
-    before = [logger.level for logger in loggers], list(warnings.filters)
-    run(tmp_path, max_epochs=1)
-    assert ([logger.level for logger in loggers], list(warnings.filters)) == before

@@ -1,0 +1,150 @@
+"""What training shows while it runs: lines and a bar on stderr, curves as CSV and in TensorBoard."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import io
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, cast
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from seq2seq_attn.text.checksums import write_recorded
+from seq2seq_attn.training import CURVES
+from seq2seq_attn.training.checkpoints import TrainingState
+
+LOG_INTERVAL = 10.0  # minimum seconds between the lines of a log; a terminal gets a line for every epoch
+
+
+class ProgressLines:
+    """A line on stderr for each epoch; on a terminal, also a bar with the time left, ignoring early stopping.
+
+    In a log, lines are at least `LOG_INTERVAL` apart, except for the last epoch. A context manager: the bar is there
+    within its block. With `bar` None, nothing is written at all.
+    """
+
+    def __init__(self, name: str, bar: bool | None, step: int, steps: int) -> None:
+        """`step` of all `steps` have been taken."""
+        self.name, self.is_silent = name, bar is None
+        self.first_step, self.steps = step, steps
+        self.start = self.written = time.perf_counter()
+        self.console = Console(file=cast(IO[str], _Stderr()))
+        self.bar: Progress | None = None
+        if bar and self.console.is_terminal:
+            columns = BarColumn(), TextColumn("{task.completed}/{task.total} steps"), TimeElapsedColumn()
+            left = TextColumn("at most"), TimeRemainingColumn()
+            self.bar = Progress(TextColumn("{task.description}"), *columns, *left, console=self.console, transient=True)
+            self.task = self.bar.add_task(name, total=steps, completed=step)
+
+    def __enter__(self) -> ProgressLines:
+        if self.bar is not None:
+            self.bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+    def show_step(self, step: int) -> None:
+        """Moves the bar."""
+        if self.bar is not None:
+            self.bar.update(self.task, completed=step)
+
+    def show_epoch(
+        self, state: TrainingState, loss: float, scores: Mapping[str, float], epochs: int, is_last: bool
+    ) -> None:
+        """The line of the epoch that has just ended, with its mean loss of a token and the scores of its validation."""
+        now = time.perf_counter()
+        if not (self.console.is_terminal or is_last or now - self.written >= LOG_INTERVAL):
+            return
+        self.written = now
+        text = f"epoch {state.epoch}/{epochs}, loss {loss:.3f}"
+        if scores:
+            text += f", validation loss {scores['loss']:.3f}"
+        if "bleu" in scores:
+            text += f", BLEU {scores['bleu']:.2f}"
+        speed = state.epoch_tokens / max(state.epoch_seconds, 1e-9)
+        text += f", {duration(state.epoch_seconds)}, {speed:,.0f} tokens/s"
+        if state.skipped_steps:
+            text += f", {state.skipped_steps} steps skipped"
+        left = (now - self.start) / max(1, state.step - self.first_step) * (self.steps - state.step)
+        self.write(text if is_last else f"{text}, at most {duration(left)} left")
+
+    def write(self, text: str) -> None:
+        """A line that begins with the name of the run."""
+        if not self.is_silent:
+            self.console.print(f"{self.name}: {text}", highlight=False, markup=False, soft_wrap=True)
+
+
+class _Stderr:
+    """stderr, where what cannot be written is lost: a full disk or a closed terminal must not end training."""
+
+    def __init__(self) -> None:
+        self.stream = sys.stderr  # as long as it shows a bar, rich has something else in its place
+
+    def write(self, text: str) -> None:
+        with suppress(OSError):
+            self.stream.write(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self.stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+def duration(seconds: float) -> str:
+    """A time for humans: 8.3 s, 45 s, 12 min, 2 h 5 min."""
+    if seconds < 90:
+        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+
+
+class Curves:
+    """The losses and scores of a training by step, in folder/log: `metrics.csv`, and events if TensorBoard is there.
+
+    The rows are a part of the training's state, so a training that is resumed has those up to its checkpoint. A context
+    manager, because TensorBoard writes in a thread of its own.
+    """
+
+    COLUMNS = ("epoch", "step", "train_loss", "validation_loss", "validation_bleu")
+
+    def __init__(self, folder: Path, state: TrainingState) -> None:
+        self.folder = folder
+        self.board: Any = None
+        if importlib.util.find_spec("tensorboard"):  # the extra [tensorboard]
+            from torch.utils.tensorboard import SummaryWriter
+
+            self.board = SummaryWriter(str((folder / CURVES).parent), purge_step=state.step + 1)
+
+    def __enter__(self) -> Curves:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.board is not None:
+            self.board.close()
+
+    def add(self, state: TrainingState, values: Mapping[str, float]) -> None:
+        """A row for the step that was taken last; epochs and steps are counted from 1."""
+        state.curve.append({"epoch": state.epoch + 1, "step": state.step, **values})
+        if self.board is not None:
+            for name, value in values.items():
+                self.board.add_scalar(name, value, state.step)
+
+    def save(self, state: TrainingState) -> None:
+        """Writes all rows so far."""
+        content = io.StringIO(newline="")
+        table = csv.DictWriter(content, self.COLUMNS, lineterminator="\n")
+        table.writeheader()
+        table.writerows(state.curve)
+        write_recorded(self.folder, {CURVES: content.getvalue().encode()})
+        if self.board is not None:
+            self.board.flush()
