@@ -1,4 +1,4 @@
-"""The moving average of the weights over all steps of a training."""
+"""The moving average of the weights over all steps of a training, which is what is validated and kept."""
 
 from __future__ import annotations
 
@@ -30,18 +30,29 @@ class WeightAverage:
         decay = min(self.decay, (1 + step) / (10 + step))
         torch._foreach_lerp_(list(self.averages.values()), self.weights, 1 - decay)
 
-    @contextmanager
-    def in_place_of_the_weights(self) -> Iterator[None]:
-        """The model has the averages in the block, in the same memory, so whatever refers to a weight remains valid."""
-        self._swap()
-        try:
-            yield
-        finally:
-            self._swap()
-
     @torch.no_grad()
-    def _swap(self) -> None:
+    def swap(self) -> None:
+        """Exchanges weights and averages, in place: what refers to a weight's memory remains valid."""
         for average, weight in zip(self.averages.values(), self.weights, strict=True):
             trained = weight.clone()
             weight.copy_(average)
             average.copy_(trained)
+
+
+@contextmanager
+def evaluating(model: nn.Module, average: WeightAverage | None) -> Iterator[None]:
+    """In the block, the model is in evaluation mode and has the averages of its weights, if there are any.
+
+    Afterwards each of its modules is in its own mode again.
+    """
+    modes = {module: module.training for module in model.modules()}
+    model.eval()
+    if average is not None:
+        average.swap()
+    try:
+        yield
+    finally:
+        if average is not None:
+            average.swap()
+        for module, mode in modes.items():
+            module.training = mode

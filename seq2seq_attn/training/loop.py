@@ -1,9 +1,8 @@
 """The training loop in plain torch: from the first step, or the last checkpoint, to the weights of the best validation.
 
 `Loop.run` is all of it: for each epoch the batches, the validation and the checkpoint; `Loop.step` is a step. One
-process trains. Several would change three places, each marked with "several processes" below: losses are sums over
-tokens, divided by a count that is then the count of all of them, and what decides about the whole training (validation,
-early stopping, checkpoints, lines) is decided by one of them.
+process trains. Several would change the three places that say "several processes": each takes its share of the batches;
+losses are sums over tokens, divided by the tokens of all of them; and one decides for all.
 """
 
 from __future__ import annotations
@@ -11,12 +10,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from torch.utils.data import DataLoader
 
@@ -24,7 +23,7 @@ from seq2seq_attn.errors import UserError, file_of
 from seq2seq_attn.models.translator import Translator
 from seq2seq_attn.ops.host import device_type, free_memory, is_out_of_memory
 from seq2seq_attn.saved import unique_tensors
-from seq2seq_attn.training.average import WeightAverage
+from seq2seq_attn.training.average import WeightAverage, evaluating
 from seq2seq_attn.training.batches import Batch, LengthBuckets
 from seq2seq_attn.training.checkpoints import Checkpoint, TrainingState, keep_epoch, read_checkpoint, write_checkpoint
 from seq2seq_attn.training.config import TrainingConfig, make_optimizer, plateau, rate_per_step
@@ -177,7 +176,7 @@ class Loop:
         state = self.state
         self.buckets.set_epoch(state.epoch)
         self.buckets.first = state.batch
-        batches = iter(self.training)  # draws a number from torch's generator
+        batches = iter(self.training)  # draws a number from torch's generator; several processes: each has its share
         if state.batch and self.random is not None:
             self.random.restore()  # within an epoch, after that draw
         elif not state.batch:
@@ -264,7 +263,7 @@ class Loop:
     def validate(self) -> dict[str, float]:
         """The scores of the averaged weights, which are kept if they are the best so far."""
         config, state = self.config, self.state
-        with _evaluating(self.model), nullcontext() if self.average is None else self.average.in_place_of_the_weights():
+        with evaluating(self.model, self.average):
             scores = self._scores()
             score = scores[config.monitor]
             state.since_best += config.is_informative(score)
@@ -340,18 +339,6 @@ def _memory(ran_out: str) -> Iterator[None]:
         if not is_out_of_memory(error):
             raise
         raise UserError(f"memory {ran_out}, and start again with --overwrite") from None
-
-
-@contextmanager
-def _evaluating(model: nn.Module) -> Iterator[None]:
-    """The model is in evaluation mode in the block; afterwards each module is in its own again."""
-    modes = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, mode in modes.items():
-            module.training = mode
 
 
 @torch.no_grad()
