@@ -21,6 +21,7 @@ from torch.utils.data import DataLoader
 
 from seq2seq_attn.errors import UserError, file_of
 from seq2seq_attn.models.translator import Translator
+from seq2seq_attn.ops.dispatch import is_synchronous
 from seq2seq_attn.ops.host import device_type, free_memory, is_out_of_memory
 from seq2seq_attn.saved import unique_tensors
 from seq2seq_attn.training.average import WeightAverage, evaluating
@@ -129,7 +130,7 @@ class Loop:
         self.best = {name: tensor.clone() for name, tensor in unique_tensors(model).items()}
         self.skipped = SkippedSteps(model, config)
         # Reading a value makes an accelerator wait.
-        self.read_every, self.log_every = (1, 10) if self.device.type == "cpu" else (50, 50)
+        self.read_every, self.log_every = (1, 10) if is_synchronous(self.epoch_negative) else (50, 50)
         self._take_no_step()
 
     def _take_no_step(self) -> None:
