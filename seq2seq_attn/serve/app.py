@@ -31,11 +31,9 @@ from seq2seq_attn.serve.pages import docs_page, schema
 from seq2seq_attn.serve.requests import ApiError, Lines, as_lines
 from seq2seq_attn.serve.tasks import (
     AlignTask,
-    AttentionItem,
     AttentionTask,
     HypothesesTask,
     ModelTask,
-    NeighborsItem,
     NeighborsTask,
     NextStepTask,
     ScoreTask,
@@ -282,8 +280,7 @@ def _add_lines(app: FastAPI, server: Server) -> None:
             (length,) = await server.source_lengths(served, [body.source])
         else:
             (length,) = await server.pair_lengths(served, [(body.source, body.target)])
-        task, given = AttentionTask(served, body.words, body.heads), AttentionItem(body.source, body.target)
-        return await _answer(served, await server.one(request, task, given, length))
+        return await _answer(served, await server.one(request, AttentionTask(served), body, length))
 
 
 def _add_neighbors(app: FastAPI, server: Server) -> None:
@@ -302,8 +299,7 @@ def _add_neighbors(app: FastAPI, server: Server) -> None:
             raise ApiError(
                 503, "the training sentences are being read, once; ask again in a few seconds", retry_after="5"
             )
-        given = NeighborsItem(body.source, body.target, body.step, body.most)
-        return await _answer(served, await server.one(request, NeighborsTask(served, index), given, length))
+        return await _answer(served, await server.one(request, NeighborsTask(served, index), body, length))
 
 
 def _add_steps(app: FastAPI, server: Server) -> None:

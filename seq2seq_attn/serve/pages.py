@@ -8,13 +8,17 @@ from typing import Any
 
 from seq2seq_attn.options import SearchRequest
 from seq2seq_attn.strict import Strict
+from seq2seq_attn.strict.keys import keys
 
 
 def schema(record: type[Strict]) -> dict[str, Any]:
     """The body of an endpoint in OpenAPI; records within records are written out where they stand."""
     schema = record.model_json_schema(ref_template="{model}")
-    for name in SearchRequest.model_fields if issubclass(record, SearchRequest) else ():
-        del schema["properties"][name]["default"]  # that of the run
+    for key in keys("", record):
+        field = schema["properties"][key.name]
+        field["description"] = key.meaning
+        if key.name in SearchRequest.model_fields:
+            field.pop("default", None)  # that of the run
     parts = schema.pop("$defs", {})
 
     def inlined(value: Any) -> Any:
@@ -40,10 +44,11 @@ def docs_page(openapi: dict[str, Any]) -> str:
             schema = content.get("schema", {})
             if not schema.get("properties"):
                 continue
-            parts.append("<table border=1><tr><th>field<th>type<th>default</tr>")
+            parts.append("<table border=1><tr><th>field<th>type<th>default<th>meaning</tr>")
             for name, field in schema["properties"].items():
                 default = "required" if name in schema.get("required", ()) else json.dumps(field.get("default"))
-                parts.append(f"<tr><td>{name}<td>{html.escape(_type(field))}<td>{html.escape(default)}</tr>")
+                cells = name, _type(field), default, field["description"]
+                parts.append(f"<tr>{''.join(f'<td>{html.escape(cell)}' for cell in cells)}</tr>")
             parts.append("</table>")
     return "\n".join(parts)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,7 @@ from seq2seq_attn.runs.corpora import sample_pairs
 from seq2seq_attn.runs.model import with_lexicon
 from seq2seq_attn.search.interruptible import AtStep, never
 from seq2seq_attn.serve.batches import BatchTask, StoppingError
+from seq2seq_attn.serve.requests import AttentionBody, NeighborsBody
 
 LINES, HYPOTHESES = 64, 320  # that are decoded together at most: a step of them takes some hundredths of a second
 
@@ -180,37 +182,39 @@ class AlignTask:
         return [{"source": each.source, "target": each.target, "links": sorted(each.links)} for each in found]
 
 
-class AttentionItem(NamedTuple):
-    """A sentence and its translation, None for the best one of a search."""
-
-    source: str
-    target: str | None
-
-
 @dataclass(frozen=True)
-class AttentionTask:
-    """Sentences to the attention weights between them and their translations."""
+class _OneByOne:
+    """A task whose items are computed one at a time."""
 
     served: ServedModel
-    words: bool
-    heads: bool
     batch_size: ClassVar[int] = 1
 
-    def work(self, item: AttentionItem, length: int) -> int:
+    def work(self, item: Any, length: int) -> int:
+        return int(item.work(length))
+
+    def __call__(self, items: Sequence[Any], at_step: AtStep) -> list[Any]:
+        return [self.answer(each, at_step) for each in items]
+
+    @abstractmethod
+    def answer(self, item: Any, at_step: AtStep) -> Any:
+        """What is computed for an item."""
+
+
+class AttentionTask(_OneByOne):
+    """Sentences to the attention weights between them and their translations, by default the best ones of a search."""
+
+    def work(self, item: AttentionBody, length: int) -> int:
         options = self.served.model.config.search
         return (options.hypotheses if item.target is None else 1) * options.limit(length + 1)
 
-    def __call__(self, items: Sequence[AttentionItem], at_step: AtStep) -> list[dict[str, Any]]:
-        return [self._record(each, at_step) for each in items]
-
-    def _record(self, item: AttentionItem, at_step: AtStep) -> dict[str, Any]:
+    def answer(self, item: AttentionBody, at_step: AtStep) -> dict[str, Any]:
         model, target = _asking(self.served.model, at_step), item.target
         if target is None:
             prepared = _asking(self.served.prepared(model.config.search), at_step)
             target = prepared.translate([item.source]).sentences[0]
-        found = model.attention(item.source, target, words=self.words)
+        found = model.attention(item.source, target, words=item.words)
         record = {"source": found.source, "target": found.target, "weights": found.weights.tolist()}
-        if self.heads:
+        if item.heads:
             maps = model.attention_maps(item.source, target)
             parts = {"cross": maps.cross, "encoder": maps.encoder, "decoder": maps.decoder}
             record |= {name: [layer.tolist() for layer in layers] for name, layers in parts.items()}
@@ -218,32 +222,20 @@ class AttentionTask:
         return record
 
 
-class NeighborsItem(NamedTuple):
-    """The arguments of `find_neighbors`."""
-
-    source: str | tuple[str, ...]
-    target: str | tuple[str, ...] | None
-    step: int | None
-    most: int
-
-
 @dataclass(frozen=True)
-class NeighborsTask:
+class NeighborsTask(_OneByOne):
     """Sentences, or steps of their translations, to those of the training text that are nearest."""
 
-    served: ServedModel
     index: StateIndex
-    batch_size: ClassVar[int] = 1
 
-    def work(self, _item: NeighborsItem, length: int) -> int:
+    def work(self, item: NeighborsBody, length: int) -> int:
         options = self.served.model.config.search
         return options.hypotheses * options.limit(length + 1)
 
-    def __call__(self, items: Sequence[NeighborsItem], at_step: AtStep) -> list[dict[str, Any]]:
+    def answer(self, item: NeighborsBody, at_step: AtStep) -> dict[str, Any]:
         trained = _asking(self.served.model, at_step).trained
-        return [
-            {"neighbors": [near._asdict() for near in find_neighbors(trained, self.index, *each)]} for each in items
-        ]
+        found = find_neighbors(trained, self.index, item.source, item.target, item.step, item.most)
+        return {"neighbors": [near._asdict() for near in found]}
 
 
 class StepsItem(NamedTuple):
@@ -272,49 +264,28 @@ class StepsItem(NamedTuple):
         )
 
 
-@dataclass(frozen=True)
-class StepsTask:
+class StepsTask(_OneByOne):
     """Sentences to all steps of their decoding."""
 
-    served: ServedModel
-    batch_size: ClassVar[int] = 1
-
-    def work(self, item: StepsItem, length: int) -> int:
-        return item.work(length)
-
-    def __call__(self, items: Sequence[StepsItem], at_step: AtStep) -> list[dict[str, Any]]:
-        trained = self.served.model.trained
-        found = (decoded(trained, each.source, each.steps(self.served, at_step)) for each in items)
-        return [
-            {
-                "source": each.source,
-                "text": each.text,
-                "log_probability": each.log_probability,
-                "steps": [step_record(step) for step in each.steps],
-            }
-            for each in found
-        ]
+    def answer(self, item: StepsItem, at_step: AtStep) -> dict[str, Any]:
+        found = decoded(self.served.model.trained, item.source, item.steps(self.served, at_step))
+        return {
+            "source": found.source,
+            "text": found.text,
+            "log_probability": found.log_probability,
+            "steps": [step_record(step) for step in found.steps],
+        }
 
 
-@dataclass(frozen=True)
-class HypothesesTask:
+class HypothesesTask(_OneByOne):
     """Sentences to the n best translations after their prefixes."""
 
-    served: ServedModel
-    batch_size: ClassVar[int] = 1
-
-    def work(self, item: StepsItem, length: int) -> int:
-        return item.work(length)
-
-    def __call__(self, items: Sequence[StepsItem], at_step: AtStep) -> list[dict[str, Any]]:
+    def answer(self, item: StepsItem, at_step: AtStep) -> dict[str, Any]:
         trained = _asking(self.served.model, at_step).trained
-        found = (
-            continuations(
-                trained, each.source, prefix=each.prefix, interventions=each.interventions, options=each.options
-            )
-            for each in items
+        found = continuations(
+            trained, item.source, prefix=item.prefix, interventions=item.interventions, options=item.options
         )
-        return [{"hypotheses": [each._asdict() for each in hypotheses]} for hypotheses in found]
+        return {"hypotheses": [each._asdict() for each in found]}
 
 
 def step_record(step: DecodedStep) -> dict[str, Any]:
