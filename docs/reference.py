@@ -18,9 +18,9 @@ import typer
 from pydantic import BaseModel
 
 import seq2seq_attn
-from seq2seq_attn import attention, doctor
+from seq2seq_attn import attention, testing
 from seq2seq_attn.analysis import neighbors, stepwise, verify
-from seq2seq_attn.api import answers, data, experiments, heads, scores
+from seq2seq_attn.api import answers, catalog, data, experiments, heads, scores
 from seq2seq_attn.cli import PROGRAM
 from seq2seq_attn.cli.app import app
 from seq2seq_attn.comparison.experiment import Experiment
@@ -43,7 +43,8 @@ RESULTS = {
     scores: ["Scores"],
     verify: ["Verification", "VerifiedItem"],
     experiments: ["ComparisonTable"],
-    doctor: ["Report", "Finding", "Catalog", "Entry"],
+    catalog: ["Catalog", "Entry"],
+    testing: testing.__all__,
     steps: ["Walk", "WalkStep"],
     self_attention: ["SelfAttentionWalk"],
 }  # fmt: skip

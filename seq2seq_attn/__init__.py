@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from seq2seq_attn import attention as attention
     from seq2seq_attn.analysis.verify import verify as verify
     from seq2seq_attn.api import data as data
+    from seq2seq_attn.api.catalog import scorers as scorers
     from seq2seq_attn.api.experiments import Comparison as Comparison
     from seq2seq_attn.api.experiments import compare as compare
     from seq2seq_attn.api.experiments import demo as demo
@@ -27,11 +28,10 @@ if TYPE_CHECKING:
     from seq2seq_attn.api.scores import evaluate as evaluate
     from seq2seq_attn.comparison.experiment import Experiment as Experiment
     from seq2seq_attn.config import Config as Config
-    from seq2seq_attn.doctor.catalog import scorers as scorers
-    from seq2seq_attn.doctor.isolation import check as check
     from seq2seq_attn.errors import UserError as UserError
     from seq2seq_attn.speed import bench as bench
     from seq2seq_attn.speed.measurements import Sitting as Sitting
+    from seq2seq_attn.testing import check as check
     from seq2seq_attn.walkthrough import walk as walk
 
     load = Model.load
@@ -47,13 +47,13 @@ _PLACES = {  # below this package: the module, and what of it
     "UserError": "errors:UserError",
     "attention": "attention:",
     "bench": "speed:bench",
-    "check": "doctor.isolation:check",
+    "check": "testing:check",
     "compare": "api.experiments:compare",
     "data": "api.data:",
     "demo": "api.experiments:demo",
     "evaluate": "api.scores:evaluate",
     "load": "api.model:Model.load",
-    "scorers": "doctor.catalog:scorers",
+    "scorers": "api.catalog:scorers",
     "train": "api.experiments:train",
     "verify": "analysis.verify:verify",
     "walk": "walkthrough:walk",

@@ -30,8 +30,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--query-size", type=int, help="size of a query; default: 16")
     made.add_argument("--key-size", type=int, help="size of a key; default: 24, or the query size")
     made.add_argument("--full", action="store_true", help="compile to machine code, with inductor; takes longer")
-    made.add_argument("--timeout", type=float, default=120.0, help="seconds per law")
-    made.add_argument("--in-process", action="store_true", help="check in this process, for a debugger")
+    made.add_argument("--timeout", type=float, default=600.0, help="seconds per part")
     made.add_argument("--json", action="store_true", help="print JSON instead of text")
     return made
 
@@ -61,14 +60,13 @@ def _run(arguments: Sequence[str], missing: ModuleNotFoundError) -> int:
             raise missing
     given = parser().parse_args(arguments[1:])
     with needing("check"):
-        from seq2seq_attn.doctor.command import run
+        from seq2seq_attn.testing.command import run
     return run(
         given.parts,
         given.query_size,
         given.key_size,
         full=given.full,
         timeout=given.timeout,
-        in_process=given.in_process,
         as_json=given.json,
         answer=print,
     )

@@ -68,39 +68,27 @@ def no_figures(monkeypatch):
 
 @pytest.fixture
 def only_laws(monkeypatch):
-    """Keeps only these laws of scorers, and the prerequisites."""
-    from seq2seq_attn.doctor import LAWS
-    from seq2seq_attn.doctor.laws import PREREQUISITES
+    """Keeps only these laws of every kind of part, and those that have to hold first."""
+    from seq2seq_attn.testing.laws import LAWS
 
     def only(*laws):
-        kept = {*PREREQUISITES["scorer"], *laws}
-        monkeypatch.setitem(LAWS, "scorer", {law: each for law, each in LAWS["scorer"].items() if law in kept})
+        kept = {"shapes", "determinism", *laws}
+        for kind, all_laws in LAWS.items():
+            monkeypatch.setitem(LAWS, kind, {law: each for law, each in all_laws.items() if law in kept})
 
     return only
 
 
 @pytest.fixture
 def parts_in_this_process(monkeypatch):
-    """The doctor starts no process for a part, and leaves out graphs: torch cannot trace the checks of shapes."""
-    from seq2seq_attn import doctor
-    from seq2seq_attn.doctor import isolation
+    """`check` starts no process, and leaves out graphs: torch cannot trace the checks of shapes."""
+    from seq2seq_attn.testing import command
+    from seq2seq_attn.testing.laws import LAWS, report_on
 
-    class InThisProcess:
-        def __init__(self, request, timeout=None):
-            self.subject = request.subject()
-            self.part, self.laws = self.subject.name, tuple(doctor.LAWS[self.subject.kind])
-
-        def report(self, laws=None):
-            return doctor.check_subject(self.subject, laws)
-
-        def close(self):
-            pass
-
-    for place in (doctor, isolation):
-        monkeypatch.setattr(place, "IsolatedPart", InThisProcess)
-    for kind, laws in doctor.LAWS.items():
+    monkeypatch.setattr(command, "check_apart", lambda request: report_on(request.laws()))
+    for kind, laws in LAWS.items():
         graphs = ("compiled", "exported")
-        monkeypatch.setitem(doctor.LAWS, kind, {law: each for law, each in laws.items() if law not in graphs})
+        monkeypatch.setitem(LAWS, kind, {law: each for law, each in laws.items() if law not in graphs})
 
 
 @pytest.fixture(params=["kernel", "torch"])

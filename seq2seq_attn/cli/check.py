@@ -1,4 +1,4 @@
-"""`check`: the attention doctor."""
+"""`check`: whether a part keeps the laws of attention."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ def check(
         int | None, typer.Option(min=1, help="Size of a key; default: 24, or the query size if both must be equal.")
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Compile to machine code, with inductor; takes longer.")] = False,
-    timeout: Annotated[float, typer.Option(min=1, help="Seconds per law; a law that takes longer is broken.")] = 120,
-    in_process: Annotated[
-        bool, typer.Option("--in-process", help="Check in this process, for a debugger, without a time limit.")
-    ] = False,
+    timeout: Annotated[
+        float, typer.Option(min=1, help="Seconds per part; the law that it is in is then broken.")
+    ] = 600,
     as_json: AsJson = False,
 ) -> None:
     """Check attention parts against the laws of attention.
 
-    The parts are scorers, normalizers, windows and contexts. Prints one line per law: ok, note (worth knowing), warning
-    (allowed but rarely intended) or wrong. The laws cover padding, batches, queries together and one by one, long
-    sources, memory layouts, gradients against finite differences, training mode, what the weights depend on,
-    saturation, NaN, half precision, copies, a translator with each decoder, torch.compile and torch.export. Each part
-    is checked in its own process. The exit code is 1 if any result is wrong.
+    The parts are scorers, normalizers, windows and contexts. Prints one line per law: it holds; it is broken, with what
+    is wrong and the line of the file if the part raised an error; a warning (allowed but rarely intended); or skipped,
+    with the reason. The laws cover padding, batches, queries together and one by one, long sources, memory
+    layouts, gradients against finite differences, training mode, what the weights depend on, saturation, NaN, half
+    precision, copies, torch.compile and torch.export. Each part is checked in its own process. The exit code is 1 if a
+    law is broken. `pytest --check-scorer PART` has the same laws as tests.
 
     Parts are called with random numbers on the CPU. The check cannot show that a part computes its equation, nor find
     defects on inputs that were not tried. In training mode, values are compared only if dropout is the only source of
-    randomness. `seq2seq_attn.doctor` lists these limits.
+    randomness. `seq2seq_attn.testing` lists these limits.
     """
     for part in parts:
         require_file(part)
 
-    from seq2seq_attn.doctor.command import run
+    from seq2seq_attn.testing.command import run
 
     code = run(
         parts,
@@ -54,7 +54,6 @@ def check(
         key_size,
         full=full,
         timeout=timeout,
-        in_process=in_process,
         as_json=as_json,
         answer=answer,
     )

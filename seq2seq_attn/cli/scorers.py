@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -11,36 +11,26 @@ from seq2seq_attn.cli.arguments import AsJson, Plugin, load_plugins
 from seq2seq_attn.cli.console import answer, answer_json, answer_rich, say
 from seq2seq_attn.errors import UserError
 
-if TYPE_CHECKING:
-    from seq2seq_attn.doctor import Entry
-
 
 def scorers(
     query_size: Annotated[int, typer.Option(min=1, help="Size of a decoder state.")] = 512,
     key_size: Annotated[int, typer.Option(min=1, help="Size of an encoder state, both directions together.")] = 1024,
-    positions: Annotated[int, typer.Option(min=1, help="Length of the source, for the cost.")] = 50,
     as_json: AsJson = False,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print the page docs/scorers.md.")] = False,
     plugin: Plugin = None,
 ) -> None:
     """List scorers, normalizers, windows and positions.
 
-    Prints the name of each in a configuration, its equation, its publication, and its options with their defaults. For
-    scorers, also prints the number of parameters at the given sizes and the cost in FLOPs and bytes per target word
-    (step) and per sentence (source), counted during a run.
+    Prints the name of each in a configuration, its equation, its publication, its options with their defaults, and its
+    number of parameters at the given sizes.
     """
     if as_json and as_markdown:
         raise UserError("--json and --markdown are alternative formats; give one of them")
     load_plugins(plugin)
-    found = s2s.scorers(query_size, key_size, positions, say=say)
+    found = s2s.scorers(query_size, key_size, say=say)
     if as_markdown:
         answer(found.markdown().rstrip())
     elif as_json:
-        answer_json([_record(entry) for entry in found])
+        answer_json([entry._asdict() for entry in found])
     else:
         answer_rich(found)
-
-
-def _record(entry: Entry) -> dict[str, Any]:
-    costs = {"prepare": entry.prepare, "step": entry.step}
-    return entry._asdict() | {name: cost and cost._asdict() for name, cost in costs.items()}

@@ -164,24 +164,22 @@ def test_check_and_its_pytest_plugin_need_torch_alone(torch_alone):
     assert checked.stderr == ""
     (record,) = json.loads(checked.stdout)
     assert (checked.returncode, record["part"]) == (1, "Sideways(query_size=8, key_size=8)")
-    assert record["findings"]["shapes"]["verdict"] == "wrong"
+    assert (record["laws"][0]["law"], record["laws"][0]["verdict"]) == ("shapes", "broken")
     tested = torch_alone(
         "-m", "pytest", "-p", "seq2seq_attn.pytest_plugin", "-p", "no:cacheprovider", "-rA", "-k", "padding or batch",
         "--check-scorer", "mine.py:Backwards",
     )  # fmt: skip
     assert tested.returncode == 1, tested.stderr
     assert "PASSED mine.py:Backwards::batch" in tested.stdout
-    assert "FAILED mine.py:Backwards::more_padding" in tested.stdout
+    assert "FAILED mine.py:Backwards::padding" in tested.stdout
 
 
 @pytest.mark.slow
-def test_every_law_but_that_of_the_translator_is_checked_with_torch_alone(torch_alone):
+def test_every_law_is_checked_with_torch_alone(torch_alone):
     checked = torch_alone("-m", "seq2seq_attn", "check", "additive", "softmax", "local_p", "--json")
     assert (checked.returncode, checked.stderr) == (0, "")
     for record in json.loads(checked.stdout):
-        notes = {law: each["message"] for law, each in record["findings"].items() if each["verdict"] == "note"}
-        assert "not checked: a translator needs" in notes.pop("translator")
-        assert not any("not installed" in message for message in notes.values())
+        assert {each["verdict"] for each in record["laws"]} == {"holds"}
 
 
 @pytest.mark.parametrize(

@@ -30,11 +30,9 @@ def test_every_part_is_listed_with_its_equation_and_source(listed):
             assert (entry["kind"], entry["equation"], entry["source"]) == (kind, part.equation, part.source)
 
 
-def test_parameters_and_costs_depend_on_the_given_sizes(listed):
-    found = listed("--query-size", "5", "--key-size", "7", "--positions", "3")
+def test_parameters_depend_on_the_given_sizes(listed):
+    found = listed("--query-size", "5", "--key-size", "7")
     assert found["general"]["parameters"] == 5 * 7
-    assert found["general"]["step"]["flops"] == 2 * 5 * 3
-    assert found["general"]["prepare"] == {"flops": 2 * 3 * 7 * 5, "bytes": 4 * (3 * 7 + 7 * 5 + 3 * 5)}
     assert found["additive"]["parameters"] == 5 * 5 + 7 * 5 + 5 + 5  # W, U, b and v, with 5 hidden units
     assert found["additive"]["options"] == {"hidden_size": None}
 
@@ -42,7 +40,7 @@ def test_parameters_and_costs_depend_on_the_given_sizes(listed):
 def test_incompatible_sizes_are_reported(listed, program):
     assert listed("--query-size", "5", "--key-size", "5")["dot"]["parameters"] == 0
     found = listed("--query-size", "5", "--key-size", "7")["dot"]
-    assert (found["parameters"], found["step"]) == (None, None)
+    assert found["parameters"] is None
     assert "got 5 and 7; use General" in found["error"]
     assert "got 5 and 7; use General" in program("scorers", "--query-size", "5", "--key-size", "7").out
 
@@ -56,7 +54,7 @@ def test_the_table_names_every_part_under_its_kind(program):
 
 def test_the_page_is_markdown_with_its_own_command(program, refused):
     answer = program("scorers", "--query-size", "5", "--key-size", "5", "--markdown")
-    assert "seq2seq-attn scorers --query-size 5 --key-size 5 --positions 50 --markdown" in answer.out
+    assert "seq2seq-attn scorers --query-size 5 --key-size 5 --markdown" in answer.out
     for classes in KINDS.values():
         assert all(f"\n| `{name}` |" in answer.out for name in classes())
     assert "give one of them" in refused("scorers", "--markdown", "--json")

@@ -62,7 +62,7 @@ def test_the_transformer_keeps_its_output_and_learns_to_reverse_words_with_anoth
 def test_the_own_scorer_is_checked_and_gets_a_row_in_the_results(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = run("own_scorer.py", "training.max_epochs=1", "training.batch_size=400")
-    assert " 0 wrong" in text
+    assert " 0 broken" in text
     table = (tmp_path / "comparisons" / "own-scorer" / "table.md").read_text(encoding="utf-8")
     first = table.partition("\n## ")[0].splitlines()
     rows = {cells[1].strip(): cells[2:] for line in first if len(cells := line.split("|")) > 4}

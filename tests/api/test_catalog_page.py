@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from seq2seq_attn.api.catalog import scorers
 from seq2seq_attn.attention import (
     Additive,
     normalizer,
@@ -15,7 +16,6 @@ from seq2seq_attn.attention import (
     window,
     window_classes,
 )
-from seq2seq_attn.doctor import measure_cost, scorers
 
 PAGE = Path(__file__).parents[2] / "docs/scorers.md"
 
@@ -35,19 +35,18 @@ def _without_scorers_of_other_tests(monkeypatch):
 
 def test_the_page_in_docs_is_current():
     command = "seq2seq-attn scorers --query-size 512 --key-size 512 --markdown > docs/scorers.md"
-    assert PAGE.read_text(encoding="utf-8") == scorers(512, 512, 50).markdown(), f"regenerate it: {command}"
+    assert PAGE.read_text(encoding="utf-8") == scorers(512, 512).markdown(), f"regenerate it: {command}"
 
 
-def test_an_entry_has_the_equation_and_the_cost_of_its_class():
-    entry = next(entry for entry in scorers(5, 7, 3) if entry.name == "additive")
-    cost = measure_cost(Additive(5, 7), positions=3)
+def test_an_entry_has_the_equation_and_the_options_of_its_class():
+    entry = next(entry for entry in scorers(5, 7) if entry.name == "additive")
     assert (entry.equation, entry.source) == (Additive.equation, Additive.source)
-    assert (entry.parameters, entry.prepare, entry.step) == (cost.parameters, cost.prepare, cost.step)
+    assert entry.parameters == sum(parameter.numel() for parameter in Additive(5, 7).parameters())
     assert entry.settings == ["hidden_size=null"]
 
 
 def test_every_part_has_an_equation_and_a_source():
-    entries = scorers(512, 512, 50)
+    entries = scorers(512, 512)
     assert {entry.kind for entry in entries} == {"scorer", "normalizer", "window", "position"}
     for entry in entries:
         assert entry.equation, entry.name
@@ -56,6 +55,6 @@ def test_every_part_has_an_equation_and_a_source():
 
 
 def test_a_bar_in_an_equation_does_not_end_its_cell():
-    rows = [line for line in scorers(512, 512, 50).markdown().splitlines() if line.startswith("| `cosine`")]
+    rows = [line for line in scorers(512, 512).markdown().splitlines() if line.startswith("| `cosine`")]
     assert r"`q · k / (\|q\| \|k\| τ)`" in rows[0]
-    assert rows[0].replace(r"\|", "").count("|") == 10
+    assert rows[0].replace(r"\|", "").count("|") == 6
