@@ -34,8 +34,8 @@ in `contexts.py`, those of one kind in `scorers.py` and `normalizers.py` (and wi
 
 from seq2seq_attn.testing.laws import (
     Law,
+    LawOutcome,
     LawWarning,
-    Outcome,
     Report,
     check,
     check_part,
@@ -43,4 +43,4 @@ from seq2seq_attn.testing.laws import (
     parametrize_with_laws,
 )
 
-__all__ = ["Law", "LawWarning", "Outcome", "Report", "check", "check_part", "laws_of", "parametrize_with_laws"]
+__all__ = ["Law", "LawOutcome", "LawWarning", "Report", "check", "check_part", "laws_of", "parametrize_with_laws"]

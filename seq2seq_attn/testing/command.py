@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from seq2seq_attn.attention import Normalizer, Scorer, Window
 from seq2seq_attn.errors import FailedError, UserError, needing
-from seq2seq_attn.testing.laws import Law, Outcome, Report, laws_of, outcome_of, place_of
+from seq2seq_attn.testing.laws import Law, LawOutcome, Report, laws_of, outcome_of, place_of
 from seq2seq_attn.testing.subject import find_part
 
 TIMEOUT = 600.0  # seconds for one part
@@ -101,11 +101,11 @@ def check_apart(request: Request) -> Report:
     start, *rest = known
     if "refused" in start:
         raise UserError(start["refused"])
-    outcomes = [Outcome(*each) for each in rest]
+    outcomes = [LawOutcome(*each) for each in rest]
     missing = start["laws"][len(outcomes) :]
     if missing:
-        outcomes.append(Outcome(missing[0], "broken", reason))
-        outcomes += [Outcome(law, "skipped", f"{reason}, in the law `{missing[0]}`") for law in missing[1:]]
+        outcomes.append(LawOutcome(missing[0], "broken", reason))
+        outcomes += [LawOutcome(law, "skipped", f"{reason}, in the law `{missing[0]}`") for law in missing[1:]]
     return Report(start["part"], start["place"], tuple(outcomes))
 
 

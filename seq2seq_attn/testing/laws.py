@@ -166,7 +166,7 @@ def check_part(part: Any, query_size: int | None = None, key_size: int | None = 
 # Reports
 
 
-class Outcome(NamedTuple):
+class LawOutcome(NamedTuple):
     """What came of one law."""
 
     law: str
@@ -179,7 +179,7 @@ class Report(NamedTuple):
 
     part: str  # with its sizes
     place: str  # file and line of its class; empty for a class that no file has
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[LawOutcome, ...]
 
     @property
     def is_broken(self) -> bool:
@@ -195,7 +195,7 @@ class Report(NamedTuple):
 
     def __repr__(self) -> str:
         lines = [f"{verdict:<7}  {law:<12} {message}" for law, verdict, message in self.outcomes]
-        counts = Counter(each.verdict for each in self.outcomes)
+        counts: Counter[str] = Counter(each.verdict for each in self.outcomes)
         summary = "{holds} hold, {broken} broken, {warning} warned of, {skipped} skipped".format_map(counts)
         return "\n".join([f"{self.part}{self.place and f', {self.place}'}", *lines, summary])
 
@@ -223,18 +223,18 @@ def report_on(laws: Sequence[Law]) -> Report:
     return Report(subject.name, place_of(subject.cls), tuple(map(outcome_of, laws)))
 
 
-def outcome_of(law: Law) -> Outcome:
+def outcome_of(law: Law) -> LawOutcome:
     """What came of the law."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             law()
         except AssertionError as error:
-            return Outcome(law.name, "broken", str(error))
+            return LawOutcome(law.name, "broken", str(error))
         except SkipTest as reason:
-            return Outcome(law.name, "skipped", str(reason))
+            return LawOutcome(law.name, "skipped", str(reason))
     remarks = [str(each.message) for each in caught if each.category is LawWarning]
-    return Outcome(law.name, "warning", remarks[0]) if remarks else Outcome(law.name, "holds", law.sentence)
+    return LawOutcome(law.name, "warning", remarks[0]) if remarks else LawOutcome(law.name, "holds", law.sentence)
 
 
 def place_of(cls: type[nn.Module]) -> str:

@@ -8,7 +8,7 @@ import torch
 
 from seq2seq_attn.attention import Additive, Context, Dot, General, ScaledDot, Scorer
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.testing import LawWarning, Outcome, Report, check, check_part, laws_of, parametrize_with_laws
+from seq2seq_attn.testing import LawOutcome, LawWarning, Report, check, check_part, laws_of, parametrize_with_laws
 from seq2seq_attn.testing.laws import outcome_of
 
 
@@ -71,7 +71,7 @@ def test_a_report_has_one_line_per_law_and_counts_verdicts(broken, only_laws):
     assert lines[1].endswith("In eval mode equal arguments give equal results, and autograd does not change them.")
     assert counts == "2 hold, 1 broken, 0 warned of, 0 skipped"
     assert report.to_records()[-1] == {"law": "positions", "verdict": "broken", "message": report.outcomes[-1].message}
-    assert (report.is_broken, Report("Mine()", "", (Outcome("x", "warning", ""),)).is_broken) == (True, False)
+    assert (report.is_broken, Report("Mine()", "", (LawOutcome("x", "warning", ""),)).is_broken) == (True, False)
 
 
 def test_outcomes_are_deterministic_and_leave_the_global_generator_alone(broken):
