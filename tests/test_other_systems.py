@@ -110,7 +110,7 @@ def test_a_run_is_trained_resumed_used_and_evaluated(windows, tmp_path, capsys, 
         ["translate", run, tmp_path / "test.src", "--attention", tmp_path / "weights.npz"],
         ["evaluate", run],
         ["verify", run],
-        ["data", "make", "copy", "--output", tmp_path / "copy"],
+        ["data", "get", "copy", "--output", tmp_path / "copy"],
         ["train", toy_config, "--output", run, "--overwrite"],
     ):
         with pytest.raises(SystemExit) as end:

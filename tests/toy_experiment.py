@@ -3,6 +3,7 @@
 The process that distributes the tests reads this file too, and needs no torch: imports are inside the fixtures.
 """
 
+import gzip
 import shutil
 
 import pytest
@@ -41,12 +42,15 @@ base:
 
 def write_toy_corpus(folder, words="abcde"):
     """Sentences of two to five of the five words, reversed; those of the test set are all different."""
-    from seq2seq_attn.text.synthetic import Parts, write_corpus
-    from seq2seq_attn.text.synthetic.toys import reverse, toy_pair
-
     chosen = [[(i * 7 + k * k + (i >= 72) * k) % 5 for k in range(2 + i % 4)] for i in range(84)]
-    pairs = [toy_pair([words[each] for each in row], reverse) for row in chosen]
-    write_corpus(Parts(pairs[:40], pairs[40:52], pairs[52:]), ("source", "target"), folder)
+    sources = [[words[each] for each in row] for row in chosen]
+    for part, pairs in {"train": sources[:40], "validation": sources[40:52], "test": sources[52:]}.items():
+        links = [[f"{i}-{len(source) - 1 - i}" for i in range(len(source))] for source in pairs]
+        for side, lines in {"source": pairs, "target": [source[::-1] for source in pairs], "align": links}.items():
+            text = "".join(f"{' '.join(line)}\n" for line in lines).encode()
+            path = folder / (f"{part}.{side}.gz" if part == "train" else f"{part}.{side}")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(gzip.compress(text) if part == "train" else text)
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 import torch
 from paths import DISTANCES, SENTENCES, gradients, summary
@@ -16,9 +17,6 @@ import seq2seq_attn as s2s
 from seq2seq_attn.config import Config
 from seq2seq_attn.models.translator import pad
 from seq2seq_attn.strict import parse
-from seq2seq_attn.text.synthetic import Parts, Phrase, write_corpus
-from seq2seq_attn.text.synthetic.grammar import below
-from seq2seq_attn.text.synthetic.toys import Permutation, copy, reverse, toy_pair
 
 LONGEST = 10  # words of a source that is trained on
 TRAINING, VALIDATION = 16_000, 200  # pairs
@@ -47,7 +45,19 @@ ARMS: dict[str, dict[str, object]] = {
 }
 
 
-def agreement(random: Random, distance: int) -> Phrase:
+class Pair(NamedTuple):
+    """A source and its target, in words."""
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+
+
+def below(random: Random, bound: int) -> int:
+    """A number from 0 to `bound - 1`, with the same draws in every release of Python."""
+    return int(random.random() * bound)
+
+
+def agreement(random: Random, distance: int) -> Pair:
     """The verb agrees with the first word, `distance` words before it; the nouns between do not matter.
 
     dogs cat foxes sing -> sing          dog cats foxes sing -> sings
@@ -56,21 +66,27 @@ def agreement(random: Random, distance: int) -> Phrase:
     is_plural = below(random, 2)
     between = [_number(NOUNS[below(random, len(NOUNS))], below(random, 2)) for _ in range(distance - 1)]
     source = (_number(subject, is_plural), *between, verb)
-    return Phrase(source, (verb if is_plural else f"{verb}s",), ((0, 0), (distance, 0)))
+    return Pair(source, (verb if is_plural else f"{verb}s",))
 
 
 def _number(noun: str, is_plural: int) -> str:
     return f"{noun}{'es' if noun == 'fox' else 's'}" if is_plural else noun
 
 
-def letters(task: Permutation) -> Callable[[Random, int], Phrase]:
-    return lambda random, length: toy_pair([chr(97 + below(random, 26)) for _ in range(length)], task)
+def letters(step: int) -> Callable[[Random, int], Pair]:
+    """Random letters, and the same read forwards (a step of 1) or backwards (-1)."""
+
+    def draw(random: Random, length: int) -> Pair:
+        source = tuple(chr(97 + below(random, 26)) for _ in range(length))
+        return Pair(source, source[::step])
+
+    return draw
 
 
 # A random pair with this many words, or over this distance.
-TASKS: dict[str, Callable[[Random, int], Phrase]] = {
-    "copy": letters(copy),
-    "reverse": letters(reverse),
+TASKS: dict[str, Callable[[Random, int], Pair]] = {
+    "copy": letters(1),
+    "reverse": letters(-1),
     "agreement": agreement,
 }
 
@@ -78,17 +94,18 @@ TASKS: dict[str, Callable[[Random, int], Phrase]] = {
 def write_task(task: str, folder: Path, training: int = TRAINING) -> None:
     """The corpus of a task, in a folder."""
     random = Random(1)
-    parts = Parts(
-        *([TASKS[task](random, 1 + below(random, LONGEST)) for _ in range(size)] for size in (training, VALIDATION, 0))
-    )
-    write_corpus(parts, ("source", "target"), folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for part, size in {"train": training, "validation": VALIDATION}.items():
+        pairs = [TASKS[task](random, 1 + below(random, LONGEST)) for _ in range(size)]
+        for side, lines in zip(Pair._fields, zip(*pairs, strict=True), strict=True):
+            (folder / f"{part}.{side}").write_text("".join(f"{' '.join(line)}\n" for line in lines), encoding="utf-8")
 
 
 def configuration(arm: str, seed: int, folder: Path, epochs: int) -> Config:
     values = {
         "seed": seed,
         "data": {
-            "train": {"source": f"{folder}/train.source.gz", "target": f"{folder}/train.target.gz"},
+            "train": {"source": f"{folder}/train.source", "target": f"{folder}/train.target"},
             "validation": {"source": f"{folder}/validation.source", "target": f"{folder}/validation.target"},
             "max_length": 200,
         },

@@ -13,7 +13,6 @@ from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.reading import digest, read_lines, sha256
 from seq2seq_attn.runs import CONFIG, Say, find_run
-from seq2seq_attn.runs.corpora import provide_corpus
 from seq2seq_attn.runs.folder import check_files, read_config, read_metrics
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.runs.provenance import code_digest, data_files, hardware, packages, read_sessions
@@ -100,7 +99,6 @@ def _against(recorded: Mapping[str, Any], config: Config) -> Iterator[VerifiedIt
 
 def _data(recorded: Mapping[str, str], config: Config) -> Iterator[VerifiedItem]:
     files = data_files(config)
-    provide_corpus(files.values())
     sound = 0
     for key, checksum in recorded.items():
         path = files.get(key)

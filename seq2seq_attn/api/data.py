@@ -1,4 +1,4 @@
-"""Corpora: what can be downloaded or generated, statistics, and the split into training, validation and test sets.
+"""Corpora: what the package contains or can download, statistics, and splits.
 
 In every function a corpus is one that `corpora` lists, by name; a folder with parallel files; one file with a tab
 between a sentence and its translation; or two files, as in `("all.en", "all.de")`. Files may be compressed.
@@ -32,21 +32,21 @@ from seq2seq_attn.text.corpus import (
     split_by_source,
 )
 from seq2seq_attn.text.download import DownloadProgress, KnownCorpus, download_files, find_corpus, known_corpora
+from seq2seq_attn.text.embedded import EMBEDDED, copy_embedded
 from seq2seq_attn.text.languages import language_code
-from seq2seq_attn.text.synthetic import SEED, generate_corpus, make_corpus
 from seq2seq_attn.text.unknown_words import UnknownCount
 
-__all__ = ["Corpora", "CorpusParts", "PartStatistics", "SplitFiles", "corpora", "get", "make", "split", "stats"]
+__all__ = ["Corpora", "CorpusParts", "PartStatistics", "SplitFiles", "corpora", "get", "split", "stats"]
 
-GENERATED, DOWNLOADED = Path("data"), Path("data/downloaded")
+DOWNLOADED = Path("data/downloaded")
 
 Corpus = Path | str | tuple[Path | str, Path | str]
 
 
 def corpora() -> Corpora:
-    """The corpora that the package can download or generate.
+    """The corpora that the package contains or can download.
 
-    >>> [corpus.name for corpus in s2s.data.corpora() if corpus.is_generated]
+    >>> [corpus.name for corpus in s2s.data.corpora() if corpus.is_embedded]
     ['tom-and-jerry', 'tom-and-jerry-short', 'copy', 'reverse', 'sort']
     """
     return Corpora(known_corpora().values())
@@ -61,14 +61,14 @@ class Corpora(Listing[KnownCorpus]):
                 each.description,
                 f"size: {each.size}",
                 f"license: {each.license}",
-                f"seq2seq-attn data {'make' if each.is_generated else 'get'} {each.name}",
+                f"seq2seq-attn data get {each.name}",
             ]
             for each in self
         }
 
     def to_records(self) -> list[dict[str, Any]]:
         """One dictionary per corpus."""
-        shown = "name", "description", "size", "license", "page", "is_generated"
+        shown = "name", "description", "size", "license", "page", "is_embedded"
         return [{key: getattr(each, key) for key in shown} for each in self]
 
 
@@ -79,13 +79,14 @@ def get(
     from_folder: Path | str | None = None,
     progress: DownloadProgress | None = None,
 ) -> Path:
-    """Downloads a corpus into a folder.
+    """Writes a corpus into a folder.
 
-    Files that are present and correct are left alone. The sha256 of every file is checked before it is written.
+    A corpus of the package is copied, others are downloaded. Files that are present and correct are left alone, and no
+    other file is overwritten. The sha256 of every download is checked before it is written.
 
     Args:
         name: A corpus that `corpora` lists.
-        output: The folder, by default `data/downloaded/NAME`.
+        output: The folder, by default `data/NAME` for a corpus of the package, else `data/downloaded/NAME`.
         from_folder: A folder from which the files are copied, or from its subfolder NAME, instead of being downloaded.
         progress: Called with the address of a file, the bytes received so far, and their total if it is known.
 
@@ -94,34 +95,17 @@ def get(
 
     Raises:
         UserError: A file cannot be downloaded, or is another one; with its address and the remedy.
-    """
-    corpus = find_corpus(name)
-    if corpus.is_generated:
-        raise UserError(f"{name} is generated, not downloaded; run: seq2seq-attn data make {name}")
-    source = None if from_folder is None else Path(from_folder)
-    return download_files(corpus, Path(output or DOWNLOADED / name), source, progress)
 
-
-def make(name: str, output: Path | str | None = None, *, seed: int | None = None) -> Path:
-    """Generates a corpus with known word alignments.
-
-    Args:
-        name: A corpus that `corpora` lists.
-        output: The folder, by default `data/NAME`.
-        seed: By default that of the committed corpus.
-
-    Returns:
-        The folder.
-
-    Raises:
-        UserError: A file exists with another content; existing files are never overwritten.
-
-    >>> sorted(path.name for path in s2s.data.make("copy").glob("test.*"))
+    >>> sorted(path.name for path in s2s.data.get("copy").glob("test.*"))
     ['test.align', 'test.source', 'test.target']
     """
-    if not find_corpus(name).is_generated:
-        raise UserError(f"{name} is downloaded, not generated; run: seq2seq-attn data get {name}")
-    return make_corpus(name, output or GENERATED / name, SEED if seed is None else seed)
+    corpus = find_corpus(name)
+    if corpus.is_embedded:
+        if from_folder is not None:
+            raise UserError(f"{name} is in the package; leave out the folder to copy it from")
+        return copy_embedded(name, Path(output or Path("data", name)))
+    source = None if from_folder is None else Path(from_folder)
+    return download_files(corpus, Path(output or DOWNLOADED / name), source, progress)
 
 
 def stats(corpus: Corpus, *, columns: tuple[int, int] = (0, 1), run: Path | str | None = None) -> CorpusParts:
@@ -141,7 +125,7 @@ def stats(corpus: Corpus, *, columns: tuple[int, int] = (0, 1), run: Path | str 
             de: 36 words (14 distinct), 3.0 per line (median 3, maximum 3)
     """
     files = _files(corpus)
-    read = {part: _read(paths, columns) for part, paths in files.items()} or _generated(str(corpus))
+    read = {part: _read(paths, columns) for part, paths in files.items()}
     sides = {part: languages_of(files.get(part, ()), columns) or ("source", "target") for part in read}
     unknown = _unknown_to_train(read) if run is None else _unknown_to_run(read, Path(run))
     return CorpusParts(
@@ -272,8 +256,6 @@ def split(corpus: Corpus, output: Path | str, **options: Any) -> SplitFiles:
     """
     chosen = parse(SplitOptions, options)
     files = _files(corpus)
-    if not files:
-        raise UserError(f"{corpus} is generated in three parts, so there is nothing to split: data make {corpus}")
     if len(files) > 1:
         raise UserError(f"{corpus} contains {', '.join(files)}; name the file or files of one of them")
     (paths,) = files.values()
@@ -324,7 +306,7 @@ class SplitFiles:
 
 
 def _files(corpus: Corpus) -> Mapping[str, Sequence[Path]]:
-    """The files of a corpus by part: two, or one with tabs. Empty for a corpus that is to be generated.
+    """The files of a corpus by part: two, or one with tabs.
 
     UserError: there is no such corpus, or its files are not here.
     """
@@ -339,11 +321,9 @@ def _files(corpus: Corpus) -> Mapping[str, Sequence[Path]]:
     if path.name != str(corpus) or path.suffix:
         raise UserError(f"{corpus}: no such file or folder")
     known = find_corpus(path.name)
-    place = (GENERATED if known.is_generated else DOWNLOADED) / known.name
+    place = (EMBEDDED if known.is_embedded else DOWNLOADED) / known.name
     if place.is_dir():
         return known.find_pairs(place)
-    if known.is_generated:
-        return {}
     raise UserError(f"{place}: no such folder; run: seq2seq-attn data get {corpus}")
 
 
@@ -358,14 +338,6 @@ def _read(files: Sequence[Path], columns: tuple[int, int]) -> ParallelCorpus:
     if first and b"\t" not in first:
         raise UserError(f"{path}, line 1: no tab; if it is one side of a corpus, give the other side as well")
     return read_tsv(path, columns)
-
-
-def _generated(name: str) -> dict[str, ParallelCorpus]:
-    """The parts of a corpus that the package generates, without writing them."""
-    return {
-        part: ParallelCorpus([" ".join(each.source) for each in pairs], [" ".join(each.target) for each in pairs], name)
-        for part, pairs in generate_corpus(name)._asdict().items()
-    }
 
 
 def _languages(files: Sequence[Path], options: SplitOptions) -> Languages:

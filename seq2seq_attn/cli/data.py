@@ -39,34 +39,38 @@ Columns = Annotated[
 
 @app.callback(invoke_without_command=True)
 def data(context: typer.Context) -> None:
-    """List, download, generate, split and measure corpora."""
+    """List, copy, download, split and measure corpora."""
     if context.invoked_subcommand is None:
         answer(context.get_help())
 
 
 @app.command("list", epilog=examples("seq2seq-attn data list", "seq2seq-attn data list --json"))
 def list_corpora(as_json: AsJson = False) -> None:
-    """List the corpora that the package can download or generate."""
+    """List the corpora that the package contains or can download."""
     if as_json:
-        answer_json([asdict(corpus) | {"is_generated": corpus.is_generated} for corpus in s2s.data.corpora()])
+        answer_json([asdict(corpus) | {"is_embedded": corpus.is_embedded} for corpus in s2s.data.corpora()])
     else:
         answer_rich(s2s.data.corpora())
 
 
 @app.command(
     epilog=examples(
+        "seq2seq-attn data get tom-and-jerry",
         "seq2seq-attn data get multi30k-en-de",
         "seq2seq-attn data get bible --from-folder downloads --output data/bible",
     )
 )
 def get(
     name: KnownName,
-    output: Annotated[Path | None, folder("The folder to write into; default: data/downloaded/NAME.")] = None,
+    output: Annotated[
+        Path | None, folder("The folder to write into; default: data/NAME, or data/downloaded/NAME.")
+    ] = None,
     from_folder: Annotated[Path | None, folder("Copy the files from this folder instead of downloading them.")] = None,
 ) -> None:
-    """Download a corpus, and print its folder.
+    """Copy a corpus of the package into a folder, or download one, and print the folder.
 
-    The sha256 of each file is checked; files that are present and correct are not downloaded again.
+    The sha256 of each download is checked; files that are present and correct are not downloaded again, and no other
+    file is overwritten.
     """
     with progress(f"{name}, bytes") as advance:
         received: dict[str, int] = {}
@@ -77,21 +81,6 @@ def get(
 
         place = s2s.data.get(name, output, from_folder=from_folder, progress=count)
     answer(str(place))
-
-
-@app.command(
-    epilog=examples("seq2seq-attn data make tom-and-jerry", "seq2seq-attn data make reverse --output toy --seed 7")
-)
-def make(
-    name: KnownName,
-    output: Annotated[Path | None, folder("The folder to write into; default: data/NAME.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Random seed; default: the seed of the committed corpus.")] = None,
-) -> None:
-    """Generate a corpus with known word alignments, and print its folder.
-
-    Existing files are never overwritten.
-    """
-    answer(str(s2s.data.make(name, output, seed=seed)))
 
 
 @app.command(

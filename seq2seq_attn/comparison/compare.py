@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib.resources import as_file, files
@@ -31,7 +30,6 @@ from seq2seq_attn.comparison.tuning import search_settings, with_settings
 from seq2seq_attn.config import TestFiles
 from seq2seq_attn.errors import FailedError, UserError, one_line
 from seq2seq_attn.evaluation.alignment import Links, symmetrize
-from seq2seq_attn.reading import read_lines
 from seq2seq_attn.results.evidence import EVIDENCE, Evidence
 from seq2seq_attn.results.observations import (
     CURVES,
@@ -44,14 +42,13 @@ from seq2seq_attn.results.observations import (
 from seq2seq_attn.results.records import RUNS
 from seq2seq_attn.results.results import RESULTS, MissingRun, Results
 from seq2seq_attn.runs import Say
-from seq2seq_attn.runs.corpora import CACHE_FOLDER, CORPUS, Cache, TestSet, embedded_corpus, read_test
+from seq2seq_attn.runs.corpora import CACHE_FOLDER, Cache, TestSet, files_in, read_test
 from seq2seq_attn.runs.folder import COMPARISON, is_run, is_vacant, refuse_folder
 from seq2seq_attn.strict import load, merge
 from seq2seq_attn.text.checksums import SUMS
-from seq2seq_attn.text.files import write_bytes
+from seq2seq_attn.text.embedded import TOM_AND_JERRY, TOM_AND_JERRY_SHORT
 from seq2seq_attn.text.json_files import STRICT, load_record, save_record
 from seq2seq_attn.text.lock import locked
-from seq2seq_attn.text.synthetic import make_corpus
 
 
 def compare(
@@ -242,12 +239,12 @@ def demo(
 
 
 def demo_grid(folder: Path, quick: bool = False) -> RunGrid:
-    """The runs of the demo; corpus files that are not in a checkout are generated in `folder`."""
+    """The runs of the demo, on a corpus in the package."""
     experiment = _demo(quick)
     if isinstance(experiment.base, Path):
         raise UserError("demo.yaml must contain its base configuration, not the path of one")
-    corpus = _short(_corpus(folder), folder) if quick else _corpus(folder)
-    base = merge(experiment.base, {"data": _paths(experiment.base["data"], corpus)})
+    corpus = TOM_AND_JERRY_SHORT if quick else TOM_AND_JERRY
+    base = merge(experiment.base, {"data": files_in(corpus, experiment.base["data"])})
     return make_grid(experiment, dict.fromkeys(experiment.arms, base))
 
 
@@ -259,29 +256,3 @@ def _demo(quick: bool) -> Experiment:
     # Over the changes of the arms, which include learning rates for the longer training.
     arms = {arm: merge(experiment.changes[arm], QUICK) for arm in QUICK_ARMS}
     return experiment.model_copy(update={"name": f"{experiment.name}-quick", "arms": arms, "note": QUICK_NOTE})
-
-
-def _corpus(folder: Path) -> Path:
-    """The folder of the embedded corpus: the one in the checkout, or the same files generated in `folder`."""
-    corpus = embedded_corpus(CORPUS, folder / "data" / CORPUS)
-    return corpus if (corpus / "test.align").exists() else make_corpus(CORPUS, corpus)
-
-
-def _short(corpus: Path, folder: Path) -> Path:
-    """A folder with the pairs of at most `SHORT` source words, in files with the same names as those of the corpus."""
-    short = folder / "data" / f"{CORPUS}-short"
-    for part in ("train", "validation", "test"):
-        files = {path.name: read_lines(path) for path in sorted(corpus.glob(f"{part}.*"))}
-        source = next(lines for name, lines in files.items() if name.startswith((f"{part}.en", f"{part}.source")))
-        for name, lines in files.items():
-            kept = [line for line, words in zip(lines, source, strict=True) if len(words.split()) <= SHORT]
-            text = "".join(f"{line}\n" for line in kept).encode()
-            write_bytes(short / name, gzip.compress(text, mtime=0) if name.endswith(".gz") else text)
-    return short
-
-
-def _paths(value: Any, folder: Path) -> Any:
-    """The data section with all files in `folder`."""
-    if isinstance(value, dict):
-        return {key: _paths(each, folder) for key, each in value.items()}
-    return str(folder / Path(value).name) if isinstance(value, str) else value

@@ -27,7 +27,7 @@ from seq2seq_attn.results.observations import (
     LinkPairs,
     Segmentation,
 )
-from seq2seq_attn.text.synthetic.word_list import glosses
+from seq2seq_attn.text.embedded import glosses
 
 REFERENCE = "the reference"
 Row = Sequence[float]

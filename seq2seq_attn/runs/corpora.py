@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -28,9 +27,8 @@ from seq2seq_attn.text.checksums import SUMS, damaged, has_sums, record
 from seq2seq_attn.text.codec import Codec, load_codecs, save_codecs, train_codecs
 from seq2seq_attn.text.corpus import ParallelCorpus, read_parallel, read_tsv
 from seq2seq_attn.text.encoded import EncodedSentences
-from seq2seq_attn.text.files import PART, cache_folder, created_cache_folder
+from seq2seq_attn.text.files import PART
 from seq2seq_attn.text.lock import LOCK, file_locked
-from seq2seq_attn.text.synthetic import make_corpus
 from seq2seq_attn.training.guided_alignment import CorpusLinks
 
 CACHE_FOLDER = ".tokenized"  # beside the run folders that share it
@@ -42,54 +40,18 @@ _Value = TypeVar("_Value")
 
 SAMPLE_LENGTHS = (5, 7, 10, 14, 18, 24, 32, 50)  # source words
 
-CORPUS = "tom-and-jerry"  # the embedded one, which the models of the package were trained on
 
-
-def embedded_corpus(name: str, folder: Path) -> Path:
-    """The folder of a generated corpus: the one in the checkout, or `folder`, whether it has been generated or not."""
-    committed = Path(__file__).resolve().parents[2] / "data" / name
-    return committed if committed.is_dir() else folder
-
-
-def _corpus_of_shipped_runs() -> Path:
-    try:
-        return embedded_corpus(CORPUS, cache_folder() / CORPUS)
-    except OSError:  # there is no home folder, so no file of the corpus either
-        return Path(os.devnull) / CORPUS
-
-
-def shipped_paths(data: dict[str, Any]) -> dict[str, Any]:
-    """The section `data` of a configuration in the package, which was trained in a checkout, with the files as here."""
-    place = _corpus_of_shipped_runs()
-
-    def here(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: here(each) for key, each in value.items()}
-        if isinstance(value, list):
-            return [here(each) for each in value]
-        return str(place / Path(value).name) if isinstance(value, str) else value  # all text in it is paths
-
-    return {key: here(value) for key, value in data.items()}
-
-
-def provide_corpus(files: Iterable[Path]) -> None:
-    """Generates the corpus of the models in the package, once and within seconds, if one of these files is of it.
-
-    The bytes are those of the checkout. UserError: the cache folder cannot be written.
-    """
-    place = _corpus_of_shipped_runs()
-    own = [path for path in files if path.parent == place]
-    if all(path.exists() for path in own):
-        return
-    created_cache_folder()
-    with file_locked(place.with_suffix(LOCK), wait=True):
-        if not all(path.exists() for path in own):
-            make_corpus(CORPUS, place)
+def files_in(folder: Path, data: Any) -> Any:
+    """The section `data` of a configuration with all its files in this folder."""
+    if isinstance(data, dict):
+        return {key: files_in(folder, each) for key, each in data.items()}
+    if isinstance(data, list):
+        return [files_in(folder, each) for each in data]
+    return str(folder / Path(data).name) if isinstance(data, str) else data  # all text in it is paths
 
 
 def read_pairs(files: PairFiles) -> ParallelCorpus:
     """The sentence pairs in the files of a configuration."""
-    provide_corpus(files.paths)
     if files.tsv is not None:
         return read_tsv(files.tsv, files.columns)
     if files.source is None or files.target is None:
@@ -317,7 +279,6 @@ def _load_encoded(entry: Path) -> EncodedCorpus:
 
 def files_key(files: PairFiles) -> str:
     """What the text in these files is: its columns and checksums."""
-    provide_corpus(files.paths)
     return f"{files.columns} {[digest(path) for path in files.paths]}"
 
 

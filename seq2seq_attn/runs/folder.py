@@ -20,11 +20,12 @@ from seq2seq_attn.plain import bounded, to_json
 from seq2seq_attn.reading import digest
 from seq2seq_attn.results.metrics import RUN_METRICS
 from seq2seq_attn.runs import CONFIG, is_shipped, require_run
-from seq2seq_attn.runs.corpora import shipped_paths
+from seq2seq_attn.runs.corpora import files_in
 from seq2seq_attn.runs.plugin import FOLDER, read_run_values, run_files, run_values
 from seq2seq_attn.runs.provenance import PROVENANCE, data_files, read_sessions
 from seq2seq_attn.strict import parse, read_yaml
 from seq2seq_attn.text.checksums import SUMS, checked, damaged, has_sums, read_sums, record, write_recorded
+from seq2seq_attn.text.embedded import TOM_AND_JERRY
 from seq2seq_attn.text.files import PART, explained, remove_abandoned
 from seq2seq_attn.text.json_files import load_values
 from seq2seq_attn.text.lock import LOCK, locked
@@ -52,7 +53,9 @@ def read_config(folder: Path) -> Config:
     require_run(folder)
     path = checked(folder, CONFIG)
     values = read_run_values(read_yaml(path), folder)
-    return parse(Config, values | {"data": shipped_paths(values["data"])} if is_shipped(folder) else values, path)
+    return parse(
+        Config, values | {"data": files_in(TOM_AND_JERRY, values["data"])} if is_shipped(folder) else values, path
+    )
 
 
 def read_metrics(folder: Path) -> dict[str, Any]:

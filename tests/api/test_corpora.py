@@ -24,7 +24,7 @@ def test_the_listing_names_every_corpus():
     assert all(f"\n{name}" in f"\n{found!r}" for name in known_corpora())
     assert "seq2seq-attn data get multi30k-en-de" in repr(found)
     assert found._repr_html_().count("<tr") == 1 + len(found)
-    assert {each["name"]: each["is_generated"] for each in found.to_records()}["reverse"]
+    assert {each["name"]: each["is_embedded"] for each in found.to_records()}["reverse"]
 
 
 def test_statistics_are_records_of_parts_and_sides(pairs, capsys):
@@ -65,18 +65,15 @@ def test_a_part_without_sentences_is_refused_before_anything_is_written(pairs, s
     assert not (pairs / "parts").exists()
 
 
-def test_a_corpus_is_generated_counted_by_name_and_never_overwritten(pairs):
-    generated = s2s.data.stats("reverse")
-    folder = s2s.data.make("reverse")
+def test_a_corpus_of_the_package_is_copied_counted_by_name_and_never_overwritten(pairs):
+    folder = s2s.data.get("reverse")
     assert str(folder) == "data/reverse"
-    counted = s2s.data.stats("reverse")
-    assert [(each.part, each.counts) for each in counted] == sorted(
-        ((each.part, each.counts) for each in generated), key=lambda each: each[0]
-    )
+    counted, copied = s2s.data.stats("reverse"), s2s.data.stats(folder)
+    assert [(each.part, each.counts) for each in counted] == [(each.part, each.counts) for each in copied]
+    assert s2s.data.get("reverse", folder) == folder
+    (folder / "test.source").write_text("mine")
     with pytest.raises(s2s.UserError, match="nothing is overwritten"):
-        s2s.data.make("reverse", seed=5)
-    with pytest.raises(s2s.UserError, match="is downloaded, not generated"):
-        s2s.data.make("scan")
+        s2s.data.get("reverse")
 
 
 def test_progress_is_reported_and_a_corpus_that_is_not_here_says_how_to_get_it(pairs):
@@ -108,4 +105,4 @@ def test_json_of_the_listing_has_every_field(capsys):
         main(["data", "list", "--json"])
     listed = json.loads(capsys.readouterr().out)
     assert [each["name"] for each in listed] == [each.name for each in s2s.data.corpora()]
-    assert {"citation", "page", "files", "is_generated"} <= set(listed[0])
+    assert {"citation", "page", "files", "is_embedded"} <= set(listed[0])

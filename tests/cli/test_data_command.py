@@ -17,12 +17,12 @@ from seq2seq_attn.text.download import CorpusFile, KnownCorpus, known_corpora
 
 def test_the_list_names_every_corpus_and_the_command_that_gets_it(program):
     answer = program("data", "list")
-    for name, corpus in known_corpora().items():
-        assert f"seq2seq-attn data {'make' if corpus.is_generated else 'get'} {name}" in answer.out
+    for name in known_corpora():
+        assert f"seq2seq-attn data get {name}" in answer.out
     listed = {each["name"]: each for each in json.loads(program("data", "list", "--json").out)}
     assert list(listed) == list(known_corpora())
-    assert listed["reverse"]["is_generated"]
-    assert not listed["multi30k-en-de"]["is_generated"]
+    assert listed["reverse"]["is_embedded"]
+    assert not listed["multi30k-en-de"]["is_embedded"]
 
 
 def test_a_corpus_is_copied_from_a_folder_and_counted_by_name(program, refused, tmp_path, monkeypatch):
@@ -46,19 +46,14 @@ def test_a_corpus_is_copied_from_a_folder_and_counted_by_name(program, refused, 
     }  # fmt: skip
 
 
-def test_the_seed_decides_what_is_generated_and_nothing_is_overwritten(program, refused, tmp_path):
-    def made(folder, *options):
-        folder = tmp_path / folder
-        assert program("data", "make", "reverse", "--output", folder, *options) == (0, f"{folder}\n", "")
-        return (folder / "test.source").read_bytes()
-
-    first = made("one", "--seed", "7")
-    assert made("two", "--seed", "7") == first
-    assert made("three") != first
-    assert made("one", "--seed", "7") == first, "the same files may be made again"
-    message = refused("data", "make", "reverse", "--output", tmp_path / "one")
-    assert f"{tmp_path / 'one' / 'train.source.gz'}: the file exists and nothing is overwritten" in message
-    assert (tmp_path / "one" / "test.source").read_bytes() == first
+def test_a_corpus_of_the_package_is_copied_and_nothing_is_overwritten(program, refused, tmp_path):
+    folder = tmp_path / "toy"
+    assert program("data", "get", "reverse", "--output", folder) == (0, f"{folder}\n", "")
+    assert program("data", "get", "reverse", "--output", folder).code == 0, "the same files may be copied again"
+    (folder / "test.source").write_text("mine")
+    message = refused("data", "get", "reverse", "--output", folder)
+    assert f"{folder / 'test.source'}: the file exists and nothing is overwritten" in message
+    assert (folder / "test.source").read_text() == "mine"
 
 
 SOURCES = [f"s{k % 9}" for k in range(20)] + [" ", "s1"]
@@ -136,7 +131,7 @@ def test_a_split_that_cannot_be_made_is_refused_and_writes_nothing(refused, prog
     assert "counted from 0" in refused("data", "split", "eng-deu.txt.gz", "--columns", "-1", "0")
     assert "counted from 0" in refused("data", "stats", "eng-deu.txt.gz", "--columns", "0", "-1")
     assert "all.en, line 1: no tab" in refused("data", "stats", "all.en")
-    assert "there is nothing to split" in refused("data", "split", "reverse")
+    assert "name the file or files of one of them" in refused("data", "split", "reverse")
     (all_pairs / "test.en").write_text("mine\n")
     assert "test.en: the file exists and nothing is overwritten" in refused("data", "split", *files, *SIZES)
     assert (all_pairs / "test.en").read_text() == "mine\n"
@@ -198,14 +193,11 @@ def test_words_that_the_model_of_a_run_does_not_know_are_counted(program, refuse
     assert "not a run folder" in refused("data", "stats", tmp_path / "pairs.tsv", "--run", tmp_path)
 
 
-def test_a_corpus_that_is_generated_is_counted_in_any_folder(program, tmp_path, monkeypatch):
+def test_a_corpus_of_the_package_is_counted_in_any_folder(program, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     counted = json.loads(program("data", "stats", "reverse", "--json").out)
-    program("data", "make", "reverse")
-    written = json.loads(program("data", "stats", "reverse", "--json").out)
-    assert sorted(counted) == sorted(written) == ["test", "train", "validation"]
-    for part, found in counted.items():
-        assert found | {"name": ""} == written[part] | {"name": ""}
+    assert sorted(counted) == ["test", "train", "validation"]
+    assert counted["train"]["pairs"] == 4000
 
 
 def test_a_corpus_is_named_in_one_way(refused, toy):
@@ -214,10 +206,8 @@ def test_a_corpus_is_named_in_one_way(refused, toy):
     assert "nowhere/x.tsv: no such file or folder" in refused("data", "stats", "nowhere/x.tsv")
 
 
-def test_a_name_that_is_unknown_or_of_the_other_kind_is_refused(refused):
+def test_a_name_that_is_unknown_is_refused(refused):
     assert "multi30k-en-de" in refused("data", "get", "multi30k")
-    assert "data make reverse" in refused("data", "get", "reverse")
-    assert "data get scan" in refused("data", "make", "scan")
     assert "reverse" in refused("data", "stats", "revers")
 
 

@@ -10,7 +10,7 @@ COMMANDS = [
     "demo", "train", "translate", "evaluate", "compare", "report",
     "align", "score", "verify", "faithfulness", "average", "export", "scorers", "walk", "check", "bench",
 ]  # fmt: skip
-DATA_COMMANDS = ["list", "get", "make", "split", "stats"]
+DATA_COMMANDS = ["list", "get", "split", "stats"]
 HEAVY = {"torch", "sacrebleu", "sacremoses", "sentencepiece", "matplotlib", "numpy", "safetensors"}
 
 

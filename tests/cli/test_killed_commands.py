@@ -18,14 +18,14 @@ KILLED = (
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["data", "make", "copy", "--output", "{out}"],
+        ["data", "get", "copy", "--output", "{out}"],
         ["data", "split", "--source", "{toy}/train.src", "--target", "{toy}/train.tgt", "--validation", "5", "--test",
          "5", "--source-language", "en", "--target-language", "de", "--output", "{out}"],
         ["translate", "{run}", "{toy}/test.src", "--attention", "{out}/weights.jsonl"],
         ["align", "{run}", "{toy}/test.src", "{toy}/test.tgt", "--attention", "{out}/weights.npz"],
         ["evaluate", "{run}"],
     ],
-    ids=["data make", "data split", "translate", "align", "evaluate"],
+    ids=["data get", "data split", "translate", "align", "evaluate"],
 )  # fmt: skip
 def test_what_a_killed_command_was_writing_is_gone_after_the_next_one(arguments, trained, toy, tmp_path, capsys):
     out = tmp_path / "out"

@@ -75,7 +75,6 @@ def test_completion_and_wrong_arguments_import_nothing_heavy(tmp_path):
         ["data", "split", "nowhere.tsv"],
         ["data", "stats", "revers"],
         ["data", "get", "multi30k"],
-        ["data", "make", "scan"],
         ["walk", "--query", "1 x"],
         ["walk", "nowhere.py:Mine"],
         ["walk", "--words", "one"],

@@ -18,21 +18,18 @@ def test_the_arms_are_those_of_the_readme_and_their_files_exist(tmp_path):
     assert all(path.exists() for path in (data.train.source, data.validation.target, data.test.alignments))
     longest = max(len(line.split()) for line in read_lines(data.test.source))
     assert data.max_training_length < longest, "the test has longer sentences than the training"
-    assert not list(tmp_path.iterdir()), "the committed corpus is used where it is"
+    assert not list(tmp_path.iterdir()), "the corpus is used where it is"
 
 
 def test_the_quick_demo_has_two_arms_on_short_sentences_and_a_note_that_says_so(tmp_path):
-    whole, quick = demo_grid(tmp_path).runs[0].config.data.test, demo_grid(tmp_path, quick=True)
+    quick = demo_grid(tmp_path, quick=True)
     assert [run.arm for run in quick.runs] == [ARMS[0], ARMS[-1]]
     assert "quick demo" in quick.experiment.note
-    test = quick.runs[0].config.data.test
-    short = [words for words in read_lines(whole.source) if len(words.split()) <= 10]
-    assert read_lines(test.source) == short
-    links, targets = read_lines(test.alignments), read_lines(test.target)
-    assert len(links) == len(targets) == len(short) == 400
-    whole_links = dict(zip(read_lines(whole.source), read_lines(whole.alignments), strict=True))
-    assert links == [whole_links[words] for words in short]
-    assert len(read_lines(quick.runs[0].config.data.train.target)) == 3600
+    data = quick.runs[0].config.data
+    for files in (data.train, data.validation, data.test):
+        sources = read_lines(files.source)
+        assert len(sources) == len(read_lines(files.target)) >= 500
+        assert max(len(words.split()) for words in sources) == 10
 
 
 def test_the_demo_refuses_a_folder_with_other_contents_before_it_writes_a_corpus(tmp_path):
@@ -40,16 +37,6 @@ def test_the_demo_refuses_a_folder_with_other_contents_before_it_writes_a_corpus
     with pytest.raises(UserError, match="exists and is not a comparison"):
         demo_file.demo(tmp_path, quick=True)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
-
-
-@pytest.mark.parametrize("quick", [False, True])
-def test_the_same_corpus_is_generated_without_a_checkout(tmp_path, monkeypatch, quick):
-    committed = demo_grid(tmp_path).runs[0].config.data.test
-    monkeypatch.setattr(demo_file, "CORPUS", "reverse")  # not committed, and fast to generate
-    made = demo_grid(tmp_path, quick).runs[0].config.data.test
-    assert made.alignments == tmp_path / "data" / ("reverse-short" if quick else "reverse") / "test.align"
-    assert made.alignments.exists()
-    assert committed.alignments.exists()
 
 
 def test_both_arms_of_the_quick_demo_are_trained_alike_and_those_of_the_demo_with_their_own_rates(tmp_path):

@@ -67,7 +67,7 @@ s2s.scorers(query_size=5, key_size=7, positions=3)
 s2s.walk("additive")
 s2s.walk("self-attention")
 os.chdir(folder.parent)
-s2s.data.make("reverse")
+s2s.data.get("reverse")
 s2s.data.stats("reverse")
 pairs = "data/reverse/test.source", "data/reverse/test.target"
 s2s.data.split(pairs, "parts", validation=2, test=3, source_language="en", target_language="de")

@@ -174,9 +174,9 @@ def test_a_wrong_or_missing_file_in_the_folder_is_named_and_not_copied(tmp_path)
     assert not (tmp_path / "to").exists()
 
 
-def test_generated_corpora_are_not_downloaded():
-    with pytest.raises(UserError, match="reverse is generated, not downloaded; run: seq2seq-attn data make reverse"):
-        s2s.data.get("reverse")
+def test_a_corpus_of_the_package_is_copied_from_nowhere_else(tmp_path):
+    with pytest.raises(UserError, match="reverse is in the package; leave out the folder to copy it from"):
+        s2s.data.get("reverse", from_folder=tmp_path)
 
 
 def test_an_unknown_corpus_is_refused_with_the_nearest_name():
@@ -185,7 +185,7 @@ def test_an_unknown_corpus_is_refused_with_the_nearest_name():
 
 
 def test_every_entry_of_the_manifest_is_complete():
-    made = {name for name, corpus in known_corpora().items() if corpus.is_generated}
+    made = {name for name, corpus in known_corpora().items() if corpus.is_embedded}
     assert made == {"tom-and-jerry", "tom-and-jerry-short", "copy", "reverse", "sort"}
     fetched = known_corpora().keys() - made
     assert fetched == {"multi30k-en-de", "tatoeba", "bible", "scan", "cmudict", "alignments"}

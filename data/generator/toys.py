@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from string import ascii_lowercase
 
-from seq2seq_attn.text.synthetic.grammar import Phrase, below
+from generator.grammar import Phrase, below
 
 LONGEST = 20  # letters
 TRAIN, VALIDATION, TEST = 4000, 500, 500  # pairs

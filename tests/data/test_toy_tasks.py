@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2seq_attn.text.synthetic import generate_corpus, make_corpus
-from seq2seq_attn.text.synthetic.toys import copy, reverse, sort, toy_pair, toy_pairs
+from generator.toys import copy, reverse, sort, toy_pair, toy_pairs
+from make import generate, make
 
 letters = st.lists(st.sampled_from(ascii_lowercase), min_size=1, max_size=20)
 
@@ -47,7 +47,8 @@ def test_links_join_equal_letters_one_to_one(task) -> None:
 
 
 def test_a_task_is_written_as_three_files_per_part(tmp_path: Path) -> None:
-    folder = make_corpus("reverse", tmp_path / "new" / "reverse", seed=6)
+    folder = tmp_path / "new" / "reverse"
+    make("reverse", folder, seed=6)
     source, target, links = (
         gzip.decompress((folder / f"train.{side}.gz").read_bytes()).decode().splitlines()
         for side in ("source", "target", "align")
@@ -60,6 +61,6 @@ def test_a_task_is_written_as_three_files_per_part(tmp_path: Path) -> None:
 
 
 def test_no_sequence_is_in_two_parts() -> None:
-    made = generate_corpus("sort", seed=8)
+    made = generate("sort", seed=8)
     sources = [pair.source for part in made for pair in part]
     assert len(set(sources)) == len(sources) == 5000

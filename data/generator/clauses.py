@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from seq2seq_attn.text.synthetic import word_list
-from seq2seq_attn.text.synthetic.constituents import (
+from generator import word_list
+from generator.constituents import (
     PERFECTIVE,
     Tense,
     be,
@@ -23,8 +23,8 @@ from seq2seq_attn.text.synthetic.constituents import (
     something,
     time,
 )
-from seq2seq_attn.text.synthetic.grammar import EMPTY, Draw, Phrase, Rule, word
-from seq2seq_attn.text.synthetic.word_list import Verb
+from generator.grammar import EMPTY, Draw, Phrase, Rule, word
+from generator.word_list import Verb
 
 PRESENT: tuple[Tense, ...] = ("habit", "ongoing", "modal")
 TENSES: tuple[Tense, ...] = ("past", "past", "past", "future", "future", "habit", *PRESENT)  # repeats are weights

@@ -11,9 +11,9 @@ from __future__ import annotations
 from functools import cache
 from typing import Literal
 
-from seq2seq_attn.text.synthetic import word_list
-from seq2seq_attn.text.synthetic.grammar import EMPTY, Draw, Phrase, Rule, word
-from seq2seq_attn.text.synthetic.word_list import Noun, Verb
+from generator import word_list
+from generator.grammar import EMPTY, Draw, Phrase, Rule, word
+from generator.word_list import Noun, Verb
 
 Tense = Literal["past", "habit", "ongoing", "modal", "future"]
 

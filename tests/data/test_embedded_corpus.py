@@ -1,4 +1,4 @@
-"""The corpus in data/tom-and-jerry, as it was committed."""
+"""The corpora of data/, as they were committed, and as the package finds them."""
 
 import gzip
 from collections import Counter
@@ -8,18 +8,15 @@ from random import Random
 
 import pytest
 
-from seq2seq_attn.errors import UserError
+from generator import word_list
+from generator.grammar import Phrase
+from generator.tom_and_jerry import BANDS, pairs_of_length
+from make import RECIPES, SEED, main, make
 from seq2seq_attn.text.download import known_corpora
-from seq2seq_attn.text.synthetic import RECIPES, SEED, Phrase, make_corpus, word_list
-from seq2seq_attn.text.synthetic.tom_and_jerry import BANDS, pairs_of_length
-from seq2seq_attn.text.synthetic.word_list import glosses
+from seq2seq_attn.text.embedded import EMBEDDED, glosses
 
 FOLDER = Path(__file__).parents[2] / "data" / "tom-and-jerry"
-FILES = [
-    f"{part}.{side}{'.gz' if part == 'train' else ''}"
-    for part in ("train", "validation", "test")
-    for side in ("en", "zh", "align")
-]
+SLOW = "tom-and-jerry"  # to generate: seconds
 
 # The words of the constructions; all others are in the word tables.
 FUNCTION_WORDS = """
@@ -90,15 +87,19 @@ def test_the_generator_rebuilds_the_committed_short_sentences(corpus: dict[str, 
         assert {" ".join(pair.source): ([*pair.target], sorted(pair.links)) for pair in pairs} == committed
 
 
-@pytest.mark.slow
-def test_the_generator_rebuilds_the_committed_bytes(tmp_path: Path) -> None:
-    made = make_corpus("tom-and-jerry", tmp_path / "made")
-    assert sorted(path.name for path in made.iterdir()) == sorted(FILES)
-    for name in FILES:
-        ours, theirs = (made / name).read_bytes(), (FOLDER / name).read_bytes()
-        if name.endswith(".gz"):  # builds of zlib compress differently
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name == SLOW else ()) for name in RECIPES]
+)
+def test_the_generator_rebuilds_the_bytes_that_the_package_contains(name: str, tmp_path: Path) -> None:
+    make(name, tmp_path / "made")
+    committed = {path.name: path for path in (EMBEDDED / name).iterdir()}
+    made = {path.name: path for path in (tmp_path / "made").iterdir()}
+    assert made.keys() == committed.keys()
+    for file, path in made.items():
+        ours, theirs = path.read_bytes(), committed[file].read_bytes()
+        if file.endswith(".gz"):  # builds of zlib compress differently
             ours, theirs = gzip.decompress(ours), gzip.decompress(theirs)
-        assert ours == theirs, name
+        assert ours == theirs, file
 
 
 def test_the_sizes_and_the_bands_of_length_are_as_documented(corpus: dict[str, Part]) -> None:
@@ -177,21 +178,39 @@ def test_the_seed_determines_the_sentences() -> None:
     assert not set(first) & set(other)
 
 
-def test_every_generated_corpus_has_an_entry_with_a_description() -> None:
+def test_every_generated_corpus_is_in_the_package_and_has_an_entry_with_a_description() -> None:
     assert list(RECIPES) == ["tom-and-jerry", "tom-and-jerry-short", "copy", "reverse", "sort"]
-    assert [name for name, corpus in known_corpora().items() if corpus.is_generated] == list(RECIPES)
+    assert [name for name, corpus in known_corpora().items() if corpus.is_embedded] == list(RECIPES)
+    assert {path.name for path in EMBEDDED.iterdir()} == set(RECIPES)
     assert all(known_corpora()[name].description for name in RECIPES)
 
 
-def test_a_misspelt_name_is_refused_with_the_right_one(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"'tom-and-jery'.*did you mean tom-and-jerry"):
-        make_corpus("tom-and-jery", tmp_path)
+def run(monkeypatch, *arguments: object) -> None:
+    monkeypatch.setattr("sys.argv", ["data/make.py", *map(str, arguments)])
+    main()
 
 
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "taken").write_text("a file")
-    with pytest.raises(UserError, match="taken"):
-        make_corpus("copy", tmp_path / "taken")
+def test_the_seed_decides_what_is_generated_and_nothing_is_overwritten(tmp_path: Path, monkeypatch, capsys) -> None:
+    def made(folder: str, *options: str) -> bytes:
+        run(monkeypatch, "copy", "--output", tmp_path / folder, *options)
+        return (tmp_path / folder / "test.source").read_bytes()
+
+    first = made("one", "--seed", "7")
+    assert made("two", "--seed", "7") == first
+    assert made("three") != first
+    assert made("one", "--seed", "7") == first, "the same files may be made again"
+    with pytest.raises(SystemExit) as refused:
+        made("one")
+    assert refused.value.code == 2
+    assert "train.source.gz: the file exists and nothing is overwritten" in capsys.readouterr().err
+    assert (tmp_path / "one" / "test.source").read_bytes() == first
+
+
+def test_a_misspelt_name_is_refused_with_the_known_ones(monkeypatch, capsys) -> None:
+    with pytest.raises(SystemExit) as refused:
+        run(monkeypatch, "tom-and-jery")
+    assert refused.value.code == 2
+    assert "tom-and-jerry-short" in capsys.readouterr().err
 
 
 def test_every_chinese_word_has_an_english_gloss_and_other_text_has_none():
@@ -203,8 +222,8 @@ def test_every_chinese_word_has_an_english_gloss_and_other_text_has_none():
     assert all(gloss.isascii() for gloss in found.values())
 
 
-def test_the_short_corpus_has_the_shortest_sentences_of_the_grammar(tmp_path: Path) -> None:
-    folder = make_corpus("tom-and-jerry-short", tmp_path)
+def test_the_short_corpus_has_the_shortest_sentences_of_the_grammar() -> None:
+    folder = EMBEDDED / "tom-and-jerry-short"
     assert (folder / "test.zh").read_text(encoding="utf-8").count("\n") == 500
     lines = gzip.decompress((folder / "train.en.gz").read_bytes()).decode().splitlines()
     assert len(set(lines)) == len(lines) == 4000

@@ -7,11 +7,10 @@ translation, so the word and its construction determine the translation. `glosse
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from functools import cache
+from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple, TypeVar
 
-from seq2seq_attn.text.synthetic.grammar import Phrase, word
+from generator.grammar import Phrase, word
 
 _Row = TypeVar("_Row")
 
@@ -350,14 +349,8 @@ _CONSTRUCTIONS = {
 }  # fmt: skip
 
 
-def glosses(words: Iterable[str]) -> dict[str, str]:
-    """The gloss of each word; none at all unless the lexicon has every word: then the text is of another corpus."""
-    known, wanted = _lexicon(), set(words)
-    return {word: known[word] for word in sorted(wanted)} if wanted <= known.keys() else {}
-
-
-@cache
-def _lexicon() -> dict[str, str]:
+def glosses() -> dict[str, str]:
+    """An English gloss for each Chinese word."""
     return {**dict(_rows_of_tables()), **_CONSTRUCTIONS}
 
 

@@ -2,9 +2,9 @@ from random import Random
 
 import pytest
 
-from seq2seq_attn.text.synthetic.clauses import ACTIVE, ASK_DID, FRONTED, GAVE, WAS_DONE
-from seq2seq_attn.text.synthetic.constituents import DOER, IN, NOMINAL, PERFECTIVE, counting
-from seq2seq_attn.text.synthetic.grammar import EMPTY, Draw, Phrase, Rule, shuffled, word
+from generator.clauses import ACTIVE, ASK_DID, FRONTED, GAVE, WAS_DONE
+from generator.constituents import DOER, IN, NOMINAL, PERFECTIVE, counting
+from generator.grammar import EMPTY, Draw, Phrase, Rule, shuffled, word
 
 TOM, JERRY = word("Tom", "汤姆"), word("Jerry", "杰瑞")
 CHASED = word("chased", "追逐")

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from random import Random
 from typing import NamedTuple
 
-from seq2seq_attn.text.synthetic.clauses import PRESENT, any_tense, clause, event, question, reported_speech
-from seq2seq_attn.text.synthetic.constituents import someone, something
-from seq2seq_attn.text.synthetic.grammar import Draw, Phrase, Rule, below
+from generator.clauses import PRESENT, any_tense, clause, event, question, reported_speech
+from generator.constituents import someone, something
+from generator.grammar import Draw, Phrase, Rule, below
 
 
 class LengthBand(NamedTuple):

@@ -1,26 +1,27 @@
-"""Generated corpora with gold word alignments: seeded, with the same bytes on every machine.
+"""Generate a corpus with gold word alignments: seeded, with the same text on every machine.
 
-A corpus is a folder with three files per part, one sentence per line: `train.en`, `train.zh` and `train.align` (Pharaoh
-format, `i-j` for source word i and target word j, counted from 0), then `validation.*` and `test.*`. The training
-files are gzipped.
+    python data/make.py NAME [--output FOLDER] [--seed N]
+
+With the default seed, these are the corpora of this folder, which the package contains. A corpus is a folder with three
+files per part, one sentence per line: `train.en`, `train.zh` and `train.align` (Pharaoh format, `i-j` for source word i
+and target word j, counted from 0), then `validation.*` and `test.*`. The training files are gzipped.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 from collections.abc import Callable, Iterator
-from difflib import get_close_matches
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
+from generator import tom_and_jerry, toys, word_list
+from generator.grammar import Phrase, shuffled
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.text.files import write_new
-from seq2seq_attn.text.synthetic import tom_and_jerry, toys
-from seq2seq_attn.text.synthetic.grammar import Phrase, shuffled
-
-__all__ = ["RECIPES", "SEED", "Parts", "Phrase", "Recipe", "Stratum", "generate_corpus", "make_corpus", "write_corpus"]
 
 SEED = 1940  # the year of the first cartoon
 
@@ -43,10 +44,11 @@ class Stratum(NamedTuple):
 
 
 class Recipe(NamedTuple):
-    """How a corpus is generated; `corpora.yaml` describes it to users."""
+    """How a corpus is generated; `corpora.yaml` of the package describes it to users."""
 
     sides: tuple[str, str]  # suffixes of its source and target files
     strata: Callable[[Random], list[Stratum]]
+    glosses: bool = False  # whether `glosses.json` has an English gloss for each Chinese word
 
 
 def _by_length(random: Random) -> list[Stratum]:
@@ -69,7 +71,7 @@ def _toy(task: toys.Permutation, random: Random) -> list[Stratum]:
 _LETTERS = ("source", "target")
 
 RECIPES = {
-    "tom-and-jerry": Recipe(("en", "zh"), _by_length),
+    "tom-and-jerry": Recipe(("en", "zh"), _by_length, glosses=True),
     "tom-and-jerry-short": Recipe(("en", "zh"), _short),
     "copy": Recipe(_LETTERS, partial(_toy, toys.copy)),
     "reverse": Recipe(_LETTERS, partial(_toy, toys.reverse)),
@@ -77,35 +79,16 @@ RECIPES = {
 }
 
 
-def make_corpus(name: str, folder: str | Path, seed: int = SEED) -> Path:
-    """Generate a corpus of `RECIPES`, write it into a folder, and return the folder.
-
-    Raises UserError if there is no such corpus, and as `write_corpus` does.
-    """
-    write_corpus(generate_corpus(name, seed), _recipe(name).sides, Path(folder))
-    return Path(folder)
-
-
-def generate_corpus(name: str, seed: int = SEED) -> Parts:
-    """The pairs of a corpus of `RECIPES`: no source occurs twice, and each part is in random order.
-
-    Raises UserError if there is no such corpus.
-    """
+def generate(name: str, seed: int = SEED) -> Parts:
+    """The pairs of a corpus of `RECIPES`: no source occurs twice, and each part is in random order."""
     random = Random(seed)
     parts = Parts([], [], [])
     seen: set[tuple[str, ...]] = set()
-    for pairs, *sizes in _recipe(name).strata(random):
+    for pairs, *sizes in RECIPES[name].strata(random):
         unseen = _unseen(pairs, seen)
         for part, size in zip(parts, sizes, strict=True):
             part += islice(unseen, size)
     return Parts(*(shuffled(random, part) for part in parts))
-
-
-def _recipe(name: str) -> Recipe:
-    if name not in RECIPES:
-        near = get_close_matches(name, RECIPES, n=1) or list(RECIPES)
-        raise UserError(f"there is no generated corpus {name!r}; did you mean {' or '.join(near)}?")
-    return RECIPES[name]
 
 
 def _unseen(pairs: Iterator[Phrase], seen: set[tuple[str, ...]]) -> Iterator[Phrase]:
@@ -115,20 +98,40 @@ def _unseen(pairs: Iterator[Phrase], seen: set[tuple[str, ...]]) -> Iterator[Phr
             yield pair
 
 
-def write_corpus(parts: Parts, sides: tuple[str, str], folder: Path) -> None:
-    """Write three files per part: source, target and links, one pair per line; those of the training part gzipped.
+def make(name: str, folder: Path, seed: int = SEED) -> None:
+    """Writes a corpus of `RECIPES` into a folder.
 
-    Raises UserError if the folder cannot be written, or, before anything is written, if it has a file of one of these
-    names with another content.
+    UserError: the folder cannot be written, or, before anything is written, it has a file of one of these names with
+    another content.
     """
+    recipe = RECIPES[name]
     contents: dict[Path, bytes] = {}
-    for part, pairs in parts._asdict().items():
+    for part, pairs in generate(name, seed)._asdict().items():
         columns = (
             [" ".join(pair.source) for pair in pairs],
             [" ".join(pair.target) for pair in pairs],
             [pair.pharaoh for pair in pairs],
         )
-        for side, lines in zip((*sides, "align"), columns, strict=True):
-            name = f"{part}.{side}.gz" if part == "train" else f"{part}.{side}"
-            contents[folder / name] = "".join(f"{line}\n" for line in lines).encode()
+        for side, lines in zip((*recipe.sides, "align"), columns, strict=True):
+            file = f"{part}.{side}.gz" if part == "train" else f"{part}.{side}"
+            contents[folder / file] = "".join(f"{line}\n" for line in lines).encode()
+    if recipe.glosses:
+        text = json.dumps(word_list.glosses(), ensure_ascii=False, indent=0)
+        contents[folder / "glosses.json"] = f"{text}\n".encode()
     write_new(contents)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Generate a corpus with gold word alignments.")
+    parser.add_argument("name", choices=RECIPES)
+    parser.add_argument("--output", type=Path, help="folder; default: data/NAME")
+    parser.add_argument("--seed", type=int, default=SEED, help=f"default: {SEED}, that of the corpora in the package")
+    options = parser.parse_args()
+    try:
+        make(options.name, options.output or Path("data", options.name), options.seed)
+    except UserError as error:
+        parser.error(str(error))
+
+
+if __name__ == "__main__":
+    main()
