@@ -16,7 +16,7 @@ author = "the authors of seq2seq_attn"
 copyright = "2026, the authors of seq2seq_attn"
 version = release = seq2seq_attn.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
 exclude_patterns = ["_build", "_generated/parts"]
 source_suffix = {".md": "markdown"}
 myst_heading_anchors = 3
@@ -43,20 +43,25 @@ def _relink(app, name, source):
 def _to_rst(app, what, name, value, options, lines):
     """Docstrings are plain text with `code`, lists and doctests, where |x|, x* and x_ are no markup.
 
-    A list has items `- text` or `argument: text`, with their further lines indented.
+    A list has items `- text` or `argument: text`, with their further lines indented. Sections, as `Args:`, are left to
+    napoleon, which comes next.
     """
     if any(line.startswith(".. ") for line in lines):
         return  # inherited from torch, which writes reStructuredText
     result: list[str] = []
-    in_item = in_example = False
+    in_item = in_example = in_section = False
     for line in lines:
+        in_section = line in SECTIONS or (in_section and (not line or line.startswith("  ")))
         before = result[-1] if result else ""
         in_example = line.lstrip().startswith(">>>") or (in_example and bool(line))  # up to a blank line
         if in_example:
             result.append(line)
             continue
         line = _escaped(line)
-        if line.startswith("- ") or (in_item and re.match(r"\w+: ", line)):
+        if in_section:
+            result.append(line)
+            in_item = False
+        elif line.startswith("- ") or (in_item and re.match(r"\w+: ", line)):
             item = f"- {line.removeprefix('- ')}"
             result += [item] if in_item or not before else ["", item]
             in_item = True
@@ -73,6 +78,9 @@ def _to_rst(app, what, name, value, options, lines):
     lines[:] = result
 
 
+SECTIONS = ("Args:", "Returns:", "Raises:", "Yields:")
+
+
 def _escaped(line):
     parts = re.split(r"(`[^`]+`)", line)
     return "".join(
@@ -82,4 +90,4 @@ def _escaped(line):
 
 def setup(app):
     app.connect("source-read", _relink)
-    app.connect("autodoc-process-docstring", _to_rst)
+    app.connect("autodoc-process-docstring", _to_rst, priority=400)  # before napoleon

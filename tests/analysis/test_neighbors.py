@@ -119,7 +119,7 @@ def test_by_default_the_step_is_one_of_the_best_translation(model):
 
 
 def test_the_step_is_one_of_the_best_translation_whatever_the_run_searches_for(model):
-    search = SearchOptions(beam_size=6, n_best=5, mbr={"candidates": 6})
+    search = SearchOptions(beam_size=6, n_best=5, mbr="chrf", candidates=6)
     config = model.config.model_copy(update={"search": search})
     other = replace(model, trained=replace(model.trained, config=config))
     wanted = model.neighbors("a c b", step=0, most=2, beam_size=1)
