@@ -29,7 +29,6 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("parts", nargs="+", metavar="PART", help="my_scorer.py:MyScorer, package.module:MyScorer or dot")
     made.add_argument("--query-size", type=int, help="size of a query; default: 16")
     made.add_argument("--key-size", type=int, help="size of a key; default: 24, or the query size")
-    made.add_argument("--full", action="store_true", help="compile to machine code, with inductor; takes longer")
     made.add_argument("--timeout", type=float, default=600.0, help="seconds per part")
     made.add_argument("--json", action="store_true", help="print JSON instead of text")
     return made
@@ -65,7 +64,6 @@ def _run(arguments: Sequence[str], missing: ModuleNotFoundError) -> int:
         given.parts,
         given.query_size,
         given.key_size,
-        full=given.full,
         timeout=given.timeout,
         as_json=given.json,
         answer=print,

@@ -145,7 +145,7 @@ app.command(
     epilog=examples(
         "seq2seq-attn check my_scorer.py:MyScorer",
         "seq2seq-attn check additive my_scorer.py:MyScorer --query-size 512 --key-size 1024 hidden_size=256",
-        "seq2seq-attn check my_package.scorers:MyScorer --full --json",
+        "seq2seq-attn check my_package.scorers:MyScorer --json",
     )
 )(check.check)
 app.command(

@@ -24,7 +24,6 @@ def check(
     key_size: Annotated[
         int | None, typer.Option(min=1, help="Size of a key; default: 24, or the query size if both must be equal.")
     ] = None,
-    full: Annotated[bool, typer.Option("--full", help="Compile to machine code, with inductor; takes longer.")] = False,
     timeout: Annotated[
         float, typer.Option(min=1, help="Seconds per part; the law that it is in is then broken.")
     ] = 600,
@@ -52,7 +51,6 @@ def check(
         parts,
         query_size,
         key_size,
-        full=full,
         timeout=timeout,
         as_json=as_json,
         answer=answer,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import itertools
 import pickle
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from seq2seq_attn.testing.subject import (
+    BrokenLawError,
     Subject,
     choose,
     described,
@@ -33,13 +35,10 @@ def shapes(subject: Subject) -> None:
     part = subject.fresh()
     for sizes in _SHAPES:
         for name, result, shape in _results(subject, part, sizes):
-            expected = f"expected {shape} for (B, T, S) = {sizes}"
-            require(
-                isinstance(result, Tensor) and tuple(result.shape) == shape, f"{name}: {described(result)}, {expected}"
-            )
+            fits = isinstance(result, Tensor) and tuple(result.shape) == shape
+            require(fits, f"{name}: {described(result)}, expected {shape} for (B, T, S) = {sizes}")
             require(not result.isnan().any(), f"{name}: NaN for (B, T, S) = {sizes}")
-            is_mask = name == "is_open"
-            dtype = torch.bool if is_mask else torch.float32
+            dtype = torch.bool if name == "is_open" else torch.float32
             require(result.dtype == dtype, f"{name}: {described(result)}, expected {dtype}")
 
 
@@ -72,10 +71,8 @@ def determinism(subject: Subject) -> None:
     part, inputs = subject.fresh(), subject.inputs()
     with torch.no_grad():
         first, *others = (subject.run(part, inputs).nan_to_num() for _ in range(5))
-    require(
-        all(torch.equal(first, other) for other in others),
-        "calls in eval mode with the same arguments give other results",
-    )
+    for other in others:
+        require(torch.equal(first, other), "two calls in eval mode with the same arguments give different results")
     recorded = subject.run(part, leaves_of(part, inputs)[0]).detach().nan_to_num()
     same(recorded, first, "a call that records gradients gives other results than one without")
     with torch.inference_mode():
@@ -110,15 +107,11 @@ def queries(subject: Subject) -> None:
         *((2, 3, query_size), (2, 3, key_size), (2, query_size, 5), (1, key_size, key_size)),
     ):
         inputs = subject.inputs(*sizes)
-        sentences, steps, _ = sizes
-        single = [
-            torch.cat([subject.run(part, choose(inputs, [b], [t])) for t in range(steps)], dim=1)
-            for b in range(sentences)
-        ]
         at_once = subject.run(part, inputs)
-        same(
-            at_once, torch.cat(single), f"{steps} queries in one call differ from single ones, for (B, T, S) = {sizes}"
-        )
+        for b, t in itertools.product(range(sizes[0]), range(sizes[1])):
+            single = subject.run(part, choose(inputs, [b], [t]))
+            sentence = f"{sizes[1]} queries in one call differ from single ones, for (B, T, S) = {sizes}"
+            same(at_once[b : b + 1, t : t + 1], single, sentence)
 
 
 @torch.no_grad()
@@ -216,7 +209,7 @@ def training(subject: Subject) -> str | None:
     inputs, leaves = leaves_of(part, subject.inputs(sentences=3))
     for name, gradient in gradients_of(subject.run(part, inputs)[:1], leaves).items():
         if name in inputs and gradient[1:].abs().amax() > 1e-6:
-            raise AssertionError(f"in training mode the results of one sentence depend on the {name} of another")
+            raise BrokenLawError(f"in training mode the results of one sentence depend on the {name} of another")
     evaluated = _differentiated(subject, training=False)
     with _WithoutDropout():
         trained, again, other = (_differentiated(subject, training=True, seed=seed) for seed in (1, 1, 2))
@@ -257,12 +250,8 @@ def copies(subject: Subject) -> None:
     part, twin, inputs = subject.fresh(), subject.fresh(), subject.inputs()
     expected = subject.run(part, inputs)
     twin.load_state_dict(part.state_dict())
-    same(
-        subject.run(twin, inputs),
-        expected,
-        f"a new {subject.kind} that loads the state_dict gives other results; register all tensors as parameters or "
-        f"buffers",
-    )
+    loaded = f"a new {subject.kind} that loads the state_dict gives other results; register its tensors as buffers"
+    same(subject.run(twin, inputs), expected, loaded)
     ways: dict[str, Callable[[nn.Module], nn.Module]] = {"deepcopy": copy.deepcopy}
     if "<locals>" not in subject.cls.__qualname__:  # Python pickles no class that is defined in a function
         ways["pickle"] = lambda part: pickle.loads(pickle.dumps(part))

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 
 from seq2seq_attn.attention import Normalizer, Scorer, Window
 from seq2seq_attn.errors import FailedError, UserError, needing
-from seq2seq_attn.testing.laws import Law, LawOutcome, Report, laws_of, outcome_of, place_of
-from seq2seq_attn.testing.subject import find_part
+from seq2seq_attn.testing.construct import find_part, place_of
+from seq2seq_attn.testing.laws import Law, LawOutcome, Report, laws_of, outcome_of
 
 TIMEOUT = 600.0  # seconds for one part
 
@@ -34,13 +34,12 @@ class Request(NamedTuple):
     query_size: int | None = None
     key_size: int | None = None
     options: Mapping[str, Any] = {}
-    full: bool = False
     timeout: float = TIMEOUT
 
     def laws(self) -> list[Law]:
         """The laws of the part. UserError: there is no such part, or it cannot be constructed."""
         part = find_part(self.name)
-        return laws_of(part, self.query_size, self.key_size, full=self.full, **read_options(part, self.options))
+        return laws_of(part, self.query_size, self.key_size, **read_options(part, self.options))
 
 
 def run(
@@ -48,7 +47,6 @@ def run(
     query_size: int | None,
     key_size: int | None,
     *,
-    full: bool,
     timeout: float,
     as_json: bool,
     answer: Callable[[str], None],
@@ -73,7 +71,7 @@ def run(
         given = override({}, options)
     records, is_broken = [], False
     for name in names:
-        report = check_apart(Request(name, query_size, key_size, given, full, timeout))
+        report = check_apart(Request(name, query_size, key_size, given, timeout))
         is_broken = is_broken or report.is_broken
         records.append({"name": name, "part": report.part, "is_broken": report.is_broken, "laws": report.to_records()})
         if not as_json:
@@ -111,11 +109,12 @@ def check_apart(request: Request) -> Report:
 
 def _reason(request: Request, code: int, trace: list[str]) -> str:
     """Why the process of a part ended, with the line of the part's file in which it was."""
-    ended = (
-        f"its process ended by {signal.Signals(-code).name}" if code < 0 else f"its process ended with exit code {code}"
-    )
     if any(line.startswith("Timeout") for line in trace):
         ended = f"it gave no answer within {request.timeout:g} seconds"
+    elif code < 0:
+        ended = f"its process ended by {signal.Signals(-code).name}"
+    else:
+        ended = f"its process ended with exit code {code}"
     file = Path(request.name.rpartition(":")[0])
     frames = (re.search(r'File "(.+)", line (\d+)', line) for line in trace)  # the most recent call first
     line = next((found[2] for found in frames if found and Path(found[1]).name == file.name), None)

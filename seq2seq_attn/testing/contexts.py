@@ -261,13 +261,13 @@ def _results(context: Any, query: Tensor, keys: Tensor, is_token: Tensor | None 
 
 
 def _require_zero(weights: Tensor, where: Tensor, sentence: str) -> None:
-    """AssertionError if a weight at these positions is not exactly 0, or any weight is NaN."""
+    """Raises BrokenLawError if a weight at these positions is not exactly 0, or any weight is NaN."""
     largest = torch.where(where.expand_as(weights) | weights.isnan(), weights, 0.0).max()
     require(largest == 0, f"{sentence} up to {largest:.2g}")
 
 
 def _require_growing(context: Any, query: Tensor, keys: Tensor, got: Any, sentence: str) -> None:
-    """AssertionError if results in which query t reads t + 1 positions are not those of a source of these alone.
+    """Raises BrokenLawError if results in which query t reads t + 1 positions are not those of a source of these alone.
 
     Only that of the first query is compared if a step depends on earlier ones.
     """

@@ -7,15 +7,14 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 from unittest import SkipTest
 
 import torch
-from torch import nn
 
 from seq2seq_attn.testing import calls, contexts, graphs, normalizers, numbers, scorers
-from seq2seq_attn.testing.subject import Kind, Subject, in_one_line, make_subject
+from seq2seq_attn.testing.construct import in_one_line, make_subject, place_of
+from seq2seq_attn.testing.subject import BrokenLawError, Kind, Subject
 
 Function: TypeAlias = Callable[[Subject], str | None]
 Verdict = Literal["holds", "warning", "broken", "skipped"]
@@ -85,10 +84,10 @@ class Law:
             torch.default_generator.manual_seed(0)
             try:
                 remark = self._function(self.subject)
-            except (AssertionError, SkipTest):
+            except (BrokenLawError, SkipTest):
                 raise
-            except Exception as error:  # user code may raise anything
-                raise AssertionError(in_one_line(error, self.subject.cls)) from error
+            except Exception as error:  # user code may raise anything, AssertionError included
+                raise BrokenLawError(in_one_line(error, self.subject.cls)) from error
         if remark is not None:
             warnings.warn(remark, LawWarning, stacklevel=2)
 
@@ -98,9 +97,7 @@ class Law:
         return outcome_of(self).verdict == "broken"
 
 
-def laws_of(
-    part: Any, query_size: int | None = None, key_size: int | None = None, *, full: bool = False, **options: Any
-) -> list[Law]:
+def laws_of(part: Any, query_size: int | None = None, key_size: int | None = None, **options: Any) -> list[Law]:
     """The laws of a scorer, normalizer, window or context, each of which can be called.
 
     Args:
@@ -108,7 +105,6 @@ def laws_of(
             name of a class, as in "additive", "my_scorer.py:MyScorer" or "package.module:MyScorer".
         query_size: the size of a query; 16 by default.
         key_size: the size of a key; 24 by default, or `query_size` if both must be equal.
-        full: compile to machine code with inductor, which takes longer.
         options: further arguments of the constructor. A context may require sizes, a `scorer`, an `attention`, a
             `context` or a `summary`; if it requires anything else, pass an instance.
 
@@ -118,7 +114,7 @@ def laws_of(
     Raises:
         UserError: There is no such part, or it cannot be constructed with these sizes and options.
     """
-    subject = make_subject(part, query_size, key_size, options, full)
+    subject = make_subject(part, query_size, key_size, options)
     first = tuple(Law(subject, law.__name__) for law in _FIRST)
     names = [name for name in LAWS[subject.kind] if all(name != each.name for each in first)]
     return [*first, *(Law(subject, name, first) for name in names)]
@@ -200,9 +196,7 @@ class Report(NamedTuple):
         return "\n".join([f"{self.part}{self.place and f', {self.place}'}", *lines, summary])
 
 
-def check(
-    part: Any, query_size: int | None = None, key_size: int | None = None, *, full: bool = False, **options: Any
-) -> Report:
+def check(part: Any, query_size: int | None = None, key_size: int | None = None, **options: Any) -> Report:
     """Checks a scorer, normalizer, window or context against all laws of its kind, and reports on each.
 
     Arguments and exceptions are those of `seq2seq_attn.testing.laws_of`.
@@ -214,7 +208,7 @@ def check(
     >>> print(report.only("warning").outcomes[0].law)
     saturation
     """
-    return report_on(laws_of(part, query_size, key_size, full=full, **options))
+    return report_on(laws_of(part, query_size, key_size, **options))
 
 
 def report_on(laws: Sequence[Law]) -> Report:
@@ -235,11 +229,3 @@ def outcome_of(law: Law) -> LawOutcome:
             return LawOutcome(law.name, "skipped", str(reason))
     remarks = [str(each.message) for each in caught if each.category is LawWarning]
     return LawOutcome(law.name, "warning", remarks[0]) if remarks else LawOutcome(law.name, "holds", law.sentence)
-
-
-def place_of(cls: type[nn.Module]) -> str:
-    """File and line of the class, as in "mine.py, line 7"; empty for a class that no file has."""
-    try:
-        return f"{Path(inspect.getsourcefile(cls) or '').name}, line {inspect.getsourcelines(cls)[1]}"
-    except (OSError, TypeError):
-        return ""

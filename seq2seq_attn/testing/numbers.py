@@ -10,6 +10,7 @@ from torch import Tensor
 
 from seq2seq_attn.testing.subject import (
     TOLERANCE,
+    BrokenLawError,
     Subject,
     cast,
     gradients_of,
@@ -65,7 +66,7 @@ def gradients(subject: Subject) -> str | None:
         elif gradient.any() and not any(differences):
             straight_through.append(name)
         elif abs(slope - nearest) > 1e-3 * max(abs(slope), abs(nearest), 1e-4 * abs(projected(results()).item())):
-            raise AssertionError(f"the gradient of {name} is not the derivative: {slope:.3g} instead of {nearest:.3g}")
+            raise BrokenLawError(f"the gradient of {name} is not the derivative: {slope:.3g} instead of {nearest:.3g}")
     require(not unreached, f"no gradient reaches {', '.join(unreached)}")
     if straight_through:
         names = ", ".join(straight_through)
@@ -139,7 +140,7 @@ def finite(subject: Subject) -> str | None:
             if places and torch.float16 in (dtype, autocast) and all("gradient" in place for place in places):
                 remark = f"{message}, because a gradient overflows; a GradScaler would skip this step"
             elif places:
-                raise AssertionError(message)
+                raise BrokenLawError(message)
     return remark
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from seq2seq_attn.attention import Scorer
-from seq2seq_attn.testing.subject import TOLERANCE, Subject, is_close, max_error, require, same
+from seq2seq_attn.testing.subject import TOLERANCE, BrokenLawError, Subject, is_close, max_error, require, same
 
 LONG = 200  # positions, and steps
 
@@ -32,7 +32,7 @@ def positions(subject: Subject) -> str | None:
     if own.amin() <= TOLERANCE < others:
         lost = int(own.argmin())
         found = int(by_key[lost].argmax())
-        raise AssertionError(f"key {lost} changes score {found} by {by_key[lost, found]:.2g}, but not score {lost}")
+        raise BrokenLawError(f"key {lost} changes score {found} by {by_key[lost, found]:.2g}, but not score {lost}")
     still = int((by_query.diagonal(dim1=0, dim2=2) <= TOLERANCE).sum())
     if still:
         return f"{still} of {expected.numel()} scores do not depend on their keys; are they clipped?"
@@ -57,7 +57,7 @@ def long_source(subject: Subject) -> None:
     # At least the last ten positions: a few may be equal by chance, such as scores clipped at 0.
     if still[-10:].all() and not still.all():
         first = int((~still).nonzero()[-1]) + 1
-        raise AssertionError(f"from position {first} on, scores depend neither on the query nor on the keys")
+        raise BrokenLawError(f"from position {first} on, scores depend neither on the query nor on the keys")
     attention = subject.context(scorer)
     short = attention(query, attention.prepare(keys[:, :5]))[1]
     padded = attention(query, attention.prepare(keys, is_token=(torch.arange(LONG) < 5)[None]))[1]

@@ -58,6 +58,17 @@ def test_an_exception_is_reported_with_its_line(broken):
     assert 'raise ValueError("one sentence' in Path(broken.__file__).read_text().splitlines()[int(line) - 1]
 
 
+def test_an_assertion_of_the_part_is_an_exception_like_others(broken):
+    class Asserts(broken.Sound, registered=False):
+        def forward(self, query, prepared):
+            assert len(query) > 1
+            return super().forward(query, prepared)
+
+    message = outcome_of(law_of(Asserts, "shapes")).message
+    assert message.startswith("test_laws.py, line ")
+    assert ": AssertionError: " in message
+
+
 def test_a_report_has_one_line_per_law_and_counts_verdicts(broken, only_laws):
     only_laws("positions")
     report = check(broken.OffByOne)
