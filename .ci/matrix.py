@@ -23,7 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 TOOLS = ["pytest", "pytest-xdist", "hypothesis"]
 TOOLS_WITH_TORCH = ["jaxtyping", "beartype", "tensorboard", "torchtext==0.6.0"]
-WITH_TORCH = ["tests/attention", "tests/models", "tests/ops", "tests/search", "tests/training", "tests/test_saved.py"]
+WITH_TORCH = ["tests/attention", "tests/models", "tests/ops", "tests/search", "tests/training"]
 WITH_TORCH += [
     "tests/cli/test_train_command.py",
     "tests/cli/test_translate_command.py",

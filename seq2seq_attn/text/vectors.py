@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 import re
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, NoReturn, Protocol
 
 import torch
 from torch import Tensor
+from torch.torch_version import TorchVersion
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.reading import open_text
-from seq2seq_attn.saved import load
 from seq2seq_attn.text.vocabulary import SPECIALS, Vocabulary
 
+_SAFE = "2.10"  # before, `torch.load` with weights_only=True could be made to corrupt memory (CVE-2026-24747)
 _HEADER = re.compile(rb"\d+ (\d+)\s*")  # of word2vec and fastText: number of vectors and their size
 
 
@@ -146,12 +148,17 @@ def _refuse_other_size(path: Path, found: int, size: int) -> None:
 def _read_cache(path: Path, size: int) -> WordVectors:
     if not path.is_file():
         raise UserError(f"{path}: no such file")
+    remedy = "give the text file that it was made from"
+    if TorchVersion(torch.__version__) < _SAFE:
+        raise UserError(f"{path}: is read from torch {_SAFE} on, and this is {torch.__version__}; {remedy}")
     try:
-        _, stoi, vectors, dim = load(path)
+        with zipfile.ZipFile(path) as archive:
+            if (damaged := archive.testzip()) is not None:  # `torch.load` does not look at the checksums
+                raise ValueError(f"{damaged} is damaged")
+        _, stoi, vectors, dim = torch.load(path, map_location="cpu", weights_only=True)
         cached = WordVectors(dict(stoi), vectors.view(-1, dim))
-    except (OSError, ValueError, TypeError, AttributeError, RuntimeError) as error:
-        raise UserError(
-            f"{path}: not a cache of the Vectors of torchtext 0.6.0 ({error}); give the text file that it was made from"
-        ) from None
+    except Exception as error:  # the type depends on what is in the file
+        reason = str(error).partition("\n")[0]
+        raise UserError(f"{path}: not a cache of the Vectors of torchtext 0.6.0 ({reason}); {remedy}") from None
     _refuse_other_size(path, dim, size)
     return cached

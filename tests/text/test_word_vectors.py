@@ -152,3 +152,27 @@ def test_another_pt_file_is_refused_without_executing_it(refused, tmp_path, caps
     for content in ((tmp_path / "trap.pt").read_bytes(), (tmp_path / "model.pt").read_bytes(), b"no tensors"):
         assert "give the text file" in refused(content, "file.pt")
     assert capsys.readouterr().out == ""
+
+
+def test_a_flipped_bit_in_a_pt_file_is_refused_or_changes_nothing(write, tmp_path):
+    Vectors(str(write(TEXT)), cache=str(tmp_path))
+    path = tmp_path / "tiny.txt.pt"
+    whole, expected = path.read_bytes(), read_vectors(path, VOCABULARY, 3)
+    refused = 0
+    for place in range(0, len(whole), 5):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 16]) + whole[place + 1 :])
+        try:
+            found = read_vectors(path, VOCABULARY, 3)
+        except UserError:
+            refused += 1
+            continue
+        assert found.stoi == expected.stoi
+        assert torch.equal(found.vectors, expected.vectors)
+    assert refused > len(whole) / 10
+
+
+def test_where_torch_is_too_old_to_read_a_pt_file_safely_the_text_file_is_asked_for(write, tmp_path, monkeypatch):
+    Vectors(str(write(TEXT)), cache=str(tmp_path))
+    monkeypatch.setattr(torch, "__version__", "2.9.1+cpu")
+    with pytest.raises(UserError, match=r"tiny\.txt\.pt: is read from torch 2\.10 on, and this is 2\.9\.1"):
+        read_vectors(tmp_path / "tiny.txt.pt", VOCABULARY, 3)
