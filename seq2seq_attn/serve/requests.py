@@ -6,7 +6,7 @@ import json
 from typing import Any, Literal, TypeVar
 from urllib.parse import parse_qs
 
-from pydantic import ConfigDict, Field, NonNegativeInt
+from pydantic import ConfigDict, Field, NonNegativeInt, model_validator
 from starlette.requests import Request
 
 from seq2seq_attn.analysis.step_interventions import Intervention
@@ -52,7 +52,12 @@ class _ModelBody(_Body):
 
 
 class _SearchBody(SearchRequest, _ModelBody):
-    """Options of a search; by default those of the run."""
+    """Options of a search; one that is left out, or null, is that of the run."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_left_out(cls, values: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in values.items() if value is not None}
 
     def options(self, settings: Settings) -> dict[str, Any]:
         """The given options. ApiError: one exceeds a limit of the server."""
@@ -60,7 +65,7 @@ class _SearchBody(SearchRequest, _ModelBody):
         limits = dict.fromkeys(("beam_size", "n_best", "candidates"), settings.max_beam)
         limits |= dict.fromkeys(("min_length", "max_length"), settings.max_tokens)
         for name, limit in limits.items():
-            if (given.get(name) or 0) > limit:
+            if given.get(name, 0) > limit:
                 raise ApiError(400, f"{name} = {given[name]}: this server allows at most {limit}")
         return given
 

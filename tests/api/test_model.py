@@ -84,6 +84,7 @@ def test_what_is_no_text_and_no_model_is_refused_by_its_place(model):
         (lambda: model.score([("a", "a"), ("b", nan)]), "pair 1, side 1: nan is not text"),
         (lambda: model.align([(3, "a")]), "pair 0, side 0: 3 is not text"),
         (lambda: model.translate(["a"], candidates=3), "candidates: only minimum Bayes risk chooses among them"),
+        (lambda: model.translate(["a"], beem_size=3), r"unknown key 'beem_size' \(did you mean 'beam_size'\?\)"),
         (lambda: model.translate(["a"], ensemble=["runs/x"]), "ensemble: 'runs/x' is not a model; load each run"),
     ):
         with pytest.raises(s2s.UserError, match=message):

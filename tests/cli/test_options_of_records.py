@@ -12,8 +12,9 @@ import seq2seq_attn as s2s
 from seq2seq_attn.cli.app import app
 from seq2seq_attn.cli.command import App
 from seq2seq_attn.options import AlignOptions, SearchOptions, SearchRequest, takes
+from seq2seq_attn.serve import Settings
 from seq2seq_attn.serve.requests import AlignBody, TranslateBody
-from seq2seq_attn.strict import Strict
+from seq2seq_attn.strict import Strict, parse
 
 
 class Cooking(Strict):
@@ -77,6 +78,11 @@ def test_what_a_field_does_not_allow_is_refused(cook, given, wanted):
     message, called, _ = cook("small", *given)
     assert wanted in message
     assert not called
+
+
+def test_a_request_has_the_options_that_it_gives():
+    body = parse(TranslateBody, {"source": "a", "beam_size": None, "top_k": 3, "seed": None})
+    assert body.options(Settings()) == {"top_k": 3}
 
 
 @pytest.mark.parametrize(
