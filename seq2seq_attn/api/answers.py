@@ -56,7 +56,8 @@ class Translation(NamedTuple):
     def attention(self) -> AttentionMatrix:
         """The weights with which the best translation was predicted.
 
-        UserError: the sentence was translated without `weights=True`, or the model has no weights.
+        Raises:
+            UserError: The sentence was translated without `weights=True`, or the model has no weights.
         """
         if self.token_attention is None:
             raise UserError("these translations have no attention weights; translate with weights=True")
@@ -166,9 +167,13 @@ class Alignments(Answers[PairLinks]):
         return [each.links for each in self]
 
     def agreement(self, gold: Path | str | GoldCorpus) -> Agreement:
-        """Precision, recall, F1 and the alignment error rate against gold links, or against a file of them.
+        """Precision, recall, F1 and the alignment error rate.
 
-        UserError: the file has the wrong number of lines, or a link points outside its sentence.
+        Args:
+            gold: Gold links, or a file of them.
+
+        Raises:
+            UserError: The file has the wrong number of lines, or a link points outside its sentence.
         """
         sources = [each.source for each in self]
         if not isinstance(gold, GoldCorpus):
@@ -223,14 +228,27 @@ class AttentionMatrix:
 
     @classmethod
     def of(cls, sentence: TokenAttention, rank: int = 0, name: str = "attention") -> AttentionMatrix:
-        """The matrix of one translation of a sentence. UserError: it is blank, or the model has no weights."""
+        """The matrix of one translation of a sentence.
+
+        Args:
+            sentence: The weights of all of its translations.
+            rank: Which translation, counted from 0.
+            name: What the matrix is called in a picture.
+
+        Raises:
+            UserError: The sentence is blank, or the model has no weights.
+        """
         if not sentence.translations:
             raise UserError("a blank sentence has no attention weights; give one with text on both sides")
         found = sentence.translations[rank]
         return cls(tuple(sentence.source), tuple(found.tokens), found.weights, name).checked()
 
     def checked(self) -> AttentionMatrix:
-        """This matrix. UserError: all of its weights are 0."""
+        """This matrix.
+
+        Raises:
+            UserError: All of its weights are 0.
+        """
         if not self.weights.any():
             raise UserError(NO_WEIGHTS)
         return self

@@ -196,10 +196,14 @@ class Comparison:
 
     @classmethod
     def load(cls, place: Path | str) -> Comparison:
-        """A finished comparison, loaded without training from its folder or from the YAML file of its experiment.
+        """Loads a finished comparison, without training.
 
-        For a YAML file, the results are those in `comparisons/NAME` or, failing that, in `results/` next to the file.
-        UserError: there are no results, or the file is malformed.
+        Args:
+            place: Its folder, or the YAML file of its experiment, whose results are in `comparisons/NAME` or, failing
+                that, in `results/` next to the file.
+
+        Raises:
+            UserError: There are no results, or the file is malformed.
         """
         given = Path(place)
         places = [given, given / "results"]
@@ -220,9 +224,18 @@ class Comparison:
     def write_live(self, arms: Sequence[str] = (), *, say: Say = lambda _: None) -> Path:
         """Writes live.html beside the report: one file that translates and shows attention in the browser, offline.
 
-        It contains the models of these arms, by default of the best one and the baseline, each from its first seed. See
-        docs/export.md. UserError: there is no such run, or it was removed; its tokenizer is learned; torch.export
-        cannot record a part of the model; or the extra [export] is not installed.
+        See docs/export.md.
+
+        Args:
+            arms: The arms whose models it contains, each from its first seed; by default the best one and the baseline.
+            say: Called with messages.
+
+        Returns:
+            The path of the file.
+
+        Raises:
+            UserError: There is no such run, or it was removed; its tokenizer is learned; torch.export cannot record a
+                part of the model; or the extra [export] is not installed.
         """
         from seq2seq_attn.export.html import FILE, live_page
         from seq2seq_attn.runs.model import TrainedModel
@@ -241,7 +254,9 @@ class Comparison:
     def recompute(self) -> Recomputed:
         """Recomputes all values from the evidence in the folder, without training; `.differences` lists what differs.
 
-        UserError: there is no evidence, or a corpus is missing or is not the one that the results were computed from.
+        Raises:
+            UserError: There is no evidence, or a corpus is missing or is not the one that the results were computed
+                from.
         """
         from seq2seq_attn.comparison.evidence import recompute
 
@@ -258,9 +273,14 @@ class Comparison:
         return conclusion(self.results)
 
     def run(self, arm: str, seed: int | None = None) -> Path:
-        """The run folder of an arm, by default of the first seed that was trained here, or else of the first.
+        """The run folder of an arm.
 
-        UserError: the experiment has no such run.
+        Args:
+            arm: The name of the arm.
+            seed: By default the first seed that was trained here, or else the first.
+
+        Raises:
+            UserError: The experiment has no such run.
         """
         found = next((each for each in self.results.arms if each.name == arm), None)
         if found is None or seed not in (None, *found.seeds):
@@ -270,7 +290,11 @@ class Comparison:
         return next((folder for folder in folders if folder.exists()), folders[0])
 
     def model(self, arm: str, seed: int | None = None) -> Model:
-        """The model of an arm, by default as `run`. UserError: there is no such run, or it was removed."""
+        """The model of an arm; the arguments of `run`.
+
+        Raises:
+            UserError: There is no such run, or it was removed.
+        """
         from seq2seq_attn.api.model import Model
 
         return Model.load(self.run(arm, seed))

@@ -93,8 +93,11 @@ class AttentionMaps:
     def plot(self, part: Part = "cross") -> Figure:
         """A grid of heat maps, one row per layer and one column per head, as a `matplotlib.figure.Figure`.
 
-        `part` is the attention on the source (`cross`), or the self-attention of `encoder` or `decoder`. UserError: the
-        model has no such part.
+        Args:
+            part: The attention on the source (`cross`), or the self-attention of `encoder` or `decoder`.
+
+        Raises:
+            UserError: The model has no such part.
         """
         from seq2seq_attn.report.heat_maps import heads_figure
 
