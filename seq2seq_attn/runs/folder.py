@@ -37,14 +37,7 @@ COMPARISON = "comparison.json"  # the marker of the folder that `compare` writes
 MODEL, METRICS, LEXICON = "model.safetensors", "metrics.json", "lexicon.safetensors"
 SKIPPED = "skipped.jsonl"  # the sentences of the batch that ended training by a loss that is not finite
 
-_WRITTEN_TO = ("", "checkpoints/", "plugins/")
-# What a run writes besides the files in its manifest, relative to its folder.
-_OWN = (
-    SUMS,
-    LOCK,
-    "log/events.out.tfevents.*",
-    *(f"{folder}{PART}" for folder in _WRITTEN_TO),
-)
+_EVENTS = "log/events.out.tfevents.*"  # which TensorBoard writes from beginning to end
 _FOLDERS = ("checkpoints", "plugins", "log")
 
 
@@ -82,12 +75,12 @@ def metrics_content(metrics: dict[str, Any]) -> bytes:
 
 def record_logs(folder: Path) -> None:
     """Records the logs for TensorBoard, which training writes from beginning to end."""
-    record(folder, [path.relative_to(folder).as_posix() for path in folder.glob("log/events.*")])
+    record(folder, [path.relative_to(folder).as_posix() for path in folder.glob(_EVENTS)])
 
 
 def prepare_to_resume(folder: Path) -> None:
     """Removes what a killed training was writing."""
-    for name in _WRITTEN_TO:
+    for name in ("", *_FOLDERS):
         remove_abandoned(folder / name)
 
 
@@ -197,14 +190,9 @@ def _foreign_files(folder: Path) -> Iterator[Path]:
     recorded = read_sums(folder)  # after the listing: another process records a file before it writes it
     for path in paths:
         name = path.relative_to(folder).as_posix()
-        own = name in recorded or any(fnmatch(name, pattern) for pattern in _own_at(name))
+        own = name in recorded or name in (SUMS, LOCK) or fnmatch(name, _EVENTS) or fnmatch(path.name, PART)
         if path.is_symlink() or not (own or path.is_dir()):  # a run writes no links
             yield path
-
-
-def _own_at(name: str) -> Iterator[str]:
-    """The patterns of the same depth as the name: in `fnmatch`, a star also matches slashes."""
-    return (pattern for pattern in _OWN if pattern.count("/") == name.count("/"))
 
 
 def changed_surroundings(folder: Path, provenance: Mapping[str, Any]) -> str | None:

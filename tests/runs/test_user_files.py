@@ -146,6 +146,15 @@ def test_a_folder_in_which_a_run_was_killed_before_its_first_file_is_used(config
     assert not list((tmp_path / "run").glob("*.part"))
 
 
+@pytest.mark.parametrize("if_exists", ["resume", "overwrite"])
+def test_what_a_killed_process_was_writing_anywhere_in_a_run_is_removed(run, config, if_exists):
+    for place in (".", "checkpoints", "log"):
+        (run / place / ".seq2seq_attn.4711.part").write_text('{"form')
+        (run / place / ".seq2seq_attn.4711.part.lock").touch()
+    train(config, run, if_exists=if_exists, bar=None)
+    assert [path for path in run.rglob("*") if path.name.startswith(".")] == []
+
+
 def test_a_run_that_is_resumed_elsewhere_says_so_and_keeps_the_record_of_its_start(run, config, monkeypatch):
     (begun,) = read_sessions(run)
     assert set(begun["data"]) == {
