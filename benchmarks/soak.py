@@ -20,7 +20,7 @@ import time
 from itertools import islice
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import seq2seq_attn as s2s
 from seq2seq_attn.ops.host import give_back_freed_memory, keep_freed_memory
@@ -66,9 +66,10 @@ def write_corpus(folder: Path) -> dict[str, dict[str, str]]:
     return section
 
 
-def one_round(config: dict, folder: Path) -> None:
+def one_round(config: dict[str, Any], folder: Path) -> None:
+    longer: dict[str, Any] = {"training.max_epochs": 2}
     s2s.train(config, folder / "run", if_exists="overwrite", silent=True)
-    s2s.train(config, folder / "run", if_exists="resume", silent=True, **{"training.max_epochs": 2})
+    s2s.train(config, folder / "run", if_exists="resume", silent=True, **longer)
     model = s2s.load(folder / "run")
     lines = (folder / "test.en").read_text(encoding="utf-8").splitlines()
     targets = (folder / "test.zh").read_text(encoding="utf-8").splitlines()

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from seq2seq_attn.comparison.experiment import Experiment as Experiment
     from seq2seq_attn.config import Config as Config
     from seq2seq_attn.errors import UserError as UserError
-    from seq2seq_attn.speed import bench as bench
-    from seq2seq_attn.speed.measurements import Sitting as Sitting
     from seq2seq_attn.testing import check as check
     from seq2seq_attn.walkthrough import walk as walk
 
@@ -43,10 +41,8 @@ _PLACES = {  # below this package: the module, and what of it
     "Config": "config:Config",
     "Experiment": "comparison.experiment:Experiment",
     "Model": "api.model:Model",
-    "Sitting": "speed.measurements:Sitting",
     "UserError": "errors:UserError",
     "attention": "attention:",
-    "bench": "speed:bench",
     "check": "testing:check",
     "compare": "api.experiments:compare",
     "data": "api.data:",
@@ -60,7 +56,7 @@ _PLACES = {  # below this package: the module, and what of it
 }
 
 __all__ = [
-    "Comparison", "Config", "Experiment", "Model", "Sitting", "UserError", "attention", "bench", "check", "compare",
+    "Comparison", "Config", "Experiment", "Model", "UserError", "attention", "check", "compare",
     "data", "demo", "evaluate", "load", "scorers", "train", "verify", "walk",
 ]  # fmt: skip
 

@@ -157,9 +157,6 @@ def provide(folder: Path, text: str, made: set[str], model: Path) -> None:
         if re.fullmatch(r"runs/[\w-]+", word):
             if word not in outputs or f"{word} --resume" in text:
                 shutil.copytree(model, path)
-        elif f"--from {word}" in text and path.suffix == ".json":  # measurements
-            path.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / "benchmarks/results/others.json", path)
         elif f"data stats {word}" in text and "/" in word:
             path.mkdir(parents=True)
             for name in BASIC:

@@ -34,12 +34,12 @@ def test_the_files_that_follow_a_sentence_are_there_and_are_few():
 
 
 def test_speed_is_behind_one_door():
-    """Kernels, oneDNN's operators and branches on the device are in ops/, and in speed/, which times them."""
+    """Kernels, oneDNN's operators and branches on the device are in ops/."""
     words = re.compile(r"ops import native|ops\.native|mkldnn|onednn|device\.type *[!=]=|\.is_cuda|\.is_cpu")
     found = {
         path: lines
         for path in MODULES
-        if not path.startswith(("ops/", "speed/"))
+        if not path.startswith("ops/")
         and (lines := [line for line in (PACKAGE / path).read_text().splitlines() if words.search(line)])
     }
     # `attention` stands alone: whether a mask can be looked at without waiting depends on where it is, and so does

@@ -14,12 +14,12 @@ import pytest
 from filelock import SoftFileLock
 
 import seq2seq_attn
+from benchmarks import sitting, workloads
 from seq2seq_attn.cli import main
 from seq2seq_attn.cli.console import is_closed_pipe
 from seq2seq_attn.comparison import schedule
 from seq2seq_attn.ops.native import build
 from seq2seq_attn.results.records import slug
-from seq2seq_attn.speed import sitting, workloads
 from seq2seq_attn.text import lock
 from seq2seq_attn.text.checksums import checked, write_recorded
 from seq2seq_attn.text.files import PART, unfinished_in, writing

@@ -18,14 +18,9 @@ pytestmark = pytest.mark.slow
 LONG = {
     "seq2seq-attn demo": "four minutes on two idle cores",
     "seq2seq-attn data get multi30k-en-de": "downloads",
-    "seq2seq-attn bench": "an hour; tests/speed measures small workloads",
-    "seq2seq-attn bench --sweep length --output length.json": "minutes on long sentences; as above",
 }
 NEEDS = {
     "split bible": "a downloaded corpus",
-    "--sweep": "half an hour; tests/speed measures small workloads",
-    "bench peers": "the common task, which is prepared with the peers",
-    "--peers": "the installed peers",
     "--from-folder downloads": "a folder that others have filled",
     "my_package": "an installed package",
     "--live": "the runs of a comparison; tests/export writes the page",

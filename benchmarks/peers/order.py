@@ -12,7 +12,7 @@ import sys
 
 
 def read():
-    """The order of `seq2seq-attn bench`: {"job", "effort", "settings", "beam_size", "steps", "sentences"}."""
+    """The order of `python -m benchmarks`: {"job", "effort", "settings", "beam_size", "steps", "sentences"}."""
     return json.load(sys.stdin)
 
 

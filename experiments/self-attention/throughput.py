@@ -6,8 +6,10 @@ Every measurement is made in a process of its own, for its peak memory; random w
 from __future__ import annotations
 
 import multiprocessing
+import sys
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -20,9 +22,11 @@ from seq2seq_attn.ops.host import keep_freed_memory
 from seq2seq_attn.ops.inference import for_inference
 from seq2seq_attn.runs.model import count_parameters
 from seq2seq_attn.search import SearchOptions, search
-from seq2seq_attn.speed.common_task import BenchCorpus, synthetic_corpus, training_batches
-from seq2seq_attn.speed.measurements import Effort, Job
-from seq2seq_attn.speed.workloads import TrainingStep, elapsed_seconds, peak_bytes
+
+sys.path.append(str(Path(__file__).parents[2]))  # the checkout, which has the benchmarks
+from benchmarks.common_task import BenchCorpus, synthetic_corpus, training_batches
+from benchmarks.records import Effort, Job
+from benchmarks.workloads import TrainingStep, elapsed_seconds, peak_bytes
 
 VOCABULARY = 2000
 BATCH_TOKENS = 2000  # of each side
@@ -114,7 +118,7 @@ def training(name: str, length: int, batches: int) -> tuple[float, int]:
     for _ in range(WARM_UP):
         step(next(drawn))
     counts: list[int] = []
-    taken = elapsed_seconds(lambda: counts.extend(step(next(drawn)) for _ in range(batches)), "cpu")
+    taken = elapsed_seconds(lambda: counts.extend(step(next(drawn)) for _ in range(batches)))
     return sum(counts) / taken, peak_bytes("cpu") - before
 
 

@@ -12,7 +12,6 @@ import typer
 import seq2seq_attn
 from seq2seq_attn.cli import (
     align,
-    bench,
     check,
     data,
     evaluate,
@@ -148,12 +147,3 @@ app.command(
         "seq2seq-attn check my_package.scorers:MyScorer --json",
     )
 )(check.check)
-app.command(
-    epilog=examples(
-        "seq2seq-attn bench",
-        "seq2seq-attn bench peers/data --what training,products,bytes --model additive --precision bf16 --repeats 5",
-        "seq2seq-attn bench --peers peers --output speed.json",
-        "seq2seq-attn bench --sweep length --output length.json",
-        "seq2seq-attn bench --from speed.json --from length.json --page docs/speed.md",
-    )
-)(bench.bench)

@@ -1,4 +1,4 @@
-"""`check`, `scorers`, `walk`, `bench` and `demo` from Python: what they take, return and show."""
+"""`check`, `scorers`, `walk` and `demo` from Python: what they take, return and show."""
 
 import json
 import os
@@ -13,9 +13,6 @@ from seq2seq_attn.attention import Additive, Attention, Dot, Scorer, scorer, sco
 from seq2seq_attn.cli import main
 from seq2seq_attn.comparison import compare as comparison_file
 from seq2seq_attn.comparison.experiment import experiment_grid
-from seq2seq_attn.speed import MODEL_NAMES
-from seq2seq_attn.speed.common_task import MODELS
-from seq2seq_attn.speed.sitting import MEASURES, MeasurementFailedError
 
 
 @pytest.fixture
@@ -151,82 +148,6 @@ def test_a_class_is_a_scorer_as_its_name_is(monkeypatch):
 def test_what_cannot_be_walked_through_is_refused(given, words):
     with pytest.raises(s2s.UserError, match=words):
         s2s.walk(**given)
-
-
-# bench
-
-
-@pytest.fixture(autouse=True)
-def _small_corpus(monkeypatch):
-    monkeypatch.setattr("seq2seq_attn.speed.common_task.PAIRS", 290)
-
-
-@pytest.fixture
-def _measured_here(monkeypatch):
-    """Measurements in this process, as starting one takes seconds."""
-    monkeypatch.setattr("seq2seq_attn.speed.sitting.measure_own", lambda job, effort: MEASURES[job.what](job, effort))
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"repeats": 0}, "repeats=0: at least 1"),
-        ({"batches": 0}, "batches=0: at least 1"),
-        ({"warm_up": -1}, "warm_up=-1: at least 0"),
-        ({"batch": 0}, "batch=0: at least 1"),
-        ({"threads": 0}, "threads=0: at least 1"),
-        ({"precision": ()}, "precision names none; choose from fp32, bf16"),
-    ],
-)
-def test_numbers_that_measure_nothing_are_refused(given, words):
-    with pytest.raises(s2s.UserError, match=words):
-        s2s.bench(silent=True, **given)
-
-
-TINY = {"precision": "fp32", "repeats": 1, "batches": 1, "warm_up": 0, "batch": 2, "threads": 1}
-
-
-@pytest.mark.usefixtures("_measured_here")
-def test_a_sitting_is_returned_written_and_shown_as_the_command_shows_it(tmp_path, printed, capfd):
-    found = s2s.bench(what="training", model="general", **TINY, output=tmp_path / "speed.json", silent=True)
-    assert capfd.readouterr() == ("", "")
-    assert s2s.Sitting.load(tmp_path / "speed.json") == found
-    (record,) = found.to_records()
-    assert (record["what"], record["model"], record["unit"]) == ("training", "general", "tokens/s")
-    assert record["minimum"] == record["median"] == found.figures[0].value > 0
-    assert without_trailing_blanks(printed("bench", "--from", tmp_path / "speed.json")) == repr(found)
-    assert "<b>The common task</b>" in found._repr_html_()
-
-
-def test_a_sweep_takes_one_model_and_its_lower_bound_by_default(monkeypatch, tmp_path):
-    monkeypatch.setattr("seq2seq_attn.speed.sitting.run_rounds", lambda sitting, tasks, *_: tasks)
-    jobs = [task.job for task in s2s.bench(sweep=["batch"], precision="fp32", silent=True)]
-    assert {job.model for job in jobs} == {"additive"}
-    assert {job.what for job in jobs} == {"training", "products", "bytes"}
-    assert {job.batch for job in jobs} == {1, 4, 16, 64, 256}
-
-
-def test_a_measurement_that_fails_is_named_in_the_sitting_and_the_exit_code_is_1(monkeypatch, tmp_path, capsys):
-    def measure(job, effort):
-        if job.model == "general":
-            raise MeasurementFailedError("exit code 1: out of memory")
-        return MEASURES[job.what](job, effort)
-
-    monkeypatch.setattr("seq2seq_attn.speed.sitting.measure_own", measure)
-    found = s2s.bench(what="training", model=["general", "distracted"], **TINY, silent=True, output=tmp_path / "x.json")
-    assert [each.job.model for each in found.figures] == ["distracted"]
-    failure = "round 1 of 1: seq2seq_attn, training, general, fp32: exit code 1: out of memory"
-    assert found.failures == s2s.Sitting.load(tmp_path / "x.json").failures == (failure,)
-    assert f"failed: {failure}" in repr(found)
-    options = [f"--{name.replace('_', '-')}={value}" for name, value in TINY.items()]
-    with pytest.raises(SystemExit) as exit:
-        main(["bench", "--what", "training", "--model", "general,distracted", *options])
-    assert exit.value.code == 1
-    assert failure in capsys.readouterr().err
-
-
-def test_the_names_of_the_models_are_those_of_the_common_task():
-    assert tuple(MODELS) == MODEL_NAMES
 
 
 # demo

@@ -8,7 +8,7 @@ import pytest
 
 COMMANDS = [
     "demo", "train", "translate", "evaluate", "compare", "report",
-    "align", "score", "verify", "faithfulness", "average", "export", "scorers", "walk", "check", "bench",
+    "align", "score", "verify", "faithfulness", "average", "export", "scorers", "walk", "check",
 ]  # fmt: skip
 DATA_COMMANDS = ["list", "get", "split", "stats"]
 HEAVY = {"torch", "sacrebleu", "sacremoses", "sentencepiece", "matplotlib", "numpy", "safetensors"}

@@ -82,9 +82,6 @@ def test_completion_and_wrong_arguments_import_nothing_heavy(tmp_path):
         ["walk", "self-attention", "--words", "one"],
         ["scorers", "--json", "--markdown"],
         ["check", "nowhere.py:Mine"],
-        ["bench", "--page", "x.md"],
-        ["bench", "--what", "beem"],
-        ["bench", "--from", "nowhere.json"],
     ]
     script = f"""
 import json, sys

@@ -72,7 +72,6 @@ s2s.data.stats("reverse")
 pairs = "data/reverse/test.source", "data/reverse/test.target"
 s2s.data.split(pairs, "parts", validation=2, test=3, source_language="en", target_language="de")
 s2s.check(s2s.attention.General, query_size=5, key_size=7)
-s2s.bench(what="training", model="general", precision="fp32", repeats=1, batches=1, warm_up=0, batch=2, threads=1)
 os.chdir(before["folder"])
 after = state()
 for name, logger in dict(after["loggers"]).items():
@@ -92,7 +91,7 @@ print(json.dumps({"differ": differ, "asked": asked}))
 
 INSTRUMENTS = SCRIPT[
     SCRIPT.index("os.chdir(folder.parent)") : SCRIPT.index('os.chdir(before["folder"])')
-]  # slow: data, check, bench
+]  # slow: data, check
 COMPILER = 'torch.compile(torch.sin, backend="aot_eager")(torch.ones(2))\n'  # used by check
 
 

@@ -1,6 +1,6 @@
 """A sitting: our models and the peers, measured in turn in every round, so that noise affects all of them equally.
 
-Each measurement runs in a process of its own. `python -m seq2seq_attn.speed.sitting` is that process for our models: it
+Each measurement runs in a process of its own. `python -m benchmarks.sitting` is that process for our models: it
 reads a job and an effort as JSON from stdin and prints the outcome as JSON, as the last line of its output. The scripts
 in benchmarks/peers, which drive the peers in an environment of their own, follow the same protocol.
 """
@@ -23,31 +23,34 @@ from typing import Any, NamedTuple
 import torch
 from pydantic import TypeAdapter
 
-from seq2seq_attn import ops
-from seq2seq_attn.errors import UserError
-from seq2seq_attn.models.recurrent.config import RecurrentConfig
-from seq2seq_attn.ops.host import keep_freed_memory
-from seq2seq_attn.reading import read_lines
-from seq2seq_attn.runs.provenance import run_provenance
-from seq2seq_attn.speed import OF_RECURRENT_MODELS, Axis, Precision, Workload
-from seq2seq_attn.speed.common_task import MODELS, TEST, bench_corpus
-from seq2seq_attn.speed.floor import measure_bytes, measure_products
-from seq2seq_attn.speed.measurements import (
+from benchmarks.common_task import MODELS, TEST, bench_corpus
+from benchmarks.floor import measure_bytes, measure_products
+from benchmarks.records import (
     BEAM_SIZE,
+    OF_RECURRENT_MODELS,
     OURS,
+    Axis,
     Effort,
     Job,
     Measurement,
     Outcome,
+    Precision,
     Sitting,
+    Workload,
 )
-from seq2seq_attn.speed.workloads import (
+from benchmarks.workloads import (
     measure_batched_decoding,
     measure_profile,
     measure_single_sentences,
     measure_training,
     timed_sentences,
 )
+from seq2seq_attn import ops
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.models.recurrent.config import RecurrentConfig
+from seq2seq_attn.ops.host import keep_freed_memory
+from seq2seq_attn.reading import read_lines
+from seq2seq_attn.runs.provenance import run_provenance
 
 MEASURES: dict[Workload, Callable[[Job, Effort], Outcome]] = {
     "training": measure_training,
@@ -67,12 +70,12 @@ class MeasurementFailedError(Exception):
 
 def measure_own(job: Job, effort: Effort) -> Outcome:
     """Our own measurement of the job, in a new process."""
-    return _measure_by("seq2seq_attn.speed.sitting", job, effort)
+    return _measure_by("benchmarks.sitting", job, effort)
 
 
 def measure_ctranslate2(job: Job, effort: Effort) -> Outcome:
     """CTranslate2's measurement of the job, with our weights exported to it, in a new process."""
-    return _measure_by("seq2seq_attn.speed.ctranslate2", job, effort)
+    return _measure_by("benchmarks.ctranslate2", job, effort)
 
 
 def _measure_by(module: str, job: Job, effort: Effort) -> Outcome:
@@ -89,7 +92,12 @@ def run_process(command: Sequence[str], order: Mapping[str, Any], threads: int, 
     Nothing that the command has started outlives this call or this process, however they end. Raises
     MeasurementFailedError if the command fails or prints no outcome.
     """
-    environment = os.environ | {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
+    environment = {
+        "GOMP_SPINCOUNT": "10000",  # as the program sets it
+        **os.environ,
+        "OMP_NUM_THREADS": str(threads),
+        "MKL_NUM_THREADS": str(threads),
+    }
     with (
         subprocess.Popen(
             command,
@@ -148,7 +156,7 @@ def measure(job: Job, effort: Effort) -> Outcome:
 
 SMALL_VOCABULARY = 100  # which operations are fused does not depend on it
 
-DRIVERS = Path(__file__).resolve().parents[2] / "benchmarks" / "peers"
+DRIVERS = Path(__file__).resolve().parent / "peers"
 PYTHON, DATA = Path("venv/bin/python"), Path("data")  # in the folder that setup.sh prepared
 PEER_WORKLOADS: tuple[Workload, ...] = ("training", "greedy", "beam", "sentence-greedy", "sentence-beam")
 
@@ -183,8 +191,6 @@ CTRANSLATE2, CTRANSLATE2_MODEL = "CTranslate2 with our weights", "transformer"  
 
 def refuse_without_peers(folder: Path) -> None:
     """Raises UserError if the peers cannot be run from this folder."""
-    if not DRIVERS.is_dir():
-        raise UserError("--peers needs the scripts of benchmarks/peers, which only a checkout of the repository has")
     if not (folder / PYTHON).exists():
         raise UserError(f"{folder / PYTHON}: no such file; prepare the folder with benchmarks/peers/setup.sh {folder}")
 
@@ -219,7 +225,7 @@ def common_jobs(
     if not jobs:
         raise UserError(
             f"{', '.join(workloads)}: measured for recurrent models only, not for {', '.join(models)}; name one with "
-            f"model, or measure training"
+            f"--model, or measure training"
         )
     return jobs
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from seq2seq_attn.speed.sitting import MeasurementFailedError, run_process
+from benchmarks.sitting import MeasurementFailedError, run_process
 
 ANSWER = """echo noise; echo '{"value": 3.5, "peak_bytes": 7, "parts": {}}'"""
 

@@ -9,10 +9,9 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from benchmarks.records import AXES, OTHER, OURS, PARTS, PRECISIONS, Axis, Measurement, Sitting, Workload
+from benchmarks.tables import COMPARED, markdown, sitting_tables
 from seq2seq_attn.report.figures import COLORS, LINES, drawing, legend_below, line_styles, render
-from seq2seq_attn.speed import AXES, PRECISIONS, Axis, Workload
-from seq2seq_attn.speed.measurements import OTHER, OURS, PARTS, Measurement, Sitting
-from seq2seq_attn.speed.tables import COMPARED, TextTable, sitting_tables
 from seq2seq_attn.text.files import write_bytes
 
 PRECISION_COLORS = dict(zip(PRECISIONS, COLORS, strict=False))
@@ -33,13 +32,13 @@ Written by
 {command}
 ```
 
-from measurements of `seq2seq-attn bench`, as described in [benchmarks](../benchmarks/README.md). A value is the median
-over the rounds, followed by the minimum and the maximum in brackets if there were several; in each round the systems
-were measured in turn. Values of one sitting can be compared with each other, not with those of another.
+from measurements of `python -m benchmarks`, as described in [benchmarks](../benchmarks/README.md). A value is the
+median over the rounds, followed by the minimum and the maximum in brackets if there were several; in each round the
+systems were measured in turn. Values of one sitting can be compared with each other, not with those of another.
 
 The floor estimates the least time of a training step on that machine at that time: the matrix products that it needs,
 each at its real shape and in the fastest way that torch offers, followed by the remaining memory traffic of a step, at
-the rate at which tensors of that size are copied ([`floor.py`](../seq2seq_attn/speed/floor.py)). It is an estimate for
+the rate at which tensors of that size are copied ([`floor.py`](../benchmarks/floor.py)). It is an estimate for
 the step as a whole; a single part, such as the optimizer, can be faster. *Of the floor* and *of its products* are the
 speed as a share of that of the floor and of its matrix products alone.
 """
@@ -64,7 +63,7 @@ def write_page(path: Path, files: Sequence[Path]) -> list[Path]:
             images.append(f"![{name.replace('_', ' ')}]({folder.name}/{image.name})")
             written.append(image)
         sections.append(_section(sitting, images))
-    command = " ".join(["seq2seq-attn bench", *(f"--from {file}" for file in files), f"--page {path}"])
+    command = " ".join(["python -m benchmarks", *(f"--from {file}" for file in files), f"--page {path}"])
     write_bytes(path, "\n".join([_HEAD.format(command=command), *sections]).encode())
     return written
 
@@ -81,14 +80,7 @@ def _section(sitting: Sitting, images: Sequence[str]) -> str:
         warm_up=sitting.warm_up,
         rounds=f"{rounds} round" if rounds == 1 else f"{rounds} rounds",
     )
-    return "\n\n".join([head.rstrip(), *map(_markdown, sitting_tables(sitting)), *images]) + "\n"
-
-
-def _markdown(table: TextTable) -> str:
-    rules = ["---", *["---:"] * (len(table.header) - 1)]
-    return "\n".join(
-        [f"### {table.title}", "", *(f"| {' | '.join(row)} |" for row in (table.header, rules, *table.rows))]
-    )
+    return "\n\n".join([head.rstrip(), *map(markdown, sitting_tables(sitting)), *images]) + "\n"
 
 
 def sitting_plots(sitting: Sitting) -> Iterator[tuple[str, Figure]]:

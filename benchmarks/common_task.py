@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from benchmarks.records import Effort, Job
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.transformer.config import TransformerConfig, TransformerDropout
 from seq2seq_attn.models.translator import ModelConfig, Translator
 from seq2seq_attn.reading import read_lines
-from seq2seq_attn.speed.measurements import Effort, Job
 from seq2seq_attn.strict import merge
 from seq2seq_attn.text.codec import Codec
 from seq2seq_attn.text.encoded import EncodedSentences, Ids
@@ -39,7 +39,7 @@ def _model(**differs: Any) -> RecurrentConfig:
     return RecurrentConfig.model_validate(merge(common, differs))
 
 
-MODELS: dict[str, ModelConfig] = {  # by the names of `speed.ModelName`
+MODELS: dict[str, ModelConfig] = {
     "additive": _model(context={"scorer": "additive"}),  # query H_{i-1}: Bahdanau et al. 2015
     "general": _model(context={"scorer": "general"}, decoder={"kind": "luong", "input_feeding": False}),
     "general-feed": _model(context={"scorer": "general"}, decoder={"kind": "luong", "input_feeding": True}),

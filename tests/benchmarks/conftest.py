@@ -3,7 +3,7 @@
 import pytest
 from hand_made_measurements import PEER, measurement
 
-from seq2seq_attn.speed.measurements import OTHER, PARTS, Sitting
+from benchmarks.records import OTHER, PARTS, Sitting
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import json
 import pytest
 from hand_made_measurements import PEER, measurement
 
+from benchmarks.records import Sitting
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.speed.measurements import Sitting
 
 
 def test_a_value_is_the_median_of_its_rounds():
@@ -54,4 +54,4 @@ def test_an_invalid_file_is_refused_with_its_key(sitting, tmp_path, change, said
     path.write_text(json.dumps(record))
     with pytest.raises(UserError, match=said) as refusal:
         Sitting.load(path)
-    assert "`seq2seq-attn bench --output` writes it" in str(refusal.value)
+    assert "`python -m benchmarks --output` writes it" in str(refusal.value)

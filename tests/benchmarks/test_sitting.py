@@ -9,9 +9,8 @@ import pytest
 from hand_made_measurements import PEER, measurement
 from torch.nn.modules.module import register_module_forward_hook
 
-from seq2seq_attn.errors import UserError
-from seq2seq_attn.speed.measurements import OURS, Effort, Job, Outcome
-from seq2seq_attn.speed.sitting import (
+from benchmarks.records import OURS, Effort, Job, Outcome
+from benchmarks.sitting import (
     DRIVERS,
     PEERS,
     MeasurementFailedError,
@@ -22,6 +21,7 @@ from seq2seq_attn.speed.sitting import (
     sweep_jobs,
     unfused_models,
 )
+from seq2seq_attn.errors import UserError
 
 EFFORT = Effort()
 
@@ -108,7 +108,9 @@ def test_a_failing_task_is_reported_and_not_repeated(sitting):
 def order(monkeypatch):
     monkeypatch.syspath_prepend(str(DRIVERS))
     monkeypatch.delitem(sys.modules, "order", raising=False)  # an experiment has a module of this name
-    return importlib.import_module("order")
+    yield importlib.import_module("order")
+    for name in ("order", "joey", "opennmt"):
+        sys.modules.pop(name, None)
 
 
 def test_the_rate_covers_all_reports_after_the_first(order):

@@ -13,15 +13,16 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
+from torch.utils.benchmark import Timer
 
+from benchmarks.common_task import bench_corpus, recurrent_model, timed_batches, untrained_model
+from benchmarks.records import Effort, Job, Outcome, StepPart
+from benchmarks.workloads import peak_bytes
 from seq2seq_attn.models.recurrent.cells import CELLS
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.recurrent.encoder import RecurrentEncoderConfig
 from seq2seq_attn.models.recurrent.luong import LuongConfig
 from seq2seq_attn.ops.linear import has_onednn
-from seq2seq_attn.speed.common_task import bench_corpus, recurrent_model, timed_batches, untrained_model
-from seq2seq_attn.speed.measurements import Effort, Job, Outcome, StepPart
-from seq2seq_attn.speed.workloads import elapsed_seconds, peak_bytes
 from seq2seq_attn.training.batches import Batch
 
 FLOOR_BATCHES = 10  # at most, of the batches that training is timed on: the shapes of each have to be timed
@@ -288,18 +289,12 @@ def _pass_seconds(numbers: int, dtype: torch.dtype, device: str) -> float:
 
 
 def _fastest_seconds(work: Callable[[], object], device: str) -> float:
-    """The minimum over a few trials, after a warm-up.
+    """The minimum over a few trials, each after calls that are not timed.
 
     An accelerator gets several calls per trial, so that the latency of a single launch does not dominate.
     """
-    calls = 20 if device == "cuda" else 1
-
-    def several() -> None:
-        for _ in range(calls):
-            work()
-
-    several()
-    return min(elapsed_seconds(several, device) for _ in range(TRIALS)) / calls
+    timed = Timer("work()", globals={"work": work}, num_threads=torch.get_num_threads())
+    return float(min(timed.timeit(20 if device == "cuda" else 1).mean for _ in range(TRIALS)))
 
 
 def product_variants(

@@ -1,6 +1,6 @@
 """CTranslate2 decoding an untrained Transformer of this package, which is exported to it first.
 
-`python -m seq2seq_attn.speed.ctranslate2` is the process of one measurement, as `sitting` describes it.
+`python -m benchmarks.ctranslate2` is the process of one measurement, as `sitting` describes it.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from benchmarks.common_task import MODELS, bench_corpus, untrained_model
+from benchmarks.records import BEAM_SIZE, Effort, Job, Outcome
+from benchmarks.sitting import main
+from benchmarks.workloads import time_batches, time_sentences, timed_sentences
 from seq2seq_attn.config import Config
 from seq2seq_attn.export import export_model, need
 from seq2seq_attn.runs.model import TrainedModel
-from seq2seq_attn.speed.common_task import MODELS, bench_corpus, untrained_model
-from seq2seq_attn.speed.measurements import BEAM_SIZE, Effort, Job, Outcome
-from seq2seq_attn.speed.sitting import main
-from seq2seq_attn.speed.workloads import time_batches, time_sentences, timed_sentences
 
 
 def measure(job: Job, effort: Effort) -> Outcome:

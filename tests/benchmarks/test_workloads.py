@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
+from benchmarks import workloads
+from benchmarks.common_task import MODELS, synthetic_corpus, training_batches, untrained_model
+from benchmarks.records import OTHER, PARTS, Effort, Job
+from benchmarks.workloads import TrainingStep, by_part, labeled, measure_profile
 from seq2seq_attn import search
-from seq2seq_attn.speed import workloads
-from seq2seq_attn.speed.common_task import MODELS, synthetic_corpus, training_batches, untrained_model
-from seq2seq_attn.speed.measurements import OTHER, PARTS, Effort, Job
-from seq2seq_attn.speed.workloads import TrainingStep, by_part, labeled, measure_profile
 
 EFFORT = Effort(warm_up=1, batches=2)
 
@@ -60,11 +60,11 @@ def test_profiling_changes_neither_the_results_nor_the_model():
         if watched:
             with labeled(step):
                 step(batch)
-            assert "encode" not in vars(step.module.translator)
-            assert "step" not in vars(step.module.translator.decoder.context)
+            assert "encode" not in vars(step.model)
+            assert "step" not in vars(step.model.decoder.context)
         else:
             step(batch)
-        return step.module.translator.state_dict()
+        return step.model.state_dict()
 
     torch.testing.assert_close(trained(watched=True), trained(watched=False), rtol=0, atol=0)
 

@@ -1,25 +1,24 @@
-"""A sitting as tables of text, for the terminal and for Markdown."""
+"""A sitting as Markdown: what the command prints, and what a page shows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from seq2seq_attn.speed import AXES, Axis, Workload
-from seq2seq_attn.speed.measurements import (
+from benchmarks.records import (
+    AXES,
     BEAM_SIZE,
     IN_MILLISECONDS,
     OTHER,
     OURS,
     PARTS,
+    Axis,
     Job,
     Measurement,
     Sitting,
+    Workload,
 )
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 COMPARED: dict[Workload, str] = {
     "training": "training, tokens/s",
@@ -39,16 +38,21 @@ class TextTable(NamedTuple):
     rows: Sequence[Sequence[str]]
 
 
-def rich_table(table: TextTable) -> Table:
-    """The table for a terminal."""
-    from rich.table import Table
+def markdown(table: TextTable) -> str:
+    """The table in Markdown, its columns aligned."""
+    widths = [max(map(len, column)) for column in zip(table.header, *table.rows, strict=True)]
+    rules = ["-" * widths[0], *(f"{'-' * (width - 1)}:" for width in widths[1:])]
+    lines = []
+    for first, *rest in (table.header, rules, *table.rows):
+        cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([f"### {table.title}", "", *lines])
 
-    shown = Table(title=table.title, title_justify="left", box=None)
-    for index, name in enumerate(table.header):
-        shown.add_column(name, justify="left" if index == 0 else "right")
-    for row in table.rows:
-        shown.add_row(*row)
-    return shown
+
+def sitting_text(sitting: Sitting) -> str:
+    """Where the sitting was, what failed, and all its tables."""
+    about = [f"{sitting.hardware}; {sitting.corpus}", *(f"failed: {each}" for each in sitting.failures)]
+    return "\n\n".join(["\n".join(about), *map(markdown, sitting_tables(sitting))])
 
 
 def sitting_tables(sitting: Sitting) -> Iterator[TextTable]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,14 +15,15 @@ from typing import Any
 import torch
 from torch.autograd.profiler_util import FunctionEvent
 from torch.profiler import ProfilerActivity, profile, record_function
+from torch.utils.benchmark import timer  # waits for an accelerator
 
+from benchmarks.common_task import bench_corpus, timed_batches, training_batches, untrained_model
+from benchmarks.records import BEAM_SIZE, DECODED_LENGTH, OTHER, PARTS, Effort, Job, Outcome
 from seq2seq_attn.models.translator import Translator
 from seq2seq_attn.ops.dispatch import transparent
 from seq2seq_attn.ops.inference import for_inference
 from seq2seq_attn.search import SearchOptions, search
 from seq2seq_attn.search.batched import autocast
-from seq2seq_attn.speed.common_task import bench_corpus, timed_batches, training_batches, untrained_model
-from seq2seq_attn.speed.measurements import BEAM_SIZE, DECODED_LENGTH, OTHER, PARTS, Effort, Job, Outcome
 from seq2seq_attn.text.encoded import Ids
 from seq2seq_attn.training.batches import Batch
 from seq2seq_attn.training.config import OptimizerConfig, make_optimizer
@@ -34,18 +34,11 @@ _LABEL = "part: "
 _BACKWARD = "autograd::engine::evaluate_function: "
 
 
-def elapsed_seconds(work: Callable[[], object], device: str) -> float:
+def elapsed_seconds(work: Callable[[], object]) -> float:
     """Wall-clock seconds of `work`, including what it has queued on an accelerator."""
-    _synchronize(device)
-    started = time.perf_counter()
+    started = timer()
     work()
-    _synchronize(device)
-    return time.perf_counter() - started
-
-
-def _synchronize(device: str) -> None:
-    if device == "cuda":
-        torch.cuda.synchronize()
+    return timer() - started
 
 
 def peak_bytes(device: str) -> int:
@@ -103,7 +96,7 @@ def measure_training(job: Job, effort: Effort) -> Outcome:
     for _ in range(effort.warm_up):
         step(next(batches))
     counts: list[int] = []
-    taken = elapsed_seconds(lambda: counts.extend(step(next(batches)) for _ in range(effort.batches)), effort.device)
+    taken = elapsed_seconds(lambda: counts.extend(step(next(batches)) for _ in range(effort.batches)))
     return Outcome(sum(counts) / taken, peak_bytes(effort.device))
 
 
@@ -200,7 +193,7 @@ def time_batches(
 ) -> Outcome:
     """Tokens/s of a function that decodes sentences in batches, after one batch."""
     decode(sources[: job.batch])
-    taken = elapsed_seconds(lambda: decode(sources), effort.device)
+    taken = elapsed_seconds(lambda: decode(sources))
     return Outcome(len(sources) * job.steps / taken, peak_bytes(effort.device))
 
 
@@ -215,7 +208,7 @@ def time_sentences(
     """Mean milliseconds of a function that decodes one sentence, after some."""
     for source in sources[: effort.warm_up]:
         decode([source])
-    taken = elapsed_seconds(lambda: [decode([source]) for source in sources], effort.device)
+    taken = elapsed_seconds(lambda: [decode([source]) for source in sources])
     return Outcome(1000 * taken / len(sources), peak_bytes(effort.device))
 
 

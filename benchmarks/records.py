@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 from pydantic import NonNegativeInt, PositiveFloat, PositiveInt, TypeAdapter
 from pydantic.dataclasses import dataclass
 
-from seq2seq_attn.api.tables import as_text, html_table
-from seq2seq_attn.speed import WIDTH, Axis, Device, Precision, Workload
 from seq2seq_attn.text.files import write_bytes
 from seq2seq_attn.text.json_files import STRICT, Many, NonEmpty, load_record
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
+Workload = Literal[
+    "training",  # target tokens/s
+    "products",  # target tokens/s if training consisted of its necessary matrix products alone
+    "bytes",  # target tokens/s if training consisted of its other necessary memory traffic alone
+    "profile",  # milliseconds of a training step, by part
+    "greedy",  # tokens/s, every sentence decoded for a fixed number of steps
+    "beam",
+    "sentence-greedy",  # milliseconds, one sentence at a time
+    "sentence-beam",
+]
+Precision = Literal["fp32", "bf16"]
+Axis = Literal["length", "batch", "vocabulary", "threads"]
+Device = Literal["cpu", "cuda"]
 StepPart = Literal[
     "embedding",  # source and target
     "encoder",  # and H_0
@@ -31,11 +38,16 @@ StepPart = Literal[
     "optimizer",
 ]
 
+WORKLOADS: tuple[Workload, ...] = get_args(Workload)
+OF_RECURRENT_MODELS: tuple[Workload, ...] = ("products", "bytes", "profile")  # what a step consists of
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+AXES: tuple[Axis, ...] = get_args(Axis)
 PARTS: tuple[StepPart, ...] = get_args(StepPart)
 
 IN_MILLISECONDS: tuple[Workload, ...] = ("profile", "sentence-greedy", "sentence-beam")  # lower is better
 OTHER = "other"  # the time of a step that belongs to none of PARTS
 OURS = "seq2seq_attn"
+BATCH = 64  # sentences
 DECODED_LENGTH = 20  # steps of every search, since an untrained model would stop at an arbitrary step
 BEAM_SIZE = 5
 
@@ -48,7 +60,7 @@ class Job:
     model: str  # a name in `common_task.MODELS`
     precision: Precision
     threads: PositiveInt
-    batch: PositiveInt = 64  # sentences
+    batch: PositiveInt = BATCH  # sentences
     length: PositiveInt | None = None  # of every sentence, `</s>` included; None: lengths as in the corpus
     vocabulary: PositiveInt | None = None  # entries; None: as in the corpus
     sweep: Axis | None = None  # the axis that this job is one point of
@@ -129,52 +141,13 @@ class Sitting:
     failures: Many[str] = ()  # measurements without a result, each with the reason
 
     @classmethod
-    def load(cls, path: Path | str) -> Sitting:
+    def load(cls, path: Path) -> Sitting:
         """Read what `save` wrote. Raises UserError with file and key if it is invalid."""
-        return load_record(_SITTING, Path(path), "`seq2seq-attn bench --output` writes it")
+        return load_record(_SITTING, path, "`python -m benchmarks --output` writes it")
 
-    def save(self, path: Path | str) -> None:
+    def save(self, path: Path) -> None:
         """Write JSON atomically."""
-        write_bytes(Path(path), _SITTING.dump_json(self, indent=2) + b"\n")
-
-    def to_records(self) -> list[dict[str, Any]]:
-        """One dictionary per measurement, in the unit of its workload."""
-        return [
-            {
-                "system": each.system,
-                **{key: getattr(each.job, key) for key in ("what", "model", "precision", "threads", "batch", "sweep")},
-                "length": each.job.length,
-                "vocabulary": each.job.vocabulary,
-                "unit": each.job.unit,
-                "median": each.value,
-                "minimum": min(each.values),
-                "maximum": max(each.values),
-                "peak bytes": each.peak,
-            }
-            for each in self.figures
-        ]
-
-    def __rich__(self) -> RenderableType:
-        from rich.console import Group
-        from rich.text import Text
-
-        from seq2seq_attn.speed.tables import rich_table, sitting_tables
-
-        tables = (part for table in sitting_tables(self) for part in ("", rich_table(table)))
-        return Group(Text(self._about), *tables)
-
-    def __repr__(self) -> str:
-        return as_text(self, WIDTH)
-
-    def _repr_html_(self) -> str:
-        from seq2seq_attn.speed.tables import sitting_tables
-
-        tables = (f"<b>{html.escape(t.title)}</b>{html_table(t.header, t.rows)}" for t in sitting_tables(self))
-        return f"<div>{html.escape(self._about)}</div>{''.join(tables)}"
-
-    @property
-    def _about(self) -> str:
-        return "\n".join([f"{self.hardware}; {self.corpus}", *(f"failed: {each}" for each in self.failures)])
+        write_bytes(path, _SITTING.dump_json(self, indent=2) + b"\n")
 
     def ours(self, job: Job) -> Measurement | None:
         """Our own measurement of that job, if there is one."""

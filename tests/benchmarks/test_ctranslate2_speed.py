@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from seq2seq_attn.speed.measurements import DECODED_LENGTH, Effort, Job
-from seq2seq_attn.speed.sitting import CTRANSLATE2, common_jobs, plan_tasks
+from benchmarks.records import DECODED_LENGTH, Effort, Job
+from benchmarks.sitting import CTRANSLATE2, common_jobs, plan_tasks
 
 EFFORT = Effort(warm_up=1, batches=1)
 
@@ -23,7 +23,7 @@ def test_ctranslate2_follows_our_transformer_where_it_decodes():
 
 def test_the_library_decodes_as_many_steps_with_our_weights(monkeypatch):
     library = pytest.importorskip("ctranslate2")
-    from seq2seq_attn.speed import ctranslate2
+    from benchmarks import ctranslate2
 
     results = []
 

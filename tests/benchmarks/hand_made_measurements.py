@@ -1,6 +1,6 @@
 """Measurements written by hand."""
 
-from seq2seq_attn.speed.measurements import OURS, Job, Measurement
+from benchmarks.records import OURS, Job, Measurement
 
 PEER = "JoeyNMT Bahdanau, input feeding"
 

@@ -5,10 +5,10 @@ from itertools import islice
 import numpy as np
 import pytest
 
+from benchmarks.common_task import read_corpus, synthetic_corpus, timed_batches, training_batches
+from benchmarks.records import Effort, Job
+from benchmarks.workloads import timed_sentences
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.speed.common_task import read_corpus, synthetic_corpus, timed_batches, training_batches
-from seq2seq_attn.speed.measurements import Effort, Job
-from seq2seq_attn.speed.workloads import timed_sentences
 from seq2seq_attn.text.vocabulary import EOS, SPECIALS
 
 EFFORT = Effort(warm_up=2, batches=3)

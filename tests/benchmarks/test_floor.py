@@ -4,11 +4,9 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from seq2seq_attn.models.recurrent.config import RecurrentConfig
-from seq2seq_attn.models.translator import pad
-from seq2seq_attn.speed import WORKLOADS, floor
-from seq2seq_attn.speed.common_task import MODELS
-from seq2seq_attn.speed.floor import (
+from benchmarks import floor
+from benchmarks.common_task import MODELS
+from benchmarks.floor import (
     BatchLengths,
     Product,
     product_variants,
@@ -17,8 +15,10 @@ from seq2seq_attn.speed.floor import (
     training_products,
     training_traffic,
 )
-from seq2seq_attn.speed.measurements import PARTS, Effort, Job
-from seq2seq_attn.speed.sitting import MEASURES, measure
+from benchmarks.records import PARTS, WORKLOADS, Effort, Job
+from benchmarks.sitting import MEASURES, measure
+from seq2seq_attn.models.recurrent.config import RecurrentConfig
+from seq2seq_attn.models.translator import pad
 from seq2seq_attn.training.batches import Batch
 from seq2seq_attn.training.loss import token_loss
 
