@@ -52,7 +52,7 @@ def train(
         config: A YAML file, a `Config`, or a mapping of its values.
         output: The run folder.
         if_exists: What to do if the folder contains a run: "refuse" it, "resume" its training from the last checkpoint,
-            also after Ctrl-C (`training.fit.Interrupted`), or "overwrite" it.
+            also after Ctrl-C, which is KeyboardInterrupt, or "overwrite" it.
         silent: Print no progress, which otherwise goes to stderr, as on the command line.
         pretrained: Word vectors in memory, such as torchtext's, by side, as in `{"source": vectors}`.
         **overrides: Changes of the configuration: of a section, as in `training={"max_epochs": 3}`, of a key, as in
