@@ -12,11 +12,12 @@ SCRIPT = """
 import json, logging, os, random, signal, sys, threading, warnings
 from pathlib import Path
 
-import matplotlib.pyplot, numpy as np
+import matplotlib.pyplot, numpy as np, rich.style
 import sacrebleu, sacremoses, tensorboard, torch
 import torch.utils.tensorboard
 
 torch.compile(torch.sin, backend="aot_eager")(torch.ones(2))
+torch.optim.Adam([torch.nn.Parameter(torch.ones(2))])  # the first optimizer imports torch's compiler
 asked = []
 
 
