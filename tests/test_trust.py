@@ -2,6 +2,7 @@
 
 import ast
 import json
+import os
 import re
 import runpy
 import subprocess
@@ -209,42 +210,27 @@ def test_the_bill_of_materials_names_what_is_installed_and_what_needs_it(depende
     assert all(each["licenses"] for each in bill["components"])
 
 
-@pytest.fixture
-def audit(monkeypatch, tmp_path):
-    """The audit, against one service that is a file."""
-    names = runpy.run_path(str(ROOT / ".ci" / "audit.py"))
-    namespace = names["main"].__globals__
-
-    def run(service, *answers):
-        address = tmp_path / "service.json"
-        if service is not None:
-            address.write_text(json.dumps(service))
-        monkeypatch.setitem(namespace, "SERVICES", {"pypi": (address.as_uri(), None)})
-        monkeypatch.setitem(namespace, "audit", lambda *_: list(answers))
-        return names["main"]([])
-
-    return run
-
-
-SAFE = {"name": "jinja2", "version": "3.1.6", "vulns": []}
+PIP_AUDIT = """#!/bin/sh
+for file; do :; done
+if grep -q jinja2==2.11.2 "$file"; then echo "$KNOWN"; else echo "pinned: $FOUND"; exit "$FOUND"; fi
+"""
 
 
 @pytest.mark.parametrize(
-    ("service", "reason"), [(None, "No such file"), ({"vulnerabilities": []}, "has no vulnerability data")]
+    ("known", "found", "code", "said"),
+    [("PYSEC-2021-66", 0, 0, "pinned: 0"), ("PYSEC-2021-66", 1, 2, "pinned: 1"), ("none", 1, 0, "audit skipped")],
+    ids=["nothing", "a vulnerability", "no data"],
 )
-def test_an_audit_without_vulnerability_data_says_that_it_was_skipped(audit, capsys, service, reason):
-    assert audit(service, SAFE) == 0
-    assert re.fullmatch(rf"audit skipped, .*{reason}.*\n", capsys.readouterr().out)
-
-
-def test_an_audit_fails_where_a_release_is_known_to_be_vulnerable(audit, capsys):
-    service = {"vulnerabilities": [{"id": "PYSEC-2021-66"}]}
-    assert audit(service, SAFE, {"name": "own", "version": "1", "skip_reason": "not found"}) == 0
-    assert capsys.readouterr().out == "audit: 1 releases looked up, 1 unknown to the service, 0 known vulnerabilities\n"
-    assert audit(service, SAFE | {"vulns": [{"id": "CVE-1", "fix_versions": ["3.2"]}]}) == 1
-    assert capsys.readouterr().out.startswith("jinja2 3.1.6: CVE-1; fixed in: 3.2\n")
-    assert audit(service, {"name": "own", "version": "1", "skip_reason": "not found"}) == 0
-    assert "skipped" in capsys.readouterr().out
+def test_the_audit_fails_for_a_vulnerable_pin_and_says_where_there_are_no_data(tmp_path, known, found, code, said):
+    """`make audit` with a stand-in for pip-audit, which exits with 1 for a vulnerability; make then exits with 2."""
+    for name, script in {"pip-audit": PIP_AUDIT, "python": "#!/bin/sh\n"}.items():
+        (tmp_path / name).write_text(script)
+        (tmp_path / name).chmod(0o755)
+    command = ["make", "--old-file", ".venv/ready", "audit", f"BIN={tmp_path}"]
+    answers = os.environ | {"KNOWN": known, "FOUND": str(found)}
+    done = subprocess.run(command, cwd=ROOT, env=answers, capture_output=True, text=True)
+    assert done.returncode == code, done.stderr
+    assert said in done.stdout
 
 
 def test_the_soak_sees_a_slow_leak_and_takes_no_noise_for_one():
