@@ -54,9 +54,10 @@ audit: .venv/ready
 licenses sbom: .venv/ready
 	$(BIN)/python .ci/dependencies.py $@
 
-# Tests on other releases of Python and torch, each in a temporary environment: .ci/matrix.py says which.
+# Tests on other releases of Python, torch and the other packages: noxfile.py says which.
 matrix: .venv/ready
-	$(BIN)/python .ci/matrix.py
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt nox
+	$(BIN)/nox
 
 .venv/ready: setup.cfg constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
@@ -67,4 +68,4 @@ matrix: .venv/ready
 	touch $@
 
 clean:
-	rm -rf .venv build dist *.egg-info docs/_build docs/_generated
+	rm -rf .venv .nox build dist *.egg-info docs/_build docs/_generated
