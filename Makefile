@@ -50,9 +50,24 @@ audit: .venv/ready
 	@if echo jinja2==2.11.2 | $(LOOK_UP) /dev/stdin 2>&1 | grep -q PYSEC-2021-66; then $(LOOK_UP) constraints.txt; \
 	else echo "audit skipped: the index of vulnerabilities cannot be reached, or has no data"; fi
 
-# What is installed with the package: docs/licenses.md, and dist/sbom.cdx.json (CycloneDX).
-licenses sbom: .venv/ready
-	$(BIN)/python .ci/dependencies.py $@
+# What is installed with the package and its extras, in an environment of its own: the table in docs/licenses.md by
+# pip-licenses, and dist/sbom.cdx.json (CycloneDX) by cyclonedx-py.
+EXTRAS = tensorboard,torchtext,align,export,neighbors,zstd
+build/alone/ready: setup.cfg constraints.txt
+	$(PYTHON) -m venv build/alone
+	build/alone/bin/python -m pip install --quiet --constraint constraints.txt '.[$(EXTRAS)]'
+	touch $@
+
+licenses: .venv/ready build/alone/ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt pip-licenses
+	sed -i '/^| Name /,$$d' docs/licenses.md
+	$(BIN)/pip-licenses --python build/alone/bin/python --format markdown --ignore-packages seq2seq_attn pip setuptools \
+	    >> docs/licenses.md
+
+sbom: .venv/ready build/alone/ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt cyclonedx-bom
+	mkdir -p dist
+	$(BIN)/cyclonedx-py environment --output-file dist/sbom.cdx.json build/alone
 
 # Tests on other releases of Python, torch and the other packages: noxfile.py says which.
 matrix: .venv/ready
