@@ -27,7 +27,7 @@ from seq2seq_attn.text.checksums import SUMS, damaged, has_sums, record
 from seq2seq_attn.text.codec import Codec, load_codecs, save_codecs, train_codecs
 from seq2seq_attn.text.corpus import ParallelCorpus, read_parallel, read_tsv
 from seq2seq_attn.text.encoded import EncodedSentences
-from seq2seq_attn.text.files import PART
+from seq2seq_attn.text.files import PART, remove_abandoned
 from seq2seq_attn.text.lock import LOCK, file_locked
 from seq2seq_attn.training.guided_alignment import CorpusLinks
 
@@ -239,6 +239,7 @@ class Cache:
 
 def _load_entry(entry: Path, load: Callable[[Path], _Value]) -> _Value | None:
     """None if the entry is missing, damaged or not complete, which its manifest is the last to be."""
+    remove_abandoned(entry)  # nobody writes to a complete entry again
     try:
         return load(entry) if has_sums(entry) and not damaged(entry) else None
     except (UserError, OSError, ValueError):

@@ -86,6 +86,16 @@ def test_a_damaged_entry_is_recomputed(cache, maker, spoil, times):
     assert maker.made == times
 
 
+def test_what_a_killed_process_left_in_an_entry_is_removed_when_it_is_read(cache, maker):
+    maker.get(cache)
+    left = [entry_of(cache) / f".seq2seq_attn.7.part{suffix}" for suffix in ("", ".lock")]
+    for path in left:
+        path.touch()
+    assert maker.get(cache) == FILES
+    assert maker.made == 1
+    assert not any(path.exists() for path in left)
+
+
 def test_an_unwritable_cache_is_reported_and_not_used(tmp_path, maker):
     (tmp_path / "cache").write_text("a file of somebody's")
     said = []
