@@ -20,8 +20,7 @@ from torch.utils.benchmark import timer  # waits for an accelerator
 from benchmarks.common_task import bench_corpus, timed_batches, training_batches, untrained_model
 from benchmarks.records import BEAM_SIZE, DECODED_LENGTH, OTHER, PARTS, Effort, Job, Outcome
 from seq2seq_attn.models.translator import Translator
-from seq2seq_attn.ops.dispatch import transparent
-from seq2seq_attn.ops.inference import for_inference
+from seq2seq_attn.ops import fuse
 from seq2seq_attn.search import SearchOptions, search
 from seq2seq_attn.search.batched import autocast
 from seq2seq_attn.text.encoded import Ids
@@ -62,7 +61,7 @@ class TrainingStep:
     """One training step on a batch, as the peers take it: cross-entropy, gradient norm clipped to 1, Adam."""
 
     def __init__(self, model: Translator, precision: str, device: str) -> None:
-        self.model = model.to(device)
+        self.model = fuse(model.to(device))
         self.parameters = list(model.parameters())
         self.optimizer = make_optimizer(self.parameters, OptimizerConfig())
         self.precision = precision
@@ -146,7 +145,6 @@ def labeled(step: TrainingStep) -> Iterator[None]:
 
 
 def _with_label(method: Callable[..., Any], part: str) -> Callable[..., Any]:
-    @transparent
     @wraps(method)
     def labeled_method(*args: Any, **kwargs: Any) -> Any:
         with record_function(_LABEL + part):
@@ -236,7 +234,7 @@ def _decoder(job: Job, effort: Effort) -> tuple[Callable[[Sequence[Ids]], object
         batch_tokens=job.batch * max(map(len, corpus.test)),
     )
     with autocast(options, effort.device):
-        model = for_inference(untrained_model(job, corpus.entries).to(effort.device).eval())
+        model = fuse(untrained_model(job, corpus.entries).to(effort.device).eval(), constant=True)
 
     def decode(sources: Sequence[Ids]) -> None:
         search(model, sources, options)

@@ -26,6 +26,8 @@ def _checked(function=None, *, typechecker):
         with _ONE_CALL:
             return with_checks(*arguments, **options)
 
+    # `ops.fuse` replaces only parts whose methods are in the file of their class.
+    call.__code__ = call.__code__.replace(co_filename=function.__code__.co_filename)
     return call
 
 

@@ -43,7 +43,7 @@ def trace_pair(model: TrainedModel, arm: str, source: str, reference: str) -> De
     changes = {"beam_size": TRACED_BEAM_SIZE, "n_best": TRACED_BEAM_SIZE, "sampling": False, "mbr": None}
     options = model.config.search.model_copy(update=changes)
     searched = TracingTranslator(quantized_for(options, model.translator))
-    forced = TracingTranslator(model.translator)
+    forced = TracingTranslator(model.fused)
     hypotheses = search(searched, [ids], options, with_weights=True)[0]
     _force_stepwise(forced, ids, target)
 

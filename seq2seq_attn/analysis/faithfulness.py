@@ -57,7 +57,7 @@ def faithfulness(
     """
     if sentences < 1:
         raise UserError(f"sentences = {sentences}: correlations are measured on 1 or more")
-    if not model.translator.attends:
+    if not model.fused.attends:
         raise UserError(NO_WEIGHTS)
     encoded = [
         (model.source.encode(source), model.target.encode(target))
@@ -68,9 +68,9 @@ def faithfulness(
         raise UserError(f"{pairs.name}: {len(filled)} pairs with text on both sides; at least two are needed")
     sample = random.Random(seed).sample(filled, min(sentences, len(filled)))
     return Faithfulness(
-        intervene(model.translator, filled, weight_changes(seed), progress),
+        intervene(model.fused, filled, weight_changes(seed), progress),
         len(sample),
-        correlate(model.translator, sample, progress),
+        correlate(model.fused, sample, progress),
     )
 
 

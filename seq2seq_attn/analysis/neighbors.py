@@ -154,7 +154,7 @@ def find_neighbors(
         raise UserError("target: sources are compared without their translations; leave it out, or give a step of it")
     sources = pad([source_ids(model, source)], model.device)
     if step is None:
-        return index.nearest_sources(source_vectors(model.translator, sources)[0], most)
+        return index.nearest_sources(source_vectors(model.fused, sources)[0], most)
     if target is None:
         best = continuations(model, source, options=options)[0].tokens
         tokens = model.target.vocabulary.lookup_indices(token for token in best if token != SPECIALS[EOS])
@@ -163,7 +163,7 @@ def find_neighbors(
     if step > len(tokens):
         raise UserError(f"step {step}: this translation has steps 0 to {len(tokens)}, and the last predicts </s>")
     model.require_steps(step + 1, f"step {step}")
-    (rows,) = step_vectors(model.translator, sources, pad([[*tokens[:step], EOS]], model.device))
+    (rows,) = step_vectors(model.fused, sources, pad([[*tokens[:step], EOS]], model.device))
     return index.nearest_steps(model, rows[step], most)
 
 
@@ -215,9 +215,9 @@ def _write_vectors(model: TrainedModel, pairs: tuple[EncodedSentences, EncodedSe
         for batch in batches:
             model.at_step()
             read, written = (_on_device(padded_batch(each, batch), model) for each in pairs)
-            for number, vector in zip(batch, source_vectors(model.translator, read), strict=True):
+            for number, vector in zip(batch, source_vectors(model.fused, read), strict=True):
                 source_rows.write(number, vector[None])
-            for number, vectors in zip(batch, step_vectors(model.translator, read, written), strict=True):
+            for number, vectors in zip(batch, step_vectors(model.fused, read, written), strict=True):
                 step_rows.write(int(targets.offsets[number]), vectors)
 
 

@@ -22,8 +22,8 @@ from seq2seq_attn.attention import Attention, Change, Context, Intervened, Norma
 from seq2seq_attn.attention.contexts.counterfactual import uniform, without_any
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.context_config import ReplacementNormalizerConfig, replacement_normalizers
+from seq2seq_attn.models.replace import replace_modules
 from seq2seq_attn.models.translator import Translator
-from seq2seq_attn.ops.replace import replace_modules
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.strict import Strict
 
@@ -72,7 +72,7 @@ class Intervention(Strict):
 
 def normalizers_for(model: TrainedModel) -> list[str]:
     """The names that `replace=normalizer` takes for this model; none if its weights are not those of one scorer."""
-    contexts = model.translator.contexts_that_read()
+    contexts = model.fused.contexts_that_read()
     return replacement_normalizers() if contexts and _have_scores(contexts) else []
 
 

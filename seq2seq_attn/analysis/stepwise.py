@@ -211,7 +211,7 @@ class _Decoder:
 
     def __init__(self, model: TrainedModel, source: Ids, interventions: Sequence[Intervention]) -> None:
         self.model = model
-        self.translator = model.translator
+        self.translator = model.fused
         self.length = len(source)
         self.models = IntervenedModels(self.translator, interventions, self.length)
         self.sources = pad([source, *(source_ids(model, each) for each in self.models.others)], model.device)

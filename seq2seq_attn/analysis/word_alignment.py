@@ -171,7 +171,7 @@ def agreement_by_head(
     as for `agreement`, the model has no attention weights, or every pair has a blank side.
     """
     agreement([frozenset()] * len(pairs), *gold)  # raises the errors before the model is run
-    if not model.translator.attends:
+    if not model.fused.attends:
         raise UserError(NO_WEIGHTS)
     counts: dict[tuple[int | None, int | None], NDArray[np.int64]] = {}
     without_links = np.zeros(4, dtype=np.int64)  # counts of the pairs that have no weights

@@ -13,8 +13,6 @@ scores into weights, a `Window` restricts the positions that may be read, a `Con
 the source, and a `Summary` maps a sentence to one vector.
 """
 
-from torch import nn
-
 from seq2seq_attn.attention import normalizers, positions, scorers, windows
 from seq2seq_attn.attention.attention import Attention
 from seq2seq_attn.attention.context import Context, attend
@@ -71,7 +69,6 @@ from seq2seq_attn.attention.scorers.relative import Relative
 from seq2seq_attn.attention.scorers.scaled_dot import ScaledDot
 from seq2seq_attn.attention.source import ConstantSource, PreparedSource, Source
 from seq2seq_attn.attention.summary import LastState, LearnedPool, MeanState, Summary, summary_of
-from seq2seq_attn.attention.unchanged import fusible
 from seq2seq_attn.attention.window import Window, _windows, window_class, window_classes
 from seq2seq_attn.attention.windows.local_m import LocalM
 from seq2seq_attn.attention.windows.local_p import LocalP
@@ -162,7 +159,3 @@ __all__ = [
 for _folder in (scorers, normalizers, windows, positions):
     import_folder(_folder.__name__, _folder.__path__)
 globals().update({part.__name__: part for part in (*_scorers, *_normalizers, *_windows, *_positions)})
-
-# Fused implementations may replace the forward pass of these classes.
-for _part in [part for part in globals().values() if isinstance(part, type) and issubclass(part, nn.Module)]:
-    fusible(_part)

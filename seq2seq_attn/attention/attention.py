@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 
 from seq2seq_attn.attention.context import Context, one_by_one
 from seq2seq_attn.attention.history import NOTHING, History
@@ -14,17 +13,14 @@ from seq2seq_attn.attention.normalizer import Normalizer, full_precision
 from seq2seq_attn.attention.normalizers.softmax import Softmax
 from seq2seq_attn.attention.registry import need_instance
 from seq2seq_attn.attention.scorer import Scorer
-from seq2seq_attn.attention.scorers.scaled_dot import ScaledDot
 from seq2seq_attn.attention.shapes import Bias, Contexts, IsToken, Keys, MayRead, Query, Values, Weights
 from seq2seq_attn.attention.source import (
     Source,
     check_extension,
     check_query,
     check_source,
-    is_exported,
     restricted,
 )
-from seq2seq_attn.attention.unchanged import changed, is_reference, is_transformed
 from seq2seq_attn.attention.window import View, Window
 
 
@@ -98,9 +94,6 @@ class Attention(Context):
         need_weights: bool = True,
     ) -> Any:
         check_query(self, query, source, self.query_size)
-        if not need_weights and why_not_fused(self) is None:
-            contexts = self._fused(query, source, history, may_read, causal, bias)
-            return (contexts, None) if history is None else (contexts, None, history)
         source = restricted(self, query, source, history, may_read, causal, bias)
         if history is not None:
             contexts, weights, history = self._step(query, source, history)
@@ -157,53 +150,3 @@ class Attention(Context):
         if self.window is not None:
             taken = taken + torch.arange(steps, device=taken.device)
         return scorer_history, normalizer_history, taken
-
-    def _fused(
-        self,
-        query: Query,
-        source: Source,
-        history: History | None,
-        may_read: Tensor | None,
-        causal: bool,
-        bias: Tensor | None,
-    ) -> Contexts:
-        """The contexts, computed by torch's `scaled_dot_product_attention`; `prepare` has divided the keys by √d."""
-        is_causal = causal and all(part is None for part in (history, source.is_token, may_read, bias))
-        # is_causal replaces the mask only for equally many queries and positions: torch aligns them at the first one.
-        if is_exported() or query.shape[1] != source.values.shape[1]:
-            is_causal = False
-        if not is_causal:
-            source = restricted(self, query, source, history, may_read, causal, bias)
-        mask = source.is_token
-        if source.bias is not None:
-            mask = source.bias if mask is None else torch.where(mask, source.bias, -torch.inf)
-            mask = mask.to(query.dtype)
-        contexts: Tensor = F.scaled_dot_product_attention(
-            query[:, None],
-            source.prepared[:, None],
-            source.values[:, None],
-            attn_mask=None if mask is None else mask[:, None],
-            dropout_p=self.dropout if self.training else 0.0,
-            is_causal=is_causal,
-            scale=1.0,
-        )
-        return contexts.squeeze(1)
-
-
-def why_not_fused(attention: Attention) -> str | None:
-    """Why `scaled_dot_product_attention` cannot compute the contexts of this module; None if it can.
-
-    This is here and not in ops/, because this package must work with torch alone: the function is torch's, and torch
-    chooses the kernel.
-    """
-    if is_reference():
-        return "the reference implementation is requested"
-    if type(attention) is not Attention or type(attention.scorer) is not ScaledDot:
-        return "it is not attention with scaled dot products"
-    if type(attention.normalizer) is not Softmax or attention.normalizer.temperature != 1:
-        return "the normalizer is not softmax of temperature 1"
-    if attention.window is not None:
-        return "there is a window"
-    if not torch.compiler.is_compiling() and is_transformed():
-        return "a torch.func transform or forward-mode differentiation is active"
-    return changed(attention)

@@ -75,16 +75,15 @@ class Context(nn.Module, ABC):
         causal: the queries are the last T of the S positions, and each reads the positions up to its own. This covers
             self-attention (T = S), and T new queries on a source that has been extended by their T keys.
         bias: added to the scores; any shape that broadcasts to (B, T, S). -inf excludes a position, as `may_read` does.
-        need_weights: False returns None in place of the weights. Softmax of `ScaledDot` is then computed by torch's
-            `scaled_dot_product_attention`, which does not materialize the weights and has first derivatives only.
+        need_weights: False returns None in place of the weights: `ops.fuse` may then replace the sum by one that does
+            not materialize them.
 
         With a history, `query` (B, K, query_size) is one step of K hypotheses per sentence, each with its own entry
         (B, K, ...) in the history, and the third result is the history for the next step. `may_read` and `bias` then
         apply to the hypotheses; `causal` has no meaning and is rejected.
 
         ValueError: shapes do not fit, or a query may read no position. The latter is detected under the conditions
-        given in `prepare`; otherwise the weights are NaN or 0, and with `scaled_dot_product_attention` the contexts are
-        NaN or 0, depending on device and release.
+        given in `prepare`; otherwise the weights are NaN or 0.
         """
 
     def reader(self) -> Context:

@@ -22,7 +22,7 @@ from seq2seq_attn.models.transformer.config import LayersConfig, TransformerConf
 from seq2seq_attn.models.transformer.layers import DecoderLayer, EncoderLayer, FeedForward, Residual
 from seq2seq_attn.models.transformer.stack import LayerStack
 from seq2seq_attn.models.transformer.translator import TransformerTranslator
-from seq2seq_attn.ops.dispatch import changed
+from seq2seq_attn.ops import changed
 from seq2seq_attn.runs.model import TrainedModel
 
 POSITIONS = 1024  # of a table of sinusoids, at least: the library reads that many tokens of a source by default

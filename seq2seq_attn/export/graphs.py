@@ -23,7 +23,6 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.export.intervened import INPUTS, OUTPUTS, IntervenedModel
 from seq2seq_attn.export.padded import with_padded_encoders
 from seq2seq_attn.models.translator import Sentences, Translator
-from seq2seq_attn.ops import reference
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.text.vocabulary import EOS
 
@@ -94,7 +93,7 @@ def graphs_of(model: TrainedModel, *, with_interventions: bool = False) -> dict[
     interventions = IntervenedModel(translator) if with_interventions and translator.attends else None
     if interventions is not None:
         translator = interventions.translator
-    with torch.no_grad(), reference(), quiet():
+    with torch.no_grad(), quiet():
         state, memory = _layouts(translator)
         carried = [*state.ports, *memory.ports]
         source = [Port("source", "int64", ("sentences", "positions")), Port("lengths", "int64", ("sentences",))]

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from seq2seq_attn.attention import Attention, Context
 from seq2seq_attn.attention.contexts.counterfactual import CounterfactualSource, RecomputedContext, uniform
 from seq2seq_attn.attention.shapes import Contexts, Weights
+from seq2seq_attn.models.replace import replace_modules
 from seq2seq_attn.models.translator import Translator
-from seq2seq_attn.ops.replace import replace_modules
 
 # The further inputs of a step, for B sentences, R heads of all layers together, and L layers.
 INPUTS = {

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from seq2seq_attn.models.encoder import Encoder
 from seq2seq_attn.models.recurrent.cells import RecurrentCell, ScanCell
 from seq2seq_attn.models.recurrent.encoder import RecurrentEncoder, ScanLayer
+from seq2seq_attn.models.replace import replace_modules
 from seq2seq_attn.models.translator import token_mask
-from seq2seq_attn.ops.replace import replace_modules
 
 Model = TypeVar("Model", bound=nn.Module)
 

@@ -9,13 +9,10 @@ from torch import Tensor, nn
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.translator import DropoutConfig, ModelConfig, Tied
-from seq2seq_attn.ops.dispatch import fusible
-from seq2seq_attn.ops.dropout import Dropout
 
 PADDING = 1  # id of `<pad>` (text/vocabulary.py)
 
 
-@fusible
 class Embedding(nn.Module):
     """E[y] (..., size) of token ids y (...), with dropout of single elements and of whole words.
 
@@ -28,7 +25,7 @@ class Embedding(nn.Module):
         self.table = nn.Embedding(vocabulary_size, size, padding_idx=PADDING)
         nn.init.normal_(self.table.weight, std=size**-0.5)
         nn.init.zeros_(self.table.weight.data[PADDING])
-        self.dropout = Dropout(dropout)
+        self.dropout = nn.Dropout(dropout)
         self.word_dropout = word_dropout
 
     def forward(self, tokens: Tensor) -> Tensor:

@@ -9,7 +9,6 @@ from typing import Annotated, Literal
 from pydantic import Field, SerializeAsAny
 from torch import Tensor, nn
 
-from seq2seq_attn.ops.dispatch import fusible
 from seq2seq_attn.strict import Tagged
 
 
@@ -48,7 +47,6 @@ def lowest(*limits: int | None) -> int | None:
     return min((limit for limit in limits if limit is not None), default=None)
 
 
-@fusible
 class StackedEncoder(Encoder):
     """Encoders on top of each other: each reads the states of the one below."""
 

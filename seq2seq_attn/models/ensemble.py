@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq_attn.models.translator import Decoded, Rows, Sentences, Step, Translator
-from seq2seq_attn.ops.dispatch import fusible
 
 
 class _PerMember(NamedTuple):
@@ -25,7 +24,6 @@ class _PerMember(NamedTuple):
         return _PerMember(tuple(part.select(rows) for part in self.parts))
 
 
-@fusible
 class Ensemble(Translator):
     """p(y_i | y_1 .. y_{i-1}, X) = 1/M sum_m p_m(y_i | y_1 .. y_{i-1}, X) of M translators with the same token ids.
 

@@ -32,8 +32,8 @@ from seq2seq_attn.attention import (
     SelfAttention,
     each_tensor,
 )
-from seq2seq_attn.ops.inference import select_outputs
-from seq2seq_attn.ops.replace import replace_modules
+from seq2seq_attn.models.losses import r_drop_loss, smoothed_loss
+from seq2seq_attn.models.replace import replace_modules
 from seq2seq_attn.strict import Size, Strict, Tagged
 from seq2seq_attn.text.encoded import EncodedSentences, Ids
 
@@ -184,6 +184,30 @@ class Translator(nn.Module, ABC):
         logits: Tensor = self.output(features)
         return logits
 
+    def loss(self, features: Tensor, targets: Tensor, label_smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
+        """Two sums over M tokens in nats: `smoothed_loss`, and -log p(target), which has no gradient.
+
+        Args:
+            features: What predicts the tokens (M, R).
+            targets: Their ids (M,) int64.
+            label_smoothing: The share of the target distribution that is uniform.
+        """
+        return smoothed_loss(self.project(features), targets, label_smoothing)
+
+    def r_drop_loss(
+        self, features: Tensor, targets: Tensor, alpha: float, label_smoothing: float = 0.0
+    ) -> tuple[Tensor, Tensor]:
+        """`r_drop_loss` of M tokens, and -log p(target); both are sums over the tokens.
+
+        Args:
+            features: What predicts the tokens (2 M, R): all with one dropout mask, then all with another.
+            targets: Their ids (M,) int64.
+            alpha: The weight of the divergence between the predictions with both masks.
+            label_smoothing: The share of the target distribution that is uniform.
+        """
+        logits = self.project(features)
+        return r_drop_loss(logits.view(2, len(targets), -1), targets, alpha, label_smoothing)
+
     def decoder_inputs(self, target: Sentences) -> Tensor:
         """`<s> y_1 .. y_{T-1}` (B, T) of `y_1 .. y_T` with y_T = `</s>`."""
         first = target.tokens.new_full((len(target.tokens), 1), self.start_token)
@@ -196,11 +220,10 @@ class Translator(nn.Module, ABC):
     def with_outputs(self, tokens: Tensor) -> Translator:
         """A shallow copy that predicts only the target tokens (M,), in this order, from the same inputs.
 
-        It shares everything but the vocabulary projection with the original.
+        It shares all parameters with the original.
         """
-        # Searching a single sentence takes a few milliseconds; a deep copy would add one.
         other = copy.copy(self)
-        other._modules = {**self._modules, "output": select_outputs(self.output, tokens)}
+        other._modules = {**self._modules, "output": SelectedOutputs(self.output, tokens)}
         return other
 
     @property
@@ -271,6 +294,19 @@ class Translator(nn.Module, ABC):
 
     def _missing(self, method: str) -> NotImplementedError:
         return NotImplementedError(f"{type(self).__name__} does not define {method}")
+
+
+class SelectedOutputs(nn.Module):
+    """The outputs `rows` (M,) of a layer, in this order."""
+
+    def __init__(self, layer: nn.Module, rows: Tensor) -> None:
+        super().__init__()
+        self.layer = layer
+        self.rows = rows
+
+    def forward(self, input: Tensor) -> Tensor:
+        outputs: Tensor = self.layer(input)
+        return outputs[..., self.rows]
 
 
 def _observed(context: Context, found: list[Tensor]) -> tuple[nn.Module, nn.Module]:

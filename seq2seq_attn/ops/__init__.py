@@ -1,30 +1,19 @@
-"""Performance: operations with a reference implementation, a fused form and, for some, a compiled kernel.
+"""Performance: fused forms of the parts of a model, and compiled kernels for some of them.
 
-`models/` states the mathematics and calls fused forms from here. Each fused form implements exactly one computation.
-It is used only if every module involved is an unmodified instance of the class it was written for (`dispatch.py`), in
-fp32 or bf16. `reference()`, or SEQ2SEQ_ATTN_FAST=0 in the environment, disables all fused forms; results then differ
-by rounding only. `unfused(model)` reports what falls back to its reference implementation, and why.
+`attention/` and `models/` state the mathematics. `fuse(model)` is the one pass that makes a model fast: each part that
+has a fused form, and is exactly what the form was written for, is replaced by it. `unfused(model)` says what is not
+replaced, and why. Within `reference()`, or with SEQ2SEQ_ATTN_FAST=0 in the environment, `fuse` changes nothing; results
+then differ by rounding only.
 """
 
 import torch
-from torch import nn
 
 from seq2seq_attn.ops import native
-from seq2seq_attn.ops.dispatch import is_reference, reasons, reference
+from seq2seq_attn.ops.form import changed, is_reference, reference
+from seq2seq_attn.ops.fusion import fuse, reasons, unfused
 from seq2seq_attn.ops.linear import has_onednn
 
-__all__ = ["description", "is_reference", "reasons", "reference", "slow_precision", "unfused"]
-
-
-def unfused(model: nn.Module) -> str | None:
-    """One line that names the parts of a model that fall back to their reference implementations, and why.
-
-    None if no part does, and also if `reference` disables all fused forms.
-    """
-    if is_reference():
-        return None  # `description` reports this
-    parts = [f"{name} ({reason})" for name, reason in reasons(model).items()]
-    return f"computed step by step: {', '.join(parts)}" if parts else None
+__all__ = ["changed", "description", "fuse", "is_reference", "reasons", "reference", "slow_precision", "unfused"]
 
 
 def slow_precision(precision: str, device: str) -> str | None:

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from seq2seq_attn.ops import native
-from seq2seq_attn.ops.dispatch import unsupported
+from seq2seq_attn.ops.form import is_reference
 from seq2seq_attn.text.vocabulary import BOS, EOS, PAD
 
 BLOCK = 64  # tokens; a multiple of the widest vector registers
@@ -39,7 +39,7 @@ def best_continuations(live: Tensor, logits: Tensor, count: int, may_end: bool) 
     the lowest parent wins, then the lowest token.
     """
     excluded = [PAD, BOS] if may_end else [PAD, BOS, EOS]
-    if unsupported(live, logits) is not None:
+    if is_reference():
         return reference_continuations(live, logits, count, excluded)
     fits = live.dtype == torch.float32 and logits.dim() == 2 and len(logits) == live.numel() and logits.shape[1] > EOS
     if fits and native.has_kernels(logits):  # the kernel trusts these sizes; torch says what does not fit
@@ -65,8 +65,9 @@ def _by_kernel(live: Tensor, logits: Tensor, count: int, excluded: list[int]) ->
     scores, ends = live.new_empty(sentences, count), torch.empty_like(live)
     parents, tokens = live.new_empty((2, sentences, count), dtype=torch.int64)
     native.run(
-        "best_continuations", logits.dtype, sentences, hypotheses, vocabulary, count, logits.contiguous(),
-        live.contiguous(), EOS, len(excluded), torch.tensor(excluded, device="cpu"), scores, parents, tokens, ends,
+        "best_continuations", logits.dtype, sentences=sentences, hypotheses=hypotheses, words=vocabulary, count=count,
+        logits=logits.contiguous(), live=live.contiguous(), end=EOS, exclusions=len(excluded),
+        excluded=torch.tensor(excluded, device="cpu"), scores=scores, parents=parents, tokens=tokens, ends=ends,
     )  # fmt: skip
     return Continuations(scores, parents, tokens, ends)
 

@@ -1,7 +1,4 @@
-"""Dropout whose mask takes a fraction of the time of torch's on a CPU.
-
-Reference implementation: `torch.nn.functional.dropout`.
-"""
+"""Dropout whose mask takes a fraction of the time of torch's on a CPU."""
 
 from __future__ import annotations
 
@@ -11,53 +8,46 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq_attn.ops import native
-from seq2seq_attn.ops.dispatch import changed, first_derivative_only, fusible, unsupported
+from seq2seq_attn.ops.autograd import first_derivative_only
+from seq2seq_attn.ops.form import Form
 
 LEVELS = 1 << 16  # probabilities are quantized to this many
 
 
-@fusible
-class Dropout(nn.Module):
-    """In training, y = 0 with probability p, otherwise x / (1 - p), for each element   (Srivastava et al. 2014).
+class Dropout(Form, nn.Dropout):
+    """`torch.nn.Dropout`, by a kernel where there is one (Srivastava et al. 2014).
 
-    As `torch.nn.Dropout`, but on a CPU each decision uses 16 random bits: p is rounded to a multiple of 2^-16. The
-    scale uses the rounded p, so the expectation of y is x exactly.
+    There, each decision uses 16 random bits: p is rounded to a multiple of 2^-16. The scale uses the rounded p, so the
+    expectation of the result is x exactly.
     """
 
-    def __init__(self, p: float = 0.0) -> None:
-        super().__init__()
-        self.p = p
+    stands_for = nn.Dropout
 
-    def forward(self, x: Tensor) -> Tensor:
-        dropped = self.dropped()
+    @classmethod
+    def why_not(cls, module: nn.Dropout) -> str | None:
+        return "it works in place" if module.inplace else None
+
+    def forward(self, input: Tensor) -> Tensor:
+        dropped = self._dropped()
         if dropped == 0:
-            return x
-        if _has_kernel(dropped, x):
-            return _apply(x, None, dropped)
-        if x.device.type != "cpu" or dropped == LEVELS or unsupported(x) is not None:
-            return nn.functional.dropout(x, self.p)
-        return x * _keep_mask(x, dropped).to(x.dtype).mul_(_scale(dropped))
+            return input
+        return _apply(input, None, dropped) if _has_kernel(dropped, input) else super().forward(input)
 
-    def extra_repr(self) -> str:
-        return f"p={self.p}"
+    def add(self, x: Tensor, y: Tensor) -> Tensor:
+        """x + dropout(y), in one pass over memory where there is a kernel."""
+        dropped = self._dropped()
+        if x.shape == y.shape and x.dtype == y.dtype and _has_kernel(dropped, x, y):
+            return _apply(y, x, dropped)
+        added: Tensor = x + self(y)
+        return added
 
-    def dropped(self) -> int:
+    def _dropped(self) -> int:
         """The number of LEVELS at which an element is dropped."""
         return round(self.p * LEVELS) if self.training else 0
 
 
-def add_dropped(x: Tensor, y: Tensor, dropout: nn.Module) -> Tensor:
-    """x + dropout(y), in one pass over memory if `dropout` is an unmodified `Dropout` that the kernel computes."""
-    if type(dropout) is Dropout and changed(dropout) is None:
-        dropped = dropout.dropped()
-        if x.shape == y.shape and x.dtype == y.dtype and _has_kernel(dropped, x, y):
-            return _apply(y, x, dropped)
-    added: Tensor = x + dropout(y)
-    return added
-
-
 def _has_kernel(dropped: int, *inputs: Tensor) -> bool:
-    return 0 < dropped < LEVELS and unsupported(*inputs) is None and all(map(native.has_kernels, inputs))
+    return 0 < dropped < LEVELS and all(map(native.has_kernels, inputs))
 
 
 def _apply(x: Tensor, addend: Tensor | None, dropped: int) -> Tensor:
@@ -84,16 +74,6 @@ class _Dropout(torch.autograd.Function):
 def _dropout(x: Tensor, addend: Tensor | None, dropped: int, seed: int) -> Tensor:
     x, addend = x.contiguous(), None if addend is None else addend.contiguous()
     y = torch.empty_like(x)
-    native.run("dropout", x.dtype, x.numel(), x, addend, y, seed, dropped, _scale(dropped))
+    scale = LEVELS / (LEVELS - dropped)
+    native.run("dropout", x.dtype, numbers=x.numel(), x=x, addend=addend, y=y, seed=seed, dropped=dropped, scale=scale)
     return y
-
-
-def _scale(dropped: int) -> float:
-    """Of what is kept."""
-    return LEVELS / (LEVELS - dropped)
-
-
-def _keep_mask(x: Tensor, dropped: int) -> Tensor:
-    """True with probability 1 - dropped / LEVELS; one draw of 64 bits gives four elements, in torch only one."""
-    bits = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
-    return (bits.view(torch.int16)[: x.numel()] >= dropped - LEVELS // 2).view(x.shape)

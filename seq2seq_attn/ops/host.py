@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 import torch
 
-from seq2seq_attn.ops.dispatch import is_reference
+from seq2seq_attn.ops.form import is_reference
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # malloc.h of glibc
 MAX_MMAP_THRESHOLD = 32 << 20  # the largest value that glibc accepts
@@ -36,6 +36,11 @@ def on_cuda(accelerator: str) -> bool:
 def device_type(accelerator: str) -> Literal["cuda", "cpu"]:
     """The type of the device that a run with this `training.accelerator` trains on, as in `torch.device`."""
     return "cuda" if on_cuda(accelerator) else "cpu"
+
+
+def is_synchronous(tensor: torch.Tensor) -> bool:
+    """Whether values of the tensor can be read without synchronizing with an accelerator."""
+    return tensor.device.type == "cpu"
 
 
 def keep_freed_memory() -> None:

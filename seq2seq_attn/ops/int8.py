@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.ops.dispatch import fusible, fusible_modules
-from seq2seq_attn.ops.linear import is_linear, pad_rows
-from seq2seq_attn.ops.replace import Model, replace_modules
+from seq2seq_attn.models.replace import Model, replace_modules
+from seq2seq_attn.ops.form import Form, unchanged_modules
+from seq2seq_attn.ops.linear import pad_rows, rows_of
 
 MAX_INT8 = 127  # the range is symmetric, -127 to 127
 MIN_SCALE = 1e-30  # so that a row of zeros is not divided by 0
@@ -26,14 +26,11 @@ def quantized(model: Model) -> Model:
     Everything else (torch's recurrent layers, embeddings, scores) computes as in `model` and shares its parameters.
     UserError if the model is not on a CPU, or if torch or the processor does not support int8 products.
     """
-    layers: dict[nn.Module, nn.Module] = {
-        layer: Int8Linear(layer) for layer in fusible_modules(model) if is_linear(layer)
-    }
-    return replace_modules(model, layers) if layers else model
+    layers = [layer for layer in unchanged_modules(model) if type(layer) is nn.Linear]
+    return replace_modules(model, {layer: Int8Linear.of(layer, {}) for layer in layers})
 
 
-@fusible
-class Int8Linear(nn.Linear):
+class Int8Linear(Form, nn.Linear):
     """y_n = s(x) s(W_n) Σ_k q(x)_k q(W_n)_k + b_n, with s(v) = max_k |v_k| / 127 and q(v) = round(v / s(v)).
 
     Every row W_n of the weight has a scale of its own (Wu et al. 2016, sec. 6), and so has every input vector x: a
@@ -41,15 +38,15 @@ class Int8Linear(nn.Linear):
     most s / 2. Reference implementation: `torch.nn.Linear`, without quantization.
     """
 
-    def __init__(self, layer: nn.Linear) -> None:
-        super().__init__(layer.in_features, layer.out_features, layer.bias is not None, device="meta")
-        require_int8(layer.weight.device.type)
-        self.weight, self.bias = layer.weight, layer.bias
-        with torch.no_grad():
-            self.float_bias = None if layer.bias is None else layer.bias.float().clone()
-            quantized_weight, scales = _quantize_rows(layer.weight.float())
-            self.packed = torch.ops.onednn.qlinear_prepack(quantized_weight, None)
-            self.scales = scales.flatten()
+    stands_for = nn.Linear
+
+    @torch.no_grad()
+    def pack(self) -> None:
+        require_int8(self.weight.device.type)
+        self.float_bias = None if self.bias is None else self.bias.float().clone()
+        quantized_weight, scales = _quantize_rows(self.weight.float())
+        self.packed = torch.ops.onednn.qlinear_prepack(quantized_weight, None)
+        self.scales = scales.flatten()
 
     def forward(self, input: Tensor) -> Tensor:
         rows, scales = _quantize_rows(input.float().flatten(0, -2))
@@ -57,6 +54,10 @@ class Int8Linear(nn.Linear):
         if self.float_bias is not None:
             result.add_(self.float_bias)
         return result.view(*input.shape[:-1], -1).to(input.dtype)
+
+    def select(self, rows: Tensor) -> nn.Module:
+        """The layer with only the outputs `rows` (M,), in this order."""
+        return self.of(rows_of(self, rows), {})
 
 
 def require_int8(device: str) -> None:

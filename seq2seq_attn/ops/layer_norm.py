@@ -1,30 +1,30 @@
 """Layer normalization in recurrent models: of many rows at once, and of a cell's gates within a loop over steps.
 
-Reference implementation: `torch.nn.LayerNorm`, which the cells call at every step. On a CPU, its backward pass in half
-precision sums the gradients of gain and bias over all rows in half precision: with a thousand rows they are off by a
-tenth. Here they are summed in full precision.
+On a CPU, the backward pass of `torch.nn.LayerNorm` in half precision sums the gradients of gain and bias over all rows
+in half precision: with a thousand rows they are off by a tenth. Here they are summed in full precision.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
-from typing import Any, NamedTuple, cast
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seq2seq_attn.attention.normalizer import full_precision
-from seq2seq_attn.ops.dispatch import changed, unsupported
+from seq2seq_attn.ops.form import Form
 
 
-def layer_norm(norm: nn.Module, x: Tensor) -> Tensor:
-    """`norm(x)` for any module; of an unmodified LayerNorm in full precision, rounded to the dtype of x at the end."""
-    if unsupported(x) is not None or type(norm) is not nn.LayerNorm or changed(norm) is not None:
-        return cast(Tensor, norm(x))
-    gain, bias = (None if each is None else full_precision(each) for each in (norm.weight, norm.bias))
-    return F.layer_norm(full_precision(x), norm.normalized_shape, gain, bias, norm.eps).to(x.dtype)
+class LayerNorm(Form, nn.LayerNorm):
+    """`torch.nn.LayerNorm` in full precision, rounded to the dtype of x at the end."""
+
+    stands_for = nn.LayerNorm
+
+    def forward(self, input: Tensor) -> Tensor:
+        gain, bias = (None if each is None else full_precision(each) for each in (self.weight, self.bias))
+        return F.layer_norm(full_precision(input), self.normalized_shape, gain, bias, self.eps).to(input.dtype)
 
 
 class NormWeights(NamedTuple):
@@ -62,7 +62,7 @@ class GateNorm:
     Ba et al. 2016, eq. 4; computed in full precision. Without γ, y is x, and nothing is saved.
     """
 
-    def __init__(self, weights: NormWeights, saved: Iterable[Tensor] = ()) -> None:
+    def __init__(self, weights: NormWeights, saved: Sequence[Tensor] = ()) -> None:
         self.gain, self.bias, self.eps = weights
         self.saved = list(saved)  # of every step: x, y, mean x and 1 / sqrt(var x + ε)
         self.grad_gain: Tensor | None = None
@@ -95,24 +95,8 @@ class GateNorm:
         self.grad_bias = grad_bias if self.grad_bias is None else self.grad_bias.add_(grad_bias)
 
     @property
-    def gradients(self) -> tuple[Tensor | None, Tensor | None]:
+    def gradients(self) -> NormWeights:
         """dL/dγ and dL/dβ, after the last call of `backward_`."""
         if self.grad_gain is None or self.grad_bias is None or self.gain is None or self.bias is None:
-            return None, None
-        return self.grad_gain.to(self.gain.dtype), self.grad_bias.to(self.bias.dtype)
-
-
-def as_arguments(*norms: NormWeights) -> tuple[Any, ...]:
-    """The ε of all norms, then the gain and the bias of each: arguments of an autograd function, for `gate_norms`."""
-    return tuple(norm.eps for norm in norms), *(tensor for norm in norms for tensor in (norm.gain, norm.bias))
-
-
-def gate_norms(
-    eps: Sequence[float], parameters: Sequence[Tensor | None], saved: Iterator[Tensor] | None = None, steps: int = 0
-) -> list[GateNorm]:
-    """One norm per ε; `parameters` are the gain and the bias of the first norm, of the second, and so on.
-
-    In a backward pass, `saved` yields the tensors that the first norm saved in `steps` steps, then those of the second.
-    """
-    weights = map(NormWeights, parameters[::2], parameters[1::2], eps)
-    return [GateNorm(each, islice(saved or (), 0 if each.gain is None else 4 * steps)) for each in weights]
+            return NOT_NORMALIZED
+        return NormWeights(self.grad_gain.to(self.gain.dtype), self.grad_bias.to(self.bias.dtype))

@@ -1,7 +1,5 @@
 """Linear layers and matrix products by the library that is fastest on the processor: MKL or oneDNN.
 
-Reference implementation: `torch.nn.functional.linear`.
-
 Torch computes fp32 products with MKL, which uses AVX-512 on Intel processors only. oneDNN, which torch includes for
 bf16, uses it on all processors that have it: on an AMD EPYC with AVX-512 it is more than twice as fast at the shapes of
 training. With AVX2 alone, MKL is as fast for many rows and up to twice as fast for few (benchmarks/README.md). In bf16
@@ -18,18 +16,20 @@ is one and a half to four times as fast as MKL for the few rows of a decoding st
 
 from __future__ import annotations
 
+import copy
 import platform
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seq2seq_attn.ops import native
-from seq2seq_attn.ops.dispatch import changed, first_derivative_only, fusible, unsupported
+from seq2seq_attn.ops.autograd import first_derivative_only
+from seq2seq_attn.ops.form import Form
 
 MIN_MULTIPLICATIONS = 1 << 20  # below this, the call costs more than oneDNN saves
 FINE, COARSE = 16, 64  # the number of rows is a multiple of FINE up to FEW_ROWS, of COARSE beyond
@@ -37,17 +37,26 @@ FEW_ROWS = 256
 PANEL = 32  # outputs of a packed matrix that are neighbors in memory, as in native/panels.h
 
 
-@fusible
-class Linear(nn.Linear):
+class Linear(Form, nn.Linear):
     """`torch.nn.Linear`, computed by `linear`."""
+
+    stands_for = nn.Linear
 
     def forward(self, input: Tensor) -> Tensor:
         return linear(input, self.weight, self.bias)
 
+    def select(self, rows: Tensor) -> nn.Module:
+        """The layer with only the outputs `rows` (M,), in this order."""
+        return rows_of(self, rows)
 
-def is_linear(layer: nn.Module) -> TypeGuard[nn.Linear]:
-    """Whether a layer is an unmodified `torch.nn.Linear` or `Linear`."""
-    return type(layer) in (nn.Linear, Linear) and changed(layer) is None
+
+def rows_of(layer: nn.Linear, rows: Tensor) -> nn.Linear:
+    """A copy of a linear layer with only the outputs `rows` (M,), in this order, whose parameters are constant."""
+    part = copy.copy(layer)
+    part.out_features = len(rows)
+    parameters = layer._parameters.items()
+    part._parameters = {name: p if p is None else nn.Parameter(p.detach()[rows]) for name, p in parameters}
+    return part
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -55,8 +64,6 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
     RuntimeError if a second derivative is taken (`first_derivative_only`).
     """
-    if unsupported(x, weight, bias) is not None:
-        return F.linear(x, weight, bias)
     if torch.is_autocast_enabled(x.device.type):
         if x.device.type != "cpu" or x.numel() <= FEW_ROWS * weight.shape[1]:
             return F.linear(x, weight, bias)  # autocast caches the cast weight for later steps
@@ -94,7 +101,10 @@ def panel_linear(x: Tensor, weight: Tensor, bias: Tensor, outputs: int) -> Tenso
     """x W' + b (..., N) of x (..., K), and weight and bias as `panels` returns them; outside autograd, in float32."""
     rows = x.reshape(-1, x.shape[-1]).contiguous()
     result = rows.new_empty(len(rows), outputs)
-    native.run("panel_linear", torch.float32, *rows.shape, outputs, rows, weight, bias, result)
+    native.run(
+        "panel_linear", torch.float32, rows=rows.shape[0], inputs=rows.shape[1], outputs=outputs, x=rows, panels=weight,
+        bias=bias, y=result,
+    )  # fmt: skip
     return result.view(*x.shape[:-1], outputs)
 
 

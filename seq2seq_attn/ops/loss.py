@@ -1,7 +1,5 @@
 """Losses over the vocabulary: projection, log-softmax and gradient in one pass over the tokens of a batch.
 
-Reference implementation: `project`, then `torch.nn.functional.cross_entropy` or `r_drop_loss`.
-
 The logits of a batch would be the largest tensor of training. On a CPU, the fused form computes them for `ROWS` tokens
 at a time, in the dtype of the product, overwrites them by their gradient, and takes the gradients of features and
 weights from it while it is in the cache. All gradients are computed in the forward pass; the backward pass only scales
@@ -10,94 +8,72 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
+from seq2seq_attn.models.recurrent.translator import RecurrentTranslator
+from seq2seq_attn.models.transformer.translator import TransformerTranslator
+from seq2seq_attn.models.translator import Translator
 from seq2seq_attn.ops import native
-from seq2seq_attn.ops.dispatch import changed, first_derivative_only, unsupported
-from seq2seq_attn.ops.linear import add_weight_gradient_, pad_rows_for, product
+from seq2seq_attn.ops.autograd import first_derivative_only
+from seq2seq_attn.ops.form import Form
+from seq2seq_attn.ops.linear import Linear, add_weight_gradient_, pad_rows_for, product
 
 ROWS = 256  # tokens whose logits exist at a time: with fewer, adding up the weight's gradient costs more than it saves
 CHUNK_VALUES = 1 << 18  # logits per chunk of `softmax_` on a CPU without kernels: 1 MB in fp32
 BLOCKS = 16  # of rows: the kernel sums each separately, so that results do not depend on the number of threads
 
 
-def vocabulary_loss(
-    model: nn.Module,
-    project: Callable[[Tensor], Tensor],
-    output: nn.Linear,
-    features: Tensor,
-    targets: Tensor,
-    label_smoothing: float = 0.0,
-) -> tuple[Tensor, Tensor]:
-    """Two sums over M tokens in nats: the loss with label smoothing, and -log p(target), which has no gradient.
+class _FusedTranslator(Form, Translator):
+    """A model whose losses are computed from features, and whose vocabulary projection computes only what is asked."""
 
-    features (M, R), targets (M,) int64. With smoothing e the target distribution is (1 - e) at the target plus e / V
-    everywhere (Szegedy et al. 2016, sec. 7), as in `torch.nn.functional.cross_entropy`. `project` is the method of
-    `model` that maps features to logits (M, V), by the layer `output` alone unless a user changed it.
-    """
-    if why_not(model, output) is not None or unsupported(features) is not None:
-        logits = project(features)
-        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-        loss = F.cross_entropy(logits, targets, label_smoothing=label_smoothing, reduction="sum")
-        return loss, F.cross_entropy(logits.detach(), targets, reduction="sum")
-    return fused_loss(features, output.weight, output.bias, targets, label_smoothing)
+    def loss(self, features: Tensor, targets: Tensor, label_smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
+        if type(self.output) is not Linear or self.output.bias is None:
+            return super().loss(features, targets, label_smoothing)
+        return fused_loss(features, self.output.weight, self.output.bias, targets, label_smoothing)
+
+    def r_drop_loss(
+        self, features: Tensor, targets: Tensor, alpha: float, label_smoothing: float = 0.0
+    ) -> tuple[Tensor, Tensor]:
+        if type(self.output) is not Linear or self.output.bias is None:
+            return super().r_drop_loss(features, targets, alpha, label_smoothing)
+        return paired_loss(features, self.output.weight, self.output.bias, targets, alpha, label_smoothing)
+
+    def with_outputs(self, tokens: Tensor) -> Translator:
+        other = super().with_outputs(tokens)
+        if isinstance(self.output, Form):
+            other._modules["output"] = cast(Any, self.output).select(tokens)
+        return other
+
+
+class FusedRecurrentTranslator(_FusedTranslator, RecurrentTranslator):
+    """`RecurrentTranslator` with fused losses."""
+
+    stands_for = RecurrentTranslator
+
+
+class FusedTransformerTranslator(_FusedTranslator, TransformerTranslator):
+    """`TransformerTranslator` with fused losses."""
+
+    stands_for = TransformerTranslator
 
 
 def paired_loss(
-    model: nn.Module,
-    project: Callable[[Tensor], Tensor],
-    output: nn.Linear,
-    features: Tensor,
-    targets: Tensor,
-    alpha: float,
-    label_smoothing: float = 0.0,
+    features: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, alpha: float, label_smoothing: float
 ) -> tuple[Tensor, Tensor]:
-    """`r_drop_loss` of M tokens from features (2 M, R), those of the first dropout mask and then those of the second.
-
-    The other arguments and the results are those of `vocabulary_loss`.
-    """
+    """`r_drop_loss` of M tokens from features (2 M, R): all with the first mask, then all with the other."""
     count = len(targets)
-    if why_not(model, output) is not None or unsupported(features) is not None:
-        logits = project(features)
-        log_p = logits.log_softmax(dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))
-        return r_drop_loss(log_p.view(2, count, -1), targets, alpha, label_smoothing)
     pairs = features.view(2, count, -1).transpose(0, 1).reshape(2 * count, -1)  # both rows of a token side by side
-    twice = targets.repeat_interleave(2)
-    loss, negative = fused_loss(pairs, output.weight, output.bias, twice, label_smoothing, alpha / 2)
+    loss, negative = fused_loss(pairs, weight, bias, targets.repeat_interleave(2), label_smoothing, alpha / 2)
     return loss / 2, negative / 2
-
-
-def r_drop_loss(log_p: Tensor, targets: Tensor, alpha: float, label_smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
-    """R-Drop over M tokens, each predicted under two dropout masks: log_p (2, M, V), targets (M,).
-
-    L = ½ [L_NLL + α L_KL], with L_NLL = -log p_1(y) - log p_2(y) and L_KL = ½ [KL(p_1 ‖ p_2) + KL(p_2 ‖ p_1)], summed
-    over tokens: half of Liang et al. 2021, eq. 4 (with eq. 2 and 3), so that α = 0 is the mean of two usual losses.
-    Returns L, with label smoothing in L_NLL as in `vocabulary_loss`, and ½ L_NLL without it, which has no gradient.
-    """
-    first, second = log_p
-    negative = -log_p.gather(-1, targets.expand(2, -1).unsqueeze(-1)).sum() / 2
-    uniform = -log_p.mean(dim=-1).sum() / 2
-    # KL(p ‖ q) + KL(q ‖ p) = Σ (p - q) (log p - log q), as one dot product, which stores no further tensor of that size
-    divergence = torch.tensordot(first.exp() - second.exp(), first - second, dims=2) / 2
-    loss = (1 - label_smoothing) * negative + label_smoothing * uniform + alpha / 2 * divergence
-    return loss, negative.detach()
-
-
-def why_not(model: nn.Module, output: nn.Linear) -> str | None:
-    """Why the loss is computed from `project`; None if the fused form is used."""
-    reason = unsupported(*output.parameters()) or changed(model, deep=False) or changed(output)
-    return reason or ("the output layer has no bias" if output.bias is None else None)
 
 
 def fused_loss(
     features: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, label_smoothing: float, divergence: float = 0.0
 ) -> tuple[Tensor, Tensor]:
-    """`vocabulary_loss` of the logits W x + b as one autograd node: weight (V, R), bias (V,).
+    """`smoothed_loss` of the logits W x + b as one autograd node: weight (V, R), bias (V,).
 
     With a `divergence` above 0, rows 2i and 2i + 1 are predictions p and q of the same token, and `divergence` times
     KL(p ‖ q) + KL(q ‖ p) is added.
@@ -182,10 +158,10 @@ def softmax_(logits: Tensor, bias: Tensor, targets: Tensor, at_target: float) ->
     log_probabilities = logits.new_empty(tokens, dtype=sum_dtype)
     if native.has_kernels(logits):
         sums = log_probabilities.new_empty(BLOCKS, words)
-        results = log_probabilities, BLOCKS, sums
         native.run(
-            "vocabulary_loss", logits.dtype, tokens, words, logits, bias.contiguous(), targets.contiguous(),
-            float(at_target), *results,
+            "vocabulary_loss", logits.dtype, rows=tokens, words=words, logits=logits, bias=bias.contiguous(),
+            targets=targets.contiguous(), at_target=float(at_target), log_probabilities=log_probabilities,
+            blocks=BLOCKS, sums=sums,
         )  # fmt: skip
         return log_probabilities, sums.sum(dim=0)
     sums = log_probabilities.new_zeros(words)
@@ -216,8 +192,9 @@ def paired_softmax_(
     if native.has_kernels(logits):
         divergences, sums = log_probabilities.new_empty(tokens // 2), log_probabilities.new_empty(BLOCKS, words)
         native.run(
-            "paired_loss", logits.dtype, tokens // 2, words, logits, bias.contiguous(), targets.contiguous(),
-            float(at_target), float(weight), log_probabilities, divergences, BLOCKS, sums,
+            "paired_loss", logits.dtype, pairs=tokens // 2, words=words, logits=logits, bias=bias.contiguous(),
+            targets=targets.contiguous(), at_target=float(at_target), weight=float(weight),
+            log_probabilities=log_probabilities, divergences=divergences, blocks=BLOCKS, sums=sums,
         )  # fmt: skip
         return log_probabilities, sums.sum(dim=0), divergences.sum()
     sums, total = log_probabilities.new_zeros(words), log_probabilities.new_zeros(())

@@ -1,24 +1,24 @@
 """Multi-head attention in training: softmax over scaled dot products, with the heads side by side.
 
-Reference implementation: `MultiHead`, whose heads `Attention` reads by torch's `scaled_dot_product_attention`. On a CPU
-without AMX, the backward pass of torch's kernel takes twelve times as long in bf16 as in fp32; and every head is first
-copied to a row of its own, and its context back.
+On a CPU without AMX, the backward pass of torch's `scaled_dot_product_attention` takes twelve times as long in bf16 as
+in fp32; and `MultiHead` first copies every head to a row of its own, and its context back.
 """
 
 from __future__ import annotations
 
-from typing import Any, TypeGuard
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from seq2seq_attn.attention import Attention, Context, History, MultiHead
-from seq2seq_attn.attention.attention import why_not_fused
+from seq2seq_attn.attention import Context, History, MultiHead
 from seq2seq_attn.attention.contexts.multi_head import MultiHeadSource, split_heads
 from seq2seq_attn.attention.shapes import Bias, IsToken, Keys, MayRead, Query, Values
 from seq2seq_attn.attention.source import check_query, check_source
 from seq2seq_attn.ops import native
-from seq2seq_attn.ops.dispatch import changed, first_derivative_only, fusible, unsupported
+from seq2seq_attn.ops.attention import why_not_scaled_dot
+from seq2seq_attn.ops.autograd import first_derivative_only
+from seq2seq_attn.ops.form import Form, changed
 
 MOST_SCORES = 1 << 16  # of a head: they stay in a core's cache; for longer ones, torch's kernel works in blocks
 
@@ -58,12 +58,21 @@ class JoinedSource:
         return JoinedSource(self.attention, self.heads, keys, values, is_token)
 
 
-@fusible
-class FusedMultiHead(MultiHead):
+class FusedMultiHead(Form, MultiHead):
     """`MultiHead`, computed by `multi_head` in training."""
 
+    stands_for = MultiHead
+
+    @classmethod
+    def why_not(cls, module: MultiHead) -> str | None:
+        if (reason := changed(module) or why_not_softmax(module)) is not None:
+            return reason
+        if module.attention.dropout:
+            return "there is dropout of weights"
+        return "values and keys differ in size" if module.attention.key_size != module.attention.value_size else None
+
     def prepare(self, keys: Keys, values: Values | None = None, is_token: IsToken | None = None) -> Any:
-        if not torch.is_grad_enabled() or why_not(self) is not None or unsupported(keys, values) is not None:
+        if not torch.is_grad_enabled() or not native.has_kernels(keys):
             return super().prepare(keys, values, is_token)
         check_source(self, keys, values, is_token, self.key_size, self.value_size)
         projected = self.key_layer(keys), self.value_layer(keys if values is None else values)
@@ -110,36 +119,18 @@ class FusedMultiHead(MultiHead):
         readable = not causal or (
             query.shape[1] <= source.keys.shape[1] and (source.is_token is None or bool(source.is_token[:, 0].all()))
         )
-        return few and readable and why_not(self) is None and unsupported(query, source.keys, source.values) is None
+        return few and readable
 
 
 def _split(source: MultiHeadSource | JoinedSource) -> MultiHeadSource:
     return source.split if isinstance(source, JoinedSource) else source
 
 
-def is_multi_head(module: nn.Module) -> TypeGuard[MultiHead]:
-    """Whether a module is an unmodified `MultiHead` or `FusedMultiHead`."""
-    return type(module) in (MultiHead, FusedMultiHead) and changed(module) is None
-
-
-def why_not(module: MultiHead) -> str | None:
-    """Why `multi_head` cannot compute the contexts of this module in training; None if it can."""
-    if (reason := unsupported(*module.parameters()) or changed(module) or why_not_softmax(module)) is not None:
-        return reason
-    if module.attention.dropout and module.training:
-        return "there is dropout of weights"
-    if module.attention.key_size != module.attention.value_size:
-        return "values and keys differ in size"
-    return None if native.has_kernels(module.key_layer.weight) else "there are no kernels"
-
-
 def why_not_softmax(module: MultiHead) -> str | None:
     """Why the heads compute something else than softmax over scaled dot products; None if they compute that."""
     if module.position is not None:
         return f"the position is {type(module.position).__name__}, which acts within attention"
-    if type(module.attention) is not Attention:
-        return f"its attention is {type(module.attention).__name__}"
-    if (reason := why_not_fused(module.attention)) is not None:
+    if (reason := why_not_scaled_dot(module.attention)) is not None:
         return f"attention is not softmax over scaled dot products: {reason}"
     return None
 
@@ -167,9 +158,13 @@ class _MultiHead(torch.autograd.Function):
         queries, keys, values = queries.contiguous(), keys.contiguous(), values.contiguous()
         is_token = None if is_token is None else is_token.contiguous()
         sentences, steps, width = queries.shape
-        ctx.sizes = sentences, steps, keys.shape[1], heads, width // heads, int(causal)
+        ctx.sizes = {
+            "sentences": sentences, "steps": steps, "positions": keys.shape[1], "heads": heads, "size": width // heads,
+            "causal": int(causal),
+        }  # fmt: skip
         contexts = torch.empty_like(queries)
-        native.run("multi_head", queries.dtype, *ctx.sizes, queries, keys, values, is_token, contexts)
+        inputs = {"queries": queries, "keys": keys, "values": values, "is_token": is_token}
+        native.run("multi_head", queries.dtype, **ctx.sizes, **inputs, contexts=contexts)
         ctx.save_for_backward(queries, keys, values, is_token)
         return contexts
 
@@ -178,6 +173,9 @@ class _MultiHead(torch.autograd.Function):
     def backward(ctx: Any, grad_contexts: Tensor) -> tuple[Tensor | None, ...]:
         queries, keys, values, is_token = ctx.saved_tensors
         gradients = [torch.empty_like(each) for each in (queries, keys, values)]
-        inputs = queries, keys, values, is_token, grad_contexts.contiguous()
-        native.run("multi_head_backward", queries.dtype, *ctx.sizes, *inputs, *gradients)
+        inputs = {"queries": queries, "keys": keys, "values": values, "is_token": is_token}
+        native.run(
+            "multi_head_backward", queries.dtype, **ctx.sizes, **inputs, grad_contexts=grad_contexts.contiguous(),
+            grad_queries=gradients[0], grad_keys=gradients[1], grad_values=gradients[2],
+        )  # fmt: skip
         return *gradients, None, None, None

@@ -13,34 +13,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seq2seq_attn.ops.dispatch import first_derivative_only, unsupported
-from seq2seq_attn.ops.gru import first_rows, split_steps
+from seq2seq_attn.models.recurrent.cells import first_rows, split_steps
+from seq2seq_attn.ops.autograd import first_derivative_only
 
 
 def scan(
     decay: Tensor, addend: Tensor, counts: list[int], initial: Tensor | None = None, reverse: bool = False
 ) -> Tensor:
-    """c (M, H) of c_t = a_t * c_{t-1} + b_t, with a = `decay` and b = `addend`, both (M, H), of one dtype.
-
-    The layout is that of a `PackedSequence`, and `counts`, `initial` and `reverse` are those of `ops.gru.gru_sequence`:
-    counts[t] rows belong to step t, `reverse` runs from the last step to the first, and a sentence without a previous
-    state starts from zeros. RuntimeError if a second derivative is taken (`first_derivative_only`).
-    """
-    if unsupported(decay, addend, initial) is not None:
-        return reference_scan(decay, addend, counts, initial, reverse)
+    """`scan` of models/recurrent/cells.py; RuntimeError if a second derivative is taken (`first_derivative_only`)."""
     states: Tensor = Scan.apply(decay, addend, counts, initial, reverse)  # type: ignore[no-untyped-call]
     return states
-
-
-def reference_scan(
-    decay: Tensor, addend: Tensor, counts: list[int], initial: Tensor | None = None, reverse: bool = False
-) -> Tensor:
-    """The reference implementation of `scan`."""
-    state, states = addend[:0] if initial is None else initial, []
-    for a, b in split_steps(counts, reverse, decay, addend):
-        state = a * first_rows(state, a.shape[0]) + b
-        states.append(state)
-    return torch.cat(states[::-1] if reverse else states)
 
 
 class Scan(torch.autograd.Function):

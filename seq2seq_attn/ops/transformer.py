@@ -1,8 +1,6 @@
 """The layers of a Transformer in one kernel, for inference on a CPU: an encoder, and a step of a decoder.
 
-Reference implementation: `EncoderLayer.forward` and `DecoderLayer.step` in models/transformer/layers.py.
-
-In the reference implementation, a step of one layer is some forty operations on small tensors; every step copies the
+In models/transformer/layers.py, a step of one layer is some forty operations on small tensors; every step copies the
 keys and values of all earlier ones to append its own, and so does every selection of hypotheses. Here, the keys and
 values of a step stay where they were written, and a hypothesis has the number of its row in each of them. The encoder
 computes no padding.
@@ -11,17 +9,21 @@ computes no padding.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from seq2seq_attn.attention import Context
+from seq2seq_attn.attention import Context, MultiHead, PreparedSource
+from seq2seq_attn.models.transformer.decoder import TransformerDecoder
+from seq2seq_attn.models.transformer.encoder import TransformerEncoder
+from seq2seq_attn.models.transformer.layers import Residual
 from seq2seq_attn.ops import native
-from seq2seq_attn.ops.dispatch import changed, unsupported
-from seq2seq_attn.ops.linear import is_linear, panels, stacked
-from seq2seq_attn.ops.multi_head import is_multi_head, why_not_softmax
+from seq2seq_attn.ops.dropout import Dropout
+from seq2seq_attn.ops.form import Form, changed
+from seq2seq_attn.ops.linear import panels, stacked
+from seq2seq_attn.ops.multi_head import why_not_softmax
 
 ACTIVATIONS = ("relu", "gelu", "swiglu")  # in the order of the kernel's enumeration
 
@@ -37,11 +39,14 @@ class PackedLayers(NamedTuple):
     activation: str
     epsilon: float  # of layer normalization
 
-    def arguments(self) -> tuple[Tensor | int | float, ...]:
-        """What the kernels begin with."""
+    def arguments(self) -> dict[str, Tensor | float]:
+        """What the kernels have in common."""
         layers, per_layer = self.packed.shape
-        options = int(self.norm_first), ACTIVATIONS.index(self.activation), self.epsilon
-        return layers, self.size, self.heads, self.hidden_size, *options, self.packed, per_layer
+        return {
+            "count": layers, "size": self.size, "heads": self.heads, "hidden_size": self.hidden_size,
+            "norm_first": int(self.norm_first), "activation": ACTIVATIONS.index(self.activation),
+            "epsilon": self.epsilon, "parameters": self.packed, "per_layer": per_layer,
+        }  # fmt: skip
 
 
 class SourceProjection(NamedTuple):
@@ -79,28 +84,28 @@ class StepState(NamedTuple):
         return self._replace(slots=self.slots.index_select(0, rows))
 
 
-def why_not(stack: nn.Module, layers: Sequence[Any]) -> str | None:
+def _why_not(stack: Any) -> str | None:
     """Why the kernels cannot replace the layers of an encoder or a decoder; None if they can."""
     parameters = list(stack.parameters())
-    if (reason := unsupported(*parameters) or changed(stack)) is not None:
+    if (reason := changed(stack)) is not None:
         return reason
     if any(parameter.dtype != torch.float32 for parameter in parameters):
         return "the parameters are not in float32"
     if not native.has_kernels(parameters[0]):
         return "there are no kernels"
-    return next((reason for layer in layers if (reason := _why_not_layer(layer)) is not None), None)
+    return next((reason for layer in stack.layers if (reason := _why_not_layer(layer)) is not None), None)
 
 
 def _why_not_layer(layer: Any) -> str | None:
     contexts: list[Context] = [layer.self_attention.attention, *([layer.context] if hasattr(layer, "context") else [])]
     for context in contexts:
-        if not is_multi_head(context):
+        if type(context) is not MultiHead:
             return f"the context is {type(context).__name__}, not MultiHead"
         if (reason := why_not_softmax(context)) is not None:
             return reason
     if len({context.heads for context in contexts}) > 1:
         return "self-attention and the context differ in their number of heads"
-    if not all(is_linear(part) for part in layer.modules() if isinstance(part, nn.Linear)):
+    if not all(type(part) is nn.Linear for part in layer.modules() if isinstance(part, nn.Linear)):
         return "linear layers were prepared for other products"
     return None
 
@@ -129,8 +134,10 @@ def encode_layers(inputs: Tensor, lengths: Tensor, layers: PackedLayers) -> Tens
     sentences, longest, _ = inputs.shape
     if lengths.shape != (sentences,) or not ((lengths > 0) & (lengths <= longest)).all():
         raise ValueError(f"the encoder needs {sentences} lengths from 1 to {longest}, got {lengths.tolist()}")
-    sizes = sentences, longest, lengths.to(torch.int64).contiguous()
-    native.run("transformer_encoder", torch.float32, *layers.arguments(), *sizes, inputs, states)
+    native.run(
+        "transformer_encoder", torch.float32, **layers.arguments(), sentences=sentences, longest=longest,
+        lengths=lengths.to(torch.int64).contiguous(), inputs=inputs, states=states,
+    )  # fmt: skip
     return states
 
 
@@ -166,10 +173,11 @@ def transformer_step(
     cache = inputs.new_empty(len(layers.packed), rows, 2, layers.size)
     earlier = state.caches
     native.run(
-        "transformer_step", torch.float32, *layers.arguments(), rows, inputs, len(earlier),
-        torch.tensor([each.data_ptr() for each in earlier], dtype=torch.int64, device="cpu"),
-        torch.tensor([each.shape[1] for each in earlier], dtype=torch.int64, device="cpu"),
-        state.slots.contiguous(), cache, source.sentences, longest, source.lengths, source.projected, states, weights,
+        "transformer_step", torch.float32, **layers.arguments(), rows=rows, inputs=inputs, steps=len(earlier),
+        caches=torch.tensor([each.data_ptr() for each in earlier], dtype=torch.int64, device="cpu"),
+        cache_rows=torch.tensor([each.shape[1] for each in earlier], dtype=torch.int64, device="cpu"),
+        slots=state.slots.contiguous(), cache=cache, sentences=source.sentences, longest=longest,
+        lengths=source.lengths, source=source.projected, states=states, weights=weights,
     )  # fmt: skip
     slots = torch.cat((state.slots, torch.arange(rows, device=state.slots.device)[:, None]), dim=1)
     return states, StepState((*earlier, cache), slots), weights
@@ -189,3 +197,78 @@ def _packed(layer: Any) -> Tensor:
         norm = [around.norm.weight, around.norm.bias]
         parts += [*norm, *matrices] if around.is_pre else [*matrices, *norm]
     return torch.cat([part.detach().flatten() for part in parts])
+
+
+class FusedResidual(Form, Residual):
+    """`Residual` with dropout and sum in one pass."""
+
+    stands_for = Residual
+
+    @classmethod
+    def why_not(cls, module: Residual) -> str | None:
+        return changed(module.dropout) or Dropout.why_not(module.dropout)
+
+    def after(self, x: Tensor, y: Tensor) -> Tensor:
+        added = cast(Dropout, self.dropout).add(x, y)
+        normed: Tensor = added if self.is_pre else self.norm(added)
+        return normed
+
+
+class InferenceEncoder(Form, TransformerEncoder):
+    """An encoder with constant weights, computed by `encode_layers`."""
+
+    stands_for = TransformerEncoder
+    covers_parts = True
+
+    @classmethod
+    def why_not(cls, module: TransformerEncoder) -> str | None:
+        return _why_not(module)
+
+    def pack(self) -> None:
+        self.packed = packed_layers(list(self.layers))
+
+    def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:
+        states: Tensor = self.final_norm(encode_layers(self.below(embedded), lengths, self.packed))
+        return states
+
+
+class InferenceDecoder(Form, TransformerDecoder):
+    """A decoder with constant weights, whose steps are computed by `transformer_step`."""
+
+    stands_for = TransformerDecoder
+    covers_parts = True
+
+    @classmethod
+    def why_not(cls, module: TransformerDecoder) -> str | None:
+        # Where contexts are projected to the width of the layers, they are not those of multi-head attention.
+        if any(type(cast(Any, layer).project) is not nn.Identity for layer in module.layers):
+            return "contexts are projected"
+        return _why_not(module)
+
+    def pack(self) -> None:
+        self.packed = packed_layers(list(self.layers))
+        self.source_projection = source_projection(list(self.layers))
+
+    def prepare(self, states: Tensor, is_token: Tensor) -> tuple[PreparedSource, ...]:
+        """The source as all layers read it."""
+        return (project_source(states, is_token.sum(dim=1), self.source_projection),)
+
+    def start(self, sources: tuple[PreparedSource, ...]) -> StepState:
+        return StepState((), torch.empty(sources[0].sentences, 0, dtype=torch.int64))
+
+    def forward(
+        self, embedded: Tensor, sources: tuple[PreparedSource, ...], need_weights: bool = True
+    ) -> tuple[Tensor, Tensor | None]:
+        state, steps = self.start(sources), []
+        for inputs in embedded.unbind(1):
+            hidden, state, weights = self.step(inputs, state, sources)
+            steps.append((hidden, weights))
+        states, read = (torch.stack(part, dim=1) for part in zip(*steps, strict=True))
+        return states, read if need_weights else None
+
+    def step(
+        self, embedded: Tensor, state: Any, sources: tuple[PreparedSource, ...]
+    ) -> tuple[Tensor, StepState, Tensor]:
+        inputs = self.below(embedded[:, None], len(state.caches)).squeeze(1)
+        states, state, weights = transformer_step(inputs, state, cast(StepSource, sources[0]), self.packed)
+        return self.final_norm(states), state, weights

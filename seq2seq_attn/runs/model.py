@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -22,8 +22,8 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.encoder import lowest
 from seq2seq_attn.models.ensemble import Ensemble
 from seq2seq_attn.models.translator import HeadWeights, ModelConfig, Translator, weights_from_a_file
+from seq2seq_attn.ops import fuse, is_reference
 from seq2seq_attn.ops.host import machine_memory
-from seq2seq_attn.ops.inference import for_inference
 from seq2seq_attn.options import SearchOptions
 from seq2seq_attn.runs import CONFIG, Say, is_shipped
 from seq2seq_attn.runs.corpora import encode_pairs
@@ -142,7 +142,11 @@ def _refuse_other_shapes(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> N
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """A translator between two codecs."""
+    """A translator between two codecs.
+
+    It is fused when it is first used (`ops.fuse`), once for each precision. What is changed in `translator` later, and
+    weights that were changed since, take effect in a model without these forms: `replace(model, forms={})`.
+    """
 
     config: Config
     source: Codec
@@ -152,6 +156,7 @@ class TrainedModel:
     is_prepared: bool = False  # for inference
     others: tuple[ModelConfig, ...] = ()  # of an ensemble: the configurations of its other models
     at_step: AtStep = never  # called before every step of decoding, and after every batch that has none
+    forms: dict[Any, Translator] = field(default_factory=dict, repr=False, compare=False)  # `translator`, fused
 
     @classmethod
     def load(cls, folder: Path, device: str | torch.device | None = None) -> TrainedModel:
@@ -198,14 +203,28 @@ class TrainedModel:
         """Where the parameters are."""
         return next(self.translator.parameters()).device
 
+    @property
+    def fused(self) -> Translator:
+        """The translator with fused forms of its parts; it shares all parameters."""
+        return self.translator if self.is_prepared else self._form("trained", lambda: fuse(self.translator))
+
     def for_inference(self, options: SearchOptions | None = None) -> TrainedModel:
         """A copy for searches in the precision of these options, which cannot be trained; itself if it is one."""
         if self.is_prepared:
             return self
         options = options or self.config.search
-        with autocast(options, self.device.type):
-            translator = for_inference(quantized_for(options, self.translator))
-        return replace(self, translator=translator, is_prepared=True)
+
+        def prepared() -> Translator:
+            with autocast(options, self.device.type):
+                return fuse(quantized_for(options, self.translator), constant=True)
+
+        return replace(self, translator=self._form(options.precision, prepared), is_prepared=True)
+
+    def _form(self, precision: str, make: Callable[[], Translator]) -> Translator:
+        key = precision, self.device, is_reference()
+        if key not in self.forms:
+            self.forms[key] = make()
+        return self.forms[key]
 
     def averaged_with(self, others: Sequence[TrainedModel]) -> TrainedModel:
         """The ensemble of this model and others; everything but the translator is this model's.
@@ -216,7 +235,7 @@ class TrainedModel:
             return self
         translator = Ensemble([each.translator for each in (self, *others)])
         return replace(
-            self, translator=translator, is_prepared=False, others=tuple(each.config.model for each in others)
+            self, translator=translator, is_prepared=False, others=tuple(each.config.model for each in others), forms={}
         )
 
     def search(
@@ -340,9 +359,7 @@ class TrainedModel:
             if progress is not None:
                 progress(count)
 
-        forced = method(
-            self.translator, [pairs[i][0] for i in filled], [pairs[i][1] for i in filled], progress=after_batch
-        )
+        forced = method(self.fused, [pairs[i][0] for i in filled], [pairs[i][1] for i in filled], progress=after_batch)
         for index, result in zip(filled, forced, strict=True):
             found[index] = result
         return found

@@ -297,8 +297,9 @@ def validation_bleu(model: TrainedModel, pairs: ParallelCorpus) -> Callable[[Tra
     # Without sacrebleu's warning about lines that look tokenized, which would appear at every validation.
     metric = bleu_metric(*model.config.evaluation.bleu)
 
-    def validate(translator: Translator) -> float:
-        translations: Sequence[str] = replace(model, translator=translator).translate(pairs.source, greedy)
+    def validate(_: Translator) -> float:
+        # A new model, because its forms hold the weights of the epoch.
+        translations: Sequence[str] = replace(model, forms={}).translate(pairs.source, greedy)
         return corpus_score(metric, translations, pairs.target).value
 
     return validate

@@ -9,10 +9,10 @@ from typing import TypeVar
 
 import torch
 
+from seq2seq_attn.models.replace import Model
 from seq2seq_attn.models.translator import HeadWeights, Sentences, Translator, pad
 from seq2seq_attn.ops.host import parallel_map
 from seq2seq_attn.ops.int8 import quantized
-from seq2seq_attn.ops.replace import Model
 from seq2seq_attn.options import SearchOptions
 from seq2seq_attn.search.beam import beam_search, greedy_search
 from seq2seq_attn.search.forced import Forced, force, force_heads

@@ -21,8 +21,8 @@ from torch.utils.data import DataLoader
 
 from seq2seq_attn.errors import UserError, file_of
 from seq2seq_attn.models.translator import Translator
-from seq2seq_attn.ops.dispatch import is_synchronous
-from seq2seq_attn.ops.host import device_type, free_memory, is_out_of_memory
+from seq2seq_attn.ops import fuse
+from seq2seq_attn.ops.host import device_type, free_memory, is_out_of_memory, is_synchronous
 from seq2seq_attn.saved import unique_tensors
 from seq2seq_attn.training.average import WeightAverage, evaluating
 from seq2seq_attn.training.batches import Batch, LengthBuckets
@@ -76,7 +76,7 @@ def fit(
     KeyboardInterrupt leaves the last checkpoint. UserError: training diverges, memory runs out, a file cannot be
     written, or there is no whole checkpoint to resume from.
     """
-    loop = Loop(model, config, training, validation, validate, folder)
+    loop = Loop(fuse(model), config, training, validation, validate, folder)
     if resume:
         loop.restore(say)
     if not loop.has_ended:

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.translator import Translator
-from seq2seq_attn.ops.loss import paired_loss, vocabulary_loss
 from seq2seq_attn.training.batches import Batch
 from seq2seq_attn.training.config import TrainingConfig
 from seq2seq_attn.training.guided_alignment import alignment_loss
@@ -26,13 +25,13 @@ class Loss(NamedTuple):
 def token_loss(model: Translator, batch: Batch) -> Loss:
     """-log p(target)."""
     features, targets, _ = _decode(model, batch)
-    return Loss(*vocabulary_loss(model, model.project, model.output, features, targets), len(targets))
+    return Loss(*model.loss(features, targets), len(targets))
 
 
 def training_loss(model: Translator, batch: Batch, config: TrainingConfig) -> Loss:
     """Cross-entropy with label smoothing, R-Drop and guided alignment, as the configuration says.
 
-    Equations are in `ops/loss.py` (`vocabulary_loss`, `r_drop_loss`) and `guided_alignment.py`.
+    Equations are in models/losses.py and `guided_alignment.py`.
     """
     guided, smoothing = config.guided_alignment, config.label_smoothing
     # R-Drop compares two dropout masks. One pass over twice the rows is faster than two passes.
@@ -40,9 +39,9 @@ def training_loss(model: Translator, batch: Batch, config: TrainingConfig) -> Lo
     features, targets, weights = _decode(model, batch, with_weights=guided is not None)
     if config.r_drop:
         targets = targets[: len(targets) // 2]
-        total, negative = paired_loss(model, model.project, model.output, features, targets, config.r_drop, smoothing)
+        total, negative = model.r_drop_loss(features, targets, config.r_drop, smoothing)
     else:
-        total, negative = vocabulary_loss(model, model.project, model.output, features, targets, smoothing)
+        total, negative = model.loss(features, targets, smoothing)
     if guided is not None and batch.links is not None and weights is not None:
         guidance = guided.weight * alignment_loss(weights, batch.links)
         total = total + (guidance / 2 if config.r_drop else guidance)

@@ -12,8 +12,8 @@ from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.transformer.config import TransformerConfig
 from seq2seq_attn.models.translator import Sentences
 from seq2seq_attn.ops import native
-from seq2seq_attn.ops.fused_scorers import read_backward, read_forward
 from seq2seq_attn.ops.gru import step_backward, step_forward
+from seq2seq_attn.ops.scorers import read_backward, read_forward
 from seq2seq_attn.runs.folder import read_metrics
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.runs.train import train
@@ -86,7 +86,7 @@ def loss_and_gradients(values, device, precision="fp32"):
     model = make(values).to(device)
     with torch.autocast(device, torch.bfloat16, enabled=precision == "bf16"):
         loss, negative, count = training_loss(
-            model, BATCH.to(torch.device(device)), TrainingConfig(label_smoothing=0.1)
+            ops.fuse(model), BATCH.to(torch.device(device)), TrainingConfig(label_smoothing=0.1)
         )
     (loss / count).backward()
     gradients = {name: each.grad.cpu() for name, each in model.named_parameters() if each.grad is not None}

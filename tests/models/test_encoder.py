@@ -5,6 +5,7 @@ import torch
 
 from seq2seq_attn.models.recurrent.cells import CELLS
 from seq2seq_attn.models.recurrent.encoder import LAYERS, RecurrentEncoder
+from seq2seq_attn.ops import fuse, is_reference
 
 LENGTHS = torch.tensor([3, 6, 1])
 
@@ -82,14 +83,14 @@ def test_dropout_is_applied_between_layers_only():
 
 @pytest.mark.parametrize("cell", CELLS)
 def test_states_in_inference_equal_those_in_training_for_a_batch_and_a_single_sentence(cell):
-    encoder = RecurrentEncoder(4, 5, cell=cell, layers=2).eval()
+    encoder = fuse(RecurrentEncoder(4, 5, cell=cell, layers=2).eval())
     embedded = torch.randn(3, 6, 4)
     trained = encoder(embedded, LENGTHS)
     with torch.inference_mode():
         torch.testing.assert_close(encoder(embedded, LENGTHS), trained, rtol=1e-5, atol=1e-6)
         alone = encoder(embedded[1:2], LENGTHS[1:2])
         torch.testing.assert_close(alone, trained[1:2], rtol=1e-5, atol=1e-6)
-        if cell in LAYERS:
+        if cell in LAYERS and not is_reference():
             with torch.autocast("cpu", torch.bfloat16):  # torch's layers read a single sentence in full precision
                 assert torch.equal(encoder(embedded[1:2], LENGTHS[1:2]), alone)
 

@@ -9,7 +9,7 @@ from torch import nn
 from seq2seq_attn.models.ensemble import Ensemble
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.translator import pad
-from seq2seq_attn.ops.inference import for_inference
+from seq2seq_attn.ops import fuse
 from seq2seq_attn.ops.int8 import has_int8
 from seq2seq_attn.search import SearchOptions, force, search
 from seq2seq_attn.search.batched import autocast, quantized_for
@@ -52,7 +52,7 @@ def test_an_ensemble_of_copies_of_a_model_equals_the_model(options, copies):
     ensemble = Ensemble([model] * copies)
     expected = search(model, SOURCES, options, with_weights=True)
     assert_same(search(ensemble, SOURCES, options, with_weights=True), expected)
-    assert_same(search(for_inference(ensemble), SOURCES, options, with_weights=True), expected)
+    assert_same(search(fuse(ensemble, constant=True), SOURCES, options, with_weights=True), expected)
 
 
 @pytest.mark.parametrize("options", [GREEDY, BEAM], ids=["greedy", "beam"])
@@ -115,8 +115,8 @@ def test_scores_of_a_search_are_the_averaged_probabilities_of_forced_decoding():
 
 
 def test_members_are_prepared_for_inference_as_single_models_are():
-    prepared = for_inference(Ensemble([make(1), make(2)]))
-    alone = for_inference(make(1))
+    prepared = fuse(Ensemble([make(1), make(2)]), constant=True)
+    alone = fuse(make(1), constant=True)
     for member in prepared.members:
         assert [type(part) for part in member.modules()] == [type(part) for part in alone.modules()]
 
@@ -125,7 +125,7 @@ def test_members_are_prepared_for_inference_as_single_models_are():
 def test_members_compute_in_the_precision_of_the_search(precision):
     ensemble, options = Ensemble([make(1), make(2)]), SearchOptions(beam_size=1, max_length=1, precision=precision)
     with autocast(options, "cpu"):
-        prepared = for_inference(quantized_for(options, ensemble))
+        prepared = fuse(quantized_for(options, ensemble), constant=True)
     exact = search(ensemble, SOURCES, options.model_copy(update={"precision": "fp32"}))
     near = search(prepared, SOURCES, options)
     differences = [

@@ -6,7 +6,6 @@ as from the reference implementations.
 """
 
 import itertools
-from contextlib import nullcontext
 
 import pytest
 import torch
@@ -26,9 +25,7 @@ from seq2seq_attn.attention import (
 from seq2seq_attn.attention.window import View
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.translator import pad
-from seq2seq_attn.ops import native
-from seq2seq_attn.ops.inference import for_inference
-from seq2seq_attn.ops.replace import use_fused_modules
+from seq2seq_attn.ops import fuse, native
 from seq2seq_attn.search import SearchOptions, beam_search, force
 
 SOURCE, TARGET = pad([[4, 9, 6, 3], [5, 3], [10, 8, 7, 12, 3]]), pad([[7, 6, 3], [9, 3], [5, 8, 11, 3]])
@@ -200,7 +197,6 @@ def change(model, kind, how):
     else:
         part.requires_grad_(False)
         return any(True for _ in part.parameters())
-    use_fused_modules(model.decoder)  # as in a model that was built with this part
     return True
 
 
@@ -222,7 +218,7 @@ def outcome(model):
 
 
 def searched(model):
-    found = beam_search(for_inference(model), SOURCE, SearchOptions(beam_size=2, n_best=2, max_length=5))
+    found = beam_search(model, SOURCE, SearchOptions(beam_size=2, n_best=2, max_length=5))
     return [[(each.tokens, each.log_probability) for each in best] for best in found]
 
 
@@ -272,19 +268,20 @@ def test_a_change_by_a_user_takes_effect_wherever_the_model_is_used(case, monkey
         before, _ = outcome(model)
     if not change(model, kind, how):
         pytest.skip("this change does not apply to this part")
-    with ops.reference():
-        expected, steps = outcome(model)
-        expected_gradients = gradients(model, expected[0])
-        hypotheses, totals = searched(model), scored(model)
+    expected, steps = outcome(model)
+    expected_gradients = gradients(model, expected[0])
+    hypotheses, totals = searched(model), scored(model)
     for kernels in (True, False) if case[0] == ADDITIVE and decoder == "bahdanau" else (True,):
         if not kernels:
             monkeypatch.setattr(native, "has_kernels", lambda tensor: False)
-        at_once, one_by_one = outcome(model)
+        fused = fuse(model)
+        at_once, one_by_one = outcome(fused)
         torch.testing.assert_close(at_once, expected, atol=1e-4, rtol=1e-4)
         torch.testing.assert_close(one_by_one, steps, atol=1e-4, rtol=1e-4)
         torch.testing.assert_close(at_once, one_by_one, atol=1e-4, rtol=1e-4)
-        assert_same_hypotheses(searched(model), hypotheses)
-        torch.testing.assert_close(scored(model), totals, atol=1e-3, rtol=1e-4)
+        for form in (fused, fuse(model, constant=True)):
+            assert_same_hypotheses(searched(form), hypotheses)
+            torch.testing.assert_close(scored(form), totals, atol=1e-3, rtol=1e-4)
         found = gradients(model, at_once[0])
         for parameter, gradient in expected_gradients.items():
             assert (gradient is None) == (found[parameter] is None), parameter
@@ -302,11 +299,11 @@ def test_a_change_by_a_user_takes_effect_wherever_the_model_is_used(case, monkey
 def test_a_change_by_a_user_takes_effect_in_bf16(decoder, how):
     model = build(decoder, {})
     change(model, "scorer", how)
-    outcomes = []
-    for mode in (nullcontext(), ops.reference()):
-        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16), mode:
-            outcomes.append([part.float() for part in itertools.chain(*outcome(model))])
-    torch.testing.assert_close(*outcomes, atol=0.15, rtol=0.1)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        forms = model, fuse(model), fuse(model, constant=True)
+        expected, *found = ([part.float() for part in itertools.chain(*outcome(form))] for form in forms)
+    for each in found:
+        torch.testing.assert_close(each, expected, atol=0.15, rtol=0.1)
 
 
 @pytest.mark.usefixtures("fused")
@@ -314,11 +311,12 @@ def test_an_unmodified_model_is_fused_and_otherwise_the_reason_is_given():
     model = build("bahdanau", {})
     assert ops.reasons(model) == {}
     with ops.reference():
-        assert set(ops.reasons(model).values()) == {"reference implementations are requested"}
+        assert fuse(model) is model
+        assert fuse(model, constant=True) is model
     assert set(ops.reasons(model.double()).values()) == {"the dtype is float64"}
     model.float().decoder.context.scorer.register_forward_hook(lambda *_: None)
-    (reason,) = set(ops.reasons(model).values())
-    assert reason == "FusedAdditive (context.scorer) has hooks"
+    assert ops.reasons(model) == {"decoder": "Additive (context.scorer) has hooks"}
+    assert ops.unfused(model) == "computed step by step: decoder (Additive (context.scorer) has hooks)"
     assert "Location" in ops.reasons(build("bahdanau", {"scorer": "location"}))["decoder"]
 
 
@@ -339,15 +337,13 @@ def test_hooks_on_cells_and_layers_fire(decoder, part, context):
             return (result[0]._replace(data=result[0].data * 1.5), *result[1:])
 
         model.get_submodule(part).register_forward_hook(louder)
-        at_once, one_by_one = outcome(model)
-        with ops.reference():
-            expected, _ = outcome(model)
-        torch.testing.assert_close(at_once, one_by_one, atol=1e-4, rtol=1e-4)
-        torch.testing.assert_close(at_once, expected, atol=1e-4, rtol=1e-4)
-        assert not torch.allclose(at_once[0], before[0])
-        found = searched(model)
-        with ops.reference():
-            assert_same_hypotheses(found, searched(model))
+        expected, _ = outcome(model)
+        for form in (fuse(model), fuse(model, constant=True)):
+            at_once, one_by_one = outcome(form)
+            torch.testing.assert_close(at_once, one_by_one, atol=1e-4, rtol=1e-4)
+            torch.testing.assert_close(at_once, expected, atol=1e-4, rtol=1e-4)
+            assert not torch.allclose(at_once[0], before[0])
+            assert_same_hypotheses(searched(form), searched(model))
 
 
 def test_a_replaced_method_is_what_runs(monkeypatch):
@@ -357,14 +353,14 @@ def test_a_replaced_method_is_what_runs(monkeypatch):
         scorer = model.decoder.context.scorer
         plain = scorer.forward
         scorer.forward = lambda query, prepared: GAIN * plain(query, prepared)
-        (at_once, one_by_one) = outcome(model)
+        (at_once, one_by_one) = outcome(fuse(model))
         torch.testing.assert_close(at_once, one_by_one)
         assert not torch.allclose(at_once[1], before[1])
         del scorer.forward
         kind = type(model.decoder.context.normalizer)
         inherited = kind.normalize
         monkeypatch.setattr(kind, "normalize", lambda self, scores: inherited(self, 2 * scores))
-        (at_once, one_by_one) = outcome(model)
+        (at_once, one_by_one) = outcome(fuse(model))
         torch.testing.assert_close(at_once, one_by_one)
         assert not torch.allclose(at_once[1], before[1])
 
@@ -378,7 +374,7 @@ class Decode(nn.Module):
         return self.model.decode(self.model.decoder_inputs(TARGET), memory).features.sin().sum()
 
 
-def test_torch_func_uses_the_reference_implementation():
+def test_torch_func_takes_the_model_itself_and_a_fused_one_is_refused():
     # The decoder alone: torch.func does not support the packed sentences of the encoder.
     decode = Decode(build("bahdanau", {}))
     parameters = {name: parameter.detach() for name, parameter in decode.model.decoder.named_parameters()}
@@ -386,6 +382,10 @@ def test_torch_func_uses_the_reference_implementation():
         memory = decode.model.encode(SOURCE)
     prefixed = {f"model.decoder.{name}": parameter for name, parameter in parameters.items()}
     found = torch.func.grad(lambda values: torch.func.functional_call(decode, values, (memory,)))(prefixed)
+    if native.has_kernels(torch.empty(0)):
+        fused = Decode(fuse(decode.model))
+        with torch.no_grad(), pytest.raises(RuntimeError, match=r"cannot be traced or transformed"):
+            torch.func.vmap(fused.model.decoder.context.scorer)(torch.randn(2, 3, 1, 8), torch.randn(2, 3, 4, 8))
     decode(memory).backward()
     for name, parameter in decode.model.decoder.named_parameters():
         expected = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad

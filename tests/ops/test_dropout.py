@@ -4,7 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from seq2seq_attn.ops.dropout import Dropout, add_dropped
+from seq2seq_attn.models.transformer.layers import Residual
+from seq2seq_attn.ops import fuse
+from seq2seq_attn.ops.dropout import Dropout
 
 COUNT = 200_003  # not a multiple of the number of decisions per draw
 
@@ -57,7 +59,7 @@ def test_added_to_a_tensor_it_has_the_mask_and_the_gradients_of_dropout_alone(p,
     x, y = (torch.randn(5, 7, dtype=dtype, requires_grad=True) for _ in range(2))
     weights, dropout = torch.randn(5, 7, dtype=dtype), Dropout(p).train()
     torch.manual_seed(2)
-    together = add_dropped(x.t().contiguous().t(), y, dropout)
+    together = dropout.add(x.t().contiguous().t(), y)
     torch.manual_seed(2)
     apart = x + dropout(y)
     rounding = 2 * torch.finfo(dtype).eps
@@ -71,17 +73,19 @@ def test_a_dropout_that_a_user_changed_is_called():
         def forward(self, y):
             return y / 2
 
-    hooked = Dropout(0.5).train()
+    hooked = nn.Dropout(0.5)
     hooked.register_forward_hook(lambda module, inputs, output: output * 0)
     x, y = torch.randn(3, 5), torch.randn(3, 5)
-    assert torch.equal(add_dropped(x, y, Half()), x + y / 2)
-    assert torch.equal(add_dropped(x, y, hooked), x)
+    for dropout, expected in ((Half(), x + y / 2), (hooked, x)):
+        residual = Residual(5, "pre").train()
+        residual.dropout = dropout
+        assert torch.equal(fuse(residual).after(x, y), expected)
 
 
 def test_what_is_added_may_have_another_shape_or_dtype():
     x, y, dropout = torch.randn(5), torch.ones(3, 5), Dropout(0.5).train()
-    assert set((add_dropped(x, y, dropout) - x).round().unique().tolist()) == {0, 2}
-    assert add_dropped(x.double(), y, dropout).dtype == torch.double
+    assert set((dropout.add(x, y) - x).round().unique().tolist()) == {0, 2}
+    assert dropout.add(x.double(), y).dtype == torch.double
 
 
 @pytest.mark.parametrize("count", [20, 30_001])

@@ -3,11 +3,11 @@
 import pytest
 import torch
 from torch.nn import functional as F
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from seq2seq_attn.models.recurrent.cells import CELLS
-from seq2seq_attn.models.recurrent.encoder import LAYERS
-from seq2seq_attn.ops.gru import FusedGRUUpdate, gru_sequence, gru_update, reference_gru_update, run_packed
+from seq2seq_attn.models.recurrent.cells import GRUCell
+from seq2seq_attn.models.recurrent.encoder import LAYERS, RecurrentEncoder
+from seq2seq_attn.ops import fuse
+from seq2seq_attn.ops.gru import FusedGRUUpdate, gru_sequence, gru_update
 from seq2seq_attn.ops.layer_norm import NOT_NORMALIZED, NormWeights
 
 BATCH, HIDDEN, INPUT = 4, 5, 3
@@ -15,35 +15,29 @@ BATCH, HIDDEN, INPUT = 4, 5, 3
 
 def test_the_fused_gru_update_equals_the_reference_implementation():
     inputs = [torch.randn(BATCH, size, dtype=torch.double, requires_grad=True) for size in (15, 15, 5)]
-    torch.testing.assert_close(FusedGRUUpdate.apply(*inputs), reference_gru_update(*inputs))
+    torch.testing.assert_close(FusedGRUUpdate.apply(*inputs), GRUCell.update(*inputs))
     assert torch.autograd.gradcheck(FusedGRUUpdate.apply, inputs)
 
 
 def test_the_gru_update_in_bf16_has_the_precision_of_bf16():
     inputs = [torch.randn(BATCH, size, dtype=torch.bfloat16) for size in (15, 15, 5)]
-    exact = reference_gru_update(*(part.double() for part in inputs))
+    exact = GRUCell.update(*(part.double() for part in inputs))
     torch.testing.assert_close(gru_update(*inputs).double(), exact, atol=0.02, rtol=0.02)
 
 
 @pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize("bidirectional", [False, True])
 def test_outputs_and_gradients_of_a_packed_layer_equal_those_of_torch(name, bidirectional):
-    layer = LAYERS[name](INPUT, HIDDEN, bidirectional=bidirectional, batch_first=True)
+    encoder = RecurrentEncoder(INPUT, HIDDEN, cell=name, bidirectional=bidirectional)
     sentences = torch.randn(BATCH, 6, INPUT, requires_grad=True)
     lengths = torch.tensor([2, 6, 6, 3])
 
-    def outcome(run):
-        packed = pack_padded_sequence(sentences, lengths, batch_first=True, enforce_sorted=False)
-        states = pad_packed_sequence(run(packed), batch_first=True)[0]
+    def outcome(encoder):
+        states = encoder(sentences, lengths)
         loss = (states * torch.arange(states.numel()).view_as(states).sin()).sum()
-        return states, *torch.autograd.grad(loss, [sentences, *layer.parameters()])
+        return states, *torch.autograd.grad(loss, [sentences, *encoder.parameters()])
 
-    expected = outcome(lambda packed: layer(packed)[0])
-    for got, wanted in zip(
-        outcome(lambda packed: run_packed(layer, packed, CELLS[name].update, CELLS[name].states)),
-        expected,
-        strict=True,
-    ):
+    for got, wanted in zip(outcome(fuse(encoder)), outcome(encoder), strict=True):
         torch.testing.assert_close(got, wanted, atol=1e-5, rtol=1e-4)
 
 
@@ -74,7 +68,7 @@ def test_the_gradients_of_a_sequence_are_those_of_single_steps(counts, reverse, 
             before = torch.cat((state, state.new_zeros(missing, HIDDEN)))[: len(step)]
             u = before @ weight.T + bias
             u = F.layer_norm(u, u.shape[1:], *gain_and_bias, eps=0.1) if normalized else u
-            state = reference_gru_update(step, u, before)
+            state = GRUCell.update(step, u, before)
             states.append(state)
         return torch.cat(states[::-1] if reverse else states)
 

@@ -10,8 +10,8 @@ import torch
 from seq2seq_attn.attention import Additive, Attention, scorer_classes
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.translator import pad
-from seq2seq_attn.ops import inference
-from seq2seq_attn.ops.inference import InferenceLinear, for_inference
+from seq2seq_attn.ops import fuse, inference
+from seq2seq_attn.ops.inference import InferenceLinear
 from seq2seq_attn.ops.linear import Linear
 from seq2seq_attn.search import SearchOptions, beam_search, greedy_search
 
@@ -58,7 +58,7 @@ def test_a_search_with_a_prepared_model_equals_that_with_the_model_itself(decode
         (beam_search, SearchOptions(n_best=3, **limits)),
     ):
         expected = search(model, SOURCE, options, with_weights=True)
-        found = search(for_inference(model), SOURCE, options, with_weights=True)
+        found = search(fuse(model, constant=True), SOURCE, options, with_weights=True)
         for ours, theirs in zip(itertools.chain(*found), itertools.chain(*expected), strict=True):
             assert ours.tokens == theirs.tokens
             assert ours.log_probability == pytest.approx(theirs.log_probability, rel=1e-5)
@@ -72,7 +72,7 @@ def test_attention_with_any_scorer_can_be_prepared(name):
     keys, query = torch.randn(2, 5, 6), torch.randn(2, 3, 6)
     with torch.inference_mode():
         seen, weights = attention(query, attention.prepare(keys))
-        again = for_inference(attention)
+        again = fuse(attention, constant=True)
         torch.testing.assert_close(again(query, again.prepare(keys)), (seen, weights), rtol=1e-4, atol=1e-5)
 
 
@@ -96,10 +96,11 @@ is_token = torch.arange(7) < torch.tensor([[7], [4], [5]])
 attention = Attention(OfPositions(4, 5))
 with torch.no_grad():
     expected, _ = attention(query, attention.prepare(keys, is_token=is_token))
-    prepared = InferenceAttention(attention)
+    prepared = InferenceAttention.of(attention, attention._modules)
     found, _ = prepared(query, prepared.prepare(keys, is_token=is_token))
     torch.testing.assert_close(found, expected)
-    more = InferenceAttention(Attention(OfPositions(4, 5, extra=3)))
+    more = Attention(OfPositions(4, 5, extra=3))
+    more = InferenceAttention.of(more, more._modules)
     try:
         more(query, more.prepare(keys))
     except (RuntimeError, ValueError):
@@ -121,7 +122,7 @@ def test_a_mask_that_all_sentences_share_restricts_all_of_them():
     may_read = torch.tensor([[[True, True, False, False]]])
     expected = attention(query, attention.prepare(keys), may_read=may_read)
     with torch.no_grad():
-        prepared = for_inference(attention)
+        prepared = fuse(attention, constant=True)
         found = prepared(query, prepared.prepare(keys), may_read=may_read)
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other)
@@ -130,7 +131,7 @@ def test_a_mask_that_all_sentences_share_restricts_all_of_them():
 @pytest.mark.usefixtures("fused")
 def test_prepared_weights_are_constant_and_parameters_are_shared():
     model = make()
-    still = for_inference(model)
+    still = fuse(model, constant=True)
     assert isinstance(still.output, InferenceLinear)
     assert {id(parameter) for parameter in still.parameters()} == {id(parameter) for parameter in model.parameters()}
     features = torch.randn(4, 7)
@@ -145,7 +146,7 @@ def test_under_autocast_weights_are_cast_beforehand_to_autocast_s_dtype():
     layer = Linear(6, 5).eval()
     x = torch.randn(3, 6)
     with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
-        cast, expected = for_inference(torch.nn.Sequential(layer)), layer(x)
+        cast, expected = fuse(torch.nn.Sequential(layer), constant=True), layer(x)
         found = cast(x)
     assert found.dtype == expected.dtype == torch.bfloat16
     torch.testing.assert_close(found, expected)
@@ -153,21 +154,21 @@ def test_under_autocast_weights_are_cast_beforehand_to_autocast_s_dtype():
 
 
 def test_a_model_without_anything_to_prepare_is_returned_itself():
-    still = for_inference(make())
-    assert for_inference(still) is still
+    still = fuse(make(), constant=True)
+    assert fuse(still, constant=True) is still
     double = make().double()
-    assert for_inference(double) is double
+    assert {type(part) for part in fuse(double, constant=True).modules()}.isdisjoint({InferenceLinear, Linear})
 
     class Own(torch.nn.Linear):
         def forward(self, input):
             return -super().forward(input)
 
     own = torch.nn.Sequential(Own(3, 2))
-    assert for_inference(own) is own
+    assert fuse(own, constant=True) is own
 
 
 def test_a_mask_that_is_a_view_is_read_as_it_is():
-    attention = for_inference(torch.nn.Sequential(Attention(Additive(5, 6))).eval())[0]
+    attention = fuse(torch.nn.Sequential(Attention(Additive(5, 6))).eval(), constant=True)[0]
     query, keys = torch.randn(3, 2, 5), torch.randn(3, 4, 6)
     mask = torch.tensor([[True, True, True], [True, True, False], [True, False, False], [True, False, False]]).t()
     with torch.inference_mode():

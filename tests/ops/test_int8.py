@@ -58,7 +58,7 @@ def test_the_result_is_the_exact_product_of_the_quantized_numbers(bias):
     if bias:
         expected += layer.bias.detach().numpy()
     with torch.inference_mode():
-        np.testing.assert_allclose(Int8Linear(layer)(x), expected, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(Int8Linear.of(layer, {})(x), expected, rtol=1e-5, atol=1e-6)
 
 
 @needs_int8
@@ -68,7 +68,7 @@ def test_the_error_is_bounded_by_half_a_quantization_step_of_every_factor():
     bound = steps_w / 2 * x.abs().sum(1, keepdim=True) + steps_x / 2 * layer.weight.abs().sum(1)
     bound = bound + 37 * steps_x * steps_w / 4
     with torch.inference_mode():
-        error = (Int8Linear(layer)(x) - layer(x)).abs()
+        error = (Int8Linear.of(layer, {})(x) - layer(x)).abs()
     assert (error <= bound + 1e-5).all()
     assert error.max() > 1e-4  # the layer does quantize
 
@@ -77,7 +77,7 @@ def test_the_error_is_bounded_by_half_a_quantization_step_of_every_factor():
 @pytest.mark.parametrize("rows", [3, 21, 300])
 def test_a_row_is_bitwise_independent_of_the_rest_of_the_batch(rows):
     layer, x = layer_and_input(rows)
-    layer = Int8Linear(layer)
+    layer = Int8Linear.of(layer, {})
     with torch.inference_mode():
         together = layer(x)
         assert all(torch.equal(layer(x[row : row + 1])[0], together[row]) for row in range(0, rows, 10))
@@ -89,7 +89,7 @@ def test_rows_of_zeros_do_not_divide_by_zero():
     layer, x = layer_and_input()
     layer.weight.data[4], x[2] = 0, 0
     with torch.inference_mode():
-        found = Int8Linear(layer)(x)
+        found = Int8Linear.of(layer, {})(x)
     torch.testing.assert_close(found[2], layer.bias.data)
     torch.testing.assert_close(found[:, 4], layer.bias.data[4].expand(7))
 

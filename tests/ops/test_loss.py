@@ -7,14 +7,16 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from seq2seq_attn.models.losses import r_drop_loss
+from seq2seq_attn.models.recurrent.config import RecurrentConfig
+from seq2seq_attn.ops import fuse
 from seq2seq_attn.ops import loss as loss_file
-from seq2seq_attn.ops import reference
-from seq2seq_attn.ops.loss import fused_loss, paired_loss, r_drop_loss, vocabulary_loss
+from seq2seq_attn.ops.loss import fused_loss, paired_loss
 
 TOKENS, SIZE, WORDS = 7, 5, 13
 
 
-@pytest.fixture(params=[(256, 1 << 20), (3, 1 << 20), (256, 30)], ids=["all at once", "3 tokens", "chunks of 2"])
+@pytest.fixture(params=[(256, 1 << 20), (4, 1 << 20), (256, 30)], ids=["all at once", "4 tokens", "chunks of 2"])
 def chunked(request, monkeypatch):
     for name, value in zip(("ROWS", "CHUNK_VALUES"), request.param, strict=True):
         monkeypatch.setattr(loss_file, name, value)
@@ -83,15 +85,18 @@ def test_many_tokens_by_kernel_or_torch_equal_the_same_in_double(tokens, precisi
 
 def r_drop(features, output, targets, smoothing=0.1):
     """Of the reference implementation: what `paired_loss` computes from the features of both dropout masks."""
-    log_p = output(features).log_softmax(-1).view(2, len(targets), -1)
-    return r_drop_loss(log_p, targets, 3.0, smoothing)
+    return r_drop_loss(output(features).view(2, len(targets), -1), targets, 3.0, smoothing)
+
+
+def paired_loss_of(output, features, targets, alpha, smoothing):
+    return paired_loss(features, output.weight, output.bias, targets, alpha, smoothing)
 
 
 @pytest.mark.usefixtures("chunked")
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_the_loss_of_pairs_equals_r_drop_by_autograd(smoothing):
     output, features, targets = example(tokens=2 * TOKENS)
-    found = paired_loss(nn.Sequential(output), output, output, features, targets[:TOKENS], 3.0, smoothing)
+    found = paired_loss_of(output, features, targets[:TOKENS], 3.0, smoothing)
     wanted = r_drop(features, output, targets[:TOKENS], smoothing)
     torch.testing.assert_close(found, wanted)
     parameters = [features, output.weight, output.bias]
@@ -105,7 +110,7 @@ def test_many_pairs_by_kernel_or_torch_equal_the_same_in_double(tokens, precisio
     output, features, targets = example(torch.float32, 2 * tokens, words=1031)
     inputs = [features, output.weight, output.bias]
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == torch.bfloat16):
-        found = paired_loss(nn.Sequential(output), output, output, features, targets[:tokens], 3.0, 0.1)
+        found = paired_loss_of(output, features, targets[:tokens], 3.0, 0.1)
     exact = deepcopy(output).double()
     doubles = [features.detach().double().requires_grad_(), *exact.parameters()]
     wanted = r_drop(doubles[0], exact, targets[:tokens])
@@ -121,7 +126,7 @@ def test_many_pairs_by_kernel_or_torch_equal_the_same_in_double(tokens, precisio
 def test_equal_pairs_have_the_loss_of_one_of_them():
     output, features, targets = example()
     twice = torch.cat([features, features])
-    found = paired_loss(nn.Sequential(output), output, output, twice, targets, 5.0, 0.1)
+    found = paired_loss_of(output, twice, targets, 5.0, 0.1)
     torch.testing.assert_close(found, fused_loss(features, output.weight, output.bias, targets, 0.1))
 
 
@@ -156,34 +161,26 @@ def test_under_autocast_products_are_in_bf16_and_everything_else_in_fp32():
     assert 0 < abs(loss - exact) < 0.01 * exact
 
 
-def test_an_output_layer_that_a_user_changed_is_used():
-    output, features, targets = example(torch.float32)
-    model = nn.Sequential(output)
+@pytest.mark.parametrize("hooked", [False, True])
+def test_the_losses_of_a_fused_model_are_those_of_the_model_and_of_its_changed_output_layer(hooked):
+    decoder = {"hidden_size": SIZE, "readout": "plain"}
+    model = RecurrentConfig.model_validate({"embedding_size": 3, "decoder": decoder}).build(9, WORDS, False)
+    _, features, targets = example(torch.float32, 6)
+    before = model.loss(features, targets)
+    if hooked:
+        model.output.register_forward_hook(lambda layer, inputs, logits: 3 * logits)
+    fused = fuse(model)
     for smoothing in (0.0, 0.1):
-        fused = vocabulary_loss(model, output, output, features, targets, smoothing)
-        pairs = paired_loss(model, output, output, features[:6], targets[:3], 2.0, smoothing)
-        with reference():
-            torch.testing.assert_close(vocabulary_loss(model, output, output, features, targets, smoothing), fused)
-            torch.testing.assert_close(
-                paired_loss(model, output, output, features[:6], targets[:3], 2.0, smoothing), pairs
-            )
-    output.register_forward_hook(lambda layer, inputs, logits: 3 * logits)
-    loss, negative = vocabulary_loss(model, output, output, features, targets)
-    expected = F.cross_entropy(3 * F.linear(features, output.weight, output.bias), targets, reduction="sum")
-    torch.testing.assert_close((loss, negative), (expected, expected.detach()))
+        torch.testing.assert_close(fused.loss(features, targets, smoothing), model.loss(features, targets, smoothing))
+        pairs = [each.r_drop_loss(features, targets[:3], 2.0, smoothing) for each in (fused, model)]
+        torch.testing.assert_close(*pairs)
+    assert torch.allclose(fused.loss(features, targets)[0], before[0]) is not hooked
+    rows = torch.tensor([4, 0, 7])
+    torch.testing.assert_close(fused.with_outputs(rows).project(features), model.project(features)[:, rows])
 
 
-@pytest.mark.usefixtures("fused")
-def test_a_second_derivative_is_an_error_except_in_the_reference_implementation():
+def test_a_second_derivative_is_an_error():
     output, features, targets = example(torch.float32)
-    model = nn.Sequential(output)
-
-    def second():
-        loss, _ = vocabulary_loss(model, output, output, features, targets)
-        (gradient,) = torch.autograd.grad(loss, features, create_graph=True)
-        return torch.autograd.grad(gradient.square().sum(), features)[0]
-
+    loss, _ = fused_loss(features, output.weight, output.bias, targets, 0.0)
     with pytest.raises(RuntimeError, match=r"first derivatives only; .* seq2seq_attn\.ops\.reference"):
-        second()
-    with reference():
-        assert second().abs().sum() > 0
+        torch.autograd.grad(loss, features, create_graph=True)

@@ -1,17 +1,14 @@
 """Products by oneDNN and their gradients equal torch's, and so do those with a weight packed in panels."""
 
-import copy
-
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 from seq2seq_attn.attention import Additive, Attention
+from seq2seq_attn.ops import fuse, native
 from seq2seq_attn.ops import linear as products
-from seq2seq_attn.ops import native
 from seq2seq_attn.ops.linear import Linear, add_product, linear, panel_linear, panels, product, weight_gradient
-from seq2seq_attn.ops.replace import use_fused_modules
 
 ROWS, INPUTS, OUTPUTS = 33, 129, 257  # at least `MIN_MULTIPLICATIONS`
 
@@ -87,8 +84,8 @@ def test_small_products_and_those_in_double_are_computed_by_torch(library):
 
 def test_the_linear_module_equals_that_of_torch(library):
     torch.manual_seed(1)
-    ours, standard = Linear(INPUTS, OUTPUTS), nn.Linear(INPUTS, OUTPUTS)
-    standard.load_state_dict(ours.state_dict())
+    standard = nn.Linear(INPUTS, OUTPUTS)
+    ours = fuse(standard)
     x = torch.randn(ROWS, INPUTS)
     torch.testing.assert_close(ours(x), standard(x), atol=1e-5, rtol=1e-5)
 
@@ -96,8 +93,7 @@ def test_the_linear_module_equals_that_of_torch(library):
 def test_attention_gets_fused_linear_layers_with_its_own_parameters():
     torch.manual_seed(1)
     standard = Attention(Additive(INPUTS, INPUTS, OUTPUTS))
-    ours = copy.deepcopy(standard)
-    use_fused_modules(ours)
+    ours = fuse(standard)
     assert {type(layer) for layer in ours.modules() if isinstance(layer, nn.Linear)} == {Linear}
     assert ours.state_dict().keys() == standard.state_dict().keys()
     query, keys = torch.randn(2, 3, INPUTS), torch.randn(2, 5, INPUTS)

@@ -4,15 +4,13 @@ import math
 
 import pytest
 import torch
-from torch import nn
 
 from seq2seq_attn.attention import Attention, General, MultiHead, ScaledDot, Softmax
 from seq2seq_attn.models.transformer.config import TransformerConfig
 from seq2seq_attn.models.translator import pad
+from seq2seq_attn.ops import fuse, native
 from seq2seq_attn.ops import multi_head as fused_form
-from seq2seq_attn.ops import native, reference
-from seq2seq_attn.ops.multi_head import FusedMultiHead, JoinedSource, multi_head, why_not
-from seq2seq_attn.ops.replace import use_fused_modules
+from seq2seq_attn.ops.multi_head import FusedMultiHead, JoinedSource, multi_head
 
 B, HEADS, QUERY, KEY = 3, 2, 7, 11
 SIZES = [  # steps, positions, size of a head: within one register, and beyond several
@@ -25,11 +23,13 @@ pytestmark = [
 ]
 
 
-def make(size=5, scorer=ScaledDot, **options):
+def standard(size=5, scorer=ScaledDot, **options):
     torch.manual_seed(2)
-    holder = nn.Sequential(MultiHead(Attention(scorer(size, size), **options), HEADS, QUERY, KEY, bias=True))
-    use_fused_modules(holder)
-    return holder[0]
+    return MultiHead(Attention(scorer(size, size), **options), HEADS, QUERY, KEY, bias=True)
+
+
+def make(size=5):
+    return fuse(standard(size))
 
 
 def example(steps, positions, masked=True):
@@ -59,8 +59,7 @@ def test_contexts_and_gradients_are_those_of_the_reference_in_double(steps, posi
     found = outcome(module, *inputs, causal=causal)
     query, keys, is_token = inputs
     exact = [each.detach().double().requires_grad_() for each in (query, keys)]
-    with reference():
-        expected = outcome(module.double(), *exact, is_token, causal=causal)
+    expected = outcome(standard(size).double(), *exact, is_token, causal=causal)
     for ours, theirs in zip(found, expected, strict=True):
         torch.testing.assert_close(ours.double(), theirs, rtol=1e-4, atol=1e-5)
 
@@ -138,21 +137,21 @@ def test_a_joined_source_serves_whatever_a_source_serves():
     module, (query, keys, is_token) = make(), example(4, 6)
     joined = module.prepare(keys, is_token=is_token)
     assert (type(joined), joined.sentences, joined.heads) == (JoinedSource, B, HEADS)
-    with reference():
-        plain = module.prepare(keys, is_token=is_token)
+    other = standard()
+    plain = other.prepare(keys, is_token=is_token)
     more = torch.randn(B, 2, KEY)
     may_read, bias = torch.rand(B, 4, 6) < 2, torch.randn(B, 4, 6)
     rows = torch.tensor([2, 0, 0])
     for call in (
-        lambda source: module(query, source),
-        lambda source: module(query, source, may_read=may_read, need_weights=False)[:1],
-        lambda source: module(query, source, bias=bias, need_weights=False)[:1],
-        lambda source: (module.head_weights(query, source),),
-        lambda source: module(query, module.extend(source, more), need_weights=False)[:1],
-        lambda source: module(query[rows], source.select(rows), need_weights=False)[:1],
-        lambda source: module(query, source.select(torch.arange(B)), module.start(source))[:2],
+        lambda module, source: module(query, source),
+        lambda module, source: module(query, source, may_read=may_read, need_weights=False)[:1],
+        lambda module, source: module(query, source, bias=bias, need_weights=False)[:1],
+        lambda module, source: (module.head_weights(query, source),),
+        lambda module, source: module(query, module.extend(source, more), need_weights=False)[:1],
+        lambda module, source: module(query[rows], source.select(rows), need_weights=False)[:1],
+        lambda module, source: module(query, source.select(torch.arange(B)), module.start(source))[:2],
     ):
-        for ours, theirs in zip(call(joined), call(plain), strict=True):
+        for ours, theirs in zip(call(module, joined), call(other, plain), strict=True):
             torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
@@ -162,9 +161,9 @@ def test_sizes_that_do_not_fit_are_refused_as_without_it():
     for wrong in (query[:2], query[:, :, :3]):
         with pytest.raises(ValueError, match="MultiHead") as fused:
             module(wrong, source, need_weights=False)
-        with reference(), pytest.raises(ValueError, match="MultiHead") as plain:
-            module(wrong, module.prepare(keys), need_weights=False)
-        assert str(fused.value) == str(plain.value)
+        with pytest.raises(ValueError, match="MultiHead") as plain:
+            standard()(wrong, standard().prepare(keys), need_weights=False)
+        assert str(fused.value).removeprefix("Fused") == str(plain.value)
     with pytest.raises(ValueError, match="no token"):
         module.prepare(keys, is_token=torch.zeros_like(is_token))
 
@@ -177,17 +176,19 @@ class Sharper(Softmax, registered=False):
 
 
 def test_anything_else_runs_as_it_is():
-    assert why_not(make()) is None
+    assert FusedMultiHead.why_not(standard()) is None
     for module, reason in (
-        (make(scorer=General), "not attention with scaled dot products"),
-        (make(normalizer=Softmax(temperature=2.0)), "temperature 1"),
-        (make(normalizer=Sharper()), "Sharper (attention.normalizer) is not a class of this package"),
-        (make(dropout=0.1), "dropout of weights"),
-        (make(value_size=4), "values and keys differ"),
+        (standard(scorer=General), "not attention with scaled dot products"),
+        (standard(normalizer=Softmax(temperature=2.0)), "temperature 1"),
+        (standard(normalizer=Sharper()), "Sharper (attention.normalizer) is not a class of this package"),
+        (standard(dropout=0.1), "dropout of weights"),
+        (standard(value_size=4), "values and keys differ"),
     ):
-        assert reason in (why_not(module) or ""), reason
-    hooked, calls = make(), []
+        assert reason in (FusedMultiHead.why_not(module) or ""), reason
+        assert type(fuse(module)) is MultiHead
+    hooked, calls = standard(), []
     hooked.attention.register_forward_hook(lambda *_: calls.append(1))
+    hooked = fuse(hooked)
     query, keys, is_token = example(4, 6)
     hooked(query, hooked.prepare(keys, is_token=is_token), need_weights=False)
     assert calls == [1]
@@ -219,13 +220,12 @@ def test_a_transformer_trains_by_it(monkeypatch):
     monkeypatch.setattr(fused_form, "multi_head", lambda *inputs: calls.append(inputs[-1]) or real(*inputs))
     source, target = pad([[4, 9, 6, 3], [5, 3], [10, 8, 3]]), pad([[1, 4, 9], [1, 5, 6], [1, 7]])
 
-    def gradients():
+    def gradients(model):
         return torch.autograd.grad(model(source, target).sin().sum(), list(model.parameters()), allow_unused=True)
 
-    found = gradients()
+    found = gradients(fuse(model))
     assert calls == [False] * 4 + [True, False] * 4
-    with reference():
-        torch.testing.assert_close(found, gradients(), rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(found, gradients(model), rtol=1e-3, atol=1e-4)
 
 
 def test_a_look_at_the_weights_without_gradients_leaves_later_gradients_alone():

@@ -6,12 +6,10 @@ import pytest
 import torch
 
 from seq2seq_attn.models.transformer.config import TransformerConfig
-from seq2seq_attn.models.transformer.decoder import InferenceDecoder
-from seq2seq_attn.models.transformer.encoder import InferenceEncoder
 from seq2seq_attn.models.transformer.layers import FeedForward
 from seq2seq_attn.models.translator import pad
-from seq2seq_attn.ops import native, reference
-from seq2seq_attn.ops.inference import for_inference
+from seq2seq_attn.ops import fuse, native, reference
+from seq2seq_attn.ops.transformer import InferenceDecoder, InferenceEncoder
 from seq2seq_attn.search import SearchOptions, beam_search, greedy_search
 from seq2seq_attn.search.batched import autocast
 
@@ -56,7 +54,7 @@ def assert_same_hypotheses(found, expected, rel=1e-5):
 @pytest.mark.parametrize("layers", LAYERS, ids=str)
 def test_searches_by_kernel_equal_those_of_the_layers(layers):
     model = make(layers)
-    prepared = for_inference(model)
+    prepared = fuse(model, constant=True)
     assert is_prepared(prepared) == (True, True)
     for search, options in (
         (greedy_search, SearchOptions(beam_size=1, max_length=9)),
@@ -73,7 +71,7 @@ def test_blocks_of_many_rows_are_computed_like_single_ones(size):
     source = pad([[4 + (i * j) % 13 for j in range(1, 3 + i % 9)] + [3] for i in range(75)])
     options = SearchOptions(beam_size=3, n_best=2, max_length=4)
     with torch.inference_mode():
-        together = beam_search(for_inference(model), source, options, with_weights=True)
+        together = beam_search(fuse(model, constant=True), source, options, with_weights=True)
     assert_same_hypotheses(together, beam_search(model, source, options, with_weights=True))
 
 
@@ -81,7 +79,7 @@ def test_the_encoder_computes_the_states_of_tokens_and_no_others():
     model = make()
     with torch.inference_mode():
         states = model.encoder(model.embed_source(SOURCE), SOURCE.lengths)
-        prepared = for_inference(model).encoder
+        prepared = fuse(model, constant=True).encoder
         found = prepared(model.embed_source(SOURCE), SOURCE.lengths)
         is_token = SOURCE.is_token
         torch.testing.assert_close(found[is_token], states[is_token], rtol=1e-4, atol=1e-5)
@@ -90,7 +88,7 @@ def test_the_encoder_computes_the_states_of_tokens_and_no_others():
 
 def test_states_are_immutable_and_can_be_continued_in_several_ways():
     model = make()
-    prepared = for_inference(model)
+    prepared = fuse(model, constant=True)
     tokens = torch.tensor([5, 9, 7, 4])
     with torch.inference_mode():
         memories = [each.encode(SOURCE) for each in (model, prepared)]
@@ -111,7 +109,7 @@ def test_states_are_immutable_and_can_be_continued_in_several_ways():
 
 
 def test_steps_equal_teacher_forcing():
-    model = for_inference(make())
+    model = fuse(make(), constant=True)
     target = pad([[9, 5, 3], [7, 3], [8, 3], [11, 4, 3]])
     with torch.inference_mode():
         inputs, memory = model.decoder_inputs(target), model.encode(SOURCE)
@@ -127,7 +125,7 @@ def test_under_autocast_results_are_closer_to_those_in_float32_than_autocast_s_o
     model, options = make(), SearchOptions(precision="bf16")
     with torch.inference_mode():
         with autocast(options, "cpu"):
-            prepared = for_inference(model)
+            prepared = fuse(model, constant=True)
             found, rounded = (each.encode(SOURCE) for each in (prepared, model))
             found, rounded = (
                 each.step(torch.full((4,), 5), each.start(memory), memory).logits.float()
@@ -176,20 +174,20 @@ def test_other_parts_run_as_they_are(changes, prepared):
     if callable(changes):
         changes(model)
     options = SearchOptions(beam_size=2, n_best=2, max_length=5)
-    found = for_inference(model)
+    found = fuse(model, constant=True)
     assert is_prepared(found) == prepared
     expected = beam_search(model, SOURCE, options, with_weights=True)
     assert_same_hypotheses(beam_search(found, SOURCE, options, with_weights=True), expected)
 
 
 def test_reference_implementations_and_double_precision_prepare_nothing():
-    assert is_prepared(for_inference(make().double())) == (False, False)
+    assert is_prepared(fuse(make().double(), constant=True)) == (False, False)
     with reference():
-        assert is_prepared(for_inference(make())) == (False, False)
+        assert is_prepared(fuse(make(), constant=True)) == (False, False)
 
 
 def test_lengths_of_any_integer_dtype_are_read_and_others_refused():
-    model = for_inference(make())
+    model = fuse(make(), constant=True)
     with torch.inference_mode():
         (expected,) = model.encode(SOURCE).sources
         (found,) = model.encode(SOURCE._replace(lengths=SOURCE.lengths.int())).sources
@@ -200,7 +198,7 @@ def test_lengths_of_any_integer_dtype_are_read_and_others_refused():
 
 
 def test_tokens_of_other_hypotheses_are_refused():
-    model = for_inference(make())
+    model = fuse(make(), constant=True)
     with torch.inference_mode():
         memory = model.encode(SOURCE)
         for count in (3, 8, 300):

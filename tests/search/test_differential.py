@@ -68,11 +68,13 @@ def compare(seed):
     forced, found = totals(model, sources, targets), best(model, sources, length_penalty=0.0)
     torch.testing.assert_close(totals(model, sources, targets, batch_size=1), forced, **CLOSE)
     torch.testing.assert_close(best(model, sources, length_penalty=0.0, batch_size=1), found, **CLOSE)
-    with ops.reference():
-        torch.testing.assert_close(totals(model, sources, targets), forced, **CLOSE)
-        torch.testing.assert_close(best(model, sources, length_penalty=0.0), found, **CLOSE)
+    for form in (ops.fuse(model), ops.fuse(model, constant=True)):
+        torch.testing.assert_close(totals(form, sources, targets), forced, **CLOSE)
+        torch.testing.assert_close(totals(form, sources, targets, batch_size=1), forced, **CLOSE)
+        torch.testing.assert_close(best(form, sources, length_penalty=0.0), found, **CLOSE)
     with torch.autocast("cpu", torch.bfloat16):
-        return (totals(model, sources, targets) - forced).abs() / torch.tensor([len(each) for each in targets])
+        rough = totals(ops.fuse(model), sources, targets)
+    return (rough - forced).abs() / torch.tensor([len(each) for each in targets])
 
 
 def compare_all(seeds):

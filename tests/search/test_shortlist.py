@@ -9,7 +9,7 @@ from torch import nn
 
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.translator import pad
-from seq2seq_attn.ops.inference import for_inference
+from seq2seq_attn.ops import fuse
 from seq2seq_attn.ops.int8 import has_int8
 from seq2seq_attn.search import SearchOptions, search
 from seq2seq_attn.search.batched import autocast, quantized_for
@@ -37,7 +37,7 @@ def make():
 
 def prepared(options):
     with autocast(options, "cpu"):
-        return for_inference(quantized_for(options, make()))
+        return fuse(quantized_for(options, make()), constant=True)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)

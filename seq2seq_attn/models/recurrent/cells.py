@@ -9,20 +9,15 @@ A state is one tensor (N, state_size); its `output` H (N, hidden_size) is what t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar, cast
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seq2seq_attn.attention.normalizer import full_precision
 from seq2seq_attn.models.translator import is_initialized
-from seq2seq_attn.ops.dispatch import changed, fusible
-from seq2seq_attn.ops.dropout import Dropout
-from seq2seq_attn.ops.gru import gru_sequence, gru_update, why_not_sequence
-from seq2seq_attn.ops.layer_norm import layer_norm, norm_weights
-from seq2seq_attn.ops.linear import Linear
-from seq2seq_attn.ops.scan import scan
 
 
 class Cell(nn.Module, ABC):
@@ -53,7 +48,6 @@ class Cell(nn.Module, ABC):
         return torch.stack(states)
 
 
-@fusible
 class StackedCell(Cell):
     """L stacked cells as one cell:
 
@@ -75,8 +69,8 @@ class StackedCell(Cell):
         self.state_size = sum(cell.state_size for cell in cells)
         self.residual = residual
         self.cells = nn.ModuleList(cells)
-        self.input_layers = nn.ModuleList(Linear(self.hidden_size, cell.gate_size) for cell in cells[1:])
-        self.dropout = Dropout(dropout)
+        self.input_layers = nn.ModuleList(nn.Linear(self.hidden_size, cell.gate_size) for cell in cells[1:])
+        self.dropout = nn.Dropout(dropout)
 
     def initial(self, hidden: Tensor) -> Tensor:
         return torch.cat([cell.initial(hidden) for cell in self._cells()], dim=-1)
@@ -86,22 +80,17 @@ class StackedCell(Cell):
         return torch.stack(hidden).sum(dim=0) if self.residual else hidden[-1]
 
     def forward(self, inputs: Tensor, state: Tensor) -> Tensor:
-        return self._run_layers(inputs, state, all_steps=False)
+        return self.layer_by_layer(inputs, state, lambda cell: cell)
 
-    def run(self, inputs: Tensor, state: Tensor) -> Tensor:
-        if changed(self, deep=False) is not None:
-            return super().run(inputs, state)
-        # Layer by layer: the outputs of one cell at all steps are the inputs of the next.
-        return self._run_layers(inputs, state, all_steps=True)
-
-    def _run_layers(self, gates: Tensor, state: Tensor, *, all_steps: bool) -> Tensor:
-        """The states of all cells after one step with g (N, gate_size), or after all steps with g (T, N, gate_size)."""
+    def layer_by_layer(self, gates: Tensor, state: Tensor, update: Callable[[Cell], Callable[..., Tensor]]) -> Tensor:
+        """The states of all cells: after one step with g (N, gate_size) if `update(cell)` is one step of a cell, after
+        all steps with g (T, N, gate_size) if it takes all steps."""
         states: list[Tensor] = []
         below: Tensor | None = None  # x^{l-1}
         for level, (cell, own) in enumerate(zip(self._cells(), self._split(state), strict=True)):
             if below is not None:
                 gates = self.input_layers[level - 1](self.dropout(below))
-            states.append(cell.run(gates, own) if all_steps else cell(gates, own))
+            states.append(update(cell)(gates, own))
             hidden = cell.output(states[-1])
             below = hidden + below if self.residual and below is not None else hidden
         return torch.cat(states, dim=-1)
@@ -142,7 +131,7 @@ class RecurrentCell(SingleCell):
 
     def __init__(self, hidden_size: int, layer_norm: bool = False) -> None:
         super().__init__(hidden_size, layer_norm)
-        self.recurrent = Linear(hidden_size, self.gate_size)
+        self.recurrent = nn.Linear(hidden_size, self.gate_size)
         self.input_norm = self._norm()
         self.recurrent_norm = self._norm()
         initialize(self.recurrent.weight.data)
@@ -163,12 +152,47 @@ class RecurrentCell(SingleCell):
         """The new state (N, state_size), from g and W H_{i-1} + b (N, gate_size) and the previous state."""
 
 
+def scan(
+    decay: Tensor, addend: Tensor, counts: list[int], initial: Tensor | None = None, reverse: bool = False
+) -> Tensor:
+    """c (M, H) of c_t = a_t * c_{t-1} + b_t over all steps of packed sentences.
+
+    Args:
+        decay: a (M, H) in the layout of a `PackedSequence`: the rows of step 0, then those of step 1, and so on; the
+            rows of a step belong to the first sentences.
+        addend: b (M, H), likewise.
+        counts: The rows of each step.
+        initial: c before the first step that runs, (rows of that step, H); None for zeros, from which also every
+            sentence starts that begins at a later step.
+        reverse: Run from the last step to the first.
+    """
+    state, states = addend[:0] if initial is None else initial, []
+    for a, b in split_steps(counts, reverse, decay, addend):
+        state = a * first_rows(state, a.shape[0]) + b
+        states.append(state)
+    return torch.cat(states[::-1] if reverse else states)
+
+
+def split_steps(counts: list[int], reverse: bool, *packed: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """The rows of each step, of several packed tensors at once; from the last step to the first with `reverse`."""
+    steps = [torch.split(tensor, counts) for tensor in packed]
+    return zip(*(part[::-1] if reverse else part for part in steps), strict=True)
+
+
+def first_rows(state: Tensor, rows: int) -> Tensor:
+    """The first rows of a state, padded with zeros where it has fewer: sentences end, or begin in reverse."""
+    missing = rows - state.shape[0]
+    return state[:rows] if missing <= 0 else F.pad(state, (0, 0, 0, missing))
+
+
 class ScanCell(SingleCell):
     """A cell without a product with H_{i-1}: c_i = a_i * c_{i-1} + b_i, elementwise; a_i and b_i depend on g_i alone.
 
-    So `run` takes all steps at once, in `ops.scan`. c is the last block of the state and starts at H_0. Gates in half
-    precision are computed in float32, since 1 - z rounds to 1 for a small z. With `layer_norm`, g is layer-normalized.
+    c is the last block of the state and starts at H_0. Gates in half precision are computed in float32, since 1 - z
+    rounds to 1 for a small z. With `layer_norm`, g is layer-normalized.
     """
+
+    scan = staticmethod(scan)
 
     def __init__(self, hidden_size: int, layer_norm: bool = False) -> None:
         super().__init__(hidden_size, layer_norm)
@@ -179,25 +203,18 @@ class ScanCell(SingleCell):
         return torch.cat([hidden] * self.states, dim=-1)
 
     def forward(self, inputs: Tensor, state: Tensor) -> Tensor:
-        return self.all_states(layer_norm(self.input_norm, inputs), [inputs.shape[0]], state)
+        return self.all_states(self.input_norm(inputs), [inputs.shape[0]], state)
 
     def run(self, inputs: Tensor, state: Tensor) -> Tensor:
-        if self.why_not() is not None:
-            return super().run(inputs, state)
-        steps, rows = inputs.shape[:2]
-        gates = layer_norm(self.input_norm, inputs).flatten(0, 1)
-        return self.all_states(gates, [rows] * steps, state).view(steps, rows, -1)
-
-    def why_not(self) -> str | None:
-        """Why `run` loops over steps; None if it takes all of them in one operation."""
-        return changed(self)
+        # Between the steps c is not rounded, or a small z would change nothing.
+        return super().run(full_precision(inputs), full_precision(state)).to(inputs.dtype)
 
     @classmethod
     def all_states(cls, gates: Tensor, counts: list[int], state: Tensor | None = None, reverse: bool = False) -> Tensor:
-        """The states (M, state_size) from g (M, gate_size) and the first state, in the layout of `ops.scan.scan`."""
+        """The states (M, state_size) from g (M, gate_size) and the first state, in the layout of `scan`."""
         g = full_precision(gates)
         first = None if state is None else state[..., -(state.shape[-1] // cls.states) :].to(g.dtype)
-        return cls.state_of(g, scan(*cls.terms(g), counts, first, reverse)).to(gates.dtype)
+        return cls.state_of(g, cls.scan(*cls.terms(g), counts, first, reverse)).to(gates.dtype)
 
     @staticmethod
     @abstractmethod
@@ -216,7 +233,6 @@ def initialize(recurrent: Tensor) -> None:
         nn.init.orthogonal_(block)
 
 
-@fusible
 class GRUCell(RecurrentCell):
     """Gated recurrent unit (Cho et al. 2014), with the reset gate after the product, as in `torch.nn.GRU`:
 
@@ -225,23 +241,16 @@ class GRUCell(RecurrentCell):
     """
 
     gates = 3
-    update = staticmethod(gru_update)
 
-    def run(self, inputs: Tensor, state: Tensor) -> Tensor:
-        if self.why_not() is not None:
-            return super().run(inputs, state)
-        steps, rows = inputs.shape[:2]
-        gates = layer_norm(self.input_norm, inputs).flatten(0, 1)
-        parameters = self.recurrent.weight, self.recurrent.bias
-        states = gru_sequence(gates, [rows] * steps, state, *parameters, norm=norm_weights(self.recurrent_norm))
-        return states.view(steps, rows, -1)
-
-    def why_not(self) -> str | None:
-        """Why `run` loops over steps; None if it takes all of them in one operation."""
-        return why_not_sequence(self)
+    @staticmethod
+    def update(inputs: Tensor, recurrent: Tensor, state: Tensor) -> Tensor:
+        input_r, input_z, input_n = inputs.chunk(3, dim=-1)
+        recurrent_r, recurrent_z, recurrent_n = recurrent.chunk(3, dim=-1)
+        reset, update = torch.sigmoid(input_r + recurrent_r), torch.sigmoid(input_z + recurrent_z)
+        candidate = torch.tanh(input_n + reset * recurrent_n)
+        return (1 - update) * candidate + update * state
 
 
-@fusible
 class LSTMCell(RecurrentCell):
     """Long short-term memory (Hochreiter & Schmidhuber 1997; Gers et al. 2000), gates ordered as in `torch.nn.LSTM`.
 
@@ -259,7 +268,6 @@ class LSTMCell(RecurrentCell):
         return torch.cat((torch.sigmoid(output_gate) * torch.tanh(memory), memory), dim=-1)
 
 
-@fusible
 class RNNCell(RecurrentCell):
     """The simple recurrent network (Elman 1990): H' = tanh(g + W H + b)."""
 
@@ -270,14 +278,13 @@ class RNNCell(RecurrentCell):
         return torch.tanh(inputs + recurrent)
 
 
-@fusible
 class MinGRUCell(ScanCell):
     """minGRU, a GRU whose gate and candidate do not depend on the state (Feng et al. 2024, sec. 3.1):
 
     z = sigmoid(g_z);  H' = (1 - z) * H + z * g_n.
 
     This is the plain form. The form in log-space (app. B) stabilizes the paper's own scan, but restricts candidates and
-    states to positive numbers; `ops.scan` is stable without it, and H_0 may be negative.
+    states to positive numbers; `scan` is stable without it, and H_0 may be negative.
     """
 
     gates = 2
@@ -293,7 +300,6 @@ class MinGRUCell(ScanCell):
         return memory
 
 
-@fusible
 class SRUCell(ScanCell):
     """The simple recurrent unit (Lei et al. 2018, eq. 1-4, with v_f = v_r = 0: the first version, arXiv 1709.02755v1):
 

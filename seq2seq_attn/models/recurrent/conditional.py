@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, cast
+from typing import Literal
 
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from seq2seq_attn.attention import Context, PreparedSource, Source
+from seq2seq_attn.attention import Context, PreparedSource
 from seq2seq_attn.models.recurrent.bahdanau import ContextGates
-from seq2seq_attn.models.recurrent.cells import CELLS, Cell, RecurrentCell, ScanCell
+from seq2seq_attn.models.recurrent.cells import CELLS, Cell, ScanCell
 from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderConfig, DecoderOutput, DecoderState
-from seq2seq_attn.ops.decoder import DecoderWeights, decoder_sequence, scoring, why_not
-from seq2seq_attn.ops.dispatch import fusible
-from seq2seq_attn.ops.layer_norm import layer_norm, norm_weights
-from seq2seq_attn.ops.linear import Linear
 from seq2seq_attn.strict import Layers
 
 
-@fusible
 class ConditionalDecoder(Decoder):
     """H'_i = cell_1(E y_{i-1}, H_{i-1});  C_i = read(H'_i);  H_i = cell_2(C_i, H'_i)   (Sennrich et al. 2017, sec. 2).
 
@@ -36,7 +31,7 @@ class ConditionalDecoder(Decoder):
         super().__init__(cell, context)
         self.second = second
         self.deeper = nn.ModuleList(deeper)
-        self.from_token = Linear(embedding_size, cell.gate_size)
+        self.from_token = nn.Linear(embedding_size, cell.gate_size)
         self.from_context = ContextGates(context.value_size, second.gate_size)
         self.second_bias = nn.Parameter(self.from_token.weight.new_zeros(second.gate_size))
 
@@ -54,29 +49,6 @@ class ConditionalDecoder(Decoder):
         for cell in self.deeper:
             hidden = cell(torch.zeros_like(gates), hidden)
         return DecoderState(hidden, history), DecoderOutput(self.cell.output(hidden), context, weights)
-
-    def run(self, input_gates: Tensor, state: DecoderState, source: PreparedSource) -> DecoderOutput:
-        if self.why_not() is not None:
-            return super().run(input_gates, state, source)
-        gates = layer_norm(cast(RecurrentCell, self.cell).input_norm, input_gates)
-        return DecoderOutput(*decoder_sequence(gates, state.hidden, cast(Source, source), self._weights()))
-
-    def why_not(self) -> str | None:
-        """Why a known target is decoded by a loop over steps; None if it is decoded in one operation."""
-        if self.deeper:
-            return f"the decoder has {2 + len(self.deeper)} transitions"
-        return why_not(self, [self.cell, self.second], self.context)
-
-    def _weights(self) -> DecoderWeights:
-        """Where `why_not` is None."""
-        parts = self.cell, self.second, self.context, self.from_context
-        first, second, context, from_context = (cast(Any, part) for part in parts)
-        before, after = first.recurrent, second.recurrent
-        return DecoderWeights(
-            *(from_context.map.weight, after.weight, after.bias, *scoring(context.scorer)),
-            *(before.weight, before.bias, self.second_bias),
-            *map(norm_weights, (second.input_norm, second.recurrent_norm, first.recurrent_norm)),
-        )
 
 
 class ConditionalConfig(DecoderConfig):

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Literal
 
 from pydantic import SerializeAsAny
+from torch import nn
 
 from seq2seq_attn import attention
 from seq2seq_attn.errors import UserError
@@ -17,8 +18,6 @@ from seq2seq_attn.models.recurrent.decoders import DecoderConfig
 from seq2seq_attn.models.recurrent.encoder import RecurrentEncoderConfig
 from seq2seq_attn.models.recurrent.translator import DeepOutput, PlainOutput, RecurrentTranslator
 from seq2seq_attn.models.translator import DropoutConfig, ModelConfig
-from seq2seq_attn.ops.linear import Linear
-from seq2seq_attn.ops.replace import use_fused_modules
 
 
 class RecurrentConfig(ModelConfig):
@@ -57,10 +56,9 @@ class RecurrentConfig(ModelConfig):
         summary = attention.summary_of(self.summary, encoder.state_size, encoder.directions)
         query_size = self.decoder.hidden_size
         context = build_context(self.context, query_size, encoder.state_size, encoder.directions, summary)
-        use_fused_modules(context)  # attention/ itself depends on torch alone
         make_cell = partial(self.decoder.make_cell, self.layer_norm, self.dropout.state)
         decoder = self.decoder.build(make_cell, context, self.embedding_size)
-        readout, output = self._readout(context), Linear(self.features, target_size)
+        readout, output = self._readout(context), nn.Linear(self.features, target_size)
         if tied != "none":
             if self.features != self.embedding_size:
                 raise UserError(

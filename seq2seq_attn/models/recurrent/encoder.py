@@ -1,6 +1,6 @@
 """The recurrent encoder: layers in one or two directions over packed sentences; and one that reads in reverse.
 
-GRU, LSTM and plain RNN layers are torch's own, or their fused forms; those of minGRU and SRU are `ScanLayer`.
+GRU, LSTM and plain RNN layers are torch's own; those of minGRU and SRU are `ScanLayer`.
 """
 
 from __future__ import annotations
@@ -15,19 +15,13 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from seq2seq_attn.models.encoder import Encoder, EncoderConfig
-from seq2seq_attn.models.recurrent.cells import CELLS, RecurrentCell, ScanCell, SingleCell, initialize
+from seq2seq_attn.models.recurrent.cells import CELLS, ScanCell, SingleCell, initialize
 from seq2seq_attn.models.recurrent.decoders import CellName, check_residual
-from seq2seq_attn.ops.dispatch import fusible, unsupported
-from seq2seq_attn.ops.dropout import Dropout
-from seq2seq_attn.ops.gru import run_packed, why_not_layer
-from seq2seq_attn.ops.layer_norm import layer_norm
-from seq2seq_attn.ops.linear import Linear
 from seq2seq_attn.strict import Layers, Size
 
 LAYERS: dict[str, Callable[..., nn.RNNBase]] = {"gru": nn.GRU, "lstm": nn.LSTM, "rnn": nn.RNN}
 
 
-@fusible
 class RecurrentEncoder(Encoder):
     """States h_1..h_S of a source: h_j = [forward GRU up to j; backward GRU down to j] (Bahdanau et al. 2015, A.2.1).
 
@@ -60,7 +54,7 @@ class RecurrentEncoder(Encoder):
             make_layer = partial(LAYERS[cell], batch_first=True)
         self.layers = nn.ModuleList(make_layer(size, hidden_size, bidirectional=bidirectional) for size in sizes)
         self.norms = nn.ModuleList(nn.LayerNorm(self.state_size) if layer_norm else nn.Identity() for _ in sizes)
-        self.dropout = Dropout(dropout)
+        self.dropout = nn.Dropout(dropout)
         for name, parameter in self.named_parameters():
             if "weight_hh" in name:
                 initialize(parameter.data)
@@ -71,25 +65,18 @@ class RecurrentEncoder(Encoder):
         for layer, norm in zip(self.layers, self.norms, strict=True):
             is_first = layer is self.layers[0]
             inputs = packed if is_first else _map(self.dropout, packed)
-            outputs = _map(partial(layer_norm, norm), self._run(layer, inputs))
+            outputs = _map(norm, self.run_layer(layer, inputs))
             is_residual = self.residual and not is_first
             packed = outputs._replace(data=outputs.data + packed.data) if is_residual else outputs
         return pad_packed_sequence(packed, batch_first=True, total_length=embedded.shape[1])[0]
 
-    def _run(self, layer: nn.Module, packed: PackedSequence) -> PackedSequence:
-        if issubclass(self.cell, RecurrentCell):
-            return run_packed(layer, packed, self.cell.update, self.cell.states)
-        outputs: PackedSequence = layer(packed)
+    def run_layer(self, layer: nn.Module, packed: PackedSequence) -> PackedSequence:
+        """The outputs of a layer over packed sentences."""
+        weight: Tensor = next(layer.parameters())
+        outputs: PackedSequence = layer(packed._replace(data=packed.data.to(weight.dtype)))[0]
         return outputs
 
-    def why_not(self) -> str | None:
-        """Why some layer of torch does not use the fused form; None if all do."""
-        if not issubclass(self.cell, RecurrentCell):
-            return None
-        return next((reason for layer in self.layers if (reason := why_not_layer(layer)) is not None), None)
 
-
-@fusible
 class ScanLayer(nn.Module):
     """The outputs of a `ScanCell` in one or two directions over packed sentences, from states of zero.
 
@@ -100,24 +87,20 @@ class ScanLayer(nn.Module):
         super().__init__()
         self.cell = cell
         self.directions = 2 if bidirectional else 1
-        self.from_input = Linear(input_size, self.directions * cell.gates * hidden_size)
+        self.from_input = nn.Linear(input_size, self.directions * cell.gates * hidden_size)
 
-    def forward(self, packed: PackedSequence) -> PackedSequence:
+    def forward(self, packed: PackedSequence) -> tuple[PackedSequence, None]:
+        """The outputs; and None, where torch's layers return their last states."""
         counts: list[int] = packed.batch_sizes.tolist()
         gates = self.from_input(packed.data).chunk(self.directions, dim=-1)
         states = [self.cell.all_states(own, counts, reverse=bool(way)) for way, own in enumerate(gates)]
-        return packed._replace(data=torch.cat([self.cell.output(each) for each in states], dim=-1))
-
-    def why_not(self) -> str | None:
-        """Why `ops.scan` uses its reference implementation; None if it does not."""
-        return unsupported(*self.parameters())
+        return packed._replace(data=torch.cat([self.cell.output(each) for each in states], dim=-1)), None
 
 
 def _map(module: Callable[[Tensor], Tensor], packed: PackedSequence) -> PackedSequence:
     return packed._replace(data=module(packed.data))
 
 
-@fusible
 class ReversedEncoder(Encoder):
     """A unidirectional encoder that reads a sentence x_1, ..., x_n, `</s>` as x_n, ..., x_1, `</s>`.
 

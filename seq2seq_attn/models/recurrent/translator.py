@@ -12,12 +12,8 @@ from seq2seq_attn.models.embedding import Embedding
 from seq2seq_attn.models.encoder import Encoder
 from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderState
 from seq2seq_attn.models.translator import Decoded, EmbeddingTables, Sentences, Step, Translator
-from seq2seq_attn.ops.dispatch import fusible
-from seq2seq_attn.ops.dropout import Dropout
-from seq2seq_attn.ops.linear import Linear
 
 
-@fusible
 class DeepOutput(nn.Module):
     """t_i = tanh(W [H_i; C_i; E y_{i-1}] + b)   (Pascanu et al. 2014; Bahdanau et al. 2015, A.2.2).
 
@@ -29,21 +25,20 @@ class DeepOutput(nn.Module):
         self, hidden_size: int, context_size: int, embedding_size: int, size: int, *, dropout: float = 0.0
     ) -> None:
         super().__init__()
-        self.combine = Linear(hidden_size + context_size + embedding_size, size)
-        self.dropout = Dropout(dropout)
+        self.combine = nn.Linear(hidden_size + context_size + embedding_size, size)
+        self.dropout = nn.Dropout(dropout)
 
     def forward(self, hidden: Tensor, context: Tensor, embedded: Tensor) -> Tensor:
         features: Tensor = self.dropout(torch.tanh(self.combine(torch.cat((hidden, context, embedded), dim=-1))))
         return features
 
 
-@fusible
 class PlainOutput(nn.Module):
     """t_i = H_i: the decoder's output is projected directly, as in Luong et al. 2015, eq. 6."""
 
     def __init__(self, *, dropout: float = 0.0) -> None:
         super().__init__()
-        self.dropout = Dropout(dropout)
+        self.dropout = nn.Dropout(dropout)
 
     def forward(self, hidden: Tensor, context: Tensor, embedded: Tensor) -> Tensor:
         features: Tensor = self.dropout(hidden)
@@ -60,7 +55,6 @@ class RecurrentMemory(NamedTuple):
         return RecurrentMemory(self.source.select(rows), self.initial.index_select(0, rows))
 
 
-@fusible
 class RecurrentTranslator(Translator):
     """p(y | x) = prod_i softmax(V t_i + b)_{y_i}, with t_i from the decoder's readout and H_0 = tanh(W C + b).
 
@@ -84,12 +78,12 @@ class RecurrentTranslator(Translator):
         self.source_embedding = source_embedding
         self.encoder = encoder
         self.summary = summary
-        self.initial = Linear(encoder.state_size, decoder.hidden_size)
+        self.initial = nn.Linear(encoder.state_size, decoder.hidden_size)
         self.target_embedding = target_embedding
         self.decoder = decoder
         self.readout = readout
         self.output = output
-        self.state_dropout = Dropout(state_dropout)
+        self.state_dropout = nn.Dropout(state_dropout)
 
     def encode(self, source: Sentences) -> RecurrentMemory:
         return self.encode_embedded(self.embed_source(source), source)

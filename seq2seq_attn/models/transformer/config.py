@@ -30,8 +30,6 @@ from seq2seq_attn.models.transformer.encoder import TransformerEncoder
 from seq2seq_attn.models.transformer.layers import Activation, DecoderLayer, EncoderLayer, FeedForward, Norm
 from seq2seq_attn.models.transformer.translator import TransformerTranslator
 from seq2seq_attn.models.translator import DropoutConfig, ModelConfig, Probability
-from seq2seq_attn.ops.linear import Linear
-from seq2seq_attn.ops.replace import use_fused_modules
 from seq2seq_attn.strict import Layers, Size, Strict
 
 SCALED_DOT = ScorerConfig(name="scaled_dot")
@@ -113,7 +111,6 @@ class TransformerEncoderConfig(LayersConfig, EncoderConfig):
             layer_drop=self.layer_drop,
         )
         initialize(encoder)
-        use_fused_modules(encoder)
         return encoder
 
 
@@ -168,7 +165,7 @@ class TransformerConfig(ModelConfig):
         source_embedding, target_embedding = build_embeddings(self, self.dropout, tied, *sizes, joint)
         encoder = self.encoder.build(self.embedding_size, dropout=self.dropout.state)
         decoder = self._decoder(encoder)
-        output = Linear(self.embedding_size, target_size)
+        output = nn.Linear(self.embedding_size, target_size)
         if tied != "none":
             output.weight = target_embedding.table.weight
         return TransformerTranslator(
@@ -191,7 +188,7 @@ class TransformerConfig(ModelConfig):
                 DecoderLayer(
                     options.self_attention(size, place, causal=True),
                     context,
-                    nn.Identity() if projects else Linear(context.value_size, size),
+                    nn.Identity() if projects else nn.Linear(context.value_size, size),
                     options.feed_forward(size),
                     size,
                     options.norm,
@@ -208,7 +205,6 @@ class TransformerConfig(ModelConfig):
             layer_drop=options.layer_drop,
         )
         initialize(decoder)
-        use_fused_modules(decoder)
         return decoder
 
     def _context(self, encoder: Encoder) -> attention.Context:

@@ -9,15 +9,11 @@ from torch import Tensor, nn
 
 from seq2seq_attn.attention import Context, History, PreparedSource, SelfAttention, each_tensor
 from seq2seq_attn.models.translator import read_source, start_reading
-from seq2seq_attn.ops.dispatch import fusible
-from seq2seq_attn.ops.dropout import Dropout, add_dropped
-from seq2seq_attn.ops.linear import Linear
 
 Activation = Literal["relu", "gelu", "swiglu"]
 Norm = Literal["pre", "post"]
 
 
-@fusible
 class Residual(nn.Module):
     """The connection around a sublayer f: norm(x + dropout(f(x))) with `post`, x + dropout(f(norm(x))) with `pre`.
 
@@ -28,7 +24,7 @@ class Residual(nn.Module):
     def __init__(self, size: int, norm: Norm, dropout: float = 0.0, *, depends_on_x: bool = True) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(size) if depends_on_x or norm == "post" else nn.Identity()
-        self.dropout = Dropout(dropout)
+        self.dropout = nn.Dropout(dropout)
         self.is_pre = norm == "pre"
 
     def before(self, x: Tensor) -> Tensor:
@@ -38,12 +34,11 @@ class Residual(nn.Module):
 
     def after(self, x: Tensor, y: Tensor) -> Tensor:
         """The output, from x and y = f(before(x))."""
-        added = add_dropped(x, y, self.dropout)
+        added: Tensor = x + self.dropout(y)
         normed: Tensor = added if self.is_pre else self.norm(added)
         return normed
 
 
-@fusible
 class FeedForward(nn.Module):
     """W_2 dropout(a(W_1 x + b_1)) + b_2 at every position, a = relu (Vaswani et al. 2017, eq. 2) or gelu.
 
@@ -54,10 +49,10 @@ class FeedForward(nn.Module):
         super().__init__()
         is_gated = activation == "swiglu"
         self.activation = activation
-        self.hidden_layer = Linear(size, hidden_size, bias=not is_gated)
-        self.gate_layer = Linear(size, hidden_size, bias=False) if is_gated else None
-        self.output_layer = Linear(hidden_size, size, bias=not is_gated)
-        self.dropout = Dropout(dropout)
+        self.hidden_layer = nn.Linear(size, hidden_size, bias=not is_gated)
+        self.gate_layer = nn.Linear(size, hidden_size, bias=False) if is_gated else None
+        self.output_layer = nn.Linear(hidden_size, size, bias=not is_gated)
+        self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         hidden = self.hidden_layer(x)
@@ -69,7 +64,6 @@ class FeedForward(nn.Module):
         return output
 
 
-@fusible
 class EncoderLayer(nn.Module):
     """Self-attention, then the feed-forward network, each with a residual connection."""
 
@@ -102,7 +96,6 @@ class LayerState(NamedTuple):
         return LayerState(None if self.cache is None else self.cache.select(rows), history)
 
 
-@fusible
 class DecoderLayer(nn.Module):
     """Causal self-attention, reading the source through any context, then the feed-forward network.
 

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from seq2seq_attn.attention import Position
 from seq2seq_attn.models.transformer.layers import Norm
-from seq2seq_attn.ops.dropout import Dropout
 
 
 class LayerStack(nn.Module):
@@ -37,7 +36,7 @@ class LayerStack(nn.Module):
         self.position = position
         self.layers = nn.ModuleList(layers)
         self.final_norm = nn.LayerNorm(size) if norm == "pre" else nn.Identity()
-        self.dropout = Dropout(dropout)
+        self.dropout = nn.Dropout(dropout)
         self.layer_drop = layer_drop
 
     def below(self, inputs: Tensor, start: int = 0) -> Tensor:

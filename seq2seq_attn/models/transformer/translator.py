@@ -11,8 +11,6 @@ from seq2seq_attn.models.embedding import Embedding
 from seq2seq_attn.models.encoder import Encoder
 from seq2seq_attn.models.transformer.decoder import TransformerDecoder
 from seq2seq_attn.models.translator import Decoded, EmbeddingTables, Sentences, Step, Translator
-from seq2seq_attn.ops.dispatch import fusible
-from seq2seq_attn.ops.dropout import Dropout
 
 
 class TransformerMemory(NamedTuple):
@@ -24,7 +22,6 @@ class TransformerMemory(NamedTuple):
         return TransformerMemory(tuple(source.select(rows) for source in self.sources))
 
 
-@fusible
 class TransformerTranslator(Translator):
     """p(y | x) = prod_i softmax(V H_i + b)_{y_i}, with H_i from the decoder's last layer."""
 
@@ -44,7 +41,7 @@ class TransformerTranslator(Translator):
         self.target_embedding = target_embedding
         self.decoder = decoder
         self.output = output
-        self.readout_dropout = Dropout(readout_dropout)
+        self.readout_dropout = nn.Dropout(readout_dropout)
 
     def encode(self, source: Sentences) -> TransformerMemory:
         return self.encode_embedded(self.embed_source(source), source)

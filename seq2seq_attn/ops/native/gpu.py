@@ -1,7 +1,7 @@
 """Triton kernels for the steps of a recurrent decoder on a GPU, where launching operations takes longer than they do.
 
 Each kernel replaces five to twenty operations. The functions that launch them have the arguments of their callers in
-ops/gru.py and ops/fused_scorers.py, where the equations and shapes are. Numbers are loaded as float32 and rounded only
+ops/gru.py and ops/scorers.py, where the equations and shapes are. Numbers are loaded as float32 and rounded only
 when they are stored; tanh(x) is computed as 2 σ(2 x) - 1.
 """
 

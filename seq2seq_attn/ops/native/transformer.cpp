@@ -6,7 +6,7 @@
 // positions; the rest, which is padding, is left as it is.
 extern "C" void transformer_encoder(Index count, Index size, Index heads, Index hidden_size, Index norm_first,
                                     Index activation, double epsilon, const float *parameters, Index per_layer,
-                                    Index sentences, Index longest, const std::int64_t *lengths, const float *inputs,
+                                    Index sentences, Index longest, const Index *lengths, const float *inputs,
                                     float *states, Index threads) {
     const Layers layers{count, size, heads, hidden_size, bool(norm_first), Activation(activation), epsilon, parameters,
                         per_layer};
@@ -61,9 +61,9 @@ extern "C" void transformer_encoder(Index count, Index size, Index heads, Index 
 // source.
 extern "C" void transformer_step(Index count, Index size, Index heads, Index hidden_size, Index norm_first,
                                  Index activation, double epsilon, const float *parameters, Index per_layer, Index rows,
-                                 const float *inputs, Index steps, const std::int64_t *caches,
-                                 const std::int64_t *cache_rows, const std::int64_t *slots, float *cache,
-                                 Index sentences, Index longest, const std::int64_t *lengths, const float *source,
+                                 const float *inputs, Index steps, const Index *caches,
+                                 const Index *cache_rows, const Index *slots, float *cache,
+                                 Index sentences, Index longest, const Index *lengths, const float *source,
                                  float *states, float *weights, Index threads) {
     const Layers layers{count, size, heads, hidden_size, bool(norm_first), Activation(activation), epsilon, parameters,
                         per_layer};

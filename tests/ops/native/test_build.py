@@ -15,8 +15,7 @@ import torch
 
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.translator import pad
-from seq2seq_attn.ops import native
-from seq2seq_attn.ops.loss import vocabulary_loss
+from seq2seq_attn.ops import fuse, native
 from seq2seq_attn.ops.native import build
 from seq2seq_attn.search import SearchOptions, beam_search
 
@@ -285,10 +284,10 @@ def test_training_and_search_work_without_kernels(monkeypatch):
     monkeypatch.setattr(native, "library", build.library.__wrapped__)  # the cached function has read the variable
     assert not native.has_kernels(torch.empty(0))
     config = RecurrentConfig.model_validate({"embedding_size": 7, "encoder": {"hidden_size": 5}})
-    model = config.build(17, 19, False)
+    model = fuse(config.build(17, 19, False))
     source, target = pad([[4, 9, 6, 3], [5, 3]]), pad([[7, 3], [10, 8, 3]])
     features = model.decode(model.decoder_inputs(target), model.encode(source)).features[target.is_token]
-    loss, _ = vocabulary_loss(model, model.project, model.output, features, target.tokens[target.is_token])
+    loss, _ = model.loss(features, target.tokens[target.is_token])
     loss.backward()
     assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
     assert len(beam_search(model, source, SearchOptions(max_length=5))) == 2

@@ -8,13 +8,15 @@ from torch import nn
 from torch.nn import functional as F
 
 from seq2seq_attn.attention import Additive, Attention, Source
-from seq2seq_attn.ops import native
+from seq2seq_attn.models.recurrent.cells import GRUCell
+from seq2seq_attn.ops import fuse, native
 from seq2seq_attn.ops.continuations import best_continuations
 from seq2seq_attn.ops.decoder import DecoderWeights, decoder_sequence
-from seq2seq_attn.ops.fused_scorers import fused_scores, read_backward, read_forward
-from seq2seq_attn.ops.gru import gru_sequence, gru_update, reference_gru_update, step_forward
+from seq2seq_attn.ops.gru import gru_sequence, gru_update, step_forward
 from seq2seq_attn.ops.input_feeding import FeedingWeights, feeding_sequence
 from seq2seq_attn.ops.loss import fused_loss
+from seq2seq_attn.ops.native.declarations import declarations
+from seq2seq_attn.ops.scorers import additive_scores, read_backward, read_forward
 from seq2seq_attn.text.vocabulary import BOS, PAD
 
 BATCH, SOURCE, TARGET, DECODER, VALUES, SCORES, WORDS = 5, 3, 4, 19, 23, 37, 131  # not multiples of a vector register
@@ -38,7 +40,7 @@ def gradients(outputs, inputs):
 def test_a_gru_step_and_its_backward_pass_equal_the_reference(dtype, close):
     inputs = [drawn(dtype, BATCH, size) for size in (3 * DECODER, 3 * DECODER, DECODER)]
     exact = doubled(inputs)
-    got, expected = gru_update(*inputs), reference_gru_update(*exact)
+    got, expected = gru_update(*inputs), GRUCell.update(*exact)
     close(got, expected)
     for ours, theirs in zip(gradients([got], inputs), gradients([expected], exact), strict=True):
         close(ours, theirs)
@@ -138,7 +140,7 @@ def test_input_feeding_under_teacher_forcing_follows_the_equations_of_the_paper(
     def by_equations(x, state, fed, keys, values, feed, recurrent, bias, combine, combine_bias, query=None, v=None):
         steps = []
         for gates in x:
-            state = reference_gru_update(gates + fed @ feed.t(), state @ recurrent.t() + bias, state)
+            state = GRUCell.update(gates + fed @ feed.t(), state @ recurrent.t() + bias, state)
             if additive:
                 scores = torch.tanh((state @ query.t())[:, None] + keys) @ v
             else:
@@ -168,23 +170,24 @@ def test_additive_scores_and_their_gradients_equal_the_equation(dtype, close):
     inputs = [queries, keys, v]
     exact = doubled(inputs)
     is_read = torch.arange(SOURCE) < torch.tensor([3, 1, 2, 3, 2])[:, None, None]  # the others have no gradient
-    got = fused_scores(*inputs)
+    got = additive_scores(*inputs)
     expected = torch.tanh(exact[0][:, :, None] + exact[1][:, None]) @ exact[2]
     torch.testing.assert_close(got.double(), expected, rtol=1e-2 if dtype == torch.bfloat16 else 1e-5, atol=1e-5)
     for ours, theirs in zip(gradients([got * is_read], inputs), gradients([expected * is_read], exact), strict=True):
         close(ours, theirs)
     with torch.no_grad():
-        assert torch.equal(fused_scores(*inputs), got)
+        assert torch.equal(additive_scores(*inputs), got)
     with pytest.raises(RuntimeError, match="first derivatives only"):
-        torch.autograd.grad(fused_scores(*inputs).sum(), queries, create_graph=True)
+        torch.autograd.grad(additive_scores(*inputs).sum(), queries, create_graph=True)
 
 
 def test_additive_scores_of_other_sizes_are_those_of_torch():
     """A kernel would read, and in the backward pass write, other memory."""
-    queries, keys, v = torch.randn(1, TARGET, SCORES), torch.randn(BATCH, SOURCE, SCORES), torch.randn(SCORES)
-    torch.testing.assert_close(fused_scores(queries, keys, v), torch.tanh(queries[:, :, None] + keys[:, None]) @ v)
+    standard = Additive(DECODER, VALUES, SCORES)
+    fused, query, keys = fuse(standard), torch.randn(1, TARGET, DECODER), torch.randn(BATCH, SOURCE, SCORES)
+    torch.testing.assert_close(*(each(query, keys[:1]) for each in (fused, standard)))
     with pytest.raises(RuntimeError, match="must match the size"):
-        fused_scores(queries[..., 1:], keys, v)
+        fused(query.expand(BATCH, -1, -1), keys[..., 1:])
 
 
 def test_a_step_of_additive_attention_equals_the_attention_module(dtype, close):
@@ -240,17 +243,55 @@ def test_the_loss_over_the_vocabulary_equals_that_of_torch(dtype, smoothing):
         torch.testing.assert_close(ours.double(), theirs, **tolerance)
 
 
+def read(scores, values, weights, contexts, /, **options):
+    (sentences, queries, length), width = scores.shape, values.shape[2]
+    sizes = {"sentences": sentences, "queries": queries, "length": length, "width": width}
+    tensors = {"scores": scores, "is_token": None, "values": values, "weights": weights, "contexts": contexts}
+    native.run("attention_read", scores.dtype, **sizes | tensors | options)
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"mask": None}, "declared with other arguments: mask"),
+        ({"length": 2.0}, "length must be a"),
+        ({"length": None}, "length must be a"),
+        ({"values": 1}, "values must be a"),
+        ({"values": torch.zeros(1, 2, 1, dtype=torch.double)}, "got a Tensor of torch.float64"),
+        ({"is_token": torch.ones(2, dtype=torch.uint8)}, "is_token must be a torch.bool"),
+        ({"values": torch.zeros(1, 2, 2)[..., :1]}, "not contiguous"),
+        ({"values": torch.zeros(1, 2, 1, device="meta")}, "on meta"),
+    ],
+)
+def test_arguments_that_differ_from_the_declaration_of_a_kernel_are_refused(options, what):
+    """Otherwise it would read, or write, other memory."""
+    if not native.has_kernels(torch.empty(0)):
+        pytest.skip("no compiler here")
+    scores, values, weights, contexts = torch.zeros(1, 1, 2), torch.zeros(1, 2, 1), torch.zeros(1, 1, 2), torch.zeros(1)
+    with pytest.raises(TypeError, match=what):
+        read(scores, values, weights, contexts, **options)
+
+
+def test_a_declaration_has_a_number_of_threads_and_known_types():
+    assert len(declarations()) > 10
+    for name, parameters in declarations().items():
+        *given, threads = parameters
+        assert threads == ("threads", "Index", False), name
+        assert {kind for _, kind, is_pointer in given if is_pointer} <= {"Number", "float", "bool", "Index"}, name
+        assert {kind for _, kind, is_pointer in given if not is_pointer} <= {"Index", "double"}, name
+
+
 def test_results_computed_by_hand(dtype, close):
     # Scores 0 and log 3 give the weights 1/4 and 3/4; with the values 8 and 4 the context is 2 + 3.
     scores = torch.tensor([[[0.0, math.log(3)]]]).to(dtype)
     weights, context = torch.empty_like(scores), scores.new_empty(1, 1, 1)
     values = torch.tensor([[[8.0], [4.0]]]).to(dtype)
-    native.run("attention_read", dtype, 1, 1, 2, 1, scores, None, values, weights, context)
+    read(scores, values, weights, context)
     close(weights, torch.tensor([[[0.25, 0.75]]]).double())
     close(context, torch.tensor([[[5.0]]]).double())
     # A score of minus infinity gives a weight of exactly 0.
     scores = torch.tensor([[[0.0, -math.inf]]]).to(dtype)
-    native.run("attention_read", dtype, 1, 1, 2, 1, scores, None, values, weights, context)
+    read(scores, values, weights, context)
     assert (weights.tolist(), context.tolist()) == ([[[1.0, 0.0]]], [[[8.0]]])
     # With pre-activations of 0, both gates are 1/2 and the candidate is 0: the state is halved.
     nothing, state = torch.zeros(1, 6).to(dtype), torch.tensor([[0.5, -2.0]]).to(dtype)
@@ -263,19 +304,7 @@ def test_ties_in_rounding_to_bf16_go_to_the_even_number():
     unit = 2**-7  # the spacing of bf16 numbers from 1 to 2
     values = torch.tensor([[[1.0, 1 + unit], [1 + unit, 1 + 2 * unit]]]).bfloat16()
     context = values.new_empty(1, 1, 2)
-    native.run(
-        "attention_read",
-        values.dtype,
-        1,
-        1,
-        2,
-        2,
-        values.new_zeros(1, 1, 2),
-        None,
-        values,
-        values.new_empty(2),
-        context,
-    )
+    read(values.new_zeros(1, 1, 2), values, values.new_empty(1, 1, 2), context)
     assert context.flatten().tolist() == [1.0, 1 + 2 * unit]
 
 

@@ -4,17 +4,14 @@ import pytest
 import torch
 
 from seq2seq_attn.attention import Additive, Attention, Concat, NegativeSquaredDistance, NormalizedAdditive
-from seq2seq_attn.ops import fused_scorers, reference
-from seq2seq_attn.ops.replace import use_fused_modules
+from seq2seq_attn.ops import fuse
 
 SENTENCES, STEPS, POSITIONS, QUERY, KEY, HIDDEN = 5, 3, 4, 7, 6, 8
 
 
 @pytest.fixture(params=[Additive, Concat, NormalizedAdditive])
 def attention(request):
-    attention = Attention(request.param(QUERY, KEY, HIDDEN))
-    use_fused_modules(attention)
-    return attention
+    return Attention(request.param(QUERY, KEY, HIDDEN))
 
 
 def example():
@@ -23,41 +20,29 @@ def example():
 
 def test_scores_and_gradients_equal_those_of_the_equation(attention, kernel_or_torch):
     query, keys = example()
-    scorer = attention.scorer
 
-    def outcome():
+    def outcome(scorer):
         scores = scorer(query, scorer.prepare(keys))
         return scores, *torch.autograd.grad(scores.sin().sum(), [query, *scorer.parameters()], allow_unused=True)
 
-    fused = outcome()
-    with reference():
-        torch.testing.assert_close(fused, outcome(), atol=1e-5, rtol=1e-4)
+    scorer = fuse(attention).scorer
+    found = outcome(scorer)
+    torch.testing.assert_close(found, outcome(attention.scorer), atol=1e-5, rtol=1e-4)
     with torch.no_grad():
-        torch.testing.assert_close(scorer(query, scorer.prepare(keys)), fused[0].detach(), atol=1e-5, rtol=1e-4)
-
-
-@pytest.mark.parametrize("numbers", [1, 2 * STEPS * POSITIONS * HIDDEN])
-def test_scores_do_not_depend_on_how_sentences_are_split_to_fit_the_cache(attention, numbers, monkeypatch):
-    monkeypatch.setattr(fused_scorers.native, "has_kernels", lambda tensor: False)
-    query, keys = example()
-    scores = attention.scorer(query, attention.scorer.prepare(keys)).detach()
-    monkeypatch.setattr(fused_scorers, "CACHE_NUMBERS", numbers)  # one sentence, two sentences
-    with torch.inference_mode():
-        found = attention.scorer(query, attention.scorer.prepare(keys))
-    torch.testing.assert_close(found.clone(), scores)
+        torch.testing.assert_close(scorer(query, scorer.prepare(keys)), found[0].detach(), atol=1e-5, rtol=1e-4)
 
 
 def test_scores_in_bf16_have_the_precision_of_their_inputs(attention, kernel_or_torch):
     query, keys = example()
-    exact = attention.scorer(query, attention.scorer.prepare(keys))
+    exact, scorer = attention.scorer(query, attention.scorer.prepare(keys)), fuse(attention).scorer
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
-        found = attention.scorer(query, attention.scorer.prepare(keys))
+        found = scorer(query, scorer.prepare(keys))
     torch.testing.assert_close(found.float(), exact, atol=0.05, rtol=0.05)
 
 
 def test_a_squared_distance_by_one_product_equals_the_equation():
-    standard, fused = (Attention(NegativeSquaredDistance(KEY, KEY, temperature=3)) for _ in range(2))
-    use_fused_modules(fused)
+    standard = Attention(NegativeSquaredDistance(KEY, KEY, temperature=3))
+    fused = fuse(standard)
     assert type(fused.scorer) is not type(standard.scorer)
     query, keys = torch.randn(SENTENCES, STEPS, KEY), 10 + torch.randn(SENTENCES, POSITIONS, KEY)
     torch.testing.assert_close(fused.scorer(query, keys), standard.scorer(query, keys), atol=1e-4, rtol=1e-5)

@@ -1,0 +1,172 @@
+"""Recurrent cells and the recurrent encoder, with all steps of a sequence in one operation."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
+
+from seq2seq_attn.models.recurrent.cells import (
+    GRUCell,
+    LSTMCell,
+    MinGRUCell,
+    RNNCell,
+    ScanCell,
+    SingleCell,
+    SRUCell,
+    StackedCell,
+    first_rows,
+)
+from seq2seq_attn.models.recurrent.encoder import RecurrentEncoder, ScanLayer
+from seq2seq_attn.ops.form import Form, changed
+from seq2seq_attn.ops.gru import gru_sequence, gru_update
+from seq2seq_attn.ops.layer_norm import norm_weights, why_not_norm
+from seq2seq_attn.ops.linear import linear
+from seq2seq_attn.ops.scan import scan
+
+
+class FusedGRUCell(Form, GRUCell):
+    """`GRUCell` with each step as one autograd node."""
+
+    stands_for = GRUCell
+    update = staticmethod(gru_update)
+
+
+class GRUSequenceCell(FusedGRUCell):
+    """`GRUCell` with all steps of a sequence as one autograd node."""
+
+    is_reported = True
+
+    @classmethod
+    def why_not(cls, module: GRUCell) -> str | None:
+        return why_not_gru(module)
+
+    def run(self, inputs: Tensor, state: Tensor) -> Tensor:
+        steps, rows = inputs.shape[:2]
+        gates = self.input_norm(inputs).flatten(0, 1)
+        parameters = self.recurrent.weight, self.recurrent.bias
+        states = gru_sequence(gates, [rows] * steps, state, *parameters, norm=norm_weights(self.recurrent_norm))
+        return states.view(steps, rows, -1)
+
+
+def why_not_gru(cell: Any) -> str | None:
+    """Why the steps of a cell are not those of `gru_sequence`; None if they are."""
+    if type(cell) is not GRUCell:
+        return f"{type(cell).__name__} is not a GRU"
+    if (reason := changed(cell)) is not None:
+        return reason
+    if type(cell.recurrent) is not nn.Linear or cell.recurrent.bias is None:
+        return f"its product with the state is {type(cell.recurrent).__name__}"
+    return why_not_norm(cell.input_norm, cell.recurrent) or why_not_norm(cell.recurrent_norm, cell.recurrent)
+
+
+class FusedStackedCell(Form, StackedCell):
+    """`StackedCell`, layer by layer: the outputs of one cell at all steps are the inputs of the next."""
+
+    stands_for = StackedCell
+    any_dtype = True
+
+    def run(self, inputs: Tensor, state: Tensor) -> Tensor:
+        return self.layer_by_layer(inputs, state, lambda cell: cell.run)
+
+
+class _FusedScanCell(Form, ScanCell):
+    """A cell whose steps take one operation."""
+
+    is_reported = True
+    scan = staticmethod(scan)
+
+    @classmethod
+    def why_not(cls, module: nn.Module) -> str | None:
+        return changed(module)
+
+    def run(self, inputs: Tensor, state: Tensor) -> Tensor:
+        steps, rows = inputs.shape[:2]
+        gates = self.input_norm(inputs).flatten(0, 1)
+        return self.all_states(gates, [rows] * steps, state).view(steps, rows, -1)
+
+
+class FusedMinGRUCell(_FusedScanCell, MinGRUCell):
+    """`MinGRUCell` with all steps in one operation."""
+
+    stands_for = MinGRUCell
+
+
+class FusedSRUCell(_FusedScanCell, SRUCell):
+    """`SRUCell` with all steps in one operation."""
+
+    stands_for = SRUCell
+
+
+class FusedScanLayer(Form, ScanLayer):
+    """`ScanLayer` of a fused cell."""
+
+    stands_for = ScanLayer
+    cells: ClassVar[dict[type[ScanCell], type[ScanCell]]] = {MinGRUCell: FusedMinGRUCell, SRUCell: FusedSRUCell}
+
+    @classmethod
+    def why_not(cls, module: ScanLayer) -> str | None:
+        return None if module.cell in cls.cells else f"{module.cell.__name__} is not a class of this package"
+
+    def pack(self) -> None:
+        self.cell = self.cells[self.cell]
+
+
+_CELLS: tuple[type[SingleCell], ...] = (GRUCell, LSTMCell, RNNCell)
+
+
+class FusedRecurrentEncoder(Form, RecurrentEncoder):
+    """`RecurrentEncoder`, whose layers slice no steps out of one tensor on a CPU.
+
+    In torch's own layers, the backward pass of every slice zero-fills a tensor of the whole batch: training time is
+    quadratic in length.
+    """
+
+    stands_for = RecurrentEncoder
+    is_reported = True
+
+    @classmethod
+    def why_not(cls, module: RecurrentEncoder) -> str | None:
+        if module.cell not in _CELLS:
+            return (
+                None if issubclass(module.cell, ScanCell) else f"{module.cell.__name__} is not a class of this package"
+            )
+        return next((reason for layer in module.layers if (reason := _why_not_layer(layer)) is not None), None)
+
+    def run_layer(self, layer: Any, packed: PackedSequence) -> PackedSequence:
+        # For a single sentence, as in interactive translation, torch's kernel is faster, and so is that of a GPU.
+        single = not torch.is_grad_enabled() and packed.batch_sizes[0] == 1
+        if self.cell not in _CELLS or single or packed.data.device.type != "cpu":
+            with torch.autocast("cpu", enabled=False):  # or torch's layer would cast its weights at every step
+                return super().run_layer(layer, packed)
+        counts: list[int] = packed.batch_sizes.tolist()
+        outputs = []
+        for suffix in ("l0", "l0_reverse")[: self.directions]:
+            weights = (getattr(layer, f"{name}_{suffix}") for name in ("weight_ih", "bias_ih", "weight_hh", "bias_hh"))
+            input_weight, input_bias, weight, bias = weights
+            inputs, reverse = linear(packed.data, input_weight, input_bias), suffix != "l0"
+            if self.cell is GRUCell:
+                outputs.append(gru_sequence(inputs, counts, None, weight, bias, reverse))
+            else:
+                outputs.append(_step_by_step(self.cell, inputs, counts, weight, bias, reverse))
+        return packed._replace(data=torch.cat(outputs, dim=-1))
+
+
+def _why_not_layer(layer: nn.Module) -> str | None:
+    if (reason := changed(layer)) is not None:
+        return reason
+    standard = isinstance(layer, nn.RNNBase) and layer.num_layers == 1 and layer.bias and layer.mode != "RNN_RELU"
+    return None if standard and layer.proj_size == 0 else f"{type(layer).__name__} is not a single standard layer"
+
+
+def _step_by_step(cell: Any, inputs: Tensor, counts: list[int], weight: Tensor, bias: Tensor, reverse: bool) -> Tensor:
+    """The outputs H (M, hidden_size) of all steps of an LSTM or RNN over packed sentences, from zero states."""
+    steps = torch.split(inputs, counts)
+    state, outputs = inputs.new_zeros(0, cell.states * weight.shape[1]), []
+    for step in steps[::-1] if reverse else steps:
+        state = first_rows(state, len(step))
+        state = cell.update(step, linear(cell.output(state), weight, bias), state)
+        outputs.append(cell.output(state))
+    return torch.cat(outputs[::-1] if reverse else outputs)

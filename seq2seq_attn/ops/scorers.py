@@ -1,0 +1,235 @@
+"""Scorers that need less memory than their equations, and a step of attention with its backward pass.
+
+The largest tensor of these equations has a vector for every pair of a query and a key, such as the hidden layer
+tanh(q + k): (B, T, S, A) numbers. The fused forms keep it in registers, or do not compute it at all.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from seq2seq_attn.attention import Additive, Concat, NegativeSquaredDistance
+from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores
+from seq2seq_attn.ops import native
+from seq2seq_attn.ops.autograd import first_derivative_only
+from seq2seq_attn.ops.form import Form
+
+
+class FusedAdditive(Form, Additive, registered=False):
+    """`Additive`, by a kernel. Keys are prepared in float32, so that they are not cast at every step."""
+
+    stands_for = Additive
+
+    @property
+    def query_weight(self) -> Tensor:
+        """W (A, query_size)."""
+        return self.query_layer.weight
+
+    def prepare(self, keys: Keys) -> Prepared:
+        return super().prepare(keys).float()
+
+    def forward(self, query: Query, prepared: Prepared) -> Scores:
+        if not _has_kernel(query, prepared, self.v):
+            return super().forward(query, prepared)
+        return additive_scores(self.query_layer(query), prepared, self.v)
+
+
+class FusedConcat(Form, Concat, registered=False):
+    """`Concat`, as `FusedAdditive`."""
+
+    stands_for = Concat
+
+    @property
+    def query_weight(self) -> Tensor:
+        """W_q (A, query_size)."""
+        return self.layer.weight[:, : self.query_size]
+
+    def prepare(self, keys: Keys) -> Prepared:
+        return super().prepare(keys).float()
+
+    def forward(self, query: Query, prepared: Prepared) -> Scores:
+        if not _has_kernel(query, prepared, self.v):
+            return super().forward(query, prepared)
+        return additive_scores(F.linear(query, self.query_weight), prepared, self.v)
+
+
+class FusedNegativeSquaredDistance(Form, NegativeSquaredDistance, registered=False):
+    """`NegativeSquaredDistance`, computed by one product: -|q - k|² = 2 q · k - |q|² - |k|².
+
+    In float32, since the difference of large numbers cancels: in bfloat16 only rounding errors would remain.
+    """
+
+    stands_for = NegativeSquaredDistance
+
+    def forward(self, query: Query, prepared: Prepared) -> Scores:
+        with torch.autocast(query.device.type, enabled=False):
+            queries, keys = query.float(), prepared.float()
+            squares = (queries**2).sum(-1)[:, :, None] + (keys**2).sum(-1)[:, None]
+            scale = 1 / self.temperature
+            scores = torch.baddbmm(squares, queries, keys.transpose(1, 2), beta=-scale, alpha=2 * scale)
+        return scores.to(query.dtype)
+
+
+def _has_kernel(query: Tensor, keys: Tensor, v: Tensor) -> bool:
+    """Whether there is a kernel for these sizes: torch broadcasts others, or says what does not fit."""
+    return query.shape[0] == keys.shape[0] and keys.shape[2] == v.shape[0] and native.has_kernels(query)
+
+
+def additive_scores(queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
+    """v · tanh(q + k) (B, T, S) by a kernel, of projected queries q (B, T, A), keys k (B, S, A), and v (A,)."""
+    keys, v = keys.float(), v.float()
+    if not torch.is_grad_enabled():
+        return _scores(queries.contiguous(), keys.contiguous(), v.contiguous())
+    scores: Tensor = _AdditiveScores.apply(queries, keys, v)  # type: ignore[no-untyped-call]
+    return scores
+
+
+class _AdditiveScores(torch.autograd.Function):
+    """`additive_scores` as one autograd node, which saves nothing but its inputs."""
+
+    @staticmethod
+    def forward(ctx: Any, queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
+        inputs = queries.contiguous(), keys.contiguous(), v.contiguous()
+        ctx.save_for_backward(*inputs)
+        return _scores(*inputs)
+
+    @staticmethod
+    @first_derivative_only
+    def backward(ctx: Any, grad_scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        queries, keys, v = ctx.saved_tensors
+        grad_query, grad_keys = torch.empty_like(queries), torch.zeros_like(keys)
+        grad_v = v.new_zeros(len(queries), len(v))
+        native.run(
+            "additive_scores_backward", queries.dtype, **_sizes(queries, keys), query=queries, keys=keys, v=v,
+            grad_scores=grad_scores.contiguous(), grad_query=grad_query, grad_keys=grad_keys, grad_v=grad_v,
+        )  # fmt: skip
+        return grad_query, grad_keys, grad_v.sum(dim=0)
+
+
+def _scores(queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
+    scores = queries.new_empty(*queries.shape[:2], keys.shape[1])
+    native.run("additive_scores", queries.dtype, **_sizes(queries, keys), query=queries, keys=keys, v=v, scores=scores)
+    return scores
+
+
+def _sizes(queries: Tensor, keys: Tensor) -> dict[str, int]:
+    (sentences, count, size), length = queries.shape, keys.shape[1]
+    return {"sentences": sentences, "queries": count, "length": length, "size": size}
+
+
+def read_forward(
+    query: Tensor,
+    keys: Tensor,
+    v: Tensor | None,
+    is_token: Tensor | None,
+    values: Tensor,
+    weights: Tensor,
+    context: Tensor,
+) -> None:
+    """A step of attention outside autograd, with one query per sentence; scores are additive, or dot products.
+
+    Writes a = softmax(v · tanh(q + k)), or softmax(q · k) if v is None, to `weights` (B, S), and Σ_s a_s value_s to
+    `context` (B, V). query is q (B, A), keys are k (B, S, A), v (A,), is_token (B, 1, S), values (B, S, V). Keys and v
+    have the dtype of the scores. All tensors except the queries are contiguous.
+    """
+    if _fit_kernels(query, keys):
+        if native.has_kernels(query):
+            native.run(
+                "read_forward", query.dtype, **_sizes_of_source(keys, values), query=query,
+                query_stride=query.stride(0), keys=keys, v=v, is_token=is_token, values=values, weights=weights,
+                contexts=context,
+            )  # fmt: skip
+            return
+        if (kernels := _gpu_kernels(query, keys)) is not None:
+            kernels.read_forward(query, keys, v, is_token, values, weights, context)
+            return
+    scores = _scores_of_one(query, keys, v)
+    if is_token is not None:
+        scores = torch.where(is_token.squeeze(1), scores, -torch.inf)
+    weights.copy_(torch.softmax(scores, dim=-1))
+    torch.bmm(weights[:, None], values, out=context[:, None])
+
+
+def read_backward(
+    query: Tensor,
+    keys: Tensor,
+    v: Tensor | None,
+    values: Tensor,
+    weights: Tensor,
+    grad_context: Tensor,
+    grad_weights: Tensor | None,
+    grad_query: Tensor,
+    grad_keys: Tensor,
+    grad_v: Tensor | None,
+) -> None:
+    """Backward pass of `read_forward`; recomputes the hidden layer. Writes dL/dq to `grad_query` (B, A).
+
+    Adds dL/dk to `grad_keys` (B, S, A) and each sentence's contribution to dL/dv to `grad_v` (B, A), both in the dtype
+    of the scores. `values_backward` computes the gradient of the values for all steps at once.
+    """
+    if _fit_kernels(query, keys):
+        if native.has_kernels(query):
+            native.run(
+                "read_backward", query.dtype, **_sizes_of_source(keys, values), query=query,
+                query_stride=query.stride(0), keys=keys, v=v, values=values, weights=weights,
+                grad_contexts=grad_context, grad_weights=grad_weights, grad_query=grad_query,
+                grad_query_stride=grad_query.stride(0), grad_keys=grad_keys, grad_v=grad_v,
+            )  # fmt: skip
+            return
+        if (kernels := _gpu_kernels(query, keys)) is not None:
+            kernels.read_backward(
+                query, keys, v, values, weights, grad_context, grad_weights, grad_query, grad_keys, grad_v
+            )
+            return
+    total_grad_weights = torch.bmm(grad_context[:, None], values.transpose(1, 2)).squeeze(1)
+    if grad_weights is not None:
+        total_grad_weights += grad_weights
+    weighted = (total_grad_weights * weights).to(keys.dtype)
+    grad_scores = torch.addcmul(weighted, weights.to(keys.dtype), weighted.sum(dim=1, keepdim=True), value=-1)
+    with torch.enable_grad():
+        q, k = (each.detach().requires_grad_() for each in (query, keys))
+        of_sentence = None if v is None else v.detach().expand(len(keys), -1).requires_grad_()
+        inputs = [each for each in (q, k, of_sentence) if each is not None]
+        gradients = torch.autograd.grad(_scores_of_one(q, k, of_sentence), inputs, grad_scores)
+    grad_query.copy_(gradients[0])
+    grad_keys += gradients[1]
+    if grad_v is not None:
+        grad_v += gradients[2]
+
+
+def _scores_of_one(query: Tensor, keys: Tensor, v: Tensor | None) -> Tensor:
+    """v · tanh(q + k), or q · k (B, S) of one query per sentence; v is that of all of them (A,), or of each (B, A)."""
+    if v is None:
+        return torch.matmul(keys, query.to(keys.dtype)[:, :, None]).squeeze(2)
+    return torch.matmul(torch.tanh(query[:, None] + keys), v[..., None]).squeeze(2)
+
+
+def values_backward(weights: Tensor, grad_contexts: Tensor) -> Tensor:
+    """dL/dvalues = Σ_t a_tbs dL/dC_tb (B, S, V), from the weights a (T, B, S) and dL/dC (T, B, V) of all steps."""
+    (steps, sentences, length), width = weights.shape, grad_contexts.shape[2]
+    if not native.has_kernels(weights):
+        return torch.bmm(weights.permute(1, 2, 0), grad_contexts.transpose(0, 1))
+    grad_values = weights.new_empty(sentences, length, width)
+    native.run(
+        "values_backward", weights.dtype, steps=steps, sentences=sentences, length=length, width=width, weights=weights,
+        grad_contexts=grad_contexts, grad_values=grad_values,
+    )  # fmt: skip
+    return grad_values
+
+
+def _sizes_of_source(keys: Tensor, values: Tensor) -> dict[str, int]:
+    (sentences, length, size), width = keys.shape, values.shape[2]
+    return {"sentences": sentences, "length": length, "size": size, "width": width}
+
+
+def _fit_kernels(query: Tensor, keys: Tensor) -> bool:
+    return keys.dtype == torch.float32 and query.stride(1) == 1
+
+
+def _gpu_kernels(query: Tensor, keys: Tensor) -> ModuleType | None:
+    return native.gpu_kernels(query) if keys.shape[1] <= native.LONGEST_SOURCE_ON_GPU else None
