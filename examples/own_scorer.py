@@ -68,7 +68,7 @@ base:
     monitor: loss
     accelerator: cpu
   search: {{beam_size: 1, max_length: 30}}
-  evaluation: {{tokenize: none, ter: false, bands: [5, 10, 15, 20]}}
+  evaluation: {{metrics: [bleu, chrf, exact_match], tokenize: none, bands: [5, 10, 15, 20]}}
 """
 
 

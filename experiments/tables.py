@@ -18,20 +18,24 @@ STILL_IMPROVING = "↑ still improving when it stopped, in at least one training
 def arms_table(results: Results) -> str:
     """One row per arm; differences from the baseline in bold where the joint test distinguishes them from 0.
 
-    BLEU by length in the bands with enough sentences; alignment error rate and entropy if an arm has them. Arms of
+    Scores by length in the bands with enough sentences; alignment error rate and entropy if an arm has them. Arms of
     which a training run was still improving when it stopped are marked, and the mark is explained below the table.
     """
     against = {pair.arm: pair for pair in results.comparisons}
-    bands = [index for index, band in enumerate(results.arms[0].bleu_by_length) if not band.few]
+    bands = [index for index, band in enumerate(results.by_length.arms[results.arms[0].name]) if band and not band.few]
+    metric = results.main
     columns: dict[str, Callable[[ArmResult], str]] = {
         "arm": lambda arm: arm.name,
         "parameters": lambda arm: f"{arm.parameters:,}",
-        "BLEU": lambda arm: f"{arm.bleu.mean:.1f} ± {arm.bleu.std:.1f}{' ↑' if arm.unconverged else ''}",
+        metric.label: lambda arm: (
+            f"{metric.text(results.score(arm).mean)} ± {metric.text(results.score(arm).std)}"
+            f"{' ↑' if arm.unconverged else ''}"
+        ),
         "difference": lambda arm: _difference(against[arm.name]) if arm.name in against else "baseline",
-        **{_label(results, index): partial(_in_band, index) for index in bands},
-        "AER": lambda arm: "–" if arm.aer is None else f"{arm.aer.mean:.3f}",
-        "entropy, bits": lambda arm: _mean(arm.attention_entropy),
-        "perplexity": lambda arm: _mean(arm.perplexity),
+        **{_label(results, index): partial(_in_band, results, index) for index in bands},
+        "AER": lambda arm: f"{arm.scores['aer'].mean:.3f}" if "aer" in arm.scores else "–",
+        "entropy, bits": lambda arm: _mean(arm.scores.get("attention_entropy")),
+        "perplexity": lambda arm: _mean(arm.scores.get("perplexity")),
     }
     cells = {header: [cell(arm) for arm in results.arms] for header, cell in columns.items()}
     shown = {header: column for header, column in cells.items() if set(column) != {"–"}}
@@ -54,23 +58,26 @@ def contrasts_table(results: Results) -> str:
 
 
 def first_screen(results: Results, arms: list[str]) -> str:
-    """BLEU of these arms in one row."""
+    """The main metric of these arms in one row."""
     known: dict[str, ArmResult] = {arm.name: arm for arm in results.arms}
-    return _markdown(["", *arms], [["BLEU", *(f"{known[arm].bleu.mean:.1f}" for arm in arms)]])
+    return _markdown(
+        ["", *arms], [[results.main.label, *(results.main.text(results.score(known[arm]).mean) for arm in arms)]]
+    )
 
 
 def _label(results: Results, index: int) -> str:
-    label = results.arms[0].bleu_by_length[index].label
+    label = results.by_length.groups[index]
     return label if index else f"{label} words"
 
 
-def _in_band(index: int, arm: ArmResult) -> str:
-    return f"{arm.bleu_by_length[index].bleu:.1f}"
+def _in_band(results: Results, index: int, arm: ArmResult) -> str:
+    band = results.by_length.arms[arm.name][index]
+    return "–" if band is None else results.main.text(band.main.value)
 
 
 def _difference(pair: PairedComparison) -> str:
     low, high = pair.interval
-    text = f"{pair.bleu_difference:+.1f} [{low:+.1f}, {high:+.1f}]"
+    text = f"{pair.difference:+.1f} [{low:+.1f}, {high:+.1f}]"
     return f"**{text}**" if pair.joint and pair.joint.significant else text
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, PositiveInt, SerializeAsAny, field_validator, model_validator
 
 from seq2seq_attn.evaluation.corpus_scores import default_tokenizer, unknown_tokenizer
+from seq2seq_attn.evaluation.metrics import LOSS, METRICS, Expected, Metric, checked_metrics
 from seq2seq_attn.models.translator import ModelConfig, default_model
 from seq2seq_attn.options import ScoringOptions, SearchOptions
 from seq2seq_attn.strict import Seed, Strict
@@ -45,7 +46,7 @@ class TestFiles(PairFiles):
     __test__ = False  # for pytest: not a test
 
     alignments: Path | None = None  # gold links, Pharaoh format, words of the source i to words of the target j
-    lc_tok: Path | None = None  # the reference lowercased, normalized and tokenized, for BLEU on such text
+    lc_tok: Path | None = None  # the reference lowercased, normalized and tokenized, for scores of such text
     references: tuple[Path, ...] = ()  # further references, line by line; without target, the first takes its place
 
     @model_validator(mode="before")
@@ -144,13 +145,22 @@ class TextConfig(Strict):
 
 
 class EvaluationConfig(ScoringOptions):
-    ter: bool = True  # sacrebleu takes a minute for a thousand long, bad translations
     bands: tuple[PositiveInt, ...] = (10, 20, 30, 40, 50)  # upper ends of the source-length bands, in words
 
     @property
-    def bleu(self) -> tuple[str, bool]:
-        """How BLEU counts words: tokenizer, and whether case is ignored."""
+    def main(self) -> Metric:
+        """The metric of validation and comparisons."""
+        return METRICS[self.metrics[0]]
+
+    @property
+    def words(self) -> tuple[str, bool]:
+        """How words are counted: tokenizer, and whether case is ignored."""
         return self.tokenize or "13a", bool(self.lowercase)
+
+    @field_validator("metrics")
+    @classmethod
+    def _are_known(cls, metrics: tuple[str, ...]) -> tuple[str, ...]:
+        return checked_metrics(metrics)
 
     @field_validator("tokenize")
     @classmethod
@@ -176,6 +186,18 @@ class Config(Strict):
     training: TrainingConfig = TrainingConfig()
     search: SearchOptions = SearchOptions()
     evaluation: EvaluationConfig = EvaluationConfig()
+
+    @property
+    def monitored(self) -> Metric:
+        """What chooses the weights of a training, ends it and lowers its learning rate."""
+        return LOSS if self.training.monitor == "loss" else self.evaluation.main
+
+    def expected(
+        self, references: Sequence[Sequence[str]], sources: Sequence[str] = (), lc_tok: Sequence[str] | None = None
+    ) -> Expected:
+        """What translations are scored against, with the options of this configuration."""
+        given = self.evaluation
+        return Expected(references, sources, *given.words, self.text.target_language, lc_tok, given.comet)
 
     @model_validator(mode="after")
     def _scores_follow_the_text(self) -> Config:
@@ -204,6 +226,16 @@ class Config(Strict):
                 "training.guided_alignment maps links to the tokens of one segmentation, but text.sampling draws "
                 "another one in every epoch; leave out one of the two"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _metrics_have_what_they_need(self) -> Config:
+        files = {"lc_tok": ("data.test.lc_tok", self.data.test and self.data.test.lc_tok)}
+        files["comet"] = "evaluation.comet", self.evaluation.comet
+        for key in self.evaluation.metrics:
+            needed = METRICS[key].needs
+            if needed is not None and files[needed][1] is None:
+                raise ValueError(f"evaluation.metrics has {key}, which needs a file; name it in {files[needed][0]}")
         return self
 
     @model_validator(mode="after")

@@ -21,6 +21,8 @@ MAX_TRANSLATIONS = 100  # of a source token in a lexicon (`text/lexicon.py`)
 
 Width = Annotated[int, Field(ge=1, le=MAX_WIDTH)]
 AlignmentRow = Literal["predicted", "read"]
+Utility = Literal["chrf", "bleu"]  # of a candidate, with another as its reference; see `evaluation/bayes_risk.py`
+DEFAULT_METRICS = "bleu", "chrf", "ter", "exact_match"  # keys of `evaluation.metrics.METRICS`, the main one first
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -65,7 +67,7 @@ class SearchRequest(Strict):
         description="Draw from the fewest tokens with this probability in total, above 0 up to 1.",
     )
     seed: int | None = Field(default=None, ge=0, lt=2**32, description="Random seed of what is drawn; 1 unless given.")
-    mbr: Literal["chrf", "bleu"] | None = Field(
+    mbr: Utility | None = Field(
         default=None,
         description="Minimum Bayes risk: rank by mean similarity to all candidates, by this sentence score.",
     )
@@ -203,13 +205,17 @@ class FaithfulnessOptions(Strict):
 class ScoringOptions(Strict):
     """How translations are scored."""
 
+    metrics: tuple[str, ...] = Field(
+        default=DEFAULT_METRICS,
+        description="Metrics by their keys; by the first, training is validated and systems are compared.",
+    )
     tokenize: str | None = Field(
         default=None,
-        description="sacrebleu's tokenizer for BLEU: 13a, zh, intl, char, none, ...; by default that of the language.",
+        description="sacrebleu's tokenizer for words: 13a, zh, intl, char, none, ...; by default that of the language.",
     )
     lowercase: bool | None = Field(
         default=None,
-        description="Ignore case in BLEU, chrF and exact matches; by default, if the model cannot write capitals.",
+        description="Ignore case, in all metrics but TER and COMET; by default, if the model cannot write capitals.",
     )
     comet: Path | None = Field(
         default=None,

@@ -138,7 +138,7 @@ def tiny(**training: object) -> dict[str, object]:
         },
         "training": {"max_epochs": 2, "keep_epochs": 2, "monitor": "loss", "accelerator": "cpu"} | training,
         "search": {"max_length": 20},
-        "evaluation": {"ter": False},
+        "evaluation": {"metrics": ["bleu", "chrf", "exact_match"]},
     }
 
 

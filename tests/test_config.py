@@ -253,8 +253,8 @@ def test_scores_follow_the_text_and_a_dumped_configuration_says_how(language, to
     values = yaml.safe_load(dump(parse(Config, merge(LEAST, {"text": text}))))
     assert (values["evaluation"]["tokenize"], values["evaluation"]["lowercase"]) == (tokenize, True)
     given = {"tokenize": "intl", "lowercase": False}
-    assert parse(Config, merge(LEAST, {"text": text, "evaluation": given})).evaluation.bleu == ("intl", False)
-    assert parse(Config, LEAST).evaluation.bleu == ("13a", False)
+    assert parse(Config, merge(LEAST, {"text": text, "evaluation": given})).evaluation.words == ("intl", False)
+    assert parse(Config, LEAST).evaluation.words == ("13a", False)
 
 
 def test_every_tokenizer_of_sacrebleu_can_be_configured_and_no_other():

@@ -120,10 +120,9 @@ def test_figures_of_the_demo_are_those_of_its_results():
     table = [
         (
             arm["name"],
-            f"{arm['bleu']['mean']:.1f}",
-            f"{arm['bleu_by_length'][0]['bleu']:.1f}",
-            f"{arm['bleu_by_length'][-1]['bleu']:.1f}",
-            f"{arm['aer']['mean']:.3f}" if arm["aer"] else "–",
+            f"{arm['scores']['bleu']['mean']:.1f}",
+            *(f"{results['by_length']['arms'][arm['name']][end]['scores']['bleu']['value']:.1f}" for end in (0, -1)),
+            f"{arm['scores']['aer']['mean']:.3f}" if "aer" in arm["scores"] else "–",
         )
         for arm in results["arms"]
     ]
@@ -142,7 +141,7 @@ def test_figures_of_the_demo_are_those_of_its_results():
 
 
 def difference_of(pair):
-    return f"{pair['bleu_difference']:+.1f} [{pair['joint']['low']:+.1f}, {pair['joint']['high']:+.1f}]"
+    return f"{pair['difference']:+.1f} [{pair['joint']['low']:+.1f}, {pair['joint']['high']:+.1f}]"
 
 
 def difference_of_attention(results):
@@ -153,7 +152,7 @@ def difference_of_attention(results):
 
 def test_figures_of_real_text_are_those_of_their_results():
     results = json.loads((ROOT / "experiments/multi30k-en-de/results/results.json").read_text(encoding="utf-8"))
-    scores = [arm["bleu"] for arm in results["arms"]]
+    scores = [arm["scores"]["bleu"] for arm in results["arms"]]
     distracted, attention, transformer, normalized = (f"{score['mean']:.1f} ± {score['std']:.1f}" for score in scores)
     said = " ".join(README.split())
     difference = difference_of_attention(results)
@@ -174,7 +173,9 @@ def test_figures_of_real_text_are_those_of_their_results():
 def test_the_scores_of_cased_captions_are_those_of_their_results():
     folder = ROOT / "experiments/multi30k-en-de-cased"
     (arm,) = Results.load(folder / "results/results.json").arms
-    cased, lowercased = (f"{score.mean:.1f} ± {score.std:.1f}" for score in (arm.bleu, arm.bleu_lc_tok))
+    cased, lowercased = (
+        f"{score.mean:.1f} ± {score.std:.1f}" for score in (arm.scores["bleu"], arm.scores["bleu_lc_tok"])
+    )
     page = (folder / "README.md").read_text(encoding="utf-8")
     assert f"| BLEU, cased and detokenized (sacrebleu `13a`) | **{cased}** | |" in page
     assert f"| BLEU of lowercased, normalized tokens | {lowercased} | " in page

@@ -18,24 +18,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seq2seq_attn.evaluation.alignment import GoldCorpus, agreement, parse_links, read_gold
-from seq2seq_attn.evaluation.corpus_scores import bleu_metric
-from seq2seq_attn.evaluation.counts import CorpusCounts
+from seq2seq_attn.evaluation.counts import CorpusCounts, Counting
 from seq2seq_attn.evaluation.significance import RunScores, holm, joint_interval, joint_test
 from seq2seq_attn.reading import read_lines
 from seq2seq_attn.results.evidence import Evidence
 from seq2seq_attn.results.results import Results
 
 
-class LinkCounts(CorpusCounts):
-    """Of links: (runs, sources, 4), the numbers of `count_links`."""
+def _error_rate(sums: NDArray[Any]) -> NDArray[np.float64]:
+    """Of rows of summed counts of `count_links`."""
+    predicted, sure, of_sure, of_possible = sums.astype(np.float64).T
+    return np.asarray(1.0 - (of_sure + of_possible) / (predicted + sure))
 
-    @classmethod
-    def of(cls, runs: Sequence[Sequence[Sequence[int]]]) -> LinkCounts:
-        return cls(np.array(runs, dtype=np.int64), bleu_metric("none", lowercase=False))
 
-    def scores_of(self, sums: NDArray[Any]) -> NDArray[np.float64]:
-        predicted, sure, of_sure, of_possible = sums.astype(np.float64).T
-        return 1.0 - (of_sure + of_possible) / (predicted + sure)
+def link_counts(runs: Sequence[Sequence[Sequence[int]]]) -> CorpusCounts:
+    """From the numbers of `count_links`, (runs, sources, 4)."""
+    counts = np.array(runs, dtype=np.int64)
+    return CorpusCounts(counts, Counting(lambda _: counts[0], _error_rate, ""))
 
 
 def counts_of(lines: Sequence[str], gold: GoldCorpus, sources: Sequence[str]) -> list[tuple[int, ...]]:
@@ -54,7 +53,7 @@ def error_rates(
     An arm has its interval, and a pair its joint test, corrected over all pairs, with two runs or more. `paired` are
     the pairs whose runs with the same seed began with the same weights and saw the same batches.
     """
-    scores = {arm: RunScores.of(LinkCounts.of(runs)) for arm, runs in arms.items()}
+    scores = {arm: RunScores.of(link_counts(runs)) for arm, runs in arms.items()}
     pairs = [*((arm, baseline) for arm in arms if arm != baseline), *((first, second) for first, second in contrasts)]
     tests = {pair: joint_test(*(scores[arm] for arm in pair), paired=pair in paired) for pair in pairs}
     tested = {pair: test for pair, test in tests.items() if test is not None}

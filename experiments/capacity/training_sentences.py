@@ -18,7 +18,7 @@ from seq2seq_attn.runs.corpora import read_pairs
 SENTENCES = 1000  # the first of the training text
 
 
-def bleu_by_length(run: Path) -> dict[str, float]:
+def scores_by_length(run: Path) -> dict[str, float]:
     """BLEU on the first training sentences, and on those of each band of source lengths."""
     model = s2s.load(run)
     pairs = read_pairs(model.config.data.train)
@@ -26,7 +26,7 @@ def bleu_by_length(run: Path) -> dict[str, float]:
     scores = s2s.evaluate(
         model.translate(sources).sentences, targets, source=sources, tokenize=model.config.evaluation.tokenize
     )
-    bands = {f"{band['low']}-{band['high']}": band["bleu"] for band in scores["bleu_by_length"]}
+    bands = {f"{band['low']}-{band['high']}": band["score"] for band in scores["by_length"]}
     return {name: round(bleu, 2) for name, bleu in ({"all": scores["bleu"]["value"]} | bands).items()}
 
 
@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("comparison", type=Path, help="the folder that compare wrote")
     found: dict[str, list[dict[str, float]]] = {}
     for run in sorted((parser.parse_args().comparison / "runs").glob("*/seed-*")):
-        found.setdefault(run.parent.name, []).append(bleu_by_length(run))
+        found.setdefault(run.parent.name, []).append(scores_by_length(run))
     (Path(__file__).parent / "results" / "training_sentences.json").write_text(f"{json.dumps(found, indent=1)}\n")
     for arm, runs in found.items():
         print(arm, {name: round(mean(run[name] for run in runs), 1) for name in runs[0]})

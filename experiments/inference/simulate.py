@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import t, ttest_ind
 
-from seq2seq_attn.evaluation.counts import BleuCounts
+from seq2seq_attn.evaluation.counts import CorpusCounts, bleu_counting
 from seq2seq_attn.evaluation.resampling import approximate_randomization, resampled_scores
 from seq2seq_attn.evaluation.significance import (
     JointResult,
@@ -44,17 +44,16 @@ class World:
         self.draw = np.random.default_rng(seed)
         words = np.array([f"w{number}" for number in range(300)])
         references = [" ".join(self.draw.choice(words, self.draw.integers(6, 20))) for _ in range(SENTENCES)]
-        pool = []
+        pool, self.counting = [], bleu_counting(references)
         for level in LEVELS:
             runs = [[self._spoil(line, level) for line in references] for _ in range(VERSIONS)]
-            pool.append(BleuCounts.of(runs, references))
-        self.metric = pool[0].metric
+            pool.append(CorpusCounts.of(self.counting, runs))
         self.counts = np.array([each.counts for each in pool])  # (levels, versions, sentences, 10)
 
     def _spoil(self, line: str, rate: float) -> str:
         return " ".join("x" if self.draw.random() < rate else word for word in line.split())
 
-    def arms(self, runs: int, gain: float = 0.0, others: int | None = None) -> list[BleuCounts]:
+    def arms(self, runs: int, gain: float = 0.0, others: int | None = None) -> list[CorpusCounts]:
         """Two arms with `runs` training runs each, or `others` of the second; words of the first are wrong less often,
         by `gain`."""
         shared = self.draw.normal(0, SENTENCE, SENTENCES)
@@ -64,15 +63,15 @@ class World:
             rates = sentence + self.draw.normal(0, TRAINING, (count, 1)) + self.draw.normal(0, RUN, (count, SENTENCES))
             level = np.clip(np.rint((rates - LEVELS[0]) * 100), 0, len(LEVELS) - 1).astype(int)
             version = self.draw.integers(VERSIONS, size=level.shape)
-            arms.append(BleuCounts(self.counts[level, version, np.arange(SENTENCES)], self.metric))
+            arms.append(CorpusCounts(self.counts[level, version, np.arange(SENTENCES)], self.counting))
         return arms
 
 
-def run_scores(counts: BleuCounts) -> RunScores:
+def run_scores(counts: CorpusCounts) -> RunScores:
     return RunScores(counts.scores(), resampled_scores(counts, resamples=RESAMPLES))
 
 
-def verdicts(arms: list[BleuCounts]) -> dict[str, bool]:
+def verdicts(arms: list[CorpusCounts]) -> dict[str, bool]:
     """Which tests call the arms different at 5 %; the one over sentences needs equally many training runs."""
     found = {}
     if arms[0].runs == arms[1].runs:

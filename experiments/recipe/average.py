@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import seq2seq_attn as s2s
-from seq2seq_attn.evaluation.counts import BleuCounts
+from seq2seq_attn.evaluation.counts import CorpusCounts, bleu_counting
 from seq2seq_attn.evaluation.significance import RunScores, joint_test
 from seq2seq_attn.runs.corpora import read_pairs
 
@@ -30,7 +30,8 @@ def translations(runs: list[Path], source: list[str]) -> dict[str, list[list[str
 
 def effect(rows: dict[str, list[list[str]]], references: list[str]) -> dict[str, Any]:
     """BLEU of both, and the difference by the joint test over training runs and sentences."""
-    counts = {name: BleuCounts.of(runs, references, tokenize="none") for name, runs in rows.items()}
+    counting = bleu_counting(references, tokenize="none")
+    counts = {name: CorpusCounts.of(counting, runs) for name, runs in rows.items()}
     test = joint_test(*(RunScores.of(counts[name]) for name in ("mean", "best epoch")), paired=True)
     assert test is not None
     scores = {name: each.scores().tolist() for name, each in counts.items()}

@@ -1,4 +1,4 @@
-"""Exact match on SCAN, by the tests that `compare` has for BLEU: other training runs and other sentences.
+"""Exact match on SCAN, by the tests of `compare`: other training runs and other sentences.
 
     python experiments/scan-length/exact.py experiments/scan-length/results  # or the folder of any comparison
 
@@ -15,32 +15,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from seq2seq_attn.evaluation.corpus_scores import bleu_metric
-from seq2seq_attn.evaluation.counts import CorpusCounts
+from seq2seq_attn.evaluation.counts import CorpusCounts, exact_match_counting
 from seq2seq_attn.evaluation.significance import RunScores, holm, joint_interval, joint_test
 from seq2seq_attn.report.figures import Picture, drawing, legend_below, line_styles, render
 from seq2seq_attn.results.evidence import Evidence
-
-
-class ExactCounts(CorpusCounts):
-    """Of exact matches: (runs, sentences, 2), whether a sentence is the reference, and 1."""
-
-    @classmethod
-    def of(cls, runs: Sequence[Sequence[str]], references: Sequence[str]) -> ExactCounts:
-        same = np.array([[line == reference for line, reference in zip(run, references, strict=True)] for run in runs])
-        return cls(np.stack([same, np.ones_like(same)], axis=-1).astype(np.int64), bleu_metric("none", lowercase=False))
-
-    def scores_of(self, sums: NDArray[Any]) -> NDArray[np.float64]:
-        return 100.0 * sums[:, 0] / sums[:, 1].astype(np.float64)
 
 
 def exact_matches(
     arms: Mapping[str, Sequence[Sequence[str]]], references: Sequence[str], baseline: str
 ) -> dict[str, Any]:
     """By arm: the score of each run, and with two runs or more its interval and the joint test with the baseline."""
-    counts = {arm: ExactCounts.of(runs, references) for arm, runs in arms.items()}
+    counting = exact_match_counting(references)
+    counts = {arm: CorpusCounts.of(counting, runs) for arm, runs in arms.items()}
     scores = {arm: RunScores.of(each) for arm, each in counts.items()}
     tests = {arm: joint_test(each, scores[baseline]) for arm, each in scores.items() if arm != baseline}
     tested = {arm: test for arm, test in tests.items() if test is not None}

@@ -10,8 +10,8 @@ from seq2seq_attn.config import EvaluationConfig
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import GoldCorpus, Links, format_links, read_gold
 from seq2seq_attn.evaluation.attention_weights import attention_entropy
-from seq2seq_attn.evaluation.groups import Band, score_by_length
-from seq2seq_attn.evaluation.metrics import ForcedTest, TranslatedTest, score_forced, score_translations
+from seq2seq_attn.evaluation.groups import Band, scores_by_length
+from seq2seq_attn.evaluation.metrics import ForcedTest, chosen_metrics, score_forced, score_translations
 from seq2seq_attn.reading import read_lines
 from seq2seq_attn.runs import DEMO, Say, is_shipped
 from seq2seq_attn.runs.corpora import read_test
@@ -94,9 +94,9 @@ def evaluate(
 ) -> dict[str, Any]:
     """Translate the test set, write translations and attention record to the run folder, and add scores to its metrics.
 
-    Metrics of translations are {key: {value, signature}}, those of forced decoding {key: value}; `bleu_by_length` is a
-    list of length bands. UserError: the configuration has no test set, another process writes to the folder, or the
-    folder is part of the package.
+    Metrics of translations are {key: {value, signature}}, those of forced decoding {key: value}; `by_length` is a list
+    of length bands with their score in the first metric. UserError: the configuration has no test set, another process
+    writes to the folder, or the folder is part of the package.
     """
     if is_shipped(folder):
         raise UserError(
@@ -119,24 +119,14 @@ def score_test(
     if files is None:
         raise UserError("the configuration has no data.test to evaluate on")
     test_set = read_test(files)
-    pairs, references = test_set.pairs, test_set.references
+    pairs = test_set.pairs
+    expected = model.config.expected(test_set.references, pairs.source, test_set.lc_tok)
     model = with_lexicon(model, folder, say=say)
     translations = model.translate(pairs.source, progress=progress, warn=lambda text: say(f"test set, {text}"))
-    language = model.config.text.target_language
-    test = TranslatedTest(
-        translations,
-        pairs.target,
-        *options.bleu,
-        test_set.lc_tok,
-        language,
-        pairs.source,
-        options.comet,
-        references[1:],
-    )
-    scores = score_translations(test, skip=skipped_metrics(options))
-    scores["bleu_by_length"] = score_by_length(
-        pairs.source, translations, references, *options.bleu, length_bands(options)
-    )
+    scores = score_translations(translations, expected, chosen_metrics(options.metrics, expected))
+    counts = options.main.counts([translations], expected)
+    if counts is not None:
+        scores["by_length"] = scores_by_length(counts, pairs.source, length_bands(options))
     forced_scores, attention = score_references(model, pairs, test_set.gold)
     return TestResult(scores | forced_scores | model.unknown_words(pairs).shares, translations, attention)
 
@@ -172,8 +162,3 @@ def length_bands(options: EvaluationConfig) -> list[Band]:
     """One band up to each upper end, and one without an upper bound after the last."""
     lows = [1, *(end + 1 for end in options.bands)]
     return [Band(low, high) for low, high in zip(lows, (*options.bands, None), strict=True)]
-
-
-def skipped_metrics(options: EvaluationConfig) -> tuple[str, ...]:
-    """Keys of the metrics that a configuration switches off."""
-    return () if options.ter else ("ter",)

@@ -241,7 +241,7 @@ class Comparison:
         from seq2seq_attn.runs.model import TrainedModel
         from seq2seq_attn.text.files import write_bytes
 
-        best = max(self.results.arms, key=lambda arm: arm.bleu.mean).name
+        best = self.results.best.name
         chosen = arms or dict.fromkeys([best, self.results.baseline or best])
         runs = {arm: self.run(arm) for arm in chosen}
         for arm, run in runs.items():
@@ -307,19 +307,20 @@ class Comparison:
         """One dictionary per arm with all numbers of the table, not rounded: `pandas.DataFrame(...)`."""
         return as_records(self.results)
 
-    def plot_bleu_by_length(self) -> Figure:
-        """BLEU against source length, with one line per arm."""
-        from seq2seq_attn.report.figures import bleu_by_length_figure
+    def plot_by_length(self) -> Figure:
+        """The main metric against source length, with one line per arm."""
+        from seq2seq_attn.report.figures import by_length_figure
 
-        return bleu_by_length_figure(self.results)
+        return by_length_figure(self.results)
 
     def plot_curves(self) -> Figure:
-        """Validation BLEU and loss against epochs."""
+        """Validation score and loss against epochs."""
         from seq2seq_attn.report.figures import learning_curve_figure
         from seq2seq_attn.results.observations import CURVES, load_curves
 
         curves = load_curves(self.folder / CURVES)
-        return learning_curve_figure({arm.name: curves.get(arm.name, ()) for arm in self.results.arms})
+        runs = {arm.name: curves.get(arm.name, ()) for arm in self.results.arms}
+        return learning_curve_figure(runs, self.results.main)
 
     def show(self) -> None:
         """Prints the table and the first conclusion; in a notebook, displays the table and all conclusions."""

@@ -27,6 +27,7 @@ from seq2seq_attn.api.tables import html_table
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import GoldCorpus, Links, Method, flipped, read_gold_of, symmetrize
+from seq2seq_attn.evaluation.metrics import score_value
 from seq2seq_attn.ops import slow_precision
 from seq2seq_attn.options import AlignOptions, FaithfulnessOptions, LinkOptions, SearchOptions, takes
 from seq2seq_attn.runs import DEMO, Say, find_run, is_shipped, warn
@@ -550,7 +551,7 @@ class Model:
         return f"<b>{html.escape(self._name)}</b>{html_table([], list(self._facts().items()))}"
 
     def _facts(self) -> dict[str, str]:
-        model, metrics = self.config.model, self.metrics
+        model, metrics, main = self.config.model, self.metrics, self.config.evaluation.main
         options = model.model_dump(mode="json")
         context = options.get("context", {})
         facts = {
@@ -562,13 +563,14 @@ class Model:
         }
         if "average" in metrics:
             epochs = metrics["average"]["epochs"]
-            facts["validation bleu"] = f"{metrics['average']['validation_bleu']:.2f} (mean of {len(epochs)} epochs)"
+            score = metrics["average"]["validation_score"]
+            facts[f"validation {main.label}"] = f"{score:.2f} (mean of {len(epochs)} epochs)"
         elif "training" in metrics:
             best, epochs = metrics["training"]["best"], metrics["training"]["epochs"]
             score = "not finite" if best is None else f"{best:.2f}"
-            facts[f"validation {self.config.training.monitor}"] = f"{score} ({epochs} epochs)"
+            facts[f"validation {self.config.monitored.label}"] = f"{score} ({epochs} epochs)"
         if "test" in metrics:
-            facts["test BLEU"] = f"{metrics['test']['bleu']['value']:.2f}"
+            facts[f"test {main.label}"] = f"{score_value(metrics['test'], main.key):.2f}"
         return {name: fact for name, fact in facts.items() if fact}
 
 

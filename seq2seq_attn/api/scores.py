@@ -10,9 +10,14 @@ from typing import Any, NamedTuple, cast
 from seq2seq_attn.api.tables import html_table
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.corpus_scores import default_tokenizer
-from seq2seq_attn.evaluation.counts import BleuCounts
-from seq2seq_attn.evaluation.groups import score_by_length
-from seq2seq_attn.evaluation.metrics import METRICS, TranslatedTest, score_translations
+from seq2seq_attn.evaluation.groups import scores_by_length
+from seq2seq_attn.evaluation.metrics import (
+    METRICS,
+    Expected,
+    checked_metrics,
+    chosen_metrics,
+    score_translations,
+)
 from seq2seq_attn.evaluation.resampling import approximate_randomization, paired_bootstrap
 from seq2seq_attn.options import ScoringOptions, takes
 from seq2seq_attn.reading import read_lines
@@ -43,15 +48,16 @@ def evaluate(
         hypotheses: The translations.
         references: Their references. Several of them are a list of Paths, or of lists of lines, blank where a further
             one is missing.
-        source: The source sentences, for BLEU by source length.
+        source: The source sentences, for the score by source length.
         lc_tok: The references lowercased, normalized and tokenized, for the BLEU that papers report.
         language: That of the translations, by default "en".
-        baseline: Translations by another system, for the difference in BLEU with two paired tests; lines with the same
+        baseline: Translations by another system, for the difference, with two paired tests; lines with the same
             source are drawn together.
         **scoring: Fields of `seq2seq_attn.options.ScoringOptions`.
 
     Raises:
-        UserError: Numbers of lines differ, a file is missing, or with `lc_tok` the rules of Moses lack the language.
+        UserError: Numbers of lines differ, a file is missing, a metric is unknown, or with `lc_tok` the rules of Moses
+            lack the language.
 
     >>> scores = s2s.evaluate(["a b c d e"], ["a b c d e f"])
     >>> round(scores["bleu"]["value"], 2)
@@ -81,15 +87,19 @@ def evaluate(
     sources = None if source is None else lines("source", source)
     if options.comet is not None and sources is None:
         raise UserError("COMET reads the source sentences as well; give them as the source")
-    test = TranslatedTest(
-        translations, expected.lines, tokenize, lowercase, lowercased, code, sources, options.comet, all_references[1:]
-    )
-    scores = Scores(score_translations(test))
-    if sources is not None:
-        scores["bleu_by_length"] = score_by_length(sources, translations, all_references, tokenize, lowercase)
-    if baseline is not None:
-        systems = translations, lines("baseline", baseline)
-        ours, theirs = (BleuCounts.of([each], all_references, tokenize, lowercase, sources or ()) for each in systems)
+    expected_lines = Expected(all_references, sources or (), tokenize, lowercase, code, lowercased, options.comet)
+    try:
+        main = METRICS[checked_metrics(options.metrics)[0]]
+    except ValueError as error:
+        raise UserError(f"metrics: {error}") from None
+    scores = Scores(score_translations(translations, expected_lines, chosen_metrics(options.metrics, expected_lines)))
+    systems = [translations, *([] if baseline is None else [lines("baseline", baseline)])]
+    ours, *others = [main.counts([each], expected_lines) for each in systems]
+    if ours is not None and sources is not None:
+        scores["by_length"] = scores_by_length(ours, sources)
+    for theirs in others:
+        if ours is None or theirs is None:
+            continue
         found = paired_bootstrap(ours, theirs)
         if ours.sources == 1:
             scores["difference"] = {"difference": found.difference, "untested": ONE_SENTENCE}
@@ -105,7 +115,7 @@ ONE_SENTENCE = "a single sentence decides nothing: there is no interval and no p
 class Scores(dict[str, Any]):
     """Scores as in metrics.json: {key: {value, signature}} for translations, {key: value} for forced decoding.
 
-    `bleu_by_length` is a list of length bands; links have precision, recall and F1, and their AER an interval.
+    `by_length` is a list of length bands; links have precision, recall and F1, and their AER an interval.
     """
 
     def to_records(self) -> list[dict[str, Any]]:
@@ -119,6 +129,8 @@ class Scores(dict[str, Any]):
         return html_table(["score", "value", ""], [(row.score, row.number, row.about) for row in self._rows()])
 
     def _rows(self) -> Iterator[_Row]:
+        first = next(iter(self), "")
+        main = METRICS[first].label if first in METRICS else ""
         for key, metric in METRICS.items():
             if isinstance(self.get(key), Mapping):
                 yield _Row(metric.name, self[key]["value"], self[key]["signature"])
@@ -132,16 +144,16 @@ class Scores(dict[str, Any]):
         for key, (name, meaning) in _UNKNOWN_WORDS.items():
             if key in self:
                 yield _Row(name, 100 * self[key], meaning)
-        for band in self.get("bleu_by_length", ()):
+        for band in self.get("by_length", ()):
             length = f"{band['low']}+" if band["high"] is None else f"{band['low']}-{band['high']}"
-            yield _Row(f"BLEU {length}", band["bleu"], f"{band['sentences']:,} sentences of {length} source words")
+            yield _Row(f"{main} {length}", band["score"], f"{band['sentences']:,} sentences of {length} source words")
         if "untested" in self.get("difference", {}):
-            yield _Row("BLEU difference", self["difference"]["difference"], self["difference"]["untested"], sign="+")
+            yield _Row(f"{main} difference", self["difference"]["difference"], self["difference"]["untested"], sign="+")
         elif "difference" in self:
             pair, randomization = self["difference"], self["randomization"]
             interval = f"95 % interval [{pair['low']:+.2f}, {pair['high']:+.2f}]"
             about = f"{interval}, p = {pair['p_value']:.3f}, {pair['signature']}"
-            yield _Row("BLEU difference", pair["difference"], about, sign="+")
+            yield _Row(f"{main} difference", pair["difference"], about, sign="+")
             about = f"approximate randomization p = {randomization['p_value']:.4f}, {randomization['signature']}"
             yield _Row("", None, about)
 

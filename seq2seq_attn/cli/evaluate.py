@@ -13,6 +13,7 @@ from seq2seq_attn.cli.console import answer, answer_json, progress, rates, say
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.options import ScoringOptions, takes
 from seq2seq_attn.runs import find_run
+from seq2seq_attn.strict import parse
 
 if TYPE_CHECKING:
     from seq2seq_attn.api.scores import Scores
@@ -25,7 +26,9 @@ def evaluate(
     references: Annotated[
         list[Path] | None, file("Reference translations, line by line. Repeatable, for several references.")
     ] = None,
-    source: Annotated[Path | None, file("Source sentences, line by line; adds BLEU by source length.")] = None,
+    source: Annotated[
+        Path | None, file("Source sentences, line by line; adds the first metric by source length.")
+    ] = None,
     lc_tok: Annotated[
         Path | None, file("References lowercased, normalized and tokenized; adds the BLEU that papers report.")
     ] = None,
@@ -35,7 +38,8 @@ def evaluate(
     ] = None,
     *,
     baseline: Annotated[
-        Path | None, file("Translations by another system; adds the difference in BLEU with two paired tests.")
+        Path | None,
+        file("Translations by another system; adds the difference in the first metric with two paired tests."),
     ] = None,
     links: Annotated[Path | None, file("Word links to score instead, in Pharaoh format as printed by align.")] = None,
     gold: Annotated[Path | None, file("Gold links, line by line, or those of another system.")] = None,
@@ -49,12 +53,14 @@ def evaluate(
 ) -> None:
     """Score a run on its test set, or files.
 
-    Prints BLEU, chrF, TER and exact matches with their signatures, and BLEU by source length and AER if the data allow.
+    Prints the metrics with their signatures, and the first of them by source length and AER if the data allow.
     For a run, the translations are saved in its folder and the scores in its metrics.json. Word links are scored by
     AER, precision, recall and F1. F1 against the links of another system is symmetric and measures agreement.
     """
     texts: dict[str, Any] = {"source": source, "lc_tok": lc_tok, "language": language, "baseline": baseline}
-    of_files = any(each is not None for each in (hypotheses, references, *texts.values(), *scoring.values()))
+    options = parse(ScoringOptions, scoring)
+    of_files = any(each is not None for each in (hypotheses, references, *texts.values()))
+    of_files = of_files or options != ScoringOptions()
     of_links = any(each is not None for each in (links, gold, first_word))
     if run is not None and not (of_files or of_links):
         scores = _score_run(run, plugin)
@@ -62,7 +68,7 @@ def evaluate(
         scores = _score_links(links, gold, first_word)
     elif not (run or of_links or plugin) and hypotheses is not None and references:
         several = references if len(references) > 1 else references[0]
-        scores = s2s.evaluate(hypotheses, several, **texts, **scoring)
+        scores = s2s.evaluate(hypotheses, several, **texts, **dict(options))
     else:
         raise UserError(
             "evaluate takes RUN and --plugin; or --hypotheses FILE and --references FILE, and the options for "

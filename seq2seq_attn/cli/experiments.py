@@ -73,7 +73,7 @@ def train(
         trained = metrics["training"]
         best = math.inf if trained["best"] is None else trained["best"]
         answer(
-            f"best validation {settings.training.monitor} {best:.2f}, "
+            f"best validation {settings.monitored.label} {best:.2f}, "
             f"{trained['epochs']} epochs, {trained['seconds']:.0f} s"
         )
         if "test" in metrics:
@@ -219,7 +219,7 @@ def _show(found: s2s.Comparison) -> None:
 
 
 def _best_run(found: s2s.Comparison) -> Path:
-    return found.run(max(found.results.arms, key=lambda arm: arm.bleu.mean).name)
+    return found.run(found.results.best.name)
 
 
 def _say_next(run: Path, *more: str) -> None:

@@ -25,16 +25,18 @@ def average(
     """Average the weights of the last epochs of a run.
 
     Needs a run that was trained with training.keep_epochs, the number of epochs whose weights it keeps. Writes a run
-    folder, which every command takes, and prints its BLEU on the validation set (greedy search), to compare with that
+    folder, which every command takes, and prints its score on the validation set (greedy search), to compare with that
     of the run and of other averages.
     """
-    made = load_model(run, plugin).average(output, last=last, overwrite=overwrite).metrics["average"]
+    averaged = load_model(run, plugin).average(output, last=last, overwrite=overwrite)
+    made = averaged.metrics["average"]
     if as_json:
         answer_json(made)
         return
     first, *_, final = 2 * made["epochs"]
     of = f"epochs {first} to {final}" if first < final else f"epoch {first}"
-    answer(f"validation BLEU {made['validation_bleu']:.2f}, mean of the weights of {of}")
+    label = averaged.config.evaluation.main.label
+    answer(f"validation {label} {made['validation_score']:.2f}, mean of the weights of {of}")
 
 
 def export(

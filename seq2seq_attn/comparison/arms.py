@@ -6,14 +6,35 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from seq2seq_attn import __version__
-from seq2seq_attn.analysis.scoring import AttentionRecord, ScoredRun, skipped_metrics
+from seq2seq_attn.analysis.scoring import AttentionRecord, ScoredRun
 from seq2seq_attn.comparison.experiment import ArmRun
-from seq2seq_attn.evaluation.counts import BleuCounts, ChrfCounts, CorpusCounts
-from seq2seq_attn.evaluation.metrics import METRICS, TranslatedTest, score_translations
+from seq2seq_attn.config import Config
+from seq2seq_attn.evaluation.counts import CorpusCounts, Counting
+from seq2seq_attn.evaluation.metrics import METRICS, Expected, Metric, chosen_metrics, score_translations
 from seq2seq_attn.evaluation.resampling import approximate_randomization, paired_bootstrap
 from seq2seq_attn.evaluation.significance import RunScores, detectable_difference, holm, joint_test
-from seq2seq_attn.results.results import ENOUGH, ChrfDifference, JointTest, PairedComparison, Significance
+from seq2seq_attn.results.results import ENOUGH, Difference, JointTest, PairedComparison, Significance
 from seq2seq_attn.runs.corpora import TestSet
+
+
+class Scoring(NamedTuple):
+    """How the translations of the arms of a comparison are scored, which is the same for all of them."""
+
+    expected: Expected
+    metrics: list[Metric]  # of translations; the first is the main one
+    countings: dict[str, Counting]  # by the key of each metric that counts
+
+    @classmethod
+    def of(cls, config: Config, test_set: TestSet) -> Scoring:
+        expected = config.expected(test_set.references, test_set.pairs.source, test_set.lc_tok)
+        metrics = chosen_metrics(config.evaluation.metrics, expected)
+        countings = {each.key: each.counting(expected) for each in metrics if each.counting is not None}
+        return cls(expected, metrics, {key: each for key, each in countings.items() if each is not None})
+
+    @property
+    def main(self) -> str:
+        """The key of the main metric."""
+        return self.metrics[0].key
 
 
 class Arm(NamedTuple):
@@ -23,36 +44,35 @@ class Arm(NamedTuple):
     translations: list[list[str]]
     metrics: list[dict[str, Any]]
     attention: list[AttentionRecord]  # empty unless every run has one
-    bleu: BleuCounts
-    chrf: ChrfCounts
+    counts: dict[str, CorpusCounts]  # by the key of each metric that counts, the main one first
+
+    @property
+    def main(self) -> CorpusCounts:
+        """The counts of the main metric."""
+        return next(iter(self.counts.values()))
 
     @property
     def tests(self) -> list[dict[str, Any]]:
         return [each["test"] for each in self.metrics]
 
     @classmethod
-    def of(cls, runs: list[ArmRun], tested: Sequence[ScoredRun], test_set: TestSet) -> Arm:
-        """From the tested runs, in the order of `runs`.
-
-        Translation metrics that a run lacks, because they are slow or were registered later, are computed here.
-        """
-        sources, references = test_set.pairs.source, test_set.references
+    def of(cls, runs: list[ArmRun], tested: Sequence[ScoredRun], scoring: Scoring) -> Arm:
+        """From the tested runs, in the order of `runs`. Scores of translations that a run lacks are computed here."""
         translations = [each.translations for each in tested]
         metrics = [each.metrics | {"test": dict(each.metrics["test"])} for each in tested]
         attention = [each.attention for each in tested if each.attention is not None]
-        options, language = runs[0].config.evaluation, runs[0].config.text.target_language
         for each, lines in zip(metrics, translations, strict=True):
-            test = TranslatedTest(
-                lines, references[0], *options.bleu, test_set.lc_tok, language, sources, further=references[1:]
-            )
-            each["test"] |= score_translations(test, skip=(*each["test"], *skipped_metrics(options)))
+            lacking = [metric for metric in scoring.metrics if metric.key not in each["test"]]
+            each["test"] |= score_translations(lines, scoring.expected, lacking)
         return cls(
             runs,
             translations,
             metrics,
             attention if len(attention) == len(runs) else [],
-            BleuCounts.of(translations, references, *options.bleu, sources),
-            ChrfCounts.of(translations, references, options.bleu[1], sources),
+            {
+                key: CorpusCounts.of(counting, translations, scoring.expected.sources)
+                for key, counting in scoring.countings.items()
+            },
         )
 
 
@@ -85,24 +105,24 @@ def differences(arms: Mapping[str, Arm], pairs: Sequence[tuple[str, str]]) -> Di
     """
     if not pairs:
         return Differences([], {})
-    bleu = {name: arm.bleu for name, arm in arms.items()}
-    bootstraps = [paired_bootstrap(bleu[arm], bleu[other]) for arm, other in pairs]
+    main, *others = arms[pairs[0][0]].counts
+    counts = {name: arm.counts[main] for name, arm in arms.items()}
+    bootstraps = [paired_bootstrap(counts[arm], counts[other]) for arm, other in pairs]
     randomizations = [  # swaps runs, so both arms need equally many
-        approximate_randomization(bleu[arm], bleu[other]) if bleu[arm].runs == bleu[other].runs else None
+        approximate_randomization(counts[arm], counts[other]) if counts[arm].runs == counts[other].runs else None
         for arm, other in pairs
     ]
-    joint = _joint_tests(arms, bleu, pairs)
-    in_chrf = _chrf_differences(arms, pairs)
+    joint = _joint_tests(arms, main, pairs)
+    in_others = {key: _differences_in(key, arms, pairs) for key in others}
     rows = zip(
         pairs,
         bootstraps,
         _holm(bootstraps),
         [
-            each and Significance(each.p_value, p_holm)
+            None if each is None else Significance(each.p_value, p_holm)
             for each, p_holm in zip(randomizations, _holm(randomizations), strict=True)
         ],
         joint,
-        in_chrf,
         strict=True,
     )
     comparisons = [
@@ -113,41 +133,39 @@ def differences(arms: Mapping[str, Arm], pairs: Sequence[tuple[str, str]]) -> Di
             found.low,
             found.high,
             found.p_value,
-            p_holm=p_holm,
-            randomization=randomization,
-            joint=both,
-            chrf=chrf,
+            p_holm,
+            randomized,
+            both,
+            {key: each[place] for key, each in in_others.items()},
         )
-        for (arm, other), found, p_holm, randomization, both, chrf in rows
+        for place, ((arm, other), found, p_holm, randomized, both) in enumerate(rows)
     ]
     signatures = {"paired_bootstrap": "; ".join(dict.fromkeys(each.signature for each in bootstraps))}
     if any(randomizations):
         signatures["randomization"] = "; ".join(dict.fromkeys(each.signature for each in randomizations if each))
     if any(joint):
-        counts = bleu[pairs[0][0]]
-        sources = "" if counts.source_of is None else f"|sources:{counts.sources}"
+        first = counts[pairs[0][0]]
+        sources = "" if first.source_of is None else f"|sources:{first.sources}"
         signatures["joint"] = (
             f"test:obuchowski-rockette|df:hillis|bs:1000|seed:12345{sources}|version:seq2seq_attn-{__version__}"
         )
     return Differences(comparisons, signatures)
 
 
-def _chrf_differences(arms: Mapping[str, Arm], pairs: Sequence[tuple[str, str]]) -> list[ChrfDifference]:
-    chrf = {name: arm.chrf for name, arm in arms.items()}
-    found = [paired_bootstrap(chrf[arm], chrf[other]) for arm, other in pairs]
+def _differences_in(key: str, arms: Mapping[str, Arm], pairs: Sequence[tuple[str, str]]) -> list[Difference]:
+    """One per pair, in a metric that is not the main one."""
+    found = [paired_bootstrap(arms[arm].counts[key], arms[other].counts[key]) for arm, other in pairs]
     return [
-        ChrfDifference(each.difference, each.low, each.high, joint)
-        for each, joint in zip(found, _joint_tests(arms, chrf, pairs), strict=True)
+        Difference(each.difference, each.low, each.high, joint)
+        for each, joint in zip(found, _joint_tests(arms, key, pairs), strict=True)
     ]
 
 
-def _joint_tests(
-    arms: Mapping[str, Arm], counts: Mapping[str, CorpusCounts], pairs: Sequence[tuple[str, str]]
-) -> list[JointTest | None]:
-    """One per pair, in the metric of the counts; p-values are corrected over all pairs."""
-    if next(iter(counts.values())).sources < ENOUGH:
+def _joint_tests(arms: Mapping[str, Arm], key: str, pairs: Sequence[tuple[str, str]]) -> list[JointTest | None]:
+    """One per pair, in the metric with this key; p-values are corrected over all pairs."""
+    if arms[pairs[0][0]].main.sources < ENOUGH:
         return [None] * len(pairs)
-    runs = {name: RunScores.of(counts[name]) for name in {name for pair in pairs for name in pair}}
+    runs = {name: RunScores.of(arms[name].counts[key]) for name in {name for pair in pairs for name in pair}}
     tests = [joint_test(runs[arm], runs[other], are_paired(arms[arm], arms[other])) for arm, other in pairs]
     return [
         None
@@ -177,7 +195,9 @@ def are_paired(one: Arm, other: Arm) -> bool:
     def beginnings(arm: Arm) -> list[object]:
         return [_beginning(*each) for each in zip(arm.runs, arm.metrics, strict=True)]
 
-    return beginnings(one) == beginnings(other)
+    # A run that lost its metrics.json was scored again, and does not know its initial weights.
+    known = all("initial_weights" in metrics for arm in (one, other) for metrics in arm.metrics)
+    return known and beginnings(one) == beginnings(other)
 
 
 def _beginning(run: ArmRun, metrics: Mapping[str, Any]) -> tuple[object, ...]:

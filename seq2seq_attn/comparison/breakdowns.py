@@ -21,7 +21,8 @@ from seq2seq_attn.config import Config
 from seq2seq_attn.evaluation.alignment import GoldCorpus, Links, agreement, mean_jump
 from seq2seq_attn.evaluation.corpus_scores import default_tokenizer
 from seq2seq_attn.evaluation.counts import number_sources, sum_by_source
-from seq2seq_attn.evaluation.groups import Group, group_score, in_bands, in_thirds
+from seq2seq_attn.evaluation.groups import Band, Group, group_scores, in_bands, in_thirds, length_quantiles
+from seq2seq_attn.evaluation.metrics import Metric
 from seq2seq_attn.evaluation.resampling import rate_interval
 from seq2seq_attn.evaluation.words import (
     FREQUENCIES,
@@ -36,7 +37,16 @@ from seq2seq_attn.evaluation.words import (
     repeated,
     repeats,
 )
-from seq2seq_attn.results.results import Breakdown, Breakdowns, GroupResult, LinkAgreement, Rate, Rates
+from seq2seq_attn.results.results import (
+    ENOUGH,
+    Breakdown,
+    Breakdowns,
+    GroupResult,
+    GroupScore,
+    LinkAgreement,
+    Rate,
+    Rates,
+)
 from seq2seq_attn.runs.corpora import TestSet
 from seq2seq_attn.text.corpus import ParallelCorpus
 
@@ -48,17 +58,20 @@ _Count = Callable[[Bag, Bag], tuple[int, int]]  # translation, reference -> nume
 _THIRDS = "sharpest", "middle", "most even"
 
 
-def where_arms_differ(arms: _Arms, test_set: TestSet, config: Config, training: ParallelCorpus | None) -> Breakdowns:
+def where_arms_differ(
+    arms: _Arms, test_set: TestSet, config: Config, main: Metric, training: ParallelCorpus | None
+) -> Breakdowns:
     """All breakdowns that can be computed; without the training text, none that depends on word frequencies.
 
-    `config` is that of any run; only its definition of a word is used. A target word is a token as BLEU counts it.
+    `config` is that of any run; only its definition of a word is used. A target word is a token of sacrebleu's
+    tokenizer. `main` says which arm is the best.
     """
     source_words = default_tokenizer(config.text.source_language), config.text.lowercase
-    target_words = config.evaluation.bleu
+    target_words = config.evaluation.words
     sources = bags(test_set.pairs.source, *source_words)
     references = bags(test_set.pairs.target, *target_words)
     translated = {name: [bags(run, *target_words) for run in arm.translations] for name, arm in arms.items()}
-    breakdowns = [_by_reordering(arms, sources, test_set.gold), _by_entropy(arms, sources)]
+    breakdowns = [_by_reordering(arms, sources, test_set.gold, main), _by_entropy(arms, sources)]
     source_of = number_sources(test_set.pairs.source)
     rates = [_faults(translated, references, source_of)]
     if training is not None:
@@ -83,15 +96,15 @@ def _by_rarest_word(arms: _Arms, sources: Sequence[Bag], counts: Mapping[str, in
     )
 
 
-def _by_reordering(arms: _Arms, sources: Sequence[Bag], gold: GoldCorpus | None) -> Breakdown | None:
-    """By reordering distance in the gold links, or else in the links of the arm with the best BLEU."""
+def _by_reordering(arms: _Arms, sources: Sequence[Bag], gold: GoldCorpus | None, main: Metric) -> Breakdown | None:
+    """By reordering distance in the gold links, or else in the links of the best arm."""
     if gold is not None:
         links, origin = gold.sure, "gold links"
     else:
         with_links = {name: arm for name, arm in arms.items() if arm.attention}
         if not with_links:
             return None
-        best = max(with_links, key=lambda name: with_links[name].bleu.scores().mean())
+        best = max(with_links, key=lambda name: main.sign * with_links[name].main.scores().mean())
         links = with_links[best].attention[0].links
         origin = f"the links of {best}, seed {with_links[best].runs[0].seed}, as there are no gold links"
     return _same_groups(
@@ -141,19 +154,46 @@ def _same_groups(
 def _group_result(arm: Arm, sources: Sequence[Bag], rows: Sequence[int], bounds: str = "") -> GroupResult | None:
     if not rows:
         return None
-    score = group_score(rows, arm.bleu, arm.chrf)
     words = float(np.mean([sources[row].words.total() for row in rows]))
-    return GroupResult(
-        len(rows),
-        words,
-        score.bleu,
-        score.low,
-        score.high,
-        score.chrf,
-        bounds,
-        score.chrf_low,
-        score.chrf_high,
-        score.sources,
+    return GroupResult(len(rows), _scores(arm, rows), words, bounds, _sources(arm, rows))
+
+
+def _scores(arm: Arm, rows: Sequence[int]) -> dict[str, GroupScore]:
+    return {key: GroupScore(*score) for key, score in group_scores(rows, arm.counts).items()}
+
+
+def _sources(arm: Arm, rows: Sequence[int]) -> int | None:
+    """The number of different sources among these sentences; None if it is theirs."""
+    sources = arm.main.select(rows).sources
+    return sources if sources < len(rows) else None
+
+
+def by_length(arms: _Arms, sources: Sequence[str], bands: Sequence[Band]) -> Breakdown:
+    """By the number of words of the source that white space separates.
+
+    The groups are the bands with sentences, or quantiles of the lengths if fewer than two of the bands have `ENOUGH`
+    different sources.
+    """
+    lengths = [len(line.split()) for line in sources]
+    different = [len(line.split()) for line in dict.fromkeys(sources)]
+    if sum(sum(length in band for length in different) >= ENOUGH for band in bands) < 2:
+        bands = length_quantiles(different, ENOUGH) or bands
+    groups = {band: rows for band in bands if (rows := [row for row, length in enumerate(lengths) if length in band])}
+
+    def results(arm: Arm) -> tuple[GroupResult, ...]:
+        longest = max(run.config.data.longest_training for run in arm.runs)  # in tokens, hence at most as many words
+        return tuple(
+            GroupResult(
+                len(rows), _scores(arm, rows), sources=_sources(arm, rows), longer_than_training=band.low > longest
+            )
+            for band, rows in groups.items()
+        )
+
+    return Breakdown(
+        "source length",
+        "Words of the source.",
+        tuple(map(str, groups)),
+        {name: results(arm) for name, arm in arms.items()},
     )
 
 

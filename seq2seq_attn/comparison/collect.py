@@ -4,26 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from pydantic import ValidationError
 
-from seq2seq_attn.analysis.scoring import ScoredRun
-from seq2seq_attn.comparison.arms import Arm, differences, signatures
-from seq2seq_attn.comparison.breakdowns import where_arms_differ
+from seq2seq_attn.analysis.scoring import ScoredRun, length_bands
+from seq2seq_attn.comparison.arms import Arm, Scoring, differences, signatures
+from seq2seq_attn.comparison.breakdowns import by_length, where_arms_differ
 from seq2seq_attn.comparison.experiment import RunGrid
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import Links, alignment_error_rate, trivial_error_rates
-from seq2seq_attn.evaluation.corpus_scores import lc_norm_tok
-from seq2seq_attn.evaluation.counts import BleuCounts
-from seq2seq_attn.evaluation.groups import Band, group_score, length_quantiles
-from seq2seq_attn.evaluation.metrics import METRICS, score_value
-from seq2seq_attn.evaluation.resampling import Interval, score_interval
+from seq2seq_attn.evaluation.counts import CorpusCounts
+from seq2seq_attn.evaluation.metrics import METRICS, Metric, score_value
+from seq2seq_attn.evaluation.resampling import score_interval
 from seq2seq_attn.evaluation.significance import RunScores, joint_interval, t_interval
 from seq2seq_attn.results.observations import Curve
-from seq2seq_attn.results.results import ENOUGH, SCORE_FIELDS, ArmResult, BandResult, MissingRun, Results, Spread, Tuned
+from seq2seq_attn.results.results import ENOUGH, ArmResult, MetricRecord, MissingRun, Results, Spread, Tuned
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import TestSet, read_pairs
 from seq2seq_attn.text.corpus import ParallelCorpus
@@ -32,13 +29,11 @@ from seq2seq_attn.text.json_files import explained_record
 
 @contextmanager
 def _explaining_misfits() -> Iterator[None]:
-    """UserError where the results of runs do not fit together, as if one was edited or scored with other options."""
+    """UserError where the results of runs do not fit together, as if one was edited."""
     try:
         yield
     except ValidationError as error:
-        raise UserError(
-            f"the runs were not scored alike: {explained_record(error)}; evaluate them again, with one evaluation.bands"
-        ) from None
+        raise UserError(f"the runs were not scored alike: {explained_record(error)}; evaluate them again") from None
 
 
 @_explaining_misfits()
@@ -59,20 +54,28 @@ def collect(
     `tuned`, the settings that were found for arms; `missing`, the runs that failed. An arm without any run has no part
     in comparisons and contrasts.
     """
-    arms = {name: Arm.of(group, tested[name], test_set) for name, group in grid.arms()}
+    config = grid.runs[0].config
+    scoring = Scoring.of(config, test_set)
+    main = METRICS[scoring.main]
+    arms = {name: Arm.of(group, tested[name], scoring) for name, group in grid.arms()}
     baseline = grid.experiment.baseline
     contrasts = [pair for pair in grid.experiment.contrasts if set(pair) <= arms.keys()]
     with_baseline = [(name, baseline) for name in arms if name != baseline and baseline in arms]
     compared = differences(arms, [*with_baseline, *contrasts])
     scored = signatures(arms)
     provenance = [each["made_with"] for arm in arms.values() for each in arm.metrics]
+    rows = [_row(name, arm, curves[name], main) for name, arm in arms.items()]
+    different = len(set(test_set.pairs.source))
     return Results(
         experiment=grid.experiment.name,
+        metrics=[_record(each, scoring) for each in _measured(rows, scoring)],
+        sentences=len(test_set.pairs),
+        sources=different if different < len(test_set.pairs) else None,
         note=grid.experiment.note,
-        arms=[_row(name, arm, curves[name], test_set) for name, arm in arms.items()],
+        arms=rows,
         comparisons=compared.comparisons[: len(with_baseline)],
         contrasts=compared.comparisons[len(with_baseline) :],
-        signature="; lowercased tokenized: ".join(scored[key] for key in ("bleu", "bleu_lc_tok") if key in scored),
+        by_length=by_length(arms, test_set.pairs.source, length_bands(config.evaluation)),
         version=_distinct(provenance, "version"),
         commit=_distinct(provenance, "commit"),
         hardware=_distinct(provenance, "hardware"),
@@ -81,7 +84,26 @@ def collect(
         tuned=tuned or {},
         tuned_for_others=(grid.experiment.tune.others or "") if grid.experiment.tune else "",
         missing=missing,
-        where=where_arms_differ(arms, test_set, grid.runs[0].config, training_text(grid, say)),
+        where=where_arms_differ(arms, test_set, config, main, training_text(grid, say)),
+    )
+
+
+def _measured(rows: Sequence[ArmResult], scoring: Scoring) -> list[Metric]:
+    """The metrics that any arm has, those of the configuration first."""
+    keys = dict.fromkeys([*(each.key for each in scoring.metrics), *METRICS])
+    return [METRICS[key] for key in keys if any(key in row.scores for row in rows)]
+
+
+def _record(metric: Metric, scoring: Scoring) -> MetricRecord:
+    counting = scoring.countings.get(metric.key)
+    return MetricRecord(
+        metric.key,
+        metric.label,
+        metric.digits,
+        metric.direction,
+        (counting and counting.meaning) or metric.meaning,
+        metric.floor,
+        metric.is_prominent,
     )
 
 
@@ -107,79 +129,54 @@ def training_text(grid: RunGrid, say: Say) -> ParallelCorpus | None:
         return None
 
 
-def _row(name: str, arm: Arm, curves: Sequence[Curve], test_set: TestSet) -> ArmResult:
+def _row(name: str, arm: Arm, curves: Sequence[Curve], main: Metric) -> ArmResult:
     """A row of the table."""
     first = arm.runs[0]
     timings = [each["training"] for each in arm.metrics]
     hardware = [each["made_with"]["hardware"] for each in arm.metrics]
     timed = [each for each, machine in zip(timings, hardware, strict=True) if machine == hardware[0]]
-    scores = _scores(arm, test_set)
     return ArmResult(
         name=name,
         unconverged=[
             curve.seed
             for curve, training in zip(curves, timings, strict=True)
-            if curve.still_improving and training["stopped"] != "patience"
+            if curve.is_still_improving(main.sign, main.gain) and training["stopped"] != "patience"
         ],
         parameters=arm.metrics[0]["parameters"],
         seeds=[run.seed for run in arm.runs],
-        bleu_by_length=_bands(arm, test_set.pairs.source),
+        scores=_scores(arm),
         train_seconds=float(np.mean([training["seconds"] for training in timed])),
         tokens_per_second=float(np.mean([training["tokens_per_second"] for training in timed])),
         matched_hidden_size=first.config.model.decoder_size if first.match_parameters else None,
-        further={key: score for key, score in scores.items() if key not in SCORE_FIELDS and score is not None},
-        **{key: scores.get(key) for key in SCORE_FIELDS},  # type: ignore[arg-type]  # only optional scores are None
     )
 
 
-def _scores(arm: Arm, test_set: TestSet) -> dict[str, Spread | None]:
-    """Each metric over the seeds of an arm; None unless all runs of the arm have it."""
-    intervals = _intervals(arm, test_set)
-    scores: dict[str, Spread | None] = {}
-    for key in METRICS:
+def _scores(arm: Arm) -> dict[str, Spread]:
+    """Each metric that all runs of an arm have, over its seeds."""
+    scores = {}
+    for key in dict.fromkeys([*arm.counts, *METRICS]):
         values = [score_value(test, key) for test in arm.tests]
         known = [value for value in values if value is not None]
-        scores[key] = _spread(known, intervals.get(key)) if len(known) == len(values) else None
-    for key, counts in (("bleu", arm.bleu), ("chrf", arm.chrf)):
-        score = scores[key]
-        if score is not None and counts.sources >= ENOUGH and (runs := RunScores.of(counts)).differ:
-            low, high = joint_interval(runs) or (None, None)
-            scores[key] = replace(score, joint_low=low, joint_high=high)
+        if len(known) == len(values):
+            scores[key] = _spread(known, arm.counts.get(key))
     return scores
 
 
-def _spread(values: Sequence[float], interval: Interval | None) -> Spread:
-    """Mean, standard deviation (n - 1 in the denominator; 0 with one seed) and the interval over seeds."""
+def _spread(values: Sequence[float], counts: CorpusCounts | None) -> Spread:
+    """Mean, standard deviation (n - 1 in the denominator; 0 with one seed) and intervals.
+
+    Those over resampled test sets need a metric that counts; that over training runs as well needs enough sentences.
+    """
     std = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
-    low, high = (None, None) if interval is None else (interval.low, interval.high)
-    seeds_low, seeds_high = t_interval(values) or (None, None)
-    return Spread(float(np.mean(values)), std, low, high, seeds_low, seeds_high)
-
-
-def _intervals(arm: Arm, test_set: TestSet) -> dict[str, Interval]:
-    """Intervals over resampled test sets, for the metrics whose counts can be resampled."""
-    intervals = {"bleu": score_interval(arm.bleu), "chrf": score_interval(arm.chrf)}
-    if test_set.lc_tok is not None:
-        language = arm.runs[0].config.text.target_language
-        processed = [[lc_norm_tok(line, language) for line in run] for run in arm.translations]
-        counts = BleuCounts.of(processed, test_set.lc_tok, "none", lowercase=True, sources=test_set.pairs.source)
-        intervals["bleu_lc_tok"] = score_interval(counts)
-    return intervals
-
-
-def _bands(arm: Arm, sources: Sequence[str]) -> list[BandResult]:
-    """Scores by length band, or by length quantile if fewer than two of the tested bands have `ENOUGH` sources."""
-    lengths = [len(line.split()) for line in sources]
-    different = [len(line.split()) for line in dict.fromkeys(sources)]
-    longest = max(run.config.data.longest_training for run in arm.runs)  # in tokens, hence at most as many words
-    tested = [Band(band["low"], band["high"]) for band in arm.tests[0]["bleu_by_length"]]
-    if sum(sum(length in band for length in different) >= ENOUGH for band in tested) < 2:
-        tested = length_quantiles(different, ENOUGH) or tested
-    bands = []
-    for band in tested:
-        score = group_score([row for row, length in enumerate(lengths) if length in band], arm.bleu, arm.chrf)
-        bands.append(BandResult(band.low, band.high, *score, longer_than_training=band.low > longest))
-    return bands
+    low, high, joint = None, None, None
+    if counts is not None:
+        sentences = score_interval(counts)
+        low, high = sentences.low, sentences.high
+        if counts.sources >= ENOUGH and (runs := RunScores.of(counts)).differ:
+            joint = joint_interval(runs)
+    return Spread(
+        float(np.mean(values)), std, low, high, *(t_interval(values) or (None, None)), *(joint or (None, None))
+    )
 
 
 def _distinct(runs: Iterable[dict[str, Any]], key: str) -> str:

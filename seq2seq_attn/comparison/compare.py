@@ -121,7 +121,8 @@ def compare(
             # The first run of an arm is observed; where it is in the evidence, so are its observations.
             observed = {arm for arm, group in grid.arms() if (arm, group[0].seed) in known}
             here = finished._replace(runs=[run for run in finished.runs if run.arm not in observed])
-            observe(here, runs, test, folder, translations, results.signatures["chrf"], earlier)
+            expected = grid.runs[0].config.expected(test.references, test.pairs.source)
+            observe(here, runs, test, folder, translations, expected, earlier)
             save_reproduction(_reproduction(grid, command), folder / REPRODUCTION)
             return results
 

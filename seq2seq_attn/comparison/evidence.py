@@ -220,7 +220,7 @@ def _to_score_again(run: ScoredRun, test_set: TestSet) -> ScoredRun:
     scores = {
         key: score
         for key, score in run.metrics["test"].items()
-        if key == "comet" or key not in METRICS or METRICS[key].from_translations is None
+        if key not in METRICS or not METRICS[key].is_of_translations or METRICS[key].needs == "comet"
     }
     if test_set.gold is not None and run.attention is not None:
         scores["aer"] = alignment_error_rate(run.attention.links, test_set.gold.sure, test_set.gold.possible)

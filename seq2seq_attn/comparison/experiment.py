@@ -304,6 +304,7 @@ def _scored_otherwise(one: Config, other: Config) -> str | None:
     """The first key by which the scores of two arms would be of different things; None if they can be compared."""
     kinds = (
         ("data.test", one.data.test, other.data.test),
+        ("evaluation.metrics", one.evaluation.metrics, other.evaluation.metrics),
         ("evaluation.tokenize", one.evaluation.tokenize, other.evaluation.tokenize),
         ("evaluation.lowercase", one.evaluation.lowercase, other.evaluation.lowercase),
         ("evaluation.bands", one.evaluation.bands, other.evaluation.bands),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from seq2seq_attn.analysis.scoring import TRANSLATIONS
 from seq2seq_attn.analysis.word_alignment import merge_words
 from seq2seq_attn.comparison.experiment import ArmRun, RunGrid
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.corpus_scores import References, sentence_chrf
+from seq2seq_attn.evaluation.corpus_scores import score_sentences
+from seq2seq_attn.evaluation.metrics import Expected
 from seq2seq_attn.reading import read_lines
 from seq2seq_attn.results.observations import (
     ATTENTION,
@@ -52,7 +54,6 @@ from seq2seq_attn.text.codec import Codec, load_codecs
 from seq2seq_attn.text.corpus import ParallelCorpus
 from seq2seq_attn.training import CURVES
 
-SENTENCE_METRIC = "chrF2"
 MOST_WEIGHTS = 10_000_000  # attention weights kept, over all arms: one to four MB on the page
 
 
@@ -74,6 +75,7 @@ class Observations:
         }
         attention = load_corpus_attention(corpus) if corpus else None
         self.lines = [pair.line - 1 for pair in attention.pairs] if attention else []  # whose attention is held
+        self.metric = attention.metric if attention else ""  # of the scores of these sentences
         self.segmentations = list(attention.segmentations) if attention else []
         self.arms = {arm: each for arm, each in attention.arms.items() if arm in arms} if attention else {}
 
@@ -85,7 +87,7 @@ class Observations:
         if self.arms:
             corpus = CorpusAttention(
                 len(pairs),
-                SENTENCE_METRIC,
+                self.metric,
                 tuple(CorpusPair(line + 1, pairs.source[line], pairs.target[line], gold[line]) for line in self.lines),
                 tuple(self.segmentations),
                 {arm: self.arms[arm] for arm in arms if arm in self.arms},
@@ -106,7 +108,7 @@ def observe(
     test_set: TestSet,
     output: Path,
     translations: Mapping[str, Sequence[str]],
-    chrf_signature: str,
+    expected: Expected,
     earlier: Path | None = None,
 ) -> None:
     """Writes attention.json, corpus_attention.json, examples.json and sentences.json into `output`.
@@ -140,15 +142,16 @@ def observe(
                 segmentation, weights = known.segmentations.index(own), pack_weights(matrices)
         all_translations = read_lines(checked(folder, TRANSLATIONS))
         shown = [all_translations[line] for line in lines]
-        references = [[each[line] for line in lines] for each in test_set.references]
-        scores = _sentence_scores(shown, references, chrf_signature)
-        known.arms[arm] = ArmAttention(model.config.seed, tuple(shown), tuple(scores), segmentation, weights)
+        references = [[each[line] for line in lines] for each in expected.references]
+        scores = score_sentences(shown, references, expected.lowercase)
+        known.metric, rounded = scores.metric, tuple(round(score, 2) for score in scores.values)
+        known.arms[arm] = ArmAttention(model.config.seed, tuple(shown), rounded, segmentation, weights)
         for line in examples:
             trace = trace_pair(model, arm, pairs.source[line], pairs.target[line])
             known.traces.setdefault(line, []).extend([] if trace is None else [trace])
     known.save(output, pairs, gold, list(translations))
     if grid.experiment.baseline in translations:
-        shown_sentences = extremes(test_set, translations, grid.experiment.baseline, chrf_signature)
+        shown_sentences = extremes(test_set.pairs, translations, grid.experiment.baseline, expected)
         save_sentences(shown_sentences, output / SENTENCES)
 
 
@@ -201,43 +204,40 @@ def read_curve(run: ArmRun, runs: Path) -> Curve:
         run.seed,
         tuple(epochs),
         tuple(float(row["validation_loss"]) for row in rows),
-        tuple(float(row["validation_bleu"]) if row.get("validation_bleu") else None for row in rows),
+        tuple(float(row["validation_score"]) if row.get("validation_score") else None for row in rows),
     )
 
 
 def _is_finite(row: Mapping[str, str]) -> bool:
     """Whether the row is that of a validation, and its scores can be drawn."""
-    scores = [row.get("validation_loss"), row.get("validation_bleu")]
+    scores = [row.get("validation_loss"), row.get("validation_score")]
     return bool(scores[0]) and all(math.isfinite(float(score)) for score in scores if score)
 
 
 def extremes(
-    test_set: TestSet, translations: Mapping[str, Sequence[str]], baseline: str, signature: str
+    pairs: ParallelCorpus, translations: Mapping[str, Sequence[str]], baseline: str, expected: Expected
 ) -> ContrastiveSentences:
     """The sentences with the largest gains and losses over the baseline, `SHOWN` of each kind for each arm.
 
-    Gains are differences in sentence-level chrF. `translations` are those of one run per arm; `signature` is that of
-    the corpus-level chrF.
+    Gains are differences in the score of a sentence. `translations` are those of one run per arm.
     """
-    pairs, references = test_set.pairs, test_set.references
-    scores = {arm: _sentence_scores(lines, references, signature) for arm, lines in translations.items()}
+    scored = {
+        arm: score_sentences(lines, expected.references, expected.lowercase) for arm, lines in translations.items()
+    }
     every = [
         ContrastiveSentence(
             index + 1,
             pairs.source[index],
             pairs.target[index],
-            {arm: ScoredTranslation(lines[index], scores[arm][index]) for arm, lines in translations.items()},
+            {
+                arm: ScoredTranslation(lines[index], round(scored[arm].values[index], 2))
+                for arm, lines in translations.items()
+            },
         )
         for index in range(len(pairs))
     ]
-    whole = ContrastiveSentences(SENTENCE_METRIC, signature, tuple(every))
+    first = scored[baseline]
+    whole = ContrastiveSentences(first.metric, first.signature, tuple(every))
     ranked = [whole.ranked(arm, baseline) for arm in translations if arm != baseline]
     shown = {sentence.line for each in ranked for sentence in (*each[:SHOWN], *each[-SHOWN:])}
-    return ContrastiveSentences(
-        SENTENCE_METRIC, signature, tuple(sentence for sentence in every if sentence.line in shown)
-    )
-
-
-def _sentence_scores(translations: Sequence[str], references: References, signature: str) -> list[float]:
-    """Scores of sentences, with or without case, as the signature says of the corpus."""
-    return [round(score, 2) for score in sentence_chrf(translations, references, "|case:lc|" in signature)]
+    return replace(whole, sentences=tuple(sentence for sentence in every if sentence.line in shown))

@@ -55,11 +55,11 @@ def search_settings(
         finished = [score for score in scores if score is not None]
         if not finished:
             continue
-        monitor = each[0].config.training.monitor
-        best = (max if monitor == "bleu" else min)(finished)
-        found[arm] = Tuned(settings(tune)[scores.index(best)], scores, monitor)
+        monitored = each[0].config.monitored
+        best = (max if monitored.sign > 0 else min)(finished)
+        found[arm] = Tuned(settings(tune)[scores.index(best)], scores, monitored.label)
         chosen = ", ".join(f"{key}={value}" for key, value in found[arm].setting.items())
-        say(f"{arm}: {chosen} is the best of {len(finished)} settings, validation {monitor} {best:.2f}")
+        say(f"{arm}: {chosen} is the best of {len(finished)} settings, validation {monitored.label} {best:.2f}")
     return found, failed
 
 

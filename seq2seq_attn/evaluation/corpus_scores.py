@@ -1,4 +1,4 @@
-"""Scores of a corpus with sacrebleu's signatures: BLEU, chrF, TER, exact matches, lowercased tokenized BLEU.
+"""Scores of a corpus with sacrebleu's signatures: BLEU, chrF, TER, lowercased tokenized BLEU; and COMET.
 
 Lowercased tokenized BLEU is the figure that most papers on Multi30k report. That corpus is published raw and as
 `*.lc.norm.tok.*`, made by three Moses scripts (Elliott et al., 2016; `scripts/task1-tokenize.sh` in
@@ -19,12 +19,11 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sacrebleu import BLEU, CHRF, TER
 from sacrebleu.metrics.base import Metric as SacrebleuMetric
 
-from seq2seq_attn import __version__
 from seq2seq_attn.errors import UserError
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ def for_sacrebleu(references: References) -> list[Any]:
 class Score:
     """A score with the signature that makes it reproducible."""
 
-    name: str  # "BLEU", "chrF2", "TER", "exact match"
+    name: str  # "BLEU", "chrF2", "TER"
     value: float  # 0 to 100; TER may be above 100
     signature: str  # sacrebleu's, including its version: all settings that the number depends on
 
@@ -86,27 +85,6 @@ def ter(hypotheses: Sequence[str], references: References) -> Score:
     metric = TER()
     metric.tokenizer = _TOKENIZERS.setdefault("TER", metric.tokenizer)  # as in `bleu_metric`
     return corpus_score(metric, hypotheses, references)
-
-
-def exact_match(hypotheses: Sequence[str], references: References, lowercase: bool = False) -> Score:
-    """Percentage of hypotheses identical to a reference of theirs, ignoring blanks at both ends.
-
-    Errors as in `bleu`.
-    """
-    require_pairs(hypotheses, references)
-    lists = for_sacrebleu(references)
-
-    def text(line: str) -> str:
-        return line.strip().lower() if lowercase else line.strip()
-
-    same = sum(
-        any(theirs is not None and text(ours) == text(theirs) for theirs in all_theirs)
-        for ours, *all_theirs in zip(hypotheses, *lists, strict=True)
-    )
-    number = "var" if any(None in each for each in lists) else len(lists)
-    case = "lc" if lowercase else "mixed"
-    signature = f"nrefs:{number}|case:{case}|strip:yes|version:seq2seq_attn-{__version__}"
-    return Score("exact match", 100 * same / len(hypotheses), signature)
 
 
 def comet(sources: Sequence[str], hypotheses: Sequence[str], references: Sequence[str], model: Path) -> Score:
@@ -145,15 +123,29 @@ def _comet_model(model: Path) -> Any:
     return load_from_checkpoint(str(model))
 
 
-def bleu_metric(tokenize: str, lowercase: bool, may_be_tokenized: bool = True, *, by_sentence: bool = False) -> BLEU:
+def bleu_metric(
+    tokenize: str,
+    lowercase: bool,
+    may_be_tokenized: bool = True,
+    *,
+    by_sentence: bool = False,
+    references: Sequence[Sequence[str]] | None = None,
+) -> BLEU:
     """sacrebleu's BLEU; `may_be_tokenized` silences its warning about lines that look tokenized.
 
-    `by_sentence`: only the orders of n-grams that a sentence is long enough for ("effective order").
+    `by_sentence`: only the orders of n-grams that a sentence is long enough for ("effective order"). The n-grams of
+    `references` are counted once, for many systems.
     """
     if (mistake := unknown_tokenizer(tokenize)) is not None:
         raise UserError(mistake)
     try:
-        metric = BLEU(lowercase=lowercase, tokenize=tokenize, force=may_be_tokenized, effective_order=by_sentence)
+        metric = BLEU(
+            lowercase=lowercase,
+            tokenize=tokenize,
+            force=may_be_tokenized,
+            effective_order=by_sentence,
+            references=references,
+        )
     except (RuntimeError, ImportError, OSError, AssertionError, SystemExit) as error:  # it needs a package or a model
         raise UserError(
             f"sacrebleu's tokenizer {tokenize!r} cannot be used: {str(error).strip() or type(error).__name__}"
@@ -241,8 +233,13 @@ def bleu_lc_tok(hypotheses: Sequence[str], references: Sequence[str], language: 
     """
     processed = [lc_norm_tok(line, language) for line in hypotheses]
     score = bleu(processed, references, tokenize="none", lowercase=True)
+    return Score("BLEU lc.norm.tok", score.value, lc_tok_signature(score.signature, language))
+
+
+def lc_tok_signature(signature: str, language: str) -> str:
+    """sacrebleu's signature of lines that are processed, with the steps."""
     steps = f"hyp:lowercase+moses-normalize+moses-tokenize.{language}|sacremoses:{version('sacremoses')}"
-    return Score("BLEU lc.norm.tok", score.value, f"{score.signature}|{steps}")
+    return f"{signature}|{steps}"
 
 
 def lc_norm_tok(line: str, language: str) -> str:
@@ -262,12 +259,22 @@ def _moses(language: str) -> tuple[MosesPunctNormalizer, MosesTokenizer]:
     return MosesPunctNormalizer(language), MosesTokenizer(language)
 
 
-def sentence_chrf(hypotheses: Sequence[str], references: References, lowercase: bool = False) -> list[float]:
-    """chrF2 of each line, 0 to 100; sentence BLEU is too noisy on short lines.
+class SentenceScores(NamedTuple):
+    """A score of each sentence, 0 to 100; higher is better."""
+
+    metric: str
+    signature: str
+    values: list[float]
+
+
+def score_sentences(hypotheses: Sequence[str], references: References, lowercase: bool = False) -> SentenceScores:
+    """chrF2 of each line, whatever the corpus is scored by: sentence BLEU is too noisy on short lines.
 
     Errors as in `bleu`.
     """
     require_pairs(hypotheses, references)
-    metric = CHRF(lowercase=lowercase)
-    rows = zip(hypotheses, *for_sacrebleu(references), strict=True)
-    return [float(metric.sentence_score(ours, theirs).score) for ours, *theirs in rows]
+    lists = for_sacrebleu(references)
+    metric, corpus = CHRF(lowercase=lowercase), CHRF(lowercase=lowercase, references=lists)
+    rows = zip(hypotheses, *lists, strict=True)
+    values = [float(metric.sentence_score(ours, theirs).score) for ours, *theirs in rows]
+    return SentenceScores("chrF2", str(corpus.get_signature()), values)

@@ -1,38 +1,74 @@
-"""Sufficient statistics of BLEU and chrF: sacrebleu's n-gram counts, per sentence, to be summed over any subset.
+"""Sufficient statistics of metrics: counts of every sentence, whose sum over a corpus determines its score.
 
-Tests that compute BLEU thousands of times count once and sum the counts for each resample or group.
+Tests that compute a score thousands of times count once and sum the counts for each resample or group. A metric that
+says how it counts (`Counting`) has intervals, tests, groups and comparisons; BLEU and chrF count as sacrebleu does.
 """
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sacrebleu import CHRF
-from sacrebleu.metrics.base import Metric
 
+from seq2seq_attn import __version__
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.corpus_scores import References, bleu_metric, for_sacrebleu, require_pairs
+from seq2seq_attn.evaluation.corpus_scores import (
+    References,
+    bleu_metric,
+    for_sacrebleu,
+    lc_norm_tok,
+    lc_tok_signature,
+    require_pairs,
+)
 
-Runs = Sequence[Sequence[str]]  # one list of hypotheses per training seed; a single system is [hypotheses]
-
-
-Own = TypeVar("Own", bound="CorpusCounts")
+Runs = Sequence[Sequence[str]]  # one list of translations per training seed; a single system is [translations]
 
 
 @dataclass(frozen=True)
-class CorpusCounts(ABC):
+class Counting:
+    """How the translations of one test set are counted.
+
+    Args:
+        count: The counts of each translation, one row per sentence of the test set: (sentences, k).
+        score: The scores (rows,) of rows of summed counts (rows, k), of int or, as sacrebleu resamples, of float32.
+        signature: All settings that the score depends on, in sacrebleu's form.
+        meaning: What is counted, where that depends on the settings; "": as the metric says.
+    """
+
+    count: Callable[[Sequence[str]], NDArray[np.int64]]
+    score: Callable[[NDArray[Any]], NDArray[np.float64]]
+    signature: str
+    meaning: str = ""
+
+    def score_corpus(self, translations: Sequence[str]) -> float:
+        """The score of the translations of the whole test set."""
+        return float(self.score(self.count(translations).sum(axis=0, keepdims=True))[0])
+
+
+@dataclass(frozen=True)
+class CorpusCounts:
     """The counts of a system's runs on a test set; their sum over sentences determines the score of a run."""
 
-    counts: NDArray[np.int64]  # (runs, sentences, 10 for BLEU and 18 for chrF)
-    metric: Metric
+    counts: NDArray[np.int64]  # (runs, sentences, k)
+    counting: Counting
     source_of: NDArray[np.int64] | None = None  # (sentences,): the number of its source; None if no two share one
+
+    @classmethod
+    def of(cls, counting: Counting, runs: Runs, sources: Sequence[str] = ()) -> CorpusCounts:
+        """Counts the translations of each run; tests draw sentences together that have the same source, if given.
+
+        Raises:
+            UserError: There is no run, or one has another number of lines than the references.
+        """
+        if not runs:
+            raise UserError("nothing to score: a system without runs; give the hypotheses of at least one")
+        counts = np.array([counting.count(translations) for translations in runs], dtype=np.int64)
+        return cls(counts, counting, number_sources(sources))
 
     @property
     def runs(self) -> int:
@@ -43,34 +79,32 @@ class CorpusCounts(ABC):
         """The number of different sources, from which tests draw."""
         return self.by_source().shape[1]
 
-    def select(self: Own, rows: Sequence[int]) -> Own:
+    def select(self, rows: Sequence[int]) -> CorpusCounts:
         """The counts of these sentences only."""
         sources = None if self.source_of is None else self.source_of[rows]
         return replace(self, counts=self.counts[:, rows], source_of=sources)
 
     def by_source(self) -> NDArray[np.int64]:
-        """(runs, sources, counts): summed over the sentences with the same source, which no test may draw apart."""
+        """(runs, sources, k): summed over the sentences with the same source, which no test may draw apart."""
         return sum_by_source(self.counts, self.source_of)
 
     def scores(self) -> NDArray[np.float64]:
         """(runs,): the score of each run on the test set as it is."""
-        return self.scores_of(self.counts.sum(axis=1))
+        return self.counting.score(self.counts.sum(axis=1))
 
-    @abstractmethod
-    def scores_of(self, sums: NDArray[Any]) -> NDArray[np.float64]:
-        """(rows,): the score of each row of summed counts, of int or, as sacrebleu resamples, of float32."""
+    def signature(self, **settings: object) -> str:
+        """The signature with the settings of a test: `seed`, `bs` resamples, `ar` trials.
 
-    def signature(self, **settings: Any) -> str:
-        """sacrebleu's signature with the settings of a test appended: `seed`, `bs` resamples, `ar` trials.
-
+        They stand where sacrebleu has them: these three after the number of references, any others before the version.
         `sources` is their number, if some sentences share theirs.
         """
-        signature = self.metric.get_signature()
         if self.source_of is not None:
             settings["sources"] = self.sources
-        for key, value in settings.items():
-            signature.update(key, value)
-        return str(signature)
+        first = [f"{key}:{settings.pop(key)}" for key in ("bs", "ar", "seed") if key in settings]
+        last = [f"{key}:{value}" for key, value in settings.items()]
+        references, *fields = self.counting.signature.split("|")
+        version = next((place for place, field in enumerate(fields) if field.startswith("version:")), len(fields))
+        return "|".join([references, *first, *fields[:version], *last, *fields[version:]])
 
 
 def number_sources(sources: Sequence[str]) -> NDArray[np.int64] | None:
@@ -111,28 +145,30 @@ def bleu_of_counts(rows: NDArray[Any]) -> NDArray[np.float64]:
     return scores
 
 
-class BleuCounts(CorpusCounts):
-    @classmethod
-    def of(
-        cls,
-        runs: Runs,
-        references: References,
-        tokenize: str = "13a",
-        lowercase: bool = False,
-        sources: Sequence[str] = (),
-    ) -> BleuCounts:
-        """Count; tests draw sentences together that have the same source, if sources are given.
+def bleu_counting(references: References, tokenize: str = "13a", lowercase: bool = False) -> Counting:
+    """The counts of BLEU: lengths and n-grams. Errors as in `corpus_scores.bleu`."""
+    metric = bleu_metric(tokenize, lowercase, references=for_sacrebleu(references))
+    meaning = "cased, detokenized"
+    if tokenize == "none":
+        meaning = "of the tokens between spaces, as the test set has them"
+    elif lowercase:
+        meaning = "lowercased, detokenized"
 
-        UserError: no run, or the errors of `corpus_scores.bleu` in one of them.
-        """
-        _require_runs(runs, references)
-        metric = bleu_metric(tokenize, lowercase)
-        lists = for_sacrebleu(references)
-        counts = [metric._extract_corpus_statistics(hypotheses, lists) for hypotheses in runs]
-        return cls(np.array(counts, dtype=np.int64), metric, number_sources(sources))
+    def count(translations: Sequence[str]) -> NDArray[np.int64]:
+        require_pairs(translations, references)
+        return np.array(metric._extract_corpus_statistics(translations, None), dtype=np.int64)
 
-    def scores_of(self, sums: NDArray[Any]) -> NDArray[np.float64]:
-        return bleu_of_counts(sums)
+    return Counting(count, bleu_of_counts, str(metric.get_signature()), meaning)
+
+
+def lc_tok_counting(references: Sequence[str], language: str) -> Counting:
+    """The counts of `corpus_scores.bleu_lc_tok`."""
+    plain = bleu_counting(references, tokenize="none", lowercase=True)
+
+    def count(translations: Sequence[str]) -> NDArray[np.int64]:
+        return plain.count([lc_norm_tok(line, language) for line in translations])
+
+    return Counting(count, plain.score, lc_tok_signature(plain.signature, language))
 
 
 def chrf_of_counts(
@@ -156,29 +192,63 @@ def chrf_of_counts(
     return np.asarray(100 * score)
 
 
-class ChrfCounts(CorpusCounts):
-    """Of chrF2."""
-
-    @classmethod
-    def of(cls, runs: Runs, references: References, lowercase: bool = False, sources: Sequence[str] = ()) -> ChrfCounts:
-        """Count. Sources and errors as for `BleuCounts.of`."""
-        _require_runs(runs, references)
-        metric = _chrf_against(tuple(map(tuple, for_sacrebleu(references))), lowercase)
-        counts = [metric._extract_corpus_statistics(hypotheses, None) for hypotheses in runs]
-        return cls(np.array(counts, dtype=np.int64), metric, number_sources(sources))
-
-    def scores_of(self, sums: NDArray[Any]) -> NDArray[np.float64]:
-        rows = sums.astype(np.float64)
-        return chrf_of_counts(rows[:, 0::3], rows[:, 1::3], rows[:, 2::3])
+def _chrf_of_sums(sums: NDArray[Any]) -> NDArray[np.float64]:
+    rows = sums.astype(np.float64)
+    return chrf_of_counts(rows[:, 0::3], rows[:, 1::3], rows[:, 2::3])
 
 
-def _require_runs(runs: Runs, references: References) -> None:
-    if not runs:
-        raise UserError("nothing to score: a system without runs; give the hypotheses of at least one")
-    for hypotheses in runs:
-        require_pairs(hypotheses, references)
+def chrf_counting(references: References, lowercase: bool = False) -> Counting:
+    """The counts of chrF2: n-grams of hypotheses, of references and in both. Errors as in `corpus_scores.chrf`."""
+    metric = CHRF(lowercase=lowercase, references=for_sacrebleu(references))
+
+    def count(translations: Sequence[str]) -> NDArray[np.int64]:
+        require_pairs(translations, references)
+        return np.array(metric._extract_corpus_statistics(translations, None), dtype=np.int64)
+
+    return Counting(count, _chrf_of_sums, str(metric.get_signature()))
 
 
-@lru_cache(maxsize=1)  # the systems of a comparison share their references, whose n-grams are counted once
-def _chrf_against(references: tuple[Any, ...], lowercase: bool) -> CHRF:
-    return CHRF(lowercase=lowercase, references=references)
+Distance = Callable[[str, str], tuple[int, int]]  # translation, reference -> a part, and the whole that it is a part of
+
+
+def percentage(
+    references: References, distance: Distance, best: Callable[..., tuple[int, int]], *settings: str
+) -> Counting:
+    """A percentage, 100 Σ part / Σ whole: each sentence has two counts, those of its best reference.
+
+    Args:
+        references: One list of lines, or several, of which only the first has no blank line where one is missing.
+        distance: The counts of a translation and a reference.
+        best: `max` or `min`, which chooses among the counts for several references.
+        settings: Fields of the signature.
+    """
+    lists = for_sacrebleu(references)
+
+    def count(translations: Sequence[str]) -> NDArray[np.int64]:
+        require_pairs(translations, references)
+        rows = zip(translations, *lists, strict=True)
+        return np.array(
+            [best(distance(ours, theirs) for theirs in known if theirs is not None) for ours, *known in rows],
+            dtype=np.int64,
+        )
+
+    number = "var" if any(None in each for each in lists) else len(lists)
+    signature = "|".join([f"nrefs:{number}", *settings, f"version:seq2seq_attn-{__version__}"])
+    return Counting(count, _percent, signature)
+
+
+def _percent(sums: NDArray[Any]) -> NDArray[np.float64]:
+    parts, wholes = sums.astype(np.float64).T
+    return np.asarray(100 * parts / np.maximum(wholes, 1))
+
+
+def exact_match_counting(references: References, lowercase: bool = False) -> Counting:
+    """Whether a translation is identical to a reference of its sentence, ignoring blanks at both ends."""
+
+    def text(line: str) -> str:
+        return line.strip().lower() if lowercase else line.strip()
+
+    case = "lc" if lowercase else "mixed"
+    return percentage(
+        references, lambda ours, theirs: (int(text(ours) == text(theirs)), 1), max, f"case:{case}", "strip:yes"
+    )

@@ -1,6 +1,6 @@
 """Scores of groups of test sentences, by a property of the sentences such as the length of their source.
 
-BLEU by source length shows what attention is for (Bahdanau et al., 2015, Figure 2).
+The score by source length shows what attention is for (Bahdanau et al., 2015, Figure 2).
 """
 
 from __future__ import annotations
@@ -11,15 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.corpus_scores import (
-    References,
-    Score,
-    bleu_metric,
-    corpus_score,
-    reference_lists,
-    require_pairs,
-)
-from seq2seq_attn.evaluation.counts import BleuCounts, ChrfCounts
+from seq2seq_attn.evaluation.counts import CorpusCounts
 from seq2seq_attn.evaluation.resampling import score_interval
 
 
@@ -41,63 +33,22 @@ class Band:
         return f"{self.low}+" if self.high is None else f"{self.low}-{self.high}"
 
 
-@dataclass(frozen=True)
-class BandScore:
-    """The score of the sentences in one band, and their number."""
-
-    band: Band
-    sentences: int
-    score: Score
-
-
 DEFAULT_BANDS = (Band(1, 10), Band(11, 20), Band(21, 30), Band(31, 40), Band(41, 50), Band(51, None))
 
 
-def bleu_by_length(
-    hypotheses: Sequence[str],
-    references: References,
-    source_lengths: Sequence[int],
-    bands: Sequence[Band] = DEFAULT_BANDS,
-    tokenize: str = "13a",
-    lowercase: bool = False,
-) -> list[BandScore]:
-    """Corpus BLEU within each band: n-grams are pooled, sentence scores are not averaged.
-
-    `source_lengths` are in words as the caller defines them, e.g. `[len(line.split()) for line in source]`.
-    Bands without a sentence are left out, and so are sentences outside all bands.
-    Errors as in `corpus_scores.bleu`.
-    """
-    require_pairs(hypotheses, references)
-    if len(source_lengths) != len(hypotheses):
-        raise UserError(
-            f"{len(source_lengths)} source lengths but {len(hypotheses)} hypotheses; "
-            "each hypothesis needs the length of its source"
-        )
-    metric, lists = bleu_metric(tokenize, lowercase), reference_lists(references)
-    scores = []
-    for band in bands:
-        rows = [row for row, length in enumerate(source_lengths) if length in band]
-        if rows:
-            score = corpus_score(
-                metric, [hypotheses[row] for row in rows], [[each[row] for row in rows] for each in lists]
-            )
-            scores.append(BandScore(band, len(rows), score))
-    return scores
-
-
-def score_by_length(
-    sources: Sequence[str],
-    translations: Sequence[str],
-    references: References,
-    tokenize: str,
-    lowercase: bool,
-    bands: Sequence[Band] = DEFAULT_BANDS,
+def scores_by_length(
+    counts: CorpusCounts, sources: Sequence[str], bands: Sequence[Band] = DEFAULT_BANDS
 ) -> list[dict[str, Any]]:
-    """`bleu_by_length` with the words that white space separates, as plain values for JSON."""
+    """The scores of the sentences in each band of source lengths, as plain values for JSON.
+
+    The counts of a band are summed, and the scores of sentences are not averaged. Lengths are in words that white space
+    separates. Bands without a sentence are left out, and so are sentences outside all bands. `counts` has one run.
+    """
     lengths = [len(line.split()) for line in sources]
+    filled = {band: rows for band in bands if (rows := [row for row, length in enumerate(lengths) if length in band])}
     return [
-        {"low": b.band.low, "high": b.band.high, "sentences": b.sentences, "bleu": b.score.value}
-        for b in bleu_by_length(translations, references, lengths, bands, tokenize, lowercase)
+        {"low": band.low, "high": band.high, "sentences": len(rows), "score": float(counts.select(rows).scores()[0])}
+        for band, rows in filled.items()
     ]
 
 
@@ -108,33 +59,22 @@ class Group(NamedTuple):
     rows: list[int]  # their indices in the test set, counted from 0
 
 
-class GroupScore(NamedTuple):
-    """Means over the runs of a system."""
+class PooledScore(NamedTuple):
+    """The mean over the runs of a system, with its 95 % interval over resampled sentences of the group."""
 
-    sentences: int
-    bleu: float  # n-grams are pooled over the group
-    low: float  # 95 % interval of BLEU over resampled sentences of the group
+    value: float  # counts are summed over the group
+    low: float
     high: float
-    chrf: float
-    chrf_low: float
-    chrf_high: float
-    sources: int | None  # different ones, from which the intervals are drawn; None: as many as sentences
 
 
-def group_score(rows: Sequence[int], bleu: BleuCounts, chrf: ChrfCounts) -> GroupScore:
-    """BLEU and chrF with their intervals, of these sentences as a corpus; at least one."""
-    of_bleu, of_chrf = bleu.select(rows), chrf.select(rows)
-    in_bleu, in_chrf, sources = score_interval(of_bleu), score_interval(of_chrf), of_bleu.sources
-    return GroupScore(
-        len(rows),
-        float(of_bleu.scores().mean()),
-        in_bleu.low,
-        in_bleu.high,
-        float(of_chrf.scores().mean()),
-        in_chrf.low,
-        in_chrf.high,
-        sources if sources < len(rows) else None,
-    )
+def group_scores(rows: Sequence[int], counts: Mapping[str, CorpusCounts]) -> dict[str, PooledScore]:
+    """The score of these sentences as a corpus, at least one, by the key of each metric."""
+    found = {}
+    for key, each in counts.items():
+        group = each.select(rows)
+        interval = score_interval(group)
+        found[key] = PooledScore(float(group.scores().mean()), interval.low, interval.high)
+    return found
 
 
 def in_bands(values: Sequence[int | None], bands: Mapping[str, Band]) -> list[Group]:

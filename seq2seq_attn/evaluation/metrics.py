@@ -1,22 +1,25 @@
 """The metrics that a test set is scored by: one record each.
 
-Everything that deals with scores loops over `METRICS`: scoring a run, collecting runs over seeds, the columns of the
-tables and the signatures below them. So a new metric is one more record here, or in a user's own file:
+Everything that deals with scores reads these records: validation, scoring a run, collecting runs over seeds,
+statistics, tables, charts and conclusions. So a new metric is one more record here, or in a user's own file:
 
+    from seq2seq_attn.evaluation.counts import percentage
     from seq2seq_attn.evaluation.metrics import Metric, register
-    from seq2seq_attn.evaluation.corpus_scores import Score
 
-    def word_ratio(test):
-        words = [sum(len(line.split()) for line in side) for side in (test.translations, test.references)]
-        return Score("length ratio", words[0] / words[1], "words:whitespace")
+    def first_word(test):
+        return percentage(test.references, lambda ours, theirs: (ours.split()[:1] == theirs.split()[:1], 1), max)
 
-    register(Metric("length_ratio", "length ratio", "Ratio", 2, None, "words per reference word", word_ratio))
+    register(Metric("first", "first word", "First", 1, "higher", "% with the right first word", counting=first_word))
+
+A metric that says how it counts sentences (`counting`) may come first in `evaluation.metrics`: then training validates
+by it, and arms are compared in it.
 """
 
 from __future__ import annotations
 
+import difflib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -26,25 +29,29 @@ from numpy.typing import NDArray
 
 from seq2seq_attn.evaluation.alignment import GoldCorpus, Links, alignment_error_rate
 from seq2seq_attn.evaluation.attention_weights import attention_entropy
-from seq2seq_attn.evaluation.corpus_scores import Score, bleu, bleu_lc_tok, chrf, comet, exact_match, ter
+from seq2seq_attn.evaluation.corpus_scores import Score, bleu, bleu_lc_tok, chrf, comet, ter
+from seq2seq_attn.evaluation.counts import (
+    CorpusCounts,
+    Counting,
+    Runs,
+    bleu_counting,
+    chrf_counting,
+    exact_match_counting,
+    lc_tok_counting,
+)
+from seq2seq_attn.evaluation.error_rates import character_error_counting, word_error_counting
 
 
-class TranslatedTest(NamedTuple):
-    """A test set and its translations by one system, line by line."""
+class Expected(NamedTuple):
+    """What the translations of a test set are scored against, and how."""
 
-    translations: Sequence[str]
-    references: Sequence[str]  # one of each line
-    tokenize: str = "13a"  # sacrebleu's tokenizer for BLEU
+    references: Sequence[Sequence[str]]  # lists of lines; only the first has no blank line where one is missing
+    sources: Sequence[str] = ()  # ("", ...) or nothing: not known
+    tokenize: str = "13a"  # sacrebleu's tokenizer, for metrics of words
     lowercase: bool = False  # whether case is ignored
-    lc_tok: Sequence[str] | None = None  # references that are lowercased, normalized and tokenized; None: not available
     language: str = "en"  # of the translations, for `lc_tok`
-    sources: Sequence[str] | None = None  # for COMET
+    lc_tok: Sequence[str] | None = None  # references that are lowercased, normalized and tokenized; None: not available
     comet: Path | None = None  # the checkpoint of a COMET model; None: not scored by COMET
-    further: Sequence[Sequence[str]] = ()  # further references, blank where one is missing
-
-    @property
-    def all_references(self) -> list[Sequence[str]]:
-        return [self.references, *self.further]
 
 
 class ForcedTest(NamedTuple):
@@ -70,34 +77,99 @@ def perplexity(log_probability: float) -> float:
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric, and how it is computed: from translations or from forced decoding, exactly one of the two.
+    """A metric, and how it is computed: from translations, from counts of them, or from forced decoding.
 
-    ValueError: neither or both ways to compute it are given.
+    Args:
+        key: Its name in the configuration, in metrics.json, results.json and the signatures.
+        name: In lines of text.
+        label: In tables and charts, and after a number in sentences.
+        digits: Shown after the decimal point.
+        direction: Which scores are better; None: neither.
+        meaning: One sentence, without capital and full stop, as it follows the label and a colon.
+        counting: How translations are counted; it gives None where the metric is not defined for the test set.
+        from_translations: The score of a corpus; with `counting`, another way to compute the same. None as above.
+        from_forced: The score by forced decoding; it gives None where the metric is not defined for model or test set.
+        signature: Of a metric from forced decoding; `{tokenizer}` stands for the model's tokenizer.
+        floor: A worse score is that of a model that has learned nothing; None: every score carries information.
+        gain: An improvement that matters, in points.
+        needs: The field of `Expected` with a file that the metric cannot do without, and is always computed with.
+        is_prominent: Shown even in a narrow terminal.
+
+    Raises:
+        ValueError: There is no way to compute it, or one from translations and one from forced decoding.
     """
 
-    key: str  # in metrics.json, results.json and the signatures
-    name: str  # in lines of text
-    header: str  # of its column in tables
-    digits: int  # shown after the decimal point in tables
-    direction: Literal["higher", "lower"] | None  # which is better; None: neither
-    meaning: str  # one sentence, without capital and full stop, as it follows the header and a colon
-    from_translations: Callable[[TranslatedTest], Score | None] | None = None  # None: not defined for this test set
-    from_forced: Callable[[ForcedTest], float | None] | None = None  # None: not defined for this model or test set
-    signature: str = ""  # of a metric from forced decoding; `{tokenizer}` stands for the model's tokenizer
-    is_main: bool = False  # shown even in a narrow terminal
+    key: str
+    name: str
+    label: str
+    digits: int
+    direction: Literal["higher", "lower"] | None
+    meaning: str
+    counting: Callable[[Expected], Counting | None] | None = None
+    from_translations: Callable[[Sequence[str], Expected], Score | None] | None = None
+    from_forced: Callable[[ForcedTest], float | None] | None = None
+    signature: str = ""
+    floor: float | None = None
+    gain: float = 0.5
+    needs: Literal["lc_tok", "comet"] | None = None
+    is_prominent: bool = False
 
     def __post_init__(self) -> None:
-        if (self.from_translations is None) == (self.from_forced is None):
-            raise ValueError(f"metric {self.key!r} needs either from_translations or from_forced")
+        if self.is_of_translations == (self.from_forced is not None):
+            raise ValueError(f"metric {self.key!r} needs either counting or from_translations, or from_forced")
 
     @property
-    def explanation(self) -> str:
-        """The meaning with the better direction, as notes below a table have it."""
-        better = "" if self.direction is None else f", {self.direction} is better"
-        return f"{self.header}: {self.meaning}{better}"
+    def is_of_translations(self) -> bool:
+        return self.counting is not None or self.from_translations is not None
+
+    @property
+    def sign(self) -> int:
+        """-1 if lower scores are better, else 1."""
+        return -1 if self.direction == "lower" else 1
+
+    def is_informative(self, score: float) -> bool:
+        """Whether a score may be that of a model that has learned something; NaN may."""
+        return self.floor is None or not self.sign * score < self.sign * self.floor
+
+    def is_better(self, score: float, best: float | None) -> bool:
+        """Whether a score is better than the best one; any number is better than a score that is not one.
+
+        The first validations may have no score that carries information: then the latest is the best.
+        """
+        if best is None or math.isnan(best):
+            return best is None or not math.isnan(score)
+        if not self.is_informative(best):
+            return not math.isnan(score)
+        return self.sign * (score - best) > 0
+
+    def counts(self, runs: Runs, expected: Expected) -> CorpusCounts | None:
+        """The counts of each run's translations; None if the metric does not count, or not this test set."""
+        counting = None if self.counting is None else self.counting(expected)
+        return None if counting is None else CorpusCounts.of(counting, runs, expected.sources)
+
+    def score(self, translations: Sequence[str], expected: Expected) -> Score | None:
+        """The score of a corpus; None where the metric is not defined.
+
+        Raises:
+            UserError: The numbers of lines differ, or what the metric needs is missing.
+        """
+        if self.from_translations is not None:
+            return self.from_translations(translations, expected)
+        counting = None if self.counting is None else self.counting(expected)
+        return None if counting is None else Score(self.name, counting.score_corpus(translations), counting.signature)
 
 
-METRICS: dict[str, Metric] = {}  # by key, in the order of the columns
+# What training minimizes, as the metric that a run without a better one is validated by.
+LOSS = Metric(
+    "loss",
+    "loss",
+    "loss",
+    3,
+    "lower",
+    "nats per target token",
+    from_forced=lambda test: -test.log_likelihood / max(1, test.tokens),
+)
+METRICS: dict[str, Metric] = {}  # by key
 
 
 def register(metric: Metric) -> Metric:
@@ -108,18 +180,35 @@ def register(metric: Metric) -> Metric:
     return metric
 
 
-def score_translations(test: TranslatedTest, skip: Sequence[str] = ()) -> dict[str, Any]:
-    """All metrics of translations that are defined for the test set, as {key: {value, signature}}.
+def checked_metrics(keys: Sequence[str]) -> tuple[str, ...]:
+    """The keys themselves. ValueError: one is unknown or given twice, or the first does not count sentences."""
+    of_translations = [key for key, metric in METRICS.items() if metric.is_of_translations]
+    for key in keys:
+        if key not in of_translations:
+            nearest = difflib.get_close_matches(key, of_translations, n=1, cutoff=0)[0]
+            known = ", ".join(of_translations)
+            raise ValueError(f"there is no metric {key!r} of translations; did you mean {nearest!r}? There are {known}")
+    if not keys or len(set(keys)) < len(keys):
+        raise ValueError("give at least one metric, each once")
+    main = METRICS[keys[0]]
+    if main.counting is None or main.needs is not None:
+        able = ", ".join(key for key in of_translations if METRICS[key].counting and METRICS[key].needs is None)
+        raise ValueError(
+            f"{keys[0]!r} cannot come first: neither validation nor comparison is by it; these can: {able}"
+        )
+    return tuple(keys)
 
-    Keys in `skip` are left out. UserError: as in `corpus_scores.bleu`.
-    """
-    scores: dict[str, Any] = {}
-    for metric in METRICS.values():
-        if metric.from_translations is not None and metric.key not in skip:
-            score = metric.from_translations(test)
-            if score is not None:
-                scores[metric.key] = {"value": score.value, "signature": score.signature}
-    return scores
+
+def chosen_metrics(keys: Iterable[str], expected: Expected) -> list[Metric]:
+    """The metrics with these keys, and those that need a file, if there is one."""
+    with_file = [key for key, each in METRICS.items() if each.needs and getattr(expected, each.needs) is not None]
+    return [METRICS[key] for key in dict.fromkeys([*keys, *with_file])]
+
+
+def score_translations(translations: Sequence[str], expected: Expected, metrics: Iterable[Metric]) -> dict[str, Any]:
+    """The metrics that are defined for the test set, as {key: {value, signature}}. UserError: as in `Metric.score`."""
+    scores = {metric.key: metric.score(translations, expected) for metric in metrics}
+    return {key: {"value": each.value, "signature": each.signature} for key, each in scores.items() if each is not None}
 
 
 def score_forced(test: ForcedTest) -> dict[str, float | None]:
@@ -134,22 +223,6 @@ def score_value(scores: Mapping[str, Any], key: str) -> float | None:
     return value
 
 
-def _lc_tok(test: TranslatedTest) -> Score | None:
-    return None if test.lc_tok is None else bleu_lc_tok(test.translations, test.lc_tok, test.language)
-
-
-def _comet(test: TranslatedTest) -> Score | None:
-    if test.sources is None or test.comet is None:
-        return None
-    return comet(test.sources, test.translations, test.references, test.comet)
-
-
-def _aer(test: ForcedTest) -> float | None:
-    if test.gold is None or not any(test.links):
-        return None
-    return alignment_error_rate(test.links, *test.gold)
-
-
 register(
     Metric(
         "bleu",
@@ -157,9 +230,11 @@ register(
         "BLEU",
         1,
         "higher",
-        "cased, detokenized",
-        from_translations=lambda test: bleu(test.translations, test.all_references, test.tokenize, test.lowercase),
-        is_main=True,
+        "n-grams of words that the reference has as well",
+        counting=lambda test: bleu_counting(test.references, test.tokenize, test.lowercase),
+        from_translations=lambda lines, test: bleu(lines, test.references, test.tokenize, test.lowercase),
+        floor=1.0,
+        is_prominent=True,
     )
 )
 register(
@@ -170,20 +245,12 @@ register(
         1,
         "higher",
         "lowercased and tokenized",
-        from_translations=_lc_tok,
-        is_main=True,
-    )
-)
-register(
-    Metric(
-        "aer",
-        "AER",
-        "AER",
-        3,
-        "lower",
-        "alignment error rate against gold links, 0 to 1",
-        from_forced=_aer,
-        is_main=True,
+        counting=lambda test: None if test.lc_tok is None else lc_tok_counting(test.lc_tok, test.language),
+        from_translations=lambda lines, test: (
+            None if test.lc_tok is None else bleu_lc_tok(lines, test.lc_tok, test.language)
+        ),
+        needs="lc_tok",
+        is_prominent=True,
     )
 )
 register(
@@ -194,7 +261,9 @@ register(
         1,
         "higher",
         "F2 of character n-grams",
-        from_translations=lambda test: chrf(test.translations, test.all_references, test.lowercase),
+        counting=lambda test: chrf_counting(test.references, test.lowercase),
+        from_translations=lambda lines, test: chrf(lines, test.references, test.lowercase),
+        floor=1.0,
     )
 )
 register(
@@ -205,11 +274,23 @@ register(
         1,
         "lower",
         "edits per 100 reference words",
-        from_translations=lambda test: ter(test.translations, test.all_references),
+        # sacrebleu takes a minute for a thousand long, bad translations, too long to count them for every comparison.
+        from_translations=lambda lines, test: ter(lines, test.references),
     )
 )
 register(
-    Metric("comet", "COMET", "COMET", 1, "higher", "score of a trained model, times 100", from_translations=_comet)
+    Metric(
+        "comet",
+        "COMET",
+        "COMET",
+        1,
+        "higher",
+        "score of a trained model, times 100",
+        from_translations=lambda lines, test: (
+            comet(test.sources, lines, test.references[0], test.comet) if test.comet and test.sources else None
+        ),
+        needs="comet",
+    )
 )
 register(
     Metric(
@@ -219,7 +300,46 @@ register(
         1,
         "higher",
         "% of translations identical to the reference",
-        from_translations=lambda test: exact_match(test.translations, test.all_references, test.lowercase),
+        counting=lambda test: exact_match_counting(test.references, test.lowercase),
+        floor=0.1,
+    )
+)
+register(
+    Metric(
+        "wer",
+        "word error rate",
+        "WER",
+        1,
+        "lower",
+        "edits per 100 words of the reference",
+        counting=lambda test: word_error_counting(test.references, test.lowercase),
+        floor=100.0,
+    )
+)
+register(
+    Metric(
+        "cer",
+        "character error rate",
+        "CER",
+        1,
+        "lower",
+        "edits per 100 characters of the reference",
+        counting=lambda test: character_error_counting(test.references, test.lowercase),
+        floor=100.0,
+    )
+)
+register(
+    Metric(
+        "aer",
+        "AER",
+        "AER",
+        3,
+        "lower",
+        "alignment error rate against gold links, 0 to 1",
+        from_forced=lambda test: (
+            alignment_error_rate(test.links, *test.gold) if test.gold is not None and any(test.links) else None
+        ),
+        is_prominent=True,
     )
 )
 register(

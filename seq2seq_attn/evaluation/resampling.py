@@ -115,7 +115,7 @@ def resampled_scores(system: CorpusCounts, resamples: int = 1000, seed: int = 12
     # The sums are integers and exact; sacrebleu divides them in float32, so they are converted to that.
     counts = system.by_source()
     sums = (_draws(counts.shape[1], resamples, seed) @ counts).astype(np.float32)  # (runs, resamples, counts)
-    return np.array([system.scores_of(run) for run in sums])
+    return np.array([system.counting.score(run) for run in sums])
 
 
 def _central_95(samples: NDArray[np.float64]) -> tuple[float, float]:
@@ -143,7 +143,7 @@ BLOCK = 500  # trials summed at a time, to bound the memory
 class RandomizationResult:
     """Difference between a system and its baseline, with the p-value of approximate randomization."""
 
-    difference: float  # BLEU(system) - BLEU(baseline), in points
+    difference: float  # score(system) - score(baseline), in points of the metric
     p_value: float  # two-sided; null hypothesis: the two are exchangeable, sentence by sentence
     signature: str
 
@@ -151,7 +151,7 @@ class RandomizationResult:
 def approximate_randomization(
     system: CorpusCounts, baseline: CorpusCounts, trials: int = 10_000, seed: int = 12345
 ) -> RandomizationResult:
-    """Test two systems on the same test set; with several runs each, the mean BLEU is compared.
+    """Test two systems on the same test set; with several runs each, the mean score is compared.
 
     Runs are swapped in the given order, the first with the first; all runs of a sentence share its coin, as sentences
     are sampled, not runs.
@@ -179,7 +179,7 @@ def approximate_randomization(
 def _swap(
     system: NDArray[np.int64], baseline: NDArray[np.int64], heads: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The summed counts of both mixtures, each (runs, trials, 10); their sum is constant."""
+    """The summed counts of both mixtures, each (runs, trials, k); their sum is constant."""
     gain = (baseline - system).astype(np.float64)  # integers, so their sums are exact
     blocks = np.array_split(heads, -(-len(heads) // BLOCK))
     gained = np.concatenate([block @ gain for block in blocks], axis=1).astype(np.int64)
@@ -189,4 +189,4 @@ def _swap(
 
 def _mean_scores(system: CorpusCounts, sums: NDArray[np.int64]) -> NDArray[np.float64]:
     """(trials,): over the runs."""
-    return sum((system.scores_of(run) for run in sums), np.zeros(sums.shape[1])) / len(sums)
+    return sum((system.counting.score(run) for run in sums), np.zeros(sums.shape[1])) / len(sums)

@@ -1,19 +1,27 @@
 """The comparison table as columns: one cell per arm, under a header.
 
-Metrics come from `evaluation.metrics`, in its order; between them are the differences from the baseline with their
-tests, BLEU by source length, intervals and costs. Tables in every format are built from these columns.
+The main metric and other prominent ones come first, then the differences from the baseline with their tests, the main
+metric by source length, costs, all other metrics, and intervals. Tables in every format are built from these columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from rich.cells import cell_len
 
-from seq2seq_attn.evaluation.metrics import METRICS
-from seq2seq_attn.results.results import ArmResult, BandResult, PairedComparison, Results, Spread, Test
+from seq2seq_attn.results.results import (
+    ArmResult,
+    Breakdown,
+    Difference,
+    GroupResult,
+    MetricRecord,
+    PairedComparison,
+    Results,
+    Spread,
+    Test,
+)
 
 OVER_SEEDS = "", "std"
 LIMITS = "low", "high"
@@ -61,68 +69,50 @@ class Column(NamedTuple):
 def columns(results: Results) -> list[Column]:
     """The whole table, the names of the arms first."""
     arms = results.arms
-    metrics = METRICS.values()
-    translation_keys = [metric.key for metric in metrics if metric.from_translations is not None]
-    main_keys = [metric.key for metric in metrics if metric.is_main]
-    unregistered = [key for key in dict.fromkeys(key for arm in arms for key in arm.further) if key not in METRICS]
+    main, *others = (each for each in results.metrics if any(each.key in arm.scores for arm in arms))
     return [
         Column("Arm", [TableCell(arm.name) for arm in arms]),
         Column(
             "Parameters", [TableCell(f"{arm.parameters:,}", numbers=(arm.parameters,)) for arm in arms], _widened(arms)
         ),
-        *_scores(results, [key for key in main_keys if key in translation_keys]),
+        _scores(results, main)._replace(  # the first of all scores explains their format
+            meaning=f"{main.explanation}; mean over seeds ± standard deviation", optional=False
+        ),
+        *(_scores(results, metric) for metric in others if metric.is_prominent),
         *_differences(results),
-        *_lengths(arms),
-        *_scores(results, [key for key in main_keys if key not in translation_keys]),
+        *_lengths(results.by_length, main),
         Column(
             "Training",
             [TableCell(_duration(arm.train_seconds), _stopped(arm), (arm.train_seconds,)) for arm in arms],
             "Training: time per run, mean over the seeds that were trained on the hardware of the first",
             parts=("seconds",),
         ),
-        *_scores(results, [key for key in translation_keys if key not in main_keys]),
-        *_intervals(arms),
-        *_scores(results, [key for key in METRICS if key not in main_keys and key not in translation_keys]),
-        *_scores(results, unregistered),
+        *(_scores(results, metric) for metric in others if not metric.is_prominent),
+        *_intervals(results),
         *_speed(arms),
     ]
 
 
-def signature_header(key: str) -> str:
+def signature_header(results: Results, key: str) -> str:
     """The header of the column that a signature belongs to, given its key in results.json."""
-    if key in METRICS:
-        return METRICS[key].header
-    return P if key in TESTS else key
+    return P if key in TESTS else results.labels.get(key, key)
 
 
-def _scores(results: Results, keys: Iterable[str]) -> Iterator[Column]:
-    """One column per metric that any arm has; the header of an unregistered metric is its key."""
-    for key in keys:
-        scores = [arm.score(key) for arm in results.arms]
-        if not any(scores):
-            continue
-        header, digits, meaning, optional = key, 2, "", True
-        if (metric := METRICS.get(key)) is not None:
-            own_signature = results.signature.partition(";")[0]  # after it, that of other BLEU
-            if key == "bleu" and "|tok:none|" in own_signature:
-                metric = replace(metric, meaning="of the tokens between spaces, as the test set has them")
-            elif key == "bleu" and "|case:lc|" in own_signature:
-                metric = replace(metric, meaning="lowercased, detokenized")
-            header, digits, meaning, optional = metric.header, metric.digits, metric.explanation, not metric.is_main
-        if key == "bleu":  # the first of all scores explains their format
-            meaning = f"{meaning}; mean over seeds ± standard deviation"
-        cells = [
-            NOTHING if score is None else _over_seeds(arm, score, digits)
-            for arm, score in zip(results.arms, scores, strict=True)
-        ]
-        yield Column(header, cells, meaning, optional, OVER_SEEDS)
+def _scores(results: Results, metric: MetricRecord) -> Column:
+    """The scores of the arms in one metric."""
+    scores = [arm.scores.get(metric.key) for arm in results.arms]
+    cells = [
+        NOTHING if score is None else _over_seeds(arm, score, metric)
+        for arm, score in zip(results.arms, scores, strict=True)
+    ]
+    return Column(metric.label, cells, metric.explanation, not metric.is_prominent, OVER_SEEDS)
 
 
-def _over_seeds(arm: ArmResult, score: Spread, digits: int) -> TableCell:
-    mean = f"{score.mean:.{digits}f}"
+def _over_seeds(arm: ArmResult, score: Spread, metric: MetricRecord) -> TableCell:
+    mean = metric.text(score.mean)
     if len(arm.seeds) == 1:
         return TableCell(mean, numbers=(score.mean,))
-    return TableCell(mean, f"± {score.std:.{digits}f}", (score.mean, score.std))
+    return TableCell(mean, f"± {metric.text(score.std)}", (score.mean, score.std))
 
 
 def _widened(arms: Sequence[ArmResult]) -> str:
@@ -146,6 +136,7 @@ def _tests(results: Results, pairs: Sequence[PairedComparison]) -> list[_Test]:
 
     No p-value if no arm has learned anything.
     """
+    main = results.main
     found = {pair.test for pair in pairs if pair.p_reported is not None}
     is_joint = any(pair.joint for pair in pairs)
     over = "training runs and sentences" if is_joint else "resampled test sets, of the same training runs"
@@ -159,28 +150,33 @@ def _tests(results: Results, pairs: Sequence[PairedComparison]) -> list[_Test]:
         ),
         _Test(
             "Detectable",
-            _detectable,
-            "Detectable: the true difference in BLEU that the joint test detects with 80 % power in an experiment like "
-            "this, with p corrected",
+            lambda pair: _detectable(pair, main),
+            f"Detectable: the true difference in {main.label} that the joint test detects with 80 % power in an "
+            "experiment like this, with p corrected",
             optional=True,
         ),
     ]
     return [
         _Test(
             "Difference",
-            _difference,
-            f"Difference: BLEU minus the baseline's, with its 95 % interval over {over}",
+            lambda pair: _difference(pair, main),
+            f"Difference: {main.label} minus the baseline's, with its 95 % interval over {over}",
             parts=("", *LIMITS),
         ),
         *(decided if results.is_learned else []),
-        _Test(
-            "chrF difference",
-            _chrf_difference,
-            f"chrF difference: chrF minus the baseline's, with its 95 % interval over {over}",
-            optional=True,
-            parts=("", *LIMITS),
-        ),
+        *(_in_another(metric, over) for metric in results.metrics if any(metric.key in pair.others for pair in pairs)),
     ]
+
+
+def _in_another(metric: MetricRecord, over: str) -> _Test:
+    """The difference in a metric that is not the main one."""
+    return _Test(
+        f"{metric.label} difference",
+        lambda pair: _difference(pair.others[metric.key], metric) if metric.key in pair.others else NOTHING,
+        f"{metric.label} difference: {metric.label} minus the baseline's, with its 95 % interval over {over}",
+        optional=True,
+        parts=("", *LIMITS),
+    )
 
 
 def _differences(results: Results) -> list[Column]:
@@ -207,76 +203,73 @@ def contrast_columns(results: Results) -> list[Column]:
     ]
 
 
-def _difference(pair: PairedComparison) -> TableCell:
-    low, high = pair.interval
-    return _with_limits(pair.bleu_difference, low, high)
-
-
-def _chrf_difference(pair: PairedComparison) -> TableCell:
-    if pair.chrf is None:
-        return NOTHING
-    shown = pair.chrf.joint or pair.chrf
-    return _with_limits(pair.chrf.difference, shown.low, shown.high)
-
-
-def _with_limits(difference: float, low: float, high: float) -> TableCell:
+def _difference(pair: PairedComparison | Difference, metric: MetricRecord) -> TableCell:
     """A difference with its interval, or alone if all resamples have the same: those of a single sentence."""
-    interval = "" if low == high else f"[{low:+.1f}, {high:+.1f}]"
-    return TableCell(f"{difference:+.1f}", interval, (difference, low, high))
+    low, high = pair.interval
+    interval = "" if low == high else f"[{metric.text(low, '+')}, {metric.text(high, '+')}]"
+    return TableCell(metric.text(pair.difference, "+"), interval, (pair.difference, low, high))
 
 
 def _p(p: float) -> TableCell:
     return TableCell("< 0.001" if p < 0.001 else f"{p:.3f}", numbers=(p,))
 
 
-def _detectable(pair: PairedComparison) -> TableCell:
+def _detectable(pair: PairedComparison, metric: MetricRecord) -> TableCell:
     found = None if pair.joint is None else pair.joint.detectable
-    return TableCell(f"{found:.1f}", numbers=(found,)) if found else NOTHING
+    return TableCell(metric.text(found), numbers=(found,)) if found else NOTHING
 
 
-def _lengths(arms: Sequence[ArmResult]) -> list[Column]:
+def _lengths(by_length: Breakdown, metric: MetricRecord) -> list[Column]:
     """One column per length band; the first explains all of them."""
-    bands = arms[0].bleu_by_length
-    labels = ", ".join(band.label for band in bands)
-    counts = ", ".join(str(band.sentences) for band in bands)
-    meaning = f"{labels}: BLEU of the sentences with this many source words ({counts} sentences)"
-    if longer := [band.label for band in bands if band.longer_than_training]:
+    bands = next(iter(by_length.arms.values()))
+    counts = ", ".join(str(band.sentences) for band in bands if band is not None)
+    meaning = (
+        f"{', '.join(by_length.groups)}: {metric.label} of the sentences with this many source words "
+        f"({counts} sentences)"
+    )
+    longer = [label for label, band in zip(by_length.groups, bands, strict=True) if band and band.longer_than_training]
+    if longer:
         meaning += f"; {', '.join(longer)}: longer than all training sentences"
     return [
         Column(
-            band.label,
-            [_in_band(arm.bleu_by_length[index]) for arm in arms],
-            meaning if index == 0 else "",
+            label,
+            [_in_band(groups[place], metric) for groups in by_length.arms.values()],
+            meaning if place == 0 else "",
             parts=("", *LIMITS),
         )
-        for index, band in enumerate(bands)
+        for place, label in enumerate(by_length.groups)
     ]
 
 
-def _in_band(band: BandResult) -> TableCell:
-    """BLEU without its interval: with an interval in every band, the table would be too wide to read."""
-    limits = [limit for limit in (band.bleu_low, band.bleu_high) if limit is not None]
-    return TableCell(f"{band.bleu:.1f}", numbers=(band.bleu, *limits))
+def _in_band(band: GroupResult | None, metric: MetricRecord) -> TableCell:
+    """The score without its interval: with an interval in every band, the table would be too wide to read."""
+    if band is None:
+        return NOTHING
+    return TableCell(metric.text(band.main.value), numbers=(band.main.value, band.main.low, band.main.high))
 
 
-def _intervals(arms: Sequence[ArmResult]) -> list[Column]:
-    """Intervals of BLEU over test sentences, over seeds, and over both."""
-    joint = [_limits(arm.bleu.joint_low, arm.bleu.joint_high) for arm in arms]
-    sentences = [_limits(arm.bleu.low, arm.bleu.high) for arm in arms]
-    seeds = [_limits(arm.bleu.seeds_low, arm.bleu.seeds_high) for arm in arms]
+def _intervals(results: Results) -> list[Column]:
+    """Intervals of the main metric over test sentences, over seeds, and over both."""
+    scores, metric = [results.score(arm) for arm in results.arms], results.main
     found = [
-        Column("95 %", joint, "95 %: interval of BLEU over training runs and sentences", optional=True, parts=LIMITS),
+        Column(
+            "95 %",
+            [_limits(score.joint_low, score.joint_high, metric) for score in scores],
+            f"95 %: interval of {metric.label} over training runs and sentences",
+            optional=True,
+            parts=LIMITS,
+        ),
         Column(
             "95 % sentences",
-            sentences,
-            "95 % sentences: interval of BLEU over resampled test sets, of the same training runs",
+            [_limits(score.low, score.high, metric) for score in scores],
+            f"95 % sentences: interval of {metric.label} over resampled test sets, of the same training runs",
             optional=True,
             parts=LIMITS,
         ),
         Column(
             "95 % seeds",
-            seeds,
-            "95 % seeds: t interval of BLEU over seeds, on the same test set",
+            [_limits(score.seeds_low, score.seeds_high, metric) for score in scores],
+            f"95 % seeds: t interval of {metric.label} over seeds, on the same test set",
             optional=True,
             parts=LIMITS,
         ),
@@ -284,8 +277,10 @@ def _intervals(arms: Sequence[ArmResult]) -> list[Column]:
     return [column for column in found if set(column.cells) != {NOTHING}]
 
 
-def _limits(low: float | None, high: float | None) -> TableCell:
-    return NOTHING if low is None or high is None else TableCell(f"[{low:.1f}, {high:.1f}]", numbers=(low, high))
+def _limits(low: float | None, high: float | None, metric: MetricRecord) -> TableCell:
+    if low is None or high is None:
+        return NOTHING
+    return TableCell(f"[{metric.text(low)}, {metric.text(high)}]", numbers=(low, high))
 
 
 def _speed(arms: Sequence[ArmResult]) -> list[Column]:

@@ -6,20 +6,26 @@ from collections.abc import Mapping, Sequence
 
 from seq2seq_attn.results.results import (
     ENOUGH,
-    LEARNED,
     ArmResult,
     Breakdown,
     GroupResult,
+    GroupScore,
+    MetricRecord,
     PairedComparison,
     Rate,
     Rates,
     Results,
 )
 
-NOTHING_LEARNED = (
-    f"No arm reaches {LEARNED:g} BLEU: nothing was learned that could be compared, so no conclusion about the arms is "
-    "drawn. Train longer, or check the data and evaluation.tokenize."
-)
+
+def nothing_learned(results: Results) -> str:
+    """What is said instead of a comparison of arms that have learned nothing."""
+    main = results.main
+    return (
+        f"No arm has {main.floor:g} {main.label} or {'less' if main.sign < 0 else 'more'}: nothing was learned that "
+        "could be compared, so no conclusion about the arms is drawn. Train longer, or check the data and how they are "
+        "scored (evaluation)."
+    )
 
 
 def conclusion(results: Results) -> list[str]:
@@ -34,16 +40,16 @@ def conclusion(results: Results) -> list[str]:
     best = results.best
     shown = [arm for arm in results.arms if arm is best or arm.name == results.baseline]
     runs = {arm.name: len(arm.seeds) for arm in results.arms}
-    ordered = sorted(results.comparisons, key=lambda pair: -abs(pair.bleu_difference))
+    ordered = sorted(results.comparisons, key=lambda pair: -abs(pair.difference))
     pairs = (*ordered, *results.contrasts)
     if results.is_learned:
-        sentences = [_compared(pair, max(runs[pair.arm], runs[pair.baseline])) for pair in pairs]
-        sentences += filter(None, [_correction(results), *map(_by_length, shown)])
+        sentences = [_compared(results, pair, max(runs[pair.arm], runs[pair.baseline])) for pair in pairs]
+        sentences += filter(None, [_correction(results), *(_by_length(results, arm.name) for arm in shown)])
         sentences += _by_group(results, best.name)
     else:
-        sentences = [NOTHING_LEARNED]
-    if best.aer is not None:
-        sentences.append(_aligned(best, best.aer.mean, results.aer_rivals))
+        sentences = [nothing_learned(results)]
+    if "aer" in best.scores:
+        sentences.append(_aligned(best, best.scores["aer"].mean, results.aer_rivals))
     sentences += [_still_improving(arm) for arm in results.arms if arm.unconverged]
     sentences += filter(None, [_too_few(results)]) if results.is_learned else []
     sentences[1:1] = [f"Missing: {each}." for each in missing_runs(results)]
@@ -68,31 +74,34 @@ def missing_runs(results: Results) -> list[str]:
     return [f"{each.arm}, seed {each.seed}{consequence(each.arm)}: {each.reason}" for each in results.missing]
 
 
-def _compared(pair: PairedComparison, runs: int) -> str:
+def _compared(results: Results, pair: PairedComparison, runs: int) -> str:
     """The verdict on two arms with at most `runs` runs each; if there is none, what was seen in these runs."""
-    low, high = pair.interval
-    gap, arms = abs(pair.bleu_difference), f"{pair.arm} and {pair.baseline}"
-    if pair.low == pair.high == pair.bleu_difference == 0:
+    metric = results.main
+    arms = f"{pair.arm} and {pair.baseline}"
+    difference = f"{metric.text(pair.difference, '+')} {metric.label}"
+    gap = f"{metric.text(abs(pair.difference))} {metric.label}"
+    low, high = (metric.text(limit, "+") for limit in pair.interval)
+    if pair.low == pair.high == pair.difference == 0:
         return f"{arms} score the same on every resample of the test set."
     if pair.joint is not None:
-        evidence = (
-            f" (95 % interval {low:+.1f} to {high:+.1f} over training runs and sentences, {_p(pair.joint.p_holm)})"
-        )
-        if pair.verdict != "undecided":
-            return f"{pair.arm} is {pair.verdict} than {pair.baseline} by {gap:.1f} BLEU{evidence}."
+        evidence = f" (95 % interval {low} to {high} over training runs and sentences, {_p(pair.joint.p_holm)})"
+        verdict = results.verdict(pair)
+        if verdict != "undecided":
+            return f"{pair.arm} is {verdict} than {pair.baseline} by {gap}{evidence}."
         power = (
-            f"; an experiment like this detects a true difference of {pair.joint.detectable:.1f} with 80 % power"
+            f"; an experiment like this detects a true difference of {metric.text(pair.joint.detectable)} with 80 % "
+            "power"
             if pair.joint.detectable
             else ""
         )
-        return f"{arms} cannot be told apart: {pair.bleu_difference:+.1f} BLEU{evidence}{power}."
+        return f"{arms} cannot be told apart: {difference}{evidence}{power}."
     p = pair.p_reported
-    evidence = "" if p is None else f" (95 % interval {low:+.1f} to {high:+.1f} over test sentences, {_p(p)})"
+    evidence = "" if p is None else f" (95 % interval {low} to {high} over test sentences, {_p(p)})"
     these = "this training" if runs == 1 else "these training runs"
     if pair.differs_in_these_runs:
-        more = "higher" if pair.bleu_difference > 0 else "lower"
-        return f"{pair.arm} scored {gap:.1f} BLEU {more} than {pair.baseline} in {these}{evidence}."
-    return f"{arms} cannot be told apart in {these}: {pair.bleu_difference:+.1f} BLEU{evidence}."
+        more = "higher" if pair.difference > 0 else "lower"
+        return f"{pair.arm} scored {gap} {more} than {pair.baseline} in {these}{evidence}."
+    return f"{arms} cannot be told apart in {these}: {difference}{evidence}."
 
 
 def _still_improving(arm: ArmResult) -> str:
@@ -105,7 +114,7 @@ def _too_few(results: Results) -> str | None:
     """What the number of training runs or of sentences does not allow."""
     if not results.tested:
         return None
-    sources, pairs = results.arms[0].sources, results.arms[0].sentences
+    sources, pairs = results.different, results.sentences
     if sources < ENOUGH:
         different = "different " if sources < pairs else ""
         sentences = f"One {different}test sentence" if sources == 1 else f"{sources} {different}test sentences"
@@ -113,7 +122,9 @@ def _too_few(results: Results) -> str | None:
         verb = "is" if sources == 1 else "are"
         return f"{sentences} {verb} too few to say which arm is better; use at least {ENOUGH}."
     several = {arm.name for arm in results.arms if len(arm.seeds) > 1}
-    alike = {arm.name for arm in results.arms if arm.bleu.joint_low is None}  # all training runs score the same
+    alike = {
+        arm.name for arm in results.arms if results.score(arm).joint_low is None
+    }  # all training runs score the same
     untested = {
         name
         for pair in results.tested
@@ -155,65 +166,78 @@ def _p(p: float) -> str:
     return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
 
 
-def _by_length(arm: ArmResult) -> str | None:
+def _by_length(results: Results, arm: str) -> str | None:
     """The longest against the shortest band with enough sentences; None unless their intervals are disjoint."""
-    bands = [band for band in arm.bleu_by_length if not band.few]
+    groups = zip(results.by_length.groups, results.by_length.arms[arm], strict=True)
+    bands = [(label, group.main) for label, group in groups if group is not None and not group.few]
     if len(bands) < 2:
         return None
-    first, last = bands[0], bands[-1]
-    limits = first.bleu_low, first.bleu_high, last.bleu_low, last.bleu_high
-    if None in limits or not _apart(*limits):  # type: ignore[arg-type]  # None is excluded
+    (shortest, first), (longest, last) = bands[0], bands[-1]
+    if not _disjoint(first, last):
         return None
-    more = "less" if last.bleu < first.bleu else "more"
+    metric = results.main
+    gap, more = metric.text(abs(first.value - last.value)), "less" if last.value < first.value else "more"
     return (
-        f"On sentences of {last.label} words, {arm.name} scores {abs(first.bleu - last.bleu):.1f} BLEU {more} than on "
-        f"sentences of {first.label} words ({last.bleu:.1f} against {first.bleu:.1f})."
+        f"On sentences of {longest} words, {arm} scores {gap} {metric.label} {more} than on sentences of {shortest} "
+        f"words ({metric.text(last.value)} against {metric.text(first.value)})."
     )
 
 
 def _by_group(results: Results, best: str) -> list[str]:
     """At most one sentence per breakdown and table of rates; none if the intervals overlap."""
     where, baseline = results.where, results.baseline
-    if where is None or results.arms[0].sources < ENOUGH:
+    if where is None or results.different < ENOUGH:
         return []
     sentences = [
-        _within(breakdown, best) if breakdown.by_own_groups else _between(breakdown, best, baseline)
+        _within(breakdown, best, results.main)
+        if breakdown.by_own_groups
+        else _between(breakdown, best, baseline, results.main)
         for breakdown in where.breakdowns
     ]
     sentences += [_rates(rates, best, baseline) for rates in where.rates]
     return [sentence for sentence in sentences if sentence is not None]
 
 
-def _within(breakdown: Breakdown, arm: str) -> str | None:
+def _within(breakdown: Breakdown, arm: str, metric: MetricRecord) -> str | None:
     """The first group of an arm against its last group."""
     results: Sequence[GroupResult | None] = breakdown.arms.get(arm, (None,))
     first, last = results[0], results[-1]
-    if first is None or last is None or not _differ(first, last):
+    if first is None or last is None or first.few or last.few or not _disjoint(first.main, last.main):
         return None
     return (
-        f"Grouped by {breakdown.name}, {arm} has {first.bleu:.1f} BLEU on the {breakdown.groups[0]} third of the "
-        f"sentences and {last.bleu:.1f} on the {breakdown.groups[-1]} third."
+        f"Grouped by {breakdown.name}, {arm} has {metric.text(first.main.value)} {metric.label} on the "
+        f"{breakdown.groups[0]} third of the sentences and {metric.text(last.main.value)} on the "
+        f"{breakdown.groups[-1]} third."
     )
 
 
-def _between(breakdown: Breakdown, best: str, baseline: str | None) -> str | None:
+def _between(breakdown: Breakdown, best: str, baseline: str | None, metric: MetricRecord) -> str | None:
     """The groups with the largest and the smallest gain, if the arms differ in both and these gains differ as well."""
     if baseline is None or best == baseline or not {best, baseline} <= breakdown.arms.keys():
         return None
     pairs = zip(breakdown.groups, breakdown.arms[best], breakdown.arms[baseline], strict=True)
     large = [
-        (label, ours, theirs)
+        (label, ours.main, theirs.main)
         for label, ours, theirs in pairs
         if ours is not None and theirs is not None and not (ours.few or theirs.few)
     ]
     if len(large) < 2:
         return None
-    least, *_, most = sorted(large, key=lambda each: each[1].bleu - each[2].bleu)
+
+    def gains(ours: GroupScore, theirs: GroupScore) -> tuple[float, float, float]:
+        """The gain, and what it may be at least and at most."""
+        ends = metric.sign * (ours.low - theirs.high), metric.sign * (ours.high - theirs.low)
+        return metric.sign * (ours.value - theirs.value), min(ends), max(ends)
+
+    least, *_, most = sorted(large, key=lambda each: gains(*each[1:])[0])
     if not (_disjoint(*most[1:]) and _disjoint(*least[1:])):
         return None
-    if most[1].low - most[2].high <= least[1].high - least[2].low:
+    if gains(*most[1:])[1] <= gains(*least[1:])[2]:
         return None
-    places = (f"{label} ({ours.bleu:.1f} against {theirs.bleu:.1f} BLEU)" for label, ours, theirs in (most, least))
+    places = (
+        f"{label} ({metric.text(ours.value)} against {metric.text(theirs.value)} {metric.label})"
+        for label, ours, theirs in (most, least)
+    )
     return f"Grouped by {breakdown.name}, {best} gains most over {baseline} for {' and least for '.join(places)}."
 
 
@@ -230,14 +254,6 @@ def _rates(rates: Rates, best: str, baseline: str | None) -> str | None:
     return f"{rates.name.capitalize()}, {best} against {baseline}: {', '.join(different)}." if different else None
 
 
-def _differ(one: GroupResult, other: GroupResult) -> bool:
-    return not (one.few or other.few) and _disjoint(one, other)
-
-
-def _disjoint(one: GroupResult | Rate, other: GroupResult | Rate) -> bool:
-    return _apart(one.low, one.high, other.low, other.high)
-
-
-def _apart(low: float, high: float, other_low: float, other_high: float) -> bool:
+def _disjoint(one: GroupScore | Rate, other: GroupScore | Rate) -> bool:
     """Whether two intervals have no point in common."""
-    return high < other_low or other_high < low
+    return one.high < other.low or other.high < one.low

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from seq2seq_attn.report.columns import Column, TableCell, columns
@@ -144,7 +144,7 @@ def _csv_values(column: Column) -> Iterator[tuple[str, list[float | str | None]]
 
 def _csv_rows(results: Results) -> Iterator[_BreakdownRow]:
     for breakdown in breakdowns(results):
-        yield from _group_rows(breakdown)
+        yield from _group_rows(breakdown, results.labels)
     if results.where is not None:
         for rates in results.where.rates:
             yield from _rate_rows(rates)
@@ -152,15 +152,15 @@ def _csv_rows(results: Results) -> Iterator[_BreakdownRow]:
             yield from _agreement_rows(results.where.agreement)
 
 
-def _group_rows(breakdown: Breakdown) -> Iterator[_BreakdownRow]:
+def _group_rows(breakdown: Breakdown, labels: Mapping[str, str]) -> Iterator[_BreakdownRow]:
     name = breakdown.name
     for arm, results in breakdown.arms.items():
         for label, group in zip(breakdown.groups, results, strict=True):
             if group is None:
                 continue
             of, bounds = group.sentences, group.bounds
-            yield _BreakdownRow(name, label, arm, "BLEU", group.bleu, group.low, group.high, of, bounds)
-            yield _BreakdownRow(name, label, arm, "chrF", group.chrf, group.chrf_low, group.chrf_high, of, bounds)
+            for key, score in group.scores.items():
+                yield _BreakdownRow(name, label, arm, labels[key], score.value, score.low, score.high, of, bounds)
             if group.words is not None:
                 yield _BreakdownRow(name, label, arm, "source words", group.words, of=of, bounds=bounds)
 

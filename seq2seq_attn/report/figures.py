@@ -1,4 +1,4 @@
-"""The figures of an experiment: BLEU by source length and learning curves; and the style of all figures.
+"""The figures of an experiment: scores by source length and learning curves; and the style of all figures.
 
 Figures are `matplotlib.figure.Figure` objects; pyplot is not imported, and matplotlib's global settings do not change.
 """
@@ -20,7 +20,7 @@ from matplotlib.ticker import MaxNLocator
 
 from seq2seq_attn.report.font_choice import font_families
 from seq2seq_attn.results.observations import Curve
-from seq2seq_attn.results.results import ENOUGH, BandResult, Results
+from seq2seq_attn.results.results import ENOUGH, GroupResult, MetricRecord, Results
 
 Points = Sequence[tuple[float, float]]  # (epoch, value)
 
@@ -37,36 +37,31 @@ class Picture(Figure):
 LONGER = "longer than in training"  # bands of sentences
 
 
-def bleu_by_length_figure(results: Results) -> Figure:
-    """BLEU over the length bands with 95 % intervals (Bahdanau et al., 2015, Figure 2).
+def by_length_figure(results: Results) -> Figure:
+    """The main metric over the length bands with 95 % intervals (Bahdanau et al., 2015, Figure 2).
 
     One line per arm; with more than `MOST_LINES` arms or a single band, one row of dots per arm. Marks of bands with
     fewer than `ENOUGH` sentences are hollow. A vertical line separates the bands that are longer than all training
     sentences.
     """
-    bands = results.arms[0].bleu_by_length
-    notes = ["95 % intervals over sentences"] if any(band.bleu_low is not None for band in bands) else []
+    arms = {arm: [group for group in groups if group is not None] for arm, groups in results.by_length.arms.items()}
+    bands = next(iter(arms.values()))
+    label, notes = results.main.label, ["95 % intervals over sentences"]
     if any(band.few for band in bands):
         notes.append(f"hollow: fewer than {ENOUGH} sentences")
-    if len(results.arms) > MOST_LINES or len(bands) < 2:
-        return _dots_by_length(results, bands, notes)
-    styles = line_styles([arm.name for arm in results.arms])
+    heading = f"{results.experiment}: {label} by source length\n{'; '.join(notes)}"
+    if len(arms) > MOST_LINES or len(bands) < 2:
+        return _dots_by_length(results, arms, heading)
+    styles = line_styles(list(arms))
     with drawing([results.experiment, *styles]):
         figure = Picture(figsize=(7, 4.8), layout="constrained")
         axes = figure.add_subplot()
-        for arm in results.arms:
-            look = styles[arm.name]
-            scores = [band.bleu for band in arm.bleu_by_length]
-            axes.plot(range(len(bands)), scores, label=arm.name, linewidth=2, markersize=7, **look)
-            known = [
-                (x, band.bleu_low, band.bleu_high)
-                for x, band in enumerate(arm.bleu_by_length)
-                if band.bleu_low is not None
-            ]
-            if known:
-                x, low, high = zip(*known, strict=True)
-                axes.fill_between(x, low, high, color=look["color"], alpha=0.16, linewidth=0)
-            few = [(x, band.bleu) for x, band in enumerate(arm.bleu_by_length) if band.few]
+        for arm, groups in arms.items():
+            look, places = styles[arm], range(len(bands))
+            axes.plot(places, [band.main.value for band in groups], label=arm, linewidth=2, markersize=7, **look)
+            low, high = [band.main.low for band in groups], [band.main.high for band in groups]
+            axes.fill_between(places, low, high, color=look["color"], alpha=0.16, linewidth=0)
+            few = [(x, band.main.value) for x, band in enumerate(groups) if band.few]
             hollow = {"linestyle": "none", "markersize": 7, "markerfacecolor": "white", "label": "_few"}
             axes.plot(*_columns(few), **{**look, **hollow})
         longer = first_longer(bands)
@@ -74,53 +69,54 @@ def bleu_by_length_figure(results: Results) -> Figure:
             axes.axvline(longer - 0.5, color="#777777", linestyle=":", linewidth=1.2, label="_divider")
             top = axes.get_xaxis_transform()  # x of the data, y of the axes
             axes.text(longer - 0.5, 1.01, f"{LONGER} →", transform=top, fontsize=9, color="#555555")
-        axes.set_xticks(range(len(bands)), [f"{band.label}\n({band.sentences})" for band in bands])
+        labels = zip(results.by_length.groups, bands, strict=True)
+        axes.set_xticks(range(len(bands)), [f"{words}\n({band.sentences})" for words, band in labels])
         axes.set_xlabel("source length in words (number of test sentences)")
-        axes.set_ylabel("BLEU, mean over seeds")
+        axes.set_ylabel(f"{label}, mean over seeds")
         axes.set_ylim(bottom=0)
         axes.grid(visible=False, axis="x")
-        title = "\n".join([f"{results.experiment}: BLEU by source length", *filter(None, ["; ".join(notes)])])
-        axes.set_title(title, pad=6 if longer is None else 18)
+        axes.set_title(heading, pad=6 if longer is None else 18)
         legend_below(figure, axes)
     return figure
 
 
-def first_longer(bands: Sequence[BandResult]) -> int | None:
+def first_longer(bands: Sequence[GroupResult]) -> int | None:
     """The place of the first band that is longer than all training sentences; None if all or none are."""
     place = sum(not band.longer_than_training for band in bands)
     return place if 0 < place < len(bands) else None
 
 
-def _dots_by_length(results: Results, bands: Sequence[BandResult], notes: Sequence[str]) -> Picture:
-    """One panel per band, one row per arm, the highest BLEU on top."""
-    ranked = sorted(results.arms, key=lambda arm: arm.bleu.mean)
-    with drawing([results.experiment, *(arm.name for arm in ranked)]):
+def _dots_by_length(results: Results, arms: Mapping[str, Sequence[GroupResult]], heading: str) -> Picture:
+    """One panel per band, one row per arm, the best one on top."""
+    best_last = sorted(results.arms, key=lambda arm: results.main.sign * results.score(arm).mean)
+    ranked = [arm.name for arm in best_last]
+    bands = arms[ranked[0]]
+    with drawing([results.experiment, *ranked]):
         figure = Picture(figsize=(3.2 + 1.7 * len(bands), 1.6 + 0.27 * len(ranked)), layout="constrained")
         panels = figure.subplots(1, len(bands), sharey=True, sharex=True, squeeze=False)[0]
-        for place, (axes, band) in enumerate(zip(panels, bands, strict=True)):
+        for place, (axes, words, band) in enumerate(zip(panels, results.by_length.groups, bands, strict=True)):
             for row, arm in enumerate(ranked):
-                own = arm.bleu_by_length[place]
-                if own.bleu_low is not None and own.bleu_high is not None:
-                    axes.plot(
-                        [own.bleu_low, own.bleu_high], [row, row], color=COLORS[0], linewidth=1.5, label="_interval"
-                    )
+                own = arms[arm][place]
+                ends = [own.main.low, own.main.high]
+                axes.plot(ends, [row, row], color=COLORS[0], linewidth=1.5, label="_interval")
                 face = "white" if own.few else COLORS[0]
-                axes.plot(own.bleu, row, "o", color=COLORS[0], markerfacecolor=face, markersize=6, label=arm.name)
-            axes.set_title(f"{band.label} words\n({band.sentences:,} sentences)", fontsize=9)
-            axes.set_yticks(range(len(ranked)), [arm.name for arm in ranked])
+                axes.plot(own.main.value, row, "o", color=COLORS[0], markerfacecolor=face, markersize=6, label=arm)
+            axes.set_title(f"{words} words\n({band.sentences:,} sentences)", fontsize=9)
+            axes.set_yticks(range(len(ranked)), ranked)
             axes.tick_params(axis="y", length=0)
             axes.spines["left"].set_visible(False)
-        figure.suptitle("\n".join([f"{results.experiment}: BLEU by source length", *filter(None, ["; ".join(notes)])]))
-        figure.supxlabel("BLEU, mean over seeds", fontsize=10)
+        figure.suptitle(heading)
+        figure.supxlabel(f"{results.main.label}, mean over seeds", fontsize=10)
     return figure
 
 
-def learning_curve_figure(runs: Mapping[str, Sequence[Curve]]) -> Figure:
-    """Validation BLEU and loss over epochs: a thick line per arm with the mean over its seeds, a thin line per seed.
+def learning_curve_figure(runs: Mapping[str, Sequence[Curve]], metric: MetricRecord) -> Figure:
+    """Validation score and loss over epochs: a thick line per arm with the mean over its seeds, a thin line per seed.
 
     With more than `MOST_LINES` arms, a panel per arm, with the means of the others in gray.
     """
-    bleu = {arm: [bleu_points(run) for run in each] for arm, each in runs.items()}
+    quantity = f"validation {metric.label}"
+    scores = {arm: [score_points(run) for run in each] for arm, each in runs.items()}
     loss = {arm: [loss_points(run) for run in each] for arm, each in runs.items()}
     several = any(len(each) > 1 for each in runs.values())
     title = "Learning curves (thick: mean over seeds, thin: each seed)" if several else "Learning curves"
@@ -130,12 +126,12 @@ def learning_curve_figure(runs: Mapping[str, Sequence[Curve]]) -> Figure:
             figure = Picture(figsize=(10, 1.2 + 3.1 * rows), layout="constrained")
             figure.suptitle(f"{title}\ngray: the other arms")
             above, below = figure.subfigures(2, 1, squeeze=False).flat
-            _panel_per_arm(above, "validation BLEU", bleu, bottom=0)
+            _panel_per_arm(above, quantity, scores, bottom=0)
             _panel_per_arm(below, "validation loss, nats per token", loss)
             return figure
         figure = Picture(figsize=(10, 4.8), layout="constrained")
         left, right = figure.subplots(1, 2)
-        _curves_panel(left, "validation BLEU", bleu)
+        _curves_panel(left, quantity, scores)
         _curves_panel(right, "validation loss, nats per token", loss)
         left.set_ylim(bottom=0)
         figure.suptitle(title)
@@ -173,9 +169,9 @@ def mean_over_seeds(seeds: Sequence[Points]) -> Points:
     return [(epoch, sum(values[epoch] for values in by_epoch) / len(by_epoch)) for epoch in shared]
 
 
-def bleu_points(curve: Curve) -> Points:
-    pairs = zip(curve.epoch, curve.validation_bleu, strict=True)
-    return [(epoch, bleu) for epoch, bleu in pairs if bleu is not None]
+def score_points(curve: Curve) -> Points:
+    pairs = zip(curve.epoch, curve.validation_score, strict=True)
+    return [(epoch, score) for epoch, score in pairs if score is not None]
 
 
 def loss_points(curve: Curve) -> Points:

@@ -10,14 +10,14 @@ from seq2seq_attn.report.figures import (
     LONGER,
     MOST_LINES,
     Points,
-    bleu_points,
     first_longer,
     loss_points,
     mean_over_seeds,
+    score_points,
 )
-from seq2seq_attn.report.table import LENGTH, size
+from seq2seq_attn.report.table import interval, shown_in_groups, size
 from seq2seq_attn.results.observations import Curve
-from seq2seq_attn.results.results import BandResult, Breakdown, GroupResult, Results
+from seq2seq_attn.results.results import Breakdown, Results
 
 LEFT, RIGHT, TOP, BOTTOM = 64, 664, 14, 286  # of the axes, in the units of the drawing
 MARGIN = 20  # between the axes and the outer values
@@ -160,12 +160,14 @@ ROW = 38  # height of a row of dots, with the arm's name above them
 GAP = 26  # between panels
 
 
-def dot_plot(name: str, title: str, x_label: str, y_label: str, series: Sequence[Series], groups: Ticks) -> Chart:
-    """One row per arm, the highest mean first, and one panel per group; all panels have the same scale.
+def dot_plot(
+    name: str, title: str, x_label: str, y_label: str, series: Sequence[Series], groups: Ticks, sign: int = 1
+) -> Chart:
+    """One row per arm, the largest mean first or, if `sign` is -1, last; one panel per group, all with the same scale.
 
     The scale starts at 0 unless all values are far from it and they differ.
     """
-    ranked = sorted(series, key=lambda each: -sum(value.y for value in each.values) / max(len(each.values), 1))
+    ranked = sorted(series, key=lambda each: -sign * sum(value.y for value in each.values) / max(len(each.values), 1))
     limits = [y for each in series for v in each.values for y in (v.y, v.low, v.high) if y is not None] or [0.0, 1.0]
     low, high = min(limits), max(limits) or 1.0
     low = 0.0 if low < high / 2 or high - low < 1e-6 * high else low
@@ -219,23 +221,17 @@ MOST_TICKS = 12  # maximum number of labels below a learning curve
 
 
 def score_chart(results: Results) -> Chart:
-    """BLEU of each arm on the whole test set, with its interval."""
-    count = results.arms[0].sentences
-    series = [
-        Series(
-            arm.name,
-            style,
-            [
-                Value(
-                    0, arm.bleu.mean, f"{arm.name}: BLEU {arm.bleu.mean:.1f}{_interval(*arm.bleu.interval)}",
-                    "all", *arm.bleu.interval, count,
-                )
-            ],
-        )
-        for style, arm in enumerate(results.arms)
-    ]  # fmt: skip
-    chart = dot_plot("bleu", "BLEU", "BLEU", "BLEU", series, [(0.0, ())])
-    joint = [arm.bleu.joint_low is not None for arm in results.arms]
+    """The main metric of each arm on the whole test set, with its interval."""
+    metric = results.main
+    series = []
+    for style, arm in enumerate(results.arms):
+        score = results.score(arm)
+        low, high = score.interval
+        limits = "" if low is None or high is None else f", 95 % [{metric.text(low)}, {metric.text(high)}]"
+        text = f"{arm.name}: {metric.label} {metric.text(score.mean)}{limits}"
+        series.append(Series(arm.name, style, [Value(0, score.mean, text, "all", low, high, results.sentences)]))
+    chart = dot_plot("scores", metric.label, metric.label, metric.label, series, [(0.0, ())], metric.sign)
+    joint = [results.score(arm).joint_low is not None for arm in results.arms]
     if not any(joint):
         return chart
     single = "" if all(joint) else " (with a single run or copies of one, over sentences alone)"
@@ -243,27 +239,24 @@ def score_chart(results: Results) -> Chart:
 
 
 def length_chart(results: Results) -> Chart:
-    """BLEU over the length bands, one line per arm with its interval (Bahdanau et al., 2015, Figure 2)."""
-    bands = results.arms[0].bleu_by_length
-    series = [
-        Series(arm.name, style, [_in_band(arm.name, place, band) for place, band in enumerate(arm.bleu_by_length)])
-        for style, arm in enumerate(results.arms)
-    ]
-    ticks = [(float(place), (band.label, f"({band.sentences:,})")) for place, band in enumerate(bands)]
-    drawn = _lines_or_dots(
-        "bleu_by_length", "BLEU by source length", "source words (test sentences)", series, ticks, LENGTH
-    )
-    longer = first_longer(bands)
+    """The main metric over the length bands, one line per arm with its interval (Bahdanau et al., 2015, Figure 2)."""
+    title = f"{results.main.label} by source length"
+    drawn = breakdown_chart(results, results.by_length, title, "source words (test sentences)")
+    longer = first_longer([group for group in next(iter(results.by_length.arms.values())) if group is not None])
     if longer is None or drawn.panels:
         return drawn
     (left, _), (right, _) = drawn.x_ticks[longer - 1 : longer + 1]
     return drawn._replace(divider=(round((left + right) / 2, 2), LONGER))
 
 
-def breakdown_chart(results: Results, breakdown: Breakdown) -> Chart:
-    """BLEU of the groups, one line per arm with its interval."""
+def breakdown_chart(results: Results, breakdown: Breakdown, title: str = "", x_label: str = "") -> Chart:
+    """The main metric in the groups, one line per arm with its interval; a dot plot where lines would overlap.
+
+    That is for more than `MOST_LINES` arms, and for a single group.
+    """
+    name, metric = breakdown.name, results.main
     series = [
-        Series(arm.name, style, list(_in_groups(arm.name, breakdown)))
+        Series(arm.name, style, list(_in_groups(results, arm.name, breakdown)))
         for style, arm in enumerate(results.arms)
         if arm.name in breakdown.arms
     ]
@@ -272,48 +265,32 @@ def breakdown_chart(results: Results, breakdown: Breakdown) -> Chart:
         (float(place), (label,) if result is None or result.bounds else (label, f"({result.sentences:,})"))
         for place, (label, result) in enumerate(zip(breakdown.groups, first, strict=True))
     ]
-    name = breakdown.name
-    return _lines_or_dots(f"bleu_by_{name.replace(' ', '_')}", name.capitalize(), name, series, ticks, name)
-
-
-def _lines_or_dots(name: str, title: str, x_label: str, series: Sequence[Series], ticks: Ticks, of: str) -> Chart:
-    """A dot plot for more than `MOST_LINES` arms, whose lines would overlap, and for a single group."""
+    file, title, x_label = f"by_{name.replace(' ', '_')}", title or name.capitalize(), x_label or name
     if len(series) > MOST_LINES or len(ticks) < 2:
-        return dot_plot(name, title, f"BLEU by {of}", "BLEU", series, ticks)
-    return chart(name, title, x_label, "BLEU", series, ticks)
+        return dot_plot(file, title, f"{metric.label} by {name}", metric.label, series, ticks, metric.sign)
+    return chart(file, title, x_label, metric.label, series, ticks)
 
 
-def _in_groups(arm: str, breakdown: Breakdown) -> Iterator[Value]:
+def _in_groups(results: Results, arm: str, breakdown: Breakdown) -> Iterator[Value]:
     for place, (label, result) in enumerate(zip(breakdown.groups, breakdown.arms[arm], strict=True)):
         if result is not None:
             own = f" ({result.bounds})" if result.bounds else ""
-            scores = f"BLEU {result.bleu:.1f}{_interval_in(result, result.low, result.high)}, chrF {result.chrf:.1f}"
-            text = f"{arm}, {label}{own}: {scores}; sentences: {size(result)}"
-            yield Value(place, result.bleu, text, label, result.low, result.high, result.sentences, result.few)
+            main, *others = shown_in_groups(results)
+            limits = f", 95 % {within}" if (within := interval(result, main)) else ""
+            scores = [f"{main.label} {main.text(result.main.value)}{limits}"]
+            scores += [f"{each.label} {each.text(result.scores[each.key].value)}" for each in others]
+            text = f"{arm}, {label}{own}: {', '.join(scores)}; sentences: {size(result)}"
+            score = result.main
+            yield Value(place, score.value, text, label, score.low, score.high, result.sentences, result.few)
 
 
 def learning_curve_charts(results: Results, runs: Mapping[str, Sequence[Curve]]) -> list[Chart]:
-    """Validation BLEU and loss over epochs: a line per arm with the mean over its seeds, and a thin line per seed."""
+    """Validation score and loss over epochs: a line per arm with the mean over its seeds, and a thin line per seed."""
     named = [(arm.name, runs.get(arm.name, ())) for arm in results.arms]
     return [
-        _curves("Validation BLEU", "BLEU", named, bleu_points, digits=1),
+        _curves(f"Validation {results.main.label}", results.main.label, named, score_points, results.main.digits),
         _curves("Validation loss", "nats per token", named, loss_points, digits=3),
     ]
-
-
-def _in_band(arm: str, place: int, band: BandResult) -> Value:
-    interval = _interval_in(band, band.bleu_low, band.bleu_high)
-    text = f"{arm}, {band.label} words: BLEU {band.bleu:.1f}{interval}; sentences: {band.sentences:,}"
-    return Value(place, band.bleu, text, band.label, band.bleu_low, band.bleu_high, band.sentences, band.few)
-
-
-def _interval_in(group: BandResult | GroupResult, low: float | None, high: float | None) -> str:
-    """Empty for a single sentence, whose resamples are all the same."""
-    return _interval(low, high) if group.different > 1 else ""
-
-
-def _interval(low: float | None, high: float | None) -> str:
-    return "" if low is None or high is None else f", 95 % [{low:.1f}, {high:.1f}]"
 
 
 def _curves(

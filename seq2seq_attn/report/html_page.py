@@ -28,7 +28,7 @@ from seq2seq_attn.report.html_attention import (
     views_of_maps,
 )
 from seq2seq_attn.report.html_charts import breakdown_chart, learning_curve_charts, length_chart, score_chart
-from seq2seq_attn.report.table import EXPLAINED, LENGTH, breakdown_tables, notes, seeds
+from seq2seq_attn.report.table import breakdown_tables, explained, notes, seeds
 from seq2seq_attn.results.observations import (
     SHOWN,
     AttentionMap,
@@ -70,13 +70,13 @@ def html_page(contents: Contents) -> str:
         notes=notes(results, shown),
         score_chart=score_chart(results),
         length_chart=length_chart(results),
-        length_tables=[table for table in tables if table.name == LENGTH],
+        length_tables=[table for table in tables if table.breakdown is results.by_length],
         breakdowns=[
             (table, table.breakdown and breakdown_chart(results, table.breakdown))
             for table in tables
-            if table.name != LENGTH
+            if table.breakdown is not results.by_length
         ],
-        explained=EXPLAINED,
+        explained=explained(results),
         enough=ENOUGH,
         curve_charts=learning_curve_charts(results, contents.curves),
         has_curves=any(contents.curves.values()),
@@ -84,7 +84,7 @@ def html_page(contents: Contents) -> str:
         corpus=corpus,
         glosses=words,
         data={
-            "best": max(results.arms, key=lambda arm: arm.bleu.mean).name,
+            "best": results.best.name,
             "styles": {arm.name: style for style, arm in enumerate(results.arms)},
             "glosses": words,
         },

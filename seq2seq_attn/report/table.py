@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import astuple
 from typing import NamedTuple
 
 from rich import box
@@ -14,26 +15,21 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from seq2seq_attn.evaluation.metrics import METRICS
 from seq2seq_attn.report.columns import NOTHING, TESTS, Column, TableCell, columns, contrast_columns, signature_header
-from seq2seq_attn.report.conclusion import NOTHING_LEARNED, missing_runs
+from seq2seq_attn.report.conclusion import missing_runs, nothing_learned
 from seq2seq_attn.results.results import (
     ArmResult,
     Breakdown,
     GroupResult,
     LinkAgreement,
+    MetricRecord,
     Rate,
     Rates,
     Results,
 )
 
-LENGTH = "source length"
 AGREEMENT = "agreement of links"
 CONTRASTS = "planned contrasts"
-EXPLAINED = (
-    "Each group of test sentences has BLEU and chrF with their 95 % intervals over resampled sentences; each rate has "
-    "its interval."
-)
 
 ARM_WIDTH = 22  # longer names are wrapped in the terminal
 GAP = 1  # between columns, in the terminal
@@ -65,7 +61,7 @@ def markdown(results: Results) -> str:
     lines = [f"# {results.experiment}", "", *_markdown(shown), "", *(f"- {note}" for note in notes(results, shown))]
     tables = list(breakdown_tables(results))
     if tables:
-        lines += ["", "## Where the arms differ", "", EXPLAINED]
+        lines += ["", "## Where the arms differ", "", explained(results)]
     for table in tables:
         lines += ["", f"### {table.name.capitalize()}", "", table.meaning, "", *_markdown(table.columns)]
     return "\n".join([*lines, ""])
@@ -91,10 +87,29 @@ def terminal(results: Results, width: int = 120) -> RenderableType:
     return Group(Text(f"{results.experiment}\n", style="bold"), *tables, *about)
 
 
+def explained(results: Results) -> str:
+    """What the cells of the breakdowns are."""
+    return (
+        f"Each group of test sentences has {_in_groups(results)} with 95 % intervals over resampled sentences; each "
+        "rate has its interval."
+    )
+
+
+def _in_groups(results: Results) -> str:
+    """The metrics in the cells of a breakdown."""
+    return " and ".join(metric.label for metric in shown_in_groups(results))
+
+
+def shown_in_groups(results: Results) -> list[MetricRecord]:
+    """The main metric and the next one that groups have; where.csv has all of them."""
+    group = next(group for group in next(iter(results.by_length.arms.values())) if group is not None)
+    return [metric for metric in results.metrics if metric.key in group.scores][:2]
+
+
 def _correction(results: Results) -> list[str]:
     count = len(results.tested)
     if not results.is_learned:
-        return [NOTHING_LEARNED.rstrip(".")] if results.tested else []
+        return [nothing_learned(results).rstrip(".")] if results.tested else []
     if count < 2:
         return []
     return [
@@ -105,10 +120,11 @@ def _correction(results: Results) -> list[str]:
 
 def _rivals(results: Results, shown: Iterable[Column]) -> list[str]:
     """What an alignment error rate has to be compared with."""
-    if not results.aer_rivals or METRICS["aer"].header not in {column.header for column in shown}:
+    label = results.labels.get("aer")
+    if not results.aer_rivals or label not in {column.header for column in shown}:
         return []
     rates = ", ".join(f"{name} {rate:.3f}" for name, rate in results.aer_rivals.items())
-    return [f"{METRICS['aer'].header} without attention: {rates}"]
+    return [f"{label} without attention: {rates}"]
 
 
 def _tuning(results: Results) -> list[str]:
@@ -126,10 +142,12 @@ def _tuning(results: Results) -> list[str]:
 def _signatures(results: Results, shown: Iterable[Column]) -> list[str]:
     """The signatures of the columns shown."""
     reported = {pair.test for pair in results.tested if pair.p_reported is not None}
-    made = results.signatures.items()
-    signatures = {key: signature for key, signature in made if key not in TESTS or key in reported}
     headers = {column.header for column in shown}
-    named = [(signature_header(key), signature) for key, signature in signatures.items()]
+    named = [
+        (signature_header(results, key), signature)
+        for key, signature in results.signatures.items()
+        if key not in TESTS or key in reported
+    ]
     return [f"Signature of {header}: {signature}" for header, signature in named if header in headers]
 
 
@@ -194,9 +212,11 @@ def breakdown_tables(results: Results) -> Iterator[BreakdownTable]:
         meaning = "Comparisons that the experiment names, tested and corrected together with those in the main table."
         in_cells = "Differences are the first arm minus the second."
         yield BreakdownTable(CONTRASTS, meaning, contrast_columns(results), in_cells=in_cells)
+    in_cells = f"{_in_groups(results)} with 95 % intervals over resampled sentences."
     for breakdown in breakdowns(results):
-        in_cells = "BLEU and chrF with their 95 % intervals over resampled sentences."
-        yield BreakdownTable(breakdown.name, breakdown.meaning, _groups(breakdown), breakdown, in_cells)
+        yield BreakdownTable(
+            breakdown.name, breakdown.meaning, _groups(breakdown, shown_in_groups(results)), breakdown, in_cells
+        )
     if results.where is not None:
         for rates in results.where.rates:
             in_cells = "With 95 % intervals over resampled sentences."
@@ -205,48 +225,17 @@ def breakdown_tables(results: Results) -> Iterator[BreakdownTable]:
             yield _agreement(results.where.agreement)
 
 
-def breakdowns(results: Results) -> Iterator[Breakdown]:
+def breakdowns(results: Results) -> list[Breakdown]:
     """All breakdowns, the one by length first."""
-    by_length = length_breakdown(results)
-    if by_length is not None:
-        yield by_length
-    if results.where is not None:
-        yield from results.where.breakdowns
+    return [results.by_length, *(results.where.breakdowns if results.where else ())]
 
 
-def length_breakdown(results: Results) -> Breakdown | None:
-    """The length bands as a breakdown; None without chrF per band."""
-    if any(band.chrf is None for arm in results.arms for band in arm.bleu_by_length):
-        return None
-    labels = tuple(band.label for band in results.arms[0].bleu_by_length)
-    return Breakdown(LENGTH, "Words of the source.", labels, {arm.name: _bands(arm) for arm in results.arms})
-
-
-def _bands(arm: ArmResult) -> tuple[GroupResult | None, ...]:
-    return tuple(
-        None
-        if band.chrf is None or band.bleu_low is None or band.bleu_high is None
-        else GroupResult(
-            band.sentences,
-            None,
-            band.bleu,
-            band.bleu_low,
-            band.bleu_high,
-            band.chrf,
-            chrf_low=band.chrf_low,
-            chrf_high=band.chrf_high,
-            sources=band.sources,
-        )
-        for band in arm.bleu_by_length
-    )
-
-
-def _groups(breakdown: Breakdown) -> list[Column]:
+def _groups(breakdown: Breakdown, metrics: Sequence[MetricRecord]) -> list[Column]:
     arms = breakdown.arms
     return [
         Column("Arm", [TableCell(arm) for arm in arms]),
         *(
-            Column(_header(breakdown, place), [_group(results[place]) for results in arms.values()])
+            Column(_header(breakdown, place), [_group(results[place], metrics) for results in arms.values()])
             for place in range(len(breakdown.groups))
         ),
     ]
@@ -264,18 +253,24 @@ def size(result: GroupResult) -> str:
     return f"{result.sentences:,}" + ("" if result.words is None else f" of {result.words:.0f} words")
 
 
-def _group(result: GroupResult | None) -> TableCell:
+def _group(result: GroupResult | None, metrics: Sequence[MetricRecord]) -> TableCell:
+    """The main metric with its interval, then the other ones; no interval of a single sentence, which has none."""
     if result is None:
         return NOTHING
     own = f"; {result.bounds}: {size(result)}" if result.bounds else ""
-    limits = [limit for limit in (result.chrf_low, result.chrf_high) if limit is not None]
-    bleu, chrf = f"[{result.low:.1f}, {result.high:.1f}], ", f"chrF {result.chrf:.1f}"
-    if result.different == 1:  # whose resamples are all the same
-        bleu = ""
-    elif limits:
-        chrf += f" [{limits[0]:.1f}, {limits[1]:.1f}]"
-    numbers = result.bleu, result.low, result.high, result.chrf, *limits
-    return TableCell(f"{result.bleu:.1f}", f"{bleu}{chrf}{own}", numbers)
+    main, *others = metrics
+    details = [interval(result, main)] if result.different > 1 else []
+    details += [
+        f"{each.label} {each.text(result.scores[each.key].value)} {interval(result, each)}".rstrip() for each in others
+    ]
+    numbers = [number for each in metrics for number in astuple(result.scores[each.key])]
+    return TableCell(main.text(result.main.value), f"{', '.join(details)}{own}", tuple(numbers))
+
+
+def interval(result: GroupResult, metric: MetricRecord) -> str:
+    """The limits of a score; "" for a single sentence, whose resamples are all the same."""
+    score = result.scores[metric.key]
+    return "" if result.different == 1 else f"[{metric.text(score.low)}, {metric.text(score.high)}]"
 
 
 def _rates(rates: Rates) -> list[Column]:

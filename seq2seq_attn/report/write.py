@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.report.export import as_csv, as_latex, breakdowns_as_csv
-from seq2seq_attn.report.figures import bleu_by_length_figure, learning_curve_figure, render
+from seq2seq_attn.report.figures import by_length_figure, learning_curve_figure, render
 from seq2seq_attn.report.heat_maps import attention_figure
 from seq2seq_attn.report.html_page import Contents, html_page
 from seq2seq_attn.report.table import markdown
@@ -113,8 +113,8 @@ def _figures(
     results: Results, runs: Mapping[str, Sequence[Curve]], maps: Sequence[AttentionMap]
 ) -> Iterator[tuple[str, Figure]]:
     """Figures with their file names, without suffix."""
-    yield "bleu_by_length", bleu_by_length_figure(results)
-    yield "curves", learning_curve_figure({arm.name: runs.get(arm.name, ()) for arm in results.arms})
+    yield "by_length", by_length_figure(results)
+    yield "curves", learning_curve_figure({arm.name: runs.get(arm.name, ()) for arm in results.arms}, results.main)
     sentences: dict[tuple[str, ...], list[AttentionMap]] = {}
     for shown in maps:
         sentences.setdefault(shown.source, []).append(shown)

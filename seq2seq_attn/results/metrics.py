@@ -33,17 +33,13 @@ class _Score(_Record):
     signature: str
 
 
-class _Bleu(_Score):
-    value: float
-
-
 class _BandScore(_Record):
-    """BLEU of the sentences whose source has `low` to `high` words; None: no upper bound."""
+    """The main metric of the sentences whose source has `low` to `high` words; None: no upper bound."""
 
     low: NonNegativeInt
     high: NonNegativeInt | None
     sentences: PositiveInt
-    bleu: float
+    score: float
 
 
 class _Training(_Record):
@@ -57,14 +53,13 @@ class _Training(_Record):
 class _Test(_Record):
     """Scores of the test set: besides these, metrics of translations and, as a number, those of forced decoding."""
 
-    bleu: _Bleu
-    bleu_by_length: list[_BandScore] = Field(min_length=1)
+    by_length: list[_BandScore] = Field(min_length=1)
     __pydantic_extra__: dict[str, _Score | float | None]
 
 
 class _Average(_Record):
     epochs: list[int]
-    validation_bleu: float
+    validation_score: float  # in the main metric
 
 
 class _MadeWith(_Record):
@@ -92,7 +87,6 @@ class _Metrics(_Record):
 class _TestedMetrics(_Metrics):
     """Of a run that was trained and tested, and made with what is recorded."""
 
-    initial_weights: str
     training: _Training
     test: _Test
     made_with: _MadeWith

@@ -45,7 +45,7 @@ SHOWN = 5  # sentences with the largest, and with the smallest, gains per compar
 # Learning curves: curves.json
 
 
-GAIN_IN_BLEU, GAIN_IN_LOSS = 0.5, 0.01
+GAIN_IN_LOSS = 0.01  # relative; a smaller one does not matter
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -55,27 +55,27 @@ class Curve:
     seed: int
     epoch: tuple[float, ...]
     validation_loss: tuple[float, ...]  # nats per target token
-    validation_bleu: tuple[float | None, ...]  # None if not computed
+    validation_score: tuple[float | None, ...]  # in the main metric; None if not computed
 
-    @property
-    def still_improving(self) -> bool:
+    def is_still_improving(self, sign: int, gain: float) -> bool:
         """Whether training was stopped too early: the last fifth of the validations brought a gain that matters.
 
-        That is more than `GAIN_IN_BLEU` points over the best BLEU before, or, if no BLEU was computed, a loss lower by
-        more than `GAIN_IN_LOSS` of the lowest before. False with fewer than two validations.
+        That is a score better than the best before by more than `gain` points, or, if there are no scores, a loss lower
+        by more than `GAIN_IN_LOSS` of the lowest before. False with fewer than two validations. `sign` is -1 if lower
+        scores are better, else 1.
         """
         last = math.ceil(len(self.epoch) / 5)
-        bleu = [score for score in self.validation_bleu if score is not None]
+        scores = [sign * score for score in self.validation_score if score is not None]
         if len(self.epoch) < 2:
             return False
-        if len(bleu) == len(self.epoch):
-            return max(bleu[-last:]) - max(bleu[:-last]) > GAIN_IN_BLEU
+        if len(scores) == len(self.epoch):
+            return max(scores[-last:]) - max(scores[:-last]) > gain
         return min(self.validation_loss[-last:]) < (1 - GAIN_IN_LOSS) * min(self.validation_loss[:-last])
 
     @model_validator(mode="after")
     def _equal_lengths(self) -> Curve:
-        if not len(self.epoch) == len(self.validation_loss) == len(self.validation_bleu):
-            raise ValueError("epoch, validation_loss and validation_bleu differ in length")
+        if not len(self.epoch) == len(self.validation_loss) == len(self.validation_score):
+            raise ValueError("epoch, validation_loss and validation_score differ in length")
         return self
 
 

@@ -1,13 +1,15 @@
 """The results of an experiment: the records of results.json.
 
-The keys of the file are the fields below, in this order. Scores are in points from 0 to 100 (TER may be above), the
-alignment error rate and all other rates from 0 to 1, times in seconds. Values are means over seeds, intervals are over
-resampled test sentences unless a field says otherwise.
+The keys of the file are the fields below, in this order; those whose value is that of an optional field are left out.
+The file says which metrics there are, and which of their scores are better. The first metric is the main one: arms are
+compared in it. Rates are from 0 to 1, times in seconds. Values are means over seeds, intervals are over resampled test
+sentences unless a field says otherwise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -19,7 +21,6 @@ from pydantic import (
     PositiveInt,
     SerializerFunctionWrapHandler,
     TypeAdapter,
-    field_validator,
     model_serializer,
     model_validator,
 )
@@ -32,9 +33,8 @@ Labels = Annotated[tuple[str, ...], Field(min_length=1)]
 
 RESULTS = "results.json"
 
-ENOUGH = 30  # different sentences; BLEU of fewer is too noisy to draw conclusions from
+ENOUGH = 30  # different sentences; the score of fewer is too noisy to draw conclusions from
 LEVEL = 0.05  # below which a corrected p-value counts as significant
-LEARNED = 1.0  # BLEU of the best arm; below, all arms translate so badly that differences between them mean nothing
 
 Test = Literal["joint", "randomization", "paired_bootstrap"]  # of two arms, by its key in `signatures`
 
@@ -47,12 +47,60 @@ def _require_both_limits(record: object, *intervals: str) -> None:
             raise ValueError(f"{low} and {high} are the limits of an interval: both are given, or neither")
 
 
+class _Compact:
+    """A record whose optional fields are left out of the file where they have their default, or are empty."""
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        optional = {
+            each.name
+            for each in fields(self)  # type: ignore[arg-type]  # every subclass is a dataclass
+            if each.default is not MISSING or each.default_factory is not MISSING
+        }
+        return {key: value for key, value in dump(self).items() if key not in optional or not _is_empty(value)}
+
+
+def _is_empty(value: object) -> bool:
+    return value is None or value is False or (isinstance(value, (str, tuple, list, dict)) and not value)
+
+
+# Metrics
+
+
+@dataclass(frozen=True, config=STRICT)
+class MetricRecord(_Compact):
+    """What is known of a metric: how to show its scores, and which are better; see `evaluation.metrics.Metric`."""
+
+    key: str
+    label: str
+    digits: NonNegativeInt
+    direction: Literal["higher", "lower"] | None  # which is better; None: neither
+    meaning: str  # follows the label and a colon
+    floor: float | None = None  # a worse score is that of a model that has learned nothing
+    is_prominent: bool = False  # shown even in a narrow terminal
+
+    @property
+    def sign(self) -> int:
+        """-1 if lower scores are better, else 1."""
+        return -1 if self.direction == "lower" else 1
+
+    @property
+    def explanation(self) -> str:
+        """The meaning with the better direction, as notes below a table have it."""
+        better = "" if self.direction is None else f", {self.direction} is better"
+        return f"{self.label}: {self.meaning}{better}"
+
+    def text(self, score: float, sign: str = "") -> str:
+        """The score as it is shown; `sign`: "+" for a difference."""
+        return f"{score:{sign}.{self.digits}f}"
+
+
 # One arm
 
 
 @dataclass(frozen=True, config=STRICT)
-class Spread:
-    """A score over the seeds of an arm. Limits that are None are omitted from the file."""
+class Spread(_Compact):
+    """A score over the seeds of an arm."""
 
     mean: float
     std: NonNegativeFloat  # sample standard deviation over seeds; 0 with a single seed
@@ -73,117 +121,19 @@ class Spread:
         """Over training runs and sentences if there are several seeds, else over sentences."""
         return (self.low, self.high) if self.joint_low is None else (self.joint_low, self.joint_high)
 
-    @model_serializer(mode="wrap")
-    def _without_none(self, dump: SerializerFunctionWrapHandler) -> dict[str, float]:
-        return {key: value for key, value in dump(self).items() if value is not None}
-
-
-class _Sentences:
-    """A group of test sentences, some of which may have the same source."""
-
-    sentences: int
-    sources: int | None
-
-    @property
-    def different(self) -> int:
-        """The number of different sources, from which intervals are drawn."""
-        return self.sources or self.sentences
-
-    @property
-    def few(self) -> bool:
-        """Whether it has too few different sources to draw conclusions from."""
-        return self.different < ENOUGH
-
 
 @dataclass(frozen=True, config=STRICT)
-class BandResult(_Sentences):
-    """BLEU of the test sentences whose source has `low` to `high` words, both included; None: no upper bound.
-
-    Fields with a default are omitted from the file if they are None or False.
-    """
-
-    low: NonNegativeInt
-    high: NonNegativeInt | None
-    sentences: PositiveInt
-    bleu: float
-    bleu_low: float | None = None  # 95 % interval
-    bleu_high: float | None = None
-    chrf: float | None = None
-    chrf_low: float | None = None
-    chrf_high: float | None = None
-    sources: PositiveInt | None = None  # different ones, from which the intervals are drawn; None: as many as sentences
-    longer_than_training: bool = False  # whether all of its sources are longer than every training sentence
-
-    @model_validator(mode="after")
-    def _intervals_are_whole(self) -> BandResult:
-        _require_both_limits(self, "bleu_", "chrf_")
-        return self
-
-    @property
-    def label(self) -> str:
-        return f"{self.low}+" if self.high is None else f"{self.low}-{self.high}"
-
-    @model_serializer(mode="wrap")
-    def _without_none(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {
-            key: value for key, value in dump(self).items() if key == "high" or not (value is None or value is False)
-        }
-
-
-@dataclass(frozen=True, config=STRICT)
-class ArmResult:
-    """One row of the comparison: a model, trained once per seed. A score is None if it was not measured.
-
-    Metrics with their own field are named as in `evaluation/metrics.py`; others are in `further`. The last two fields
-    are omitted from the file if they are empty.
-    """
+class ArmResult(_Compact):
+    """One row of the comparison: a model, trained once per seed."""
 
     name: str
     parameters: NonNegativeInt
     seeds: NonEmpty[int]
-    bleu: Spread  # with its interval
-    bleu_lc_tok: Spread | None
-    chrf: Spread
-    ter: Spread | None
-    bleu_by_length: NonEmpty[BandResult]
-    aer: Spread | None
+    scores: Mapping[str, Spread]  # by the key of the metric; those that were measured
     train_seconds: NonNegativeFloat  # mean over the seeds that were trained on the hardware of the first, as below
-    perplexity: Spread | None = None
-    attention_entropy: Spread | None = None
     tokens_per_second: NonNegativeFloat | None = None  # target tokens, in training
     matched_hidden_size: PositiveInt | None = None  # of the decoder, widened by match_parameters; None: as configured
-    exact_match: Spread | None = None
-    further: Mapping[str, Spread] = Field(default_factory=dict)  # by the key of the metric
     unconverged: Many[int] = ()  # seeds whose validation was still improving when training stopped
-
-    @property
-    def sentences(self) -> int:
-        """Of the test set: each is in one band."""
-        return sum(band.sentences for band in self.bleu_by_length)
-
-    @property
-    def sources(self) -> int:
-        """Different ones of the test set: equal sources are in the same band."""
-        return sum(band.different for band in self.bleu_by_length)
-
-    def score(self, key: str) -> Spread | None:
-        """The score of a metric by its key; None if it was not measured."""
-        own: Spread | None = getattr(self, key) if key in SCORE_FIELDS else self.further.get(key)
-        return own
-
-    @field_validator("bleu")
-    @classmethod
-    def _has_an_interval(cls, bleu: Spread) -> Spread:
-        if bleu.low is None or bleu.high is None:
-            raise ValueError("needs low and high")
-        return bleu
-
-    @model_serializer(mode="wrap")
-    def _without_empty(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {key: value for key, value in dump(self).items() if key not in ("further", "unconverged") or value}
-
-
-SCORE_FIELDS = ("bleu", "bleu_lc_tok", "chrf", "ter", "aer", "perplexity", "attention_entropy", "exact_match")
 
 
 # Arms against the baseline
@@ -214,9 +164,22 @@ class JointTest:
         return self.p_holm < LEVEL
 
 
+class _Tested(_Compact):
+    """A difference between two arms in one metric: that of the arm minus that of its baseline."""
+
+    low: float
+    high: float
+    joint: JointTest | None
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Over training runs and sentences if these are tested, else over sentences."""
+        return (self.low, self.high) if self.joint is None else (self.joint.low, self.joint.high)
+
+
 @dataclass(frozen=True, config=STRICT)
-class ChrfDifference:
-    """As in PairedComparison, in chrF."""
+class Difference(_Tested):
+    """The difference in one of the other metrics; as in `PairedComparison`."""
 
     difference: float
     low: float
@@ -225,37 +188,22 @@ class ChrfDifference:
 
 
 @dataclass(frozen=True, config=STRICT)
-class PairedComparison:
+class PairedComparison(_Tested):
     """An arm against another, its baseline here, on the same test set, with the runs of each pooled.
 
-    `joint` supports a conclusion about the arms; all else is about these training runs alone. `joint` and `chrf` are
-    omitted from the file if they are None.
+    `joint` supports a conclusion about the arms; all else is about these training runs alone.
     """
 
     arm: str
     baseline: str
-    bleu_difference: float  # arm - baseline
+    difference: float  # in the main metric, arm - baseline
     low: float  # 95 % interval of the difference over resampled test sets
     high: float
     p_value: Probability  # of sacrebleu's paired bootstrap; too small for a two-sided test, see `paired_bootstrap`
     p_holm: Probability  # p_value corrected as in Significance
     randomization: Significance | None = None  # paired approximate randomization; None: different numbers of runs
     joint: JointTest | None = None  # None: a single run of an arm, copies of one, or fewer than `ENOUGH` sources
-    chrf: ChrfDifference | None = None
-
-    @property
-    def verdict(self) -> Literal["better", "worse", "undecided"] | None:
-        """What the joint test says of the arm, at 5 % over the whole table; None without this test."""
-        if self.joint is None:
-            return None
-        if not self.joint.significant:
-            return "undecided"
-        return "better" if self.bleu_difference > 0 else "worse"
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Of the difference: over training runs and sentences if these are tested, else over sentences."""
-        return (self.low, self.high) if self.joint is None else (self.joint.low, self.joint.high)
+    others: Mapping[str, Difference] = Field(default_factory=dict)  # by the key of each other metric that can be tested
 
     @property
     def test(self) -> Test:
@@ -275,9 +223,7 @@ class PairedComparison:
             return self.joint.p_holm
         if self.is_one_sentence:
             return None
-        if self.randomization is not None:
-            return self.randomization.p_holm
-        return self.p_holm
+        return self.p_holm if self.randomization is None else self.randomization.p_holm
 
     @property
     def is_one_sentence(self) -> bool:
@@ -295,38 +241,44 @@ class PairedComparison:
             return self.randomization.p_holm < LEVEL
         return not self.low <= 0 <= self.high and self.p_holm < LEVEL
 
-    @model_serializer(mode="wrap")
-    def _without_none(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {key: value for key, value in dump(self).items() if value is not None or key not in ("joint", "chrf")}
-
 
 # Where arms differ: groups of sentences, rates, links
 
 
 @dataclass(frozen=True, config=STRICT)
-class GroupResult(_Sentences):
-    """Scores of an arm on the sentences of a group."""
+class GroupScore:
+    """The score of a group of sentences, whose counts are summed."""
+
+    value: float
+    low: float  # 95 % interval
+    high: float
+
+
+@dataclass(frozen=True, config=STRICT)
+class GroupResult(_Compact):
+    """Scores of an arm on the sentences of a group, some of which may have the same source."""
 
     sentences: PositiveInt
-    words: NonNegativeFloat | None  # mean source length; groups that differ in it also differ by the effect of length
-    bleu: float
-    low: float  # 95 % interval of bleu
-    high: float
-    chrf: float
+    scores: Mapping[str, GroupScore]  # by the key of the metric, the main one first
+    words: NonNegativeFloat | None = None  # mean source length; groups that differ in it differ by its effect as well
     bounds: str = ""  # of the property, if each arm is grouped by its own values
-    chrf_low: float | None = None  # 95 % interval of chrf; omitted from the file if None
-    chrf_high: float | None = None
-    sources: PositiveInt | None = None  # as in BandResult; omitted likewise
+    sources: PositiveInt | None = None  # different ones, from which the intervals are drawn; None: as many as sentences
+    longer_than_training: bool = False  # whether all of its sources are longer than every training sentence
 
-    @model_validator(mode="after")
-    def _interval_is_whole(self) -> GroupResult:
-        _require_both_limits(self, "chrf_")
-        return self
+    @property
+    def main(self) -> GroupScore:
+        """The score in the main metric."""
+        return next(iter(self.scores.values()))
 
-    @model_serializer(mode="wrap")
-    def _without_none(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        later = ("chrf_low", "chrf_high", "sources")
-        return {key: value for key, value in dump(self).items() if value is not None or key not in later}
+    @property
+    def different(self) -> int:
+        """The number of different sources, from which intervals are drawn."""
+        return self.sources or self.sentences
+
+    @property
+    def few(self) -> bool:
+        """Whether it has too few different sources to draw conclusions from."""
+        return self.different < ENOUGH
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -434,20 +386,20 @@ class Tuned:
 
 
 @dataclass(frozen=True, config=STRICT)
-class Results:
-    """An experiment: its arms, their comparisons with the baseline, and the provenance of the numbers.
-
-    Fields with a default are omitted from the file if they are empty, except `where`.
-    """
+class Results(_Compact):
+    """An experiment: its arms, their comparisons with the baseline, and the provenance of the numbers."""
 
     experiment: str
+    metrics: NonEmpty[MetricRecord]  # those that any arm has; arms are compared in the first, the main one
+    sentences: PositiveInt  # of the test set
     arms: NonEmpty[ArmResult]
     comparisons: Many[PairedComparison]
-    signature: str  # sacrebleu's, of `bleu`
+    by_length: Breakdown  # by the number of words of the source that white space separates
+    signatures: Mapping[str, str]  # of each metric and test, by its key
     version: str
     commit: str
     hardware: str
-    signatures: Mapping[str, str]  # of each metric and test, by its key
+    sources: PositiveInt | None = None  # different ones of the test set; None: as many as sentences
     where: Breakdowns | None = None  # None: not measured
     note: str = ""  # what the experiment cannot show, from the experiment file
     contrasts: Many[PairedComparison] = ()  # planned comparisons between other arms
@@ -456,27 +408,45 @@ class Results:
     tuned_for_others: str = ""  # the tuned arm whose setting the other arms have
     missing: Many[MissingRun] = ()  # runs that failed; an arm without any other run is not in `arms`
 
-    @model_serializer(mode="wrap")
-    def _without_empty(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        added = "note", "contrasts", "aer_rivals", "tuned", "tuned_for_others", "missing"
-        return {key: value for key, value in dump(self).items() if key not in added or value}
-
     @model_validator(mode="after")
     def _arms_are_comparable(self) -> Results:
         names = [arm.name for arm in self.arms]
         if len(set(names)) < len(names):
             raise ValueError(f"two arms have the same name: {', '.join(names)}")
         for arm in self.arms:
-            if _bands(arm) != _bands(self.arms[0]):
-                raise ValueError(f"arms {names[0]!r} and {arm.name!r} have different bands in bleu_by_length")
+            if arm.scores.get(self.main.key, Spread(0, 0)).low is None:
+                raise ValueError(f"arm {arm.name!r} needs a score in {self.main.key!r}, with low and high")
+            if unknown := arm.scores.keys() - {each.key for each in self.metrics}:
+                raise ValueError(f"arm {arm.name!r} has a score in {min(unknown)!r}, which is not among the metrics")
+        if set(self.by_length.arms) != set(names):
+            raise ValueError("by_length needs the groups of each arm")
         unknown = {name for pair in self.tested for name in (pair.arm, pair.baseline)} - set(names)
         if unknown:
-            raise ValueError(f"comparisons name {sorted(unknown)[0]!r}, which is not among the arms")
+            raise ValueError(f"comparisons name {min(unknown)!r}, which is not among the arms")
         if self.where is not None and (unknown := self.where.arms - set(names)):
-            raise ValueError(f"where names {sorted(unknown)[0]!r}, which is not among the arms")
+            raise ValueError(f"where names {min(unknown)!r}, which is not among the arms")
         if len({pair.baseline for pair in self.comparisons}) > 1:
             raise ValueError("comparisons have more than one baseline")
         return self
+
+    @property
+    def main(self) -> MetricRecord:
+        """The metric that arms are compared in."""
+        return self.metrics[0]
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The label of each metric, by its key."""
+        return {metric.key: metric.label for metric in self.metrics}
+
+    @property
+    def different(self) -> int:
+        """The number of different sources of the test set."""
+        return self.sources or self.sentences
+
+    def score(self, arm: ArmResult) -> Spread:
+        """The score of an arm in the main metric."""
+        return arm.scores[self.main.key]
 
     @property
     def tested(self) -> tuple[PairedComparison, ...]:
@@ -485,13 +455,22 @@ class Results:
 
     @property
     def best(self) -> ArmResult:
-        """The arm with the highest BLEU."""
-        return max(self.arms, key=lambda arm: arm.bleu.mean)
+        """The arm with the best score in the main metric."""
+        return max(self.arms, key=lambda arm: self.main.sign * self.score(arm).mean)
 
     @property
     def is_learned(self) -> bool:
         """Whether any arm has learned enough for differences between arms to mean something."""
-        return self.best.bleu.mean >= LEARNED
+        floor, sign = self.main.floor, self.main.sign
+        return floor is None or sign * self.score(self.best).mean >= sign * floor
+
+    def verdict(self, pair: PairedComparison) -> Literal["better", "worse", "undecided"] | None:
+        """What the joint test says of the arm, at 5 % over the whole table; None without this test."""
+        if pair.joint is None:
+            return None
+        if not pair.joint.significant:
+            return "undecided"
+        return "better" if self.main.sign * pair.difference > 0 else "worse"
 
     @property
     def baseline(self) -> str | None:
@@ -511,10 +490,6 @@ class Results:
         """As plain values, as in the file."""
         values: dict[str, Any] = _RESULTS.dump_python(self, mode="json")
         return values
-
-
-def _bands(arm: ArmResult) -> list[tuple[int, int | None, int]]:
-    return [(band.low, band.high, band.sentences) for band in arm.bleu_by_length]
 
 
 _RESULTS = TypeAdapter(Results)

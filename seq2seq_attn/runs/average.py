@@ -21,7 +21,7 @@ from seq2seq_attn.runs.folder import (
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.runs.plugin import FOLDER, run_files
 from seq2seq_attn.runs.provenance import PROVENANCE, config_content
-from seq2seq_attn.runs.train import validation_bleu
+from seq2seq_attn.runs.train import validation_score
 from seq2seq_attn.saved import mean_of_weights
 from seq2seq_attn.text.checksums import checked, write_recorded
 from seq2seq_attn.text.codec import codec_files, load_codecs
@@ -33,7 +33,7 @@ class Average(NamedTuple):
 
     run: str  # the folder with the weights
     epochs: list[int]  # counted from 1
-    validation_bleu: float  # of greedy translations
+    validation_score: float  # of greedy translations, in the main metric
 
 
 def average(run: Path, output: Path, last: int | None = None, *, overwrite: bool = False) -> Average:
@@ -68,6 +68,6 @@ def average(run: Path, output: Path, last: int | None = None, *, overwrite: bool
         clear(output)
         write_recorded(output, files | {MODEL: weights})
         model = TrainedModel.load(output)
-        made = Average(str(run), epochs, validation_bleu(model, pairs)(model.translator))
+        made = Average(str(run), epochs, validation_score(model, pairs).score(model.translator))
         write_metrics(output, trained | {"average": made._asdict()})  # without metrics, a run has not ended
     return made

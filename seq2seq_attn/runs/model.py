@@ -435,7 +435,7 @@ class TrainedModel:
 
         self.at_step()
         texts = [self.text(source, each, options) for each in candidates]
-        means = mean_utilities(texts, utility(name, *self.config.evaluation.bleu))
+        means = mean_utilities(texts, utility(name, *self.config.evaluation.words))
         distinct: dict[str, Hypothesis] = {}
         for text, mean, hypothesis in zip(texts, means, candidates, strict=True):
             distinct.setdefault(text, hypothesis._replace(score=mean))

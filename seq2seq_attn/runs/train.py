@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
@@ -18,8 +18,6 @@ from seq2seq_attn import ops
 from seq2seq_attn.config import Config, PairFiles
 from seq2seq_attn.errors import SHOWN, UserError, shown
 from seq2seq_attn.evaluation.corpus_scores import (
-    bleu_metric,
-    corpus_score,
     require_comet,
     require_tokenizer,
     tokenizer_remark,
@@ -66,7 +64,7 @@ from seq2seq_attn.text.corpus import ParallelCorpus, filter_pairs
 from seq2seq_attn.training.batches import EncodedPairs, SampledPairs, loader
 from seq2seq_attn.training.checkpoints import trained_epochs
 from seq2seq_attn.training.divergence import DivergenceError
-from seq2seq_attn.training.loop import fit
+from seq2seq_attn.training.loop import Validation, fit
 from seq2seq_attn.training.randomness import seeded
 
 MANY_CUT_SHORT = 0.01  # of the training pairs: rare in translation, usual where a short input stands for a long output
@@ -105,7 +103,7 @@ def _require_device_and_packages(config: Config) -> None:
         raise UserError("training.accelerator=cuda, but this machine has no CUDA device; set it to auto or cpu")
     if config.search.precision == "int8":  # the validation set is translated in this precision
         require_int8(device_type(config.training.accelerator))
-    require_tokenizer(config.evaluation.bleu[0])
+    require_tokenizer(config.evaluation.words[0])
     if config.evaluation.comet and config.data.test:  # which is scored after all training
         require_comet(config.evaluation.comet)
 
@@ -164,7 +162,7 @@ def _train(
         ops.unfused(translator),
         _cut_short(training, config.search),
         _changed_by(target, config, validation_pairs.target),
-        tokenizer_remark(config.evaluation.bleu[0], config.text.target_language),
+        tokenizer_remark(config.evaluation.words[0], config.text.target_language),
     ):
         if warning is not None:
             say(f"{name}: {warning}")
@@ -191,7 +189,7 @@ def _train(
             options,
             loader(training, size, unit, config.seed, pinned=pinned),
             loader(validation, size, unit, pinned=pinned),
-            validation_bleu(model, validation_pairs),
+            validation_score(model, validation_pairs),
             folder,
             name,
             resume=resuming,
@@ -291,15 +289,16 @@ def _changed_by(codec: Codec, config: Config, targets: Sequence[str]) -> str | N
     )
 
 
-def validation_bleu(model: TrainedModel, pairs: ParallelCorpus) -> Callable[[Translator], float]:
-    """BLEU of greedy translations: beam search takes several times as long and does not track progress better."""
+def validation_score(model: TrainedModel, pairs: ParallelCorpus) -> Validation:
+    """The main metric of greedy translations: beam search takes several times as long and tracks progress no better."""
     greedy = model.config.search.greedy()
-    # Without sacrebleu's warning about lines that look tokenized, which would appear at every validation.
-    metric = bleu_metric(*model.config.evaluation.bleu)
+    metric = model.config.evaluation.main
+    counting = metric.counting and metric.counting(model.config.expected([pairs.target], pairs.source))
+    if counting is None:
+        raise UserError(f"evaluation.metrics: the validation set cannot be scored by {metric.label}; put another first")
 
-    def validate(_: Translator) -> float:
+    def score(_: Translator) -> float:
         # A new model, because its forms hold the weights of the epoch.
-        translations: Sequence[str] = replace(model, forms={}).translate(pairs.source, greedy)
-        return corpus_score(metric, translations, pairs.target).value
+        return counting.score_corpus(replace(model, forms={}).translate(pairs.source, greedy))
 
-    return validate
+    return Validation(metric, score)

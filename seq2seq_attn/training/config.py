@@ -71,8 +71,8 @@ class TrainingConfig(Strict):
     max_skipped_steps: NonNegativeInt = 10  # steps with a loss or gradient that is not finite; more end training
     max_epochs: PositiveInt = 50  # an upper limit
     validate_every: PositiveInt = 1  # epochs
-    monitor: Literal["bleu", "loss"] = "bleu"  # validation metric for best weights, early stopping and plateau
-    patience: PositiveInt | None = 5  # validations without improvement, once BLEU is above 1, before training stops
+    monitor: Literal["score", "loss"] = "score"  # of the validation: chooses weights, ends training, lowers the rate
+    patience: PositiveInt | None = 5  # validations without improvement, once something is learned, before training ends
     precision: Literal["fp32", "bf16"] = "fp32"  # of matrix products
     accelerator: Literal["auto", "cpu", "cuda"] = "auto"  # auto: a GPU if there is one
 
@@ -84,21 +84,6 @@ class TrainingConfig(Strict):
                 "training would never validate, and no model would be kept; lower it"
             )
         return self
-
-    def is_informative(self, score: float) -> bool:
-        """Whether a score of the monitored metric counts for `patience` and `plateau`; a BLEU below 1 does not."""
-        return self.monitor == "loss" or not score < 1
-
-    def is_better(self, score: float, best: float | None) -> bool:
-        """Whether a score is better than the best one; any number is better than a score that is not one.
-
-        A BLEU below 1 carries no information, and the first epochs may have no other: then the latest is the best.
-        """
-        if best is None or math.isnan(best):
-            return best is None or not math.isnan(score)
-        if self.monitor == "loss":
-            return score < best
-        return not math.isnan(score) if best < 1 else score > best
 
     def require_epochs(self, trained: int, folder: Path) -> None:
         """UserError if the run in `folder` has trained for more epochs than these settings allow."""
@@ -154,13 +139,12 @@ def rate_per_step(config: OptimizerConfig, steps: int) -> Callable[[int], float]
     return None if config.schedule == "plateau" else lambda step: config.learning_rate * factor(step)
 
 
-def plateau(optimizer: Optimizer, config: TrainingConfig) -> ReduceLROnPlateau | None:
+def plateau(optimizer: Optimizer, options: OptimizerConfig, sign: int) -> ReduceLROnPlateau | None:
     """Multiplies the rate by `plateau_factor` after more than `plateau_patience` validations without improvement.
 
-    None for any other schedule.
+    `sign` is -1 if lower scores are better, else 1. None for any other schedule.
     """
-    options = config.optimizer
-    mode: Literal["min", "max"] = "max" if config.monitor == "bleu" else "min"
+    mode: Literal["min", "max"] = "max" if sign > 0 else "min"
     if options.schedule != "plateau":
         return None
     return ReduceLROnPlateau(optimizer, mode, factor=options.plateau_factor, patience=options.plateau_patience)

@@ -20,6 +20,7 @@ from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from torch.utils.data import DataLoader
 
 from seq2seq_attn.errors import UserError, file_of
+from seq2seq_attn.evaluation.metrics import LOSS, Metric
 from seq2seq_attn.models.translator import Translator
 from seq2seq_attn.ops import fuse
 from seq2seq_attn.ops.host import device_type, free_memory, is_out_of_memory, is_synchronous
@@ -33,7 +34,13 @@ from seq2seq_attn.training.loss import Loss, refuse_r_drop_without_dropout, toke
 from seq2seq_attn.training.progress import Curves, ProgressLines
 from seq2seq_attn.training.randomness import RandomStates
 
-Validate = Callable[[Translator], float]  # BLEU on the validation set
+
+class Validation(NamedTuple):
+    """How a model is scored on the validation set, beside its loss."""
+
+    metric: Metric
+    score: Callable[[Translator], float]
+
 
 # Within an epoch, checkpoints are written at least this long after each other, and take at most this share of the time.
 INTERVAL = 60.0  # seconds
@@ -43,7 +50,7 @@ SHARE = 0.02
 class Fitted(NamedTuple):
     """The outcome of training; the model has the weights of the best validation."""
 
-    best: float  # value of the monitored metric
+    best: float  # score or loss, as `monitor` says
     epochs: int
     steps: int
     seconds: float  # of training and validation, including those before an interruption
@@ -59,7 +66,7 @@ def fit(
     config: TrainingConfig,
     training: DataLoader[Batch],
     validation: DataLoader[Batch],
-    validate: Validate | None,
+    scoring: Validation | None,
     folder: Path,
     name: str = "training",
     *,
@@ -71,12 +78,12 @@ def fit(
 
     With `resume`, training continues from the last checkpoint, and a run that had ended does nothing more, unless
     `config` now allows more epochs or more patience. `name` begins each line of progress; use `bar=False` if several
-    runs share a terminal, None for no progress at all.
+    runs share a terminal, None for no progress at all. Without `scoring`, the loss alone is validated and monitored.
 
     KeyboardInterrupt leaves the last checkpoint. UserError: training diverges, memory runs out, a file cannot be
     written, or there is no whole checkpoint to resume from.
     """
-    loop = Loop(fuse(model), config, training, validation, validate, folder)
+    loop = Loop(fuse(model), config, training, validation, scoring, folder)
     if resume:
         loop.restore(say)
     if not loop.has_ended:
@@ -109,7 +116,7 @@ class Loop:
         config: TrainingConfig,
         training: DataLoader[Batch],
         validation: DataLoader[Batch],
-        bleu: Validate | None,
+        scoring: Validation | None,
         folder: Path,
     ) -> None:
         if not isinstance(training.sampler, LengthBuckets):
@@ -117,7 +124,8 @@ class Loop:
         self.device = torch.device(device_type(config.accelerator))
         self.model, self.config, self.folder = model.to(self.device), config, folder
         self.training, self.buckets = training, training.sampler
-        self.validation, self.bleu = validation, bleu
+        self.validation, self.scoring = validation, scoring
+        self.monitor = LOSS if scoring is None or config.monitor == "loss" else scoring.metric
         self.steps = len(training) * config.max_epochs
         self.state = TrainingState()
         self.random: RandomStates | None = None  # of the checkpoint that training continues from
@@ -125,7 +133,7 @@ class Loop:
         self.weights = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
         self.optimizer: Any = make_optimizer(list(self.weights.values()), config.optimizer)
         self.rate = rate_per_step(config.optimizer, self.steps)
-        self.plateau = plateau(self.optimizer, config)
+        self.plateau = plateau(self.optimizer, config.optimizer, self.monitor.sign)
         self.average = None if config.ema_decay is None else WeightAverage(self.weights, config.ema_decay)
         self.best = {name: tensor.clone() for name, tensor in unique_tensors(model).items()}
         self.skipped = SkippedSteps(model, config)
@@ -156,7 +164,7 @@ class Loop:
         self.due = time.perf_counter() + INTERVAL
         with (
             Curves(self.folder, state) as self.curves,
-            ProgressLines(name, bar, state.step, self.steps) as self.lines,
+            ProgressLines(name, bar, state.step, self.steps, self.scoring and self.scoring.metric.label) as self.lines,
         ):
             while not self.has_ended:
                 self.train_epoch()
@@ -263,15 +271,15 @@ class Loop:
     @torch.no_grad()
     def validate(self) -> dict[str, float]:
         """The scores of the averaged weights, which are kept if they are the best so far."""
-        config, state = self.config, self.state
+        state = self.state
         with evaluating(self.model, self.average):
             scores = self._scores()
-            score = scores[config.monitor]
-            state.since_best += config.is_informative(score)
-            if config.is_better(score, state.best_score):
+            score = scores["loss" if self.monitor is LOSS else "score"]
+            state.since_best += self.monitor.is_informative(score)
+            if self.monitor.is_better(score, state.best_score):
                 state.best_score, state.best_epoch, state.since_best = score, state.epoch + 1, 0
                 copy_(self.best, unique_tensors(self.model))
-        if self.plateau is not None and config.is_informative(score):
+        if self.plateau is not None and self.monitor.is_informative(score):
             self.plateau.step(score)
         self.curves.add(state, {f"validation_{name}": value for name, value in scores.items()})
         return scores
@@ -284,11 +292,11 @@ class Loop:
             negative += loss.negative.item()
             count += loss.tokens
         scores = {"loss": negative / max(1, count)}
-        if self.bleu is not None:
+        if self.scoring is not None:
             with _memory(
                 "ran out while the validation set was translated; lower search.batch_size or search.batch_tokens"
             ):
-                scores["bleu"] = self.bleu(self.model)
+                scores["score"] = self.scoring.score(self.model)
         return scores
 
     def tensors(self) -> dict[str, Tensor]:

@@ -29,8 +29,9 @@ class ProgressLines:
     within its block. With `bar` None, nothing is written at all.
     """
 
-    def __init__(self, name: str, bar: bool | None, step: int, steps: int) -> None:
-        """`step` of all `steps` have been taken."""
+    def __init__(self, name: str, bar: bool | None, step: int, steps: int, score: str | None) -> None:
+        """`step` of all `steps` have been taken; `score` is the label of that of a validation."""
+        self.score = score
         self.name, self.is_silent = name, bar is None
         self.first_step, self.steps = step, steps
         self.start = self.written = time.perf_counter()
@@ -67,8 +68,8 @@ class ProgressLines:
         text = f"epoch {state.epoch}/{epochs}, loss {loss:.3f}"
         if scores:
             text += f", validation loss {scores['loss']:.3f}"
-        if "bleu" in scores:
-            text += f", BLEU {scores['bleu']:.2f}"
+        if "score" in scores:
+            text += f", {self.score} {scores['score']:.2f}"
         speed = state.epoch_tokens / max(state.epoch_seconds, 1e-9)
         text += f", {duration(state.epoch_seconds)}, {speed:,.0f} tokens/s"
         if state.skipped_steps:
@@ -115,7 +116,7 @@ class Curves:
     manager, because TensorBoard writes in a thread of its own.
     """
 
-    COLUMNS = ("epoch", "step", "train_loss", "validation_loss", "validation_bleu")
+    COLUMNS = ("epoch", "step", "train_loss", "validation_loss", "validation_score")
 
     def __init__(self, folder: Path, state: TrainingState) -> None:
         self.folder = folder

@@ -20,7 +20,7 @@ def test_a_comparison_has_its_table_its_figures_and_its_models(compared, capsys)
     rows = list(csv.DictReader(io.StringIO(compared.table().csv())))
     assert [list(record) for record in records] == [list(rows[0])] * 2
     assert [record["BLEU"] for record in records] == [float(row["BLEU"]) for row in rows]
-    lines = compared.plot_bleu_by_length().axes[0].get_lines()
+    lines = compared.plot_by_length().axes[0].get_lines()
     labels = [line.get_label() for line in lines]
     assert [label for label in labels if not label.startswith("_")] == ["distracted", "attention"]
     assert len(compared.plot_curves().axes) == 2

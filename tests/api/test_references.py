@@ -41,8 +41,10 @@ def test_runs_and_comparisons_count_all_references_and_no_case(backwards, tmp_pa
     evidence = Evidence.load(tmp_path / "x" / EVIDENCE)
     for arm, scored in zip(evidence.arms, found.arms, strict=True):
         lines = arm.runs[0].translations
-        assert scored.bleu.mean == pytest.approx(sacrebleu.corpus_bleu(lines, references, lowercase=True).score)
+        assert scored.scores["bleu"].mean == pytest.approx(
+            sacrebleu.corpus_bleu(lines, references, lowercase=True).score
+        )
         chrf = sacrebleu.CHRF(lowercase=True).corpus_score(lines, references).score
-        assert scored.chrf.mean == pytest.approx(chrf)
+        assert scored.scores["chrf"].mean == pytest.approx(chrf)
     assert str(tmp_path / "second") in evidence.data
     assert recompute(tmp_path / "x").differences == []

@@ -72,7 +72,7 @@ def test_several_references_are_paths_or_lists(tmp_path):
     found = s2s.evaluate(GOOD, paths, source=GOOD, baseline=BAD)
     assert found == s2s.evaluate(GOOD, [REFERENCES, BAD], source=GOOD, baseline=BAD)
     assert found["bleu"]["value"] == pytest.approx(sacrebleu.corpus_bleu(GOOD, [REFERENCES, BAD]).score)
-    assert found["bleu_by_length"][0]["bleu"] == found["bleu"]["value"]
+    assert found["by_length"][0]["score"] == found["bleu"]["value"]
     assert found["difference"]["signature"].startswith("nrefs:2|")
     assert found["difference"]["difference"] == pytest.approx(found["bleu"]["value"] - 100)
     with pytest.raises(s2s.UserError, match="references 2 has 1 lines and references 1 has 3"):

@@ -47,9 +47,9 @@ def test_an_experiment_gives_a_table_a_conclusion_and_a_page(program, experiment
     assert (sentence, last) == (conclusion(results)[0], "open comparisons/toy/report.html")
     assert not [line for line in table if line.startswith("Signature of Perplexity")], "which is not in the table"
     assert [line for line in table if line.startswith("Signature of BLEU: nrefs:1|")]
-    best = max(results.arms, key=lambda arm: arm.bleu.mean).name
+    best = results.best.name
     assert answer.err.splitlines()[-1] == f"next: seq2seq-attn translate comparisons/toy/runs/{best}/seed-1"
-    files = "report.html", "table.md", "table.tex", "table.csv", "where.csv", "bleu_by_length.png", "curves.svg"
+    files = "report.html", "table.md", "table.tex", "table.csv", "where.csv", "by_length.png", "curves.svg"
     assert all((made / name).stat().st_size for name in files)
 
     monkeypatch.setattr("seq2seq_attn.report.write._figures", lambda *_: iter(()))  # are there now
@@ -77,11 +77,11 @@ def test_an_experiment_gives_a_table_a_conclusion_and_a_page(program, experiment
     assert (agreed.code, agreed.err, (made / "report.html").read_bytes()) == (0, "", page)
     assert re.fullmatch(r"all [\d,]+ values of comparisons/toy agree with the evidence\n", agreed.out)
     values = json.loads((made / "results.json").read_text())
-    values["arms"][0]["bleu"]["mean"] += 1.5
+    values["arms"][0]["scores"]["bleu"]["mean"] += 1.5
     (made / "results.json").write_text(json.dumps(values))
     found = program("report", made, "--recompute")
     assert found.code == 1
-    assert re.fullmatch(r"arms\[0\]\.bleu\.mean: [\d.]+ stored, [\d.]+ recomputed\n", found.out)
+    assert re.fullmatch(r"arms\[0\]\.scores\.bleu\.mean: [\d.]+ stored, [\d.]+ recomputed\n", found.out)
     assert re.fullmatch(r"1 of [\d,]+ values of comparisons/toy differ from the evidence\n", found.err)
 
     program(*compare, "--overwrite")

@@ -33,7 +33,7 @@ def test_a_run_is_scored_on_its_own_test_set(program, trained, toy):
     assert json.loads(program("evaluate", trained, "--json").out) == scores
     gold = [toy / "test.src", toy / "test.tgt", "--gold", toy / "test.align", "--json"]
     assert scores["aer"] == json.loads(program("align", trained, *gold).out)["aer"]
-    assert next((band["low"], band["high"]) for band in scores["bleu_by_length"]) == (1, 2)
+    assert next((band["low"], band["high"]) for band in scores["by_length"]) == (1, 2)
     for shown in ("BLEU ", "chrF2 ", "TER ", "AER ", f"{scores['aer']:.3f}", scores["bleu"]["signature"]):
         assert shown in answer.out
 
@@ -50,9 +50,20 @@ def test_files_get_the_scores_of_sacrebleu_with_its_signatures(program, good):
         assert f"{scores[name]['value']:.2f}" in text
 
 
-def test_sources_add_bleu_by_length(program, good, files):
-    bands = json.loads(program("evaluate", *good, "--source", files / "bad", "--json").out)["bleu_by_length"]
-    assert bands == [{"low": 1, "high": 10, "sentences": 3, "bleu": pytest.approx(sacrebleu_of(GOOD))}]
+def test_sources_add_the_first_metric_by_length(program, good, files):
+    bands = json.loads(program("evaluate", *good, "--source", files / "bad", "--json").out)["by_length"]
+    assert bands == [{"low": 1, "high": 10, "sentences": 3, "score": pytest.approx(sacrebleu_of(GOOD))}]
+
+
+def test_chosen_metrics_are_computed_and_the_first_one_is_that_of_the_difference(program, good, files):
+    chosen = "--metrics", "wer", "--metrics", "bleu"
+    scores = json.loads(program("evaluate", *good, *chosen, "--baseline", files / "bad", "--json").out)
+    assert list(scores)[:2] == ["wer", "bleu"]
+    assert scores["difference"]["signature"].startswith("nrefs:1|bs:1000|seed:12345|case:mixed|unit:word|")
+    assert "WER difference" in program("evaluate", *good, *chosen, "--baseline", files / "bad").out
+    found = program("evaluate", *good, "--metrics", "blue")
+    assert found.code == 2
+    assert "did you mean 'bleu'" in found.err
 
 
 def sacrebleu_of(hypotheses):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from counted import bleu_counts, chrf_counts
 
 from seq2seq_attn.analysis.scoring import AttentionRecord
 from seq2seq_attn.comparison.arms import Arm
@@ -9,7 +10,7 @@ from seq2seq_attn.comparison.breakdowns import link_agreement, where_arms_differ
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import GoldCorpus, parse_links
 from seq2seq_attn.evaluation.corpus_scores import bleu
-from seq2seq_attn.evaluation.counts import BleuCounts, ChrfCounts
+from seq2seq_attn.evaluation.metrics import METRICS
 from seq2seq_attn.evaluation.resampling import score_interval
 from seq2seq_attn.runs import corpora as data
 from seq2seq_attn.text.corpus import ParallelCorpus
@@ -25,8 +26,8 @@ def links(lines):
 
 
 def arm(runs, readings, grid):
-    bleu_counts, chrf_counts = BleuCounts.of(runs, REFERENCES, "none"), ChrfCounts.of(runs, REFERENCES)
-    return Arm(grid.runs[:1], runs, [], readings, bleu_counts, chrf_counts)
+    counts = {"bleu": bleu_counts(runs, REFERENCES, "none"), "chrf": chrf_counts(runs, REFERENCES)}
+    return Arm(grid.runs[:1], runs, [], readings, counts)
 
 
 @pytest.fixture
@@ -44,7 +45,7 @@ def where(arms, grid):
     def where(gold=None, training=TRAINING):
         pairs = ParallelCorpus(SOURCES, REFERENCES)
         test_set = data.TestSet(pairs, None, gold and GoldCorpus(links(gold), links(gold)))
-        return where_arms_differ(arms, test_set, grid.runs[0].config, training)
+        return where_arms_differ(arms, test_set, grid.runs[0].config, METRICS["bleu"], training)
 
     return where
 
@@ -59,10 +60,10 @@ def test_all_arms_are_scored_on_the_same_groups(where, arms):
         for result, rows in zip(by_jump.arms[name], [(0, 1, 4), (3,), (2, 5)], strict=True):
             picked = [[run[row] for row in rows] for run in tested.translations]
             scores = [bleu(run, [REFERENCES[row] for row in rows], "none").value for run in picked]
-            assert result.bleu == pytest.approx(np.mean(scores))
-            in_bleu, in_chrf = (score_interval(counts.select(rows)) for counts in (tested.bleu, tested.chrf))
-            assert (result.low, result.high) == (in_bleu.low, in_bleu.high)
-            assert (result.chrf_low, result.chrf_high) == (in_chrf.low, in_chrf.high)
+            assert result.main.value == pytest.approx(np.mean(scores))
+            for key, counts in tested.counts.items():
+                interval = score_interval(counts.select(rows))
+                assert (result.scores[key].low, result.scores[key].high) == (interval.low, interval.high)
     assert "gold links" in by_jump.meaning
     assert list(by_entropy.arms) == ["attention"]
 

@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from counted import bleu_counts, chrf_counts
 from toy_experiment import EXPERIMENT, write_toy_corpus
 
-from seq2seq_attn.analysis.scoring import AttentionRecord, ScoredRun
-from seq2seq_attn.comparison import collect, observe
-from seq2seq_attn.comparison.arms import Arm
+from seq2seq_attn.analysis.scoring import AttentionRecord, ScoredRun, length_bands
+from seq2seq_attn.comparison import breakdowns, collect, observe
+from seq2seq_attn.comparison.arms import Arm, Scoring
 from seq2seq_attn.comparison.collect import training_text
 from seq2seq_attn.comparison.compare import compare
 from seq2seq_attn.comparison.experiment import experiment_grid, read_experiment
@@ -21,8 +22,8 @@ from seq2seq_attn.comparison.schedule import complete_all
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import GoldCorpus, trivial_error_rates
-from seq2seq_attn.evaluation.corpus_scores import bleu, chrf, exact_match, lc_norm_tok, sentence_chrf
-from seq2seq_attn.evaluation.counts import BleuCounts, ChrfCounts
+from seq2seq_attn.evaluation.corpus_scores import bleu, chrf, lc_norm_tok, score_sentences
+from seq2seq_attn.evaluation.counts import exact_match_counting
 from seq2seq_attn.evaluation.resampling import score_interval
 from seq2seq_attn.evaluation.significance import RunScores, holm, joint_interval, joint_test
 from seq2seq_attn.options import SearchOptions
@@ -79,16 +80,16 @@ def test_the_table_contains_the_scores_of_the_runs(results, grid, tmp_path):
     assert [arm.name for arm in results.arms] == ["distracted", "attention"]
     for arm, (_, runs) in zip(results.arms, grid.arms(), strict=True):
         metrics = [read_metrics(tmp_path / "mine" / "runs" / run.folder) for run in runs]
-        scores = [each["test"]["bleu"]["value"] for each in metrics]
+        scores, found = [each["test"]["bleu"]["value"] for each in metrics], arm.scores["bleu"]
         assert arm.seeds == (1, 2)
-        assert arm.bleu.mean == pytest.approx(np.mean(scores))
-        assert arm.bleu.std == pytest.approx(abs(scores[0] - scores[1]) / 2**0.5)
+        assert found.mean == pytest.approx(np.mean(scores))
+        assert found.std == pytest.approx(abs(scores[0] - scores[1]) / 2**0.5)
         # t_{0.975, 1} = 12.706; the standard error of two scores is half their difference
-        assert arm.bleu.seeds_high - arm.bleu.mean == pytest.approx(12.706 * abs(scores[0] - scores[1]) / 2, rel=1e-4)
-        assert arm.bleu.low <= arm.bleu.mean <= arm.bleu.high
+        assert found.seeds_high - found.mean == pytest.approx(12.706 * abs(scores[0] - scores[1]) / 2, rel=1e-4)
+        assert found.low <= found.mean <= found.high
         assert arm.parameters == metrics[0]["parameters"]
-    assert results.arms[0].aer is None, "the distracted decoder reads no single state"
-    assert 0 <= results.arms[1].aer.mean <= 1
+    assert "aer" not in results.arms[0].scores, "the distracted decoder reads no single state"
+    assert 0 <= results.arms[1].scores["aer"].mean <= 1
     assert results.arms[0].parameters < results.arms[1].parameters
     assert list(results.where.breakdowns[-1].arms) == ["attention"], "it alone has weights"
     assert [row[0] is not None for row in results.where.agreement.f1] == [True], "between its two seeds"
@@ -107,25 +108,26 @@ def written(grid, tmp_path):
 
 def test_comparison_and_intervals_follow_from_the_saved_translations(results, grid, tmp_path):
     references, files = written(grid, tmp_path)
-    counts = {arm: BleuCounts.of(runs, references, "none") for arm, runs in files.items()}
+    counts = {arm: bleu_counts(runs, references, "none") for arm, runs in files.items()}
     (pair,) = results.comparisons
     assert (pair.arm, pair.baseline) == ("attention", "distracted")
     joint = joint_test(*(RunScores.of(counts[arm]) for arm in ("attention", "distracted")))
-    assert (pair.bleu_difference, pair.interval) == (joint.difference, (joint.low, joint.high))
+    assert (pair.difference, pair.interval) == (joint.difference, (joint.low, joint.high))
     assert (pair.joint.p_value, pair.joint.paired, pair.joint.detectable) == (joint.p_value, False, None)
     sources = grid.runs[0].config.data.test.source.read_text().splitlines()
     for arm in results.arms:
-        in_chrf = ChrfCounts.of(files[arm.name], references)
-        interval = score_interval(in_chrf)
-        assert (arm.chrf.low, arm.chrf.high) == (interval.low, interval.high)
-        assert (arm.chrf.joint_low, arm.chrf.joint_high) == (joint_interval(RunScores.of(in_chrf)) or (None, None))
-        for band in arm.bleu_by_length:
-            rows = [row for row, line in enumerate(sources) if band.low <= len(line.split()) <= (band.high or 99)]
+        in_chrf = chrf_counts(files[arm.name], references)
+        interval, whole = score_interval(in_chrf), arm.scores["chrf"]
+        assert (whole.low, whole.high) == (interval.low, interval.high)
+        assert (whole.joint_low, whole.joint_high) == (joint_interval(RunScores.of(in_chrf)) or (None, None))
+        for label, band in zip(results.by_length.groups, results.by_length.arms[arm.name], strict=True):
+            low, high = map(int, label.split("-")) if "-" in label else (int(label.rstrip("+")), 99)
+            rows = [row for row, line in enumerate(sources) if low <= len(line.split()) <= high]
             interval = score_interval(counts[arm.name].select(rows))
             alone = [[run[row] for row in rows] for run in files[arm.name]]
-            assert interval == score_interval(BleuCounts.of(alone, [references[row] for row in rows], "none"))
-            assert (band.bleu_low, band.bleu_high) == (interval.low, interval.high)
-            assert band.chrf == pytest.approx(
+            assert interval == score_interval(bleu_counts(alone, [references[row] for row in rows], "none"))
+            assert (band.main.low, band.main.high) == (interval.low, interval.high)
+            assert band.scores["chrf"].value == pytest.approx(
                 np.mean([chrf(run, [references[r] for r in rows]).value for run in alone])
             )
 
@@ -146,21 +148,21 @@ def test_a_second_reference_of_each_source_is_no_further_evidence(grid, results,
     curves = {arm: [observe.read_curve(run, tmp_path / "mine/runs") for run in runs] for arm, runs in grid.arms()}
     found = collect.collect(grid, runs, twice, curves, print)
     # chrF of twice the counts is the same; BLEU is not where an order without a match is smoothed.
-    assert [pair.chrf for pair in found.comparisons] == [pair.chrf for pair in results.comparisons]
-    assert found.comparisons[0].chrf.joint is not None
+    assert [pair.others["chrf"] for pair in found.comparisons] == [pair.others["chrf"] for pair in results.comparisons]
+    assert found.comparisons[0].others["chrf"].joint is not None
     assert all(f"|sources:{len(test.pairs)}|" in found.signatures[key] for key in ("joint", "paired_bootstrap"))
     assert "sources" not in results.signatures["joint"]
-    for arm, before in zip(found.arms, results.arms, strict=True):
+    for arm in found.arms:
         lines = [run.translations for run in runs[arm.name]]
-        counts = BleuCounts.of(lines, pairs.target, "none", sources=pairs.source)
+        counts = bleu_counts(lines, pairs.target, "none", sources=pairs.source)
         lines = [[lc_norm_tok(line, "en") for line in run] for run in lines]
-        interval = score_interval(BleuCounts.of(lines, twice.lc_tok, "none", sources=pairs.source))
-        assert (arm.bleu_lc_tok.low, arm.bleu_lc_tok.high) == (interval.low, interval.high)
+        interval = score_interval(bleu_counts(lines, twice.lc_tok, "none", sources=pairs.source))
+        assert (arm.scores["bleu_lc_tok"].low, arm.scores["bleu_lc_tok"].high) == (interval.low, interval.high)
         interval = score_interval(counts)
-        assert (arm.bleu.low, arm.bleu.high) == (interval.low, interval.high)
-        assert (arm.bleu.joint_low, arm.bleu.joint_high) == joint_interval(RunScores.of(counts))
-        for band, one in zip(arm.bleu_by_length, before.bleu_by_length, strict=True):
-            assert (band.chrf_low, band.chrf_high) == (one.chrf_low, one.chrf_high)
+        assert (arm.scores["bleu"].low, arm.scores["bleu"].high) == (interval.low, interval.high)
+        assert (arm.scores["bleu"].joint_low, arm.scores["bleu"].joint_high) == joint_interval(RunScores.of(counts))
+        for band, one in zip(found.by_length.arms[arm.name], results.by_length.arms[arm.name], strict=True):
+            assert band.scores["chrf"] == one.scores["chrf"]
     for rates, before in zip(found.where.rates, results.where.rates, strict=True):
         for arm, row in rates.arms.items():
             ends = [[rate and (rate.low, rate.high) for rate in each] for each in (row, before.arms[arm])]
@@ -176,8 +178,8 @@ def test_planned_contrasts_are_tested_with_the_comparisons(grid, results, tmp_pa
     p_values = [pair.p_value for pair in compared.tested]
     assert [pair.p_holm for pair in compared.tested] == holm(p_values)
     assert len(p_values) == 3
-    gap = compared.arms[2].bleu.mean - compared.arms[1].bleu.mean
-    assert contrast.bleu_difference == pytest.approx(gap)
+    gap = compared.arms[2].scores["bleu"].mean - compared.arms[1].scores["bleu"].mean
+    assert contrast.difference == pytest.approx(gap)
     assert Results.load(tmp_path / "mine/results.json") == compared
     (table,) = (each for each in breakdown_tables(compared) if each.name == "planned contrasts")
     assert table.columns[0].cells[0].value == "mean against attention"
@@ -203,8 +205,10 @@ def test_exact_matches_are_also_computed_for_runs_tested_earlier(results, grid, 
     again = compare(grid, tmp_path / "mine")
     references, files = written(grid, tmp_path)
     for arm, before in zip(again.arms, results.arms, strict=True):
-        assert arm.exact_match == before.exact_match
-        assert arm.exact_match.mean == np.mean([exact_match(run, references).value for run in files[arm.name]])
+        assert arm.scores["exact_match"] == before.scores["exact_match"]
+        assert arm.scores["exact_match"].mean == np.mean(
+            [exact_match_counting(references).score_corpus(run) for run in files[arm.name]]
+        )
 
 
 def test_every_score_and_test_has_its_signature(results, grid):
@@ -212,7 +216,6 @@ def test_every_score_and_test_has_its_signature(results, grid):
         *("bleu", "chrf", "ter", "exact_match", "perplexity"),
         *("paired_bootstrap", "randomization", "joint"),
     ]
-    assert results.signature == results.signatures["bleu"]
     assert results.signatures["perplexity"] == "nrefs:1|tok:word|eos:yes|unit:token"
     assert "|bs:1000|" in results.signatures["paired_bootstrap"]
     assert "|ar:10000|" in results.signatures["randomization"]
@@ -229,12 +232,14 @@ def test_lowercased_tokenized_bleu_has_its_own_interval_and_signature(grid, tmp_
     results = compare(alone, tmp_path / "mine")
     (arm,) = results.arms
     lines = [[lc_norm_tok(line, "en") for line in run] for run in written(alone, tmp_path)[1]["attention"]]
-    assert arm.bleu_lc_tok.mean == pytest.approx(np.mean([bleu(run, references, "none").value for run in lines]))
-    assert arm.bleu_lc_tok.mean != arm.bleu.mean
-    interval = score_interval(BleuCounts.of(lines, references, "none"))
-    assert (arm.bleu_lc_tok.low, arm.bleu_lc_tok.high) == (interval.low, interval.high)
-    assert results.signature.count("version:") == 2
-    assert "; lowercased tokenized: nrefs:1|case:lc" in results.signature
+    assert arm.scores["bleu_lc_tok"].mean == pytest.approx(
+        np.mean([bleu(run, references, "none").value for run in lines])
+    )
+    assert arm.scores["bleu_lc_tok"].mean != arm.scores["bleu"].mean
+    interval = score_interval(bleu_counts(lines, references, "none"))
+    assert (arm.scores["bleu_lc_tok"].low, arm.scores["bleu_lc_tok"].high) == (interval.low, interval.high)
+    assert results.signatures["bleu_lc_tok"].startswith("nrefs:1|case:lc")
+    assert [metric.key for metric in results.metrics][:2] == ["bleu", "chrf"]
 
 
 def test_curves_and_attention_are_saved_with_the_results(results, grid, tmp_path):
@@ -246,7 +251,7 @@ def test_curves_and_attention_are_saved_with_the_results(results, grid, tmp_path
             best = int(np.argmin(curve["validation_loss"]))
             model = TrainedModel.load(tmp_path / "mine" / "runs" / run.folder)
             lines = model.translate(validation.source, SearchOptions(beam_size=1))
-            assert curve["validation_bleu"][best] == pytest.approx(bleu(lines, validation.target, "none").value)
+            assert curve["validation_score"][best] == pytest.approx(bleu(lines, validation.target, "none").value)
     shown = json.loads((tmp_path / "mine" / "attention.json").read_text())
     assert {entry["arm"] for entry in shown} == {"attention"}
     for entry in shown:
@@ -254,7 +259,7 @@ def test_curves_and_attention_are_saved_with_the_results(results, grid, tmp_path
         assert entry["gold"]
 
 
-@pytest.mark.parametrize("search", ["mbr: bleu", "{sampling: true, seed: 3}", "n_best: 2"])
+@pytest.mark.parametrize("search", ["mbr: chrf", "seed: 3", "n_best: 2"])
 def test_training_is_validated_by_greedy_translations_whatever_the_search_is(results, grid, tmp_path, search):
     folder = tmp_path / "mine" / "runs" / grid.runs[2].folder
     model = TrainedModel.load(folder)
@@ -263,7 +268,7 @@ def test_training_is_validated_by_greedy_translations_whatever_the_search_is(res
     options = SearchOptions.model_validate(yaml.safe_load(search))
     other = replace(model, config=model.config.model_copy(update={"search": options}))
     with locked(folder):
-        score = run_training.validation_bleu(other, validation)(model.translator)
+        score = run_training.validation_score(other, validation).score(model.translator)
     assert score == pytest.approx(bleu(greedy, validation.target, "none").value)
 
 
@@ -274,7 +279,7 @@ def test_the_saved_attention_equals_that_of_forced_decoding(results, grid, tmp_p
     assert [(pair.line, pair.reference) for pair in held.pairs] == list(enumerate(references, start=1))
     assert {arm: each.translations for arm, each in held.arms.items()} == {a: tuple(r[0]) for a, r in files.items()}
     for arm, each in held.arms.items():
-        assert each.scores == tuple(round(score, 2) for score in sentence_chrf(files[arm][0], references))
+        assert each.scores == tuple(round(score, 2) for score in score_sentences(files[arm][0], references).values)
     assert held.arms["distracted"].segmentation is None
     model = TrainedModel.load(tmp_path / "mine" / "runs" / grid.runs[2].folder)
     forced = model.force([pair.source for pair in held.pairs], references)
@@ -304,15 +309,20 @@ def test_a_line_of_which_the_tokenizer_leaves_nothing_has_no_attention():
 
 
 def test_length_quantiles_replace_bands_if_only_one_has_enough_sentences(grid, results, tmp_path, monkeypatch):
-    monkeypatch.setattr(collect, "ENOUGH", 8)
+    monkeypatch.setattr(breakdowns, "ENOUGH", 8)
     test_set = read_test(grid.runs[0].config.data.test)
     run = grid.runs[2]
-    arm = Arm.of([run], [ScoredRun.load(tmp_path / "mine" / "runs" / run.folder, len(test_set.pairs))], test_set)
+    arm = Arm.of(
+        [run],
+        [ScoredRun.load(tmp_path / "mine" / "runs" / run.folder, len(test_set.pairs))],
+        Scoring.of(run.config, test_set),
+    )
 
     def bands(shortest, different=32):
         numbers = [number % different for number in range(len(test_set.pairs))]
         sources = [f"{number}{' x' * (shortest - 1 + number % 4)}" for number in numbers]
-        return [(band.label, band.sentences) for band in collect._bands(arm, sources)]
+        found = breakdowns.by_length({"arm": arm}, sources, length_bands(run.config.evaluation))
+        return [(label, group.sentences) for label, group in zip(found.groups, found.arms["arm"], strict=True)]
 
     assert len(test_set.pairs) == 32
     assert bands(2) == [("1-3", 16), ("4+", 16)], "as configured"
@@ -357,7 +367,7 @@ def test_only_missing_runs_are_trained(results, grid, tmp_path, monkeypatch):
     shutil.rmtree(tmp_path / "mine" / "runs" / grid.runs[1].folder)
     again = compare(grid, tmp_path / "mine")
     assert trained == ["distracted, seed 2"]
-    assert [arm.bleu for arm in again.arms] == [arm.bleu for arm in results.arms]
+    assert [arm.scores["bleu"] for arm in again.arms] == [arm.scores["bleu"] for arm in results.arms]
 
 
 def test_training_text_that_is_missing_or_differs_between_arms_is_reported_and_not_used(grid, tmp_path):
@@ -381,7 +391,7 @@ def test_several_jobs_give_the_same_results_as_one(results, grid, tmp_path):
     for run in again:
         shutil.rmtree(tmp_path / "mine" / "runs" / run.folder)
     complete_all(again, tmp_path / "mine" / "runs", "resume", jobs=2, say=lambda _: None)
-    assert compare(grid, tmp_path / "mine").arms[1].bleu == results.arms[1].bleu
+    assert compare(grid, tmp_path / "mine").arms[1].scores == results.arms[1].scores
 
 
 def test_runs_of_another_configuration_do_not_count_as_finished(results, experiment_file, tmp_path):
@@ -467,7 +477,7 @@ def test_runs_go_on_to_a_higher_limit_and_are_then_tested_again(compared, values
         assert TrainedModel.load(folder).config == run.config
     alone = compare(grid, tmp_path / "alone", bar=None)
     for continued, whole in zip(results.arms, alone.arms, strict=True):
-        assert continued.bleu == whole.bleu
+        assert continued.scores == whole.scores
     lower = experiment_grid(values, overrides=["seeds=[1]"])
     with pytest.raises(UserError, match=r"has trained for 13 epochs, more than training\.max_epochs=12"):
         compare(lower, tmp_path / "mine", bar=None)

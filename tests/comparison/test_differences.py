@@ -5,10 +5,10 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from counted import bleu_counts, chrf_counts
 
 from seq2seq_attn.comparison.arms import Arm, are_paired, differences
 from seq2seq_attn.config import PairFiles, TextConfig
-from seq2seq_attn.evaluation.counts import BleuCounts, ChrfCounts
 from seq2seq_attn.evaluation.resampling import approximate_randomization, paired_bootstrap
 from seq2seq_attn.evaluation.significance import RunScores, detectable_difference, holm, joint_test
 from seq2seq_attn.training.config import TrainingConfig
@@ -40,10 +40,16 @@ def arms(rates, sentences=70, weights=None):
         data = SimpleNamespace(train=PairFiles(source="s", target="t"), longest_training=50)
         config = SimpleNamespace(data=data, text=TextConfig(), training=TrainingConfig())
         runs = [SimpleNamespace(seed=seed, config=config) for seed in range(len(each))]
-        counts = BleuCounts.of(translations, references), ChrfCounts.of(translations, references)
-        return Arm(runs, translations, [{**start, "training": {}} for _ in each], [], *counts)
+        counts = {"bleu": bleu_counts(translations, references), "chrf": chrf_counts(translations, references)}
+        return Arm(runs, translations, [{**start, "training": {}} for _ in each], [], counts)
 
     return {name: arm(name, each) for name, each in rates.items()}
+
+
+def copied(arm, runs):
+    """The arm with its first run, as often as this."""
+    counts = {key: replace(each, counts=each.counts[[0] * runs]) for key, each in arm.counts.items()}
+    return arm._replace(counts=counts)
 
 
 @pytest.fixture(scope="module")
@@ -64,10 +70,10 @@ def test_each_pair_is_tested_three_times_and_each_test_corrected_over_all_pairs(
     compared = differences(systems, pairs).comparisons
     assert [(pair.arm, pair.baseline) for pair in compared] == pairs
     for pair in compared:
-        both = systems[pair.arm].bleu, systems[pair.baseline].bleu
+        both = systems[pair.arm].main, systems[pair.baseline].main
         bootstrap, randomization = paired_bootstrap(*both), approximate_randomization(*both)
         joint = joint_test(*map(RunScores.of, both))
-        assert (pair.bleu_difference, pair.low, pair.high) == (bootstrap.difference, bootstrap.low, bootstrap.high)
+        assert (pair.difference, pair.low, pair.high) == (bootstrap.difference, bootstrap.low, bootstrap.high)
         assert pair.p_value == bootstrap.p_value
         assert pair.randomization.p_value == randomization.p_value
         assert (pair.joint.p_value, pair.joint.low, pair.joint.high) == (joint.p_value, joint.low, joint.high)
@@ -75,23 +81,24 @@ def test_each_pair_is_tested_three_times_and_each_test_corrected_over_all_pairs(
         assert pair.interval == (joint.low, joint.high)
     for test in (lambda pair: pair, lambda pair: pair.randomization, lambda pair: pair.joint):
         assert [test(pair).p_holm for pair in compared] == holm([test(pair).p_value for pair in compared])
-    assert [pair.verdict for pair in compared] == ["undecided", "better", "undecided", "better"]
+    assert [pair.joint.significant for pair in compared] == [False, True, False, True]
 
 
-def test_chrf_is_tested_as_bleu_is(systems):
+def test_every_other_metric_is_tested_as_the_main_one_is(systems):
     compared = differences(systems, PAIRS[:2]).comparisons
     for pair in compared:
-        both = systems[pair.arm].chrf, systems[pair.baseline].chrf
+        both = systems[pair.arm].counts["chrf"], systems[pair.baseline].counts["chrf"]
         bootstrap, joint = paired_bootstrap(*both), joint_test(*map(RunScores.of, both))
-        found = pair.chrf
+        found = pair.others["chrf"]
         assert (found.difference, found.low, found.high) == (bootstrap.difference, bootstrap.low, bootstrap.high)
         assert (found.joint.p_value, found.joint.low) == (joint.p_value, joint.low)
-    assert [pair.chrf.joint.p_holm for pair in compared] == holm([pair.chrf.joint.p_value for pair in compared])
+    tests = [pair.others["chrf"].joint for pair in compared]
+    assert [joint.p_holm for joint in tests] == holm([joint.p_value for joint in tests])
 
 
 def test_one_run_or_few_sentences_allow_no_verdict():
     single = differences(arms({name: rates[:1] for name, rates in RATES.items()}), PAIRS[:1])
-    assert [(pair.joint, pair.chrf.joint, pair.verdict) for pair in single.comparisons] == [(None, None, None)]
+    assert [(pair.joint, pair.others["chrf"].joint) for pair in single.comparisons] == [(None, None)]
     assert set(single.signatures) == {"paired_bootstrap", "randomization"}
     (few,) = differences(arms(RATES, sentences=29), PAIRS[:1]).comparisons
     assert few.joint is None
@@ -100,8 +107,7 @@ def test_one_run_or_few_sentences_allow_no_verdict():
 def test_a_pair_without_a_joint_test_counts_in_the_correction_that_the_report_names(systems):
     """The runs of an arm are copies of one."""
     same = systems["baseline"]
-    counts = [type(each)(each.counts[[0, 0, 0]], each.metric) for each in (same.bleu, same.chrf)]
-    same = same._replace(bleu=counts[0], chrf=counts[1])
+    same = copied(same, 3)
     compared = differences(systems | {"same": same}, [("same", "baseline"), *PAIRS[:2]]).comparisons
     assert compared[0].joint is None
     known = [pair.joint for pair in compared[1:]]
@@ -123,7 +129,7 @@ def test_runs_that_began_alike_are_paired():
     compared = differences(systems, PAIRS).comparisons
     assert [pair.joint.paired for pair in compared] == [True, False, True]
     both = systems["alike"], systems["baseline"]
-    assert compared[2].joint.p_value == joint_test(*(RunScores.of(arm.bleu) for arm in both), paired=True).p_value
+    assert compared[2].joint.p_value == joint_test(*(RunScores.of(arm.main) for arm in both), paired=True).p_value
 
 
 @pytest.mark.parametrize(
@@ -149,25 +155,24 @@ def run_with(run, **changes):
 def test_one_sentence_and_identical_systems_are_no_evidence():
     (pair,) = differences(arms({"a": (0.1, 0.2), "baseline": (0.8, 0.9)}, sentences=1), [("a", "baseline")]).comparisons
     assert pair.randomization.p_value > 0.4
-    assert pair.low == pair.high == pytest.approx(pair.bleu_difference, abs=1e-4)
-    assert pair.verdict is None
+    assert pair.low == pair.high == pytest.approx(pair.difference, abs=1e-4)
+    assert pair.joint is None
     systems = arms({"a": (0.1, 0.2)})
     other = systems["a"]._replace(metrics=[{"initial_weights": "b", "training": {}}] * 2)
     (same,) = differences(systems | {"b": other}, [("a", "b")]).comparisons
-    assert (same.bleu_difference, same.low, same.high, same.randomization.p_value) == (0, 0, 0, 1)
-    assert same.verdict == "undecided"
+    assert (same.difference, same.low, same.high, same.randomization.p_value) == (0, 0, 0, 1)
+    assert not same.joint.significant
 
 
 def test_copies_of_one_training_say_nothing_about_others():
     systems = arms({"a": (0.1, 0.2), "baseline": (0.3, 0.4)})
-    twice = lambda counts: replace(counts, counts=counts.counts[[0, 0]])  # noqa: E731
-    first = {name: arm._replace(bleu=twice(arm.bleu), chrf=twice(arm.chrf)) for name, arm in systems.items()}
+    first = {name: copied(arm, 2) for name, arm in systems.items()}
     assert differences(systems, [("a", "baseline")]).comparisons[0].joint is not None
     (pair,) = differences(first, [("a", "baseline")]).comparisons
-    assert (pair.joint, pair.chrf.joint, pair.verdict) == (None, None, None)
+    assert (pair.joint, pair.others["chrf"].joint) == (None, None)
     for mixed in (first | {"baseline": systems["baseline"]}, first | {"a": systems["a"]}):
         (pair,) = differences(mixed, [("a", "baseline")]).comparisons
-        assert (pair.joint, pair.chrf.joint, pair.verdict) == (None, None, None)
+        assert (pair.joint, pair.others["chrf"].joint) == (None, None)
 
 
 def test_a_single_arm_has_no_comparison(systems):

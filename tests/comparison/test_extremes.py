@@ -3,9 +3,9 @@
 from sacrebleu import sentence_chrf as sacrebleu_chrf
 
 from seq2seq_attn.comparison.observe import extremes
-from seq2seq_attn.evaluation.corpus_scores import sentence_chrf
+from seq2seq_attn.evaluation.corpus_scores import score_sentences
+from seq2seq_attn.evaluation.metrics import Expected
 from seq2seq_attn.results.observations import SHOWN, load_sentences, save_sentences
-from seq2seq_attn.runs.corpora import TestSet
 from seq2seq_attn.text.corpus import ParallelCorpus
 
 REFERENCES = [f"the {word} sat on mat number {index}" for index, word in enumerate(["cat", "dog", "fox"] * 9)]
@@ -18,18 +18,18 @@ TRANSLATIONS = {
 
 
 def test_the_score_of_a_sentence_equals_sacrebleu():
-    ours = sentence_chrf(TRANSLATIONS["other"], REFERENCES)
+    ours = score_sentences(TRANSLATIONS["other"], REFERENCES).values
     assert ours == [sacrebleu_chrf(h, [r]).score for h, r in zip(TRANSLATIONS["other"], REFERENCES, strict=True)]
 
 
 def test_both_extremes_of_every_comparison_are_included_verbatim(tmp_path):
-    found = extremes(TestSet(PAIRS, None, None), TRANSLATIONS, "baseline", "sig")
+    found = extremes(PAIRS, TRANSLATIONS, "baseline", Expected([REFERENCES]))
     save_sentences(found, tmp_path / "sentences.json")
     assert load_sentences(tmp_path / "sentences.json") == found
     lines = [sentence.line for sentence in found.sentences]
     assert lines == sorted(set(lines))
     assert len(lines) < len(REFERENCES)
-    scores = {arm: sentence_chrf(translations, REFERENCES) for arm, translations in TRANSLATIONS.items()}
+    scores = {arm: score_sentences(translations, REFERENCES).values for arm, translations in TRANSLATIONS.items()}
     for arm in ("better", "other"):
         gains = [ours - theirs for ours, theirs in zip(scores[arm], scores["baseline"], strict=True)]
         ranked = [sentence.difference(arm, "baseline") for sentence in found.ranked(arm, "baseline")]
@@ -44,6 +44,5 @@ def test_both_extremes_of_every_comparison_are_included_verbatim(tmp_path):
 
 
 def test_a_single_arm_has_no_extremes():
-    assert (
-        extremes(TestSet(PAIRS, None, None), {"baseline": TRANSLATIONS["baseline"]}, "baseline", "sig").sentences == ()
-    )
+    alone = {"baseline": TRANSLATIONS["baseline"]}
+    assert extremes(PAIRS, alone, "baseline", Expected([REFERENCES])).sentences == ()

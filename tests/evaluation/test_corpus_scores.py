@@ -22,13 +22,25 @@ from seq2seq_attn.evaluation.corpus_scores import (
     chrf,
     comet,
     default_tokenizer,
-    exact_match,
     lc_norm_tok,
-    sentence_chrf,
+    score_sentences,
     ter,
     tokenizer_remark,
 )
-from seq2seq_attn.evaluation.metrics import TranslatedTest, score_translations
+from seq2seq_attn.evaluation.metrics import METRICS, Expected, chosen_metrics, score_translations
+
+
+def counted(key):
+    """A metric that counts sentences, with the arguments of `bleu`."""
+
+    def score(hypotheses, references, lowercase=False):
+        several = references if any(not isinstance(each, str) for each in references) else [references]
+        return METRICS[key].score(hypotheses, Expected(several, lowercase=lowercase))
+
+    return score
+
+
+exact_match, word_errors, character_errors = map(counted, ("exact_match", "wer", "cer"))
 
 EVERY_MODULE = [path.stem for path in Path(evaluation.__file__).parent.glob("[a-z]*.py")]
 
@@ -130,7 +142,7 @@ def test_several_references_count_as_in_sacrebleu(references, spoil, sacrebleu_c
     expected = [
         sacrebleu.sentence_chrf(h, [r, s]).score for h, r, s in zip(hypotheses, references, second, strict=True)
     ]
-    assert sentence_chrf(hypotheses, [references, second]) == pytest.approx(expected)
+    assert score_sentences(hypotheses, [references, second]).values == pytest.approx(expected)
     with pytest.raises(UserError, match="3 hypotheses but 2 references"):
         bleu(["a", "b", "c"], [["a", "b", "c"], ["a", "b"]])
 
@@ -150,7 +162,7 @@ def test_without_case_scores_are_those_of_lowercased_lines():
         found = score(hypotheses, references, lowercase=True)
         assert found.value == score(hypotheses, lowered).value > score(hypotheses, references).value
         assert "|case:lc|" in found.signature
-    assert sentence_chrf(hypotheses, references, lowercase=True) == sentence_chrf(hypotheses, lowered)
+    assert score_sentences(hypotheses, references, lowercase=True).values == score_sentences(hypotheses, lowered).values
 
 
 def test_an_exact_match_ignores_blanks_at_both_ends():
@@ -159,19 +171,22 @@ def test_an_exact_match_ignores_blanks_at_both_ends():
     assert score.signature == f"nrefs:1|case:mixed|strip:yes|version:seq2seq_attn-{__version__}"
 
 
-@pytest.mark.parametrize("metric", [bleu, chrf, ter, exact_match])
+@pytest.mark.parametrize("metric", [bleu, chrf, ter, exact_match, word_errors, character_errors])
 def test_different_numbers_of_lines_are_refused_with_both_counts(metric):
     with pytest.raises(UserError, match=r"3 hypotheses but 2 references"):
         metric(["a", "b", "c"], ["a", "b"])
 
 
-@pytest.mark.parametrize("metric", [bleu, chrf, ter, exact_match])
+@pytest.mark.parametrize("metric", [bleu, chrf, ter, exact_match, word_errors, character_errors])
 def test_nothing_to_score_is_refused(metric):
     with pytest.raises(UserError, match="nothing to score"):
         metric([], [])
 
 
-@pytest.mark.parametrize(("metric", "worst"), [(bleu, 0), (chrf, 0), (ter, 100), (exact_match, 0)])
+@pytest.mark.parametrize(
+    ("metric", "worst"),
+    [(bleu, 0), (chrf, 0), (ter, 100), (exact_match, 0), (word_errors, 100), (character_errors, 100)],
+)
 def test_empty_hypotheses_get_the_worst_score(metric, worst):
     assert metric(["", ""], ["Tom chases Jerry.", "Jerry runs."]).value == worst
 
@@ -300,6 +315,7 @@ def test_a_missing_comet_model_or_package_is_refused_with_the_way_out(tmp_path, 
 def test_comet_is_a_metric_where_sources_and_a_model_are_given(comet_package):
     path, _ = comet_package
     lines = ["a b c d e"]
-    assert "comet" not in score_translations(TranslatedTest(lines, lines))
-    test = TranslatedTest(lines, lines, sources=["source of a b c d e"], comet=path)
-    assert score_translations(test)["comet"]["value"] == 100
+    for test, has_comet in ((Expected([lines]), False), (Expected([lines], ["source of a b c d e"], comet=path), True)):
+        scores = score_translations(lines, test, chosen_metrics(["bleu"], test))
+        assert scores.keys() == ({"bleu", "comet"} if has_comet else {"bleu"})
+    assert scores["comet"]["value"] == 100

@@ -1,15 +1,21 @@
 """The registry of metrics: one record is all that a metric takes."""
 
+import math
+import random
+
 import numpy as np
 import pytest
 
 from seq2seq_attn.evaluation.alignment import GoldCorpus, parse_links
-from seq2seq_attn.evaluation.corpus_scores import bleu, bleu_lc_tok, chrf, exact_match, ter
+from seq2seq_attn.evaluation.corpus_scores import bleu, bleu_lc_tok, chrf, ter
+from seq2seq_attn.evaluation.error_rates import edit_distance
 from seq2seq_attn.evaluation.metrics import (
     METRICS,
+    Expected,
     ForcedTest,
     Metric,
-    TranslatedTest,
+    checked_metrics,
+    chosen_metrics,
     register,
     score_forced,
     score_translations,
@@ -18,27 +24,80 @@ from seq2seq_attn.evaluation.metrics import (
 
 
 @pytest.fixture
-def test(references, spoil):
-    return TranslatedTest(spoil(references, 0.3, seed=2), references)
+def lines(references, spoil):
+    return spoil(references, 0.3, seed=2)
 
 
-def test_translations_get_every_score_with_its_signature(test, references):
-    expected = {
-        "bleu": bleu(test.translations, references),
-        "chrf": chrf(test.translations, references),
-        "ter": ter(test.translations, references),
-        "exact_match": exact_match(test.translations, references),
-    }
+def test_translations_get_every_score_with_its_signature(lines, references):
+    expected = {"bleu": bleu(lines, references), "chrf": chrf(lines, references), "ter": ter(lines, references)}
     plain = {key: {"value": each.value, "signature": each.signature} for key, each in expected.items()}
-    assert score_translations(test) == plain
-    assert score_translations(test, skip=["ter", "chrf"]).keys() == {"bleu", "exact_match"}
+    test = Expected([references])
+    assert score_translations(lines, test, chosen_metrics(expected, test)) == plain
+    assert [metric.key for metric in chosen_metrics(["exact_match", "bleu"], test)] == ["exact_match", "bleu"]
 
 
-def test_lowercased_tokenized_bleu_is_scored_only_with_references_of_that_kind(test, references):
+def test_lowercased_tokenized_bleu_is_scored_only_with_references_of_that_kind(lines, references):
     lowercased = [line.lower() for line in references]
-    score = score_translations(test._replace(lc_tok=lowercased))["bleu_lc_tok"]
-    assert score["value"] == bleu_lc_tok(test.translations, lowercased, "en").value
+    test = Expected([references], lc_tok=lowercased)
+    score = score_translations(lines, test, chosen_metrics(["bleu"], test))["bleu_lc_tok"]
+    assert score["value"] == bleu_lc_tok(lines, lowercased, "en").value
     assert score["signature"].startswith("nrefs:1|case:lc")
+
+
+@pytest.mark.parametrize("key", [key for key, metric in METRICS.items() if metric.counting is not None])
+@pytest.mark.parametrize("lowercase", [False, True])
+def test_the_counts_of_sentences_sum_to_the_score_of_the_corpus(key, lowercase, lines, references, spoil):
+    """With the same signature; to the last digit, as validation selects weights by counts and `evaluate` reports."""
+    second = ["" if number % 3 else line for number, line in enumerate(spoil(references, 0.2, seed=5))]
+    test = Expected([references, second], lowercase=lowercase, lc_tok=[line.lower() for line in references])
+    metric = METRICS[key]
+    counts = metric.counts([lines, second], test)
+    assert counts.counts.shape[:2] == (2, len(references))
+    for run, translations in enumerate((lines, second)):
+        score = metric.score(translations, test)
+        assert counts.scores()[run] == counts.counting.score_corpus(translations) == score.value
+        assert counts.signature() == score.signature
+
+
+def test_error_rates_are_edits_per_word_or_character_of_the_nearest_reference():
+    ours, theirs = ["the cat sat", "a", ""], ["the cat  sat down", "a", "b"]
+    assert METRICS["wer"].score(ours, Expected([theirs])).value == pytest.approx(100 * (1 + 0 + 1) / (4 + 1 + 1))
+    assert METRICS["cer"].score(ours, Expected([theirs])).value == pytest.approx(100 * (5 + 0 + 1) / (16 + 1 + 1))
+    nearest = Expected([theirs, ["the cat sat", "", "x y"]])
+    assert METRICS["wer"].score(ours, nearest).value == pytest.approx(100 * (0 + 0 + 1) / (3 + 1 + 1))
+
+
+def test_the_edit_distance_is_that_of_a_plain_recursion():
+    def plain(one, other):
+        if not one or not other:
+            return len(one) + len(other)
+        same = plain(one[1:], other[1:]) + (one[0] != other[0])
+        return min(same, plain(one[1:], other) + 1, plain(one, other[1:]) + 1)
+
+    draw = random.Random(3)
+    for _ in range(60):
+        one, other = ("".join(draw.choices("abc", k=draw.randint(0, 6))) for _ in range(2))
+        assert edit_distance(one, other) == plain(one, other)
+
+
+def test_a_metric_that_cannot_be_validated_by_does_not_come_first():
+    assert checked_metrics(["wer", "ter"]) == ("wer", "ter")
+    for keys, reason in (
+        (["ter", "bleu"], "'ter' cannot come first"),
+        (["bleu_lc_tok"], "cannot come first"),
+        (["blue"], "did you mean 'bleu'"),
+        (["perplexity"], "no metric 'perplexity' of translations"),
+        (["bleu", "bleu"], "each once"),
+        ([], "at least one"),
+    ):
+        with pytest.raises(ValueError, match=reason):
+            checked_metrics(keys)
+
+
+def test_whether_a_score_is_informative_depends_on_the_direction():
+    assert [METRICS["bleu"].is_informative(score) for score in (0.5, 1.0, math.nan)] == [False, True, True]
+    assert [METRICS["wer"].is_informative(score) for score in (130.0, 100.0, 20.0)] == [False, True, True]
+    assert METRICS["bleu_lc_tok"].is_informative(0.0)
 
 
 def forced(lines, gold=None):
@@ -71,12 +130,6 @@ def test_a_value_is_found_for_both_kinds_of_metrics():
 def test_a_duplicate_key_and_an_ambiguous_metric_are_refused(monkeypatch):
     with pytest.raises(ValueError, match="there is a metric 'bleu' already"):
         register(METRICS["bleu"])
-    for ways in ({}, {"from_translations": lambda test: None, "from_forced": lambda test: None}):
-        with pytest.raises(ValueError, match="metric 'x' needs either from_translations or from_forced"):
+    for ways in ({}, {"counting": lambda test: None, "from_forced": lambda test: None}):
+        with pytest.raises(ValueError, match="metric 'x' needs either counting or from_translations, or from_forced"):
             Metric("x", "X", "X", 1, "higher", "an unknown", **ways)
-
-
-def test_the_explanation_of_a_metric_ends_with_the_better_direction():
-    assert METRICS["ter"].explanation == "TER: edits per 100 reference words, lower is better"
-    assert METRICS["attention_entropy"].direction is None
-    assert "better" not in METRICS["attention_entropy"].explanation

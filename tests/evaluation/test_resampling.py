@@ -8,20 +8,21 @@ from functools import partial
 
 import numpy as np
 import pytest
+from counted import bleu_counts, chrf_counts
 from sacrebleu import BLEU, CHRF
 from sacrebleu.significance import PairedTest
 from scipy.stats import binom
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.corpus_scores import bleu
-from seq2seq_attn.evaluation.counts import BleuCounts, ChrfCounts
+from seq2seq_attn.evaluation.counts import CorpusCounts
 from seq2seq_attn.evaluation.resampling import BLOCK, approximate_randomization, paired_bootstrap, score_interval
 
 
 def test_the_interval_of_a_single_run_equals_sacrebleus_command(references, spoil, sacrebleu_command):
     hypotheses = spoil(references, 0.3, seed=2)
     printed = sacrebleu_command(references, [hypotheses], "--confidence", "-w", "10")
-    interval = score_interval(BleuCounts.of([hypotheses], references))
+    interval = score_interval(bleu_counts([hypotheses], references))
     assert interval.mean == pytest.approx(printed["confidence_mean"], abs=1e-9)
     assert (interval.high - interval.low) / 2 == pytest.approx(printed["confidence_var"], abs=1e-9)
     assert interval.low < printed["score"] < interval.high
@@ -38,7 +39,7 @@ def by_command(request, references, spoil, sacrebleu_command):
     size = {"bs": "300", "ar": "800"}[request.param]
     options = f"--paired-{request.param}", f"--paired-{request.param}-n", size, "-tok", "intl", "-lc"
     rows = [row["BLEU"] for row in sacrebleu_command(references, lines, *options)]
-    return rows, [BleuCounts.of([each], references, "intl", lowercase=True) for each in lines]
+    return rows, [bleu_counts([each], references, "intl", lowercase=True) for each in lines]
 
 
 @pytest.mark.parametrize("by_command", ["bs"], indirect=True)
@@ -56,9 +57,9 @@ def test_the_paired_bootstrap_of_single_runs_equals_sacrebleus_command(by_comman
 def test_the_bootstrap_signature_is_sacrebleus_with_the_number_of_pooled_runs(references, spoil, sacrebleu_command):
     lines = spoil(references, 0.3, seed=2)
     printed = sacrebleu_command(references, [lines], "--confidence")
-    system, baseline = (BleuCounts.of([each], references) for each in (lines, references))
+    system, baseline = (bleu_counts([each], references) for each in (lines, references))
     assert paired_bootstrap(system, baseline).signature == printed["signature"]
-    pooled = paired_bootstrap(BleuCounts.of([lines] * 3, references), baseline, resamples=70, seed=6)
+    pooled = paired_bootstrap(bleu_counts([lines] * 3, references), baseline, resamples=70, seed=6)
     assert "|bs:70|seed:6|" in pooled.signature
     assert "|runs:3+1|version:" in pooled.signature
 
@@ -76,7 +77,7 @@ def test_pooled_runs_score_the_mean_of_their_bleu_on_each_resample(references, s
 
     systems, baselines = ([mean_bleu(runs, rows) for rows in picks] for runs in (system, baseline))
     differences = np.subtract(systems, baselines)
-    ours, theirs = (BleuCounts.of(runs, references) for runs in (system, baseline))
+    ours, theirs = (bleu_counts(runs, references) for runs in (system, baseline))
     result = paired_bootstrap(ours, theirs, resamples=40, seed=11)
     assert result.difference == pytest.approx(mean_bleu(system, range(37)) - mean_bleu(baseline, range(37)))
     # 40 // 40 = 1 resample is cut off at each end
@@ -90,14 +91,14 @@ def test_pooled_runs_score_the_mean_of_their_bleu_on_each_resample(references, s
 
 
 def test_identical_systems_have_difference_zero_and_p_value_one(references, spoil):
-    system = BleuCounts.of([spoil(references, 0.3, seed=2)], references)
+    system = bleu_counts([spoil(references, 0.3, seed=2)], references)
     result = paired_bootstrap(system, system)
     assert (result.difference, result.low, result.high, result.p_value) == (0, 0, 0, 1)
 
 
 def test_swapping_the_systems_negates_the_difference_and_keeps_the_p_value(references, spoil):
     lines = spoil(references, 0.3, seed=2), spoil(references, 0.4, seed=3)
-    system, baseline = (BleuCounts.of([each], references) for each in lines)
+    system, baseline = (bleu_counts([each], references) for each in lines)
     one, other = (paired_bootstrap(*pair) for pair in ((system, baseline), (baseline, system)))
     assert (one.difference, one.low, one.high) == (-other.difference, -other.high, -other.low)
     assert one.p_value == other.p_value
@@ -113,7 +114,7 @@ def test_the_interval_covers_the_true_difference_in_about_95_percent_of_test_set
     for _ in range(60):
         rows = draw.sample(range(len(population)), 60)
         ours, theirs, lines = ([column[row] for row in rows] for column in (system, baseline, population))
-        result = paired_bootstrap(BleuCounts.of([ours], lines), BleuCounts.of([theirs], lines), resamples=200)
+        result = paired_bootstrap(bleu_counts([ours], lines), bleu_counts([theirs], lines), resamples=200)
         covered += result.low <= truth <= result.high
     # 95 % of 60 is 57; with a right interval, 50 or fewer come once in 1,000 seeds, 60 once in 20
     assert 51 <= covered < 60
@@ -121,7 +122,7 @@ def test_the_interval_covers_the_true_difference_in_about_95_percent_of_test_set
 
 def counted(references, *systems):
     """Each system as one run."""
-    return [BleuCounts.of([system], references) for system in systems]
+    return [bleu_counts([system], references) for system in systems]
 
 
 @pytest.mark.parametrize("by_command", ["ar"], indirect=True)
@@ -140,7 +141,7 @@ def test_the_randomization_signature_is_sacrebleus_with_the_number_of_pooled_run
     signatures, _ = PairedTest([("b", references), ("s", system)], {"BLEU": BLEU()}, [references], "ar", 70)()
     ours, theirs = counted(references, system, references)
     assert approximate_randomization(ours, theirs, trials=70).signature == str(signatures["BLEU"])
-    runs = [BleuCounts.of([lines] * 3, references) for lines in (system, references)]
+    runs = [bleu_counts([lines] * 3, references) for lines in (system, references)]
     assert "|runs:3+3|" in approximate_randomization(*runs, trials=70).signature
 
 
@@ -161,7 +162,7 @@ def test_pooled_runs_are_swapped_pairwise_with_one_coin_per_sentence(references,
 
     observed = difference(np.zeros(37))
     result = approximate_randomization(
-        *(BleuCounts.of(runs, references) for runs in (system, baseline)), trials=40, seed=11
+        *(bleu_counts(runs, references) for runs in (system, baseline)), trials=40, seed=11
     )
     assert result.difference == pytest.approx(observed)
     assert result.p_value == (1 + sum(abs(difference(heads)) >= abs(observed) for heads in coins)) / 41
@@ -181,7 +182,7 @@ def test_rounding_does_not_make_systems_different_that_differ_in_one_sentence(re
     """Every swap gives a difference of the same size, so that all trials tie with what was observed."""
     spoilt = [spoil(references, 0.3, seed) for seed in range(runs)]
     better = [[references[0], *run[1:]] for run in spoilt]
-    ours, theirs = (BleuCounts.of(each, references) for each in (better, spoilt))
+    ours, theirs = (bleu_counts(each, references) for each in (better, spoilt))
     for seed in range(5):
         assert approximate_randomization(ours, theirs, trials=200, seed=seed).p_value == 1
 
@@ -194,7 +195,7 @@ def test_swapping_the_systems_negates_the_difference_and_keeps_the_p_value_of_ra
 
 
 def test_systems_with_different_numbers_of_runs_are_refused(references):
-    two, three = (BleuCounts.of([references] * runs, references) for runs in (2, 3))
+    two, three = (bleu_counts([references] * runs, references) for runs in (2, 3))
     with pytest.raises(UserError, match="one system has 2 and the other 3; give both the same number"):
         approximate_randomization(two, three)
 
@@ -206,7 +207,7 @@ RATES = {"baseline": (0.3, 2), "as good": (0.3, 3), "better": (0.25, 4)}  # shar
 def population(request, references, spoil):
     """Counts of the population of sentences for each system: copies of the references, corrupted independently."""
     lines = references * request.param
-    return {name: BleuCounts.of([spoil(lines, *rate_and_seed)], lines) for name, rate_and_seed in RATES.items()}
+    return {name: bleu_counts([spoil(lines, *rate_and_seed)], lines) for name, rate_and_seed in RATES.items()}
 
 
 def draw(population, name, sentences):
@@ -214,7 +215,7 @@ def draw(population, name, sentences):
     pair = population[name], population["baseline"]
     order = np.random.default_rng(7).permutation(pair[0].sources)
     return [
-        [BleuCounts(system.counts[:, order[start : start + sentences]], system.metric) for system in pair]
+        [CorpusCounts(system.counts[:, order[start : start + sentences]], system.counting) for system in pair]
         for start in range(0, len(order) - sentences + 1, sentences)
     ]
 
@@ -242,19 +243,19 @@ def test_without_a_true_difference_sacrebleus_bootstrap_exceeds_its_level(popula
 def test_chrf_is_resampled_as_sacrebleu_does():
     lines = [f"a small cat number {number} sat" for number in range(30)]
     spoilt = [line.replace("cat", "dog") if number % 3 else line for number, line in enumerate(lines)]
-    ours = score_interval(ChrfCounts.of([spoilt], lines), resamples=300)
+    ours = score_interval(chrf_counts([spoilt], lines), resamples=300)
     theirs = CHRF().corpus_score(spoilt, [lines], n_bootstrap=300)
     assert ours.mean == pytest.approx(theirs._mean, abs=1e-4)
     assert (ours.high - ours.low) / 2 == pytest.approx(theirs._ci, abs=1e-4)
 
 
-@pytest.mark.parametrize("counts", [BleuCounts, ChrfCounts])
+@pytest.mark.parametrize("counts", [bleu_counts, chrf_counts])
 def test_a_second_reference_of_every_source_is_no_second_draw(references, spoil, counts):
     """Each pair written n times has the same score; with its source, it also has the same intervals and p-values."""
     systems = [spoil(references, rate, seed=2) for rate in (0.25, 0.3)]
-    once = [counts.of([system], references) for system in systems]
+    once = [counts([system], references) for system in systems]
     sources = [str(number) for number in range(len(references))]
-    again = [counts.of([system * 3], references * 3, sources=sources * 3) for system in systems]
+    again = [counts([system * 3], references * 3, sources=sources * 3) for system in systems]
     for test in paired_bootstrap, partial(approximate_randomization, trials=500):
         found, expected = test(*again), test(*once)
         assert replace(found, signature=expected.signature) == expected
@@ -262,7 +263,7 @@ def test_a_second_reference_of_every_source_is_no_second_draw(references, spoil,
     assert again[0].sources == len(references)
     rows = [*range(10, 50), *(len(references) + row for row in range(10, 50))]
     assert score_interval(again[0].select(rows)) == score_interval(once[0].select(range(10, 50)))
-    apart = paired_bootstrap(*(counts.of([system * 3], references * 3) for system in systems))
+    apart = paired_bootstrap(*(counts([system * 3], references * 3) for system in systems))
     assert apart.high - apart.low < 0.7 * (paired_bootstrap(*once).high - paired_bootstrap(*once).low)
 
 
@@ -271,7 +272,7 @@ def test_sources_are_drawn_as_sacrebleu_draws_lines(references, spoil):
     lines = spoil(references, 0.3, seed=2)
     draw = random.Random(6)
     sources = [str(draw.randrange(40)) for _ in lines]
-    counts = BleuCounts.of([lines], references, sources=sources)
+    counts = bleu_counts([lines], references, sources=sources)
     summed = [counts.counts[0][[source == each for source in sources]].sum(0) for each in dict.fromkeys(sources)]
-    assert score_interval(counts) == score_interval(BleuCounts(np.array([summed]), counts.metric))
-    assert BleuCounts.of([lines], references, sources=[*map(str, range(len(lines)))]).source_of is None
+    assert score_interval(counts) == score_interval(CorpusCounts(np.array([summed]), counts.counting))
+    assert bleu_counts([lines], references, sources=[*map(str, range(len(lines)))]).source_of is None

@@ -9,9 +9,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from counted import bleu_counts
 from scipy.stats import t, ttest_1samp, ttest_ind
 
-from seq2seq_attn.evaluation.counts import BleuCounts
+from seq2seq_attn.evaluation.counts import CorpusCounts
 from seq2seq_attn.evaluation.resampling import paired_bootstrap, score_interval
 from seq2seq_attn.evaluation.significance import (
     RunScores,
@@ -185,12 +186,12 @@ def test_the_scores_of_runs_are_those_of_the_test_set_and_of_its_resamples():
     draw = random.Random(4)
     references = [" ".join(draw.choices("abcdef", k=9)) for _ in range(40)]
     spoilt = [[line.replace(letter, "x") for line in references] for letter in "ab"]
-    counts = BleuCounts.of(spoilt, references)
+    counts = bleu_counts(spoilt, references)
     found = RunScores.of(counts)
     assert found.scores.tolist() == counts.scores().tolist()
     assert found.resampled.mean() == pytest.approx(score_interval(counts).mean)
     gap = found.resampled[0] - found.resampled[1]
-    one, other = (BleuCounts(counts.counts[[run]], counts.metric) for run in (0, 1))
+    one, other = (CorpusCounts(counts.counts[[run]], counts.counting) for run in (0, 1))
     assert paired_bootstrap(one, other).low == np.sort(gap)[25]
 
 

@@ -135,8 +135,9 @@ BLEU = {"fixed": 20.0, "additive": 40.0, "general": 30.0}
 
 
 def test_the_page_of_a_comparison_has_its_best_arm_and_the_baseline(tmp_path, untrained, monkeypatch):
-    arms = [SimpleNamespace(name=name, seeds=(7,), bleu=SimpleNamespace(mean=bleu)) for name, bleu in BLEU.items()]
-    found = Comparison(SimpleNamespace(arms=arms, baseline="fixed"), tmp_path)
+    arms = {name: SimpleNamespace(name=name, seeds=(7,)) for name in BLEU}
+    results = SimpleNamespace(arms=[*arms.values()], best=arms[max(BLEU, key=BLEU.__getitem__)], baseline="fixed")
+    found = Comparison(results, tmp_path)
     with pytest.raises(UserError, match=r"needs the model of arm 'additive', which is not here"):
         found.write_live()
     for arm in BLEU:

@@ -7,84 +7,94 @@ import zlib
 
 import pytest
 
+
+def _scores(bleu, chrf):
+    """Scores of a group, with intervals."""
+    return {
+        "bleu": {"value": bleu, "low": bleu - 1, "high": bleu + 1.5},
+        "chrf": {"value": chrf, "low": chrf - 0.5, "high": chrf + 0.75},
+    }
+
+
+def _metric(key, label, digits, direction, meaning, **others):
+    return {"key": key, "label": label, "digits": digits, "direction": direction, "meaning": meaning, **others}
+
+
+METRICS = [
+    _metric("bleu", "BLEU", 1, "higher", "cased, detokenized", floor=1.0, is_prominent=True),
+    _metric("chrf", "chrF", 1, "higher", "F2 of character n-grams", floor=1.0),
+    _metric("ter", "TER", 1, "lower", "edits per 100 reference words"),
+    _metric("exact_match", "Exact", 1, "higher", "% of translations identical to the reference", floor=0.1),
+    _metric("aer", "AER", 3, "lower", "alignment error rate against gold links, 0 to 1", is_prominent=True),
+    _metric("attention_entropy", "Entropy", 2, None, "mean entropy in bits of the attention weights"),
+    _metric("perplexity", "Perplexity", 2, "lower", "per token of the references"),
+]
+
 RESULTS = {
     "experiment": "toy",
+    "metrics": METRICS,
+    "sentences": 12,
     "arms": [
         {
             "name": "distracted (C at every step)",
             "parameters": 1234567,
             "seeds": [1, 2],
-            "bleu": {
-                "mean": 20.04,
-                "std": 0.51,
-                "low": 18.9,
-                "high": 21.12,
-                "seeds_low": 15.46,
-                "seeds_high": 24.62,
-                "joint_low": 17.6,
-                "joint_high": 22.48,
-            },
-            "bleu_lc_tok": None,
-            "chrf": {"mean": 31.0, "std": 0.4},
-            "ter": {"mean": 71.0, "std": 1.24},
-            "bleu_by_length": [
-                {"low": 1, "high": 10, "sentences": 7, "bleu": 40.0},
-                {"low": 11, "high": None, "sentences": 5, "bleu": 12.3},
-            ],
-            "aer": None,
             "train_seconds": 59.2,
-            "perplexity": {"mean": 9.5, "std": 0.3},
-            "attention_entropy": None,
             "tokens_per_second": 5100.0,
-            "matched_hidden_size": None,
-            "exact_match": {"mean": 1.25, "std": 0.25},
+            "scores": {
+                "bleu": {
+                    "mean": 20.04,
+                    "std": 0.51,
+                    "low": 18.9,
+                    "high": 21.12,
+                    "seeds_low": 15.46,
+                    "seeds_high": 24.62,
+                    "joint_low": 17.6,
+                    "joint_high": 22.48,
+                },
+                "chrf": {"mean": 31.0, "std": 0.4},
+                "ter": {"mean": 71.0, "std": 1.24},
+                "perplexity": {"mean": 9.5, "std": 0.3},
+                "exact_match": {"mean": 1.25, "std": 0.25},
+            },
         },
         {
             "name": "mean of states",
             "parameters": 999,
             "seeds": [1, 2],
-            "bleu": {"mean": 18.0, "std": 0.3, "low": 17.0, "high": 19.0, "seeds_low": 15.3, "seeds_high": 20.7},
-            "bleu_lc_tok": None,
-            "chrf": {"mean": 30.0, "std": 0.5},
-            "ter": {"mean": 72.0, "std": 0.6},
-            "bleu_by_length": [
-                {"low": 1, "high": 10, "sentences": 7, "bleu": 38.0},
-                {"low": 11, "high": None, "sentences": 5, "bleu": 10.0},
-            ],
-            "aer": {"mean": 0.8, "std": 0.0},
             "train_seconds": 150.0,
-            "perplexity": {"mean": 8.75, "std": 0.2},
-            "attention_entropy": {"mean": 3.25, "std": 0.0},
             "tokens_per_second": 5000.0,
-            "matched_hidden_size": None,
-            "exact_match": None,
+            "scores": {
+                "bleu": {"mean": 18.0, "std": 0.3, "low": 17.0, "high": 19.0, "seeds_low": 15.3, "seeds_high": 20.7},
+                "chrf": {"mean": 30.0, "std": 0.5},
+                "ter": {"mean": 72.0, "std": 0.6},
+                "aer": {"mean": 0.8, "std": 0.0},
+                "perplexity": {"mean": 8.75, "std": 0.2},
+                "attention_entropy": {"mean": 3.25, "std": 0.0},
+            },
         },
         {
             "name": "注意力",
             "parameters": 2000000,
             "seeds": [1, 2],
-            "bleu": {"mean": 45.26, "std": 0.75, "low": 44.0, "high": 46.5, "seeds_low": 38.52, "seeds_high": 52.0},
-            "bleu_lc_tok": None,
-            "chrf": {"mean": 55.5, "std": 0.2},
-            "ter": {"mean": 40.1, "std": 0.9},
-            "bleu_by_length": [
-                {"low": 1, "high": 10, "sentences": 7, "bleu": 47.5},
-                {"low": 11, "high": None, "sentences": 5, "bleu": 44.4},
-            ],
-            "aer": {"mean": 0.1234, "std": 0.0126},
             "train_seconds": 7200.0,
-            "perplexity": {"mean": 3.125, "std": 0.05},
-            "attention_entropy": {"mean": 0.875, "std": 0.1},
             "tokens_per_second": 3215.4,
-            "matched_hidden_size": None,
-            "exact_match": {"mean": 30.5, "std": 2.0},
+            "scores": {
+                "bleu": {"mean": 45.26, "std": 0.75, "low": 44.0, "high": 46.5, "seeds_low": 38.52, "seeds_high": 52.0},
+                "chrf": {"mean": 55.5, "std": 0.2},
+                "ter": {"mean": 40.1, "std": 0.9},
+                "aer": {"mean": 0.1234, "std": 0.0126},
+                "perplexity": {"mean": 3.125, "std": 0.05},
+                "attention_entropy": {"mean": 0.875, "std": 0.1},
+                "exact_match": {"mean": 30.5, "std": 2.0},
+            },
         },
     ],
     "comparisons": [
         {
             "arm": "mean of states",
             "baseline": "distracted (C at every step)",
-            "bleu_difference": -2.04,
+            "difference": -2.04,
             "low": -4.16,
             "high": 0.1,
             "p_value": 0.0514,
@@ -94,7 +104,7 @@ RESULTS = {
         {
             "arm": "注意力",
             "baseline": "distracted (C at every step)",
-            "bleu_difference": 25.22,
+            "difference": 25.22,
             "low": 23.96,
             "high": 26.5,
             "p_value": 0.000999,
@@ -109,28 +119,47 @@ RESULTS = {
                 "paired": False,
                 "detectable": 4.06,
             },
-            "chrf": {
-                "difference": 24.5,
-                "low": 23.5,
-                "high": 25.5,
-                "joint": {
-                    "p_value": 0.0104,
-                    "p_holm": 0.0208,
-                    "low": 23.0,
-                    "high": 26.0,
-                    "degrees_of_freedom": 1.9,
-                    "paired": False,
-                    "detectable": 4.5,
-                },
+            "others": {
+                "chrf": {
+                    "difference": 24.5,
+                    "low": 23.5,
+                    "high": 25.5,
+                    "joint": {
+                        "p_value": 0.0104,
+                        "p_holm": 0.0208,
+                        "low": 23.0,
+                        "high": 26.0,
+                        "degrees_of_freedom": 1.9,
+                        "paired": False,
+                        "detectable": 4.5,
+                    },
+                }
             },
         },
     ],
-    "signature": "nrefs:1|case:mixed|tok:zh",
+    "by_length": {
+        "name": "source length",
+        "meaning": "Words of the source.",
+        "groups": ["1-10", "11+"],
+        "arms": {
+            "distracted (C at every step)": [
+                {"sentences": 7, "scores": _scores(40.0, 50.0)},
+                {"sentences": 5, "scores": _scores(12.3, 22.3)},
+            ],
+            "mean of states": [
+                {"sentences": 7, "scores": _scores(38.0, 48.0)},
+                {"sentences": 5, "scores": _scores(10.0, 20.0)},
+            ],
+            "注意力": [
+                {"sentences": 7, "scores": _scores(47.5, 57.5)},
+                {"sentences": 5, "scores": _scores(44.4, 54.4)},
+            ],
+        },
+    },
+    "signatures": {"bleu": "nrefs:1|case:mixed|tok:zh", "chrf": "nc:6", "randomization": "ar:10000"},
     "version": "0.1.0",
     "commit": "abc1234",
     "hardware": "two cores",
-    "signatures": {"bleu": "nrefs:1|case:mixed|tok:zh", "chrf": "nc:6", "randomization": "ar:10000"},
-    "where": None,
 }
 
 CURVES = {
@@ -139,12 +168,12 @@ CURVES = {
             "seed": 1,
             "epoch": [1, 2, 3],
             "validation_loss": [3.0, 2.0, 1.0],
-            "validation_bleu": [None, 20.0, 30.0],
+            "validation_score": [None, 20.0, 30.0],
         },
-        {"seed": 2, "epoch": [1, 2], "validation_loss": [5.0, 2.5], "validation_bleu": [None, 24.0]},
+        {"seed": 2, "epoch": [1, 2], "validation_loss": [5.0, 2.5], "validation_score": [None, 24.0]},
     ],
     "mean of states": [
-        {"seed": 1, "epoch": [1, 2], "validation_loss": [4.0, 3.5], "validation_bleu": [5.0, 6.0]},
+        {"seed": 1, "epoch": [1, 2], "validation_loss": [4.0, 3.5], "validation_score": [5.0, 6.0]},
     ],
 }
 
@@ -276,8 +305,9 @@ EXAMPLES = [
 
 
 def _group(sentences, words, bleu, chrf, bounds=""):
-    limits = {"low": bleu - 1, "high": bleu + 1.5}
-    return {"sentences": sentences, "words": words, "bleu": bleu, **limits, "chrf": chrf, "bounds": bounds}
+    return {"sentences": sentences, "words": words, "scores": _scores(bleu, chrf)} | (
+        {"bounds": bounds} if bounds else {}
+    )
 
 
 def _rate(value, of):

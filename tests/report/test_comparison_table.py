@@ -29,8 +29,9 @@ def load(values, write):
 
 
 def table_rows(text):
-    """The cells of each line of a Markdown table: header, rule, rows."""
-    return [re.split(r" (?<!\\)\| ", line[2:-2]) for line in text.splitlines() if line.startswith("| ")]
+    """The cells of each line of the main table in Markdown: header, rule, rows."""
+    lines = text.partition("## Where the arms differ")[0].splitlines()
+    return [re.split(r" (?<!\\)\| ", line[2:-2]) for line in lines if line.startswith("| ")]
 
 
 def test_markdown_cells_equal_those_computed_by_hand(load):
@@ -40,37 +41,36 @@ def test_markdown_cells_equal_those_computed_by_hand(load):
             "Arm",
             "Parameters",
             "BLEU",
+            "AER",
             "Difference",
             "p",
             "Detectable",
             "chrF difference",
             "1-10",
             "11+",
-            "AER",
             "Training",
             "chrF",
             "TER",
             "Exact",
+            "Entropy",
+            "Perplexity",
             "95 %",
             "95 % sentences",
             "95 % seeds",
-            "Entropy",
-            "Perplexity",
             "Tokens/s",
         ]
     )
     assert rule == ["---"] + ["---:"] * 19
     assert rows == [
-        ["distracted (C at every step)", "1,234,567", "20.0 ± 0.5", "baseline", "", "", "", "40.0", "12.3",
-         "–", "59 s", "31.0 ± 0.4", "71.0 ± 1.2", "1.2 ± 0.2", "[17.6, 22.5]", "[18.9, 21.1]", "[15.5, 24.6]",
-         "–", "9.50 ± 0.30", "5,100"],
-        ["mean of states", "999", "18.0 ± 0.3", "-2.0 [-4.2, +0.1]", "0.062", "–", "–", "38.0",
-         "10.0", "0.800 ± 0.000", "2.5 min", "30.0 ± 0.5", "72.0 ± 0.6", "–", "–", "[17.0, 19.0]", "[15.3, 20.7]",
-         "3.25 ± 0.00", "8.75 ± 0.20", "5,000"],
-        ["注意力", "2,000,000", "45.3 ± 0.8", "+25.2 [+22.5, +27.9]", "0.004", "4.1", "+24.5 [+23.0, +26.0]",
-         "47.5", "44.4",
-         "0.123 ± 0.013", "2.0 h", "55.5 ± 0.2", "40.1 ± 0.9", "30.5 ± 2.0", "–", "[44.0, 46.5]", "[38.5, 52.0]",
-         "0.88 ± 0.10", "3.12 ± 0.05", "3,215"],
+        ["distracted (C at every step)", "1,234,567", "20.0 ± 0.5", "–", "baseline", "", "", "", "40.0", "12.3",
+         "59 s", "31.0 ± 0.4", "71.0 ± 1.2", "1.2 ± 0.2", "–", "9.50 ± 0.30", "[17.6, 22.5]", "[18.9, 21.1]",
+         "[15.5, 24.6]", "5,100"],
+        ["mean of states", "999", "18.0 ± 0.3", "0.800 ± 0.000", "-2.0 [-4.2, +0.1]", "0.062", "–", "–", "38.0",
+         "10.0", "2.5 min", "30.0 ± 0.5", "72.0 ± 0.6", "–", "3.25 ± 0.00", "8.75 ± 0.20", "–", "[17.0, 19.0]",
+         "[15.3, 20.7]", "5,000"],
+        ["注意力", "2,000,000", "45.3 ± 0.8", "0.123 ± 0.013", "+25.2 [+22.5, +27.9]", "0.004", "4.1",
+         "+24.5 [+23.0, +26.0]", "47.5", "44.4", "2.0 h", "55.5 ± 0.2", "40.1 ± 0.9", "30.5 ± 2.0",
+         "0.88 ± 0.10", "3.12 ± 0.05", "–", "[44.0, 46.5]", "[38.5, 52.0]", "3,215"],
     ]  # fmt: skip
 
 
@@ -108,14 +108,16 @@ def test_no_number_is_truncated_in_a_narrow_terminal(load, width):
 
 def test_optional_columns_fill_the_remaining_width_and_start_no_table(load):
     wide, narrow = shown(load(), 120), shown(load(), 92)
-    assert re.search(r"Difference +p Detectable +chrF difference 1-10", wide)
+    assert re.search(r"Difference +p Detectable +chrF difference +1-10", wide)
     assert "Detectable" not in narrow
     assert wide.count("注意力") == narrow.count("注意力") == 1
 
 
 def test_names_of_arms_are_printed_verbatim(load):
     def rename(results):
-        results["arms"][1]["name"] = results["comparisons"][0]["arm"] = "a|b [bold]c[/bold] <i>d</i> < 1"
+        name = "a|b [bold]c[/bold] <i>d</i> < 1"
+        results["by_length"]["arms"][name] = results["by_length"]["arms"].pop(results["arms"][1]["name"])
+        results["arms"][1]["name"] = results["comparisons"][0]["arm"] = name
 
     results = load(rename)
     assert "a|b [bold]c[/bold]" in shown(results, 120)
@@ -139,27 +141,28 @@ def test_seeds_that_differ_between_arms_are_listed_by_arm(load):
     assert "Seeds: distracted (C at every step): 1, 2; mean of states: 1, 2, 3; 注意力: 1, 2" in markdown(load(another))
 
 
-def test_bleu_without_tokenization_is_not_said_to_be_of_detokenized_text(load):
-    assert "- BLEU: cased, detokenized, higher is better" in markdown(load())
+def test_the_main_metric_comes_first_with_its_own_name_digits_and_meaning(load):
+    def another(results):
+        chrf, *others = results["metrics"][1], results["metrics"][0], *results["metrics"][2:]
+        results["metrics"] = [chrf | {"digits": 3}, *others]
+        for arm in results["arms"]:
+            arm["scores"]["chrf"] |= {"low": 29.0, "high": 56.0}
+        results["comparisons"] = []
 
-    def lowercased_as_well(results):
-        results["signature"] = "nrefs:1|tok:13a|version:2.6.0; lowercased tokenized: nrefs:1|tok:none|version:2.6.0"
-
-    assert "- BLEU: cased, detokenized, higher is better" in markdown(load(lowercased_as_well))
-
-    def untokenized(results):
-        results["signature"] = "nrefs:1|case:mixed|eff:no|tok:none|smooth:exp|version:2.6.0"
-
-    text = markdown(load(untokenized))
-    assert "- BLEU: of the tokens between spaces, as the test set has them, higher is better" in text
-    assert "detokenized" not in text
+    text = markdown(load(another))
+    header, _, *rows = table_rows(text)
+    assert (header[2], rows[2][2]) == ("chrF", "55.500 ± 0.200")
+    assert "- chrF: F2 of character n-grams, higher is better; mean over seeds ± standard deviation" in text
+    assert "chrF of the sentences with this many source words" in text
 
 
 def test_lowercased_bleu_has_a_column_only_if_an_arm_has_it(load):
     assert "BLEU lc" not in markdown(load())
 
     def one(results):
-        results["arms"][2]["bleu_lc_tok"] = {"mean": 46.04, "std": 0.26}
+        lowercased = results["metrics"][0] | {"key": "bleu_lc_tok", "label": "BLEU lc"}
+        results["metrics"] = [results["metrics"][0], lowercased, *results["metrics"][1:]]
+        results["arms"][2]["scores"]["bleu_lc_tok"] = {"mean": 46.04, "std": 0.26}
 
     rows = table_rows(markdown(load(one)))
     assert [row[3] for row in rows] == ["BLEU lc", "---:", "–", "–", "46.0 ± 0.3"]
@@ -179,7 +182,7 @@ def test_widened_arms_are_named_with_their_size(load):
 def test_without_gold_alignments_there_is_no_error_rate(load):
     def none(results):
         for arm in results["arms"]:
-            arm["aer"] = None
+            arm["scores"].pop("aer", None)
 
     assert "AER" not in markdown(load(none))
 
@@ -187,7 +190,9 @@ def test_without_gold_alignments_there_is_no_error_rate(load):
 def test_missing_entropy_perplexity_and_speed_have_no_columns(load):
     def change(results):
         for arm in results["arms"]:
-            arm.update(perplexity=None, attention_entropy=None, tokens_per_second=None)
+            arm["tokens_per_second"] = None
+            for key in ("perplexity", "attention_entropy"):
+                arm["scores"].pop(key, None)
 
     assert not {"Entropy", "Perplexity", "Tokens/s"} & set(table_rows(markdown(load(change)))[0])
 
@@ -208,7 +213,7 @@ def test_a_p_value_is_never_rounded_to_zero(load, p, cell):
     def change(results):
         results["comparisons"][0]["randomization"]["p_holm"] = p
 
-    assert table_rows(markdown(load(change)))[3][4] == cell
+    assert table_rows(markdown(load(change)))[3][5] == cell
 
 
 @pytest.mark.parametrize(("seconds", "cell"), [(0.4, "0 s"), (60, "1.0 min"), (3599, "60.0 min"), (3600, "1.0 h")])
@@ -222,9 +227,11 @@ def test_the_unit_of_training_time_depends_on_its_size(load, seconds, cell):
 def test_the_score_of_a_single_sentence_has_no_interval(all_values, write):
     """Its resamples are all the same."""
     group = all_values["results.json"]["where"]["breakdowns"][0]["arms"]["注意力"][0]
-    group.update(sentences=4, sources=1, low=30.0, high=30.0, chrf_low=41.5, chrf_high=41.5)
+    group.update(sentences=4, sources=1)
+    for score in group["scores"].values():
+        score.update(low=score["value"], high=score["value"])
     results = Results.load(write(all_values) / "results.json")
-    assert "| 注意力 | 30.0 chrF 41.5 | 40.0 [39.0, 41.5], chrF 50.0 |" in markdown(results)
+    assert "| 注意力 | 30.0 chrF 41.5 | 40.0 [39.0, 41.5], chrF 50.0 [49.5, 50.8] |" in markdown(results)
     drawn = breakdown_chart(results, results.where.breakdowns[0])
     texts = [point.value.text for line in drawn.lines for point in line.points if "注意力" in point.value.text]
     assert ["95 %" in text for text in texts] == [False, True]
@@ -233,9 +240,15 @@ def test_the_score_of_a_single_sentence_has_no_interval(all_values, write):
 def test_markdown_has_one_table_per_breakdown(all_values, write):
     text = markdown(Results.load(write(all_values) / "results.json")).partition("## Where the arms differ")[2]
     names = [line[4:] for line in text.splitlines() if line.startswith("### ")]
-    assert names == ["Rarest source word", "Entropy of the weights", "Repetition and omission", "Agreement of links"]
+    assert names == [
+        "Source length",
+        "Rarest source word",
+        "Entropy of the weights",
+        "Repetition and omission",
+        "Agreement of links",
+    ]
     assert "| Arm | 1-5 (31 of 12 words) | 51+ (1,230 of 8 words) |" in text
-    assert "| 注意力 | 30.0 [29.0, 31.5], chrF 41.5 | 40.0 [39.0, 41.5], chrF 50.0 |" in text
+    assert "| 注意力 | 30.0 [29.0, 31.5], chrF 41.5 [41.0, 42.2] | 40.0 [39.0, 41.5], chrF 50.0 [49.5, 50.8] |" in text
     assert "| mean of states | – | 90.0 % [83.8, 96.2] |" in text
     assert "| 注意力 | 25.0 | 87.5 |" in text
 
@@ -243,9 +256,9 @@ def test_markdown_has_one_table_per_breakdown(all_values, write):
 def test_a_table_without_anything_learned_has_no_p_value(load):
     def untrained(results):
         for arm in results["arms"]:
-            arm["bleu"] |= {"mean": 0.9, "low": 0.8, "high": 1.0}
+            arm["scores"]["bleu"] |= {"mean": 0.9, "low": 0.8, "high": 1.0}
 
     text = markdown(load(untrained))
     assert not {"p", "Detectable"} & set(table_rows(text)[0])
-    assert "- No arm reaches 1 BLEU: nothing was learned" in text
+    assert "- No arm has 1 BLEU or more: nothing was learned" in text
     assert "Signature of p" not in text

@@ -8,11 +8,12 @@ import pytest
 from seq2seq_attn.report.conclusion import conclusion, missing_runs
 from seq2seq_attn.results.results import (
     ArmResult,
-    BandResult,
     Breakdown,
     Breakdowns,
     GroupResult,
+    GroupScore,
     JointTest,
+    MetricRecord,
     MissingRun,
     PairedComparison,
     Rate,
@@ -22,15 +23,18 @@ from seq2seq_attn.results.results import (
     Spread,
 )
 
+BLEU = MetricRecord("bleu", "BLEU", 1, "higher", "", floor=1.0)
+AER = MetricRecord("aer", "AER", 3, "lower", "")
 
-def arm(name, bleu, short=40.0, long=10.0, seeds=(1, 2, 3), aer=None, half=2.0):
-    spread, other = Spread(bleu, 0.0, bleu - 1, bleu + 1), Spread(1.0, 0.0)
-    bands = (
-        BandResult(1, 10, 50, short, short - half, short + half),
-        BandResult(11, 20, 30, long, long - half, long + half),
-        BandResult(21, 30, 2, 99.0, 98.0, 100.0),
-    )
-    return ArmResult(name, 7, seeds, spread, None, other, other, bands, aer, 1.0)
+
+def arm(name, score, seeds=(1, 2, 3), **others):
+    return ArmResult(name, 7, seeds, {"bleu": Spread(score, 0.0, score - 1, score + 1), **others}, 1.0)
+
+
+def bands(short=40.0, long=10.0, half=2.0, sizes=(50, 30)):
+    """Scores by length: a long and a short band, and one of two sentences."""
+    scores = (short, half, sizes[0]), (long, half, sizes[1]), (99.0, 1.0, 2)
+    return tuple(group(score, half, sentences) for score, half, sentences in scores)
 
 
 def pair(difference, low, high, p, joint=None, arm="a"):
@@ -48,15 +52,15 @@ class AgainstB(Results):
     baseline = "b"
 
 
-def sentences_for(*comparisons, arms=None, where=None, contrasts=(), rivals=None):
+def sentences_for(*comparisons, arms=None, where=None, by_length=None, sentences=82, **others):
     arms = arms or (arm("a", 30.0), arm("b", 20.0))
     named = [*(each.arm for each in comparisons), *sorted(where.arms if where else ())]
     arms += tuple(arm(name, 1.0) for name in dict.fromkeys(named) if name not in {known.name for known in arms})
-    return conclusion(
-        AgainstB(
-            "toy", arms, comparisons, "", "", "", "", {}, where=where, contrasts=contrasts, aer_rivals=rivals or {}
-        )
-    )
+    groups = {each.name: bands() for each in arms} | (by_length or {})
+    lengths = Breakdown("source length", "", ("1-10", "11-20", "21-30"), groups)
+    return conclusion(AgainstB("toy", (BLEU, AER), sentences, arms, comparisons, lengths, {}, "", "", "", **{
+        "where": where, **others,
+    }))  # fmt: skip
 
 
 OVER = "95 % interval +0.5 to +3.5 over training runs and sentences"
@@ -146,20 +150,13 @@ def test_only_the_arms_with_too_few_seeds_are_named():
 def test_two_seeds_and_few_sentences_are_named():
     two = (arm("a", 30.0, seeds=(1, 2)), arm("b", 20.0, seeds=(1, 2)))
     assert sentences_for(pair(2.0, 1.0, 3.0, 0.01, jointly(0.01)), arms=two)[-1].startswith("Two seeds: ")
-    few = tuple(replace(each, bleu_by_length=(BandResult(1, 10, 29, 3.0),)) for each in two)
-    assert sentences_for(pair(2.0, 1.0, 3.0, 0.01), arms=few)[-1] == (
-        "29 test sentences are too few to say which arm is better; use at least 30."
-    )
-    same = tuple(replace(each, bleu_by_length=(BandResult(1, 10, 90, 3.0, sources=15),)) for each in two)
-    assert sentences_for(pair(2.0, 1.0, 3.0, 0.01), arms=same)[-1].startswith(
-        "15 different test sentences (90 pairs) are "
-    )
-    once = tuple(replace(each, bleu_by_length=(BandResult(1, 10, 90, 3.0, sources=1),)) for each in two)
-    assert sentences_for(pair(2.0, 1.0, 3.0, 0.01), arms=once)[-1].startswith(
-        "One different test sentence (90 pairs) is "
-    )
-    one = tuple(replace(each, bleu_by_length=(BandResult(1, 10, 1, 3.0),)) for each in two)
-    assert sentences_for(pair(2.0, 1.0, 3.0, 0.01), arms=one)[-1].startswith("One test sentence is too few to say")
+    for sizes, beginning in (
+        ({"sentences": 29}, "29 test sentences are too few to say which arm is better; use at least 30."),
+        ({"sentences": 90, "sources": 15}, "15 different test sentences (90 pairs) are "),
+        ({"sentences": 90, "sources": 1}, "One different test sentence (90 pairs) is "),
+        ({"sentences": 1}, "One test sentence is too few to say"),
+    ):
+        assert sentences_for(pair(2.0, 1.0, 3.0, 0.01), arms=two, **sizes)[-1].startswith(beginning)
     assert "seed" not in sentences_for(pair(2.0, 1.0, 3.0, 0.01, jointly(0.01)))[-1]
 
 
@@ -168,7 +165,7 @@ def test_training_runs_that_score_the_same_are_named():
     assert sentences[0].startswith("a scored 2.0 BLEU higher than b in these training runs")
     assert sentences[-1].startswith("No training run differs from the next (a; b), as if they were copies of one;")
     assert "No training run" not in sentences_for(pair(2.0, 1.0, 3.0, 0.01, jointly(0.01)))[-1]
-    (varied, same) = replace(arm("a", 30.0), bleu=Spread(30.0, 0.5, 29, 31, 28, 32, 28, 32)), arm("b", 20.0)
+    (varied, same) = arm("a", 30.0, bleu=Spread(30.0, 0.5, 29, 31, 28, 32, 28, 32)), arm("b", 20.0)
     assert "(b)" in sentences_for(pair(10.0, 9.0, 11.0, 0.01), arms=(varied, same))[-1]
 
 
@@ -176,14 +173,14 @@ def test_training_runs_that_score_the_same_are_named():
 def test_where_no_arm_has_learned_anything_nothing_is_concluded(bleu, is_learned):
     arms = (replace(arm("a", bleu), unconverged=(1,)), arm("b", 0.2))
     found = sentences_for(pair(bleu - 0.2, 0.1, 0.9, 0.01, jointly(0.001)), arms=arms)
-    assert found[0].startswith("a is better than b" if is_learned else "No arm reaches 1 BLEU: nothing was learned")
+    assert found[0].startswith("a is better than b" if is_learned else "No arm has 1 BLEU or more: nothing was learned")
     assert is_learned or found[1:] == [
         "a was still improving when stopped (seed 1): longer training may raise its score."
     ]
 
 
 def test_arms_whose_differing_training_runs_are_the_same_in_pairs_are_not_called_copies():
-    varied = tuple(replace(arm(name, 30.0), bleu=Spread(30.0, 0.5, 29, 31, 28, 32, 28, 32)) for name in "ab")
+    varied = tuple(arm(name, 30.0, bleu=Spread(30.0, 0.5, 29, 31, 28, 32, 28, 32)) for name in "ab")
     assert not any("No training run" in each for each in sentences_for(pair(0.0, 0.0, 0.0, 1.0), arms=varied))
 
 
@@ -215,23 +212,21 @@ def test_a_correction_of_p_values_is_named():
 
 
 def test_the_effect_of_length_on_the_best_arm_and_the_baseline():
-    arms = (arm("a", 30.0, 50.0, 45.0), arm("b", 20.0, 10.0, 40.0), arm("c", 25.0))
-    assert sentences_for(arms=arms) == [
+    arms = (arm("a", 30.0), arm("b", 20.0), arm("c", 25.0))
+    assert sentences_for(arms=arms, by_length={"a": bands(50.0, 45.0), "b": bands(10.0, 40.0)}) == [
         "On sentences of 11-20 words, a scores 5.0 BLEU less than on sentences of 1-10 words (45.0 against 50.0).",
         "On sentences of 11-20 words, b scores 30.0 BLEU more than on sentences of 1-10 words (40.0 against 10.0).",
     ]
 
 
-def test_no_effect_of_length_is_claimed_where_intervals_overlap_or_are_missing():
-    assert sentences_for(arms=(arm("a", 30.0, 50.0, 45.0, half=2.5), arm("b", 20.0, 50.0, 49.0))) == []
-    bands = (BandResult(1, 10, 50, 50.0), BandResult(11, 20, 30, 5.0))
-    assert sentences_for(arms=(replace(arm("a", 30.0), bleu_by_length=bands),)) == []
+def test_no_effect_of_length_is_claimed_where_intervals_overlap():
+    assert sentences_for(by_length={"a": bands(50.0, 45.0, half=2.5), "b": bands(50.0, 49.0)}) == []
 
 
 @pytest.mark.parametrize(("sources", "claimed"), [(None, True), (30, True), (29, False)])
 def test_no_effect_is_claimed_of_a_group_with_few_sources(sources, claimed):
-    first, last, _ = (replace(band, sources=sources) for band in arm("a", 30.0).bleu_by_length)
-    found = sentences_for(arms=(replace(arm("a", 30.0), bleu_by_length=(first, last)),))
+    few = tuple(replace(band, sources=sources) for band in bands()[:2])
+    found = sentences_for(by_length={"a": (*few, None), "b": (*few, None)})
     assert any("On sentences of 11-20 words" in sentence for sentence in found) == claimed
     ours, theirs = (replace(group(bleu), sources=sources) for bleu in (40.0, 12.0))
     assert bool(between((ours, group(41.0)), (theirs, group(31.0)))) == claimed
@@ -243,12 +238,12 @@ def test_the_alignment_error_rate_of_the_best_arm_and_of_its_rivals():
     assert "The alignment error rate (AER) of a is 0.123." in sentences_for(arms=arms)
     assert (
         "The alignment error rate (AER) of a is 0.123, against 0.600 of a diagonal alignment and 0.900 of a random "
-        "alignment." in sentences_for(arms=arms, rivals={"diagonal": 0.6, "random": 0.9})
+        "alignment." in sentences_for(arms=arms, aer_rivals={"diagonal": 0.6, "random": 0.9})
     )
 
 
 def group(bleu, half=1.0, sentences=30, bounds=""):
-    return GroupResult(sentences, 20.0, bleu, bleu - half, bleu + half, 50.0, bounds)
+    return GroupResult(sentences, {"bleu": GroupScore(bleu, bleu - half, bleu + half)}, 20.0, bounds)
 
 
 def added_sentences(*breakdowns, rates=()):
@@ -313,8 +308,8 @@ def test_rates_of_a_few_words_or_sentences_are_not_compared():
 
     assert added_sentences(rates=(table(30),)) == ["Found, a against b: unseen 100.0% against 0.0%."]
     assert added_sentences(rates=(table(29),)) == []
-    few = tuple(replace(arm(name, 30.0), bleu_by_length=arm(name, 30.0).bleu_by_length[2:]) for name in "ab")
-    assert sentences_for(arms=few, where=Breakdowns((), (table(30),))) == sentences_for(arms=few)
+    few = {"sentences": 2}
+    assert sentences_for(where=Breakdowns((), (table(30),)), **few) == sentences_for(**few)
 
 
 def test_a_trial_that_failed_does_not_leave_out_its_arm():

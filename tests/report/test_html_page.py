@@ -53,7 +53,7 @@ def views(tree):
 
 
 def test_the_table_equals_the_markdown_table(tree, folder):
-    rows = cells(tree.id("results").one("table"))
+    rows = cells(tree.id("results").all("table")[0])
     lines = markdown(read_contents(folder).results).partition("## Where")[0].splitlines()
     expected = [line[2:-2].split(" | ") for line in lines if line.startswith("| ") and "---" not in line]
     assert rows == [[cell.strip() for cell in row] for row in expected]
@@ -75,7 +75,7 @@ def test_question_conclusion_and_reproduction_are_shown(tree, folder, all_values
 
 def test_the_score_chart_shows_the_results_with_the_best_arm_on_top(tree, all_values):
     drawn = tree.id("scores").one("figure")
-    bleu = sorted((arm["bleu"] for arm in all_values["results.json"]["arms"]), key=lambda bleu: -bleu["mean"])
+    bleu = sorted((arm["scores"]["bleu"] for arm in all_values["results.json"]["arms"]), key=lambda bleu: -bleu["mean"])
     lines = points(drawn)
     assert [line[0][2] for line in lines] == [each["mean"] for each in bleu]
     scale = (lines[0][0][0] - lines[-1][0][0]) / (bleu[0]["mean"] - bleu[-1]["mean"])
@@ -99,7 +99,7 @@ def test_all_sections_but_the_lead_and_three_figures_are_collapsed(tree, folder)
 
 
 def test_optional_columns_are_marked_and_cells_sort_by_the_unrounded_number(tree):
-    table = tree.id("results").one("table")
+    table = tree.id("results").all("table")[0]
     heads = table.one("thead").all("th")
     folded = [head.text for head in heads if "optional" in (head.attributes.get("class") or "")]
     assert folded[:2] == ["Detectable", "chrF difference"]
@@ -128,12 +128,12 @@ def assert_drawn_to_scale(lines):
         assert y == pytest.approx(bottom + (value - least) * (top - bottom) / (most - least), abs=0.02)
 
 
-def test_bleu_by_length_draws_the_bands_of_each_arm_to_scale(tree):
+def test_the_score_by_length_draws_the_bands_of_each_arm_to_scale(tree):
     lines = points(tree.id("length").one("figure"))
     assert [[value for _, _, value in line] for line in lines] == [[40.0, 12.3], [38.0, 10.0], [47.5, 44.4]]
     assert_drawn_to_scale(lines)
     titles = [title.text for title in tree.id("length").all("title")]
-    assert titles[-1] == "注意力, 11+ words: BLEU 44.4; sentences: 5"
+    assert titles[-1] == "注意力, 11+: BLEU 44.4, 95 % [43.4, 45.9], chrF 54.4; sentences: 5"
     assert [tick.text for tick in tree.id("length").all("text")][-4:-2] == ["1-10 (7)", "11+ (5)"]
     hollow = tree.id("length").all("g", "few")
     assert len(hollow) == 6, "no band has 30 sentences"
@@ -144,12 +144,15 @@ def test_bleu_by_length_draws_the_bands_of_each_arm_to_scale(tree):
 def test_many_arms_are_rows_of_dots_with_intervals_and_no_lines(render_page):
     def change(values):
         results = values["results.json"]
-        results["arms"] = [
-            {**results["arms"][0], "name": f"arm {number}", "bleu_by_length": [
-                {"low": 1, "high": 10, "sentences": 29, "bleu": 30.0 + number, "bleu_low": 28.0, "bleu_high": 45.0},
-                {"low": 11, "high": None, "sentences": 30, "bleu": 50.0 - number, "bleu_low": 20.0, "bleu_high": 60.0},
-            ]} for number in range(14)
-        ]  # fmt: skip
+        results["arms"] = [{**results["arms"][0], "name": f"arm {number}"} for number in range(14)]
+
+        def band(sentences, value, low, high):
+            return {"sentences": sentences, "scores": {"bleu": {"value": value, "low": low, "high": high}}}
+
+        results["by_length"]["arms"] = {
+            f"arm {number}": [band(29, 30.0 + number, 28.0, 45.0), band(30, 50.0 - number, 20.0, 60.0)]
+            for number in range(14)
+        }
         results |= {"comparisons": [], "where": None}
         for name in ("curves.json", "attention.json", "examples.json", "sentences.json", "making.json"):
             del values[name]
@@ -171,11 +174,12 @@ def test_many_arms_are_rows_of_dots_with_intervals_and_no_lines(render_page):
 
 def test_known_intervals_of_length_bands_are_shaded_and_in_the_tooltip(render_page):
     def change(values):
-        values["results.json"]["arms"][2]["bleu_by_length"][0] |= {"bleu_low": 45.0, "bleu_high": 50.0}
-        values["results.json"]["arms"][2]["bleu_by_length"][1] |= {"bleu_low": 40.0, "bleu_high": 46.25}
+        short, long = values["results.json"]["by_length"]["arms"]["注意力"]
+        short["scores"]["bleu"] |= {"low": 45.0, "high": 50.0}
+        long["scores"]["bleu"] |= {"low": 40.0, "high": 46.25}
 
     length = parse(render_page(change)).id("length")
-    (band,) = length.all("path", "band")
+    *_, band = length.all("path", "band")
     ((x0, y0, _), (x1, y1, _)) = points(length.one("figure"))[2]
     corners = [tuple(map(float, pair)) for pair in re.findall(r"([\d.]+) ([\d.]+)", band.attributes["d"])]
     assert [x for x, _ in corners] == [x0, x1, x1, x0]
@@ -189,8 +193,8 @@ def test_known_intervals_of_length_bands_are_shaded_and_in_the_tooltip(render_pa
 
 def test_a_line_halfway_between_two_bands_says_where_sentences_are_longer_than_in_training(render_page):
     def change(values):
-        for arm in values["results.json"]["arms"]:
-            arm["bleu_by_length"][1]["longer_than_training"] = True
+        for bands in values["results.json"]["by_length"]["arms"].values():
+            bands[1]["longer_than_training"] = True
 
     assert not parse(render_page()).id("length").all("g", "divider")
     length = parse(render_page(change)).id("length")
@@ -204,7 +208,7 @@ def test_each_breakdown_has_a_chart_to_scale_with_intervals_and_a_table(tree, al
     section = tree.id("breakdowns")
     drawn = section.all("figure")
     for figure, breakdown in zip(drawn, all_values["results.json"]["where"]["breakdowns"], strict=True):
-        expected = [[each["bleu"] for each in row if each] for row in breakdown["arms"].values()]
+        expected = [[each["scores"]["bleu"]["value"] for each in row if each] for row in breakdown["arms"].values()]
         lines = points(figure)
         assert [[value for _, _, value in line] for line in lines] == expected
         assert_drawn_to_scale(lines)
@@ -220,10 +224,14 @@ def test_each_breakdown_has_a_chart_to_scale_with_intervals_and_a_table(tree, al
     rarest, entropy, *_ = section.all("table")
     assert cells(rarest) == [
         ["Arm", "1-5 (31 of 12 words)", "51+ (1,230 of 8 words)"],
-        ["distracted (C at every step)", "10.5 [9.5, 12.0], chrF 20.2", "30.0 [29.0, 31.5], chrF 40.0"],
-        ["注意力", "30.0 [29.0, 31.5], chrF 41.5", "40.0 [39.0, 41.5], chrF 50.0"],
+        [
+            "distracted (C at every step)",
+            "10.5 [9.5, 12.0], chrF 20.2 [19.8, 21.0]",
+            "30.0 [29.0, 31.5], chrF 40.0 [39.5, 40.8]",
+        ],
+        ["注意力", "30.0 [29.0, 31.5], chrF 41.5 [41.0, 42.2]", "40.0 [39.0, 41.5], chrF 50.0 [49.5, 50.8]"],
     ]
-    assert cells(entropy)[2][1:3] == ["60.0 [59.0, 61.5], chrF 62.0; to 0.5 bits: 50 of 6 words", "–"]
+    assert cells(entropy)[2][1:3] == ["60.0 [59.0, 61.5], chrF 62.0 [61.5, 62.8]; to 0.5 bits: 50 of 6 words", "–"]
 
 
 def test_rates_and_link_agreement_have_tables(tree):
@@ -241,16 +249,14 @@ def test_rates_and_link_agreement_have_tables(tree):
     ]
 
 
-def test_length_bands_with_chrf_have_a_table(render_page):
-    def change(values):
-        for arm in values["results.json"]["arms"]:
-            for band in arm["bleu_by_length"]:
-                band |= {"bleu_low": band["bleu"] - 2, "bleu_high": band["bleu"] + 3, "chrf": band["bleu"] + 0.5}
-
-    assert len(parse(render_page()).id("results").all("table")) == 1
-    table = parse(render_page(change)).id("results").all("table")[1]
+def test_length_bands_have_a_table(tree):
+    table = tree.id("results").all("table")[1]
     assert cells(table)[0] == ["Arm", "1-10 (7)", "11+ (5)"]
-    assert cells(table)[3] == ["注意力", "47.5 [45.5, 50.5], chrF 48.0", "44.4 [42.4, 47.4], chrF 44.9"]
+    assert cells(table)[3] == [
+        "注意力",
+        "47.5 [46.5, 49.0], chrF 57.5 [57.0, 58.2]",
+        "44.4 [43.4, 45.9], chrF 54.4 [53.9, 55.1]",
+    ]
 
 
 def test_learning_curves_show_the_mean_over_seeds_and_each_seed(tree):
@@ -268,7 +274,7 @@ def test_an_arm_has_the_same_style_in_all_charts(tree):
     def style(element):
         return next(name for name in element.attributes["class"].split() if re.fullmatch(r"s\d", name))
 
-    rows = tree.id("results").one("tbody").all("tr") + tree.id("scores").all("g", "series")
+    rows = tree.id("results").all("tbody")[0].all("tr") + tree.id("scores").all("g", "series")
     third = {style(row) for row in rows if "注意力" in row.text}
     assert data(tree)["styles"]["注意力"] == 2
     legends = {style(item.one("svg")) for item in tree.all("li") if item.text == "注意力"}
@@ -486,7 +492,11 @@ def test_the_page_of_older_results_states_what_is_missing(folder):
 
 
 def test_an_experiment_with_one_arm_and_no_weights_or_curves_has_a_page(values, write):
-    values["results.json"] |= {"arms": values["results.json"]["arms"][:1], "comparisons": []}
+    results = values["results.json"]
+    results |= {"arms": results["arms"][:1], "comparisons": []}
+    results["by_length"]["arms"] = {
+        results["arms"][0]["name"]: results["by_length"]["arms"][results["arms"][0]["name"]]
+    }
     tree = parse(html_page(read_contents(write(values | {"curves.json": {}, "attention.json": []}))))
     assert "No arm attends to individual source positions" in tree.id("attention").text
     assert "contain no learning curves" in tree.id("curves").text

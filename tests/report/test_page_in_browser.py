@@ -243,11 +243,11 @@ def test_figures_and_their_numbers_can_be_downloaded(opened):
         assert loading.value.suggested_filename == f"{name}.{kind}"
         return open(loading.value.path(), "rb").read()
 
-    rows = list(csv.reader(io.StringIO(download("bleu_by_length", "csv", "#length").decode())))
+    rows = list(csv.reader(io.StringIO(download("by_source_length", "csv", "#length").decode())))
     assert rows[0] == ["arm", "group", "value", "low", "high", "sentences"]
     assert rows[-1] == ["注意力", "11+", "44.4", "", "", "5"]
-    assert download("bleu_by_length", "png", "#length").startswith(b"\x89PNG")
-    svg = download("bleu_by_length", "svg", "#length").decode()
+    assert download("by_source_length", "png", "#length").startswith(b"\x89PNG")
+    svg = download("by_source_length", "svg", "#length").decode()
     assert "var(" not in svg
     assert "distracted" not in svg or "<svg" in svg
     name = "attention_4"

@@ -10,14 +10,14 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
 from seq2seq_attn.report.figures import (
-    bleu_by_length_figure,
+    by_length_figure,
     learning_curve_figure,
     line_styles,
     render,
 )
 from seq2seq_attn.report.heat_maps import attention_figure, heads_figure
 from seq2seq_attn.results.observations import AttentionMap, Curve, load_attention, load_curves
-from seq2seq_attn.results.results import Results
+from seq2seq_attn.results.results import MetricRecord, Results
 
 
 def lines(axes):
@@ -29,12 +29,15 @@ def lines(axes):
     }
 
 
+BLEU = MetricRecord("bleu", "BLEU", 1, "higher", "")
+
+
 def thin_lines(axes):
     return [list(line.get_ydata()) for line in axes.get_lines() if line.get_label().startswith("_")]
 
 
-def test_bleu_by_length_draws_the_bands_of_each_arm(folder):
-    axes = bleu_by_length_figure(Results.load(folder / "results.json")).axes[0]
+def test_the_score_by_length_draws_the_bands_of_each_arm(folder):
+    axes = by_length_figure(Results.load(folder / "results.json")).axes[0]
     assert lines(axes) == {
         "distracted (C at every step)": ([0, 1], [40.0, 12.3]),
         "mean of states": ([0, 1], [38.0, 10.0]),
@@ -45,11 +48,12 @@ def test_bleu_by_length_draws_the_bands_of_each_arm(folder):
 
 
 def test_bands_have_intervals_and_hollow_marks_for_few_sentences(values, write):
-    for arm in values["results.json"]["arms"]:
-        low, high = arm["bleu_by_length"]
-        low |= {"sentences": 30, "bleu_low": low["bleu"] - 2, "bleu_high": low["bleu"] + 3}
-        high |= {"sentences": 29, "bleu_low": high["bleu"] - 4, "bleu_high": high["bleu"] + 5}
-    axes = bleu_by_length_figure(Results.load(write(values) / "results.json")).axes[0]
+    for low, high in values["results.json"]["by_length"]["arms"].values():
+        for band, sentences, below, above in ((low, 30, 2, 3), (high, 29, 4, 5)):
+            score = band["scores"]["bleu"]["value"]
+            band["sentences"] = sentences
+            band["scores"]["bleu"] |= {"low": score - below, "high": score + above}
+    axes = by_length_figure(Results.load(write(values) / "results.json")).axes[0]
     limits = [(area.get_datalim(axes.transData).y0, area.get_datalim(axes.transData).y1) for area in axes.collections]
     assert limits == [pytest.approx(each) for each in [(8.3, 43.0), (6.0, 41.0), (40.4, 50.5)]]
     hollow = [line for line in axes.get_lines() if line.get_markerfacecolor() == "white"]
@@ -58,10 +62,11 @@ def test_bands_have_intervals_and_hollow_marks_for_few_sentences(values, write):
 
 
 def test_a_lower_limit_of_zero_is_a_limit(values, write):
-    for arm in values["results.json"]["arms"]:
-        for band in arm["bleu_by_length"]:
-            band |= {"sentences": 30, "bleu_low": 0.0, "bleu_high": band["bleu"] + 1}
-    axes = bleu_by_length_figure(Results.load(write(values) / "results.json")).axes[0]
+    for bands in values["results.json"]["by_length"]["arms"].values():
+        for band in bands:
+            band["sentences"] = 30
+            band["scores"]["bleu"]["low"] = 0.0
+    axes = by_length_figure(Results.load(write(values) / "results.json")).axes[0]
     assert axes.collections
     for area in axes.collections:
         limits = area.get_datalim(axes.transData)
@@ -70,10 +75,10 @@ def test_a_lower_limit_of_zero_is_a_limit(values, write):
 
 @pytest.mark.parametrize(("longer", "divided"), [((False, True), [0.5]), ((False, False), []), ((True, True), [])])
 def test_a_line_separates_the_bands_that_are_longer_than_all_training_sentences(values, write, longer, divided):
-    for arm in values["results.json"]["arms"]:
-        for band, is_longer in zip(arm["bleu_by_length"], longer, strict=True):
+    for bands in values["results.json"]["by_length"]["arms"].values():
+        for band, is_longer in zip(bands, longer, strict=True):
             band["longer_than_training"] = is_longer
-    axes = bleu_by_length_figure(Results.load(write(values) / "results.json")).axes[0]
+    axes = by_length_figure(Results.load(write(values) / "results.json")).axes[0]
     assert [line.get_xdata()[0] for line in axes.get_lines() if line.get_label() == "_divider"] == divided
     assert [(text.get_position()[0], text.get_text()) for text in axes.texts] == [
         (x, "longer than in training →") for x in divided
@@ -81,12 +86,15 @@ def test_a_line_separates_the_bands_that_are_longer_than_all_training_sentences(
 
 
 def test_many_arms_are_rows_of_dots_with_intervals_the_best_on_top(values, write):
-    first = values["results.json"]["arms"][0]
-    first["bleu_by_length"][0] |= {"sentences": 30, "bleu_low": 35.0, "bleu_high": 41.5}
-    bleu = {f"arm {n}": {**first["bleu"], "mean": 18.9 + n % 5} for n in range(14)}
-    arms = [{**first, "name": name, "bleu": each} for name, each in bleu.items()]
+    first, lengths = values["results.json"]["arms"][0], values["results.json"]["by_length"]
+    bands = lengths["arms"][first["name"]]
+    bands[0]["sentences"] = 30
+    bands[0]["scores"]["bleu"] |= {"low": 35.0, "high": 41.5}
+    bleu = {f"arm {n}": {**first["scores"]["bleu"], "mean": 18.9 + n % 5} for n in range(14)}
+    arms = [{**first, "name": name, "scores": {"bleu": each}} for name, each in bleu.items()]
+    lengths["arms"] = dict.fromkeys(bleu, bands)
     values["results.json"] |= {"arms": arms, "comparisons": []}
-    figure = bleu_by_length_figure(Results.load(write(values) / "results.json"))
+    figure = by_length_figure(Results.load(write(values) / "results.json"))
     assert figure._repr_png_()[0].startswith(b"\x89PNG"), "what a notebook shows"
     short, long = figure.axes
     names = [label.get_text() for label in short.get_yticklabels()]
@@ -95,11 +103,11 @@ def test_many_arms_are_rows_of_dots_with_intervals_the_best_on_top(values, write
     assert [tuple(line.get_xydata()[0]) for line in dots] == [(40.0, row) for row in range(14)]
     ends = [list(line.get_xdata()) for line in short.get_lines() if line.get_marker() != "o"]
     assert ends == [[35.0, 41.5]] * 14
-    assert {line.get_markerfacecolor() for line in long.get_lines()} == {"white"}, "of 5 sentences"
+    assert {line.get_markerfacecolor() for line in long.get_lines() if line.get_marker() == "o"} == {"white"}
 
 
 def test_curves_show_each_seed_and_the_mean_over_epochs_that_all_seeds_reached(folder):
-    figure = learning_curve_figure(load_curves(folder / "curves.json"))
+    figure = learning_curve_figure(load_curves(folder / "curves.json"), BLEU)
     bleu, loss = figure.axes
     # seed 2 stops after epoch 2; epoch 1 has no BLEU
     assert lines(bleu) == {"注意力": ([2], [22.0]), "mean of states": ([1, 2], [5.0, 6.0])}
@@ -111,7 +119,7 @@ def test_curves_show_each_seed_and_the_mean_over_epochs_that_all_seeds_reached(f
 
 def test_an_arm_without_curves_keeps_its_place_in_the_legend(folder):
     runs = load_curves(folder / "curves.json")
-    axes = learning_curve_figure({"new": (), "mean of states": runs["mean of states"]}).axes[0]
+    axes = learning_curve_figure({"new": (), "mean of states": runs["mean of states"]}, BLEU).axes[0]
     assert lines(axes) == {"new": ([], []), "mean of states": ([1, 2], [5.0, 6.0])}
 
 
@@ -206,8 +214,8 @@ def test_an_arm_has_the_same_style_in_every_figure(folder):
     names = ["distracted (C at every step)", "mean of states", "注意力"]
     runs = load_curves(folder / "curves.json")
     figures = (
-        bleu_by_length_figure(Results.load(folder / "results.json")),
-        learning_curve_figure({n: runs.get(n, ()) for n in names}),
+        by_length_figure(Results.load(folder / "results.json")),
+        learning_curve_figure({n: runs.get(n, ()) for n in names}, BLEU),
     )
     for name in names:
         looks = {
@@ -239,7 +247,7 @@ def test_equal_figures_have_equal_bytes_without_a_date_or_text_that_needs_a_font
 @pytest.mark.parametrize("kind", ["png", "svg"])
 def test_the_settings_of_matplotlib_do_not_change(folder, kind):
     before = dict(matplotlib.rcParams)
-    render(bleu_by_length_figure(Results.load(folder / "results.json")), kind)
+    render(by_length_figure(Results.load(folder / "results.json")), kind)
     assert dict(matplotlib.rcParams) == before
 
 
@@ -247,7 +255,7 @@ def test_many_arms_have_a_panel_each_with_the_others_in_gray():
     def run(arm, seed):
         return Curve(seed, (1.0, 2.0), (4.0 + arm, 3.0 + arm + seed), (10.0 * arm, 10.0 * arm + 2 * seed))
 
-    figure = learning_curve_figure({f"arm {arm}": [run(arm, 1), run(arm, 2)] for arm in range(8)})
+    figure = learning_curve_figure({f"arm {arm}": [run(arm, 1), run(arm, 2)] for arm in range(8)}, BLEU)
     bleu, loss = (part.axes for part in figure.subfigs)
     assert [axes.get_title() for axes in bleu] == [f"arm {arm}" for arm in range(8)] + [""] * 2
     assert [axes.axison for axes in bleu] == [True] * 8 + [False] * 2

@@ -19,8 +19,11 @@ from seq2seq_attn.results.observations import (
 )
 from seq2seq_attn.results.results import (
     ArmResult,
-    BandResult,
+    Breakdown,
+    GroupResult,
+    GroupScore,
     JointTest,
+    MetricRecord,
     PairedComparison,
     Results,
     Significance,
@@ -30,55 +33,49 @@ from seq2seq_attn.results.results import (
 
 def built_by_hand():
     """A small experiment as `collect` builds it, with lists and with spreads without an interval."""
-    fields = {
-        "parameters": 5,
-        "seeds": [3],
-        "chrf": Spread(3.0, 0.0),
-        "ter": Spread(4.0, 0.0),
-        "train_seconds": 6.0,
-        "perplexity": Spread(1.5, 0.0),
-        "tokens_per_second": 700.0,
-    }
+    metrics = [
+        MetricRecord("bleu", "BLEU", 1, "higher", "cased", 1.0, True),
+        MetricRecord("ter", "TER", 1, "lower", "edits"),
+    ]
     arms = [
         ArmResult(
             name=name,
-            bleu=Spread(mean, 0.0, low=1.0, high=9.0, seeds_low=0.5, seeds_high=9.5),
-            bleu_lc_tok=Spread(2.5, 0.0),
-            bleu_by_length=[BandResult(1, None, 8, 2.0)],
-            aer=None,
-            **fields,
+            parameters=5,
+            seeds=[3],
+            scores={
+                "bleu": Spread(mean, 0.0, low=1.0, high=9.0, seeds_low=0.0, seeds_high=9.5),
+                "ter": Spread(4.0, 0.0),
+            },
+            train_seconds=6.0,
+            tokens_per_second=0.0,
         )
         for name, mean in (("a", 2.0), ("b", 7.0))
     ]
+    band = GroupResult(8, {"bleu": GroupScore(2.0, 1.0, 3.0)})
+    lengths = Breakdown("source length", "Words.", ("1+",), {"a": (band,), "b": (band,)})
     joint = JointTest(0.2, 0.3, 3.0, 7.0, 1.5, True, None)
     pair = PairedComparison("b", "a", 5.0, 4.0, 6.0, 0.5, 0.6, Significance(0.4, 0.7), joint)
-    return Results("x", arms, [pair], "sig", "0.1", "c0ffee", "cpu", {"bleu": "sig"})
+    return Results("x", metrics, 8, arms, [pair], lengths, {"bleu": "sig"}, "0.1", "c0ffee", "cpu")
 
 
 def test_the_file_has_exactly_the_specified_keys_in_their_order(tmp_path):
     path = tmp_path / "results.json"
     built_by_hand().save(path)
+    bleu = {"mean": 2.0, "std": 0.0, "low": 1.0, "high": 9.0, "seeds_low": 0.0, "seeds_high": 9.5}
+    ter = {"mean": 4.0, "std": 0.0}
     arm = {
         "name": "a",
         "parameters": 5,
         "seeds": [3],
-        "bleu": {"mean": 2.0, "std": 0.0, "low": 1.0, "high": 9.0, "seeds_low": 0.5, "seeds_high": 9.5},
-        "bleu_lc_tok": {"mean": 2.5, "std": 0.0},
-        "chrf": {"mean": 3.0, "std": 0.0},
-        "ter": {"mean": 4.0, "std": 0.0},
-        "bleu_by_length": [{"low": 1, "high": None, "sentences": 8, "bleu": 2.0}],
-        "aer": None,
+        "scores": {"bleu": bleu, "ter": ter},
         "train_seconds": 6.0,
-        "perplexity": {"mean": 1.5, "std": 0.0},
-        "attention_entropy": None,
-        "tokens_per_second": 700.0,
-        "matched_hidden_size": None,
-        "exact_match": None,
+        "tokens_per_second": 0.0,
     }
+    band = {"sentences": 8, "scores": {"bleu": {"value": 2.0, "low": 1.0, "high": 3.0}}}
     pair = {
         "arm": "b",
         "baseline": "a",
-        "bleu_difference": 5.0,
+        "difference": 5.0,
         "low": 4.0,
         "high": 6.0,
         "p_value": 0.5,
@@ -96,15 +93,25 @@ def test_the_file_has_exactly_the_specified_keys_in_their_order(tmp_path):
     }
     expected = {
         "experiment": "x",
-        "arms": [arm, arm | {"name": "b", "bleu": arm["bleu"] | {"mean": 7.0}}],
+        "metrics": [
+            {"key": "bleu", "label": "BLEU", "digits": 1, "direction": "higher", "meaning": "cased", "floor": 1.0,
+             "is_prominent": True},
+            {"key": "ter", "label": "TER", "digits": 1, "direction": "lower", "meaning": "edits"},
+        ],
+        "sentences": 8,
+        "arms": [arm, arm | {"name": "b", "scores": {"bleu": bleu | {"mean": 7.0}, "ter": ter}}],
         "comparisons": [pair],
-        "signature": "sig",
+        "by_length": {
+            "name": "source length",
+            "meaning": "Words.",
+            "groups": ["1+"],
+            "arms": {"a": [band], "b": [band]},
+        },
+        "signatures": {"bleu": "sig"},
         "version": "0.1",
         "commit": "c0ffee",
         "hardware": "cpu",
-        "signatures": {"bleu": "sig"},
-        "where": None,
-    }
+    }  # fmt: skip
     written = path.read_text(encoding="utf-8")
     assert json.loads(written) == expected
     assert json.dumps(json.loads(written)) == json.dumps(expected)  # including the order of keys
@@ -145,18 +152,18 @@ def at(contents, keys, value):
 
 DROP = object()
 MALFORMED = {
-    "a missing key": ("results.json", ("signature",), DROP, ["signature", "missing"]),
+    "a missing key": ("results.json", ("signatures",), DROP, ["signatures", "missing"]),
     "a missing key deep inside": (
         "results.json",
-        ("arms", 1, "bleu", "mean"),
+        ("arms", 1, "scores", "bleu", "mean"),
         DROP,
-        ["arms.1.bleu.mean", "missing"],
+        ["arms.1.scores.bleu.mean", "missing"],
     ),
     "no interval of BLEU": (
         "results.json",
-        ("arms", 0, "bleu", "low"),
+        ("arms", 0, "scores", "bleu", "low"),
         DROP,
-        ["arms.0.bleu", "low and high"],
+        ["arms.0.scores.bleu", "low and high"],
     ),
     "an unknown key": ("results.json", ("arms", 0, "blue"), 3, ["arms.0.blue", "no such key"]),
     "a number as text": ("results.json", ("arms", 0, "parameters"), "12", ["arms.0.parameters", "'12'"]),
@@ -172,7 +179,7 @@ MALFORMED = {
         -0.5,
         ["comparisons.1.randomization.p_holm", "-0.5"],
     ),
-    "NaN": ("results.json", ("arms", 0, "bleu", "mean"), float("nan"), ["arms.0.bleu.mean", "finite"]),
+    "NaN": ("results.json", ("arms", 0, "scores", "bleu", "mean"), float("nan"), ["arms.0.scores.bleu.mean", "finite"]),
     "no arm": ("results.json", ("arms",), [], ["arms"]),
     "no seed": ("results.json", ("arms", 2, "seeds"), [], ["arms.2.seeds"]),
     "a comparison of nobody": ("results.json", ("comparisons", 0, "arm"), "nobody", ["'nobody'"]),
@@ -196,7 +203,7 @@ MALFORMED = {
         ["where.agreement", "f1 needs 2 rows"],
     ),
     "a breakdown of nobody": ("results.json", ("where", "agreement", "arms", 0), "nobody", ["'nobody'"]),
-    "other bands": ("results.json", ("arms", 1, "bleu_by_length", 0, "high"), 9, ["mean of states", "bands"]),
+    "another number of bands": ("results.json", ("by_length", "groups"), ["1+"], ["by_length", "entries for 1 groups"]),
     "a curve cut short": ("curves.json", ("注意力", 0, "epoch"), [1], ["注意力.0", "differ in length"]),
     "a row of weights too few": (
         "attention.json",
@@ -299,7 +306,7 @@ def test_the_attention_on_the_corpus_is_read_as_written(corpus, write, tmp_path)
 def test_curves_and_attention_are_read_as_written(folder):
     curves = load_curves(folder / "curves.json")
     assert [run.seed for run in curves["注意力"]] == [1, 2]
-    assert curves["注意力"][0].validation_bleu == (None, 20.0, 30.0)
+    assert curves["注意力"][0].validation_score == (None, 20.0, 30.0)
     first = load_attention(folder / "attention.json")[0]
     assert first.weights == ((0.7, 0.2, 0.1), (0.05, 0.9, 0.05))
     assert first.gold == ((0, 0), (2, 1))
@@ -332,4 +339,6 @@ print(sorted({"torch", "seq2seq_attn.lab", "matplotlib.pyplot"} & sys.modules.ke
     ],
 )
 def test_a_curve_that_rose_in_its_last_fifth_was_still_improving(bleu, loss, expected):
-    assert Curve(1, tuple(range(len(bleu))), tuple(loss), tuple(bleu)).still_improving == expected
+    assert Curve(1, tuple(range(len(bleu))), tuple(loss), tuple(bleu)).is_still_improving(1, 0.5) == expected
+    negative = tuple(None if score is None else -score for score in bleu)
+    assert Curve(1, tuple(range(len(bleu))), tuple(loss), negative).is_still_improving(-1, 0.5) == expected

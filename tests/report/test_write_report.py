@@ -15,14 +15,14 @@ JSON = {"results.json", "curves.json", "attention.json"}
 def test_page_tables_and_figures_are_written_and_their_paths_returned(folder):
     written = write_report(folder)
     pictures = [
-        "bleu_by_length",
+        "by_length",
         "curves",
         "attention_1_注意力",
         "attention_1_mean-of-states",
         "attention_1",  # both arms side by side
         "attention_2_注意力",  # one arm only, so no joint figure
     ]
-    expected = {"report.html", "table.md", "table.tex", "table.csv"} | {
+    expected = {"report.html", "table.md", "table.tex", "table.csv", "where.csv"} | {
         f"{name}.{kind}" for name in pictures for kind in ("png", "svg")
     }
     assert {path.name for path in written} == expected
@@ -30,7 +30,7 @@ def test_page_tables_and_figures_are_written_and_their_paths_returned(folder):
     assert (folder / "table.md").read_text(encoding="utf-8") == markdown(Results.load(folder / "results.json"))
     for path in written:
         starts = {".png": b"\x89PNG", ".svg": b"<?xml", ".md": b"# toy", ".tex": b"% Needs", ".csv": b"Arm,"}
-        starts[".html"] = b"<!doctype html>"
+        starts |= {".html": b"<!doctype html>"} | ({".csv": b"table,"} if path.name == "where.csv" else {})
         assert path.read_bytes().startswith(starts[path.suffix])
 
 
@@ -38,7 +38,7 @@ def test_a_sentence_with_too_many_arms_has_no_figures(folder, monkeypatch):
     monkeypatch.setattr(writing, "MOST_FIGURES", 1)
     monkeypatch.setattr(writing, "render", lambda figure, kind: b"")
     drawn = {path.stem for path in write_report(folder) if path.suffix == ".svg"}
-    assert drawn == {"bleu_by_length", "curves", "attention_2_注意力"}
+    assert drawn == {"by_length", "curves", "attention_2_注意力"}
 
 
 def test_colors_do_not_depend_on_the_order_of_arms_in_the_curves_file(values, write):

@@ -75,7 +75,7 @@ def test_an_interrupted_average_is_no_finished_run(keeping, tmp_path, monkeypatc
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(average_module, "validation_bleu", interrupted)
+    monkeypatch.setattr(average_module, "validation_score", interrupted)
     with pytest.raises(KeyboardInterrupt):
         average(keeping, tmp_path / "average")
     assert s2s.verify(tmp_path / "average").is_wrong
@@ -102,7 +102,7 @@ def test_an_averaged_run_has_the_mean_and_is_a_run_like_any_other(keeping, tmp_p
     for name, found in weights.items():
         torch.testing.assert_close(found, torch.stack([each[name] for each in files]).mean(dim=0))
     metrics = read_metrics(tmp_path / "average")
-    assert metrics["average"] == {"run": str(keeping), "epochs": epochs, "validation_bleu": made.validation_bleu}
+    assert metrics["average"] == {"run": str(keeping), "epochs": epochs, "validation_score": made.validation_score}
     assert metrics["training"] == read_metrics(keeping)["training"]
     assert not s2s.verify(tmp_path / "average").is_wrong
     scores = s2s.load(tmp_path / "average").evaluate()
@@ -117,7 +117,7 @@ def test_the_validation_score_is_that_of_greedy_translations(keeping, tmp_path):
     found = model.translate(data.source.read_text().splitlines(), beam_size=1).sentences
     (tmp_path / "found").write_text("".join(f"{line}\n" for line in found))
     scores = s2s.evaluate(tmp_path / "found", data.target, tokenize=model.config.evaluation.tokenize)
-    assert made.validation_bleu == pytest.approx(scores["bleu"]["value"])
+    assert made.validation_score == pytest.approx(scores["bleu"]["value"])
 
 
 def test_a_plugin_of_the_run_belongs_to_its_average(keeping, tmp_path):

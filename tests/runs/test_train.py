@@ -18,6 +18,7 @@ from seq2seq_attn.analysis.word_alignment import word_attention
 from seq2seq_attn.comparison.compare import claim
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.evaluation.metrics import Metric
 from seq2seq_attn.runs import train as run_module
 from seq2seq_attn.runs.folder import read_metrics, write_metrics
 from seq2seq_attn.runs.model import TrainedModel, build_translator, with_lexicon
@@ -27,7 +28,6 @@ from seq2seq_attn.strict import load, override, parse
 from seq2seq_attn.text.checksums import write_recorded
 from seq2seq_attn.text.corpus import ParallelCorpus
 from seq2seq_attn.text.vocabulary import EOS
-from seq2seq_attn.training.config import TrainingConfig
 
 ONE_EPOCH = ("training.max_epochs=1",)
 
@@ -189,7 +189,7 @@ def test_a_run_keeps_two_checkpoints_and_its_files_follow_the_umask(config, tmp_
 def test_a_run_that_continues_without_improvement_keeps_its_best_weights(trained, config, tmp_path, monkeypatch):
     """As when max_epochs is raised and no later epoch is better."""
     before = (tmp_path / "run" / "model.safetensors").read_bytes()
-    monkeypatch.setattr(TrainingConfig, "is_better", lambda *_: False)
+    monkeypatch.setattr(Metric, "is_better", lambda *_: False)
     train(changed(config, max_epochs=3), tmp_path / "run", if_exists="resume")
     assert read_metrics(tmp_path / "run")["training"]["epochs"] == 3
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
@@ -332,7 +332,7 @@ def test_evaluation_scores_the_translations_that_are_written(trained, tmp_path):
     lines = (tmp_path / "run" / "test.translations.txt").read_text().splitlines()
     assert lines == trained.translate(trained.config.data.test.source.read_text().splitlines())
     assert json.loads((tmp_path / "run" / "metrics.json").read_text())["test"] == scores
-    assert [band["sentences"] for band in scores["bleu_by_length"]] == [16, 16]
+    assert [band["sentences"] for band in scores["by_length"]] == [16, 16]
     assert 0 <= scores["aer"] <= 1
     assert scores["perplexity"] > 1
     assert 0 < scores["attention_entropy"] < 4

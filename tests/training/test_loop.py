@@ -16,12 +16,13 @@ from safetensors.torch import load_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.evaluation.metrics import METRICS
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.text.encoded import EncodedSentences
 from seq2seq_attn.training import CURVES, LAST, progress
 from seq2seq_attn.training.batches import EncodedPairs, loader
 from seq2seq_attn.training.config import TrainingConfig
-from seq2seq_attn.training.loop import fit
+from seq2seq_attn.training.loop import Validation, fit
 
 END = 3
 
@@ -51,7 +52,7 @@ def small_model(**dropout):
     return config.build(11, 11, joint=False)
 
 
-def run(folder, model=None, validate=None, resume=False, say=print, **changes):
+def run(folder, model=None, validate=None, metric="bleu", resume=False, say=print, **changes):
     optimizer = {"learning_rate": 0.01, "schedule": "constant", "warmup_steps": 0} | changes.pop("optimizer", {})
     values = {"monitor": "loss", "batch_size": 8, "max_epochs": 4, "patience": None, "accelerator": "cpu"}
     plain = {"label_smoothing": 0.0, "ema_decay": None, "optimizer": optimizer}
@@ -63,7 +64,7 @@ def run(folder, model=None, validate=None, resume=False, say=print, **changes):
         config,
         loader(pairs, config.batch_size, config.batch_unit, seed=5),
         loader(reversal_pairs(16, seed=9), 16, "sentences"),
-        validate,
+        validate and Validation(METRICS[metric], validate),
         folder,
         resume=resume,
         say=say,
@@ -90,7 +91,7 @@ def test_tensorboard_shows_the_curves_of_the_csv_log(tmp_path):
     """Six steps in each of three epochs; the loss of a batch is logged every ten."""
     run(tmp_path, max_epochs=3, validate=lambda _: 7.0)
     events = EventAccumulator(str(tmp_path / "log")).Reload()
-    for name, steps in (("validation_loss", [6, 12, 18]), ("validation_bleu", [6, 12, 18]), ("train_loss", [10])):
+    for name, steps in (("validation_loss", [6, 12, 18]), ("validation_score", [6, 12, 18]), ("train_loss", [10])):
         shown = {event.step: event.value for event in events.Scalars(name)}
         assert list(shown) == steps
         assert shown == pytest.approx(curve(tmp_path, name))
@@ -149,7 +150,7 @@ def test_validated_and_kept_weights_are_averages_of_those_that_are_trained_as_wi
             biases.append(translator.output.bias.detach().double())
             return len(biases)
 
-        model, _ = run(tmp_path / name, validate=validate, monitor="bleu", batch_size=48, max_epochs=4, **option)
+        model, _ = run(tmp_path / name, validate=validate, monitor="score", batch_size=48, max_epochs=4, **option)
     average = small_model().output.bias.detach().double()
     for decay, trained, averaged in zip((2 / 11, 3 / 12, 0.25, 0.25), *seen.values(), strict=True):
         average = decay * average + (1 - decay) * trained
@@ -196,7 +197,7 @@ def test_training_stops_without_improvement_and_keeps_the_best_weights(tmp_path)
         seen.append(translator.output.bias.detach().clone())
         return next(scores)
 
-    model, fitted = run(tmp_path, validate=validate, monitor="bleu", max_epochs=5, patience=2)
+    model, fitted = run(tmp_path, validate=validate, monitor="score", max_epochs=5, patience=2)
     assert len(seen) == 4
     assert fitted.best == 5.0
     torch.testing.assert_close(model.output.bias.detach(), seen[1])
@@ -204,7 +205,7 @@ def test_training_stops_without_improvement_and_keeps_the_best_weights(tmp_path)
 
 def outcome(folder, bleu, **options):
     scores = iter(bleu)
-    options = {"monitor": "bleu", "max_epochs": len(bleu), "batch_size": 48} | options
+    options = {"monitor": "score", "max_epochs": len(bleu), "batch_size": 48} | options
     _, fitted = run(folder, validate=lambda _: next(scores), **options)
     return fitted.stopped, fitted.best_epoch
 
@@ -241,7 +242,7 @@ def test_plateau_halves_the_rate_without_improvement_even_over_an_interruption(t
     """BLEU 3, then 2, 4, 4, 3: worse in the second, fourth and fifth epoch."""
     plateau = {
         "optimizer": {"learning_rate": 0.08, "schedule": "plateau", "plateau_patience": 0, "warmup_steps": 0},
-        "monitor": "bleu",
+        "monitor": "score",
         "batch_size": 48,
     }
     for parts in ([5], [2, 5], [1, 2, 3, 4, 5]):
@@ -260,7 +261,7 @@ def test_plateau_waits_while_bleu_is_below_1(tmp_path):
     scores, rates = iter([0.0, 0.5, 0.4, 3.0, 3.0]), []
     optimizer = {"learning_rate": 0.08, "schedule": "plateau", "plateau_patience": 0, "warmup_steps": 0}
     for epochs in (3, 4, 5):
-        options = {"optimizer": optimizer, "monitor": "bleu", "batch_size": 48, "max_epochs": epochs}
+        options = {"optimizer": optimizer, "monitor": "score", "batch_size": 48, "max_epochs": epochs}
         run(tmp_path, validate=lambda _: next(scores), resume=epochs > 3, **options)
         rates.append(rate(tmp_path))
     assert rates == pytest.approx([0.08, 0.08, 0.04])
@@ -268,7 +269,7 @@ def test_plateau_waits_while_bleu_is_below_1(tmp_path):
 
 def test_the_last_checkpoint_is_from_the_last_epoch_even_if_an_earlier_one_was_better(tmp_path):
     scores = iter([9.0, 1.0])
-    run(tmp_path, validate=lambda _: next(scores), monitor="bleu", max_epochs=2)
+    run(tmp_path, validate=lambda _: next(scores), monitor="score", max_epochs=2)
     state, tensors = last_state(tmp_path), last_tensors(tmp_path)
     assert [state[key] for key in ("epoch", "best_score", "best_epoch", "since_best")] == [2, 9.0, 1, 1]
     assert not torch.equal(tensors["best.output.bias"], tensors["weights.output.bias"])
@@ -362,7 +363,7 @@ def test_a_terminal_shows_a_line_per_epoch_with_the_time_left(tmp_path, capsys, 
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "dumb")
     scores = iter([5.0, 4.0, 3.0])
-    run(tmp_path, max_epochs=9, monitor="bleu", patience=2, validate=lambda _: next(scores))
+    run(tmp_path, max_epochs=9, monitor="score", patience=2, validate=lambda _: next(scores))
     lines = [line for line in capsys.readouterr().err.splitlines() if "training: " in line]
     assert [bool(re.search(r"left$", line)) for line in lines] == [True, True, False, False]
     assert "epoch 2/9" in lines[1]
