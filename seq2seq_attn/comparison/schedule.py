@@ -190,7 +190,8 @@ def complete(
         if run.config.data.test is None:
             return
         scores = evaluate(model, folder, say=lambda text: say(f"{run.name}: {text}"))
-    say(f"{run.name}: BLEU {scores['bleu']['value']:.2f} on the test set")
+    main = run.config.evaluation.main
+    say(f"{run.name}: {main.label} {scores[main.key]['value']:.2f} on the test set")
 
 
 def _prepare_to_train(threads: int, plugins: Sequence[Path]) -> None:
