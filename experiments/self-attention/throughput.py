@@ -18,8 +18,8 @@ import torch
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.transformer.config import TransformerConfig
 from seq2seq_attn.models.translator import ModelConfig, Translator
+from seq2seq_attn.ops import fuse
 from seq2seq_attn.ops.host import keep_freed_memory
-from seq2seq_attn.ops.inference import for_inference
 from seq2seq_attn.runs.model import count_parameters
 from seq2seq_attn.search import SearchOptions, search
 
@@ -126,7 +126,7 @@ def latency(name: str, length: int, repeats: int) -> float:
     """Median seconds of the greedy translation of one sentence into as many tokens."""
     source = corpus(length, 1)[0].test[0]
     options = SearchOptions(beam_size=1, min_length=length, max_length=length, max_length_ratio=None)
-    model = for_inference(untrained(name).eval())
+    model = fuse(untrained(name).eval(), constant=True)
     taken = []
     for _ in range(WARM_UP + repeats):
         started = time.perf_counter()
