@@ -121,7 +121,7 @@ def laws_of(part: Any, query_size: int | None = None, key_size: int | None = Non
 
 
 def parametrize_with_laws(*parts: Any) -> Any:
-    """Decorator for a test with pytest that gets every law of these parts, one after the other.
+    """Decorator for a test with pytest that gets every law of these parts, one after the other::
 
         @parametrize_with_laws(MyScorer, MyWindow(16))
         def test_my_parts_keep_the_laws(law):
@@ -136,7 +136,7 @@ def parametrize_with_laws(*parts: Any) -> Any:
 
 
 def check_part(part: Any, query_size: int | None = None, key_size: int | None = None, **options: Any) -> None:
-    """Checks whether a scorer, normalizer, window or context keeps all laws of its kind; for a test.
+    """Checks whether a scorer, normalizer, window or context keeps all laws of its kind; for a test::
 
         def test_my_scorer_keeps_the_laws():
             check_part(MyScorer, hidden_size=16)
