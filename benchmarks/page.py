@@ -28,6 +28,7 @@ _HEAD = """\
 
 Written by
 
+<!-- not run: in a checkout, as tests/benchmarks does -->
 ```sh
 {command}
 ```

@@ -90,7 +90,7 @@ def main():
     experiment.write_text(EXPERIMENT.format(scorer=scorer, corpus=corpus), encoding="utf-8")
 
     run("check", scorer)
-    run("data", "make", "reverse", "--output", corpus)
+    run("data", "get", "reverse", "--output", corpus)
     run("compare", experiment, *sys.argv[1:])
 
 

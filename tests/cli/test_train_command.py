@@ -85,12 +85,9 @@ def test_a_signal_keeps_the_last_checkpoint_and_the_printed_command_continues(pr
     assert (python, dash_m, package) == (sys.executable, "-m", "seq2seq_attn")
     assert arguments[-1] == "--resume"
     assert "15 epochs" in program(*arguments).out
-    before, after = (epochs(path) for path in sorted((run / "log").glob("*/metrics.csv")))
-    assert before == list(range(len(before)))
-    assert after == list(range(after[0], 15))
-    # It went on where it had stopped: an epoch that was validated but not yet in the checkpoint is trained again.
-    assert after[0] in (len(before) - 1, len(before))
-    assert after[0] > 0
+    assert epochs(run / "log" / "metrics.csv") == list(
+        range(1, 16)
+    )  # each once: the curves are those of the checkpoint
 
 
 def test_a_second_training_in_a_folder_is_refused_with_the_owner_and_harms_nothing(program, refused, toy, tmp_path):
