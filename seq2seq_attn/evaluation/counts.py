@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sacrebleu import CHRF
+from sacrebleu.metrics.base import Metric as SacrebleuMetric
 
 from seq2seq_attn import __version__
 from seq2seq_attn.errors import UserError
@@ -145,6 +146,21 @@ def bleu_of_counts(rows: NDArray[Any]) -> NDArray[np.float64]:
     return scores
 
 
+def _sacrebleu_counting(
+    metric: SacrebleuMetric,
+    references: References,
+    score: Callable[[NDArray[Any]], NDArray[np.float64]],
+    meaning: str = "",
+) -> Counting:
+    """What one of sacrebleu's metrics, made with these references, counts of each sentence."""
+
+    def count(translations: Sequence[str]) -> NDArray[np.int64]:
+        require_pairs(translations, references)
+        return np.array(metric._extract_corpus_statistics(translations, None), dtype=np.int64)
+
+    return Counting(count, score, str(metric.get_signature()), meaning)
+
+
 def bleu_counting(references: References, tokenize: str = "13a", lowercase: bool = False) -> Counting:
     """The counts of BLEU: lengths and n-grams. Errors as in `corpus_scores.bleu`."""
     metric = bleu_metric(tokenize, lowercase, references=for_sacrebleu(references))
@@ -154,11 +170,7 @@ def bleu_counting(references: References, tokenize: str = "13a", lowercase: bool
     elif lowercase:
         meaning = "lowercased, detokenized"
 
-    def count(translations: Sequence[str]) -> NDArray[np.int64]:
-        require_pairs(translations, references)
-        return np.array(metric._extract_corpus_statistics(translations, None), dtype=np.int64)
-
-    return Counting(count, bleu_of_counts, str(metric.get_signature()), meaning)
+    return _sacrebleu_counting(metric, references, bleu_of_counts, meaning)
 
 
 def lc_tok_counting(references: Sequence[str], language: str) -> Counting:
@@ -201,11 +213,7 @@ def chrf_counting(references: References, lowercase: bool = False) -> Counting:
     """The counts of chrF2: n-grams of hypotheses, of references and in both. Errors as in `corpus_scores.chrf`."""
     metric = CHRF(lowercase=lowercase, references=for_sacrebleu(references))
 
-    def count(translations: Sequence[str]) -> NDArray[np.int64]:
-        require_pairs(translations, references)
-        return np.array(metric._extract_corpus_statistics(translations, None), dtype=np.int64)
-
-    return Counting(count, _chrf_of_sums, str(metric.get_signature()))
+    return _sacrebleu_counting(metric, references, _chrf_of_sums)
 
 
 Distance = Callable[[str, str], tuple[int, int]]  # translation, reference -> a part, and the whole that it is a part of

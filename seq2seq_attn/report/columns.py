@@ -251,28 +251,20 @@ def _in_band(band: GroupResult | None, metric: MetricRecord) -> TableCell:
 def _intervals(results: Results) -> list[Column]:
     """Intervals of the main metric over test sentences, over seeds, and over both."""
     scores, metric = [results.score(arm) for arm in results.arms], results.main
+    kinds = {
+        "95 %": ("joint_", "interval of {} over training runs and sentences"),
+        "95 % sentences": ("", "interval of {} over resampled test sets, of the same training runs"),
+        "95 % seeds": ("seeds_", "t interval of {} over seeds, on the same test set"),
+    }
     found = [
         Column(
-            "95 %",
-            [_limits(score.joint_low, score.joint_high, metric) for score in scores],
-            f"95 %: interval of {metric.label} over training runs and sentences",
+            header,
+            [_limits(getattr(score, f"{prefix}low"), getattr(score, f"{prefix}high"), metric) for score in scores],
+            f"{header}: {meaning.format(metric.label)}",
             optional=True,
             parts=LIMITS,
-        ),
-        Column(
-            "95 % sentences",
-            [_limits(score.low, score.high, metric) for score in scores],
-            f"95 % sentences: interval of {metric.label} over resampled test sets, of the same training runs",
-            optional=True,
-            parts=LIMITS,
-        ),
-        Column(
-            "95 % seeds",
-            [_limits(score.seeds_low, score.seeds_high, metric) for score in scores],
-            f"95 % seeds: t interval of {metric.label} over seeds, on the same test set",
-            optional=True,
-            parts=LIMITS,
-        ),
+        )
+        for header, (prefix, meaning) in kinds.items()
     ]
     return [column for column in found if set(column.cells) != {NOTHING}]
 

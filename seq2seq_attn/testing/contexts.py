@@ -84,7 +84,7 @@ def histories(subject: Subject) -> None:
 
 
 def _beam(context: Any, source: Any, beam: int) -> Any:
-    """The history before the first step of so many hypotheses per sentence."""
+    """The history before the first step, for `beam` hypotheses of each sentence."""
     return each_tensor(lambda one: one.expand(-1, beam, *one.shape[2:]).clone(), context.start(source))
 
 
